@@ -113,15 +113,10 @@ class Server:
 
     def format(self):
         """The storage folders are new: the io server makes them, once, when it is told so."""
-        server = subprocess.Popen([os.path.join(self.options.bin, "spated"), "--config", self.dir + "/tcp.toml", "--server", "2", "--format"],
-                                  env=self.env, stderr=subprocess.PIPE, text=True)
-        told = ""
-        for line in server.stderr:
-            told += line
-            if " serving " in line:
-                server.terminate()
-        if server.wait() != 0:
-            raise SystemExit("spated --format: " + told)
+        made = subprocess.run([os.path.join(self.options.bin, "spated"), "--config", self.dir + "/tcp.toml", "--server", "2", "--format"],
+                              env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if made.returncode != 0:
+            raise SystemExit("spated --format: " + made.stdout)
 
     def __exit__(self, *unused):
         if os.path.exists(self.dir + "/spate.toml"):

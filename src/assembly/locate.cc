@@ -53,8 +53,9 @@ Result<std::string> locate_config(const std::string& given) {
   std::ifstream in(current_file());
   std::string path;
   if (std::getline(in, path) && !path.empty()) return path;
-  return Error(Errc::kNotFound,
-               "no file system is known here; start one with `spate up`, or name one with --fs FILE or SPATE_FS=FILE");
+  return Error::told(
+      Errc::kNotFound,
+      "no file system is known here; start one with `spate up`, or name one with --fs FILE or SPATE_FS=FILE");
 }
 
 }  // namespace spate::assembly

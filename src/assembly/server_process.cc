@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <fstream>
 
+#include "assembly/keyval_place.h"
 #include "assembly/registry.h"
 #include "assembly/storage/registry.h"
 #include "base/codec.h"
@@ -122,8 +123,26 @@ void open_peer_memory(const config::FlowConfig& config, io::IoOptions& io) {
   }
 }
 
-std::string keyval_folder(const config::ServerConfig& server) {
-  return server.keyval.empty() ? server.storage.front() + ".keyval" : server.keyval;
+/// What people can do about an address that cannot be listened at; the module knows the reason, not whose address it
+/// is.
+Error cannot_listen(Error error, const std::string& url, ServerId server) {
+  const std::string name = "server " + std::to_string(server.value);
+  switch (error.code()) {
+    case Errc::kUnreachable:
+      return Error::told(error.code(), name + " belongs on another machine: " + url +
+                                           " is no address of this one; --server names the server to start here");
+    case Errc::kNotFound:
+      return Error::told(error.code(), name + " is to listen at " + url +
+                                           ", whose folder is not there: make it (`systemctl` "
+                                           "does for the unit spated@)");
+    case Errc::kPermissionDenied:
+      return Error::told(error.code(), name + " is to listen at " + url + ", which is not for user " +
+                                           std::to_string(::geteuid()) +
+                                           ": let that user write to its folder, or use a port "
+                                           "above 1023");
+    case Errc::kExists: return std::move(error).within(name + " (is it running already?)");
+    default: return std::move(error).within(name);
+  }
 }
 
 }  // namespace
@@ -138,8 +157,8 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));
   SPATE_TRY(std::ignore, set_up_log(loaded.config.log));
   if (loaded.config.find_server(settings.server) == nullptr) {
-    return Error(Errc::kNotFound,
-                 "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
+    return Error::told(Errc::kNotFound,
+                       "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
   }
   std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded.config), settings));
   SPATE_TRY(std::ignore, process->read_keys());
@@ -168,10 +187,7 @@ Result<void> ServerProcess::read_keys() {
 Result<void> ServerProcess::listen() {
   for (const std::string& url : self_.urls) {
     auto bound = network_->listen(url, context_->id());
-    if (!bound) {
-      return std::move(bound).error().within("server " + std::to_string(self_.id.value) +
-                                             " (is it running already, or does another program use its port?)");
-    }
+    if (!bound) return cannot_listen(std::move(bound).error(), url, self_.id);
     SPATE_LOG("assembly", info, "listening server={} url={}", self_.id, log::Quoted{*bound});
   }
   return {};
@@ -179,7 +195,9 @@ Result<void> ServerProcess::listen() {
 
 Result<void> ServerProcess::open_stores() {
   if (!self_.roles.meta && !self_.roles.io) return {};
-  SPATE_TRY(keyval_, open_keyval(self_.trove, keyval_folder(self_), format_));
+  const std::string keyval = keyval_folder(self_);
+  SPATE_TRY(keyval_, open_keyval(self_.trove, keyval, format_));
+  SPATE_LOG("assembly", info, "keyval store open folder={}", log::Quoted{keyval});
   records_ = std::make_unique<job::KeyvalContext>(*keyval_, executor_);
   for (std::size_t i = 0; i < self_.storage.size(); ++i) {
     auto target = std::make_unique<Target>();

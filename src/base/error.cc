@@ -160,6 +160,7 @@ const std::string& Error::context() const {
 
 std::string Error::message() const {
   if (context().empty()) return std::string(describe(code_));
+  if (is_told_) return context();
   return context() + ": " + std::string(describe(code_));
 }
 

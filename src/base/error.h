@@ -104,14 +104,22 @@ class [[nodiscard]] Error {
   Error(Errc code, std::string&& context);
   Error(Errc code, std::string_view context);
   Error(Errc code, const char* context);
-  Error(Error&& other) noexcept : code_(other.code_), context_(std::exchange(other.context_, nullptr)) {}
-  Error(const Error& other) : code_(other.code_) {
+  /// One whose context tells everything, what to do included: message() adds nothing to it.
+  static Error told(Errc code, std::string sentence) {
+    Error error(code, std::move(sentence));
+    error.is_told_ = true;
+    return error;
+  }
+  Error(Error&& other) noexcept
+      : code_(other.code_), is_told_(other.is_told_), context_(std::exchange(other.context_, nullptr)) {}
+  Error(const Error& other) : code_(other.code_), is_told_(other.is_told_) {
     if (other.context_ != nullptr) [[unlikely]]
       copy_context(other);
   }
   Error& operator=(Error&& other) noexcept {
     Error taken(std::move(other));
     code_ = taken.code_;
+    is_told_ = taken.is_told_;
     std::swap(context_, taken.context_);
     return *this;
   }
@@ -127,7 +135,7 @@ class [[nodiscard]] Error {
   Errc code() const { return code_; }
   const std::string& context() const;
 
-  /// "context: description", or the description alone.
+  /// "context: description", or the description alone; of one that is told(), the context alone.
   std::string message() const;
 
   /// Puts `outer` before the present context. Called once, by the floor that knows the object.
@@ -138,6 +146,7 @@ class [[nodiscard]] Error {
   void drop_context();
 
   Errc code_;
+  bool is_told_ = false;
   std::string* context_ = nullptr;  // owned
 };
 

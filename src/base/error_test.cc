@@ -142,5 +142,16 @@ TEST(Result, OfWhatCanOnlyBeMovedCannotBeCopied) {
   EXPECT_EQ(*taken, 3);
 }
 
+TEST(ErrorTest, WhatIsToldToTheEndIsNotFollowedByTheCodesSentence) {
+  const Error error = Error::told(Errc::kBusy, "port 7400 is taken; choose another with --port");
+  EXPECT_EQ(error.message(), "port 7400 is taken; choose another with --port");
+  EXPECT_EQ(Error(error).within("server 3").message(), "server 3: port 7400 is taken; choose another with --port");
+  Error other = Errc::kNotFound;
+  other = error;
+  EXPECT_EQ(other.message(), error.message());
+  other = Error(Errc::kNotFound, "x");
+  EXPECT_EQ(other.message(), "x: no such file or directory");
+}
+
 }  // namespace
 }  // namespace spate

@@ -250,7 +250,7 @@ void check_exports(const FileSystemConfig& config, std::vector<Problem>& out) {
 
 Result<void> check_url(std::string_view url) {
   const auto refuse = [&](std::string_view why) {
-    return Error(Errc::kBadAddress, "\"" + std::string(url.substr(0, 80)) + "\" " + std::string(why));
+    return Error::told(Errc::kBadAddress, "\"" + std::string(url.substr(0, 80)) + "\" " + std::string(why));
   };
   const auto [scheme, rest] = split_url(url);
   if (url.size() > kMaxUrlBytes) return refuse("is longer than 255 characters");

@@ -26,7 +26,7 @@ std::string shown(const RawValue& raw) {
 }
 
 Error refuse(const Key& key, const std::string& what) {
-  return Error(Errc::kInvalidArgument, key.full_name() + ": " + what + "; allowed: " + allowed_text(key));
+  return Error::told(Errc::kInvalidArgument, key.full_name() + ": " + what + "; allowed: " + allowed_text(key));
 }
 
 Error refuse(const Key& key, const RawValue& raw) { return refuse(key, shown(raw) + " is not allowed"); }

@@ -74,8 +74,8 @@ Result<std::string> explain(std::string_view name) {
   const bool known = dot != std::string_view::npos && find_section(name.substr(0, dot)) != nullptr;
   const std::string near =
       known ? suggest(name.substr(0, dot), name.substr(dot + 1)) : suggest("", name.substr(0, dot));
-  return Error(Errc::kInvalidArgument,
-               "no key \"" + std::string(name) + "\"" + (near.empty() ? "" : " (" + near + ")"));
+  return Error::told(Errc::kInvalidArgument,
+                     "no key \"" + std::string(name) + "\"" + (near.empty() ? "" : " (" + near + ")"));
 }
 
 std::vector<Explanation> explanations(std::string_view name) {

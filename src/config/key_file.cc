@@ -41,13 +41,14 @@ std::optional<spate::Key> parse_line(std::string_view line) {
 Result<void> check_status(int fd, const std::string& path) {
   struct stat status{};
   if (::fstat(fd, &status) != 0) return errno_error(errno, "stat " + path);
-  if (!S_ISREG(status.st_mode)) return Error(Errc::kInvalidArgument, path + " is no key file: not a regular file");
+  if (!S_ISREG(status.st_mode))
+    return Error::told(Errc::kInvalidArgument, path + " is no key file: not a regular file");
   if ((status.st_mode & 0177U) != 0) {
-    return Error(Errc::kPermissionDenied, "others than its owner may use the key file: run chmod 600 " + path);
+    return Error::told(Errc::kPermissionDenied, "others than its owner may use the key file: run chmod 600 " + path);
   }
   if (status.st_uid != ::geteuid() && ::geteuid() != 0) {
-    return Error(Errc::kPermissionDenied,
-                 path + " belongs to another user: run chown " + std::to_string(::geteuid()) + " " + path);
+    return Error::told(Errc::kPermissionDenied,
+                       path + " belongs to another user: run chown " + std::to_string(::geteuid()) + " " + path);
   }
   return {};
 }
@@ -69,8 +70,8 @@ Result<KeyRing> parse_key_file(std::string_view text, const std::string& path) {
   for (std::size_t line = 0; line == 0 || !text.empty(); ++line) {
     const std::optional<spate::Key> key = line < kMaxKeys ? parse_line(text.substr(0, text.find('\n'))) : std::nullopt;
     if (!key) {
-      return Error(Errc::kInvalidArgument,
-                   path + " is no key file: it must hold 64 hex digits, and may hold 7 more such lines");
+      return Error::told(Errc::kInvalidArgument,
+                         path + " is no key file: it must hold 64 hex digits, and may hold 7 more such lines");
     }
     if (line == 0) {
       keys.used = *key;
@@ -89,7 +90,7 @@ Result<spate::Key> read_key_file(const std::string& path) {
 
 Result<KeyRing> read_keys(const std::string& path) {
   if (path.empty()) {
-    return Error(
+    return Error::told(
         Errc::kInvalidArgument,
         "the configuration names no key file: servers need fs.server_key_file whatever fs.auth says, and with "
         "auth = \"key\" servers and clients need fs.client_key_file (each a file of 64 hex digits, mode 0600)");

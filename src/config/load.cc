@@ -37,12 +37,13 @@ Result<const Key*> find_full(std::string_view full_name, std::string_view where)
   const std::string_view name = dot == std::string_view::npos ? std::string_view() : full_name.substr(dot + 1);
   const std::string at(where);
   if (const Section* s = find_section(section); s != nullptr && s->repeated) {
-    return Error(Errc::kInvalidArgument, at + ": " + std::string(section) + " are set in the file only");
+    return Error::told(Errc::kInvalidArgument, at + ": " + std::string(section) + " are set in the file only");
   }
   if (const Key* key = find_key(section, name)) return key;
   const bool section_known = find_section(section) != nullptr;
-  return Error(Errc::kInvalidArgument, with_suggestion(at + ": unknown key \"" + std::string(full_name) + "\"",
-                                                       section_known ? suggest(section, name) : suggest("", section)));
+  return Error::told(Errc::kInvalidArgument,
+                     with_suggestion(at + ": unknown key \"" + std::string(full_name) + "\"",
+                                     section_known ? suggest(section, name) : suggest("", section)));
 }
 
 /// One run over a file: gathers values and mistakes.
@@ -63,7 +64,7 @@ class Loader {
     std::string all;
     for (const std::string& p : problems_) all += (all.empty() ? "" : "\n") + p;
     if (more_problems_ > 0) all += "\nand " + std::to_string(more_problems_) + " more";
-    return Error(Errc::kInvalidArgument, std::move(all));
+    return Error::told(Errc::kInvalidArgument, std::move(all));
   }
 
  private:
@@ -196,7 +197,8 @@ Result<std::vector<Override>> overrides_from_environment(const std::vector<std::
 Result<Override> override_from_argument(std::string_view argument) {
   const std::size_t equals = argument.find('=');
   if (equals == std::string_view::npos) {
-    return Error(Errc::kInvalidArgument, "command line: \"" + std::string(argument) + "\" is not section.key=value");
+    return Error::told(Errc::kInvalidArgument,
+                       "command line: \"" + std::string(argument) + "\" is not section.key=value");
   }
   Override out{std::string(argument.substr(0, equals)), std::string(argument.substr(equals + 1)), "command line"};
   SPATE_TRY([[maybe_unused]] const Key* key, find_full(out.key, out.origin));

@@ -63,8 +63,8 @@ class Reader {
     return true;
   }
   Error wrong(std::string_view what) const {
-    return Error(Errc::kInvalidArgument,
-                 std::string(file_name_) + ":" + std::to_string(line_) + ": " + std::string(what));
+    return Error::told(Errc::kInvalidArgument,
+                       std::string(file_name_) + ":" + std::to_string(line_) + ": " + std::string(what));
   }
 
   /// Blanks and comments; line ends too if `lines`.
@@ -235,7 +235,7 @@ class Reader {
 
 Result<std::vector<RawSection>> read_toml(std::string_view text, std::string_view file_name) {
   if (text.size() > kMaxFileBytes) {
-    return Error(Errc::kInvalidArgument, std::string(file_name) + ":1: the file is longer than 4 MiB");
+    return Error::told(Errc::kInvalidArgument, std::string(file_name) + ":1: the file is longer than 4 MiB");
   }
   return Reader(text, file_name).run();
 }

@@ -26,9 +26,9 @@ Result<void> raise_descriptor_limit() {
     if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
   if (limit.rlim_cur >= kFewest) return {};
-  return Error(Errc::kNotSupported, "this process may open " + std::to_string(limit.rlim_cur) +
-                                        " files, a server needs " + std::to_string(kFewest) +
-                                        ": raise `ulimit -n`, or LimitNOFILE= of its systemd unit");
+  return Error::told(Errc::kNotSupported, "this process may open " + std::to_string(limit.rlim_cur) +
+                                              " files, a server needs " + std::to_string(kFewest) +
+                                              ": raise `ulimit -n`, or LimitNOFILE= of its systemd unit");
 }
 
 }  // namespace spate::daemon

@@ -21,15 +21,16 @@
 namespace {
 
 constexpr const char* kUsage =
-    "usage: spated --config FILE --server ID [--format] [--set SECTION.KEY=VALUE ...]\n"
+    "usage: spated --config FILE --server ID [--format [--serve]] [--set SECTION.KEY=VALUE ...]\n"
     "Serves one server of a spate.toml, in the foreground, until SIGTERM or SIGINT. SIGHUP opens the log file anew.\n"
     "`spate up` starts all servers of a file system on this machine.\n"
     "\n"
     "  -c, --config FILE   the file system's spate.toml\n"
     "  -s, --server ID     which of its servers\n"
-    "      --format        makes the stores of this server that are not there, empty: once, for a new server or a new "
-    "disk.\n"
-    "                      Without it a store that is gone is refused: its disk may not be mounted\n"
+    "      --format        makes the stores of this server that are not there, empty, and ends: once, for a new "
+    "server\n"
+    "                      or a new disk. Without it a store that is gone is refused: its disk may not be mounted\n"
+    "      --serve         with --format: goes on and serves\n"
     "      --set KEY=VALUE overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the "
     "environment\n"
     "  -h, --help          this text\n"
@@ -80,6 +81,18 @@ spate::Result<void> start_block(const spate::assembly::ServerSettings& settings,
   return {};
 }
 
+/// Makes the stores and ends. Whoever asks in between is answered: it is an ordinary start.
+int format(const spate::assembly::ServerSettings& settings) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  auto process = spate::assembly::ServerProcess::open(settings);
+  if (!process) return fail(process.error());
+  const auto ended = (*process)->run([&server = **process] { server.request_exit(); });
+  if (!ended) return fail(ended.error());
+  std::string folders;
+  for (const std::string& folder : (*process)->self().storage) folders += " " + folder;
+  return std::printf("server %u can be started; its stores are in%s\n", settings.server.value, folders.c_str()) < 0;
+}
+
 int serve(const spate::assembly::ServerSettings& settings) {
   const spate::daemon::LogRotation rotation;
   spate::daemon::MemoryTrimmer memory;
@@ -103,7 +116,7 @@ int serve(const spate::assembly::ServerSettings& settings) {
   memory.on_trim({});
   block = nullptr;
   if (role != nullptr && role->failed())
-    block_outcome = spate::Error(spate::Errc::kIoError, "the process of the role block has ended");
+    block_outcome = spate::Error::told(spate::Errc::kIoError, "the process of the role block has ended");
   role.reset();
   running = nullptr;
   if (!ended) return fail(ended.error());
@@ -120,13 +133,11 @@ int main(int argc, char** argv) {
   if (!overrides) return fail(overrides.error());
   spate::assembly::ServerSettings settings;
   settings.overrides = *std::move(overrides);
-  const option options[] = {{"config", required_argument, nullptr, 'c'},
-                            {"server", required_argument, nullptr, 's'},
-                            {"set", required_argument, nullptr, 'o'},
-                            {"help", no_argument, nullptr, 'h'},
-                            {"format", no_argument, nullptr, 'f'},
-                            {"version", no_argument, nullptr, 'V'},
-                            {nullptr, 0, nullptr, 0}};
+  const option options[] = {{"config", required_argument, nullptr, 'c'}, {"server", required_argument, nullptr, 's'},
+                            {"set", required_argument, nullptr, 'o'},    {"help", no_argument, nullptr, 'h'},
+                            {"format", no_argument, nullptr, 'f'},       {"serve", no_argument, nullptr, 'r'},
+                            {"version", no_argument, nullptr, 'V'},      {nullptr, 0, nullptr, 0}};
+  bool and_serve = false;
   for (int c = 0; (c = ::getopt_long(argc, argv, "c:s:hV", options, nullptr)) != -1;) {
     if (c == 'c') {
       settings.config_file = optarg;
@@ -135,6 +146,8 @@ int main(int argc, char** argv) {
       if (!settings.server) return usage_error("no server number: " + std::string(optarg));
     } else if (c == 'f') {
       settings.format = true;
+    } else if (c == 'r') {
+      and_serve = true;
     } else if (c == 'o') {
       auto one = spate::config::override_from_argument(optarg);
       if (!one) return fail(one.error());
@@ -147,5 +160,5 @@ int main(int argc, char** argv) {
   }
   if (optind < argc) return usage_error("unexpected argument: " + std::string(argv[optind]));
   if (settings.config_file.empty() || !settings.server) return usage_error("--config and --server are needed");
-  return serve(settings);
+  return settings.format && !and_serve ? format(settings) : serve(settings);
 }

@@ -113,9 +113,9 @@ Result<void> greet_first(const Mount& mount, fuse_session* session) {
     size = fuse_session_receive_buf(session, &buffer);
   } while (size == -EINTR);
   const std::unique_ptr<void, decltype(&std::free)> memory(buffer.mem, &std::free);
-  if (size <= 0) return Error(Errc::kConnectionLost, "unmounted before it was served");
+  if (size <= 0) return Error::told(Errc::kConnectionLost, "unmounted before it was served");
   if (static_cast<std::size_t>(size) > greeting.request.size())
-    return Error(Errc::kProtocol, "the kernel begins with something long");
+    return Error::told(Errc::kProtocol, "the kernel begins with something long");
   std::memcpy(greeting.request.data(), buffer.mem, static_cast<std::size_t>(size));
   greeting.size = static_cast<std::uint32_t>(size);
   greeting_kernel = true;
@@ -129,7 +129,7 @@ Result<void> greet_first(const Mount& mount, fuse_session* session) {
 Result<void> greet_again(const Mount& mount, fuse_session* session) {
   Greeting& greeting = greeting_of(mount.handover);
   if (greeting.done == 0 || greeting.size > greeting.request.size()) {
-    return Error(Errc::kCorrupt, "the process before has not answered the kernel's greeting");
+    return Error::told(Errc::kCorrupt, "the process before has not answered the kernel's greeting");
   }
   std::vector<std::byte> copy(greeting.request.begin(), greeting.request.begin() + greeting.size);
   fuse_buf buffer{};
@@ -165,12 +165,12 @@ bool can_resend(const Mount& mount) { return offers_resend(greeting_of(mount.han
 
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
   SessionPtr session(make_session(mount));
-  if (session == nullptr) return Error(Errc::kInvalidArgument, "libfuse refuses the mount options");
+  if (session == nullptr) return Error::told(Errc::kInvalidArgument, "libfuse refuses the mount options");
   fuse_custom_io io{};
   io.writev = write_device;
   io.read = read_device;
   const int failed = fuse_session_custom_io(session.get(), &io, device.get());
-  if (failed != 0) return Error(Errc::kUnknown, "libfuse refuses /dev/fuse");
+  if (failed != 0) return Error::told(Errc::kUnknown, "libfuse refuses /dev/fuse");
   device.release();  // the session closes it
   mount.session = session.get();
   const bool first = !mount.handover.inherited();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "assembly/locate.h"
 #include "base/standard_descriptors.h"
 #include "fuse/control.h"
 #include "fuse/remount.h"
@@ -38,13 +39,43 @@ std::string config_file(const std::string& source) {
   return source;
 }
 
-/// Lines of a mount in the background go to a file: the one asked for, or one beside the servers' if it can be written.
-Result<void> open_log(const fuse::MountOptions& options) {
+/// Where the lines of a mount in the background may go if no file was asked for, the best place first: beside the
+/// servers' logs; root's place for logs; with what else this user keeps. (The servers' user owns /var/log/spate on
+/// their machines.)
+std::vector<std::filesystem::path> log_places(const fuse::MountOptions& options) {
+  std::vector<std::filesystem::path> places{std::filesystem::path(options.config_file).parent_path() / "log"};
+  if (::geteuid() == 0) places.insert(places.end(), {"/var/log/spate", "/var/log/spate-mount"});
+  const std::filesystem::path state = assembly::current_file();
+  if (!state.empty()) places.push_back(state.parent_path());
+  return places;
+}
+
+/// Sets options.log_file to the file that is used. It stays empty when lines go to standard error, or nowhere.
+Result<void> open_log(fuse::MountOptions& options) {
   if (!options.log_file.empty()) return log::open_file(options.log_file);
   if (options.foreground) return {};
-  const std::filesystem::path folder = std::filesystem::path(options.config_file).parent_path() / "log";
-  if (!log::open_file_in_own_folder((folder / "mount.log").string())) return log::open_file("/dev/null");
-  return {};
+  const auto places = log_places(options);
+  for (const std::filesystem::path& place : places) {
+    std::error_code ignored;
+    if (place != places.front()) std::filesystem::create_directories(place, ignored);
+    const std::string file = (place / "mount.log").string();
+    if (!log::open_file_in_own_folder(file)) continue;
+    options.log_file = file;
+    return {};
+  }
+  return log::open_file("/dev/null");
+}
+
+/// In the terminal of who mounts; beside the servers' logs it is where `spate logs` is, too, and nothing is said.
+void tell_log(const fuse::MountOptions& options) {
+  const auto beside = std::filesystem::path(options.config_file).parent_path() / "log/mount.log";
+  if (options.log_file.empty()) {
+    fmt::print("spate-mount: {} has no log, no place for one is this user's own; -o log=FILE names one\n",
+               options.directory);
+  } else if (options.log_file != beside.string()) {
+    fmt::print("spate-mount: {} logs to {}\n", options.directory, options.log_file);
+  }
+  std::fflush(stdout);
 }
 
 /// The parent: waits until the child says that it is ready or has ended. The child's errors, and which server it waits
@@ -70,7 +101,9 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
   if (child < 0) return fail(errno_error(errno, "fork"));
   if (child > 0) {
     ::close(ends[1]);
-    return wait_for(child, ends[0]);
+    const int ended = wait_for(child, ends[0]);
+    if (ended == 0) tell_log(options);
+    return ended;
   }
   ::close(ends[0]);
   return supervise(options, words, [&] {

@@ -22,7 +22,7 @@ using Setter = std::function<Result<void>(MountOptions&, std::string_view value)
 
 Setter flag(bool MountOptions::* member, bool value) {
   return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
-    if (!given.empty()) return Error(Errc::kInvalidArgument, "takes no value");
+    if (!given.empty()) return Error::told(Errc::kInvalidArgument, "takes no value");
     options.*member = value;
     return {};
   };
@@ -30,7 +30,7 @@ Setter flag(bool MountOptions::* member, bool value) {
 
 Setter word(std::string MountOptions::* member, std::string_view value) {
   return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
-    if (!given.empty()) return Error(Errc::kInvalidArgument, "takes no value");
+    if (!given.empty()) return Error::told(Errc::kInvalidArgument, "takes no value");
     options.*member = value;
     return {};
   };
@@ -44,13 +44,13 @@ Result<void> set_cache(MountOptions& options, std::string_view value) {
   } else if (value == "writeback") {
     options.cache = CacheMode::kWriteback;
   } else {
-    return Error(Errc::kInvalidArgument, "is none, auto or writeback");
+    return Error::told(Errc::kInvalidArgument, "is none, auto or writeback");
   }
   return {};
 }
 
 Result<void> set_attribute_cache(MountOptions& options, std::string_view value) {
-  if (value != "kernel" && value != "mount") return Error(Errc::kInvalidArgument, "is mount or kernel");
+  if (value != "kernel" && value != "mount") return Error::told(Errc::kInvalidArgument, "is mount or kernel");
   options.kernel_keeps_attributes = value == "kernel";
   return {};
 }
@@ -69,14 +69,14 @@ Result<void> set_readdirplus(MountOptions& options, std::string_view value) {
     options.listings = one.value;
     return {};
   }
-  return Error(Errc::kInvalidArgument, "is no, auto or yes");
+  return Error::told(Errc::kInvalidArgument, "is no, auto or yes");
 }
 
 Result<void> set_threads(MountOptions& options, std::string_view value) {
   unsigned threads = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
   if (error != std::errc() || end != value.data() + value.size() || threads < 1 || threads > kMaxThreads) {
-    return Error(Errc::kInvalidArgument, "is a number of 1 to 64");
+    return Error::told(Errc::kInvalidArgument, "is a number of 1 to 64");
   }
   options.threads = threads;
   return {};
@@ -85,7 +85,7 @@ Result<void> set_threads(MountOptions& options, std::string_view value) {
 Result<void> set_busy_poll(MountOptions& options, std::string_view value) {
   const auto span = parse_duration(value);
   if (!span || *span < Duration(0) || *span > kMaxBusyPoll)
-    return Error(Errc::kInvalidArgument, "is a time such as 100us, at most 10ms; 0: not at all");
+    return Error::told(Errc::kInvalidArgument, "is a time such as 100us, at most 10ms; 0: not at all");
   options.busy_poll = *span;
   return {};
 }
@@ -93,26 +93,27 @@ Result<void> set_busy_poll(MountOptions& options, std::string_view value) {
 Result<void> set_memory(MountOptions& options, std::string_view value) {
   const auto bytes = parse_size(value);
   if (!bytes || *bytes < kLeastMemory || *bytes > kMostMemory)
-    return Error(Errc::kInvalidArgument, "is a size such as 256MiB, 16MiB to 1GiB");
+    return Error::told(Errc::kInvalidArgument, "is a size such as 256MiB, 16MiB to 1GiB");
   options.memory = *bytes;
   return {};
 }
 
 Result<void> set_readahead(MountOptions& options, std::string_view value) {
   const auto bytes = parse_size(value);
-  if (!bytes || *bytes > kMaxReadahead) return Error(Errc::kInvalidArgument, "is a size such as 4MiB, at most 64MiB");
+  if (!bytes || *bytes > kMaxReadahead)
+    return Error::told(Errc::kInvalidArgument, "is a size such as 4MiB, at most 64MiB");
   options.readahead = *bytes;
   return {};
 }
 
 Result<void> set_log(MountOptions& options, std::string_view value) {
-  if (value.empty() || value.front() != '/') return Error(Errc::kInvalidArgument, "takes an absolute path");
+  if (value.empty() || value.front() != '/') return Error::told(Errc::kInvalidArgument, "takes an absolute path");
   options.log_file = value;
   return {};
 }
 
 Result<void> set_source(MountOptions& options, std::string_view value) {
-  if (value.empty()) return Error(Errc::kInvalidArgument, "takes the name to show as what is mounted");
+  if (value.empty()) return Error::told(Errc::kInvalidArgument, "takes the name to show as what is mounted");
   options.source = value;
   return {};
 }
@@ -177,8 +178,8 @@ Result<void> parse_option(std::string_view option, MountOptions& options) {
   const std::string_view value = equals == std::string_view::npos ? "" : option.substr(equals + 1);
   const auto found = setters().find(name);
   if (found == setters().end()) {
-    return Error(Errc::kInvalidArgument,
-                 "no mount option is called \"" + std::string(name) + "\"; there are " + known_options());
+    return Error::told(Errc::kInvalidArgument,
+                       "no mount option is called \"" + std::string(name) + "\"; there are " + known_options());
   }
   auto set = found->second(options, value);
   if (!set) return std::move(set).error().within("mount option " + std::string(name));
@@ -192,7 +193,7 @@ Result<void> parse_switch(const std::string& argument, MountOptions& options) {
     } else if (c == 'v') {
       options.verbose = true;
     } else if (c != 'n' && c != 's') {  // mount(8): no mtab, sloppy
-      return Error(Errc::kInvalidArgument, "there is no option -" + std::string(1, c));
+      return Error::told(Errc::kInvalidArgument, "there is no option -" + std::string(1, c));
     }
   }
   return {};
@@ -252,14 +253,14 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (argument == "-o") {
-      if (++i == arguments.size()) return Error(Errc::kInvalidArgument, "-o lacks its options");
+      if (++i == arguments.size()) return Error::told(Errc::kInvalidArgument, "-o lacks its options");
       SPATE_TRY(std::ignore, parse_option_list(arguments[i], options));
     } else if (argument.starts_with("-o")) {
       SPATE_TRY(std::ignore, parse_option_list(std::string_view(argument).substr(2), options));
     } else if (argument == "-t") {
       // The type, as mount(8) gives it to helpers of types with a dot: one of those that this program is linked as.
       const std::string type = ++i == arguments.size() ? "" : arguments[i];
-      if (type != "spate" && type != "fuse.spate") return Error(Errc::kInvalidArgument, "-t is fuse.spate");
+      if (type != "spate" && type != "fuse.spate") return Error::told(Errc::kInvalidArgument, "-t is fuse.spate");
     } else if (argument.size() > 1 && argument.front() == '-') {
       SPATE_TRY(std::ignore, parse_switch(argument, options));
     } else {
@@ -267,8 +268,9 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
     }
   }
   if (options.kernel_keeps_attributes && options.leases == "off")
-    return Error(Errc::kInvalidArgument, "attr_cache=kernel needs leases, and noleases is given");
-  if (names.size() != 2) return Error(Errc::kInvalidArgument, "needs a spate.toml (or its folder) and a directory");
+    return Error::told(Errc::kInvalidArgument, "attr_cache=kernel needs leases, and noleases is given");
+  if (names.size() != 2)
+    return Error::told(Errc::kInvalidArgument, "needs a spate.toml (or its folder) and a directory");
   options.config_file = names[0];
   options.directory = names[1];
   return options;

@@ -96,7 +96,8 @@ Result<std::optional<Remount>> parse_remount(const std::vector<std::string>& arg
     if (argument.empty() || argument.front() != '-') {
       names.push_back(argument);
     } else if (argument.starts_with("-o")) {
-      if (argument.size() == 2 && ++i == arguments.size()) return Error(Errc::kInvalidArgument, "-o lacks its options");
+      if (argument.size() == 2 && ++i == arguments.size())
+        return Error::told(Errc::kInvalidArgument, "-o lacks its options");
       const std::string_view list =
           argument.size() == 2 ? std::string_view(arguments[i]) : std::string_view(argument).substr(2);
       for_each_option(list, take);
@@ -106,7 +107,7 @@ Result<std::optional<Remount>> parse_remount(const std::vector<std::string>& arg
     }
   }
   if (!asked) return std::optional<Remount>();
-  if (names.size() != 2) return Error(Errc::kInvalidArgument, "remount needs a source and a directory");
+  if (names.size() != 2) return Error::told(Errc::kInvalidArgument, "remount needs a source and a directory");
   remount.directory = names[1];
   if (all.starts_with("rw,") || all.starts_with("ro,")) take_silence(all, remount);
   return std::optional<Remount>(std::move(remount));

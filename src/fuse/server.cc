@@ -70,7 +70,7 @@ Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
   }
   SPATE_TRY(Message message, receive_message(control));
   if (message.word != Word::kDevice || !message.descriptor)
-    return Error(Errc::kConnectionLost, "the supervisor does not mount");
+    return Error::told(Errc::kConnectionLost, "the supervisor does not mount");
   return std::move(message.descriptor);
 }
 
@@ -117,7 +117,7 @@ Result<ServerDescriptors> parse_server_descriptors(std::string_view text) {
     const auto [next, error] = std::from_chars(at, end, number);
     struct stat state{};
     if (error != std::errc() || number < 3 || ::fstat(number, &state) != 0)
-      return Error(Errc::kInvalidArgument, "--serve is the supervisor's");
+      return Error::told(Errc::kInvalidArgument, "--serve is the supervisor's");
     at = next == end ? end : next + 1;
   }
   for (const int number : numbers) ::fcntl(number, F_SETFD, FD_CLOEXEC);

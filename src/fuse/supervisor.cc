@@ -246,8 +246,9 @@ void Supervisor::ask_server() {
 }
 
 void Supervisor::tell_status(const std::string& of_server) {
-  const std::string text = fmt::format("options {}\nsupervisor {}\nserver {}\ncrashes {}\n{}", given_options(words_),
-                                       ::getpid(), std::max(server_, 0), crashes_.size(), of_server);
+  const std::string text = fmt::format("options {}\nsupervisor {}\nserver {}\ncrashes {}\nlog {}\n{}",
+                                       given_options(words_), ::getpid(), std::max(server_, 0), crashes_.size(),
+                                       options_.log_file.empty() ? "none" : options_.log_file, of_server);
   for (const UniqueFd& caller : std::exchange(status_waiters_, {}))
     std::ignore = send_message(caller.get(), Word::kDone, text);
 }

@@ -41,7 +41,7 @@ job::Task<void> move_lane(Moving& moving, MutableByteView buffer) {
       if (!got) {
         done = std::move(got).error();
       } else if (*got != piece.size()) {
-        done = Error(Errc::kIoError, "the file is shorter than it was written");
+        done = Error::told(Errc::kIoError, "the file is shorter than it was written");
       }
     }
     if (done) moving.moved += piece.size();

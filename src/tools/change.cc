@@ -100,9 +100,9 @@ Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const 
 
 /// What rm(1) refuses, ahead of any removal: everything below would go first.
 Result<void> check_removable(const std::string& name) {
-  if (name.empty()) return Error(Errc::kNotPermitted, "the root is not removed");
+  if (name.empty()) return Error::told(Errc::kNotPermitted, "the root is not removed");
   if (name == "." || name == "..")
-    return Error(Errc::kInvalidArgument, "\".\" and \"..\" are not removed: name the directory itself");
+    return Error::told(Errc::kInvalidArgument, "\".\" and \"..\" are not removed: name the directory itself");
   return {};
 }
 
@@ -120,7 +120,7 @@ Result<void> remove_one(assembly::ClientProcess& process, const std::string& nam
     if (named.ends_with('/')) return Errc::kNotDirectory;
     return process.run([&](client::Client& c) { return c.unlink(client::path_from_root(path, false)); });
   }
-  if (!options.recursive) return Error(Errc::kIsDirectory, "use -r to remove it with everything below");
+  if (!options.recursive) return Error::told(Errc::kIsDirectory, "use -r to remove it with everything below");
   SPATE_TRY(auto parent,
             process.run([&, f = folder](client::Client& c) { return c.lookup(client::path_from_root(f)); }));
   return remove_tree(process, parent.attributes.handle, name, object->attributes.handle);
@@ -189,7 +189,7 @@ Result<void> move_one(assembly::ClientProcess& process, const Renaming& names, s
   });
   if (moved) return {};
   if (moved.code() == Errc::kInvalidArgument && names.to.starts_with(join_path(names.from, ""))) {
-    return Error(moved.code(), "spate:" + names.from + " cannot be moved into itself, to spate:" + names.to);
+    return Error::told(moved.code(), "spate:" + names.from + " cannot be moved into itself, to spate:" + names.to);
   }
   return blame(process, std::move(moved).error(), names);
 }
@@ -229,8 +229,8 @@ Result<void> link_one(assembly::ClientProcess& process, const Renaming& names) {
   const auto source =
       process.run([&](client::Client& c) { return c.lookup(client::path_from_root(names.from, false)); });
   if (!source || source->attributes.type != FileType::kDirectory) return why;
-  return Error(made.code(),
-               "spate:" + names.from + ": a directory has no hard links; `spate ln -s` makes a symbolic one");
+  return Error::told(made.code(),
+                     "spate:" + names.from + ": a directory has no hard links; `spate ln -s` makes a symbolic one");
 }
 
 Result<void> symlink_one(assembly::ClientProcess& process, const std::string& target, const std::string& where) {

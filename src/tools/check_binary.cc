@@ -72,14 +72,14 @@ class Checker {
       if (::access(path.c_str(), X_OK) == 0) return path;
       rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
     }
-    return Error(Errc::kNotFound, "there is no program " + name + " in PATH");
+    return Error::told(Errc::kNotFound, "there is no program " + name + " in PATH");
   }
 
   static Result<Bytes> read_file(const fs::path& path) {
     std::error_code error;
     const std::uintmax_t size = fs::file_size(path, error);
     if (error) return errno_error(error.value(), "open " + path.string());
-    if (size > kLargest) return Error(Errc::kInvalidArgument, path.string() + " is larger than 1 GiB");
+    if (size > kLargest) return Error::told(Errc::kInvalidArgument, path.string() + " is larger than 1 GiB");
     std::ifstream file(path, std::ios::binary);
     Bytes bytes(size);
     if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size)))
@@ -98,7 +98,7 @@ class Checker {
     line = line.substr(0, line.find('\n'));
     const std::size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos || depth_++ > 4)
-      return Error(Errc::kInvalidArgument, "a script without an interpreter");
+      return Error::told(Errc::kInvalidArgument, "a script without an interpreter");
     line = line.substr(begin);
     std::string interpreter = line.substr(0, line.find_first_of(" \t\r"));
     if (interpreter.ends_with("/env")) {  // what it starts counts

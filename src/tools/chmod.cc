@@ -105,7 +105,7 @@ Result<std::optional<std::uint32_t>> id_of(const std::string& word, const char* 
   const bool digits = word.size() <= 10 && word.find_first_not_of("0123456789") == std::string::npos;
   const std::uint64_t number = digits ? std::stoull(word) : UINT64_MAX;
   if (number >= UINT32_MAX)  // (uid_t)-1 stands for "unchanged" in system calls
-    return Error(Errc::kInvalidArgument, std::string("there is no ") + what + " \"" + word + "\"");
+    return Error::told(Errc::kInvalidArgument, std::string("there is no ") + what + " \"" + word + "\"");
   return std::optional<std::uint32_t>(static_cast<std::uint32_t>(number));
 }
 

@@ -165,7 +165,11 @@ int run_config(Context& context, const ConfigOptions& options) {
   if (options.action == "check") return check_file(context, options.what);
   if (options.action == "show") return run_show(context, options.what);
   if (options.action == "explain") return run_explain(context, options.what);
-  return context.usage("config takes check, show or explain, not \"" + options.action + "\"");
+  if (options.action == "here") {
+    const auto loaded = load(context, {});
+    return loaded ? show_servers_here(context, loaded->config.config) : context.fail(loaded.error());
+  }
+  return context.usage("config takes check, show, explain or here, not \"" + options.action + "\"");
 }
 
 }  // namespace
@@ -175,13 +179,14 @@ Command make_config() {
   Command command;
   command.name = "config";
   command.group = "Start and stop";
-  command.summary = "check spate.toml, show the values in use, explain its keys";
+  command.summary = "check spate.toml, show the values in use and the servers of this machine, explain its keys";
   command.details =
       "config check [FILE]     every mistake of the file, and whether the keys can be read\n"
       "config show [KEY]       each value in use and where it comes from: file and line, environment, --set, default\n"
-      "config explain [KEY]    what a key or a section means, what is allowed, its default and its variable";
+      "config explain [KEY]    what a key or a section means, what is allowed, its default and its variable\n"
+      "config here             the servers that have an address of this machine, with the folders of their stores";
   command.positionals = {
-      {"ACTION", "check, show or explain", &options->action, true, {"check", "show", "explain"}},
+      {"ACTION", "check, show, explain or here", &options->action, true, {"check", "show", "explain", "here"}},
       {"WHAT", "a file (check), a key or section such as meta.sync (show, explain)", &options->what}};
   command.run = [options](Context& context) { return run_config(context, *options); };
   return command;

@@ -2,10 +2,14 @@
 // `spate config`.
 #pragma once
 
+#include "config/filesystem_config.h"
 #include "tools/command.h"
 
 namespace spate::tools {
 
 Command make_config();
+
+/// The servers whose addresses are this machine's, one a line: number and folders of stores, separated by tabs.
+int show_servers_here(Context& context, const config::FileSystemConfig& config);
 
 }  // namespace spate::tools

@@ -37,8 +37,8 @@ Result<std::string> as_config_file(const std::string& path, std::string_view ori
   struct stat st{};
   if (::stat(path.c_str(), &st) != 0) {
     const Error why = errno_error(errno, path);
-    return Error(why.code(),
-                 std::string(origin) + " names " + path + ", which is no spate.toml and no folder that holds one");
+    return Error::told(
+        why.code(), std::string(origin) + " names " + path + ", which is no spate.toml and no folder that holds one");
   }
   if (!S_ISDIR(st.st_mode)) return path;
   std::string file = path.ends_with('/') ? path + "spate.toml" : path + "/spate.toml";
@@ -77,8 +77,8 @@ Result<void> is_running(const std::string& config_file, const std::vector<config
   const auto loaded = config::load_file(config_file, overrides);
   if (!loaded || std::ranges::any_of(loaded->config.servers, may_serve))
     return {};  // a file that cannot be read is told by who opens it
-  return Error(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " +
-                                       shell_word(folder.string()) + "` starts it");
+  return Error::told(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " +
+                                             shell_word(folder.string()) + "` starts it");
 }
 
 /// Its pid file is there still, and nobody answers at its address.
@@ -101,8 +101,8 @@ void name_dead_servers(const std::string& config_file, const config::FileSystemC
 
 Error no_file_system(const std::string& config_file) {
   const std::string folder = std::filesystem::path(config_file).parent_path().string();
-  return Error(Errc::kNotFound, "there is no " + config_file + "; `spate up --dir " + shell_word(folder) +
-                                    "` makes a file system there");
+  return Error::told(Errc::kNotFound, "there is no " + config_file + "; `spate up --dir " + shell_word(folder) +
+                                          "` makes a file system there");
 }
 
 Result<std::string> Context::config_file() const {
@@ -116,10 +116,10 @@ Result<std::string> Context::config_file() const {
     return path;
   }
   if (!is_missing(kMachineConfig)) return std::string(kMachineConfig);
-  return Error(Errc::kNotFound,
-               "no file system is known here; start one with `spate up`, or name one with --fs FILE, "
-               "SPATE_FS=FILE or " +
-                   std::string(kMachineConfig));
+  return Error::told(Errc::kNotFound,
+                     "no file system is known here; start one with `spate up`, or name one with --fs FILE, "
+                     "SPATE_FS=FILE or " +
+                         std::string(kMachineConfig));
 }
 
 Result<std::vector<config::Override>> Context::config_overrides() const {

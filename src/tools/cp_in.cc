@@ -75,7 +75,7 @@ Result<UniqueFd> open_source(const std::string& path, const struct stat& st) {
   struct stat now{};
   if (::fstat(fd.get(), &now) != 0) return errno_error(errno, path);
   if (now.st_dev == st.st_dev && now.st_ino == st.st_ino) return fd;
-  return Error(Errc::kTryAgain, path + " was replaced while it was copied");
+  return Error::told(Errc::kTryAgain, path + " was replaced while it was copied");
 }
 
 /// What a small file holds.
@@ -290,7 +290,7 @@ job::Task<Result<void>> entry_in(Job& job, Entry entry) {
   if (::lstat(from.c_str(), &entry.st) != 0) co_return errno_error(errno, from);
   Result<void> copied;
   if (S_ISDIR(entry.st.st_mode)) {
-    if (!job.run.recursive) co_return Error(Errc::kInvalidArgument, from + " is a directory: use -r");
+    if (!job.run.recursive) co_return Error::told(Errc::kInvalidArgument, from + " is a directory: use -r");
     copied = co_await directory_in(job, entry);
     co_return copied;
   }
@@ -300,7 +300,7 @@ job::Task<Result<void>> entry_in(Job& job, Entry entry) {
   } else if (S_ISREG(entry.st.st_mode)) {
     copied = co_await begin_file(job, std::move(entry));
   } else {
-    copied = Error(Errc::kNotSupported, from + ": neither file, directory nor link");
+    copied = Error::told(Errc::kNotSupported, from + ": neither file, directory nor link");
   }
   co_return copied;
 }

@@ -70,11 +70,11 @@ bool is_entry_name(const std::string& name) {
 Error cannot_make_here(int error, const Source& source) {
   const std::string folder = split_path(source.to).first;
   if (error == ENOENT)
-    return Error(Errc::kNotFound,
-                 source.to + " cannot be made, as there is no " + folder + " (mkdir -p " + folder + " makes it)");
+    return Error::told(Errc::kNotFound,
+                       source.to + " cannot be made, as there is no " + folder + " (mkdir -p " + folder + " makes it)");
   if (error == EISDIR)
-    return Error(Errc::kIsDirectory,
-                 "cannot overwrite directory " + source.to + " with non-directory spate:" + source.from);
+    return Error::told(Errc::kIsDirectory,
+                       "cannot overwrite directory " + source.to + " with non-directory spate:" + source.from);
   return errno_error(error, source.to);
 }
 
@@ -217,8 +217,8 @@ job::Task<void> tree_out(Out& out, Source source);
 job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wire::DirectoryEntry& entry,
                                     const std::shared_ptr<const UniqueFd>& folder) {
   if (!is_entry_name(entry.name))
-    co_return Error(Errc::kProtocol,
-                    "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
+    co_return Error::told(Errc::kProtocol,
+                          "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
   Source source{join_path(directory.from, entry.name), join_path(directory.to, entry.name), {folder, entry.name}, {}};
   if (folder == nullptr) source.place.name = source.to;
   if (entry.attributes) {
@@ -259,8 +259,8 @@ Result<UniqueFd> make_directory_here(const Source& directory) {
   if (!made && errno != EEXIST) return cannot_make_here(errno, directory);
   UniqueFd folder(::openat(place.at(), place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!folder && (errno == ENOTDIR || errno == ELOOP)) {
-    return Error(Errc::kNotDirectory,
-                 "cannot overwrite non-directory " + directory.to + " with directory spate:" + directory.from);
+    return Error::told(Errc::kNotDirectory,
+                       "cannot overwrite non-directory " + directory.to + " with directory spate:" + directory.from);
   }
   struct stat st{};
   if (!folder || ::fstat(folder.get(), &st) != 0) return errno_error(errno, directory.to);
@@ -273,7 +273,7 @@ Result<UniqueFd> make_directory_here(const Source& directory) {
 job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
   const Attributes& a = directory.attributes;
   if (!out.run.recursive)
-    co_return Error(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
+    co_return Error::told(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
   if (!out.run.begin("spate:" + directory.from, directory.to)) {
     auto told = co_await entries_out(out, directory, nullptr);
     co_return told;
@@ -317,7 +317,7 @@ job::Task<Result<void>> object_out(Out& out, Source source) {
   } else if (type == FileType::kRegular) {
     copied = co_await begin_file_out(out, std::move(source));
   } else {
-    copied = Error(Errc::kNotSupported, "spate:" + source.from + ": neither file, directory nor link");
+    copied = Error::told(Errc::kNotSupported, "spate:" + source.from + ": neither file, directory nor link");
   }
   co_return copied;
 }

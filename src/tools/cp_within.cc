@@ -63,7 +63,7 @@ job::Task<Result<void>> check_other(Within& within, const Pair& pair, Handle sou
   const Making making = making_of_file(pair);
   auto there = co_await within.client.lookup(making.where);
   if (!there || there->attributes.handle != source) co_return Result<void>();
-  co_return Error(Errc::kInvalidArgument, "spate:" + pair.from + " and spate:" + pair.to + " are the same file");
+  co_return Error::told(Errc::kInvalidArgument, "spate:" + pair.from + " and spate:" + pair.to + " are the same file");
 }
 
 /// The next data at or after `offset`, up to a long hole or the limit of one request. Nothing: holes up to the end.
@@ -198,7 +198,8 @@ job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle di
 }
 
 job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const Attributes& a) {
-  if (!within.run.recursive) co_return Error(Errc::kInvalidArgument, "spate:" + pair.from + " is a directory: use -r");
+  if (!within.run.recursive)
+    co_return Error::told(Errc::kInvalidArgument, "spate:" + pair.from + " is a directory: use -r");
   if (a.handle.value == within.made) co_return Result<void>();
   wire::NewAttributes attributes = attributes_of(a);
   attributes.mode |= 0700U;  // until its entries are there
@@ -275,7 +276,7 @@ job::Task<Result<void>> copy_object(Within& within, Pair pair) {
   } else if (a.type == FileType::kRegular) {
     copied = co_await begin_copy(within, std::move(pair), a);
   } else {
-    copied = Error(Errc::kNotSupported, "spate:" + pair.from + ": neither file, directory nor link");
+    copied = Error::told(Errc::kNotSupported, "spate:" + pair.from + ": neither file, directory nor link");
   }
   co_return copied;
 }

@@ -107,11 +107,11 @@ Result<void> check_owner(const std::string& folder) {
   struct stat st{};
   if (::stat(folder.c_str(), &st) != 0) return {};  // it is to be made, or the error is told by who uses it
   if (st.st_uid != ::geteuid())
-    return Error(Errc::kNotPermitted,
-                 folder + " is another user's: let that user run this, or choose another with --dir");
+    return Error::told(Errc::kNotPermitted,
+                       folder + " is another user's: let that user run this, or choose another with --dir");
   if ((st.st_mode & S_IWOTH) != 0)
-    return Error(Errc::kNotPermitted,
-                 folder + " can be changed by everybody: chmod o-w it, or choose another with --dir");
+    return Error::told(Errc::kNotPermitted,
+                       folder + " can be changed by everybody: chmod o-w it, or choose another with --dir");
   return {};
 }
 
@@ -121,19 +121,20 @@ Result<FolderState> inspect_folder(const std::string& folder) {
   if (status.type() == fs::file_type::not_found) return FolderState::kFree;
   if (error) return errno_error(error.value(), "look at " + folder);
   if (!fs::is_directory(status))
-    return Error(Errc::kNotDirectory, folder + " is a file: choose another place with --dir");
+    return Error::told(Errc::kNotDirectory, folder + " is a file: choose another place with --dir");
   if (fs::exists(config_path(folder), error)) return FolderState::kDeployment;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!is_ours(name)) {
-      return Error(Errc::kNotEmpty, folder + " holds other things (" + name +
-                                        ") and no file system: choose a new or empty folder with --dir");
+      return Error::told(Errc::kNotEmpty, folder + " holds other things (" + name +
+                                              ") and no file system: choose a new or empty folder with --dir");
     }
     if (name.starts_with("server-") && holds_data(at->path())) {
-      return Error(Errc::kNotFound,
-                   folder +
-                       " holds the data of a file system, but its spate.toml is gone: put it back, or choose another "
-                       "folder with --dir");
+      return Error::told(
+          Errc::kNotFound,
+          folder +
+              " holds the data of a file system, but its spate.toml is gone: put it back, or choose another "
+              "folder with --dir");
     }
   }
   if (error) return errno_error(error.value(), "look into " + folder);

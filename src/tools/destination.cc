@@ -12,13 +12,14 @@ Error cannot_make(Error error, const Making& making) {
   const bool wants_directory = making.to.ends_with('/');
   if (error.code() == Errc::kNotFound || (error.code() == Errc::kIsDirectory && wants_directory)) {
     const std::string folder = wants_directory ? making.to : split_path(making.to).first;
-    return Error(Errc::kNotFound,
-                 fmt::format("spate:{} cannot be made, as there is no spate:{} (`spate mkdir -p spate:{}` makes it)",
-                             making.to, folder, folder));
+    return Error::told(
+        Errc::kNotFound,
+        fmt::format("spate:{} cannot be made, as there is no spate:{} (`spate mkdir -p spate:{}` makes it)", making.to,
+                    folder, folder));
   }
   if (error.code() == Errc::kIsDirectory) {
-    return Error(error.code(),
-                 fmt::format("cannot overwrite directory spate:{} with non-directory {}", making.to, making.from));
+    return Error::told(
+        error.code(), fmt::format("cannot overwrite directory spate:{} with non-directory {}", making.to, making.from));
   }
   return std::move(error).within("spate:" + making.to);
 }
@@ -58,8 +59,8 @@ job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, con
   if (!there) co_return std::move(there).error().within("spate:" + making.to);
   const Attributes& found = there->attributes;
   if (found.type != FileType::kDirectory) {
-    co_return Error(Errc::kNotDirectory,
-                    fmt::format("cannot overwrite non-directory spate:{} with directory {}", making.to, making.from));
+    co_return Error::told(Errc::kNotDirectory, fmt::format("cannot overwrite non-directory spate:{} with directory {}",
+                                                           making.to, making.from));
   }
   if ((found.mode & ~attributes.mode & kForOthers) != 0) {  // what comes into it is meant for fewer
     wire::SetattrRequest request;

@@ -119,10 +119,10 @@ Result<void> check_no_mounts(const std::string& folder) {
   for (const MountPoint& one : mounts_of(config_path(folder)))
     list += "\n  `spate umount " + shell_word(one.directory) + "`";
   if (list.empty()) return {};
-  return Error(Errc::kBusy,
-               "it is mounted; unmount it first, or stop the servers all the same with --force (programs "
-               "then wait for `spate up`):" +
-                   list);
+  return Error::told(Errc::kBusy,
+                     "it is mounted; unmount it first, or stop the servers all the same with --force (programs "
+                     "then wait for `spate up`):" +
+                         list);
 }
 
 namespace {
@@ -195,7 +195,7 @@ std::map<ServerId, Result<PingResult>> look_around(assembly::ClientProcess& proc
     if (answers(server.urls)) {
       there.push_back(server.id);
     } else {
-      all.emplace(server.id, Error(Errc::kUnreachable, "nobody answers"));
+      all.emplace(server.id, Error::told(Errc::kUnreachable, "nobody answers"));
     }
   }
   all.merge(ping_all(process, there, {}));

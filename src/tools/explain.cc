@@ -44,7 +44,8 @@ Result<wire::DataPath> path_named(const std::string& name) {
   if (name == "direct") return wire::DataPath::kDirect;
   if (name == "bypass") return wire::DataPath::kBypass;
   if (name == "p2p") return wire::DataPath::kPeerToPeer;
-  return Error(Errc::kInvalidArgument, "--path is auto, buffered, cached, direct, bypass or p2p, not \"" + name + "\"");
+  return Error::told(Errc::kInvalidArgument,
+                     "--path is auto, buffered, cached, direct, bypass or p2p, not \"" + name + "\"");
 }
 
 Result<Question> question_of(const ExplainOptions& options) {

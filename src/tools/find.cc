@@ -38,7 +38,7 @@ struct Search {
 
 Result<std::uint64_t> whole_number(const std::string& text, const std::string& test) {
   const bool digits = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits) return Error(Errc::kInvalidArgument, test + " takes a number, not \"" + text + "\"");
+  if (!digits) return Error::told(Errc::kInvalidArgument, test + " takes a number, not \"" + text + "\"");
   return std::stoull(text);
 }
 
@@ -76,7 +76,7 @@ Result<Test> type_test(const std::string& value) {
                                          FileType::kBlockDevice};
   const std::size_t at = value.size() == 1 ? letters.find(value) : std::string::npos;
   if (at == std::string::npos)
-    return Error(Errc::kInvalidArgument, "-type takes one of f, d, l, p, s, c and b, not \"" + value + "\"");
+    return Error::told(Errc::kInvalidArgument, "-type takes one of f, d, l, p, s, c and b, not \"" + value + "\"");
   return Test([type = types[at]](const Found& found) { return found.attributes.type == type; });
 }
 
@@ -116,7 +116,8 @@ Result<Test> owner_test(const std::string& word, const std::string& value) {
 }
 
 Result<Test> newer_test(assembly::ClientProcess& process, const std::string& value) {
-  if (!is_remote(value)) return Error(Errc::kInvalidArgument, "-newer takes a path in the file system (spate:/...)");
+  if (!is_remote(value))
+    return Error::told(Errc::kInvalidArgument, "-newer takes a path in the file system (spate:/...)");
   auto object = process.run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(value))); });
   if (!object) return std::move(object).error().within(value);
   return Test([mtime = object->attributes.mtime.ns](const Found& found) { return found.attributes.mtime.ns > mtime; });
@@ -130,8 +131,8 @@ Result<Test> test_of(assembly::ClientProcess& process, const std::string& word, 
   if (word == "-mmin") return age_test(word, value, std::chrono::minutes(1));
   if (word == "-user" || word == "-group") return owner_test(word, value);
   if (word == "-newer") return newer_test(process, value);
-  return Error(Errc::kInvalidArgument,
-               "there is no test \"" + word + "\"; `spate help find` lists them (pipe names to xargs for more)");
+  return Error::told(Errc::kInvalidArgument,
+                     "there is no test \"" + word + "\"; `spate help find` lists them (pipe names to xargs for more)");
 }
 
 /// The words behind the paths.
@@ -151,7 +152,7 @@ Result<void> parse_tests(assembly::ClientProcess& process, const std::vector<std
     } else if (word == "-empty") {
       (inverted ? search.not_empty : search.empty) = true;
     } else if (last) {
-      return Error(Errc::kInvalidArgument, word + ": no such test, or its value is missing");
+      return Error::told(Errc::kInvalidArgument, word + ": no such test, or its value is missing");
     } else if (word == "-maxdepth" || word == "-mindepth") {
       SPATE_TRY((word == "-maxdepth" ? search.max_depth : search.min_depth), whole_number(words[++at], word));
     } else {

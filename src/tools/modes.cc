@@ -74,7 +74,8 @@ Result<ModeChange> ModeChange::parse(std::string_view text, std::uint32_t umask)
   if (octal) {
     change.absolute_ = true;
     for (const char digit : text) change.mode_ = change.mode_ * 8 + static_cast<std::uint32_t>(digit - '0');
-    if (change.mode_ > kAll) return Error(Errc::kInvalidArgument, std::string(text) + " is no mode: at most 7777");
+    if (change.mode_ > kAll)
+      return Error::told(Errc::kInvalidArgument, std::string(text) + " is no mode: at most 7777");
     return change;
   }
   std::string_view rest = text;

@@ -85,9 +85,9 @@ Result<void> check_not_mounted(const std::string& directory) {
   const std::string word = shell_word(directory);
   const MountPoint there = mounted_at(directory);
   if (there.type == "fuse.spate" && has_ended(there))
-    return Error(Errc::kBusy, "a mount that has ended is left at " + directory + "; `spate umount " + word + "`");
+    return Error::told(Errc::kBusy, "a mount that has ended is left at " + directory + "; `spate umount " + word + "`");
   if (there.type == "fuse.spate")
-    return Error(Errc::kBusy, directory + " is mounted already; `spate mount --status " + word + "` tells more");
+    return Error::told(Errc::kBusy, directory + " is mounted already; `spate mount --status " + word + "` tells more");
   return {};
 }
 
@@ -95,8 +95,8 @@ Result<void> prepare_directory(const std::string& directory, bool create) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (fs::is_directory(status)) return {};
-  if (fs::exists(status)) return Error(Errc::kNotDirectory, directory + " is a file: name a directory");
-  if (!create) return Error(Errc::kNotFound, "there is no directory " + directory + "; -p makes it");
+  if (fs::exists(status)) return Error::told(Errc::kNotDirectory, directory + " is a file: name a directory");
+  if (!create) return Error::told(Errc::kNotFound, "there is no directory " + directory + "; -p makes it");
   if (!fs::create_directories(directory, error)) return errno_error(error.value(), "make " + directory);
   return {};
 }

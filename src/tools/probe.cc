@@ -41,7 +41,8 @@ bool connects(const std::string& host, const std::string& port) {
 
 job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server, PingOptions how) {
   const auto found = client.cluster().channels().find(server);
-  if (found == client.cluster().channels().end()) co_return Error(Errc::kNotFound, "no such server in spate.toml");
+  if (found == client.cluster().channels().end())
+    co_return Error::told(Errc::kNotFound, "no such server in spate.toml");
   rpc::Channel& channel = *found->second;
   job::Executor& executor = client.cluster().executor();
   rpc::CallOptions options;

@@ -56,12 +56,12 @@ bool all_zero(ByteView memory) {
 
 /// Writes the piece; moves the descriptor over its blocks of zeros.
 Result<void> write_sparse(int fd, ByteView piece) {
-  constexpr std::size_t kBlock = 64U << 10U;
+  constexpr std::size_t kSparseBlock = 64U << 10U;
   while (!piece.empty()) {
     std::size_t run = 0;
-    const bool hole = all_zero(piece.first(std::min(kBlock, piece.size())));
-    while (run < piece.size() && all_zero(piece.subspan(run, std::min(kBlock, piece.size() - run))) == hole) {
-      run += std::min(kBlock, piece.size() - run);
+    const bool hole = all_zero(piece.first(std::min(kSparseBlock, piece.size())));
+    while (run < piece.size() && all_zero(piece.subspan(run, std::min(kSparseBlock, piece.size() - run))) == hole) {
+      run += std::min(kSparseBlock, piece.size() - run);
     }
     if (!hole) {
       SPATE_TRY(std::ignore, write_fully(fd, piece.first(run)));

@@ -32,8 +32,9 @@ int run_restart(Context& context, const std::string& given) {
 /// The log files of the servers that are named, or of all.
 Result<std::vector<std::string>> logs_of(const std::string& folder, const std::vector<std::string>& servers) {
   if (!is_deployment(folder))
-    return Error(Errc::kNotFound,
-                 folder + " is not one that `spate up` made: see `journalctl -u 'spated@*'` on the servers' hosts");
+    return Error::told(
+        Errc::kNotFound,
+        folder + " is not one that `spate up` made: see `journalctl -u 'spated@*'` on the servers' hosts");
   SPATE_TRY(const auto loaded, config::load_file(config_path(folder), {}));
   std::vector<std::string> files;
   for (const config::ServerConfig& server : loaded.config.servers) {
@@ -42,8 +43,8 @@ Result<std::vector<std::string>> logs_of(const std::string& folder, const std::v
     files.push_back(log_path(folder, server.id));
   }
   if (files.empty() || (!servers.empty() && files.size() != servers.size()))
-    return Error(Errc::kNotFound,
-                 "not all of these servers are in " + config_path(folder) + "; `spate status` lists them");
+    return Error::told(Errc::kNotFound,
+                       "not all of these servers are in " + config_path(folder) + "; `spate status` lists them");
   return files;
 }
 

@@ -150,7 +150,7 @@ Result<int> spawn(std::vector<std::string> arguments, std::vector<std::string> e
 
 Result<void> write_pid(const std::string& folder, ServerId server, int pid) {
   const std::string started = start_time_of(pid);
-  if (started.empty()) return Error(Errc::kNotFound, "no process " + std::to_string(pid));
+  if (started.empty()) return Error::told(Errc::kNotFound, "no process " + std::to_string(pid));
   const std::string path = pid_path(folder, server);
   const std::string fresh = path + ".new";  // renamed: a reader sees all of it or nothing
   std::ofstream out(fresh, std::ios::trunc);
@@ -204,7 +204,8 @@ Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
   constexpr Duration kPause = std::chrono::milliseconds(10);
   for (Duration waited{0}; ::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0; waited += kPause) {
     if (errno != EWOULDBLOCK && errno != EINTR) return errno_error(errno, "lock " + path);
-    if (waited >= patience) return Error(Errc::kBusy, "another `spate up` or `spate down` is at work in " + folder);
+    if (waited >= patience)
+      return Error::told(Errc::kBusy, "another `spate up` or `spate down` is at work in " + folder);
     std::this_thread::sleep_for(kPause);
   }
   return lock;
@@ -270,7 +271,7 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
   SPATE_TRY(auto ready, open_ready_socket());
   std::vector<std::string> arguments = {daemon, "--config", config_path(folder), "--server",
                                         std::to_string(server.value)};
-  if (is_unformatted(folder, server)) arguments.emplace_back("--format");
+  if (is_unformatted(folder, server)) arguments.insert(arguments.end(), {"--format", "--serve"});
   SPATE_TRY(started.pid, spawn(std::move(arguments), environment_with(ready.second), out.get()));
   started.ready = std::move(ready.first);
   auto noted = write_pid(folder, server, started.pid);
@@ -342,7 +343,7 @@ Result<void> stop_server(const std::string& folder, ServerId server, int pid, Du
   if (!started.empty() && !wait_gone(grace)) {
     ::kill(pid, SIGKILL);
     if (!wait_gone(std::chrono::seconds(5)))
-      return Error(Errc::kTimeout, "server with pid " + std::to_string(pid) + " does not end");
+      return Error::told(Errc::kTimeout, "server with pid " + std::to_string(pid) + " does not end");
   }
   forget_server(folder, server);
   return {};

@@ -110,14 +110,15 @@ Result<void> check_targets(const config::FileSystemConfig& config, std::uint64_t
   std::size_t targets = 0;
   for (const ServerEntry& server : map.servers) targets += server.roles.io ? server.targets.size() : 0;
   if (count > targets) {
-    return Error(
+    return Error::told(
         Errc::kInvalidArgument,
         fmt::format("-c {}: the file system has {} targets (`spate df` lists them); 0 takes all, also of later ones",
                     count, targets));
   }
   if (first != 0 &&
       (first > UINT32_MAX || map.server_of_target(TargetId(static_cast<std::uint32_t>(first))) == nullptr)) {
-    return Error(Errc::kInvalidArgument, fmt::format("-i {}: there is no such target; `spate df` lists them", first));
+    return Error::told(Errc::kInvalidArgument,
+                       fmt::format("-i {}: there is no such target; `spate df` lists them", first));
   }
   return {};
 }
@@ -153,7 +154,7 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
     return {};
   }
   if (object)
-    return Error(Errc::kExists, "the layout of an existing file stays; set it on a directory, or on a new file");
+    return Error::told(Errc::kExists, "the layout of an existing file stays; set it on a directory, or on a new file");
   if (object.code() != Errc::kNotFound) return object.error();
   if (!options.count.empty()) hints.slot_count = static_cast<std::uint32_t>(count);
   if (!options.first.empty()) hints.first_target = TargetId(static_cast<std::uint32_t>(first));

@@ -34,7 +34,7 @@ using Snapshots = std::map<ServerId, Result<metrics::Snapshot>>;
 job::Task<Result<metrics::Snapshot>> ask(client::Client& client, ServerId server) {
   const auto found = client.cluster().channels().find(server);
   if (found == client.cluster().channels().end())
-    co_return Error(Errc::kNotFound, "there is no such server in spate.toml");
+    co_return Error::told(Errc::kNotFound, "there is no such server in spate.toml");
   SPATE_CO_TRY(std::ignore, co_await client.connect());
   rpc::CallOptions options;
   options.deadline = client.cluster().executor().now() + kDeadline;
@@ -128,7 +128,8 @@ Result<std::vector<ServerId>> chosen(const config::FileSystemConfig& config, con
     if (names.empty() || named) servers.push_back(server.id);
   }
   if (!names.empty() && servers.size() != names.size()) {
-    return Error(Errc::kInvalidArgument, "a SERVER is the number of a server in spate.toml; `spate status` lists them");
+    return Error::told(Errc::kInvalidArgument,
+                       "a SERVER is the number of a server in spate.toml; `spate status` lists them");
   }
   return servers;
 }

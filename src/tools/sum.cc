@@ -181,7 +181,7 @@ job::Task<Result<void>> sum_one(job::Executor& executor, SumSource& source, cons
     co_return done;
   }
   if (item.kind != SumItem::Kind::kFile)
-    co_return Error(Errc::kInvalidArgument, params.path + ": neither a file nor a directory");
+    co_return Error::told(Errc::kInvalidArgument, params.path + ": neither a file nor a directory");
   std::uint64_t bytes = 0;
   auto hex = co_await source.digest(std::string(), params.kind, bytes);
   if (!hex) co_return std::move(hex).error();

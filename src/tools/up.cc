@@ -83,7 +83,7 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
     if (!there || *there == Occupant::kOther) {
       stop_started(folder, started);
       if (!there) return std::move(there).error();
-      return Error(
+      return Error::told(
           Errc::kBusy,
           fmt::format("another program, or another file system, is at {}, the address of server {}: stop it, or change "
                       "urls in {}",

@@ -156,7 +156,7 @@ Result<TargetFolder> open_target(const std::string& path, const TargetIdentity& 
     return Error(Errc::kWrongFileSystem, path + text);
   }
   if (::flock(target.lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return Error(Errc::kBusy, path + ": another process uses this target");
+    if (errno == EWOULDBLOCK) return Error::told(Errc::kBusy, path + ": another process uses this target");
     return failed(errno, path, "lock");
   }
   SPATE_TRY(target.folder, open_folder(path));

@@ -17,9 +17,10 @@ namespace {
 
 /// An empty folder where there was a store means that data is missing: that is never papered over with an empty store.
 Error no_store(const std::string& folder, std::string_view what) {
-  return Error(Errc::kNotFound, folder + " holds no " + std::string(what) +
-                                    ". Is its disk mounted, its path right? If what it held is given up, or it is new: "
-                                    "start spated with --format once, which makes an empty one");
+  return Error::told(Errc::kNotFound,
+                     folder + " holds no " + std::string(what) +
+                         ". Is its disk mounted, its path right? If what it held is given up, or it is new: "
+                         "start spated with --format once, which makes an empty one");
 }
 
 /// What the system refuses says neither where it was nor whose mistake.

@@ -99,7 +99,7 @@ Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users) {
     ::unlink(endpoint.name.c_str());
     failed = ::bind(socket.get(), raw(address), address.size) == 0 ? 0 : errno;
   }
-  if (failed == EADDRINUSE) return Error(Errc::kExists, "another server listens on " + url_of(endpoint));
+  if (failed == EADDRINUSE) return Error::told(Errc::kExists, "another server listens on " + url_of(endpoint));
   if (failed != 0) return errno_error(failed, "listen on " + url_of(endpoint));
   // Whoever reaches it is still asked who they are; those who need not come need not reach it.
   if (!endpoint.abstract && ::chmod(endpoint.name.c_str(), for_all_users ? 0666 : 0600) != 0) {

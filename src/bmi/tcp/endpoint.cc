@@ -155,7 +155,7 @@ Result<UniqueFd> listen_on(const Endpoint& endpoint) {
   const bool bound = ::bind(socket.get(), address.get(), address.size) == 0;
   if (bound && ::listen(socket.get(), kBacklog) == 0) return socket;
   if (errno == EADDRINUSE) {
-    return Error(Errc::kExists, url + " is in use by another process: stop it, or choose another port");
+    return Error::told(Errc::kExists, url + " is in use by another process: stop it, or choose another port");
   }
   return errno_error(errno, "listen on " + url);
 }

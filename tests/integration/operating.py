@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/operating.md, "Several machines", typed command for command on four machines: the commands are taken from the page."""
+import os
+import sys
+
+from cluster import BIN, check, skip
+from machines import Machines, alone, blocks
+
+NAMES = ["node1", "node2", "node3", "node4"]
+BY_HAND = "node3"
+
+
+def installed_from(machines):
+    """A folder with `build` in it, as the page has it."""
+    folder = machines.root + "/source"
+    os.mkdir(folder)
+    os.symlink(os.path.dirname(os.path.abspath(BIN)), folder + "/build")
+    return folder
+
+
+def main():
+    alone()
+    if not os.path.exists(os.path.join(os.path.dirname(os.path.abspath(BIN)), "cmake_install.cmake")):
+        skip("this is no build that can be installed")
+    page = blocks("operating.md")
+    once = dict(page)
+    check([where for where, _ in page] == ["each", "node1", "each", "node4", "by-hand", "new-server"], "blocks of the page: %s" % [w for w, _ in page])
+    with Machines(NAMES) as machines:
+        source = installed_from(machines)
+        for where, commands in page[:4]:
+            for name in NAMES if where == "each" else [where]:
+                by_hand = name == BY_HAND and "spate-setup" in commands
+                said = machines.type(name, once["by-hand"] if by_hand else commands, source)
+        check("node4" in said or "server 4" in said, said)
+        check("logs to /var/log/spate" in said, "the mount does not say where it logs: " + said)
+        use(machines)
+        refusals(machines)
+        machines.type("node4", once["new-server"])
+        # The mount from before writes to the new server, the old data is there.
+        machines.type("node4", "for i in 1 2 3 4; do head -c 9000000 /dev/urandom > /mnt/data/after$i; sync /mnt/data/after$i; done")
+        said = machines.type("node4", "test $(find /srv/spate/5/d -type f | wc -l) -gt 0; cat /mnt/data/before; spate status")
+        check("hello" in said, said)
+        # By name, so that machines that have not read the new file since their start agree.
+        machines.type("node1", "mkdir -p /mnt/data; spate mount /mnt/data; cat /mnt/data/after* | cksum > /mnt/data/sum")
+        check(machines.type("node4", "cat /mnt/data/after* | cksum") == machines.type("node4", "cat /mnt/data/sum"), "machines read other data")
+        reboot(machines)
+
+
+def use(machines):
+    machines.type("node4", "echo hello > /mnt/data/before")
+    check(machines.type("node2", "spate cat spate:/before") == "hello\n", "node2 reads other data")
+    status = machines.type("node4", "spate mount --status /mnt/data")
+    check("\nlog /var/log/spate" in status, status)
+    for name, paths in (("node1", ["/var/lib/spate/meta"]), ("node3", ["/srv/spate/3", "/srv/spate/3.keyval"])):
+        for path in paths:
+            check(machines.type(name, "stat -c %U " + path) == "spate\n", "%s on %s is not the servers'" % (path, name))
+
+
+def refusals(machines):
+    """A mistake at a start has a sentence of its own."""
+    def says(name, command, *texts):
+        done = machines.run(name, command)
+        check(done.returncode == 1 and all(text in done.stdout for text in texts), "%s: exit %d, %s" % (command, done.returncode, done.stdout))
+    says("node2", "setpriv --reuid spate --regid spate --clear-groups spated --config /etc/spate/spate.toml --server 3 --set x.y=1", "x.y")
+    start = "cp -r /etc/spate /run/s; sed -i 's#shm:///run/spate/3\", \"##' /run/s/spate.toml; spated --config /run/s/spate.toml --server 3"
+    says("node2", start, "server 3 belongs on another machine: tcp://node3:7400")
+    start = "sed -i 's#shm:///run/spate/3#shm:///run/nowhere/3#' /run/s/spate.toml; sed -i 's#urls = ..tcp://node3:7400#urls = [\"shm:///run/nowhere/3#' /run/s/spate.toml; spated --config /run/s/spate.toml --server 3"
+    says("node2", start, "server 3 is to listen at shm:///run/nowhere/3, whose folder is not there")
+    # Without --format nothing is made of an empty folder.
+    says("node4", "systemctl stop spated@4; mv /srv/spate/4 /srv/spate/kept; spate-setup", "Is its disk mounted?")
+    machines.type("node4", "mv /srv/spate/kept /srv/spate/4; spate-setup; spate status")
+
+
+def reboot(machines):
+    """What a boot does: /run is empty, and the units start."""
+    machines.type("node2", "systemctl stop spated@2; rm -r /run/spate; systemctl start spated@2; spate status; spate cat spate:/before")
+
+
+main()
