@@ -29,7 +29,7 @@ ServerId server_at(const Layout& layout, std::uint64_t offset) {
 
 void Workload::be_silent_for(Duration span) {
   scene_.part(kMetaServer.value, node_, span);
-  scene_.guard_wanted_until = process_.executor().now() + span;
+  scene_.guard_wanted_until = scene_.world.now() + span;  // the process may have gone
 }
 
 job::Task<bool> Workload::fall_silent(OpenFilePtr file, LockClaim claim, Bytes& known) {
