@@ -59,6 +59,7 @@ class End {
   bmi::UnexpectedMessage answer() {
     std::array<bmi::UnexpectedMessage, 1> message;
     while (network_->test_unexpected(context_, message) == 0) step();
+    network_->admit(message[0].peer);  // strangers may open no connection for bulk data
     return std::move(message[0]);
   }
   std::size_t answer_if_there(std::span<bmi::UnexpectedMessage> out) {
