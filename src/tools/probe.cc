@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "base/unique_fd.h"
 #include "tools/deployment.h"
@@ -119,8 +120,15 @@ Result<Occupant> look_at_port(Context& context, const std::string& folder, const
   const auto reply = ping(*process, server.id, how);
   if (!reply && reply.code() == Errc::kUnreachable) return Occupant::kNobody;  // it has just gone
   if (!reply || reply->reply.server != server.id) return Occupant::kOther;
-  SPATE_TRY(std::ignore, adopt_server(folder, server.id, static_cast<int>(reply->reply.pid)));
-  return Occupant::kThatServer;
+  // Nothing of a ping is proved: whoever listens there may name any process. What is adopted may be ended.
+  std::error_code ignored;
+  for (const RunningServer& one : running_servers()) {
+    if (one.server != server.id || !std::filesystem::equivalent(one.config_file, config_path(folder), ignored))
+      continue;
+    SPATE_TRY(std::ignore, adopt_server(folder, server.id, one.pid));
+    return Occupant::kThatServer;
+  }
+  return Occupant::kOther;
 }
 
 }  // namespace spate::tools

@@ -36,8 +36,8 @@ std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process
 
 /// The process at the address of a server that has no pid file.
 enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };
-/// Looks which process is there. If it is the server itself, writes its pid file in `folder`: the file may be missing
-/// because somebody removed it or killed `up`.
+/// Looks which process is there. If it is the server itself, a spated of this user with this spate.toml, writes its pid
+/// file in `folder`: the file may be missing because somebody removed it or killed `up`.
 Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server);
 
 }  // namespace spate::tools

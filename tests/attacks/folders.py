@@ -5,10 +5,12 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
 from lib import BIN, SPATE, STRANGER, Cluster, as_stranger, check, free_ports, need_root, wait_until
+import wire  # beside cluster.py, which lib has found
 
 MOUNT = os.path.join(BIN, "spate-mount")
 
@@ -153,6 +155,53 @@ def nobody_is_ended_for_a_strangers_pid_file(fs):
         victim.wait()
 
 
+def answer_as(server, port, pid):
+    """A stranger's process that listens at a server's port and answers pings: it is that server, and has this process id."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child:
+        os.read(ready, 1)
+        return child
+    os.setgroups([])
+    os.setresgid(STRANGER, STRANGER, STRANGER)
+    os.setresuid(STRANGER, STRANGER, STRANGER)
+    signal.alarm(60)
+    listener = socket.create_server(("127.0.0.1", port))
+    os.write(told, b"x")
+    reply = struct.pack("<HHIQQ", 2, wire.OK, 0, 1, 0) + wire.text(b"") + struct.pack("<IIQQ", server, 0, pid, 1) + wire.text(b"")
+    while True:
+        connection = listener.accept()[0]
+        if len(connection.recv(64, socket.MSG_WAITALL)) < 64:
+            continue
+        limits = struct.pack("<QQII", 1 << 20, 1 << 18, 1024, 0)
+        connection.sendall(b"spateTCP" + struct.pack("<HHIQ", 0, 1, 0, 7) + limits)
+        while len(head := connection.recv(32, socket.MSG_WAITALL)) == 32:
+            _, kind, _, _, _, tag, length, _ = struct.unpack("<BBBBIQQQ", head)
+            if kind == wire.UNEXPECTED:
+                connection.recv(length, socket.MSG_WAITALL)
+                connection.sendall(wire.frame(wire.EAGER, len(reply), tag) + reply)
+
+
+def nobody_is_ended_for_a_strangers_answer(fs):
+    """A stranger listens where a stopped server was, and names a process of root when `spate up` and `spate down` ask who is there."""
+    fs.spate("down", "-q", "--dir", fs.dir)
+    victim = subprocess.Popen(["sleep", "1000"])
+    stranger = answer_as(2, fs.port + 1, victim.pid)
+    try:
+        told = fs.run("ping", env={"SPATE_FS": fs.dir}).stdout.decode()
+        check("server 2" in told, "the stranger is not heard at all: " + told)
+        done = fs.run("up", "--dir", fs.dir)
+        check(done.returncode != 0 and "another program" in done.stderr, "spate up: %d %s" % (done.returncode, done.stderr))
+        fs.run("down", "--dir", fs.dir)
+        check(victim.poll() is None, "a process was ended that a stranger named")
+    finally:
+        os.kill(stranger, signal.SIGKILL)
+        os.waitpid(stranger, 0)
+        victim.kill()
+        victim.wait()
+    fs.up()
+
+
 def own_names(pid):
     """The abstract names of a process's sockets."""
     own = set()
@@ -197,7 +246,7 @@ def main():
         fs.up()
         os.chmod(fs.root, 0o755)
         for each in (mounts_are_asked_by_nobody_else, a_log_is_no_link, up_takes_no_folder_that_others_prepare,
-                     nobody_is_ended_for_a_strangers_pid_file, who_is_ready_says_so_himself):
+                     nobody_is_ended_for_a_strangers_pid_file, nobody_is_ended_for_a_strangers_answer, who_is_ready_says_so_himself):
             if sys.argv[1:] and each.__name__ not in sys.argv[1:]:
                 continue
             each(fs)
