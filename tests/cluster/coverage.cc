@@ -36,6 +36,8 @@ std::string_view why_unused(Op op) {
     case Op::kDatafileList:
     case Op::kDatafileProbe:
       return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
+    case Op::kClusterMap:
+      return "asked for an unknown target only: no server is added while the workload runs (AddedServer)";
     case Op::kDatafileAllocate: return "the workload reserves no space (tests/io and tests/faces do)";
     case Op::kDatafileSync: return "asked by clients of earlier versions only: datafile_flush has taken its place";
     default: return {};
