@@ -95,7 +95,7 @@ def measure(options, folder):
     for i in range(3):
         with Servers(options, folder, "up") as servers:
             ups.append(servers.up_seconds)
-            time.sleep(0.3)
+            time.sleep(0.3)  # it rests
             resting = servers.rss_mib()
     with Servers(options, folder, "fs") as servers:
         runs = ["--runs", str(options.runs)]

@@ -174,6 +174,7 @@ void keep_to_rate(const Options& options, const Connections& all, const Clock& c
   for (const auto& one : all) requests += one->latencies().size();
   const double due = static_cast<double>(requests * options.size) / options.rate;
   const double early = due - std::chrono::duration<double>(clock.now() - start).count();
+  // The rate that was asked for.
   if (early > 0) std::this_thread::sleep_for(std::chrono::duration<double>(early));
 }
 

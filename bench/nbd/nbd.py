@@ -143,10 +143,10 @@ class Bench:
             return None
 
     def watch(self, process, client):
-        time.sleep(0.03)
+        time.sleep(0.03)  # the client connects: not part of what is measured
         # What serves this client may end with it: its time is taken a moment before the end.
         begun, start = {pid: cpu_seconds(pid) for pid in [*children(process.pid), *self.also]}, time.monotonic()
-        time.sleep(self.options.seconds * 0.9)
+        time.sleep(self.options.seconds * 0.9)  # the span that is measured
         used, span = 0, time.monotonic() - start
         for pid in [*children(process.pid), *self.also]:
             used += cpu_seconds(pid) - begun.get(pid, 0)
@@ -169,7 +169,7 @@ class Bench:
                     probe.settimeout(1)
                     probe.connect(where[5:] if where.startswith("unix:") else ("127.0.0.1", int(where)))
                     if probe.recv(1):
-                        time.sleep(0.05)
+                        time.sleep(0.05)  # it takes leave of this probe
                         return
             except OSError:
                 time.sleep(0.02)

@@ -26,7 +26,7 @@ class Nobody:
     """Instead of a program: what is served without one."""
 
     def run(self, core, seconds):
-        time.sleep(seconds)
+        time.sleep(seconds)  # the span that is measured
         return None
 
 
@@ -83,7 +83,7 @@ class Bench:
                                     seconds=self.options.seconds + 2 * self.lead, rate=at[1])
         try:
             say(client)
-            time.sleep(self.lead)
+            time.sleep(self.lead)  # the client is at full speed when the program begins
             took = self.programs[name].run(core, self.options.seconds)
             told = json.loads(client.stdout.readline())
             say(client)
@@ -101,7 +101,7 @@ class Bench:
             with self.peers.bench.serving(peer) as (_, where):
                 client = self.peers.bench.client(where, cell, self.options.seconds + 2 * self.lead, at[1])
                 try:
-                    time.sleep(self.lead)
+                    time.sleep(self.lead)  # the client is at full speed when the program begins
                     took = self.programs[name].run(core, self.options.seconds)
                     told = json.loads(client.communicate(timeout=self.options.seconds + 30)[0])
                 finally:

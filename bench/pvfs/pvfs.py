@@ -102,7 +102,7 @@ class FileSystem:
             log = open(os.path.join(self.folder, f"{server}.log"), "w")
             command = ["ip", "netns", "exec", host, os.path.join(self.options.bin, "spated"), "--config", self.config, "--server", str(server)]
             self.daemons.append(subprocess.Popen(command, stdout=log, stderr=log))
-        time.sleep(0.5)
+        time.sleep(0.5)  # less to wait for; a client that comes earlier waits itself
         return self
 
     def __exit__(self, *unused):

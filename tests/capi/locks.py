@@ -5,6 +5,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def holder(fs):
     file = fs.open("/held", os.O_RDWR | os.O_CREAT)
     fs.ok(fs.lib.spate_flock(file, fcntl.LOCK_EX))
     print("locked", flush=True)
-    time.sleep(100)
+    signal.pause()  # until it is killed
 
 
 def start(role, number, folder, **more):

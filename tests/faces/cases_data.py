@@ -66,7 +66,7 @@ def atime(r):
     r.do("pwrite", Hidden(fd), b"0123456789", 0)
     r.face.close(fd)
     at = r.face.stat(path).st_atime_ns
-    pause = lambda: time.sleep(0.02)
+    pause = lambda: time.sleep(0.02)  # a tick of the clock that the kernel takes times from, and more
     pause()
     use = r.face.open(path, os.O_RDONLY)
     r.face.close(use)

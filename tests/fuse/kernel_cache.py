@@ -331,7 +331,7 @@ def restart(one, other, command, after=None):
     write(os.path.join(other, "came"), "")
     if after:  # the mount stands still: what it would answer, the kernel must not
         asked = subprocess.Popen(["stat", "-c", "%a", path["kept"]], stdout=subprocess.PIPE, text=True)
-        time.sleep(0.2)
+        until("a program waits for the mount", lambda: waits_for_the_mount(asked.pid))
         subprocess.run(after, shell=True, check=True)
         equal("what was asked meanwhile", asked.communicate(timeout=60)[0].strip(), "611")
     equal("what is open", stat.S_IMODE(os.fstat(held).st_mode), 0o611)

@@ -16,6 +16,12 @@ WRITER = os.path.join(BIN, "steady_writer")
 SIZE = 48 << 20
 
 
+def fences(fs):
+    """How many sessions an io server has been told to refuse, since they expired."""
+    told = fs.spate("stats", "2", "--prometheus").decode()
+    return sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("spate_rpc_request_ns_count{") and 'op="fence"' in line)
+
+
 def size_of(fs, path):
     return json.loads(fs.spate("stat", "--json", path))[0]["size"]
 
@@ -67,10 +73,10 @@ def killed_in_mid_write(fs, data):
     for pieces in (1, 7, 60):
         writer = Writer(fs, "/killed%d" % pieces)
         writer.wait_for(pieces)
-        time.sleep(random.uniform(0, 0.02))
+        time.sleep(random.uniform(0, 0.02))  # the kill falls anywhere in a write
         acknowledged = writer.killed()
         dead.append((writer.path, acknowledged, right(fs, writer.path, data, acknowledged, "at once")))
-    time.sleep(LEASE * 2)  # the leases run out, and the meta server looks after what was left
+    wait_until(lambda: fences(fs) >= len(dead), "the sessions of the killed clients expire")
     for moment in ("after the lease", "after a crash of all servers"):
         for path, acknowledged, at_once in dead:
             check(right(fs, path, data, acknowledged, moment) == at_once, "the content has changed " + moment)
@@ -87,8 +93,9 @@ def stood_still(fs, data):
     for writer in (paused, removed):
         writer.wait_for(10)
         writer.process.send_signal(signal.SIGSTOP)
+    before = fences(fs)
     fs.spate("rm", removed.path)
-    time.sleep(LEASE * 3)
+    wait_until(lambda: fences(fs) >= before + 2, "the sessions of the stopped clients expire")
     right(fs, paused.path, data, paused.acknowledged(), "while it stands still")
     for writer in (paused, removed):
         writer.process.send_signal(signal.SIGCONT)

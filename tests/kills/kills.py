@@ -139,7 +139,7 @@ class Kills:
         servers = range(META, self.fs.io + 2)
         victims = self.random.choice(([META], [self.random.randint(2, self.fs.io + 1)], list(servers)))
         self.fs.kill(*victims)
-        time.sleep(self.random.choice((0, 0.1, 0.5)))
+        time.sleep(self.random.choice((0, 0.1, 0.5)))  # clients meet the dead servers, or not
         self.fs.up()
 
     def stop_server(self):
@@ -195,7 +195,7 @@ class Kills:
 
     def stopped(self, pid, seconds):
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(seconds)
+        time.sleep(seconds)  # the standstill
         os.kill(pid, signal.SIGCONT)
 
     def run(self, seconds):

@@ -164,7 +164,7 @@ class Worker:
             found = self.counted(fd)
             if found[0] < before:
                 raise Wrong("the count is %d by %d, but %d was acknowledged: a lost lock's holder has written" % (*found, before))
-            time.sleep(self.random.uniform(0, 0.05))
+            time.sleep(self.random.uniform(0, 0.05))  # others come while it holds the lock
             self.calls.pwrite(fd, COUNT.pack(found[0] + 1, self.number), 0)
             after = self.counted(fd)
             if after != (found[0] + 1, self.number):

@@ -91,7 +91,7 @@ class Marks:
 
     def restart(self, *servers):
         self.fs.kill(*servers)
-        time.sleep(self.random.choice((0, 0.1, 0.5)))
+        time.sleep(self.random.choice((0, 0.1, 0.5)))  # clients meet the dead servers, or not
         self.fs.up()
         self.restarts += 1
 
@@ -126,7 +126,7 @@ class Marks:
         client = self.clients[self.random.randrange(CLIENTS)]
         if client.poll() is None:
             client.send_signal(signal.SIGSTOP)
-            time.sleep(0.5)
+            time.sleep(0.5)  # the standstill
             client.send_signal(signal.SIGCONT)
 
     def empty_cache(self):

@@ -19,7 +19,7 @@ constexpr int kStatus = 3;
   struct stat st{};
   for (;;) {
     if (::pread(file, bytes.data(), bytes.size(), 0) < 0 || ::stat(path, &st) != 0) std::_Exit(1);
-    ::usleep(700);
+    ::usleep(700);  // two threads leave some of one processor to the end
   }
 }
 
@@ -28,7 +28,7 @@ constexpr int kStatus = 3;
   const int file = ::open(path, O_RDWR | O_CREAT, 0644);
   if (file < 0 || ::write(file, "some bytes", 10) != 10) std::_Exit(2);
   for (int i = 0; i < 2; ++i) std::thread(use, path, file).detach();
-  ::usleep(static_cast<useconds_t>(number) * 97 % 3000);
+  ::usleep(static_cast<useconds_t>(number) * 97 % 3000);  // each process ends at another moment
   std::_Exit(kStatus);
 }
 

@@ -37,18 +37,39 @@ def end(process):
     assert process.returncode == 0
 
 
+def until(condition):
+    """Waits for it; far less than half a minute, else something is wrong."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def lock_requests():
+    """How many requests for locks the meta server has answered. Who is told to wait is counted, too."""
+    told = subprocess.check_output([os.path.join(os.environ["SPATE_BIN"], "spate"), "stats", "1", "--prometheus"], text=True)
+    line = next(line for line in told.splitlines() if line.startswith("spate_rpc_request_ns_count{") and 'op="lock"' in line)
+    return int(line.split()[-1])
+
+
 def is_free(path, how=fcntl.flock):
     """Whether another open file, of another process, gets the lock."""
     program = python(f"f = open(sys.argv[1], 'r+')\ntry: fcntl.{how.__name__}(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('free')\nexcept BlockingIOError: print('held')", path)
     return program.communicate()[0] == "free\n"
 
 
+def is_locked_now(file):
+    """Whether `file` gets its lock at once."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
 def becomes_free(path, how=fcntl.flock):
     """Within the lease of a session, and far sooner: nobody waits for one."""
-    until = time.monotonic() + 20
-    while not is_free(path, how):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: is_free(path, how))
 
 
 def test_a_file_without_a_name_lives_on_in_the_next_program():
@@ -60,10 +81,14 @@ def test_a_file_without_a_name_lives_on_in_the_next_program():
 def test_a_file_that_is_removed_between_two_programs_is_there_for_the_second():
     path = write("between", b"still")
     ready, go = os.pipe()
-    reader = subprocess.Popen(["bash", "-c", f"exec <{path} bash -c 'echo ready >&{go}; sleep 0.5; exec cat'"], pass_fds=[go], stdout=subprocess.PIPE)
+    wait, removed = os.pipe()
+    script = f"exec <{path} bash -c 'echo ready >&{go}; read line <&{wait}; exec cat'"
+    reader = subprocess.Popen(["bash", "-c", script], pass_fds=[go, wait], stdout=subprocess.PIPE)
     assert os.read(ready, 6) == b"ready\n"  # the opener is another program by now, which has not touched the file
     os.unlink(path)
+    os.write(removed, b"\n")
     assert reader.communicate()[0] == b"still"
+    for fd in (ready, go, wait, removed): os.close(fd)
 
 
 def test_a_grandchild_reads_it_after_the_opener_has_exited():
@@ -91,10 +116,14 @@ def test_a_spawned_program_keeps_what_the_spawner_opened_for_it():
     path = write("spawned", b"by spawn")
     read_end, write_end = os.pipe()
     actions = [(os.POSIX_SPAWN_OPEN, 0, path, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, write_end, 1)]
-    child = os.posix_spawn("/bin/sh", ["sh", "-c", "echo up; sleep 0.5; exec cat"], os.environ, file_actions=actions)
+    wait, removed = os.pipe()
+    os.set_inheritable(wait, True)
+    child = os.posix_spawn("/bin/bash", ["bash", "-c", f"echo up; read line <&{wait}; exec cat"], os.environ, file_actions=actions)
     assert os.read(read_end, 3) == b"up\n"
     os.unlink(path)
+    os.write(removed, b"\n")
     assert child_status(child) == 0 and os.read(read_end, 100) == b"by spawn"
+    for fd in (read_end, write_end, wait, removed): os.close(fd)
 
 
 def test_a_file_on_its_way_through_a_socket_lives():
@@ -116,10 +145,7 @@ def test_removed_files_end_with_their_last_holder():
     path = write("last", bytes(1 << 20))
     before = os.statvfs(D).f_files - os.statvfs(D).f_ffree
     assert sh(f"exec 3<{path}; rm {path}; exec sh -c 'exec wc -c <&3'") == "1048576\n"
-    until = time.monotonic() + 20
-    while os.statvfs(D).f_files - os.statvfs(D).f_ffree >= before:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: os.statvfs(D).f_files - os.statvfs(D).f_ffree < before)
 
 
 def test_flock_is_for_whoever_has_the_descriptor():
@@ -173,7 +199,7 @@ def test_either_of_them_may_unlock():
 def test_killing_the_last_holder_releases_everything():
     path, record = write("killed"), write("killed2")
     script = ("f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); g = open(sys.argv[2], 'r+'); fcntl.lockf(g, fcntl.LOCK_EX)\n"
-              "print('locked', flush=True); time.sleep(100)")
+              "print('locked', flush=True); sys.stdin.readline()")
     holder = python(script, path, record)
     says(holder, "locked")
     assert not is_free(path) and not is_free(record, fcntl.lockf)
@@ -187,8 +213,9 @@ def test_who_waits_for_a_lock_gets_it_when_the_holder_is_killed():
     script = "f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print('locked', flush=True); sys.stdin.readline()"
     holder = python(script, path)
     says(holder, "locked")
+    before = lock_requests()
     killed = python(script, path)
-    time.sleep(0.3)
+    until(lambda: lock_requests() > before)
     killed.kill()
     killed.wait()
     waits = python(script, path)
@@ -299,14 +326,7 @@ def test_locks_of_a_holder_that_was_killed_are_not_taken_for_held():
         os.kill(int(holder[0]), signal.SIGKILL)
         raises(errno.EIO, fcntl.flock, file, fcntl.LOCK_SH)
         fcntl.flock(file, fcntl.LOCK_UN)
-        until = time.monotonic() + 40
-        while True:  # the killed one's lock ends with its lease; this file is as good as new
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                assert time.monotonic() < until
-                time.sleep(0.1)
+        until(lambda: is_locked_now(file))  # the killed one's lock ends with its lease; this file is as good as new
         assert not is_free(path)
 
 
@@ -316,7 +336,7 @@ def test_the_programs_children_are_its_own():
     signal.signal(signal.SIGCHLD, lambda *_: deaths.append(1))
     with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # may have started the process that holds it
-        time.sleep(0.1)
+        time.sleep(0.1)  # in which a child of the program's would have ended: nothing tells that there is none
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         os.waitpid(-1, os.WNOHANG)

@@ -432,7 +432,7 @@ def test_a_signal_ends_a_wait_by_select():
         signal.signal(signal.SIGCHLD, lambda *_: None)
         os.set_blocking(into, False)
         before = signal.set_wakeup_fd(into, warn_on_full_buffer=False)
-        child = subprocess.Popen(["sh", "-c", "sleep 0.3"])
+        child = subprocess.Popen(["sh", "-c", "sleep 0.3"])  # it ends while select() waits
         assert select.select([out], [], [], 60)[0] == [out], "the handler never ran"
         signal.set_wakeup_fd(before)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -119,7 +119,7 @@ pid_t locker(useconds_t microseconds) {
     tick(0);
     const int fd = open(kFile, O_RDWR);
     check(flock(fd, LOCK_EX) == 0 && write(ready[1], "x", 1) == 1, "lock");
-    usleep(microseconds);
+    usleep(microseconds);  // how long the lock is held
     std::_Exit(0);
   }
   char byte = 0;

@@ -34,7 +34,7 @@ for case, how in run.items():
     if how == "fail": print(f"[  FAILED  ] S.{{case}}, where GetParam() = 3 (0 ms)")
     if how == "skip": print(f"x_test.cc:1: Skipped\\nneeds a moon\\n[  SKIPPED ] S.{{case}} (0 ms)")
     if how == "crash": os.abort()
-    if how == "hang": time.sleep(60)
+    if how == "hang": time.sleep(60)  # more than it may take
 print("[  PASSED  ] n tests.")
 failed = [c for c in run if run[c] == "fail"]
 [print(f"[  FAILED  ] S.{{c}}, where GetParam() = 3") for c in failed]

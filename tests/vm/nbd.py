@@ -17,6 +17,16 @@ export HOME=/tmp XDG_STATE_HOME=/tmp/state LD_LIBRARY_PATH=%(libraries)s
 ip link set lo up
 cd /tmp
 
+# eventually COMMAND...: waits until it succeeds.
+eventually() {
+  for _ in $(seq 300); do
+    ! "$@" || return 0
+    sleep 0.1
+  done
+  echo "waited in vain: $*"
+  return 1
+}
+
 # use NAME URL-ARGUMENTS...: a file system on /dev/nbd0, and back.
 use() {
   name=$1
@@ -47,9 +57,9 @@ use() {
 }
 
 truncate -s 128M disk
-$bin/spate-export -q --port 10809 disk=/tmp/disk &
+$bin/spate-export --port 10809 disk=/tmp/disk > said &
 export_pid=$!
-sleep 3
+eventually [ -s said ]  # its URL: it listens
 use local 127.0.0.1 10809
 kill $export_pid
 wait $export_pid
@@ -57,9 +67,9 @@ wait $export_pid
 $bin/spate up -q --dir /tmp/fs --io 2
 truncate -s 128M empty
 $bin/spate cp -q empty spate:/disk
-$bin/spate-export -q --unix /tmp/socket disk=spate:/disk &
+$bin/spate-export --unix /tmp/socket disk=spate:/disk > said &
 export_pid=$!
-sleep 3
+eventually [ -s said ]
 use striped -unix /tmp/socket
 kill $export_pid
 wait $export_pid
