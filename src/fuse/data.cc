@@ -258,6 +258,7 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.released(*open);
   fuse_reply_err(request, 0);
+  mount.handover.call_answered(request_id);
   co_return Unit();
 }
 
@@ -351,8 +352,10 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
 job::Task<Unit> close_left(Mount& mount) {
   client::Client& client = mount.process.client();
   for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
-    client.cluster().next_request_id(open->record->close_cause);
+    const std::uint64_t request_id = open->record->close_cause;
+    client.cluster().next_request_id(request_id);
     const auto closed = co_await close_one(mount, client, open);
+    mount.handover.call_answered(request_id);
     if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   }
   co_return Unit();

@@ -162,7 +162,8 @@ WorkerPool::Next Session::handle(fuse_buf& buffer) {
   if (request_id != header.unique) mount_.handover.asked_again(request_id);
   CurrentRequest::of_this_thread().begin(mount_, request_id, hints);
   fuse_session_process_buf(session_.get(), &buffer);
-  if (request_id != header.unique) mount_.handover.end_append(request_id);  // it is answered, whatever became of it
+  mount_.handover.call_answered(request_id);
+  if (request_id != header.unique) mount_.handover.end_append(request_id);  // whatever became of it
   return workers_.request_ends();
 }
 

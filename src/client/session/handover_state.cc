@@ -106,6 +106,9 @@ HandoverState::HandoverState(Layout& layout)
     pieces_[{piece.handle, piece.kind, piece.owner}].push_back(&piece);
     stamp_ = std::max(stamp_, piece.stamp);
   });
+  for (std::uint32_t i = 0; i < kMostSlots; ++i) {
+    if (layout_.slots[i].request_id != 0) slots_used_ = i + 1;
+  }
   appends_->for_each([this](const Append& append) { inherited_appends_.insert(append.request_id); });
 }
 
@@ -127,17 +130,37 @@ std::optional<HandoverState::Session> HandoverState::session() const {
 
 std::uint32_t HandoverState::slot_count() const { return kMostSlots; }
 
-HandoverState::Slot HandoverState::slot(std::uint32_t index) const { return layout_.slots.at(index); }
+HandoverState::Slot HandoverState::slot(std::uint32_t index) const {
+  Slot& shared = layout_.slots.at(index);
+  Slot slot{shared.sequence, shared.request_id, shared.digest, 0, shared.ended};
+  slot.answered = std::atomic_ref(shared.answered).load(std::memory_order_acquire);
+  return slot;
+}
 
 void HandoverState::begin_request(std::uint32_t index, const Slot& slot) {
   Slot& shared = layout_.slots.at(index);
-  shared.request_id = 0;
+  const std::atomic_ref request_id(shared.request_id);  // call_answered() reads it
+  request_id.store(0, std::memory_order_relaxed);
   in_order();
   shared.sequence = slot.sequence;
   shared.digest = slot.digest;
+  shared.ended = false;
   in_order();
-  shared.request_id = slot.request_id;
+  request_id.store(slot.request_id, std::memory_order_relaxed);
   in_order();
+  if (index >= slots_used_) slots_used_ = index + 1;
+}
+
+void HandoverState::end_request(std::uint32_t index) { layout_.slots.at(index).ended = true; }
+
+/// Stores which call it was instead of a flag: the slot may have another request by the time of the store.
+void HandoverState::call_answered(std::uint64_t request_id) {
+  const std::uint32_t used = slots_used_;
+  for (std::uint32_t i = 0; i < used; ++i) {
+    Slot& shared = layout_.slots[i];
+    if (std::atomic_ref(shared.request_id).load(std::memory_order_relaxed) == request_id)
+      std::atomic_ref(shared.answered).store(request_id, std::memory_order_release);
+  }
 }
 
 std::uint64_t HandoverState::write_number() const { return layout_.server_changes + 1; }

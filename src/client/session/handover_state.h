@@ -80,7 +80,7 @@ class HandoverRecords {
 class HandoverState {
  public:
   /// Of the layout in memory: who has another one cannot take over.
-  static constexpr std::uint32_t kVersion = 4;
+  static constexpr std::uint32_t kVersion = 5;
   static constexpr std::size_t kFaceBytes = 4096;
 
   struct Session {
@@ -91,11 +91,15 @@ class HandoverState {
     SessionTicket ticket;
     std::int64_t fs_clock_offset_ns = 0;
   };
-  /// The last request of a request slot.
+  /// The last request of a request slot. The kernel repeats the program's call until that call is answered, which is
+  /// later than the answer of the server.
   struct Slot {
     std::uint64_t sequence = 0;
     std::uint64_t request_id = 0;
-    std::uint64_t digest = 0;  // of the request
+    std::uint64_t digest = 0;    // of the request
+    std::uint64_t answered = 0;  // the call that was answered last of those with a request in this slot
+    bool ended = false;          // the server has answered the request, or nobody waits for its answer
+    bool may_come_again() const { return request_id != 0 && !(ended && answered == request_id); }
   };
   struct Held {
     std::uint64_t in_use = 0;
@@ -180,6 +184,10 @@ class HandoverState {
   Slot slot(std::uint32_t index) const;
   /// The slot's next request: written down before it is sent.
   void begin_request(std::uint32_t index, const Slot& slot);
+  void end_request(std::uint32_t index);
+  /// The program's call has been answered: no later process is asked for it. Called for each call of the kernel, after
+  /// the answer. Thread-safe.
+  void call_answered(std::uint64_t request_id);
 
   /// Notes that an io server's process has accepted a write. Returns a number that changes when any server has
   /// restarted; never 0.
@@ -240,6 +248,7 @@ class HandoverState {
   std::unique_ptr<HandoverRecords<Append>> appends_;
   std::unique_ptr<HandoverRecords<Open>> opens_;
   std::unique_ptr<HandoverRecords<LockUse>> lock_uses_;
+  std::atomic<std::uint32_t> slots_used_ = 0;  // no slot from there on has a request
   std::uint64_t stamp_ = 0;
   std::map<Owner, std::vector<Held*>> pieces_;
   std::mutex append_mutex_;

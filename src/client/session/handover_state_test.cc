@@ -109,6 +109,42 @@ TEST_F(HandoverStateTest, OnlyAResentRequestGetsItsEarlierId) {
   EXPECT_FALSE(same(ids.next(2, 99), before));  // the call does the same once more
 }
 
+TEST_F(HandoverStateTest, ARequestKeepsItsSlotUntilItsCallIsAnswered) {
+  RequestIds ids(*handover_);
+  const wire::RequestId create = ids.next(2, 99);  // the server has answered, the kernel knows nothing of it
+  EXPECT_NE(ids.next(4, 50).slot, create.slot);
+  next_process();
+  EXPECT_TRUE(same(RequestIds(*handover_).next(2, 99), create));
+}
+
+TEST_F(HandoverStateTest, TheSlotOfAnAnsweredCallServesTheNext) {
+  RequestIds ids(*handover_);
+  const wire::RequestId create = ids.next(2, 99);
+  handover_->call_answered(2);
+  EXPECT_EQ(ids.next(4, 50).slot, create.slot);
+  next_process();
+  EXPECT_FALSE(same(RequestIds(*handover_).next(2, 99), create));
+}
+
+TEST_F(HandoverStateTest, AResentCallThatIsAnsweredGivesItsSlotBack) {
+  const wire::RequestId create = RequestIds(*handover_).next(2, 99);
+  next_process();
+  RequestIds ids(*handover_);
+  EXPECT_TRUE(same(ids.next(2, 99), create));
+  handover_->call_answered(2);
+  EXPECT_EQ(ids.next(4, 50).slot, create.slot);
+}
+
+TEST_F(HandoverStateTest, OneCallMayMakeMoreRequestsThanThereAreSlots) {
+  std::set<std::pair<std::uint16_t, std::uint64_t>> given;
+  RequestIds ids(*handover_);
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const wire::RequestId id = ids.next(2, i);
+    given.insert({id.slot, id.sequence});
+  }
+  EXPECT_EQ(given.size(), 10U);
+}
+
 TEST_F(HandoverStateTest, NoIdIsGivenOutTwiceByProcessesThatFollowEachOther) {
   std::set<std::pair<std::uint16_t, std::uint64_t>> given;
   for (std::uint64_t process = 0; process < 3; ++process) {

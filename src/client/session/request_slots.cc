@@ -16,7 +16,7 @@ void RequestSlots::reset(std::uint16_t count) {
   for (std::uint16_t slot = 0; slot < count && handover_ != nullptr; ++slot) {
     const HandoverState::Slot last = handover_->slot(slot);
     sequences_[slot] = last.sequence;
-    inherited_[slot] = last.request_id != 0;
+    inherited_[slot] = last.may_come_again();
   }
   // Those whose request may come again are taken last: a new request would make its answer be forgotten.
   for (const bool inherited : {true, false}) {
@@ -24,6 +24,17 @@ void RequestSlots::reset(std::uint16_t count) {
       if (inherited_[slot - 1U] == inherited) free_.push_back(static_cast<std::uint16_t>(slot - 1));
     }
   }
+}
+
+/// Of a slot whose call is not answered yet the next request would make the server forget its answer. When there are no
+/// others the slot that has been free for longest is taken: one call may make any number of requests.
+std::vector<std::uint16_t>::iterator RequestSlots::best_free() {
+  const auto may_be_used = [&](std::uint16_t slot) { return !handover_->slot(slot).may_come_again(); };
+  if (handover_ == nullptr) return free_.end() - 1;
+  const auto last = std::find_if(free_.rbegin(), free_.rend(), may_be_used);
+  if (last != free_.rend()) return last.base() - 1;
+  const auto own = std::find_if(free_.begin(), free_.end(), [&](std::uint16_t slot) { return !inherited_[slot]; });
+  return own != free_.end() ? own : free_.begin();
 }
 
 std::uint16_t RequestSlots::take(Params params) {
@@ -34,7 +45,7 @@ std::uint16_t RequestSlots::take(Params params) {
   };
   auto place = params.request_id == 0 ? free_.end() : std::find_if(free_.begin(), free_.end(), is_its_own);
   const bool again = place != free_.end();
-  if (!again) --place;
+  if (!again) place = best_free();
   const std::uint16_t slot = *place;
   free_.erase(place);
   inherited_[slot] = false;
@@ -42,6 +53,11 @@ std::uint16_t RequestSlots::take(Params params) {
   ++sequences_[slot];
   if (handover_ != nullptr) handover_->begin_request(slot, {sequences_[slot], params.request_id, params.digest});
   return slot;
+}
+
+void RequestSlots::give_back(std::uint16_t slot) {
+  if (handover_ != nullptr) handover_->end_request(slot);
+  free_.push_back(slot);
 }
 
 job::Task<Result<RequestSlots::Lease>> RequestSlots::acquire(Params params, job::StopToken stop) {

@@ -15,7 +15,9 @@ namespace spate::client {
 
 class HandoverState;
 
-/// One per session. A slot serves one request at a time; its sequence grows with each. One executor.
+/// One per session. A slot serves one request at a time; its sequence grows with each. With a handover state, a slot is
+/// used again only once the program's call of its last request has been answered (HandoverState::call_answered()): else
+/// a process that follows would run a request again which the server has answered already. One executor.
 class RequestSlots {
  public:
   /// `handover state`: may be null.
@@ -36,7 +38,7 @@ class RequestSlots {
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     ~Lease() {
-      if (owner_ != nullptr) owner_->free_.push_back(slot_);
+      if (owner_ != nullptr) owner_->give_back(slot_);
     }
     wire::RequestId id() const { return {slot_, owner_->sequences_[slot_]}; }
 
@@ -56,6 +58,8 @@ class RequestSlots {
 
  private:
   std::uint16_t take(Params params);
+  std::vector<std::uint16_t>::iterator best_free();
+  void give_back(std::uint16_t slot);
 
   job::Executor& executor_;
   HandoverState* const handover_;
