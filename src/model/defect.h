@@ -19,6 +19,7 @@ enum class Defect : std::uint8_t {
   kShortGrace,        // a meta server that was started again forgets earlier locks before their holder is fenced
   kCutAfterRelease,   // the locks of a session pass on before its truncations are over
   kSplitDirectWrite,  // a write past the page cache lets its datafile's lock go between its blocks and its ends
+  kEarlySlot,         // a request gets a slot whose last request's call is not answered yet
 };
 
 /// The one that is turned on, by a test and before anything is running. Everything in the process has it.

@@ -45,6 +45,7 @@ enum class Plant : std::uint8_t {
   kForgottenError,
   kSplitWrite,
   kEndlessStrangers,
+  kEarlySlot,
 };
 
 std::string_view name(Plant plant);

@@ -60,6 +60,9 @@ constexpr std::array kRows = {
              Defect::kSplitDirectWrite},
     PlantRow{Plant::kEndlessStrangers, "endless-strangers",
              "who has proved no key may stay for as long, and send as much, as it likes"},
+    PlantRow{Plant::kEarlySlot, "early-slot",
+             "a request gets a slot whose last answer the mount has not passed on: a repeated call is run again",
+             Defect::kEarlySlot},
 };
 
 const PlantRow& row_of(Plant plant) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "client/session/handover_state.h"
+#include "model/defect.h"
 
 namespace spate::client {
 
@@ -30,7 +31,7 @@ void RequestSlots::reset(std::uint16_t count) {
 /// others the slot that has been free for longest is taken: one call may make any number of requests.
 std::vector<std::uint16_t>::iterator RequestSlots::best_free() {
   const auto may_be_used = [&](std::uint16_t slot) { return !handover_->slot(slot).may_come_again(); };
-  if (handover_ == nullptr) return free_.end() - 1;
+  if (handover_ == nullptr || planted(Defect::kEarlySlot)) return free_.end() - 1;
   const auto last = std::find_if(free_.rbegin(), free_.rend(), may_be_used);
   if (last != free_.rend()) return last.base() - 1;
   const auto own = std::find_if(free_.begin(), free_.end(), [&](std::uint16_t slot) { return !inherited_[slot]; });
