@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Strangers without a key hold a bounded share of a server's memory, descriptors and time, and a client gets in while they
-come. Attacks: unclaimed messages of many connections; answers that nobody takes; a flood of new connections; silence."""
+come. Attacks: unclaimed messages of many connections; answers that nobody takes; a flood of new connections; silence; lanes
+of shared memory that are filled again and again."""
 import os
 import re
 import resource
+import signal
 import socket
 import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration"))
+from lib import STRANGER
 import wire
-from cluster import Cluster, check
+from cluster import Cluster, check, wait_until
+from paths import up_by_shm
+from shm_peer import BULK, CONTROL, Refused, ShmPeer
 
 META = 1
 MOST = 256  # bmi/network.h: StrangerLimits
@@ -36,6 +40,12 @@ class Scene:
     def memory(self):
         with open("/proc/%d/status" % self.pid) as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1)) / 1024
+
+    def shared(self):
+        """MiB of memory that the server shares with its peers, touched or not."""
+        with open("/proc/%d/maps" % self.pid) as f:
+            ranges = [line.split()[0].split("-") for line in f if "/memfd:spate-l" in line]
+        return sum(int(end, 16) - int(begin, 16) for begin, end in ranges) / (1 << 20)
 
     def descriptors(self):
         return len(os.listdir("/proc/%d/fd" % self.pid))
@@ -136,15 +146,75 @@ def entry_under_flood(scene):
             attacker.join()
 
 
-resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-# The raw peers here speak version 1 of the protocol.
-with Cluster(io=1, env={"SPATE_AUTH_ALLOW_V1": "yes"}) as fs:
-    fs.up()
+def by_shared_memory(path, ready, go_on):
+    """In a process of another user, if there can be one: fills every place of the server, and each lane again and again."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(STRANGER, STRANGER, STRANGER)
+        os.setresuid(STRANGER, STRANGER, STRANGER)
+    held = []
+    for i in range(MOST + 40):
+        try:
+            held.append(ShmPeer(path, version=1 + i % 2))
+        except Refused:
+            pass
+    for _ in range(4):
+        for peer in list(held):
+            try:
+                for c in (CONTROL, BULK):
+                    peer.fill(c)
+            except OSError:  # dropped
+                held.remove(peer)
+    os.write(ready, b"%d" % len(held))
+    os.read(go_on, 1)
+
+
+def shm_lanes(scene):
+    """Memory that a server shares with strangers is small, and an honest client gets in beside them."""
+    memory, descriptors, shared = scene.memory(), scene.descriptors(), scene.shared()
+    (ready, tell_ready), (go_on, tell_go_on) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        try:
+            by_shared_memory(scene.fs.root + "/s1", tell_ready, go_on)
+            os._exit(0)
+        except BaseException as e:  # pylint: disable=broad-except
+            print("attacker: %r" % e, file=sys.stderr)
+            os._exit(1)
+    os.close(tell_ready)
+    try:
+        held = int(os.read(ready, 20) or b"0")
+        check(held >= 32, "only %d of the attacker's connections are there" % held)
+        grown, more = scene.shared() - shared, scene.descriptors() - descriptors
+        check(grown < 24, "%d strangers share %d MiB with the server" % (held, grown))
+        check(more <= 3 * MOST + 8, "%d descriptors more" % more)
+        check(scene.memory() - memory < 24, "memory grew by %d MiB" % (scene.memory() - memory))
+        scene.serves()
+    finally:
+        os.write(tell_go_on, b"x")
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    check(ended == 0, "the attacker ended early")
+    wait_until(lambda: scene.shared() <= shared + 2, "what was shared with strangers is given back")
+
+
+def play(fs, *attacks):
     scene = Scene(fs)
     scene.serves()
-    for attack in (silent, unclaimed, answers_not_taken, entry_under_flood):
+    for attack in attacks:
         begin = time.monotonic()
         attack(scene)
         print("%s: %.1f s" % (attack.__name__, time.monotonic() - begin))
     check(fs.pids()[META] == scene.pid, "the server has been replaced")
     scene.serves()
+
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+# The raw peers here speak version 1 of the protocol.
+with Cluster(io=1, env={"SPATE_AUTH_ALLOW_V1": "yes"}) as fs:
+    fs.up()
+    play(fs, silent, unclaimed, answers_not_taken, entry_under_flood)
+with Cluster(io=1, env={"SPATE_NETWORK_SHM_USERS": "any"}) as fs:
+    os.chmod(fs.root, 0o755)
+    up_by_shm(fs)
+    play(fs, shm_lanes)

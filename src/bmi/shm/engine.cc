@@ -104,6 +104,7 @@ void Engine::admit(PeerId id) {
   if (!fresh) {
     lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
   }
+  peer->widen();
   settle();
   outbox_.deliver(lock, *sink_);
 }

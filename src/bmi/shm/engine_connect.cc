@@ -192,7 +192,10 @@ Peer& Engine::returning_peer(Link& link, const Hello& hello) {
 }
 
 bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
-  Result<UniqueFd> segment = link.make_segment(shm_options_.geometry);
+  const bool strange = network_->strangers.apply();
+  welcome.version = std::min(hello.version_max, kVersionMax);
+  if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;  // for as long as it stays
+  Result<UniqueFd> segment = link.make_segment(welcome.geometry, welcome.version);
   const bool watched = segment && link.own_bell() >= 0 && watch(link.own_bell(), kBellEvents, link.bell_event);
   if (!watched) {
     welcome.status = Errc::kNoMemory;
@@ -200,7 +203,7 @@ bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Uniqu
     return false;
   }
   link.set_remote_bell(std::move(bell));
-  Peer* const peer = &(network_->strangers.apply() ? stranger(link, hello) : returning_peer(link, hello));
+  Peer* const peer = &(strange ? stranger(link, hello) : returning_peer(link, hello));
   peer->url = link.remote;
   link.peer = peer;
   peer->link = &link;  // so that it is closed with the peer, whatever happens next
@@ -212,6 +215,7 @@ bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Uniqu
     return true;
   }
   peer->opened(link, hello.limits);
+  if (!strange) peer->widen();
   activate(link);
   return true;
 }
@@ -296,7 +300,7 @@ Result<void> Engine::accept_welcome(Link& link, Packet& packet, Limits& limits) 
   if (welcome->status != Errc::kOk) return Error(welcome->status, "refused by the server");
   if (packet.descriptor_count != 2)
     return Error(Errc::kProtocol, "a welcome without shared memory (out of descriptors?)");
-  SPATE_TRY(std::ignore, link.map_segment(welcome->geometry, packet.descriptors[0].get()));
+  SPATE_TRY(std::ignore, link.map_segment(welcome->geometry, packet.descriptors[0].get(), welcome->version));
   link.set_remote_bell(std::move(packet.descriptors[1]));
   limits = welcome->limits;
   return {};

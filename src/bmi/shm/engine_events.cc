@@ -234,6 +234,10 @@ bool Engine::on_note(Link& link, Packet& packet) {
       }
       return true;
     }
+    case Note::Kind::kLanes: {
+      const bool fits = link.side == Side::kConnector && packet.descriptor_count == 1 && link.wants_full_lanes();
+      return fits && link.map_full_lanes(packet.descriptors[0].get()).has_value();
+    }
   }
   return false;
 }

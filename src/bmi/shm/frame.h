@@ -27,8 +27,9 @@ enum class FrameType : std::uint8_t {
   kNoData = 10,     // answer to kClear: the message had been withdrawn; `id`: the receiver's operation
   kTaken = 11,      // the located message `id` was read (or dropped): its memory is the sender's again
   kWithdrawn = 12,  // answer to kWithdraw of a located message: nobody will read it
+  kWiden = 13,      // the last one of a narrow lane: what follows is in the full lane of its class
 };
-inline constexpr auto kLastFrameType = FrameType::kWithdrawn;
+inline constexpr auto kLastFrameType = FrameType::kWiden;
 
 /// On kClear: the message is longer than the receive; it is to be dropped by the sender.
 inline constexpr std::uint8_t kFlagTooBig = 1;

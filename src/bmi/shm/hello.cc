@@ -106,7 +106,7 @@ std::optional<Note> decode_note(ByteView bytes) {
   Note note;
   note.number = in.u32();
   note.value = in.u64();
-  if (kind < 1 || kind > static_cast<std::uint32_t>(Note::Kind::kDescriptor)) return std::nullopt;
+  if (kind < 1 || kind > static_cast<std::uint32_t>(Note::Kind::kLanes)) return std::nullopt;
   note.kind = static_cast<Note::Kind>(kind);
   return note;
 }

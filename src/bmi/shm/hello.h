@@ -22,7 +22,8 @@ using protocol::LinkId;
 using protocol::reserve_of;
 
 inline constexpr std::uint16_t kVersionMin = 1;
-inline constexpr std::uint16_t kVersionMax = 1;
+inline constexpr std::uint16_t kVersionMax = 2;
+inline constexpr std::uint16_t kVersionOfNarrowLanes = 2;
 
 /// The connector's first packet, with its bell.
 struct Hello {
@@ -49,6 +50,7 @@ struct Note {
     kBell = 1,        // look into the segment
     kArena = 2,       // with its memory: number `number`, `value` bytes
     kDescriptor = 3,  // with the descriptor; `value`: its tag
+    kLanes = 4,       // from the acceptor, once, before the first kWiden: with the memory of the full lanes
   };
   Kind kind = Kind::kBell;
   std::uint32_t number = 0;

@@ -273,8 +273,11 @@ TEST_F(Hostile, ASilentPeerIsDroppedAndFreesItsPlace) {
 // peers are served, and nothing is written outside.
 TEST_F(Hostile, ScribblesAllOverTheSegment) {
   SeededRandom random(7);
-  for (int round = 0; round < 60; ++round) {
+  NetworkOptions with_strangers;
+  with_strangers.strangers.deadline_ms = 5000;
+  for (int round = 0; round < 80; ++round) {
     SCOPED_TRACE(round);
+    if (round == 40) make({}, with_strangers);
     RawPeer peer(url_);
     greet(peer);
     const Address address = introduce(peer);
@@ -286,22 +289,25 @@ TEST_F(Hostile, ScribblesAllOverTheSegment) {
       ops.push_back(server_->send(address, i, room, c));
     }
     for (int step_number = 0; step_number < 40 && !peer.closed(); ++step_number) {
-      const std::uint64_t lanes = 4096;
+      constexpr std::uint64_t kHead = 4096;
       for (int i = 0; i < 30; ++i) {
-        const bool head = random.chance(1, 4);
-        const std::uint64_t word = random.below((head ? lanes : peer.memory().size()) / 8) * 8;
         std::uint64_t value = random.chance(1, 2) ? random.next() : random.below(1000);
         // Frames that look right as far as the sequence number goes.
         const auto c = static_cast<MessageClass>(random.below(2));
-        const LanePlace place = lane_place(peer.geometry(), Side::kConnector, c);
+        const bool narrow = peer.link().narrow_out(c);
+        const Geometry& geometry = narrow ? kNarrow : peer.geometry();
+        const LanePlace place = (narrow ? lane_place : full_lane_place)(geometry, Side::kConnector, c);
+        MutableByteView area = narrow ? peer.memory() : peer.full_lanes();
         const std::uint64_t slot = peer.link().out(c).frames() + random.below(3);
-        std::uint64_t at = word;
-        if (random.chance(1, 2)) {
-          at = place.slots + slot % peer.geometry().lanes[index_of(c)].slots * kSlotSize;
+        const bool likely = random.chance(1, 2);
+        if (!likely && random.chance(1, 4)) area = peer.memory().first(kHead);
+        std::uint64_t at = random.below(area.size() / 8) * 8;
+        if (likely) {
+          at = place.slots + slot % geometry.lanes[index_of(c)].slots * kSlotSize;
           value = (slot + 1) & 0xFFFFFFFFU;
-          value |= (1 + random.below(12)) << 32U | random.below(2) << 40U | random.below(4) << 48U;
+          value |= (1 + random.below(13)) << 32U | random.below(2) << 40U | random.below(4) << 48U;
         }
-        std::memcpy(&peer.memory()[at], &value, sizeof value);
+        std::memcpy(&area[at], &value, sizeof value);
       }
       if (!peer.closed()) (void)peer.link().send_note(Note{}, -1);
       step();
@@ -321,8 +327,7 @@ class HostileServer : public ModuleTest {
     listener_ = listen_on(endpoint_, true).value();
     client_ = &start();
     to_server_ = client_->lookup(url_of(endpoint_));
-    Bytes some(10);
-    request_ = client_->request(to_server_, 1, some);
+    request_ = client_->request(to_server_, 1, some_);
     socket_.reset(::accept(listener_.get(), nullptr, nullptr));
     ASSERT_TRUE(socket_);
   }
@@ -340,6 +345,7 @@ class HostileServer : public ModuleTest {
   UniqueFd socket_;
   Instance* client_ = nullptr;
   Address to_server_;
+  const Bytes some_ = Bytes(10);
   OpId request_;
 };
 
@@ -355,6 +361,19 @@ TEST_F(HostileServer, ASegmentThatIsTooSmall) {
   const UniqueFd small = make_memory("small", 8192).value();
   ASSERT_EQ(send_packet(socket_.get(), encode(Welcome{}), std::array{small.get(), listener_.get()}), 0);
   expect_refused("too small");
+}
+
+TEST_F(HostileServer, AServerOfVersion1HasFullLanesOnly) {
+  Link link(std::move(socket_), Side::kAcceptor);
+  Welcome welcome;
+  welcome.version = 1;
+  welcome.limits = {1 << 20, 1 << 18, 100};
+  const UniqueFd memory = link.make_segment(welcome.geometry, welcome.version).value();
+  ASSERT_EQ(send_packet(link.socket(), encode(welcome), std::array{memory.get(), link.own_bell()}), 0);
+  EXPECT_EQ(finish(*client_, request_), Errc::kOk);
+  Frame seen;
+  EXPECT_EQ(link.in(MessageClass::kControl).look(seen), LaneReader::Look::kFrame);
+  EXPECT_EQ(seen.header.type, FrameType::kUnexpected);
 }
 
 TEST_F(HostileServer, AWelcomeThatIsNoneOrEmptyHanded) {

@@ -169,7 +169,7 @@ TEST_F(LaneTest, AFrameThatMakesNoSenseIsInvalid) {
   constexpr std::uint64_t kEager = std::uint64_t{1} << 32U;
   EXPECT_EQ(look_at(kEager, 100), LaneReader::Look::kFrame);
   EXPECT_EQ(look_at(0, 0), LaneReader::Look::kInvalid) << "type 0";
-  EXPECT_EQ(look_at(std::uint64_t{13} << 32U, 0), LaneReader::Look::kInvalid) << "type";
+  EXPECT_EQ(look_at(std::uint64_t{14} << 32U, 0), LaneReader::Look::kInvalid) << "type";
   EXPECT_EQ(look_at(kEager | std::uint64_t{2} << 40U, 0), LaneReader::Look::kInvalid) << "class";
   EXPECT_EQ(look_at(kEager | std::uint64_t{4} << 48U, 0), LaneReader::Look::kInvalid) << "flags";
   EXPECT_EQ(look_at(kEager | std::uint64_t{1} << 56U, 0), LaneReader::Look::kInvalid) << "reserved";

@@ -11,6 +11,26 @@ constexpr std::uint64_t kLanesOffset = 4096;
 
 std::uint64_t lane_size(const LaneSize& lane) { return lane.slots * kSlotSize + lane.bytes; }
 
+/// Of all lanes, both directions.
+std::uint64_t size_of(const Geometry& geometry) {
+  std::uint64_t size = 0;
+  for (const LaneSize& lane : geometry.lanes) size += 2 * lane_size(lane);
+  return size;
+}
+
+std::uint64_t in_pages(std::uint64_t size) {
+  constexpr std::uint64_t kPageBytes = 4096;
+  return (size + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+/// Where the lanes begin at `at`.
+LanePlace place_from(std::uint64_t at, const Geometry& geometry, Side writer, MessageClass c) {
+  for (std::size_t i = 0; i < index_of(c); ++i) at += 2 * lane_size(geometry.lanes[i]);
+  const LaneSize& lane = geometry.lanes[index_of(c)];
+  at += static_cast<std::uint64_t>(writer) * lane_size(lane);
+  return LanePlace{at, at + lane.slots * kSlotSize};
+}
+
 }  // namespace
 
 bool is_valid(const Geometry& geometry) {
@@ -21,21 +41,18 @@ bool is_valid(const Geometry& geometry) {
   return true;
 }
 
-std::uint64_t segment_size(const Geometry& geometry) {
-  constexpr std::uint64_t kPageBytes = 4096;
-  std::uint64_t size = kLanesOffset;
-  for (const LaneSize& lane : geometry.lanes) size += 2 * lane_size(lane);
-  return (size + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
+std::uint64_t segment_size(const Geometry& geometry) { return in_pages(kLanesOffset + size_of(geometry)); }
+
+std::uint64_t full_lanes_size(const Geometry& geometry) { return in_pages(size_of(geometry)); }
 
 std::uint64_t side_offset(Side side) { return kSideBlocks + 256 * static_cast<std::uint64_t>(side); }
 
 LanePlace lane_place(const Geometry& geometry, Side writer, MessageClass c) {
-  std::uint64_t at = kLanesOffset;
-  for (std::size_t i = 0; i < index_of(c); ++i) at += 2 * lane_size(geometry.lanes[i]);
-  const LaneSize& lane = geometry.lanes[index_of(c)];
-  at += static_cast<std::uint64_t>(writer) * lane_size(lane);
-  return LanePlace{at, at + lane.slots * kSlotSize};
+  return place_from(kLanesOffset, geometry, writer, c);
+}
+
+LanePlace full_lane_place(const Geometry& geometry, Side writer, MessageClass c) {
+  return place_from(0, geometry, writer, c);
 }
 
 }  // namespace spate::bmi::shm

@@ -24,6 +24,12 @@ using Slot = std::array<std::atomic<std::uint64_t>, 8>;
 inline constexpr std::size_t kSlotSize = 64;
 static_assert(sizeof(Slot) == kSlotSize && std::atomic<std::uint64_t>::is_always_lock_free);
 
+/// How much of the other side's lane of one class a side has taken, since the lane was made.
+struct Taken {
+  std::atomic<std::uint64_t>& slots;
+  std::atomic<std::uint64_t>& bytes;
+};
+
 /// The words of one side outside of frames. Each line of 64 bytes has one writer, except `waits`.
 struct SideBlock {
   /// The events for which this side wants to be woken (kWake...). This side sets bits; the side that wakes it clears
@@ -36,8 +42,14 @@ struct SideBlock {
   std::array<std::atomic<std::uint64_t>, kClasses> returned;
   /// Not 0: this side has closed the link; what it offered may change from now on.
   alignas(64) std::atomic<std::uint32_t> closed;
+  /// As slots_taken and bytes_taken, of the narrow lanes.
+  alignas(64) std::array<std::atomic<std::uint64_t>, kClasses> narrow_slots_taken;
+  std::array<std::atomic<std::uint64_t>, kClasses> narrow_bytes_taken;
+
+  Taken taken(MessageClass c) { return {slots_taken[index_of(c)], bytes_taken[index_of(c)]}; }
+  Taken narrow_taken(MessageClass c) { return {narrow_slots_taken[index_of(c)], narrow_bytes_taken[index_of(c)]}; }
 };
-static_assert(sizeof(SideBlock) == 192);
+static_assert(sizeof(SideBlock) == 256);
 
 inline constexpr std::uint32_t kWakeFrames = 1;  // for a frame in a lane
 inline constexpr std::uint32_t kWakeRoom = 2;    // for room in a lane
@@ -56,16 +68,23 @@ struct Geometry {
   friend bool operator==(const Geometry&, const Geometry&) = default;
 };
 
+/// Of the lanes in the segment, which carry the frames until the acceptor has admitted its peer: so a process that has
+/// proved nothing makes a server share little memory with it. Part of the format.
+inline constexpr Geometry kNarrow{{LaneSize{32, 16 * 1024}, LaneSize{16, 4 * 1024}}};
+
 bool is_valid(const Geometry& geometry);
-/// Of a valid geometry; whole pages.
+/// Of a valid geometry; whole pages. The segment has `geometry`'s lanes; in version 2 these are the narrow ones.
 std::uint64_t segment_size(const Geometry& geometry);
+/// Of the memory for the full lanes, which comes later.
+std::uint64_t full_lanes_size(const Geometry& geometry);
 std::uint64_t side_offset(Side side);
 
-/// Where a lane lies, bytes from the beginning of the segment.
+/// Where a lane lies, bytes from the beginning of its memory.
 struct LanePlace {
   std::uint64_t slots = 0;
   std::uint64_t data = 0;
 };
 LanePlace lane_place(const Geometry& geometry, Side writer, MessageClass c);
+LanePlace full_lane_place(const Geometry& geometry, Side writer, MessageClass c);
 
 }  // namespace spate::bmi::shm

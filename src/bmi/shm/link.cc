@@ -11,46 +11,97 @@
 #include "base/check.h"
 
 namespace spate::bmi::shm {
+namespace {
+
+const Geometry& lanes_of_segment(const Geometry& geometry, std::uint16_t version) {
+  return version >= kVersionOfNarrowLanes ? kNarrow : geometry;
+}
+
+template <typename Lane>
+Lane make_lane(MutableByteView memory, const LanePlace& place, const LaneSize& size, const Taken& taken) {
+  Slot* const slots = std::launder(reinterpret_cast<Slot*>(&memory[place.slots]));
+  return Lane(std::span(slots, size.slots), memory.subspan(place.data, size.bytes), taken.slots, taken.bytes);
+}
+
+}  // namespace
 
 int Link::own_bell() {
   if (!bell_) bell_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   return bell_.get();
 }
 
-Result<UniqueFd> Link::make_segment(const Geometry& geometry) {
-  const std::uint64_t size = segment_size(geometry);
+Result<UniqueFd> Link::make_segment(const Geometry& geometry, std::uint16_t version) {
+  geometry_ = geometry;
+  const std::uint64_t size = segment_size(lanes_of_segment(geometry, version));
   SPATE_TRY(UniqueFd memory, make_memory("spate-link", size));
   SPATE_TRY(segment_, Mapping::of(memory.get(), size, true));
-  lay_out(geometry);
+  lay_out_segment(version);
   return memory;
 }
 
-Result<void> Link::map_segment(const Geometry& geometry, int memory) {
-  const std::uint64_t size = segment_size(geometry);
+Result<void> Link::map_segment(const Geometry& geometry, int memory, std::uint16_t version) {
+  geometry_ = geometry;
+  const std::uint64_t size = segment_size(lanes_of_segment(geometry, version));
   SPATE_TRY(std::ignore, check_foreign_memory(memory, size));
   SPATE_TRY(segment_, Mapping::of(memory, size, true));
-  lay_out(geometry);
+  lay_out_segment(version);
   return {};
 }
 
-void Link::lay_out(const Geometry& geometry) {
-  // Fresh memory is zero, which is how all of these begin.
+Result<UniqueFd> Link::make_full_lanes() {
+  const std::uint64_t size = full_lanes_size(geometry_);
+  SPATE_TRY(UniqueFd memory, make_memory("spate-lanes", size));
+  SPATE_TRY(full_lanes_, Mapping::of(memory.get(), size, true));
+  lay_out_full_lanes();
+  return memory;
+}
+
+Result<void> Link::map_full_lanes(int memory) {
+  const std::uint64_t size = full_lanes_size(geometry_);
+  SPATE_TRY(std::ignore, check_foreign_memory(memory, size));
+  SPATE_TRY(full_lanes_, Mapping::of(memory, size, true));
+  lay_out_full_lanes();
+  return {};
+}
+
+// Fresh memory is zero, which is how all of these begin.
+void Link::lay_out_segment(std::uint16_t version) {
   const MutableByteView memory = segment_.view();
   const auto block = [&](Side s) { return std::launder(reinterpret_cast<SideBlock*>(&memory[side_offset(s)])); };
   mine_ = block(side);
   theirs_ = block(other(side));
-  for (std::size_t i = 0; i < kClasses; ++i) {
-    const LaneSize& size = geometry.lanes[i];
-    const auto slots = [&](const LanePlace& place) {
-      return std::span(std::launder(reinterpret_cast<Slot*>(&memory[place.slots])), size.slots);
-    };
-    const LanePlace to = lane_place(geometry, side, static_cast<MessageClass>(i));
-    const LanePlace from = lane_place(geometry, other(side), static_cast<MessageClass>(i));
-    out_[i] =
-        LaneWriter(slots(to), memory.subspan(to.data, size.bytes), theirs_->slots_taken[i], theirs_->bytes_taken[i]);
-    in_[i] =
-        LaneReader(slots(from), memory.subspan(from.data, size.bytes), mine_->slots_taken[i], mine_->bytes_taken[i]);
+  const bool narrow = version >= kVersionOfNarrowLanes;
+  const Geometry geometry = lanes_of_segment(geometry_, version);
+  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+    const LaneSize& size = geometry.lanes[index_of(c)];
+    out_[index_of(c)] = make_lane<LaneWriter>(memory, lane_place(geometry, side, c), size,
+                                              narrow ? theirs_->narrow_taken(c) : theirs_->taken(c));
+    in_[index_of(c)] = make_lane<LaneReader>(memory, lane_place(geometry, other(side), c), size,
+                                             narrow ? mine_->narrow_taken(c) : mine_->taken(c));
   }
+  narrow_out_.fill(narrow);
+  narrow_in_.fill(narrow);
+}
+
+void Link::lay_out_full_lanes() {
+  const MutableByteView memory = full_lanes_.view();
+  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+    const LaneSize& size = geometry_.lanes[index_of(c)];
+    full_out_[index_of(c)] =
+        make_lane<LaneWriter>(memory, full_lane_place(geometry_, side, c), size, theirs_->taken(c));
+    full_in_[index_of(c)] =
+        make_lane<LaneReader>(memory, full_lane_place(geometry_, other(side), c), size, mine_->taken(c));
+  }
+}
+
+void Link::widen_out(MessageClass c) {
+  out_[index_of(c)] = full_out_[index_of(c)];
+  narrow_out_[index_of(c)] = false;
+}
+
+void Link::widen_in(MessageClass c) {
+  in_[index_of(c)] = full_in_[index_of(c)];
+  narrow_in_[index_of(c)] = false;
 }
 
 void Link::wake(std::uint32_t bits) {

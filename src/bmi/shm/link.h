@@ -51,15 +51,28 @@ class Link {
   int own_bell();
 
   /// Acceptor: makes the segment and returns it, for the Welcome.
-  Result<UniqueFd> make_segment(const Geometry& geometry);
+  Result<UniqueFd> make_segment(const Geometry& geometry, std::uint16_t version = kVersionMax);
   /// Connector: checks and maps the memory that came with the Welcome. kProtocol: it cannot be shared safely.
-  Result<void> map_segment(const Geometry& geometry, int memory);
+  Result<void> map_segment(const Geometry& geometry, int memory, std::uint16_t version = kVersionMax);
+  /// The same for the full lanes. Only if wants_full_lanes().
+  Result<UniqueFd> make_full_lanes();
+  Result<void> map_full_lanes(int memory);
+  /// The link's lanes are narrow, and their replacement is not there.
+  bool wants_full_lanes() const { return narrow_in(MessageClass::kControl) && !full_lanes_; }
+  bool has_full_lanes() const { return static_cast<bool>(full_lanes_); }
   void set_remote_bell(UniqueFd bell) { remote_bell_ = std::move(bell); }
 
   SideBlock& mine() { return *mine_; }
   SideBlock& theirs() { return *theirs_; }
   LaneWriter& out(MessageClass c) { return out_[index_of(c)]; }
   LaneReader& in(MessageClass c) { return in_[index_of(c)]; }
+
+  /// Links begin with narrow lanes, except in version 1. Behind kWiden a side goes on in the full lane of the class,
+  /// which must be there.
+  bool narrow_out(MessageClass c) const { return narrow_out_[index_of(c)]; }
+  bool narrow_in(MessageClass c) const { return narrow_in_[index_of(c)]; }
+  void widen_out(MessageClass c);
+  void widen_in(MessageClass c);
 
   /// Wakes the other side if it waits for any of `bits`.
   void wake(std::uint32_t bits);
@@ -100,16 +113,23 @@ class Link {
   Pollable bell_event{Pollable::Kind::kBell, this};
 
  private:
-  void lay_out(const Geometry& geometry);
+  void lay_out_segment(std::uint16_t version);
+  void lay_out_full_lanes();
 
   UniqueFd socket_;
   UniqueFd bell_;
   UniqueFd remote_bell_;
+  Geometry geometry_;  // of the full lanes; in version 1 of the segment's
   Mapping segment_;
+  Mapping full_lanes_;
   SideBlock* mine_ = nullptr;
   SideBlock* theirs_ = nullptr;
   std::array<LaneWriter, kClasses> out_;
   std::array<LaneReader, kClasses> in_;
+  std::array<LaneWriter, kClasses> full_out_;
+  std::array<LaneReader, kClasses> full_in_;
+  std::array<bool, kClasses> narrow_out_{};
+  std::array<bool, kClasses> narrow_in_{};
   std::uint32_t arenas_shown_ = 0;  // of this side's, the first so many
 };
 

@@ -51,6 +51,25 @@ void Peer::opened(Link& new_link, const Limits& limits) {
   flush_both();
 }
 
+void Peer::widen() {
+  if (!link->wants_full_lanes()) return;
+  const Result<UniqueFd> memory = link->make_full_lanes();
+  // Without memory, descriptors or room for the note the link stays as it is, which is slower.
+  if (!memory || link->send_note(Note{Note::Kind::kLanes, 0, 0}, memory->get()) != 0) return;
+  FrameHeader header;
+  header.type = FrameType::kWiden;
+  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+    header.message_class = c;
+    push(header, nullptr);
+  }
+  flush_both();
+}
+
+void Peer::widened(MessageClass c) {
+  link->widen_out(c);
+  frames_announced_ = kUnknown;  // the count of frames begins anew
+}
+
 Limits Peer::grant_limits() {
   for (ClassState& c : classes_) c.peer_charged = c.peer_returned = 0;
   state_of(MessageClass::kControl).peer_charged = undelivered_;
@@ -80,10 +99,12 @@ bool Peer::turn(MessageClass c, int frames) {
     const LaneReader::Look look = lane.look(frame);
     if (look == LaneReader::Look::kNothing) break;
     did = true;
-    if (look == LaneReader::Look::kInvalid || !on_frame(c, frame)) {
+    const bool widens = look == LaneReader::Look::kFrame && frame.header.type == FrameType::kWiden;
+    if (look == LaneReader::Look::kInvalid || !(widens ? on_widen(c, frame) : on_frame(c, frame))) {
       host_.lose_later(*this, Errc::kProtocol);
       return true;
     }
+    if (widens) continue;  // `lane` is another one, where this frame is not
     lane.take(frame);
     bytes += frame.chunk;
   }

@@ -95,6 +95,8 @@ class Peer final : public SendObserver {
   /// See Module::send_at_once.
   bool send_at_once(const Post& post, bool unexpected);
   void cancel(ShmOp& op);
+  /// The acceptor lets this peer use the full lanes: it is no stranger.
+  void widen();
   /// Unexpected messages of `charge` were taken by the caller.
   void consumed(std::uint64_t charge);
 
@@ -122,6 +124,7 @@ class Peer final : public SendObserver {
   // SendObserver.
   void sent(ShmOp& op) override;
   void failed(ShmOp& op, Errc status) override;
+  void widened(MessageClass c) override;
 
   /// All operations, oldest first.
   ShmOp* first_op() const { return first_op_; }
@@ -171,6 +174,7 @@ class Peer final : public SendObserver {
 
   // Receiving: peer_receive.cc.
   bool on_frame(MessageClass c, const Frame& frame);
+  bool on_widen(MessageClass c, const Frame& frame);
   bool on_message(MessageClass c, const Frame& frame);
   bool on_begin(MessageClass c, const FrameHeader& header);
   void take_payload(MessageClass c, const Frame& frame);
@@ -202,6 +206,7 @@ class Peer final : public SendObserver {
   NodeList unexpected_waiting_;  // for credit
   NodeList withdrawing_;
   NodeList pulls_;
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
   std::uint64_t frames_announced_ = 0;  // of those written, the other side was woken for
   bool returned_any_ = false;           // credit, since the other side was last woken for it
   std::uint64_t undelivered_ = 0;       // charge of unexpected messages that the caller has not taken

@@ -32,8 +32,25 @@ bool Peer::on_frame(MessageClass c, const Frame& frame) {
     case FrameType::kClear: return on_control && frame.chunk == 0 && on_clear(header);
     case FrameType::kTaken: return on_control && frame.chunk == 0 && on_taken(header);
     case FrameType::kWithdrawn: return on_control && frame.chunk == 0 && on_withdrawn(header);
+    case FrameType::kWiden: return false;  // see turn()
   }
   return false;
+}
+
+/// The acceptor begins, when it has admitted its peer, and the connector follows.
+bool Peer::on_widen(MessageClass c, const Frame& frame) {
+  const bool connector = link->side == Side::kConnector;
+  const bool fits = frame.header.message_class == c && frame.chunk == 0 && !state_of(c).incoming.active;
+  if (!fits || !link->narrow_in(c) || (!connector && link->narrow_out(c))) return false;
+  if (connector && !link->has_full_lanes()) (void)host_.read_notes(*link);  // they were sent before the frame
+  if (!link->has_full_lanes()) return false;
+  link->widen_in(c);
+  if (!connector) return true;
+  FrameHeader header;
+  header.type = FrameType::kWiden;
+  header.message_class = c;
+  push(header, nullptr);
+  return true;
 }
 
 bool Peer::charge_peer(ClassState& c, std::uint64_t cost) {

@@ -215,6 +215,7 @@ bool Peer::flush(MessageClass message_class, std::uint64_t budget) {
   LaneWriter& lane = link->out(message_class);
   if (!unexpected_waiting_.empty()) run_waiting();
   const std::uint64_t before = lane.frames();
+  const bool narrow = link->narrow_out(message_class);
   FlushStatus status = c.queue.flush(lane, *this, budget);
   if (status == FlushStatus::kBlocked) {
     link->wait_for(kWakeRoom);
@@ -224,7 +225,7 @@ bool Peer::flush(MessageClass message_class, std::uint64_t budget) {
   // A peer that makes this side answer without fetching the answers cannot make it queue them without bound.
   constexpr std::size_t kMaxAnswers = 64 * 1024;
   if (lane.broken() || c.queue.answers() > kMaxAnswers) host_.lose_later(*this, Errc::kProtocol);
-  return lane.frames() != before;
+  return lane.frames() != before || link->narrow_out(message_class) != narrow;
 }
 
 void Peer::flush_both() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <optional>
@@ -47,6 +48,11 @@ class RawPeer {
       memory_ = std::move(packet.descriptors[0]);
       remote_bell_ = std::move(packet.descriptors[1]);
     }
+    const auto note = decode_note(packet.view());
+    if (note && note->kind == Note::Kind::kLanes && packet.descriptor_count == 1) {
+      EXPECT_OK(link_->map_full_lanes(packet.descriptors[0].get()));
+      full_lanes_ = map_whole(packet.descriptors[0]);
+    }
     return to_bytes(packet.view());
   }
   bool closed() {
@@ -55,13 +61,35 @@ class RawPeer {
   }
   void map(const Welcome& welcome) {
     geometry_ = welcome.geometry;
-    const Result<void> mapped = link_->map_segment(welcome.geometry, memory_.get());
+    const Result<void> mapped = link_->map_segment(welcome.geometry, memory_.get(), welcome.version);
     EXPECT_OK(mapped);
-    whole_ = Mapping::of(memory_.get(), segment_size(welcome.geometry), true).value();
+    whole_ = map_whole(memory_);
+    follow();
+  }
+  /// Goes on in the full lanes where the other side has begun to.
+  void follow() {
+    for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+      Frame seen;
+      if (!link_->narrow_in(c) || link_->in(c).look(seen) != LaneReader::Look::kFrame) continue;
+      if (seen.header.type != FrameType::kWiden) continue;
+      if (!link_->has_full_lanes()) (void)read();
+      ASSERT_TRUE(link_->has_full_lanes());
+      link_->widen_in(c);
+      widen(c);
+    }
+  }
+  void widen(MessageClass c) {
+    FrameHeader header;
+    header.type = FrameType::kWiden;
+    header.message_class = c;
+    write(header);
+    if (link_->has_full_lanes()) link_->widen_out(c);
   }
 
   /// The segment, every byte of it.
   MutableByteView memory() const { return whole_.view(); }
+  /// The full lanes; empty before they are there.
+  MutableByteView full_lanes() const { return full_lanes_.view(); }
   const Geometry& geometry() const { return geometry_; }
   int memory_descriptor() const { return memory_.get(); }
   Link& link() { return *link_; }
@@ -92,11 +120,18 @@ class RawPeer {
   }
 
  private:
+  static Mapping map_whole(const UniqueFd& memory) {
+    struct stat st{};
+    EXPECT_EQ(::fstat(memory.get(), &st), 0);
+    return Mapping::of(memory.get(), static_cast<std::uint64_t>(st.st_size), true).value();
+  }
+
   UniqueFd bell_;
   UniqueFd memory_;
   UniqueFd remote_bell_;
   std::unique_ptr<Link> link_;
   Mapping whole_;
+  Mapping full_lanes_;
   Geometry geometry_;
   bool closed_ = false;
 };

@@ -123,6 +123,7 @@ FlushStatus SendQueue::flush(LaneWriter& lane, SendObserver& observer, std::uint
       continue;
     }
     if (!front.skipped && !write_whole(lane, front.header, front.own)) return FlushStatus::kBlocked;
+    if (front.header.type == FrameType::kWiden) observer.widened(front.header.message_class);
     front.own = Bytes();
     frames_.pop();
     --answers_;

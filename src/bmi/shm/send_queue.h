@@ -27,6 +27,8 @@ class SendObserver {
   virtual void sent(ShmOp& op) = 0;
   /// A file segment of it could not be read: nothing, or no more, of it leaves.
   virtual void failed(ShmOp& op, Errc status) = 0;
+  /// kWiden is in the narrow lane: the writer that the queue flushes into is to be the full lane's from now on.
+  virtual void widened(MessageClass c) = 0;
 };
 
 /// Writes a message whose segments, memory only, fit one frame for which there is room.

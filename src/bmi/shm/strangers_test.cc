@@ -73,6 +73,87 @@ TEST_F(ShmStrangersTest, AStrangersMemoryIsNotMapped) {
   (*client_)->mem_free(memory);
 }
 
+TEST_F(ShmStrangersTest, AStrangerSharesLittleMemory) {
+  constexpr std::uint64_t kMost = 64 * 1024;
+  for (const std::uint16_t version : {std::uint16_t{1}, std::uint16_t{2}}) {
+    RawPeer peer(url_);
+    Hello hello = RawPeer::hello();
+    hello.version_max = version;
+    greet(peer, hello);
+    EXPECT_LE(peer.memory().size(), kMost);
+    EXPECT_TRUE(peer.full_lanes().empty());
+  }
+}
+
+TEST_F(ShmStrangersTest, AnAdmittedPeerHasTheFullLanes) {
+  RawPeer peer(url_);
+  const Welcome welcome = greet(peer);
+  (*server_)->admit(introduce(peer));
+  ASSERT_TRUE(drive([&] {
+    peer.follow();
+    return !peer.link().narrow_in(MessageClass::kBulk);
+  }));
+  EXPECT_EQ(peer.full_lanes().size(), full_lanes_size(welcome.geometry));
+}
+
+TEST_F(ShmStrangersTest, AStrangerThatTakesTheFullLanesIsDropped) {
+  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+    RawPeer peer(url_);
+    greet(peer);
+    peer.widen(c);
+    EXPECT_TRUE(drive([&] { return peer.closed(); }));
+  }
+  EXPECT_EQ(server_->counters().protocol_errors, 2U);
+}
+
+TEST_F(ShmStrangersTest, APeerThatWidensTwiceIsDropped) {
+  RawPeer peer(url_);
+  greet(peer);
+  (*server_)->admit(introduce(peer));
+  ASSERT_TRUE(drive([&] {
+    peer.follow();
+    return !peer.link().narrow_in(MessageClass::kControl);
+  }));
+  peer.widen(MessageClass::kControl);
+  EXPECT_TRUE(drive([&] { return peer.closed(); }));
+}
+
+TEST_F(ShmStrangersTest, MessagesKeepTheirOrderWhileTheLanesChange) {
+  constexpr std::uint64_t kMessages = 200;
+  const Address to_client = introduce(*client_, to_server_);
+  const Bytes some(3000);
+  for (std::uint64_t i = 0; i < kMessages; ++i) {
+    if (i == kMessages / 2) (*server_)->admit(to_client);
+    (void)server_->request(to_client, i, some);
+    if (i > kMessages / 2) (void)client_->request(to_server_, i, some);  // more would be too much of a stranger
+    if (i % 7 == 0) step();
+  }
+  ASSERT_TRUE(drive([&] { return client_->arrived.size() == kMessages; }));
+  for (std::uint64_t i = 0; i < kMessages; ++i) EXPECT_EQ(client_->arrived[i].tag, Tag(i));
+  ASSERT_TRUE(drive([&] { return server_->arrived.size() == kMessages / 2 - 1; }));
+  for (std::uint64_t i = 1; i < kMessages / 2; ++i) {
+    EXPECT_EQ(server_->arrived[i - 1].tag, Tag(kMessages / 2 + i));
+  }
+}
+
+TEST_F(ShmStrangersTest, APeerOfVersion1KeepsNarrowLanes) {
+  RawPeer peer(url_);
+  Hello hello = RawPeer::hello();
+  hello.version_max = 1;
+  const Welcome welcome = greet(peer, hello);
+  EXPECT_EQ(welcome.version, 1);
+  EXPECT_EQ(welcome.geometry, kNarrow);
+  const Address address = introduce(peer);
+  (*server_)->admit(address);
+  Bytes room(100'000);
+  const OpId out = server_->send(address, 1, room, MessageClass::kControl, true);
+  ASSERT_TRUE(drive([&] {
+    while (peer.next(MessageClass::kControl)) peer.ring();
+    return server_->done(out);
+  }));
+  EXPECT_EQ(server_->completion(out).status, Errc::kOk);
+}
+
 TEST_F(ShmStrangersTest, StrangersOfOneUserAreLimitedInNumber) {
   std::vector<std::unique_ptr<RawPeer>> strangers;
   for (int i = 0; i < 60; ++i) {
