@@ -11,6 +11,7 @@
 #include <string>
 
 #include "assembly/server_process.h"
+#include "base/printable.h"
 #include "base/standard_descriptors.h"
 #include "daemon/block_role.h"
 #include "daemon/descriptors.h"
@@ -56,7 +57,7 @@ int usage_error(const std::string& what) {
 }
 
 int fail(const spate::Error& error) {
-  std::fprintf(stderr, "spated: %s\n", error.message().c_str());
+  std::fprintf(stderr, "spated: %s\n", spate::printable_lines(error.message()).c_str());
   return 1;
 }
 

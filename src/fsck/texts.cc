@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fsck/texts.h"
 
-#include <cstdio>
-
+#include "base/printable.h"
 #include "trove/datafile_name.h"
 
 namespace spate::fsck {
@@ -148,21 +147,6 @@ std::string_view remedy(Damage damage) {
     case Damage::kOrphanDatafile: return "removes the datafile";
     default: return {};
   }
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F && byte != '\\') {
-      out += c;
-      continue;
-    }
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
-    out += escaped;
-  }
-  return out;
 }
 
 }  // namespace spate::fsck

@@ -15,7 +15,5 @@ std::string subject(const Report& report);
 std::string complaint(const Report& report);
 /// What --repair does about it, as a sentence without its end; empty when nothing can be done.
 std::string_view remedy(wire::Damage damage);
-/// Replaces bytes that control a terminal by \xNN.
-std::string printable(std::string_view text);
 
 }  // namespace spate::fsck

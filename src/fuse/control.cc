@@ -18,6 +18,7 @@
 
 #include "base/local_packet.h"
 #include "base/local_socket.h"
+#include "base/printable.h"
 
 namespace spate::fuse {
 namespace {
@@ -48,14 +49,6 @@ uid_t user_in(const std::string& options) {
   const std::size_t at = options.find(kName);
   return at == std::string::npos ? 0
                                  : static_cast<uid_t>(std::strtoul(options.c_str() + at + kName.size(), nullptr, 10));
-}
-
-std::string without_controls(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < ' ' && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
-  }
-  return text;
 }
 
 }  // namespace
@@ -128,7 +121,7 @@ Result<std::string> ask_supervisor(const std::string& directory, Word word, std:
   if (::poll(&wait, 1, kPatienceMs) != 1)
     return Error::told(Errc::kTimeout, directory + ": the mount's supervisor does not answer");
   SPATE_TRY(Message answer, receive_message(supervisor->get()));
-  std::string told = without_controls(std::move(answer.text));
+  std::string told = escape_controls(answer.text, "\n\t");
   if (answer.word != Word::kDone) return Error::told(Errc::kBusy, directory + ": " + told);
   return told;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "assembly/locate.h"
+#include "base/printable.h"
 #include "base/standard_descriptors.h"
 #include "fuse/control.h"
 #include "fuse/remount.h"
@@ -28,7 +29,7 @@ namespace {
 using namespace spate;
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "spate-mount: %s\n", error.message().c_str());
+  std::fprintf(stderr, "spate-mount: %s\n", printable_lines(error.message()).c_str());
   return 1;
 }
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/printable.h"
 #include "fuse/control.h"
 #include "fuse/options.h"
 
@@ -62,7 +63,7 @@ std::optional<std::string> options_now(const std::string& directory) {
   return options;
 }
 
-void say(const std::string& line) { std::fprintf(stderr, "spate-mount: %s\n", line.c_str()); }
+void say(const std::string& line) { std::fprintf(stderr, "spate-mount: %s\n", printable_lines(line).c_str()); }
 
 /// Without a supervisor nobody knows how it was mounted: what is asked for may be so already.
 bool may_be_done(const Remount& remount) {

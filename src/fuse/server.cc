@@ -13,6 +13,7 @@
 #include <cstdlib>
 
 #include "assembly/locate.h"
+#include "base/printable.h"
 #include "config/load.h"
 #include "fuse/control.h"
 #include "fuse/readahead.h"
@@ -49,7 +50,8 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   settings.on_wait = [](const rpc::ServerWait& wait) {
     rpc::log_wait(wait);
     if (wait.state == rpc::ServerWait::State::kBegun)
-      std::fprintf(stderr, "spate-mount: has waited for %s; Ctrl-C gives it up\n", rpc::text_of(wait).c_str());
+      std::fprintf(stderr, "spate-mount: has waited for %s; Ctrl-C gives it up\n",
+                   printable_lines(rpc::text_of(wait)).c_str());
   };
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
   const std::string leases = options.kernel_keeps_attributes ? "on" : options.leases;
@@ -129,7 +131,7 @@ int serve(const MountOptions& options, ServerDescriptors descriptors) {
   if (served) return 0;
   SPATE_LOG("fuse", error, "the mount cannot be served directory={} error={}", options.directory,
             served.error().message());
-  std::fprintf(stderr, "spate-mount: %s\n", served.error().message().c_str());
+  std::fprintf(stderr, "spate-mount: %s\n", printable_lines(served.error().message()).c_str());
   return 1;
 }
 

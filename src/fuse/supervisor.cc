@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/printable.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -49,7 +50,7 @@ Result<void> Supervisor::begin() {
 int Supervisor::run() {
   const auto begun = begin();
   if (!begun) {
-    std::fprintf(stderr, "spate-mount: %s\n", begun.error().message().c_str());
+    std::fprintf(stderr, "spate-mount: %s\n", printable_lines(begun.error().message()).c_str());
     return 1;
   }
   while (!ended_) look(-1);
@@ -123,7 +124,7 @@ void Supervisor::on_server_message(Message message) {
   if (message.word == Word::kConnected && !mounted_) {
     const auto mounted = mount(message.text);
     if (mounted) return;
-    std::fprintf(stderr, "spate-mount: %s\n", mounted.error().message().c_str());
+    std::fprintf(stderr, "spate-mount: %s\n", printable_lines(mounted.error().message()).c_str());
     kill_server();  // it has nothing yet
     end(1);
   } else if (message.word == Word::kServing && mounted_) {

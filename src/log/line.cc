@@ -6,6 +6,8 @@
 #include <ctime>
 #include <vector>
 
+#include "base/printable.h"
+
 namespace spate::log {
 namespace {
 
@@ -61,16 +63,16 @@ std::string split_fields(std::string_view body, std::vector<Field>& fields) {
   return message;
 }
 
-void append_escaped(std::string& out, std::string_view text, bool json) {
+void append_json(std::string& out, std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (json && (c == '"' || c == '\\')) {
+    if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (byte < 0x20 || byte == 0x7f || (json && byte >= 0x80)) {
+    } else if (byte < 0x20 || byte >= 0x7f) {
       // JSON must be UTF-8 and a foreign name may be any bytes: those are shown as the Latin-1 characters they would
       // be.
-      out += json ? fmt::format("\\u{:04x}", byte) : fmt::format("\\x{:02x}", byte);
+      out += fmt::format("\\u{:04x}", byte);
     } else {
       out += c;
     }
@@ -82,11 +84,11 @@ std::string render_json(const Line& line) {
   const std::string message = split_fields(line.body, fields);
   std::string out = fmt::format(R"({{"time":"{}","level":"{}","folder":"{}","message":")", timestamp(line.time),
                                 name(line.level), line.folder);
-  append_escaped(out, message, true);
+  append_json(out, message);
   out += R"(","fields":{)";
   for (std::size_t i = 0; i < fields.size(); ++i) {
     out += fmt::format("{}\"{}\":\"", i == 0 ? "" : ",", fields[i].key);
-    append_escaped(out, fields[i].value, true);
+    append_json(out, fields[i].value);
     out += '"';
   }
   return out + "}}";
@@ -118,8 +120,7 @@ std::string render(const Line& line, Format format) {
   }
   if (format == Format::kJson) return render_json(shown);
   std::string out = fmt::format("{} {} {} ", timestamp(shown.time), name(shown.level), shown.folder);
-  append_escaped(out, shown.body, false);
-  return out;
+  return out + escape_controls(shown.body);
 }
 
 }  // namespace spate::log

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/printable.h"
 #include "base/standard_descriptors.h"
 #include "base/unique_fd.h"
 #include "log/log.h"
@@ -16,7 +17,7 @@ namespace {
 using namespace spate;
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "spate export: %s\n", error.message().c_str());
+  std::fprintf(stderr, "spate export: %s\n", printable_lines(error.message()).c_str());
   return 1;
 }
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/printable.h"
 #include "tools/elf.h"
 #include "tools/run.h"
 
@@ -185,7 +186,7 @@ int check_program(Context& context, const std::string& program) {
     for (const Finding& one : *findings) list.push_back({{"object", one.object}, {"what", one.what}});
     print(list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
-    for (const Finding& one : *findings) print(one.object + ": " + one.what + "\n");
+    for (const Finding& one : *findings) print(printable(one.object + ": " + one.what) + "\n");
     if (findings->empty() && !context.quiet)
       print(program + ": every call on files that it is linked with is covered\n");
   }

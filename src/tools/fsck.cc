@@ -7,6 +7,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "fsck/check.h"
 #include "fsck/texts.h"
 
@@ -109,7 +110,7 @@ class Printer final : public fsck::Observer {
 
  private:
   std::string consequence(const fsck::Report& report) const {
-    const std::string note = fsck::printable(report.note);
+    const std::string note = printable(report.note);
     switch (report.outcome) {
       case fsck::Outcome::kRepaired: return "repaired" + (note.empty() ? std::string() : ": " + note);
       case fsck::Outcome::kLeft: return "not repaired: " + note;
@@ -133,7 +134,7 @@ class Printer final : public fsck::Observer {
       text += fmt::format("{} objects kept changing while they were looked at: run fsck again.\n", s.undecided);
     }
     for (const std::string& server : s.unchecked) {
-      text += fmt::format("NOT CHECKED: {}\n", fsck::printable(server));
+      text += fmt::format("NOT CHECKED: {}\n", printable(server));
     }
     if (!s.unchecked.empty()) text += "See `spate status`, start what is down, and run fsck again.\n";
     if (s.exit_code() == 0) text += "clean\n";

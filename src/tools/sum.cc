@@ -135,7 +135,10 @@ class Output {
   Output(Context& context, DigestKind kind) : context_(context), kind_(kind) {}
   void sum(const std::string& name, const std::string& hex) {
     if (!context_.json) {
-      print(format_sum({kind_, hex, name}));
+      // A pipe or a file gets what sha256sum reads. A name that came with a terminal sequence does not reach a
+      // terminal.
+      print(context_.stdout_is_terminal() ? fmt::format("{}  {}\n", hex, printable(name))
+                                          : format_sum({kind_, hex, name}));
       return;
     }
     list_.push_back({{"path", printable(name)}, {"algorithm", spate::name(kind_)}, {"sum", hex}});
@@ -228,7 +231,9 @@ nlohmann::json tell_check(Context& context, const SumLine& line, const Digesting
     row["code"] = spate::name(job.hex.error().code());
   }
   if (context.json || (equal && context.quiet)) return row;
-  const std::string verdict = equal ? "OK" : job.hex ? "FAILED" : "FAILED: " + job.hex.error().message();
+  const std::string verdict = equal     ? "OK"
+                              : job.hex ? "FAILED"
+                                        : "FAILED: " + printable_lines(job.hex.error().message());
   print(printable(line.name) + ": " + verdict + "\n");
   return row;
 }

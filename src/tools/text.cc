@@ -18,23 +18,6 @@ std::string rounded(double value, std::string_view unit) {
   return fmt::format("{:.{}f} {}", value, decimals, unit);
 }
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 when it is none (RFC 3629: no overlong forms, no
-/// surrogates).
-std::size_t character_size(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0) return follows(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead < 0xF0) {
-    const bool bad = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0);
-    return !bad && follows(1) && follows(2) ? 3 : 0;
-  }
-  if (lead < 0xF0 || lead > 0xF4) return 0;
-  const bool bad = (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90);
-  return !bad && follows(1) && follows(2) && follows(3) ? 4 : 0;
-}
-
 }  // namespace
 
 std::string human_size(std::uint64_t bytes) {
@@ -63,31 +46,6 @@ std::string human_span(std::uint64_t ms) {
   if (hours == 0) return fmt::format("{} min {} s", minutes, seconds % 60);
   if (hours < 24) return fmt::format("{} h {} min", hours, minutes % 60);
   return fmt::format("{} d {} h", hours / 24, hours % 24);
-}
-
-std::string printable(std::string_view name) {
-  std::string text;
-  while (!name.empty()) {
-    const std::size_t size = character_size(name);
-    const auto byte = static_cast<unsigned char>(name[0]);
-    if (size == 0 || byte < 0x20 || byte == 0x7F || byte == '\\') {
-      text += fmt::format("\\x{:02x}", byte);
-      name.remove_prefix(1);
-    } else {
-      text += name.substr(0, size);
-      name.remove_prefix(size);
-    }
-  }
-  return text;
-}
-
-std::string printable_lines(std::string_view message) {
-  std::string text;
-  for (std::size_t end = message.find('\n'); end != std::string_view::npos; end = message.find('\n')) {
-    text += printable(message.substr(0, end)) + "\n";
-    message.remove_prefix(end + 1);
-  }
-  return text + printable(message);
 }
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text for people: rounded numbers with a unit (base/units.h writes them exactly), and names of any bytes.
+// Text for people: rounded numbers with a unit (base/units.h writes them exactly), and words.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/printable.h"
 
 namespace spate::tools {
 
@@ -15,13 +17,6 @@ std::string human_size(std::uint64_t bytes);
 std::string human_time(std::uint64_t ns);
 /// "under a second", "42 s", "7 min 30 s", "3 h 5 min", "12 d 4 h": a duration, rounded down.
 std::string human_span(std::uint64_t ms);
-
-/// A name as a terminal, a pipe and JSON may see it: control characters, bytes that are not UTF-8 and backslashes are
-/// shown as
-/// \xNN (two digits, lower case). Nothing else is changed, so that replacing each \xNN gives the name back.
-std::string printable(std::string_view name);
-/// A message that may hold such names, for a terminal: each of its lines as printable() shows it.
-std::string printable_lines(std::string_view message);
 
 /// The candidate that `word` was probably meant to be: the nearest by config::edit_distance(), within a third of its
 /// letters and three mistakes at most. Empty when none is so near.

@@ -35,20 +35,6 @@ TEST(Text, SpansAreInTheirTwoLargestUnits) {
   EXPECT_EQ(human_span(100 * 3'600'000), "4 d 4 h");
 }
 
-TEST(Text, NamesAreShownWithoutHarm) {
-  EXPECT_EQ(printable("Grüße €😀"), "Grüße €😀");
-  EXPECT_EQ(printable("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
-  EXPECT_EQ(printable("a\\xff"), "a\\x5cxff");  // not to be taken for the byte 0xff
-  EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(printable("\xc3"), "\\xc3");           // cut short
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");  // overlong
-  EXPECT_EQ(printable("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // a surrogate
-  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
-  EXPECT_EQ(printable_lines("spate:/\x1b[2J: no\nline 2\xff\n"), "spate:/\\x1b[2J: no\nline 2\\xff\n");
-  EXPECT_EQ(printable_lines(""), "");
-}
-
 TEST(Text, TheNearestWordIsTheOneThatWasMeant) {
   const std::vector<std::string> commands = {"mount", "umount", "mv", "rm", "rmdir", "ls"};
   EXPECT_EQ(nearest_word("mont", commands), "mount");
