@@ -53,6 +53,17 @@ MountPoint mounted_at(const std::string& directory) {
   return found;
 }
 
+MountPoint mount_of(const std::string& path) {
+  MountPoint found;
+  for (MountPoint& one : all_mounts()) {
+    const bool below = one.directory == "/" || path == one.directory || path.starts_with(one.directory + "/");
+    if (below && one.directory.size() >= found.directory.size()) found = std::move(one);
+  }
+  return found;
+}
+
+bool is_trusted(const MountPoint& mount) { return mount.user == 0 || mount.user == ::geteuid(); }
+
 std::vector<MountPoint> spate_mounts() {
   std::vector<MountPoint> all = all_mounts();
   std::erase_if(all, [](const MountPoint& one) { return one.type != "fuse.spate"; });
@@ -63,7 +74,9 @@ std::vector<MountPoint> mounts_of(const std::string& config_file) {
   const std::string wanted = resolved(config_file);
   std::vector<MountPoint> all = spate_mounts();
   std::erase_if(all, [&](const MountPoint& one) {
-    return resolved(one.source) != wanted && resolved(one.source + "/spate.toml") != wanted;
+    // A path that another user names may lead into a mount of his, which answers nothing.
+    const auto place = [&](const std::string& path) { return is_trusted(one) ? resolved(path) : path; };
+    return place(one.source) != wanted && place(one.source + "/spate.toml") != wanted;
   });
   return all;
 }

@@ -18,6 +18,10 @@ struct MountPoint {
 
 /// What was mounted at `directory` last; of no type when nothing was.
 MountPoint mounted_at(const std::string& directory);
+/// The mount that `path`, absolute and without links, is in.
+MountPoint mount_of(const std::string& path);
+/// Its source may be believed: root or this user has mounted it. Any user may call a FUSE mount of his as he likes.
+bool is_trusted(const MountPoint& mount);
 /// The mounts of Spate.
 std::vector<MountPoint> spate_mounts();
 /// Those of the file system with this spate.toml.

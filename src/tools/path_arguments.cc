@@ -2,12 +2,12 @@
 #include "tools/path_arguments.h"
 
 #include <fnmatch.h>
-#include <mntent.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "tools/command.h"
+#include "tools/mounts.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -121,24 +121,17 @@ Result<std::vector<std::string>> expand_patterns(assembly::ClientProcess& proces
   return paths;
 }
 
-std::string mounted_path(Context& context, const std::string& path) {
+Result<std::string> mounted_path(Context& context, const std::string& path) {
   std::error_code error;
   const std::string whole = std::filesystem::canonical(path, error).string();
-  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
-  std::string longest;
-  std::string type;
-  std::string source;
-  while (const mntent* entry = error || mounts == nullptr ? nullptr : ::getmntent(mounts.get())) {
-    const std::string at = entry->mnt_dir;
-    const bool below = at == "/" || whole == at || whole.starts_with(at + "/");
-    if (!below || at.size() < longest.size()) continue;
-    longest = at;
-    type = entry->mnt_type;
-    source = entry->mnt_fsname;
+  const MountPoint mount = error ? MountPoint() : mount_of(whole);
+  if (mount.type != "fuse.spate") return path;
+  if (context.fs.empty() && !is_trusted(mount)) {
+    return Error::told(Errc::kNotPermitted, path + " is in a mount of user " + std::to_string(mount.user) +
+                                                ", whose word is not taken for its file system: name that by --fs");
   }
-  if (type != "fuse.spate") return path;
-  if (context.fs.empty()) context.fs = source;
-  return "spate:/" + whole.substr(std::min(longest.size() + 1, whole.size()));
+  if (context.fs.empty()) context.fs = mount.source;
+  return "spate:/" + whole.substr(std::min(mount.directory.size() + 1, whole.size()));
 }
 
 bool take_remote_paths(Context& context, assembly::ClientProcess& process, std::vector<std::string>& paths, int& code) {

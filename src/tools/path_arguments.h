@@ -24,6 +24,6 @@ bool take_remote_paths(Context& context, assembly::ClientProcess& process, std::
 
 /// A path below a mount of Spate as the path in the file system that is mounted there, by the kernel's table of mounts;
 /// --fs is set to what was mounted, if it is not given. Any other path stays as it is.
-std::string mounted_path(Context& context, const std::string& path);
+Result<std::string> mounted_path(Context& context, const std::string& path);
 
 }  // namespace spate::tools

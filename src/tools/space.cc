@@ -204,7 +204,11 @@ void tell_directory(const config::FileSystemConfig& config, const std::string& n
 
 int run_getstripe(Context& context, const SpaceOptions& options) {
   std::vector<std::string> paths;
-  for (const std::string& path : options.paths) paths.push_back(is_remote(path) ? path : mounted_path(context, path));
+  for (const std::string& path : options.paths) {
+    auto named = is_remote(path) ? Result<std::string>(path) : mounted_path(context, path);
+    if (!named) return context.fail(named.error());
+    paths.push_back(*std::move(named));
+  }
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
