@@ -127,8 +127,13 @@ os.chdir(top + "/spate")
 as_stranger(lambda: os.removedirs(top + "/spate"))
 told = subprocess.run([sys.executable, "-c", "print(open('secret').read())"], capture_output=True, text=True)
 check("secret" not in told.stdout and told.returncode != 0, "a relative path led where a stranger wanted: " + told.stdout)
-# One's own goes on.
-os.chdir("/spate")
+# One's own goes on. Its name cannot be told, so nobody makes it first.
+def own_name():
+    os.chdir("/spate")
+    kernels = subprocess.run(["readlink", "/proc/%d/cwd" % os.getpid()], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True).stdout
+    return kernels.split(".spate-cwd-")[1].split("/")[0]
+names = {own_name() for _ in range(4)}
+check(len(names) == 4 and str(os.getpid()) not in names, "names of folders that a stranger can tell: %s" % names)
 told = subprocess.run([sys.executable, "-c", "print(open('secret').read())"], capture_output=True, text=True)
 check(told.stdout == "secret\\n", "the working directory is lost: " + told.stderr)
 """
