@@ -162,6 +162,8 @@ job::Task<Result<void>> Cluster::greet_meta(Limits limits) {
     alive = co_await meta_->call<wire::KeepAliveReply>(request, options);
   }
   if (!alive) co_return std::move(alive).error();
+  // Without a slot every change would wait for one for ever.
+  if (identity_.answer_slots == 0) co_return Error(Errc::kProtocol, meta_->name() + " opened no session");
   identity_.ticket = alive->ticket;
   slots_.reset(identity_.answer_slots);
   keep_session();
