@@ -126,7 +126,10 @@ class World {
   Remote& connect() {
     const SocketAddress address = parse_url(url_)->addresses.at(0);
     UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    SPATE_CHECK(::connect(fd.get(), address.get(), address.size) == 0);
+    // libFuzzer's alarm may interrupt it; called again it goes on waiting.
+    int failed = EINTR;
+    while (failed == EINTR) failed = ::connect(fd.get(), address.get(), address.size) == 0 ? 0 : errno;
+    SPATE_CHECK(failed == 0);
     return remotes_.emplace_back(std::move(fd));
   }
   Remote* remote(std::uint8_t choice) { return remotes_.empty() ? nullptr : &remotes_[choice % remotes_.size()]; }
