@@ -33,7 +33,7 @@ class Writer:
         self.path = "spate:" + name
         self.said = open(fs.root + "/said" + name.replace("/", "-"), "wb+")
         self.process = subprocess.Popen([WRITER, fs.dir + "/spate.toml", name, fs.root + "/data", str(random.randrange(1 << 30))],
-                                        env=dict(fs.env, SPATE_LOG_LEVEL="error"), stdout=self.said, stderr=subprocess.PIPE)
+                                        env=dict(fs.env, SPATE_LOG_LEVEL="error"), stdin=subprocess.PIPE, stdout=self.said, stderr=subprocess.PIPE)
 
     def lines(self):
         self.said.seek(0)

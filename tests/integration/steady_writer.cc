@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // steady_writer SPATE.TOML PATH LOCAL-FILE SEED
 // Makes PATH and writes the local file into it from front to back, in pieces of 1 byte to 1 MiB. After each
-// acknowledged piece it prints where it has come to; "closed" at the end. To be killed, or stopped for a while.
+// acknowledged piece it prints where it has come to; "closed" at the end. To be killed, or stopped for a while: it
+// writes the last piece when standard input has ended, so it is found at work on a busy machine, too.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -27,6 +28,12 @@ Result<Bytes> read_whole(const char* path) {
   return all;
 }
 
+void wait_for_end_of_input() {
+  char byte = 0;
+  while (::read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+}
+
 /// One write(2) a line: what was printed before the end is not lost in a buffer.
 void say(const std::string& line) {
   if (::write(STDOUT_FILENO, (line + "\n").c_str(), line.size() + 1) < 0) std::exit(1);
@@ -40,6 +47,7 @@ job::Task<Result<void>> write_steadily(client::Client& client, std::string path,
   for (std::size_t at = 0; at < data.size();) {
     const std::uint64_t most = std::uint64_t{1} << (random.next() % 21);
     const std::size_t size = std::min<std::size_t>(1 + random.next() % most, data.size() - at);
+    if (at + size == data.size()) wait_for_end_of_input();
     SPATE_CO_TRY(std::ignore, co_await file->write(at, ByteView(data).subspan(at, size)));
     at += size;
     say(std::to_string(at));
