@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/late_module.h"
 
+#include <gmock/gmock.h>
 #include <sys/eventfd.h>
 
 #include <array>
+#include <optional>
 
 #include "base/expect.h"
 #include "bmi/fake_module.h"
@@ -69,7 +71,7 @@ TEST_F(LateModuleTest, MemoryThatWasAllocatedBeforeIsRegisteredWithIt) {
   ASSERT_OK(network->lookup(urls));
   EXPECT_EQ(late->registered, std::vector<std::byte*>{early.data()});
   network->mem_free(early);
-  EXPECT_TRUE(late->registered.empty());
+  EXPECT_THAT(late->registered, testing::IsEmpty());
 }
 
 TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
@@ -82,7 +84,7 @@ TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
   ASSERT_OK(posted);
   ASSERT_EQ(late->posts.size(), 1U);
   late->complete(late->last());
-  EXPECT_TRUE(network->test(context, posted->op));
+  EXPECT_NE(network->test(context, posted->op), std::nullopt);
   const Result<Posted> sent = network->post_send({.peer = *peer, .tag = Tag(1), .segments = {}}, context, nullptr);
   ASSERT_OK(sent);
   EXPECT_TRUE(sent->done);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/match_table.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <deque>
 #include <map>
 #include <memory>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::bmi {

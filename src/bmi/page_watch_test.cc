@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/page_watch.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <vector>
+
+#include "base/expect.h"
 
 namespace spate::bmi {
 namespace {

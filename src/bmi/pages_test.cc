@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/pages.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <limits>
 #include <string>
+
+#include "base/expect.h"
 
 namespace spate::bmi {
 namespace {
@@ -55,19 +57,19 @@ TEST(PagesTest, IsZeroAndWritable) {
 }
 
 TEST(PagesTest, WhatCannotBeHadIsEmpty) {
-  EXPECT_TRUE(Pages::map(std::size_t{1} << 60U).memory().empty());
-  EXPECT_TRUE(Pages::map(std::numeric_limits<std::size_t>::max()).memory().empty());
+  EXPECT_THAT(Pages::map(std::size_t{1} << 60U).memory(), testing::IsEmpty());
+  EXPECT_THAT(Pages::map(std::numeric_limits<std::size_t>::max()).memory(), testing::IsEmpty());
 }
 
 TEST(PagesTest, IsUnmappedOnce) {
   Pages pages = Pages::map(Pages::kHuge);
   const std::uintptr_t at = address(pages);
   Pages other = std::move(pages);
-  EXPECT_FALSE(flags_of(at).empty());
+  EXPECT_THAT(flags_of(at), testing::Not(testing::IsEmpty()));
   other = Pages();
   Pages third;
   std::swap(third, other);
-  EXPECT_TRUE(third.memory().empty());
+  EXPECT_THAT(third.memory(), testing::IsEmpty());
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/pin_cache.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -141,7 +143,7 @@ TEST_F(PinCacheTest, PagesThatWentAwayAreRegisteredAnew) {
   PinCache cache(device, &device, options);
   use(cache, at(0, 4));
   cache.invalidate(range_of(2, 1));
-  EXPECT_TRUE(device.live.empty());
+  EXPECT_THAT(device.live, testing::IsEmpty());
   EXPECT_EQ(cache.counters().invalidations, 1U);
   use(cache, at(0, 4));
   EXPECT_EQ(cache.counters().misses, 2U);
@@ -164,7 +166,7 @@ TEST_F(PinCacheTest, WithoutAWatchNothingIsKept) {
   use(watched_in_vain, at(0, 4));
   PinCache blind(device, nullptr, options);
   use(blind, at(0, 4));
-  EXPECT_TRUE(device.live.empty());
+  EXPECT_THAT(device.live, testing::IsEmpty());
 }
 
 TEST_F(PinCacheTest, ExplicitRegistrationsStayWithoutAWatch) {
@@ -175,7 +177,7 @@ TEST_F(PinCacheTest, ExplicitRegistrationsStayWithoutAWatch) {
   use(cache, at(2, 6));  // beside it: for this use only
   EXPECT_EQ(device.live.size(), 1U);
   cache.drop(at(0, 4));
-  EXPECT_TRUE(device.live.empty());
+  EXPECT_THAT(device.live, testing::IsEmpty());
 }
 
 TEST_F(PinCacheTest, ADroppedRegistrationInUseIsNotFoundAgain) {
@@ -195,7 +197,7 @@ TEST_F(PinCacheTest, AForgottenRegionIsDeregisteredAtItsLastRelease) {
   cache.forget(region);
   EXPECT_TRUE(device.holds(region));
   cache.release(region);
-  EXPECT_TRUE(device.live.empty());
+  EXPECT_THAT(device.live, testing::IsEmpty());
 }
 
 TEST_F(PinCacheTest, WhatTheDeviceRefusesIsAnError) {
@@ -226,7 +228,7 @@ class Walk {
     for (int i = 0; i < 3000 && !testing::Test::HasFailure(); ++i) step();
     for (const Held& held : held_) cache_.release(*held.region);
     cache_.clear();
-    EXPECT_TRUE(device_.live.empty()) << "something is registered for ever";
+    EXPECT_THAT(device_.live, testing::IsEmpty()) << "something is registered for ever";
   }
 
  private:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/strangers.h"
 
-#include <gtest/gtest.h>
-
+#include <optional>
 #include <set>
+
+#include "base/expect.h"
 
 namespace spate::bmi {
 namespace {
@@ -24,11 +25,11 @@ class StrangersTest : public testing::Test {
 };
 
 TEST_F(StrangersTest, ASourceWithTooManyStrangersLosesOneOfThem) {
-  EXPECT_FALSE(admit_one_more(1000, "other"));
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(admit_one_more(i, "flood"));
+  EXPECT_EQ(admit_one_more(1000, "other"), std::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(admit_one_more(i, "flood"), std::nullopt);
   for (int i = 3; i < 200; ++i) {
     const auto victim = admit_one_more(i, "flood");
-    ASSERT_TRUE(victim.has_value()) << i;
+    ASSERT_NE(victim, std::nullopt) << i;
     EXPECT_NE(*victim, 1000);
     EXPECT_NE(*victim, i) << "the newcomer itself";
     EXPECT_EQ(strangers_.size(), 4U);
@@ -36,19 +37,19 @@ TEST_F(StrangersTest, ASourceWithTooManyStrangersLosesOneOfThem) {
 }
 
 TEST_F(StrangersTest, WithTooManyInAllTheMostCrowdedSourceLosesOne) {
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(admit_one_more(i, "flood"));
-  for (int i = 10; i < 13; ++i) EXPECT_FALSE(admit_one_more(i, "single " + std::to_string(i)));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(admit_one_more(i, "flood"), std::nullopt);
+  for (int i = 10; i < 13; ++i) EXPECT_EQ(admit_one_more(i, "single " + std::to_string(i)), std::nullopt);
   const auto victim = admit_one_more(20, "single 20");
-  ASSERT_TRUE(victim.has_value());
+  ASSERT_NE(victim, std::nullopt);
   EXPECT_LT(*victim, 3);
 }
 
 TEST_F(StrangersTest, WithTooManySourcesOfOneStrangerEachOneIsDropped) {
   std::set<int> victims;
-  for (int i = 0; i < 6; ++i) EXPECT_FALSE(admit_one_more(i, "single " + std::to_string(i)));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(admit_one_more(i, "single " + std::to_string(i)), std::nullopt);
   for (int i = 6; i < 100; ++i) {
     const auto victim = admit_one_more(i, "single " + std::to_string(i));
-    ASSERT_TRUE(victim.has_value());
+    ASSERT_NE(victim, std::nullopt);
     victims.insert(*victim);
     EXPECT_EQ(strangers_.size(), 6U);
   }
@@ -59,17 +60,17 @@ TEST_F(StrangersTest, TheVictimIsRandom) {
   std::set<int> victims;
   for (int round = 0; round < 100; ++round) {
     Strangers<int> strangers;
-    for (int i = 0; i < 3; ++i) EXPECT_FALSE(strangers.add(i, "flood", limits_, random_));
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(strangers.add(i, "flood", limits_, random_), std::nullopt);
     victims.insert(strangers.add(3, "flood", limits_, random_).value());
   }
   EXPECT_EQ(victims, (std::set<int>{0, 1, 2}));
 }
 
 TEST_F(StrangersTest, AStrangerThatHasSentARequestStaysDuringAFloodOfConnections) {
-  EXPECT_FALSE(add(1000, "host"));
+  EXPECT_EQ(add(1000, "host"), std::nullopt);
   strangers_.asked(1000);
   strangers_.asked(77);
-  for (int i = 0; i < 2; ++i) EXPECT_FALSE(add(i, "host"));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(add(i, "host"), std::nullopt);
   for (int i = 2; i < 200; ++i) EXPECT_NE(admit_one_more(i, "host").value_or(1000), 1000) << i;
   for (int i = 200; i < 203; ++i) {  // until all have asked
     admit_one_more(i, "host");
@@ -85,18 +86,18 @@ TEST_F(StrangersTest, AStrangerThatHasSentARequestStaysDuringAFloodOfConnections
 }
 
 TEST_F(StrangersTest, RemovingAStrangerFreesItsPlace) {
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(add(i, "host"));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(add(i, "host"), std::nullopt);
   strangers_.remove(1);
   strangers_.remove(1);
   strangers_.remove(77);
-  EXPECT_FALSE(add(4, "host"));
+  EXPECT_EQ(add(4, "host"), std::nullopt);
   EXPECT_EQ(strangers_.size(), 3U);
 }
 
 TEST_F(StrangersTest, WithoutADeadlineOnlyTheTotalNumberIsLimited) {
   limits_.deadline_ms = 0;
-  for (int i = 0; i < 6; ++i) EXPECT_FALSE(admit_one_more(i, "host"));
-  EXPECT_TRUE(admit_one_more(6, "host"));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(admit_one_more(i, "host"), std::nullopt);
+  EXPECT_NE(admit_one_more(6, "host"), std::nullopt);
 }
 
 }  // namespace

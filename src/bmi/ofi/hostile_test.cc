@@ -151,7 +151,8 @@ TEST_F(HostileTest, ADropReachesThePeerHoweverMuchIsInFlight) {
   Message message{speaker, Tag(1), MessageClass::kControl, zeros};
   message.receiver_ready = true;
   const auto posted = network->post_send(message, context, nullptr);
-  ASSERT_TRUE(posted && !posted->done);
+  ASSERT_OK(posted);
+  ASSERT_FALSE(posted->done);
   const auto test = [&] {
     std::array<Completion, 1> done;
     (void)network->test_context(context, done);

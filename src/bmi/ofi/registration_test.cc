@@ -94,7 +94,9 @@ struct RegistrationTest : testing::Test {
     client_done = server_done = 0;
     const auto in = server.network->post_recv({to_client, Tag(2), MessageClass::kBulk, to}, server.context, nullptr);
     const auto out = client.network->post_send({to_server, Tag(2), MessageClass::kBulk, from}, client.context, nullptr);
-    ASSERT_TRUE(in && out && !out->done);
+    ASSERT_OK(in);
+    ASSERT_OK(out);
+    ASSERT_FALSE(out->done);
     while (client_done == 0 || server_done == 0) {
       go_on();
       step();
@@ -126,7 +128,8 @@ TEST_F(RegistrationTest, SmallMessagesLeaveInTheirPost) {
   const std::uint64_t before = client.module->counters().sent_at_once;
   const auto out =
       client.network->post_send({to_server, Tag(2), MessageClass::kControl, from}, client.context, nullptr);
-  ASSERT_TRUE(out && out->done);
+  ASSERT_OK(out);
+  ASSERT_TRUE(out->done);
   EXPECT_EQ(client.module->counters().sent_at_once, before + 1);
   while (server_done == 0) step();
   EXPECT_EQ(room, data);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/protocol/credit.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "base/random.h"
 #include "bmi/protocol/limits.h"
 

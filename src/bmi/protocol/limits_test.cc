@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/protocol/limits.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::bmi::protocol {
 namespace {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/protocol/wake_timer.h"
 
-#include <gtest/gtest.h>
 #include <poll.h>
+
+#include "base/expect.h"
 
 namespace spate::bmi::protocol {
 namespace {

@@ -2,6 +2,7 @@
 #include "bmi/shm/arena.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -64,8 +65,8 @@ TEST(ArenaPool, WhatIsLargerThanAnArenaGetsOne) {
   ArenaPool pool(kArena);
   EXPECT_EQ(pool.allocate(3 * kArena).size(), 3 * kArena);
   EXPECT_EQ(pool.allocate(10).size(), 10U);
-  EXPECT_TRUE(pool.allocate(0).empty());
-  EXPECT_TRUE(pool.allocate(std::uint64_t{1} << 50U).empty());
+  EXPECT_THAT(pool.allocate(0), testing::IsEmpty());
+  EXPECT_THAT(pool.allocate(std::uint64_t{1} << 50U), testing::IsEmpty());
 }
 
 TEST(ArenaPool, LocatesWhatLiesInArenasOnly) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/shm/hello.h"
 
+#include <optional>
+
 #include "base/expect.h"
 #include "base/random.h"
 #include "bmi/shm/packet.h"
@@ -35,44 +37,44 @@ TEST(ShmHello, EncodingAndDecodingGiveTheSameHello) {
 TEST(ShmHello, BytesThatAreNone) {
   Bytes bytes = encode(some_hello());
   bytes[0] = std::byte{'s'};
-  EXPECT_FALSE(decode_hello(bytes));
+  EXPECT_EQ(decode_hello(bytes), std::nullopt);
   bytes = encode(some_hello());
   bytes.pop_back();
-  EXPECT_FALSE(decode_hello(bytes)) << "short";
+  EXPECT_EQ(decode_hello(bytes), std::nullopt) << "short";
   bytes = encode(some_hello());
   bytes[8] = std::byte{9};  // lowest version above the highest
-  EXPECT_FALSE(decode_hello(bytes));
+  EXPECT_EQ(decode_hello(bytes), std::nullopt);
   bytes = encode(some_hello());
   bytes[39] = std::byte{1};  // a window of 2^56
-  EXPECT_FALSE(decode_hello(bytes));
-  EXPECT_FALSE(decode_welcome(encode(some_hello())));
-  EXPECT_FALSE(decode_note(ByteView()));
-  EXPECT_FALSE(decode_note(Bytes(kNoteSize))) << "kind 0";
+  EXPECT_EQ(decode_hello(bytes), std::nullopt);
+  EXPECT_EQ(decode_welcome(encode(some_hello())), std::nullopt);
+  EXPECT_EQ(decode_note(ByteView()), std::nullopt);
+  EXPECT_EQ(decode_note(Bytes(kNoteSize)), std::nullopt) << "kind 0";
 }
 
 TEST(ShmHello, OtherVersionsDecode) {
   Hello hello = some_hello();
   hello.version_min = hello.version_max = 77;
-  ASSERT_TRUE(decode_hello(encode(hello)));
+  ASSERT_NE(decode_hello(encode(hello)), std::nullopt);
   EXPECT_EQ(decode_hello(encode(hello))->version_min, 77);
   Welcome welcome = some_welcome();
   welcome.status = Errc::kVersionMismatch;
   welcome.version = 77;
-  ASSERT_TRUE(decode_welcome(encode(welcome)));
+  ASSERT_NE(decode_welcome(encode(welcome)), std::nullopt);
   EXPECT_EQ(decode_welcome(encode(welcome))->version, 77);
   for (const std::size_t size : {16U, 40U, 128U}) {  // theirs need not be as long as ours
     Bytes bytes = encode(hello);
     bytes.resize(size);
-    ASSERT_TRUE(decode_hello(bytes)) << size;
+    ASSERT_NE(decode_hello(bytes), std::nullopt) << size;
     EXPECT_EQ(decode_hello(bytes)->version_max, 77);
     bytes = encode(welcome);
     bytes.resize(size);
-    ASSERT_TRUE(decode_welcome(bytes)) << size;
+    ASSERT_NE(decode_welcome(bytes), std::nullopt) << size;
     EXPECT_EQ(decode_welcome(bytes)->status, Errc::kVersionMismatch);
   }
   Bytes longer = encode(some_hello());
   longer.push_back(std::byte{0});
-  EXPECT_FALSE(decode_hello(longer)) << "of our version";
+  EXPECT_EQ(decode_hello(longer), std::nullopt) << "of our version";
 }
 
 TEST(ShmHello, AGeometryThatCannotBe) {
@@ -80,7 +82,7 @@ TEST(ShmHello, AGeometryThatCannotBe) {
                              LaneSize{64, 8193}, LaneSize{64, std::uint64_t{1} << 40U}}) {
     Welcome welcome = some_welcome();
     welcome.geometry.lanes[1] = bad;
-    EXPECT_FALSE(decode_welcome(encode(welcome))) << bad.slots << " " << bad.bytes;
+    EXPECT_EQ(decode_welcome(encode(welcome)), std::nullopt) << bad.slots << " " << bad.bytes;
   }
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/shm/lane.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::bmi::shm {
@@ -90,7 +91,7 @@ TEST_F(LaneTest, FramesOfEverySizeInOrderOverManyLaps) {
       in_flight.emplace_back(tag++ % 256, chunk);
       tag %= 256;
     } else {
-      ASSERT_FALSE(in_flight.empty()) << "an empty lane has room for everything";
+      ASSERT_THAT(in_flight, testing::Not(testing::IsEmpty())) << "an empty lane has room for everything";
     }
     while (!in_flight.empty() && random.chance(1, 2)) {
       expect(in_flight.front().first, in_flight.front().second);

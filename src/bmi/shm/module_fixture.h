@@ -140,7 +140,7 @@ class ModuleTest : public testing::Test {
     Bytes bytes;
     EXPECT_TRUE(drive([&] { return !(bytes = peer.read()).empty(); }));
     const auto welcome = decode_welcome(bytes);
-    EXPECT_TRUE(welcome);
+    EXPECT_NE(welcome, std::nullopt);
     if (!welcome) return {};
     if (welcome->status == Errc::kOk) peer.map(*welcome);
     return *welcome;

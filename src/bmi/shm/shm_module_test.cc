@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is the module's own: located messages, bells, descriptors, who is who. What every module does: tests/bmi.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -287,7 +288,7 @@ TEST_F(ShmModuleTest, PeerInfoNamesTheUserOfAPeerOnThisHost) {
   const PeerInfo info = (*server_)->peer_info(to_client_);
   EXPECT_TRUE(info.same_host);
   EXPECT_EQ(info.uid, ::geteuid());
-  EXPECT_TRUE(info.failed.empty());
+  EXPECT_THAT(info.failed, testing::IsEmpty());
   const Address nobody = client_->lookup("shm://nobody-is-there");
   EXPECT_EQ(finish(*client_, client_->request(nobody, 1)), Errc::kUnreachable);
   const PeerInfo none = (*client_)->peer_info(nobody);

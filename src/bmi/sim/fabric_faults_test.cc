@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Killed processes, crashed machines, partitions, stalled paths, hostile peers.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "base/expect.h"
@@ -53,7 +55,7 @@ TEST(Faults, NothingLeavesAKilledProcess) {
   two.cluster.request(two.b, two.to_a, 6, data);
   two.cluster.fabric.kill_node(2);
   two.cluster.settle();
-  EXPECT_TRUE(two.a.arrived.empty());
+  EXPECT_THAT(two.a.arrived, testing::IsEmpty());
   EXPECT_EQ(two.cluster.fabric.next_event_time(), MonoTime::never());
 }
 
@@ -120,7 +122,7 @@ TEST(Faults, APartitionHoldsAndThenDeliversInOrder) {
   const Bytes data(100);
   for (std::uint64_t i = 0; i < 20; ++i) two.cluster.request(two.a, two.to_b, i, data);
   two.cluster.settle();
-  EXPECT_TRUE(two.b.arrived.empty());
+  EXPECT_THAT(two.b.arrived, testing::IsEmpty());
   two.cluster.fabric.partition(1, 2, false);
   for (std::uint64_t i = 20; i < 40; ++i) two.cluster.request(two.a, two.to_b, i, data);
   two.cluster.settle();
@@ -138,7 +140,7 @@ TEST(Faults, AOneWayFaultAffectsOneDirection) {
   two.cluster.request(two.a, two.to_b, 2, data);
   two.cluster.settle();
   EXPECT_EQ(two.a.done.at(in).status, Errc::kOk);
-  EXPECT_TRUE(two.b.arrived.empty());
+  EXPECT_THAT(two.b.arrived, testing::IsEmpty());
 }
 
 TEST(Faults, NoConnectionIsMadeAcrossAPartition) {
@@ -153,7 +155,7 @@ TEST(Faults, NoConnectionIsMadeAcrossAPartition) {
   // The call that was under way arrives at last, and finds that nobody waits for its answer.
   cluster.fabric.partition(1, 2, false);
   cluster.settle();
-  EXPECT_TRUE(b.arrived.empty());
+  EXPECT_THAT(b.arrived, testing::IsEmpty());
   cluster.introduce(a, cluster.lookup(a, b), b);
 }
 

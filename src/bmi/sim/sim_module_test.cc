@@ -2,6 +2,8 @@
 // The module by itself, below the core: what it reports, and when.
 #include "bmi/sim/sim_module.h"
 
+#include <gmock/gmock.h>
+
 #include <array>
 
 #include "base/expect.h"
@@ -93,7 +95,7 @@ TEST(SimModule, ImmediateCompletionDependsOnTheOptions) {
   EXPECT_TRUE(received->done);
   pair.run();
   EXPECT_EQ(pair.at_client.done.size(), 1U);
-  EXPECT_TRUE(pair.at_server.done.empty());
+  EXPECT_THAT(pair.at_server.done, testing::IsEmpty());
 }
 
 TEST(SimModule, AnInboundPeerThatIsGoneRefusesPosts) {

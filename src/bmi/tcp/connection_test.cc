@@ -2,7 +2,6 @@
 // Reading: frames cut at any place arrive whole, and payload goes where it belongs.
 #include "bmi/tcp/connection.h"
 
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::bmi::tcp {

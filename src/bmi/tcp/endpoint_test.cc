@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/endpoint.h"
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 
 namespace spate::bmi::tcp {
@@ -20,7 +22,7 @@ TEST(Url, NumbersAreKnownAtOnce) {
 TEST(Url, NamesWaitForTheResolver) {
   const Endpoint named = parse_url("tcp://io-1.cluster.example:7400").value();
   EXPECT_TRUE(named.named);
-  EXPECT_TRUE(named.addresses.empty());
+  EXPECT_THAT(named.addresses, testing::IsEmpty());
   EXPECT_EQ(named.host, "io-1.cluster.example");
   EXPECT_EQ(named.port, 7400);
 }

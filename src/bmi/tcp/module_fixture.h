@@ -88,7 +88,7 @@ class ModuleTest : public testing::Test {
     }));
     bytes.resize(kWelcomeSize);
     const auto welcome = decode_welcome(bytes.data());
-    EXPECT_TRUE(welcome);
+    EXPECT_NE(welcome, std::nullopt);
     return welcome.value_or(Welcome());
   }
   /// The address of a raw peer, learnt from an unexpected message of tag 999.

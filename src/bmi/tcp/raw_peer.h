@@ -2,7 +2,6 @@
 // RawPeer: the other side of a connection, byte by byte: for tests of what a hostile or broken peer can do.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -13,6 +12,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/expect.h"
 #include "base/unique_fd.h"
 #include "bmi/tcp/endpoint.h"
 #include "bmi/tcp/frame.h"

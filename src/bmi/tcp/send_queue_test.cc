@@ -2,7 +2,6 @@
 #include "bmi/tcp/send_queue.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/expect.h"
 #include "base/unique_fd.h"
 
 namespace spate::bmi::tcp {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bulk data move in slices, and what comes on control connections is told in between. Counted in bytes, not in time.
+#include <gmock/gmock.h>
+
+#include "base/expect.h"
 #include "bmi/tcp/module_fixture.h"
 
 namespace spate::bmi::tcp {
@@ -137,7 +140,7 @@ TEST_F(TcpSlices, BulkMessagesThatArePostedInARowLeaveTogether) {
   EXPECT_EQ(peer.bulk.read().size(), frame_size) << "the first at once";
   send(peer.address, 1, data, MessageClass::kBulk, true);
   const OpId last = send(peer.address, 1, data, MessageClass::kBulk, true);
-  EXPECT_TRUE(peer.bulk.read().empty());
+  EXPECT_THAT(peer.bulk.read(), testing::IsEmpty());
   EXPECT_TRUE(readable());
   step();
   EXPECT_EQ(peer.bulk.read().size(), 2 * frame_size);

@@ -173,7 +173,7 @@ TEST_F(StrangersTest, AWatchThatTheKernelRefusesCostsTheConnection) {
   const Address target = network_->lookup(std::vector{url_}).value();
   const Bytes data(10);
   EXPECT_EQ(finish(send(target, 1, data)), Errc::kUnreachable);
-  EXPECT_FALSE(network_->listen("tcp://127.0.0.1:0", context_));
+  EXPECT_ERRC(network_->listen("tcp://127.0.0.1:0", context_), Errc::kNoSpace);
   adds_left = -1;
   RawPeer peer = connect();
   admitted(peer, hello());

@@ -2,6 +2,9 @@
 // What is particular to TCP: frames as they go over the wire, connections that come and go. The promises of every
 // module are tested in tests/bmi.
 #include <fcntl.h>
+#include <gmock/gmock.h>
+
+#include <optional>
 
 #include "base/expect.h"
 #include "bmi/tcp/module_fixture.h"
@@ -114,7 +117,7 @@ TEST_F(Tcp, RoomToAnnounceIsKeptToAndOrderWithIt) {
   EXPECT_EQ(first.length, large.size());
   EXPECT_EQ(next_frame(peer)->type, FrameType::kAnnounce);
   settle();
-  EXPECT_TRUE(peer.read().empty());
+  EXPECT_THAT(peer.read(), testing::IsEmpty());
   FrameHeader clear = frame(FrameType::kClear, 4711);
   clear.id = first.id;
   EXPECT_TRUE(peer.write_frame(clear));
@@ -306,7 +309,7 @@ TEST_F(Tcp, APeerThatComesBackKeepsItsAddress) {
   const Address address = address_;
   EXPECT_EQ(network_->peer_info(address).connection, 1U);
   EXPECT_TRUE(network_->peer_info(address).same_host);
-  EXPECT_FALSE(network_->peer_info(address).uid);
+  EXPECT_EQ(network_->peer_info(address).uid, std::nullopt);
   Bytes room(10);
   const OpId old = receive(address, 1, room);
   RawPeer second = connect();  // the first one is still open: as after a cut cable
@@ -332,9 +335,9 @@ TEST_F(Tcp, PeersThatLeftAreForgottenWhenTheyAreTooMany) {
     peer.close();
     EXPECT_TRUE(drive([&] { return !network_->peer_info(addresses.back()).connected; }));
   }
-  EXPECT_TRUE(network_->peer_info(addresses[0]).url.empty());
-  EXPECT_TRUE(network_->peer_info(addresses[1]).url.empty());
-  EXPECT_FALSE(network_->peer_info(addresses[3]).url.empty());
+  EXPECT_THAT(network_->peer_info(addresses[0]).url, testing::IsEmpty());
+  EXPECT_THAT(network_->peer_info(addresses[1]).url, testing::IsEmpty());
+  EXPECT_THAT(network_->peer_info(addresses[3]).url, testing::Not(testing::IsEmpty()));
 }
 
 TEST_F(Tcp, WhatCameBeforeTheEndIsDelivered) {
@@ -367,7 +370,7 @@ TEST_F(Tcp, NamesAreResolvedOffTheLoop) {
   make(TcpOptions(), NetworkOptions());
   const std::string any = network_->listen("tcp://*:0", context_).value();
   const Address address = network_->lookup(std::array{any}).value();
-  EXPECT_TRUE(network_->peer_info(address).url.empty());
+  EXPECT_THAT(network_->peer_info(address).url, testing::IsEmpty());
   const Bytes data(10);
   EXPECT_EQ(finish(send(address, 1, data)), Errc::kOk);
   EXPECT_EQ(network_->peer_info(address).url, any);
@@ -397,7 +400,7 @@ TEST_F(Tcp, HeldMessagesLeaveTogether) {
   network_->hold_sends();
   const Bytes data(10, std::byte{1});
   for (std::uint64_t tag = 1; tag <= 3; ++tag) send(address, tag, data, MessageClass::kControl, true);
-  EXPECT_TRUE(peer.read().empty());
+  EXPECT_THAT(peer.read(), testing::IsEmpty());
   network_->flush_sends();
   EXPECT_EQ(peer.read().size(), 3 * (kHeaderSize + data.size()));
 }
