@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
 
+#include <gmock/gmock.h>
+
 #include <cerrno>
 #include <memory>
 #include <set>
@@ -24,7 +26,7 @@ TEST(Error, EveryKnownNumberHasItsOwnNameAndUnknownNumbersBecomeUnknown) {
     }
     ++known;
     EXPECT_TRUE(names.insert(name(code)).second) << name(code);
-    EXPECT_FALSE(describe(code).empty());
+    EXPECT_THAT(describe(code), testing::Not(testing::IsEmpty()));
   }
   EXPECT_EQ(known, 55);
 }
@@ -82,7 +84,7 @@ Result<void> check_quarter(int v) {
 TEST(Result, TryReturnsTheErrorOrBindsTheValue) {
   EXPECT_EQ(*quarter(8), 2);
   EXPECT_ERRC(quarter(6), Errc::kInvalidArgument);
-  EXPECT_TRUE(check_quarter(4).has_value());
+  EXPECT_OK(check_quarter(4));
   EXPECT_ERRC(check_quarter(1), Errc::kInvalidArgument);
 }
 

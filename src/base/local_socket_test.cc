@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/local_socket.h"
 
+#include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,14 +36,14 @@ const uid_t kVictim = 64000U + static_cast<uid_t>(::getpid()) % 1400U;
 TEST(LocalSocket, ProcessesOfOneUserMeet) {
   const std::string name = unused_name("test");
   auto listening = listen_for_own_user(name, 4);
-  ASSERT_TRUE(listening) << listening.error().message();
+  ASSERT_OK(listening);
   const auto connected = connect_to_user(::geteuid(), name);
-  ASSERT_TRUE(connected) << connected.error().message();
+  ASSERT_OK(connected);
   EXPECT_EQ(*user_behind(connected->get()), ::geteuid());
-  EXPECT_EQ(listen_for_own_user(name, 4).code(), Errc::kBusy);
+  EXPECT_ERRC(listen_for_own_user(name, 4), Errc::kBusy);
   listening->reset();
-  EXPECT_EQ(connect_to_user(::geteuid(), name).code(), Errc::kNotFound);
-  EXPECT_TRUE(listen_for_own_user(name, 4)) << "a socket that nobody listens on is in the way";
+  EXPECT_ERRC(connect_to_user(::geteuid(), name), Errc::kNotFound);
+  EXPECT_OK(listen_for_own_user(name, 4)) << "a socket that nobody listens on is in the way";
   remove_socket(name);
   EXPECT_FALSE(std::filesystem::exists(*own_socket_folder() + "/" + name));
 }
@@ -51,7 +52,7 @@ TEST(LocalSocket, AnotherUserCannotConnect) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const std::string name = unused_name("test");
   const auto listening = listen_for_own_user(name, 4);
-  ASSERT_TRUE(listening) << listening.error().message();
+  ASSERT_OK(listening);
   EXPECT_EQ(as_user(kStranger, [&] { return connect_to_user(0, name).code() == Errc::kNotPermitted; }), 0);
   remove_socket(name);
 }
@@ -63,7 +64,7 @@ TEST(LocalSocket, AFolderThatAnotherUserHasPreparedIsRefused) {
   ASSERT_EQ(as_user(kStranger, [&] { return ::mkdir(folder.c_str(), 0700) == 0; }), 0);
   EXPECT_EQ(as_user(kVictim, [] { return own_socket_folder().code() == Errc::kNotPermitted; }), 0);
   EXPECT_EQ(as_user(kVictim, [] { return listen_for_own_user("x", 1).code() == Errc::kNotPermitted; }), 0);
-  EXPECT_TRUE(socket_folders_of(kVictim).empty());
+  EXPECT_THAT(socket_folders_of(kVictim), testing::IsEmpty());
   std::filesystem::remove_all(folder);
   // Nor by way of a link to a folder of the victim's own.
   ASSERT_EQ(as_user(kVictim, [&] { return ::mkdir((folder + ".own").c_str(), 0700) == 0; }), 0);
@@ -112,7 +113,7 @@ TEST(LocalSocket, RefusesAListenerOfAnotherUser) {
   ASSERT_EQ(::read(ready[0], &told, 1), 1);
   ASSERT_EQ(told, 'y');
   ::chmod(folder.c_str(), 0700);
-  EXPECT_EQ(connect_to_user(kVictim, "name").code(), Errc::kNotPermitted);
+  EXPECT_ERRC(connect_to_user(kVictim, "name"), Errc::kNotPermitted);
   ::kill(stranger, SIGKILL);
   ::waitpid(stranger, nullptr, 0);
   std::filesystem::remove_all(folder);

@@ -56,7 +56,7 @@ TEST(ToToml, IsReadBackAsTheSameValue) {
   const FileSystemConfig config = example();
   const std::string text = to_toml(config);
   const auto loaded = load({text, "x.toml", "/nowhere", {}});
-  ASSERT_TRUE(loaded.has_value()) << loaded.error().message() << "\n" << text;
+  ASSERT_OK(loaded) << text;
   EXPECT_EQ(loaded->config, config);
   EXPECT_THAT(text, AllOf(HasSubstr("\n# connect_timeout = \"3 s\"\n"), HasSubstr("\nsync = \"commit\"\n"),
                           HasSubstr("\nid = \"fedcba9876543210\"\n"), HasSubstr("\ntrove = \"mem\"\n")));
@@ -119,7 +119,7 @@ TEST(Explain, DocsConfigMdHoldsTheTable) {
 
 TEST(Show, ShowsEachValueWithItsOrigin) {
   auto loaded = load({to_toml(example()), "x.toml", "/", {*override_from_argument("client.deadline=5 s")}});
-  ASSERT_TRUE(loaded.has_value());
+  ASSERT_OK(loaded);
   const std::string text = show(*loaded);
   EXPECT_THAT(text,
               AllOf(HasSubstr("deadline = \"5 s\"  # command line\n"),

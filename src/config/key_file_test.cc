@@ -34,9 +34,9 @@ struct KeyFileTest : testing::Test {
 TEST_F(KeyFileTest, WhatIsCreatedIsReadBackAndIsPrivate) {
   SeededRandom random(7);
   const auto made = create_key_file(path, random);
-  ASSERT_TRUE(made.has_value()) << made.error().message();
+  ASSERT_OK(made);
   const auto read = read_key_file(path);
-  ASSERT_TRUE(read.has_value()) << read.error().message();
+  ASSERT_OK(read);
   EXPECT_EQ(*read, *made);
   struct stat status{};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);

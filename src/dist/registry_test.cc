@@ -158,7 +158,7 @@ TEST(EachDistribution, HasANumberAndANameOfItsOwn) {
     EXPECT_NE(type->kind(), 0);
     EXPECT_TRUE(kinds.insert(type->kind()).second) << type->name();
     EXPECT_TRUE(names.insert(type->name()).second) << type->name();
-    EXPECT_FALSE(type->summary().empty()) << type->name();
+    EXPECT_THAT(type->summary(), testing::Not(testing::IsEmpty())) << type->name();
   }
   EXPECT_EQ(distribution_types().front()->kind(), DistributionSpec().kind) << "the default comes first";
 }

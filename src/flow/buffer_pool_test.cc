@@ -2,6 +2,7 @@
 #include "flow/buffer_pool.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/expect.h"
@@ -74,7 +75,7 @@ TEST_F(BufferPoolTest, NeverGivesMoreThanItHas) {
 TEST_F(BufferPoolTest, OneOwnerGetsHalfAtTheMost) {
   for (int i = 0; i < 10; ++i) take(1, kMiB);
   EXPECT_EQ(pool_->used_bytes(), 8 * kMiB);
-  EXPECT_FALSE(pool_->try_acquire(ClientId(1), kMiB).has_value());
+  EXPECT_EQ(pool_->try_acquire(ClientId(1), kMiB), std::nullopt);
   EXPECT_TRUE(take(2, kMiB).ended);  // what is left is for others, though owner 1 waits
   takers_[0]->lease.reset();
   turn();
@@ -107,7 +108,7 @@ TEST_F(BufferPoolTest, ALargeRequestDoesNotStarve) {
   Taker& large = take(1, 8 * kMiB);
   takers_[0]->lease.reset();
   turn();
-  EXPECT_FALSE(pool_->try_acquire(ClientId(2), kMiB).has_value());  // there is room, but it is spoken for
+  EXPECT_EQ(pool_->try_acquire(ClientId(2), kMiB), std::nullopt);  // there is room, but it is spoken for
   for (std::size_t i = 1; i < 8; ++i) takers_[i]->lease.reset();
   turn();
   EXPECT_TRUE(large.ended);

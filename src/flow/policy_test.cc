@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/policy.h"
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 
 namespace spate::flow {
@@ -62,7 +64,7 @@ TEST(Policy, WhatCannotBeHadIsRefusedWithASentence) {
   for (const auto& [path, facts] : refused) {
     const auto chosen = choose_path(path, facts);
     EXPECT_ERRC(chosen, Errc::kNotSupported);
-    EXPECT_FALSE(chosen.error().context().empty());
+    EXPECT_THAT(chosen.error().context(), testing::Not(testing::IsEmpty()));
   }
   EXPECT_ERRC(choose_path(static_cast<DataPath>(99), large_pieces()), Errc::kInvalidArgument);
 }

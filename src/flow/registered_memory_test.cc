@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/registered_memory.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <set>
 
@@ -55,7 +57,7 @@ class RegisteredMemoryTest : public testing::Test {
 };
 
 TEST_F(RegisteredMemoryTest, SlabsAreMadeAsTheyAreNeededAndKnownToEveryTarget) {
-  EXPECT_TRUE(first_.known.empty());
+  EXPECT_THAT(first_.known, testing::IsEmpty());
   std::vector<MutableByteView> buffers;
   for (std::size_t i = 0; i < RegisteredMemory::kBuffersPerSlab; ++i)
     buffers.push_back(memory_->allocate(kPeerBufferBytes));
@@ -73,8 +75,8 @@ TEST_F(RegisteredMemoryTest, SlabsAreMadeAsTheyAreNeededAndKnownToEveryTarget) {
   EXPECT_EQ(first_.known.size(), 2U);
   for (const MutableByteView buffer : buffers) memory_->free(buffer);
   memory_.reset();
-  EXPECT_TRUE(first_.known.empty());
-  EXPECT_TRUE(second_.known.empty());
+  EXPECT_THAT(first_.known, testing::IsEmpty());
+  EXPECT_THAT(second_.known, testing::IsEmpty());
 }
 
 TEST_F(RegisteredMemoryTest, ATargetThatRefusesToRegisterStillUsesTheMemory) {
@@ -82,7 +84,7 @@ TEST_F(RegisteredMemoryTest, ATargetThatRefusesToRegisterStillUsesTheMemory) {
   const MutableByteView buffer = memory_->allocate(kPeerBufferBytes);
   ASSERT_EQ(buffer.size(), kPeerBufferBytes);
   std::fill(buffer.begin(), buffer.end(), std::byte{1});
-  EXPECT_TRUE(first_.known.empty());
+  EXPECT_THAT(first_.known, testing::IsEmpty());
   EXPECT_EQ(second_.known.size(), 1U);
   memory_->free(buffer);
 }

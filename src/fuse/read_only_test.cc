@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/read_only.h"
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 
 namespace spate::fuse {
@@ -28,7 +30,7 @@ TEST(ReadOnly, StaysAsItWasWhereTheMountIsNotSeen) {
 
 TEST(ReadOnly, FindsTheDeviceOfAMount) {
   const std::string device = device_of_mount("/proc");
-  EXPECT_FALSE(device.empty());
+  EXPECT_THAT(device, testing::Not(testing::IsEmpty()));
   EXPECT_EQ(device_of_mount("/proc/none/there"), "");
   EXPECT_TRUE(ReadOnly(true, device).now());  // no FUSE
 }

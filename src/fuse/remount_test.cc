@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/remount.h"
 
+#include <gmock/gmock.h>
 #include <sys/mount.h>
+
+#include <optional>
 
 #include "base/expect.h"
 
@@ -11,7 +14,7 @@ namespace {
 Remount parsed(const std::string& list) {
   const auto remount = parse_remount({"fs", "/d", "-o", list, "-n", "-t", "fuse.spate"});
   EXPECT_OK(remount) << list;
-  EXPECT_TRUE(remount->has_value()) << list;
+  EXPECT_NE(*remount, std::nullopt) << list;
   return **remount;
 }
 
@@ -23,14 +26,14 @@ Remount by_mount(const std::string& wanted) {
 Remount by_itself(const std::string& wanted) {
   const auto parsed = parse_remount({"fs", "/d", "-o", wanted});
   EXPECT_OK(parsed) << wanted;
-  EXPECT_TRUE(parsed->has_value()) << wanted;
+  EXPECT_NE(*parsed, std::nullopt) << wanted;
   return **parsed;
 }
 
 TEST(Remount, IsToldByItsOption) {
   const auto none = parse_remount({"fs", "/d", "-o", "ro,nodev"});
   ASSERT_OK(none);
-  EXPECT_FALSE(*none);
+  EXPECT_EQ(*none, std::nullopt);
   EXPECT_EQ(by_itself("remount,ro").directory, "/d");
   EXPECT_ERRC(parse_remount({"/d", "-o", "remount"}), Errc::kInvalidArgument);
   EXPECT_ERRC(parse_remount({"fs", "/d", "-o"}), Errc::kInvalidArgument);
@@ -49,7 +52,7 @@ TEST(Remount, ChangesWhatIsAskedForAndNothingElse) {
 }
 
 TEST(Remount, WhatMountAddsFromWhatIsMountedIsAskedForByNobody) {
-  EXPECT_TRUE(by_mount("remount").others.empty());
+  EXPECT_THAT(by_mount("remount").others, testing::IsEmpty());
   EXPECT_EQ(by_mount("remount,noatime").others, std::vector<std::string>{"noatime"});
   EXPECT_EQ(by_itself("remount,relatime").others, std::vector<std::string>{"relatime"});
 }
@@ -66,7 +69,7 @@ TEST(Remount, WhatMountLeavesOutWasAskedFor) {
 TEST(Remount, OptionsAsTheyWereMountedAreNotRefused) {
   constexpr const char* kMounted = "allow_other,cache=none,noatime,_netdev";
   for (const char* same : {"allow_other", "cache=none", "noatime", "_netdev", "hard", "readahead=4096K", "x-systemd.y"})
-    EXPECT_TRUE(refusals(by_mount(std::string("remount,") + same), kMounted).empty()) << same;
+    EXPECT_THAT(refusals(by_mount(std::string("remount,") + same), kMounted), testing::IsEmpty()) << same;
 }
 
 TEST(Remount, WhatCannotBeChangedIsRefusedByName) {

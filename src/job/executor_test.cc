@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/executor.h"
 
+#include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -77,7 +78,7 @@ TEST_F(ExecutorSleep, IsTheSourcesOwnIfItHasOne) {
   executor_.remove_source(plain);
   EXPECT_EQ(sleeper.watched.size(), 2U);
   executor_.remove_source(sleeper);
-  EXPECT_TRUE(sleeper.watched.empty());
+  EXPECT_THAT(sleeper.watched, testing::IsEmpty());
 }
 
 TEST_F(ExecutorSleep, GoesOnWhenTheSourceLeaves) {

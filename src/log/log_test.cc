@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -28,7 +29,7 @@ using testing::Not;
 
 struct LogTest : testing::Test {
   ~LogTest() override {
-    EXPECT_TRUE(set_levels("info").has_value());
+    EXPECT_OK(set_levels("info"));
     set_format(Format::kText);
   }
   ManualClock clock{WallTime{1'795'232'760'123'456'789}};
@@ -45,7 +46,7 @@ TEST_F(LogTest, NothingIsEvaluatedWhenOff) {
   SPATE_LOG("test", debug, "x={}", ++evaluated);
   EXPECT_EQ(evaluated, 0);
   EXPECT_EQ(capture.text(), "");
-  ASSERT_TRUE(set_level("test", Level::debug).has_value());
+  ASSERT_OK(set_level("test", Level::debug));
   SPATE_LOG("test", debug, "x={}", ++evaluated);
   EXPECT_EQ(evaluated, 1);
   SPATE_LOG("test", trace, "x={}", ++evaluated);
@@ -53,7 +54,7 @@ TEST_F(LogTest, NothingIsEvaluatedWhenOff) {
 }
 
 TEST_F(LogTest, SpecIsAppliedWholeOrNotAtAll) {
-  ASSERT_TRUE(set_levels("error,bmi=debug,rpc=off").has_value());
+  ASSERT_OK(set_levels("error,bmi=debug,rpc=off"));
   EXPECT_EQ(level_of("bmi"), Level::debug);
   EXPECT_EQ(level_of("rpc"), Level::off);
   EXPECT_EQ(level_of("flow"), Level::error);
@@ -111,9 +112,9 @@ TEST_F(LogTest, RateLimitLetsOneThroughPerIntervalAndCountsTheRest) {
   clock.advance(std::chrono::seconds(10));
   if (const auto more = limit.admit()) SPATE_LOG("bmi", warn, "unreachable{}", *more);
   EXPECT_THAT(capture.text(), testing::MatchesRegex(".*unreachable\n.*unreachable \\(4 more suppressed\\)\n"));
-  EXPECT_FALSE(limit.admit().has_value());
+  EXPECT_EQ(limit.admit(), std::nullopt);
   EXPECT_EQ(limit.reset().count, 1U);
-  EXPECT_TRUE(limit.admit().has_value());
+  EXPECT_NE(limit.admit(), std::nullopt);
 }
 
 TEST_F(LogTest, ThreadsDoNotMixTheirLines) {
@@ -137,11 +138,11 @@ std::string slurp(const std::string& path) {
 
 TEST(LogFile, IsAppendedAndReopenedForRotation) {
   const std::string path = testing::TempDir() + "spate_log_test_" + std::to_string(::getpid());
-  ASSERT_TRUE(open_file(path).has_value());
+  ASSERT_OK(open_file(path));
   SPATE_LOG("test", info, "one");
   ASSERT_EQ(::rename(path.c_str(), (path + ".1").c_str()), 0);
   SPATE_LOG("test", info, "two");
-  ASSERT_TRUE(reopen_file().has_value());
+  ASSERT_OK(reopen_file());
   SPATE_LOG("test", info, "three");
   close_file();
   EXPECT_THAT(slurp(path + ".1"),
@@ -162,7 +163,7 @@ TEST(LogFile, AFileThatCannotBeOpenedIsNamed) {
 
 TEST(LogFile, LinesThatCannotBeWrittenAreCounted) {
   const auto before = dropped_lines();
-  ASSERT_TRUE(open_file("/dev/full").has_value());
+  ASSERT_OK(open_file("/dev/full"));
   SPATE_LOG("test", info, "lost");
   close_file();
   EXPECT_EQ(dropped_lines(), before + 1);
@@ -177,29 +178,29 @@ TEST(OwnFolder, LinksAndFoldersOfOthersAreRefused) {
   ::chmod((top + "/fs").c_str(), 0755);
   ::chmod((top + "/fs/log").c_str(), 0755);
   const std::string path = top + "/fs/log/mount.log";
-  ASSERT_TRUE(open_file_in_own_folder(path).has_value());
-  ASSERT_TRUE(reopen_file().has_value());
+  ASSERT_OK(open_file_in_own_folder(path));
+  ASSERT_OK(reopen_file());
   // The file is a link, or has another name.
   std::filesystem::remove(path);
   std::filesystem::create_symlink(top + "/elsewhere/target", path);
-  EXPECT_FALSE(open_file_in_own_folder(path).has_value());
-  EXPECT_FALSE(reopen_file().has_value());
+  EXPECT_ERRC(open_file_in_own_folder(path), Errc::kSymlinkLoop);
+  EXPECT_ERRC(reopen_file(), Errc::kSymlinkLoop);
   EXPECT_TRUE(std::filesystem::is_empty(top + "/elsewhere"));
   std::filesystem::remove(path);
   std::ofstream(top + "/elsewhere/other") << "x";
   std::filesystem::create_hard_link(top + "/elsewhere/other", path);
-  EXPECT_FALSE(open_file_in_own_folder(path).has_value());
+  EXPECT_ERRC(open_file_in_own_folder(path), Errc::kNotPermitted);
   std::filesystem::remove(path);
   // Others can write to the folder, or to the one that it is in.
   for (const std::string& open : {top + "/fs/log", top + "/fs"}) {
     ::chmod(open.c_str(), 0777);
-    EXPECT_FALSE(open_file_in_own_folder(path).has_value()) << open;
+    EXPECT_ERRC(open_file_in_own_folder(path), Errc::kNotPermitted) << open;
     ::chmod(open.c_str(), 0755);
   }
   // The folder is a link.
   std::filesystem::remove_all(top + "/fs/log");
   std::filesystem::create_directory_symlink(top + "/elsewhere", top + "/fs/log");
-  EXPECT_FALSE(open_file_in_own_folder(path).has_value());
+  EXPECT_ERRC(open_file_in_own_folder(path), Errc::kNotPermitted);
   EXPECT_FALSE(std::filesystem::exists(top + "/elsewhere/mount.log"));
   close_file();
   std::filesystem::remove_all(top);

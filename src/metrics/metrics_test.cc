@@ -147,7 +147,7 @@ Snapshot sample_snapshot(std::int64_t reads, std::uint64_t wait) {
 
 TEST(Snapshot, MergeAddsOverServers) {
   Snapshot a = sample_snapshot(2, 100);
-  ASSERT_TRUE(a.merge(sample_snapshot(5, 2000)).has_value());
+  ASSERT_OK(a.merge(sample_snapshot(5, 2000)));
   EXPECT_EQ(a.find("spate_test_reads_total", {{"path", "a\"b\\c\n"}})->value, 7);
   const HistogramData& wait = a.find("spate_test_wait_ns")->histogram;
   EXPECT_EQ(wait.count(), 4U);
@@ -159,7 +159,7 @@ TEST(Snapshot, MergeAddsOverServers) {
 TEST(Snapshot, SinceLeavesWhatCameBetween) {
   const Snapshot before = sample_snapshot(2, 100);
   Snapshot now = before;
-  ASSERT_TRUE(now.merge(sample_snapshot(5, 2000)).has_value());
+  ASSERT_OK(now.merge(sample_snapshot(5, 2000)));
   const Snapshot between = now.since(before);
   EXPECT_EQ(between.find("spate_test_reads_total", {{"path", "a\"b\\c\n"}})->value, 5);
   const HistogramData& wait = between.find("spate_test_wait_ns")->histogram;
@@ -167,7 +167,7 @@ TEST(Snapshot, SinceLeavesWhatCameBetween) {
   EXPECT_EQ(wait.sum, 2003U);
   EXPECT_EQ(wait.max, 2000U);
   EXPECT_EQ(between.find("spate_test_open_files")->value, -2);  // a gauge is what it is
-  EXPECT_TRUE(now.since(now).find("spate_test_wait_ns")->histogram.buckets.empty());
+  EXPECT_THAT(now.since(now).find("spate_test_wait_ns")->histogram.buckets, testing::IsEmpty());
 }
 
 TEST(Snapshot, SinceARestartEverythingCounts) {
@@ -183,7 +183,7 @@ TEST(Snapshot, MergeRefusesAnotherKind) {
   counter.name = "spate_test_x";
   Sample gauge = counter;
   gauge.kind = Kind::kGauge;
-  ASSERT_TRUE(a.add(counter).has_value());
+  ASSERT_OK(a.add(counter));
   EXPECT_ERRC(a.add(gauge), Errc::kConflict);
 }
 
@@ -192,7 +192,7 @@ TEST(Snapshot, DecodeEncodeIsTheIdentityAndEveryPrefixIsRefused) {
   Bytes bytes;
   snapshot.encode(bytes);
   const auto back = Snapshot::decode(bytes);
-  ASSERT_TRUE(back.has_value());
+  ASSERT_OK(back);
   EXPECT_EQ(*back, snapshot);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     EXPECT_ERRC(Snapshot::decode(ByteView(bytes).first(n)), Errc::kCorrupt) << n;

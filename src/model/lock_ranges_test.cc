@@ -2,6 +2,7 @@
 #include "model/lock_ranges.h"
 
 #include <array>
+#include <optional>
 
 #include "base/expect.h"
 #include "base/random.h"
@@ -76,10 +77,10 @@ TEST(LockRanges, NameTheLowestThatStandsInTheWay) {
   LockRanges ranges;
   ranges.set({0, 9}, LockMode::kShared);
   ranges.set({20, 29}, LockMode::kExclusive);
-  EXPECT_FALSE(ranges.in_the_way_of({0, 19}, LockMode::kShared));
+  EXPECT_EQ(ranges.in_the_way_of({0, 19}, LockMode::kShared), std::nullopt);
   EXPECT_EQ(ranges.in_the_way_of({5, 100}, LockMode::kShared)->range, (LockRange{20, 29}));
   EXPECT_EQ(ranges.in_the_way_of({5, 100}, LockMode::kExclusive)->range, (LockRange{0, 9}));
-  EXPECT_FALSE(ranges.in_the_way_of({0, 100}, LockMode::kNone));
+  EXPECT_EQ(ranges.in_the_way_of({0, 100}, LockMode::kNone), std::nullopt);
 }
 
 }  // namespace

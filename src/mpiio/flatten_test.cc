@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/flatten.h"
 
+#include <optional>
 #include <random>
 
 #include "base/expect.h"
@@ -245,10 +246,10 @@ TEST(Flatten, AWalkStopsAtTheEndOfAWindow) {
   Walk walk(flat, 0, 0, 24);
   EXPECT_EQ(walk.next(UINT64_MAX, 12)->size, 4U);
   const auto part = walk.next(UINT64_MAX, 12);
-  ASSERT_TRUE(part);
+  ASSERT_NE(part, std::nullopt);
   EXPECT_EQ(part->offset, 10);
   EXPECT_EQ(part->size, 2U);
-  EXPECT_FALSE(walk.next(UINT64_MAX, 12));
+  EXPECT_EQ(walk.next(UINT64_MAX, 12), std::nullopt);
   EXPECT_EQ(walk.left(), 18U);
   EXPECT_EQ(walk.next(UINT64_MAX, 100)->offset, 12);
 }
@@ -264,7 +265,7 @@ TEST(Flatten, ALargeVectorIsOneLevel) {
 TEST(Flatten, MorePiecesThanMemoryShouldHoldAreRefused) {
   const Flat flat = *Flat::basic(1).hvector(1U << 20U, 1, 2);
   const Flat::Member members[] = {{&flat, 8, 0}, {&flat, 8, 1U << 30U}};
-  EXPECT_FALSE(Flat::structure(members));
+  EXPECT_EQ(Flat::structure(members), std::nullopt);
 }
 
 }  // namespace

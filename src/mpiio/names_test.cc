@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/names.h"
 
+#include <optional>
+
 #include "base/expect.h"
 
 namespace spate::mpiio {
@@ -17,13 +19,13 @@ TEST(Names, AreSpatesByTheirSchemeOrAPrefix) {
 }
 
 TEST(Names, OthersAreLeftAlone) {
-  EXPECT_FALSE(resolve("/tmp/a", "/spate", "/"));
-  EXPECT_FALSE(resolve("/spateful/a", "/spate", "/"));
-  EXPECT_FALSE(resolve("/spate/../etc/a", "/spate", "/"));
-  EXPECT_FALSE(resolve("ufs:/spate/a", "/spate", "/"));
-  EXPECT_FALSE(resolve("a", "/spate", "/tmp"));
-  EXPECT_FALSE(resolve("", "/spate", "/spate"));
-  EXPECT_FALSE(resolve("/spate/a", "", "/"));
+  EXPECT_EQ(resolve("/tmp/a", "/spate", "/"), std::nullopt);
+  EXPECT_EQ(resolve("/spateful/a", "/spate", "/"), std::nullopt);
+  EXPECT_EQ(resolve("/spate/../etc/a", "/spate", "/"), std::nullopt);
+  EXPECT_EQ(resolve("ufs:/spate/a", "/spate", "/"), std::nullopt);
+  EXPECT_EQ(resolve("a", "/spate", "/tmp"), std::nullopt);
+  EXPECT_EQ(resolve("", "/spate", "/spate"), std::nullopt);
+  EXPECT_EQ(resolve("/spate/a", "", "/"), std::nullopt);
 }
 
 }  // namespace

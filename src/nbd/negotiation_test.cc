@@ -78,7 +78,7 @@ struct World {
                      std::string(as_text(rest.subspan(20, size)))});
       rest = rest.subspan(20 + size);
     }
-    EXPECT_TRUE(rest.empty());
+    EXPECT_THAT(rest, testing::IsEmpty());
     out.clear();
     return all;
   }
@@ -141,11 +141,11 @@ TEST(Negotiation, OnlyTheExportThatIsNamedIsLookedAt) {
     EXPECT_EQ(negotiation.consume(in, out), 0U) << "the option stays in the input";
     EXPECT_EQ(negotiation.state(), State::kLook);
     EXPECT_EQ(negotiation.wanted(), "far");
-    EXPECT_TRUE(out.empty());
+    EXPECT_THAT(out, testing::IsEmpty());
     exports.size = 4711;
     negotiation.looked();
     EXPECT_EQ(negotiation.consume(in, out), in.size());
-    EXPECT_FALSE(out.empty());
+    EXPECT_THAT(out, testing::Not(testing::IsEmpty()));
     if (option == Option::kInfo) {
       EXPECT_EQ(negotiation.consume(in, out), 0U) << "it is looked at each time";
       EXPECT_EQ(negotiation.state(), State::kLook);
@@ -211,7 +211,7 @@ TEST(Negotiation, InfoServesNothingAndUnknownExportsAreTold) {
 TEST(Negotiation, ExportNameHasNoAnswerForFailure) {
   World world;
   world.option(Option::kExportName, "none");
-  EXPECT_TRUE(world.out.empty());
+  EXPECT_THAT(world.out, testing::IsEmpty());
   EXPECT_EQ(world.negotiation.state(), State::kEnd);
   World other;
   other.option(Option::kExportName, "disk");
@@ -244,7 +244,7 @@ TEST(Negotiation, AnOptionThatIsTooLongIsSkippedAsItComes) {
   EXPECT_EQ(world.last(), OptionReply::kErrTooBig);
   for (int i = 0; i < 16; ++i) {
     world.send(Bytes(1U << 16U));
-    EXPECT_TRUE(world.in.empty());
+    EXPECT_THAT(world.in, testing::IsEmpty());
   }
   world.option(Option::kList);
   EXPECT_EQ(world.last(), OptionReply::kAck);
@@ -256,7 +256,7 @@ TEST(Negotiation, ManyQuestionsAtOnceAreAnsweredInBounds) {
   for (int i = 0; i < 4000; ++i)
     BigEndian(many).u64(kOptionMagic).u32(static_cast<std::uint32_t>(Option::kList)).u32(0);
   world.send(many);
-  EXPECT_FALSE(world.in.empty());
+  EXPECT_THAT(world.in, testing::Not(testing::IsEmpty()));
   EXPECT_LT(world.out.size(), 2 * Negotiation::kMaxOptionBytes);
   std::size_t replies = world.replies().size();
   while (!world.in.empty()) {

@@ -12,9 +12,9 @@ TEST(Where, PathsAreCheckedBeforeTheyAreSent) {
   Where where;
   EXPECT_ERRC(to_name_path(where, true), Errc::kNotFound);
   where.empty_is_base = true;
-  EXPECT_TRUE(to_name_path(where, true).has_value());
+  EXPECT_OK(to_name_path(where, true));
   where.path.assign(kLongestPath, 'a');
-  EXPECT_TRUE(to_name_path(where, true).has_value());
+  EXPECT_OK(to_name_path(where, true));
   where.path += 'a';
   EXPECT_ERRC(to_name_path(where, true), Errc::kNameTooLong);
   where.path = std::string("a\0b", 3);

@@ -2,6 +2,7 @@
 // Finds places in texts written by hand, patches them, and runs one.
 #include "preload/sites.h"
 
+#include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -62,14 +63,14 @@ TEST(Sites, WithoutAMoveTheComparisonBehindIsTaken) {
 TEST(Sites, APlaceThatIsJumpedIntoIsLeftAlone) {
   // jmp to the call itself, from two bytes before the move
   int skipped = 0;
-  EXPECT_TRUE(all_sites(padded({0xeb, 0x05, 0xb8, 1, 0, 0, 0, 0x0f, 0x05}), &skipped).empty());
+  EXPECT_THAT(all_sites(padded({0xeb, 0x05, 0xb8, 1, 0, 0, 0, 0x0f, 0x05}), &skipped), testing::IsEmpty());
   EXPECT_EQ(skipped, 1);
 }
 
 TEST(Sites, BytesThatAreNoKnownPlaceAreSkipped) {
   int skipped = 0;
-  EXPECT_TRUE(all_sites(padded({0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}), &skipped)
-                  .empty());  // rt_sigreturn, which unwinders know by its bytes
+  EXPECT_THAT(all_sites(padded({0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}), &skipped),
+              testing::IsEmpty());  // rt_sigreturn, which unwinders know by its bytes
   EXPECT_EQ(skipped, 1);
   for (std::size_t size = 0; size < 20; ++size) {  // at the end of the text
     Text text(size, 0x0f);

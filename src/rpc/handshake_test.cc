@@ -25,7 +25,7 @@ std::string reason(Meeting& meeting) {
 TEST(Handshake, BothSidesHaveTheSameKeys) {
   Meeting meeting;
   const Result<void> result = meeting.greet();
-  ASSERT_TRUE(result) << result.error().message();
+  ASSERT_OK(result);
   EXPECT_EQ(meeting.keys.initiator_seal, meeting.initiator_keys.initiator_seal);
   EXPECT_EQ(meeting.keys.acceptor_seal, meeting.initiator_keys.acceptor_seal);
   EXPECT_EQ(meeting.keys.link, meeting.initiator_keys.link);
@@ -271,8 +271,8 @@ TEST(Handshake, AReplayedHelloLeadsNowhere) {
   const Acceptor acceptor(again.options);
   std::optional<Handshake> handshake(std::in_place);
   SeededRandom random(8);
-  ASSERT_TRUE(acceptor.hello(Meeting::received(hello), {}, again.reached, random, *handshake));
-  EXPECT_FALSE(acceptor.authenticate(Meeting::received(authenticate), handshake));
+  ASSERT_OK(acceptor.hello(Meeting::received(hello), {}, again.reached, random, *handshake));
+  EXPECT_ERRC(acceptor.authenticate(Meeting::received(authenticate), handshake), Errc::kUnauthenticated);
 }
 
 TEST(Handshake, Version1NeedsTheLeaveOfBoth) {

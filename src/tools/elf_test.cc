@@ -23,7 +23,7 @@ bool has(const std::vector<std::string>& list, std::string_view wanted) {
 
 TEST(Elf, ThisProgramIsReadAsTheLinkerMadeIt) {
   const auto binary = read_binary(own_file());
-  ASSERT_TRUE(binary.has_value()) << binary.error().message();
+  ASSERT_OK(binary);
   EXPECT_TRUE(binary->dynamic);
   EXPECT_FALSE(binary->go);
   EXPECT_TRUE(has(binary->needed, "libc.so.6"));
@@ -66,7 +66,7 @@ TEST(Elf, ForeignNumbersInTheHeadersDoNoHarm) {
 TEST(Elf, SystemCallsInTheTextAreCounted) {
   Bytes file = own_file();
   const auto before = read_binary(file);
-  ASSERT_TRUE(before.has_value());
+  ASSERT_OK(before);
   const auto number = [&](std::size_t at, unsigned size) {
     std::uint64_t value = 0;
     for (unsigned i = 0; i < size; ++i) value |= std::to_integer<std::uint64_t>(file[at + i]) << (8 * i);

@@ -26,7 +26,7 @@ class LocalTargetTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(::mkdtemp(root_.data()), nullptr);
-    ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+    ASSERT_OK(create_target(path(), kIdentity));
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
   std::string path() const { return root_ + "/target"; }

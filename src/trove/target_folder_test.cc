@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "base/expect.h"
 #include "trove/datafile_name.h"
@@ -32,9 +33,9 @@ class TargetFolderTest : public testing::Test {
 };
 
 TEST_F(TargetFolderTest, FormatThenOpen) {
-  ASSERT_TRUE(create_target(path(), kThird).has_value());
+  ASSERT_OK(create_target(path(), kThird));
   const Result<TargetFolder> opened = open_target(path(), kThird);
-  ASSERT_TRUE(opened.has_value());
+  ASSERT_OK(opened);
   EXPECT_EQ(opened->identity, kThird);
   EXPECT_EQ(read_target_identity(path()).value(), kThird);
   struct stat st{};
@@ -47,7 +48,7 @@ TEST_F(TargetFolderTest, FormatThenOpen) {
 
 TEST_F(TargetFolderTest, RefusedByName) {
   EXPECT_ERRC(open_target(path(), kThird), Errc::kNotFound);
-  ASSERT_TRUE(create_target(path(), kThird).has_value());
+  ASSERT_OK(create_target(path(), kThird));
   EXPECT_ERRC(create_target(path(), kThird), Errc::kExists);
   EXPECT_ERRC(create_target(root_ + "/other", {FsId(0), TargetId(1)}), Errc::kInvalidArgument);
   const Result<TargetFolder> other_fs = open_target(path(), {FsId(9), kThird.target});
@@ -57,7 +58,7 @@ TEST_F(TargetFolderTest, RefusedByName) {
 }
 
 TEST_F(TargetFolderTest, NewerFormatIsRefusedByItsNumber) {
-  ASSERT_TRUE(create_target(path(), kThird).has_value());
+  ASSERT_OK(create_target(path(), kThird));
   poke(8, 2);
   const Result<TargetFolder> opened = open_target(path(), kThird);
   EXPECT_ERRC(opened, Errc::kFormatTooNew);
@@ -65,12 +66,12 @@ TEST_F(TargetFolderTest, NewerFormatIsRefusedByItsNumber) {
 }
 
 TEST_F(TargetFolderTest, DamageIsFound) {
-  ASSERT_TRUE(create_target(path(), kThird).has_value());
+  ASSERT_OK(create_target(path(), kThird));
   for (std::size_t at = 12; at < 32; ++at) {
     poke(at, '\x5a');
     EXPECT_ERRC(open_target(path(), kThird), Errc::kCorrupt) << at;
     std::filesystem::remove(identity_file());
-    ASSERT_TRUE(create_target(path(), kThird).has_value());
+    ASSERT_OK(create_target(path(), kThird));
   }
   poke(0, 'x');
   EXPECT_ERRC(open_target(path(), kThird), Errc::kCorrupt);
@@ -83,18 +84,18 @@ TEST_F(TargetFolderTest, DamageIsFound) {
 TEST_F(TargetFolderTest, HalfFormattedCanBeFormattedAgain) {
   std::filesystem::create_directories(path() + "/d/07");
   EXPECT_ERRC(open_target(path(), kThird), Errc::kNotFound);
-  EXPECT_TRUE(create_target(path(), kThird).has_value());
-  EXPECT_TRUE(open_target(path(), kThird).has_value());
+  EXPECT_OK(create_target(path(), kThird));
+  EXPECT_OK(open_target(path(), kThird));
 }
 
 TEST_F(TargetFolderTest, OneProcessAtATimeCanOpenIt) {
-  ASSERT_TRUE(create_target(path(), kThird).has_value());
+  ASSERT_OK(create_target(path(), kThird));
   {
     const Result<TargetFolder> first = open_target(path(), kThird);
-    ASSERT_TRUE(first.has_value());
+    ASSERT_OK(first);
     EXPECT_ERRC(open_target(path(), kThird), Errc::kBusy);
   }
-  EXPECT_TRUE(open_target(path(), kThird).has_value());
+  EXPECT_OK(open_target(path(), kThird));
 }
 
 TEST(DatafileName, IsStable) {
@@ -117,7 +118,7 @@ TEST(DatafileName, RefusesEverythingElse) {
        {"", ".", "0000000000000007", "0000000000000007.", "0000000000000007.00", "0000000000000007.-1",
         "0000000000000007.+1", "0000000000000007.4294967296", "0000000000000007.0x", "000000000000000A.0",
         "0000000000000000.0", "000000000000007.0", "00000000000000007.0", "0000000000000007.0 "}) {
-    EXPECT_FALSE(parse_datafile_name(name).has_value()) << name;
+    EXPECT_EQ(parse_datafile_name(name), std::nullopt) << name;
   }
 }
 

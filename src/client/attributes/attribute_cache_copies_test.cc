@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What others keep of the cache's answers, and when they are told to drop it.
+#include <gmock/gmock.h>
+
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/expect.h"
@@ -62,7 +65,7 @@ TEST_F(CopiesTest, AreGivenOfWhatIsKeptAndNotOfMore) {
   learn(none);
   EXPECT_TRUE(copy("g", Handle()));
   EXPECT_FALSE(copied.copy_name(Handle(99), "g", Handle()).count() > 0);
-  EXPECT_FALSE(cache.copy_attributes(kFile));  // that one has nobody who keeps any
+  EXPECT_EQ(cache.copy_attributes(kFile), std::nullopt);  // that one has nobody who keeps any
 }
 
 TEST_F(CopiesTest, OfAFileThatIsBeingWrittenThereAreNone) {
@@ -76,7 +79,7 @@ TEST_F(CopiesTest, OfAFileThatIsBeingWrittenThereAreNone) {
 TEST_F(CopiesTest, AreGoodForLessThanTheLease) {
   learn(file_reply());  // a lease of 10 s, of which 9 are used
   const auto before = copied.copy_attributes(kFile);
-  ASSERT_TRUE(before);
+  ASSERT_NE(before, std::nullopt);
   EXPECT_EQ(before->good_for, seconds(8));
   EXPECT_EQ(copies.given.at(kFile), clock.now() + seconds(10));  // when the lease is over for the server
   clock.advance(seconds(3));
@@ -97,7 +100,7 @@ TEST_F(CopiesTest, AreNotGivenWhereTheyCouldNotBeTakenBack) {
   EXPECT_FALSE(copy(kFile));
   copied.recalled(kFile);
   copied.recalled(kDirectory);
-  EXPECT_TRUE(copies.dropped.empty());
+  EXPECT_THAT(copies.dropped, testing::IsEmpty());
   EXPECT_EQ(copies.names_dropped, 0);
 }
 
@@ -150,7 +153,7 @@ TEST_F(CopiesTest, GoWithWhatThereIsNoRoomFor) {
     other.steps = {{Handle(100000 + i), "x", Handle(1000 + i), FileType::kRegular}};
     learn(other);
   }
-  EXPECT_FALSE(copied.find_attributes({kFile, "", 0}));
+  EXPECT_EQ(copied.find_attributes({kFile, "", 0}), std::nullopt);
   EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
   EXPECT_EQ(copies.names_dropped, 1);
 }

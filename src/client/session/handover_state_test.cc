@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <optional>
+
 #include "base/clock.h"
 #include "base/expect.h"
 #include "base/unique_fd.h"
@@ -18,7 +20,7 @@ class HandoverStateTest : public ::testing::Test {
   void next_process() {
     handover_.reset();
     auto opened = HandoverState::open(memory_.get());
-    ASSERT_TRUE(opened.has_value());
+    ASSERT_OK(opened);
     handover_ = *std::move(opened);
   }
 
@@ -48,7 +50,7 @@ HandoverState::Append append_of(std::uint64_t request_id, std::uint64_t end, std
 
 TEST_F(HandoverStateTest, TheNextProcessFindsTheSessionAndKnowsThatItIsTheNext) {
   EXPECT_FALSE(handover_->inherited());
-  EXPECT_FALSE(handover_->session().has_value());
+  EXPECT_EQ(handover_->session(), std::nullopt);
   HandoverState::Session session;
   session.client = ClientId(5);
   handover_->keep_session(session);
@@ -186,7 +188,7 @@ TEST_F(HandoverStateTest, ARestartedServerChangesTheNumberOfWrites) {
   EXPECT_EQ(handover_->note_written(ServerId(1), Incarnation(10)), first);
   EXPECT_NE(handover_->note_written(ServerId(1), Incarnation(11)), first);
   EXPECT_EQ(handover_->last_writer(ServerId(1)), Incarnation(11));
-  EXPECT_FALSE(handover_->last_writer(ServerId(3)).has_value());
+  EXPECT_EQ(handover_->last_writer(ServerId(3)), std::nullopt);
 }
 
 TEST_F(HandoverStateTest, AResentAppendKeepsItsOffsetAndLaterOnesFollowIt) {

@@ -66,7 +66,7 @@ class HeldFilesTest : public testing::Test {
  protected:
   void SetUp() override {
     auto made = HeldFiles::make();
-    ASSERT_TRUE(made) << made.error().message();
+    ASSERT_OK(made);
     files = *std::move(made);
   }
   Errc refusal(int descriptor) {
@@ -80,11 +80,11 @@ TEST_F(HeldFilesTest, AnyDescriptorOfTheMemoryMeansTheSameFile) {
   const UniqueFd memory = memory_of_a_file();
   ASSERT_TRUE(memory);
   const auto first = files->watch(memory.get(), kHandle);
-  ASSERT_TRUE(first) << first.error().message();
+  ASSERT_OK(first);
   const auto second = files->watch(path_only(memory.get()).get(), kHandle);
-  ASSERT_TRUE(second) << second.error().message();
+  ASSERT_OK(second);
   EXPECT_EQ(*first, *second);
-  EXPECT_EQ(files->watch(memory.get(), Handle{8}).code(), Errc::kInvalidArgument) << "another file's handle";
+  EXPECT_ERRC(files->watch(memory.get(), Handle{8}), Errc::kInvalidArgument) << "another file's handle";
 }
 
 TEST_F(HeldFilesTest, AFileOfTheSameInodeNumberIsAnotherFile) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncations that an io server refuses, at once or for a long time: they are given up, and whoever asked is told.
+#include <optional>
+
 #include "server/meta/testing/audit_test.h"
 #include "server/meta/testing/role_test.h"
 
@@ -28,7 +30,7 @@ class MetaRefusals : public RoleTest {
   void expect_free(Handle file) {
     EXPECT_EQ(records(KeyKind::kTruncate), 0U);
     EXPECT_FALSE(inode(file).truncating);
-    EXPECT_TRUE(truncate(other, "f", 7));
+    EXPECT_OK(truncate(other, "f", 7));
     EXPECT_EQ(data_of(file).size, 7U);
     EXPECT_EQ(stat(other, "f")->size, 7U);
     Audit(*this).check_at_rest();
@@ -42,7 +44,7 @@ TEST_F(MetaRefusals, AFileThatWouldBeTooLargeStaysAsItIs) {
   const Handle file = make_file(client, "f", 100);
   refuse(Errc::kFileTooBig, 1);
   const MonoTime before = clock.now();
-  EXPECT_EQ(truncate(client, "f", kTooMuch).code(), Errc::kFileTooBig);
+  EXPECT_ERRC(truncate(client, "f", kTooMuch), Errc::kFileTooBig);
   EXPECT_LT(clock.now() - before, seconds(1)) << "it was tried again and again";
   wait(seconds(1));
   EXPECT_EQ(stat(other, "f")->size, 100U);
@@ -54,7 +56,7 @@ TEST_F(MetaRefusals, AResentRequestGetsTheSameRefusal) {
   make_file(client, "f", 100);
   refuse(Errc::kFileTooBig, 1);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(asked<wire::ObjectReply>(client, truncate_request("f", kTooMuch), id(50, 1)).code(), Errc::kFileTooBig);
+    EXPECT_ERRC(asked<wire::ObjectReply>(client, truncate_request("f", kTooMuch), id(50, 1)), Errc::kFileTooBig);
   }
 }
 
@@ -64,14 +66,14 @@ TEST_F(MetaRefusals, AResentRequestGetsTheSameRefusalAfterARestart) {
   {
     auto pending = begin<wire::ObjectReply>(client, truncate_request("f", kTooMuch), id(50, 1), seconds(1));
     wait(seconds(2));
-    ASSERT_TRUE(pending->result);
+    ASSERT_NE(pending->result, std::nullopt);
   }
   restart();
-  ASSERT_TRUE(join(client));
-  ASSERT_TRUE(join(other));
+  ASSERT_OK(join(client));
+  ASSERT_OK(join(other));
   refuse(Errc::kFileTooBig, 1);
   io.release();
-  EXPECT_EQ(asked<wire::ObjectReply>(client, truncate_request("f", kTooMuch), id(50, 1)).code(), Errc::kFileTooBig);
+  EXPECT_ERRC(asked<wire::ObjectReply>(client, truncate_request("f", kTooMuch), id(50, 1)), Errc::kFileTooBig);
   expect_free(file);
 }
 
@@ -81,18 +83,18 @@ TEST_F(MetaRefusals, OneThatIsRefusedForLongIsGivenUp) {
     refuse(code);
     auto pending = begin_truncate(10, id(++client.next));
     auto later = begin<wire::OpenReply>(other, open_request("f", wire::kOpenRead), id(++other.next), hours(1));
-    EXPECT_FALSE(pending->result);
-    EXPECT_FALSE(later->result) << "an open does not wait for the truncation";
+    EXPECT_EQ(pending->result, std::nullopt);
+    EXPECT_EQ(later->result, std::nullopt) << "an open does not wait for the truncation";
     wait(seconds(25));
-    ASSERT_TRUE(pending->result) << "it is tried for ever";
+    ASSERT_NE(pending->result, std::nullopt) << "it is tried for ever";
     EXPECT_EQ(pending->result->code(), code);
-    ASSERT_TRUE(later->result);
-    EXPECT_TRUE(*later->result) << "the file is blocked";
-    EXPECT_TRUE(close_file(other, file, Rights::kRead));
+    ASSERT_NE(later->result, std::nullopt);
+    EXPECT_OK(*later->result) << "the file is blocked";
+    EXPECT_OK(close_file(other, file, Rights::kRead));
     EXPECT_EQ(stat(other, "f")->size, 100U) << "the size is not what the datafiles say";
     io.fail = {};
     expect_free(file);
-    ASSERT_TRUE(unlink(client, "f"));
+    ASSERT_OK(unlink(client, "f"));
     wait(seconds(1));
   }
 }
@@ -103,8 +105,8 @@ TEST_F(MetaRefusals, AnOpenThatCannotTruncateLeavesNothingOpen) {
   auto pending =
       begin<wire::OpenReply>(client, open_request("f", kRW | wire::kOpenTruncate), id(++client.next), hours(1));
   wait(seconds(25));
-  ASSERT_TRUE(pending->result);
-  EXPECT_EQ(pending->result->code(), Errc::kIoError);
+  ASSERT_NE(pending->result, std::nullopt);
+  EXPECT_ERRC(*pending->result, Errc::kIoError);
   EXPECT_EQ(records(KeyKind::kOpen), 0U);
   EXPECT_EQ(inode(file).write_opens, 0U);
   io.fail = {};
@@ -118,26 +120,26 @@ TEST_F(MetaRefusals, AServerThatIsAwayOrBusyHasNotRefused) {
     auto pending = begin_truncate(10, id(++client.next));
     for (int i = 0; i < 30; ++i) {
       wait(seconds(5));
-      ASSERT_TRUE(keep_alive(client));
-      ASSERT_TRUE(keep_alive(other));
+      ASSERT_OK(keep_alive(client));
+      ASSERT_OK(keep_alive(other));
     }
-    EXPECT_FALSE(pending->result);
+    EXPECT_EQ(pending->result, std::nullopt);
     io.fail = {};
     wait(seconds(10));
-    ASSERT_TRUE(pending->result);
-    EXPECT_TRUE(*pending->result);
+    ASSERT_NE(pending->result, std::nullopt);
+    EXPECT_OK(*pending->result);
   }
   expect_free(file);
 }
 
 TEST_F(MetaRefusals, AWriterKeepsWhatItWroteWhileTheFileWasToGrow) {
   const Handle file = make_file(client, "f", 100);
-  ASSERT_TRUE(open_file(other, "f", wire::kOpenWrite));
+  ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
   refuse(Errc::kFileTooBig, 1);
   ASSERT_TRUE(write(other, file, 5000));
-  EXPECT_EQ(truncate(client, "f", kTooMuch).code(), Errc::kFileTooBig);
+  EXPECT_ERRC(truncate(client, "f", kTooMuch), Errc::kFileTooBig);
   EXPECT_EQ(data_of(file).size, 5000U);
-  ASSERT_TRUE(close_file(other, file, Rights::kWrite));
+  ASSERT_OK(close_file(other, file, Rights::kWrite));
   wait(seconds(1));
   EXPECT_EQ(stat(client, "f")->size, 5000U);
 }

@@ -2,6 +2,7 @@
 #include "trove/kvfault/fault_keyval.h"
 
 #include <array>
+#include <optional>
 
 #include "base/expect.h"
 #include "trove/kvmem/memory_keyval.h"
@@ -67,7 +68,7 @@ TEST_F(FaultKeyvalTest, ReadsAndSyncsFail) {
   ASSERT_TRUE(transaction->post_get(as_bytes("key"), ReadMode::kChecked, this, done));
   EXPECT_EQ(done.status, Errc::kIoError);
   EXPECT_EQ(done.user, this);
-  EXPECT_FALSE(done.value.has_value());
+  EXPECT_EQ(done.value, std::nullopt);
   const std::vector<Bytes> keys{to_bytes(as_bytes("key"))};
   ASSERT_TRUE(transaction->post_get_many(keys, ReadMode::kChecked, nullptr, done));
   EXPECT_EQ(done.status, Errc::kIoError);

@@ -213,7 +213,7 @@ TEST_F(SimKeyvalTest, ReadErrorsHideWhatWasRead) {
   KeyvalCompletion done;
   if (!transaction->post_get(as_bytes(key_of(0)), ReadMode::kChecked, nullptr, done)) done = wait();
   EXPECT_EQ(done.status, Errc::kIoError);
-  EXPECT_FALSE(done.value.has_value());
+  EXPECT_EQ(done.value, std::nullopt);
 }
 
 TEST_F(SimKeyvalTest, SameSeedSameTimes) {

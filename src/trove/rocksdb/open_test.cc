@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include <fstream>
 
 #include "base/codec.h"
@@ -77,7 +79,7 @@ TEST_F(OpenTest, ForeignStoreIsNotTouched) {
 TEST_F(OpenTest, SecondOpeningIsBusy) {
   open();
   const auto second = open_rocksdb(options_);
-  ASSERT_FALSE(second.has_value());
+  ASSERT_ERRC(second, Errc::kBusy);
   EXPECT_ERRC(second, Errc::kBusy);
   EXPECT_NE(second.error().message().find("another spated uses this folder"), std::string::npos)
       << second.error().message();
@@ -119,7 +121,7 @@ TEST_F(OpenTest, DamagedTablesGiveCorruptOrTheRightValue) {
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
     if (entry.path().extension() == ".sst" && entry.file_size() > 100'000) table = entry.path().filename();
   }
-  ASSERT_FALSE(table.empty());
+  ASSERT_THAT(table, testing::Not(testing::IsEmpty()));
   overwrite(table, 10'000, std::string(20, '\x5a'));
   overwrite(table, 150'000, std::string(1, '\x5a'));
   open();
@@ -142,7 +144,7 @@ TEST_F(OpenTest, DamagedTablesGiveCorruptOrTheRightValue) {
   KeyvalCompletion done;
   if (!t->post_range(range, nullptr, done)) done = wait();
   EXPECT_EQ(done.status, Errc::kCorrupt);
-  EXPECT_TRUE(done.entries.empty());
+  EXPECT_THAT(done.entries, testing::IsEmpty());
 }
 
 TEST_F(OpenTest, TruncatedTableIsCorrupt) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device that stalls, fails or forgets: nobody else waits, nothing acknowledged is lost, order is kept.
+#include <optional>
+
 #include "trove/rocksdb/test_store.h"
 
 namespace spate::trove {
@@ -78,7 +80,7 @@ TEST_F(StallTest, StalledCommitsCompleteLaterAndInOrder) {
   ASSERT_FALSE(store_->post_sync(nullptr, done));
   const auto between = store_->begin();  // decided, not applied: seen whole, or a conflict
   ASSERT_TRUE(between->post_get(as_bytes("last"), ReadMode::kChecked, nullptr, done));
-  EXPECT_FALSE(done.value.has_value());
+  EXPECT_EQ(done.value, std::nullopt);
   ASSERT_TRUE(store_->prepare_to_wait());
   disk_.open(TestDisk::kTableWrite);
   pollfd wanted{store_->wait_descriptor(), POLLIN, 0};
@@ -261,7 +263,7 @@ TEST_F(StallTest, AStoreWhoseOldLogCannotBeSyncedIsNotOpened) {
   ASSERT_EQ(commit("before", "1"), Errc::kOk);
   store_.reset();
   disk_.fail_log_syncs(rocksdb::IOStatus::IOError("injected"));
-  EXPECT_EQ(open_error().code(), Errc::kIoError);
+  EXPECT_ERRC(open_error(), Errc::kIoError);
   disk_.fail_log_syncs(rocksdb::IOStatus::OK());
   open();
   EXPECT_EQ(get("before"), "1");

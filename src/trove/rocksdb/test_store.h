@@ -37,7 +37,7 @@ class StoreTest : public testing::Test {
   void open() {
     store_.reset();
     auto opened = open_rocksdb(options_);
-    ASSERT_TRUE(opened.has_value()) << opened.error().message();
+    ASSERT_OK(opened);
     store_ = *std::move(opened);
   }
   Error open_error() {

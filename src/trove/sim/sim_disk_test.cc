@@ -205,7 +205,7 @@ TEST(SimDisk, SyncedRemovalIsForGood) {
     world.run(BytestreamOp::kRemove);
     world.run(BytestreamOp::kSync);
     world.crash();
-    EXPECT_TRUE(world.store->list({}, 10).value().empty());
+    EXPECT_THAT(world.store->list({}, 10).value(), testing::IsEmpty());
   }
 }
 
@@ -326,7 +326,7 @@ TEST(SimDisk, APageOutlivesTheProcessThatMadeItAndNotTheMachine) {
   }
   EXPECT_EQ(world.store->left_leases().value().size(), 1U);
   world.crash();
-  EXPECT_TRUE(world.store->left_leases().value().empty());
+  EXPECT_THAT(world.store->left_leases().value(), testing::IsEmpty());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ class UringTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(::mkdtemp(root_.data()), nullptr);
-    ASSERT_TRUE(create_target(root_ + "/t", kIdentity).has_value());
+    ASSERT_OK(create_target(root_ + "/t", kIdentity));
     target_ = LocalTarget::open(root_ + "/t", kIdentity).value();
     UringOptions options;
     options.local.inline_limit_bytes = 0;

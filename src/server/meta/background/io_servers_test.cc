@@ -2,6 +2,9 @@
 // What a meta server asks of io servers: who is asked what, over a network whose servers are stand-ins.
 #include "server/meta/background/io_servers.h"
 
+#include <gmock/gmock.h>
+
+#include <optional>
 #include <set>
 
 #include "base/expect.h"
@@ -217,7 +220,7 @@ TEST_F(MetaIoServers, EachIsAskedOnceForAllOfItsSlots) {
   EXPECT_EQ(server(2).stats[0].slots[1].slot, 2U);
   EXPECT_EQ(server(2).stats[0].slots[1].target, target(2, 1));
   ASSERT_EQ(server(3).stats.size(), 1U);
-  EXPECT_TRUE(server(1).stats.empty());
+  EXPECT_THAT(server(1).stats, testing::IsEmpty());
 }
 
 TEST_F(MetaIoServers, OfTwoReplicasTheOneThatIsAheadCounts) {
@@ -252,7 +255,7 @@ TEST_F(MetaIoServers, ATruncationTellsEachSlotItsShare) {
 TEST_F(MetaIoServers, ATruncationIsDoneWhenAllHaveDoneIt) {
   take_down(3);
   const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(1), target(3)})), {}));
-  ASSERT_FALSE(cut);
+  ASSERT_ERRC(cut, Errc::kUnreachable);
   EXPECT_NE(cut.error().message().find("server 3"), std::string::npos) << cut.error().message();
   EXPECT_EQ(server(1).truncates.size(), 1U);
 }
@@ -274,7 +277,7 @@ TEST_F(MetaIoServers, ATargetThatNobodyHoldsIsAnErrorThatNamesIt) {
   const auto sum = run(io->stat(Handle(5), layout({target(1), target(99)}), {}));
   EXPECT_ERRC(sum, Errc::kStaleMap);
   EXPECT_NE(sum.error().message().find(std::to_string(target(99).value)), std::string::npos);
-  EXPECT_TRUE(server(1).stats.empty());
+  EXPECT_THAT(server(1).stats, testing::IsEmpty());
 }
 
 TEST_F(MetaIoServers, ExactlyTheDatafilesOfTheFilesAreRemoved) {
@@ -282,7 +285,7 @@ TEST_F(MetaIoServers, ExactlyTheDatafilesOfTheFilesAreRemoved) {
   const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
   EXPECT_OK(outcome.failure);
   EXPECT_EQ(outcome.removed, std::vector<bool>({true, true}));
-  EXPECT_TRUE(outcome.out_of_reach.empty());
+  EXPECT_THAT(outcome.out_of_reach, testing::IsEmpty());
   std::set<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> asked;
   for (std::uint32_t id = 1; id <= kServers; ++id) {
     for (const wire::DatafileRemoveRequest& request : server(id).removes) {
@@ -339,13 +342,13 @@ TEST_F(MetaIoServers, AServerSaysWhatItWaitsForBeforeItsCallersDeadline) {
   server(2).waits_in_vain = &executor;
   const MonoTime before = clock.now();
   const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(2)})), {}));
-  ASSERT_FALSE(cut);
+  ASSERT_ERRC(cut, Errc::kTimeout);
   EXPECT_ERRC(cut, Errc::kTimeout);
   EXPECT_NE(cut.error().message().find("what stands in the way"), std::string::npos) << cut.error().message();
   EXPECT_LE(clock.now() - before, seconds(10));
   EXPECT_GT(clock.now() - before, seconds(9));
   // With one clock and no way between them an answer at the last moment would do as well.
-  ASSERT_FALSE(server(2).gave_up.empty());
+  ASSERT_THAT(server(2).gave_up, testing::Not(testing::IsEmpty()));
   EXPECT_LE(server(2).gave_up.front() - before, std::chrono::milliseconds(9100));
 }
 
@@ -356,12 +359,12 @@ TEST_F(MetaIoServers, WhoHasNotAnsweredIsKnownMeanwhile) {
   job::Gate gate(executor);
   job::spawn(gate, keep(io->truncate(Handle(5), intent(230, layout({target(1), target(3)})), {}), cut));
   run(rest(seconds(2)));
-  EXPECT_FALSE(cut);
+  EXPECT_EQ(cut, std::nullopt);
   EXPECT_EQ(io->unanswered(Handle(5)), "server 3 (sim://3)");
   EXPECT_EQ(io->unanswered(Handle(6)), "");
   run(rest(seconds(20)));
-  ASSERT_TRUE(cut) << "the truncation has not ended";
-  EXPECT_FALSE(*cut);
+  ASSERT_NE(cut, std::nullopt) << "the truncation has not ended";
+  EXPECT_ERRC(*cut, Errc::kUnreachable);
   EXPECT_EQ(io->unanswered(Handle(5)), "");
 }
 

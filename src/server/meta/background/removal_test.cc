@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removal of datafiles: after the last name and the last open, in the background, whatever dies in between.
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "server/meta/testing/crash_test.h"
 
@@ -249,7 +251,7 @@ TEST_F(MetaRemoval, OnlyFilesHaveDatafilesToRemove) {
   ASSERT_OK(unlink(client, "s"));
   ASSERT_OK(unlink(client, "p"));
   wait(seconds(1));
-  EXPECT_TRUE(io.log.empty());
+  EXPECT_THAT(io.log, testing::IsEmpty());
 }
 
 TEST_F(MetaRemoval, ATargetOutOfReachHoldsUpOnlyWhatLiesOnIt) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damage of opens, intents and sizes: found by the scans, confirmed by a look, mended once. What the name space says of
 // datafiles.
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "server/meta/check/check_test.h"
 
@@ -45,7 +47,7 @@ TEST_F(CheckFiles, AnOpenForWritingThatIsNotCounted) {
   ASSERT_OK(close_file(admin, f, Rights::kWrite, data_of(f)));
   wait(std::chrono::seconds(1));
   EXPECT_EQ(inode(f).attributes.size, 90U);
-  EXPECT_TRUE(check().empty());
+  EXPECT_THAT(check(), testing::IsEmpty());
 }
 
 TEST_F(CheckFiles, ASizeThatNobodyIsGoingToAsk) {
@@ -98,7 +100,7 @@ TEST_F(CheckFiles, WorkThatIsUnderWayIsNoDamage) {
   const Handle f = file("f", 700);
   put(unsettled_key(kNowhere), UnsettledRecord{clock.wall()});
   put(removal_key(kNowhere), RemovalRecord{*inode(f).layout, clock.wall()});
-  EXPECT_TRUE(check().empty());
+  EXPECT_THAT(check(), testing::IsEmpty());
   EXPECT_EQ(scan(ScanKind::kUnsettled).unfinished, 1U);
   EXPECT_EQ(scan(ScanKind::kRemovals).unfinished, 1U);
   erase(removal_key(kNowhere));
@@ -165,7 +167,7 @@ TEST_F(CheckFiles, AWrongSizeIsAskedOfTheDatafiles) {
   EXPECT_EQ(repair(finding, false).outcome, RepairOutcome::kConfirmed);
   EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kRepaired);
   EXPECT_EQ(inode(f).attributes.size, 700U);
-  EXPECT_TRUE(check().empty());
+  EXPECT_THAT(check(), testing::IsEmpty());
   const auto opened = open_file(admin, "f", wire::kOpenWrite);
   finding.version = inode(f).attributes.version;
   EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);  // nobody knows its size now

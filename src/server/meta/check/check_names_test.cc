@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damage of the name space: found by the scans, confirmed by a look, mended once.
+#include <gmock/gmock.h>
+
+#include <optional>
+
 #include "base/expect.h"
 #include "server/meta/check/check_test.h"
 
@@ -25,7 +29,7 @@ TEST_F(CheckNames, AHealthyTreeHasNoFindingsWhateverThePageSize) {
   ASSERT_OK(asked<wire::SetxattrReply>(admin, xattr));
   for (const std::uint32_t size : {1U, 2U, 3U, 1000U}) {
     page_size = size;
-    EXPECT_TRUE(check().empty()) << size;
+    EXPECT_THAT(check(), testing::IsEmpty()) << size;
     const auto inodes = scan(ScanKind::kInodes).inodes;
     ASSERT_EQ(inodes.size(), 6U);
     EXPECT_EQ(inodes.front().handle, kRootHandle);
@@ -36,7 +40,7 @@ TEST_F(CheckNames, AHealthyTreeHasNoFindingsWhateverThePageSize) {
         std::find_if(inodes.begin(), inodes.end(), [&](const auto& i) { return i.handle == file_handle; });
     ASSERT_NE(fact, inodes.end());
     EXPECT_EQ(fact->size, 5000U);
-    ASSERT_TRUE(fact->last_slot.has_value());
+    ASSERT_NE(fact->last_slot, std::nullopt);
     EXPECT_EQ(fact->last_slot->slot, 0U);
     EXPECT_EQ(fact->last_bytes, 5000U);
   }
@@ -190,7 +194,7 @@ TEST_F(CheckNames, CountsOfADirectoryWithEntriesAreFactsForTheCaller) {
   make_directory("a/b");
   for (char c = '0'; c < '8'; ++c) file(std::string("a/") + c);
   change_inode(a, [](InodeRecord& inode) { inode.attributes.size = 3; });
-  EXPECT_TRUE(check().empty());
+  EXPECT_THAT(check(), testing::IsEmpty());
   std::uint32_t entries = 0;
   std::uint32_t subdirectories = 0;
   for (const auto& fact : scan(ScanKind::kEntries).directories) {
@@ -255,7 +259,7 @@ TEST_F(CheckNames, OrphansGetANameInLostFound) {
   EXPECT_EQ(place.attributes.size, 2U);
   EXPECT_EQ(place.attributes.link_count, 3U);
   EXPECT_EQ(place.attributes.mode, 0700U);
-  EXPECT_TRUE(check().empty());
+  EXPECT_THAT(check(), testing::IsEmpty());
 }
 
 TEST_F(CheckNames, WhatIsCalledLostFoundAndIsNoDirectoryStandsInTheWay) {
@@ -287,7 +291,7 @@ TEST_F(CheckNames, AnUnfinishedUnlinkIsFinishedUnlessTheFileIsOpen) {
   EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kRepaired);
   wait(std::chrono::seconds(1));
   EXPECT_TRUE(io.files[f].removed);
-  EXPECT_TRUE(check().empty());
+  EXPECT_THAT(check(), testing::IsEmpty());
 }
 
 TEST_F(CheckNames, WrongParent) {

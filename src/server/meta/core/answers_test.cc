@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that are sent again: answered, under way, lost to a conflict, to a failure, to a restart.
+#include <optional>
+
 #include "base/expect.h"
 #include "server/meta/testing/role_test.h"
 
@@ -65,8 +67,8 @@ TEST_F(MetaAnswers, AResendWaitsForTheRequestThatIsUnderWay) {
   io.hold();
   const auto first = begin<wire::ObjectReply>(client, truncate_request("f", 10), id(50));
   const auto again = begin<wire::ObjectReply>(client, truncate_request("f", 10), id(50));
-  EXPECT_FALSE(first->result);
-  EXPECT_FALSE(again->result);
+  EXPECT_EQ(first->result, std::nullopt);
+  EXPECT_EQ(again->result, std::nullopt);
   io.release();
   run_ready();
   ASSERT_OK(first->result);
@@ -81,7 +83,7 @@ TEST_F(MetaAnswers, OverlapInAnotherSlotDoesNotWait) {
   const auto slow = begin<wire::ObjectReply>(client, truncate_request("f", 10), id(50));
   const auto quick = begin<wire::ObjectReply>(client, mkdir("d"), id(1, 1));
   EXPECT_OK(quick->result);
-  EXPECT_FALSE(slow->result);
+  EXPECT_EQ(slow->result, std::nullopt);
   io.release();
   run_ready();
 }
@@ -179,7 +181,7 @@ TEST_F(MetaAnswers, ARequestUnderWayEndsBeforeTheAnswersGo) {
   io.release();
   run_ready();
   EXPECT_OK(slow->result);
-  ASSERT_TRUE(resent->result);
+  ASSERT_NE(resent->result, std::nullopt);
   EXPECT_ERRC(*resent->result, Errc::kSessionUnknown);
   EXPECT_EQ(records(KeyKind::kSession), 0U);
   EXPECT_EQ(records(KeyKind::kAnswer), 0U);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/leases/lease_table.h"
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 
 namespace spate::meta {
@@ -120,10 +122,10 @@ TEST(LeaseTableTest, AFullSessionIsAskedForItsOldest) {
   LeaseTable table(LeaseLimits{100, 3});
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(grant_now(table, {Handle(10 + i)}, kFirstHolder));
   ASSERT_TRUE(grant_now(table, {Handle(20)}, kSecondHolder));  // another's matter
-  ASSERT_TRUE(table.take_surplus().empty());
+  ASSERT_THAT(table.take_surplus(), testing::IsEmpty());
   EXPECT_FALSE(grant_now(table, {Handle(13)}, kFirstHolder));
   const auto surplus = table.take_surplus();
-  ASSERT_FALSE(surplus.empty());
+  ASSERT_THAT(surplus, testing::Not(testing::IsEmpty()));
   EXPECT_EQ(surplus.front(), std::pair(Handle(10), kFirstHolder.client));
   table.drop(surplus.front().first, surplus.front().second);
   EXPECT_TRUE(grant_now(table, {Handle(13)}, kFirstHolder));

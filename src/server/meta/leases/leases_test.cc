@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attribute leases: who gets one, what recalls it, who is waited for, and what a restart of the server leaves of them.
+#include <gmock/gmock.h>
+
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "base/expect.h"
@@ -41,7 +44,7 @@ class MetaLeases : public RoleTest {
     EXPECT_OK(reply);
     if (!reply) return {};
     EXPECT_TRUE(reply->granted);
-    EXPECT_TRUE(reply->object);
+    EXPECT_NE(reply->object, std::nullopt);
     return reply->object ? reply->object->attributes.handle : Handle();
   }
   /// Asks for news, which says that what was told before is dropped.
@@ -91,7 +94,7 @@ TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
   const Handle file = make_file(a.client, "d/f", 10);
   const auto found = look(a, "d/f");
   ASSERT_OK(found);
-  ASSERT_TRUE(found->object);
+  ASSERT_NE(found->object, std::nullopt);
   EXPECT_TRUE(found->granted);
   EXPECT_EQ(found->object->attributes.handle, file);
   EXPECT_EQ(found->object->attributes.size, 10U);
@@ -105,7 +108,7 @@ TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
   const auto nothing = look(a, "d/g");
   ASSERT_OK(nothing);
   EXPECT_TRUE(nothing->granted);
-  EXPECT_FALSE(nothing->object);
+  EXPECT_EQ(nothing->object, std::nullopt);
   EXPECT_EQ(nothing->steps.back().object, Handle());
   EXPECT_ERRC(look(a, "d/f/g"), Errc::kNotDirectory);  // no answer that can be kept
 }
@@ -116,12 +119,12 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   const Handle file = make_file(b, "f", 10);
   EXPECT_EQ(keep(a, "f"), file);
   auto change = begin_chmod(b, "f", 0640);
-  EXPECT_FALSE(change->result);
+  EXPECT_EQ(change->result, std::nullopt);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);  // not before the holder has dropped it
   EXPECT_EQ(news(a), std::vector<Handle>{file});
-  EXPECT_FALSE(change->result);
-  EXPECT_FALSE(look(a, "f")->granted);  // not between recall and commit
-  EXPECT_TRUE(news(a).empty());         // which acknowledges
+  EXPECT_EQ(change->result, std::nullopt);
+  EXPECT_FALSE(look(a, "f")->granted);       // not between recall and commit
+  EXPECT_THAT(news(a), testing::IsEmpty());  // which acknowledges
   run_ready();
   ASSERT_OK(change->result);
   const auto again = look(a, "f");
@@ -180,7 +183,7 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
     for (const std::string& path : kept) handles.push_back(keep(a, path));
     drop_what_is_recalled(a);
     auto change = begin<Reply>(b, std::move(request), id(++b.next), seconds(60));
-    EXPECT_FALSE(change->result) << what << " did not wait";
+    EXPECT_EQ(change->result, std::nullopt) << what << " did not wait";
     std::vector<Handle> told = news(a);
     for (const Handle handle : handles) {
       EXPECT_NE(std::find(told.begin(), told.end(), handle), told.end()) << what << " left " << handle.value;
@@ -261,7 +264,7 @@ TEST_F(MetaLeases, ANameThatIsNotThereIsRecalledWithItsDirectory) {
         return request;
       }(),
       id(++b.next), seconds(60));
-  EXPECT_FALSE(made->result);
+  EXPECT_EQ(made->result, std::nullopt);
   drop_what_is_recalled(a);
   run_ready();
   EXPECT_OK(made->result);
@@ -273,7 +276,7 @@ TEST_F(MetaLeases, NobodyWaitsForItself) {
   EXPECT_EQ(keep(a, "f"), file);
   auto change = begin_chmod(a.client, "f", 0600);
   EXPECT_OK(change->result);
-  EXPECT_TRUE(news(a).empty());
+  EXPECT_THAT(news(a), testing::IsEmpty());
 }
 
 TEST_F(MetaLeases, AChangeFromBeforeTheLastHandshakeRecallsItsOwnClientsLeases) {
@@ -284,7 +287,7 @@ TEST_F(MetaLeases, AChangeFromBeforeTheLastHandshakeRecallsItsOwnClientsLeases) 
   ++a.client.incarnation;
   EXPECT_EQ(keep(a, "f"), file);
   auto change = begin_chmod(stuck, "f", 0600);
-  EXPECT_FALSE(change->result);
+  EXPECT_EQ(change->result, std::nullopt);
   drop_what_is_recalled(a);
   run_ready();
   EXPECT_OK(change->result);
@@ -300,7 +303,7 @@ TEST_F(MetaLeases, AChangeWaitsForASilentHolderUntilItsLeaseExpires) {
   wait(lease() / 2);
   auto change = begin_chmod(b, "f");
   wait(lease() / 2 - seconds(1));
-  EXPECT_FALSE(change->result);
+  EXPECT_EQ(change->result, std::nullopt);
   EXPECT_EQ(inode(f).attributes.mode, 0644U);
   wait(seconds(2));
   ASSERT_OK(change->result);
@@ -317,7 +320,7 @@ TEST_F(MetaLeases, AHolderThatDropsNothingDelaysAChangeForOneLeaseOnly) {
   for (int i = 0; i < 9; ++i) {
     wait(lease() / 10);
     (void)asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 0}, no_id());
-    EXPECT_FALSE(change->result);
+    EXPECT_EQ(change->result, std::nullopt);
   }
   wait(lease() / 5);
   EXPECT_OK(change->result);
@@ -330,7 +333,7 @@ TEST_F(MetaLeases, AChangeThatCannotWaitSoLongIsNotMade) {
   keep(a, "f");
   auto change = begin_chmod(b, "f", 0600, seconds(2));
   wait(seconds(3));
-  ASSERT_TRUE(change->result);
+  ASSERT_NE(change->result, std::nullopt);
   EXPECT_ERRC(*change->result, Errc::kTimeout);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);
   drop_what_is_recalled(a);
@@ -356,7 +359,7 @@ TEST_F(MetaLeases, WhatTheServerDoesByItselfRecallsAsWell) {
   }
   const auto seen = look(a, "f");
   ASSERT_OK(seen);
-  ASSERT_TRUE(seen->object);
+  ASSERT_NE(seen->object, std::nullopt);
   EXPECT_TRUE(seen->object->attributes.size_known);
   EXPECT_EQ(seen->object->attributes.size, 77U);
 }
@@ -369,11 +372,11 @@ TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderHasHeardOfIt) {
   restart();
   auto change = begin_chmod(b, "f");
   run_ready();
-  EXPECT_FALSE(change->result);
+  EXPECT_EQ(change->result, std::nullopt);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);
   (void)news(a);  // in the name of the old table: now it hears of the new one, and drops everything
   run_ready();
-  EXPECT_FALSE(change->result);
+  EXPECT_EQ(change->result, std::nullopt);
   (void)news(a);
   run_ready();
   EXPECT_OK(change->result);
@@ -397,7 +400,7 @@ TEST_F(MetaLeases, AfterARestartAHolderThatIsGoneIsWaitedForOneLease) {
   restart();
   auto change = begin_chmod(b, "f");
   wait(lease() - seconds(1));
-  EXPECT_FALSE(change->result);
+  EXPECT_EQ(change->result, std::nullopt);
   wait(seconds(2));
   EXPECT_OK(change->result);
 }
@@ -441,11 +444,11 @@ TEST_F(MetaLeases, ALateAcknowledgmentIsOfTheRecallThatItNames) {
   ASSERT_OK(change->result);
   EXPECT_TRUE(look(a, "f")->granted);
   auto second = begin_chmod(b, "f", 0600);
-  EXPECT_FALSE(second->result);
+  EXPECT_EQ(second->result, std::nullopt);
   auto late = asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, first, 0}, no_id());
   ASSERT_OK(late);
   run_ready();
-  EXPECT_FALSE(second->result);  // the second lease holds still
+  EXPECT_EQ(second->result, std::nullopt);  // the second lease holds still
   drop_what_is_recalled(a);
   run_ready();
   EXPECT_OK(second->result);
@@ -470,7 +473,7 @@ TEST_F(MetaLeases, AServerGetsNone) {
   ASSERT_OK(answer);
   const auto reply = wire::decode_body<wire::LookupLeaseReply>(*answer);
   ASSERT_OK(reply);
-  EXPECT_TRUE(reply->object);
+  EXPECT_NE(reply->object, std::nullopt);
   EXPECT_FALSE(reply->granted);
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on locks: waiting, resends, the end of sessions, and what a restart of the server leaves of them.
+#include <gmock/gmock.h>
+
+#include <optional>
+
 #include "base/expect.h"
 #include "server/meta/testing/role_test.h"
 
@@ -68,7 +72,7 @@ TEST_F(MetaFileLocks, AreTakenTestedAndReleasedAcrossClients) {
   const wire::LockTestRequest ask{spec(LockMode::kExclusive, 5, 15, 30)};
   const auto found = asked<wire::LockTestReply>(b.client, ask, no_id());
   ASSERT_OK(found);
-  ASSERT_TRUE(found->conflict);
+  ASSERT_NE(found->conflict, std::nullopt);
   EXPECT_EQ(found->client, a.client.id);
   EXPECT_EQ(found->conflict->pid, 4711U);
   EXPECT_EQ(found->conflict->first, 10U);
@@ -84,7 +88,7 @@ TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
   ASSERT_OK(queued);
   ASSERT_TRUE(queued->queued);
   auto told = begin<wire::LockEventsReply>(b.client, wire::LockEventsRequest{b.table, 0, 9000}, no_id());
-  EXPECT_FALSE(told->result);
+  EXPECT_EQ(told->result, std::nullopt);
   ASSERT_OK(lock(a, spec(LockMode::kNone)));
   run_ready();
   ASSERT_OK(told->result);
@@ -92,7 +96,7 @@ TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
   EXPECT_EQ((*told->result)->events[0].type, wire::LockEventType::kGranted);
   EXPECT_EQ((*told->result)->events[0].subject, b.sequence);
   EXPECT_EQ(events(b).size(), 1U);  // told again until it is acknowledged
-  EXPECT_TRUE(events(b).empty());
+  EXPECT_THAT(events(b), testing::IsEmpty());
   EXPECT_TRUE(locked_by_others(a));
 }
 
@@ -102,10 +106,10 @@ TEST_F(MetaFileLocks, ARequestForEventsEndsAtItsTimeoutOrWhenANewerOneComes) {
   auto first = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
   auto second = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
   EXPECT_OK(first->result);
-  EXPECT_FALSE(second->result);
+  EXPECT_EQ(second->result, std::nullopt);
   wait(seconds(5));
   ASSERT_OK(second->result);
-  EXPECT_TRUE((*second->result)->events.empty());
+  EXPECT_THAT((*second->result)->events, testing::IsEmpty());
 }
 
 TEST_F(MetaFileLocks, ACancelledWaitGetsNothing) {
@@ -117,7 +121,7 @@ TEST_F(MetaFileLocks, ACancelledWaitGetsNothing) {
   EXPECT_TRUE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended);
   EXPECT_FALSE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended);
   ASSERT_OK(lock(a, spec(LockMode::kNone)));
-  EXPECT_TRUE(events(b).empty());
+  EXPECT_THAT(events(b), testing::IsEmpty());
   EXPECT_FALSE(locked_by_others(a));
 }
 
@@ -152,7 +156,7 @@ TEST_F(MetaFileLocks, OfASilentClientArePassedOnOnlyAfterTheFence) {
   ASSERT_TRUE(lock(b, lock_of_file, true)->queued);
   io.hold();
   wait_alive(b.client, options.session_lease + seconds(10));
-  EXPECT_TRUE(events(b).empty());
+  EXPECT_THAT(events(b), testing::IsEmpty());
   io.release();
   wait_alive(b.client, seconds(10));
   EXPECT_EQ(events(b).size(), 1U);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/locks/lock_table.h"
 
+#include <gmock/gmock.h>
+
+#include <optional>
+
 #include "base/expect.h"
 
 namespace spate::meta {
@@ -48,12 +52,12 @@ TEST_F(LockTableTest, WhatConflictsIsRefusedAndNamed) {
   EXPECT_EQ(table.set(params(process(2), kExclusive, 0, 9), 0), LockOutcome::kConflict);
   EXPECT_EQ(table.set(params(process(2), kExclusive, 100, 149), 0), LockOutcome::kGranted);
   const auto found = table.test(params(process(3), kExclusive, 60, 70));
-  ASSERT_TRUE(found);
+  ASSERT_NE(found, std::nullopt);
   EXPECT_EQ(found->owner, process(1));
   EXPECT_EQ(found->pid, 1U);
   EXPECT_EQ(found->lock, (HeldLock{{0, 99}, kShared}));
-  EXPECT_FALSE(table.test(params(process(3), kShared, 0, 99)));
-  EXPECT_FALSE(table.test(params(process(2), kExclusive, 100, LockRange::kToEnd)));
+  EXPECT_EQ(table.test(params(process(3), kShared, 0, 99)), std::nullopt);
+  EXPECT_EQ(table.test(params(process(2), kExclusive, 100, LockRange::kToEnd)), std::nullopt);
 }
 
 TEST_F(LockTableTest, RecordLocksAndFlockDoNotKnowEachOther) {
@@ -93,7 +97,7 @@ TEST_F(LockTableTest, AReaderThatTurnsWriterWaitsForTheOthers) {
   EXPECT_EQ(table.set(params(process(2), kExclusive), 12), LockOutcome::kDeadlock);
   table.set(params(process(2), kFree), 0);
   EXPECT_EQ(granted(), Numbers{11});
-  EXPECT_TRUE(table.test(params(process(2), kShared)));
+  EXPECT_NE(table.test(params(process(2), kShared)), std::nullopt);
 }
 
 TEST_F(LockTableTest, DeadlocksAreFoundAcrossFiles) {
@@ -174,7 +178,7 @@ TEST_F(LockTableTest, ARightToAppendIsCalledBackOnceForEachHolder) {
   const LockOwner b{ClientId(2), 1, LockKind::kAppend, 0};
   const LockOwner c{ClientId(3), 1, LockKind::kAppend, 0};
   table.set(params(a, kExclusive), 1);
-  EXPECT_TRUE(table.take_recalls().empty());
+  EXPECT_THAT(table.take_recalls(), testing::IsEmpty());
   table.set(params(b, kExclusive), 2);
   table.set(params(c, kExclusive), 3);
   auto recalls = table.take_recalls();
@@ -186,7 +190,7 @@ TEST_F(LockTableTest, ARightToAppendIsCalledBackOnceForEachHolder) {
   ASSERT_EQ(recalls.size(), 1U);  // c waits on
   EXPECT_EQ(recalls[0].owner, b);
   table.release(kLockedFile, b);
-  EXPECT_TRUE(table.take_recalls().empty());
+  EXPECT_THAT(table.take_recalls(), testing::IsEmpty());
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ TEST_F(MetaLentRights, NoFileHasCapabilities) {
   request.where = at("f");
   request.name = "security.capability";
   request.value = Bytes(20);
-  EXPECT_EQ(asked<wire::Empty>(root, std::move(request)).code(), Errc::kNotSupported);
+  EXPECT_ERRC(asked<wire::Empty>(root, std::move(request)), Errc::kNotSupported);
 }
 
 }  // namespace

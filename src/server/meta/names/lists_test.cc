@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listings that bring leases: what they tell, on what, and on what not.
+#include <gmock/gmock.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "base/expect.h"
 #include "server/meta/testing/role_test.h"
@@ -81,13 +84,13 @@ TEST_F(MetaLists, AListingHasAttributesAndALeaseForEachEntry) {
   ASSERT_OK(all.reply);
   EXPECT_TRUE(all.reply->granted);
   EXPECT_TRUE(all.reply->page.end);
-  EXPECT_TRUE(all.reply->refused.empty());
+  EXPECT_THAT(all.reply->refused, testing::IsEmpty());
   EXPECT_EQ(all.reply->page.parent, kRootHandle);
   ASSERT_EQ(all.reply->page.entries.size(), 3U);
   const auto* const found = all.find("f");
   ASSERT_NE(found, nullptr);
-  ASSERT_TRUE(found->attributes);
-  EXPECT_TRUE(found->layout);
+  ASSERT_NE(found->attributes, std::nullopt);
+  EXPECT_NE(found->layout, std::nullopt);
   EXPECT_EQ(found->attributes->size, 10U);
   EXPECT_EQ(all.find("d")->handle, folder);
   EXPECT_EQ(all.reply->targets, std::vector<std::string>{"somewhere"});
@@ -101,7 +104,7 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   make_file(b, "g", 10);
   table_ = list(a).reply->table;
   auto change = begin_chmod(b, "f");
-  EXPECT_FALSE(change->result);
+  EXPECT_EQ(change->result, std::nullopt);
   EXPECT_EQ(news(a), std::vector<Handle>{file});
   const Listed meanwhile = list(a);
   ASSERT_OK(meanwhile.reply);
@@ -111,12 +114,12 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   std::ignore = news(a);  // which says that it has dropped it
   run_ready();
   EXPECT_OK(change->result);
-  EXPECT_TRUE(list(a).reply->refused.empty());
+  EXPECT_THAT(list(a).reply->refused, testing::IsEmpty());
   wire::CreateRequest create;
   create.where = at("h");
   create.open_flags = wire::kOpenWrite;
   auto added = begin<wire::OpenReply>(b, create, id(++b.next), seconds(60));
-  EXPECT_FALSE(added->result);  // a name more is a change of the directory
+  EXPECT_EQ(added->result, std::nullopt);  // a name more is a change of the directory
   EXPECT_FALSE(list(a).reply->granted);
   while (!news(a).empty()) {
   }
@@ -149,7 +152,7 @@ TEST_F(MetaLists, WhoMayListButNotSearchGetsNamesOnly) {
   const Listed names = list(other, folder);
   ASSERT_OK(names.reply);
   ASSERT_EQ(names.reply->page.entries.size(), 1U);
-  EXPECT_FALSE(names.reply->page.entries.front().attributes);
+  EXPECT_EQ(names.reply->page.entries.front().attributes, std::nullopt);
   EXPECT_FALSE(names.reply->granted);
   EXPECT_EQ(role->leases().of_session(other.id), 0U);
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the operations do to objects: link counts, times, versions, sizes, layouts.
+#include <gmock/gmock.h>
+
+#include <optional>
 #include <set>
 
 #include "base/expect.h"
@@ -81,7 +84,7 @@ TEST(MetaNames, HardLinksShareOneInode) {
   const auto unlinked = user.unlink("a");
   ASSERT_OK(unlinked);
   EXPECT_EQ(unlinked->attributes.link_count, 1U);
-  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+  EXPECT_THAT(fs.fakes.removals.handles, testing::IsEmpty());
   const auto last = user.unlink("b");
   ASSERT_OK(last);
   EXPECT_EQ(last->attributes.link_count, 0U);
@@ -97,7 +100,7 @@ TEST(MetaNames, AnOpenFileStaysWithoutAName) {
   EXPECT_EQ(opened->capability.rights, Rights::kRead);
   const Handle handle = opened->object.attributes.handle;
   ASSERT_OK(user.unlink("a"));
-  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+  EXPECT_THAT(fs.fakes.removals.handles, testing::IsEmpty());
   const auto orphan = user.getattr(handle);
   ASSERT_OK(orphan);
   EXPECT_EQ(orphan->attributes.link_count, 0U);
@@ -117,9 +120,9 @@ TEST(MetaNames, ARemovedFileLeavesItsDatafilesToBeRemoved) {
   const Handle handle = created->attributes.handle;
   ASSERT_OK(user.unlink("a"));
   const auto record = fs.run(stored(fs, removal_key(handle)));
-  ASSERT_TRUE(record);
+  ASSERT_NE(record, std::nullopt);
   EXPECT_EQ(decode_record<RemovalRecord>(*record)->layout, *created->layout);
-  EXPECT_FALSE(fs.run(stored(fs, xattr_key(handle, "user.k"))));
+  EXPECT_EQ(fs.run(stored(fs, xattr_key(handle, "user.k"))), std::nullopt);
   // A symbolic link has none.
   ASSERT_OK(user.symlink("a", "l"));
   ASSERT_OK(user.unlink("l"));
@@ -137,9 +140,9 @@ TEST(MetaNames, AFileThatNobodyCouldWriteLeavesNothingToBeRemoved) {
   close.rights = Rights::kRead;
   ASSERT_OK(user.ask<wire::ObjectReply>(close));
   ASSERT_OK(user.unlink("a"));
-  EXPECT_FALSE(fs.run(stored(fs, removal_key(handle))));
-  EXPECT_FALSE(fs.run(stored(fs, inode_key(handle))));
-  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+  EXPECT_EQ(fs.run(stored(fs, removal_key(handle))), std::nullopt);
+  EXPECT_EQ(fs.run(stored(fs, inode_key(handle))), std::nullopt);
+  EXPECT_THAT(fs.fakes.removals.handles, testing::IsEmpty());
 }
 
 TEST(MetaNames, CreateOpensAFileThatExists) {
@@ -242,7 +245,7 @@ TEST(MetaNames, RenameExchanges) {
   EXPECT_EQ(attributes(user, "a").link_count, 2U);
   EXPECT_EQ(attributes(user, "b").link_count, 3U);
   EXPECT_EQ(attributes(user, "b/f/..").handle, attributes(user, "b").handle);
-  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+  EXPECT_THAT(fs.fakes.removals.handles, testing::IsEmpty());
 }
 
 TEST(MetaNames, RenameBetweenTwoNamesOfOneFileDoesNothing) {
@@ -358,7 +361,7 @@ TEST(MetaNames, XattrsAreKeptListedAndRemoved) {
   ASSERT_OK(user.setxattr("d", "user.spate.strip_count", "3"));
   EXPECT_EQ(*user.listxattr("d"), std::vector<std::string>{"user.spate.strip_count"});
   ASSERT_OK(user.removexattr("d", "user.spate.strip_count"));
-  EXPECT_TRUE(user.listxattr("d")->empty());
+  EXPECT_THAT(*user.listxattr("d"), testing::IsEmpty());
 }
 
 TEST(MetaNames, XattrsOfOneObjectAreBounded) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listings: complete and free of repeats, whatever the room, the collisions, and the changes between two pages.
+#include <gmock/gmock.h>
+
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/expect.h"
@@ -25,7 +28,7 @@ std::map<std::string, int> list(User& user, Handle directory, bool attributes = 
     if (!page) return names;
     for (const wire::DirectoryEntry& entry : page->entries) ++names[entry.name];
     if (page->end) return names;
-    EXPECT_FALSE(page->entries.empty());
+    EXPECT_THAT(page->entries, testing::Not(testing::IsEmpty()));
     if (page->entries.empty()) return names;
     cookie = page->entries.back().cookie;
   }
@@ -47,7 +50,7 @@ TEST(MetaReaddir, AnEmptyDirectoryEndsAtOnce) {
   User user(fs, alice());
   const auto page = user.readdir(user.mkdir("d")->attributes.handle);
   ASSERT_OK(page);
-  EXPECT_TRUE(page->entries.empty());
+  EXPECT_THAT(page->entries, testing::IsEmpty());
   EXPECT_TRUE(page->end);
   EXPECT_EQ(page->parent, kRootHandle);
 }
@@ -182,12 +185,12 @@ TEST(MetaReaddir, AttributesComeWithTheNames) {
   const auto page = user.readdir(directory, 0, true);
   ASSERT_EQ(page->entries.size(), 3U);
   for (const wire::DirectoryEntry& entry : page->entries) {
-    ASSERT_TRUE(entry.attributes);
+    ASSERT_NE(entry.attributes, std::nullopt);
     EXPECT_EQ(*entry.attributes, user.stat("d/" + entry.name)->attributes);
     EXPECT_EQ(entry.layout.has_value(), entry.name == "written");
   }
   ASSERT_OK(user.chmod("d", 0400));  // may be listed, not searched
-  EXPECT_FALSE(user.readdir(directory, 0, true)->entries[0].attributes);
+  EXPECT_EQ(user.readdir(directory, 0, true)->entries[0].attributes, std::nullopt);
 }
 
 TEST(MetaReaddir, WhatStaysIsListedOnceWhileOthersComeAndGo) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncation: an intent in the store, cut at the io servers, once for each generation, whatever dies in between.
+#include <optional>
+
 #include "base/expect.h"
 #include "server/meta/testing/crash_test.h"
 
@@ -214,11 +216,11 @@ TEST_F(MetaTruncate, IsDoneWhenItIsAnsweredAndNotBefore) {
   const Handle handle = make_file(client, "f", 100);
   io.hold();
   const auto cutting = begin<wire::ObjectReply>(client, truncate_request("f", 10), id(50, 1));
-  EXPECT_FALSE(cutting->result);
+  EXPECT_EQ(cutting->result, std::nullopt);
   const auto reading = begin<wire::OpenReply>(other, open_request("f", wire::kOpenRead), id(++other.next));
   const auto growing = begin<wire::ObjectReply>(other, truncate_request("f", 500), id(1, 2));
-  EXPECT_FALSE(reading->result);
-  EXPECT_FALSE(growing->result);
+  EXPECT_EQ(reading->result, std::nullopt);
+  EXPECT_EQ(growing->result, std::nullopt);
   io.release();
   run_ready();
   ASSERT_OK(cutting->result);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions that end while something of theirs is under way, or is damaged.
+#include <optional>
+
 #include "server/meta/testing/role_test.h"
 
 namespace spate::meta {
@@ -50,7 +52,7 @@ TEST_F(MetaExpiry, ARequestThatWaitedIsNotCommittedWhenItsSessionHasExpired) {
   TestClient silent = connect();
   TestClient other = connect();
   const Handle file = make_file(silent, "f", 100);
-  ASSERT_TRUE(open_file(silent, "f", wire::kOpenWrite));
+  ASSERT_OK(open_file(silent, "f", wire::kOpenWrite));
   io.hold();
   auto first = begin<wire::ObjectReply>(other, truncate_request("f", 10), id(++other.next), hours(24));
   auto second = begin<wire::ObjectReply>(silent, truncate_request("f", 50), id(++silent.next), hours(24));
@@ -103,8 +105,8 @@ TEST_F(MetaExpiry, ADamagedOpenKeepsNothingElseOfItsSession) {
   TestClient other = connect();
   const Handle damaged = make_file(silent, "a", 1);
   make_file(silent, "b", 1);
-  ASSERT_TRUE(open_file(silent, "a", wire::kOpenWrite));
-  ASSERT_TRUE(open_file(silent, "b", wire::kOpenWrite));
+  ASSERT_OK(open_file(silent, "a", wire::kOpenWrite));
+  ASSERT_OK(open_file(silent, "b", wire::kOpenWrite));
   ASSERT_EQ(lock(silent), Errc::kOk);
   damage(open_key(damaged, silent.id, silent.epoch));
   wait_alive(other, options.session_lease + seconds(20));
@@ -127,11 +129,11 @@ TEST_F(MetaExpiry, AServerWithDamagedLockNotesStartsAndDelaysNewLocks) {
   damage(lock_holder_key(holder.id));
   damage(lease_holder_key(holder.id));
   restart();
-  ASSERT_TRUE(started);
+  ASSERT_OK(started);
   TestClient other = connect();
   EXPECT_EQ(lock(other), Errc::kBusy);
   for (Duration passed{0}; passed < options.session_lease * 2; passed += seconds(5)) {
-    ASSERT_TRUE(join(holder));
+    ASSERT_OK(join(holder));
     wait_alive(other, seconds(5));
   }
   EXPECT_EQ(lock(other), Errc::kOk);
@@ -141,17 +143,17 @@ TEST_F(MetaExpiry, AfterARestartLocksPassOnOnlyOnceTheirHolderIsFenced) {
   TestClient holder = connect();
   TestClient other = connect();
   make_file(holder, "f", 1);
-  ASSERT_TRUE(open_file(holder, "f", wire::kOpenWrite));
+  ASSERT_OK(open_file(holder, "f", wire::kOpenWrite));
   ASSERT_EQ(lock(holder), Errc::kOk);
   restart();
-  ASSERT_TRUE(join(other));
+  ASSERT_OK(join(other));
   io.hold();  // one io server is away: nobody is fenced
   wait_alive(other, options.session_lease + seconds(10));
-  ASSERT_TRUE(join(holder));
+  ASSERT_OK(join(holder));
   EXPECT_EQ(holder.epoch, 2U);
   for (Duration passed{0}; passed < options.session_lease * 2; passed += seconds(5)) {
     wait_alive(other, seconds(5));
-    ASSERT_TRUE(keep_alive(holder));
+    ASSERT_OK(keep_alive(holder));
   }
   EXPECT_EQ(lock(other), Errc::kBusy) << "what the holder wrote in its old epoch may still come";
   io.release();
@@ -170,8 +172,8 @@ TEST(MetaExpiryRaces, NothingIsNotedOfASessionThatHasEnded) {
       auto lease = world.begin<wire::LookupLeaseReply>(client, std::move(request), RoleTest::no_id());
       auto end = world.begin<wire::Empty>(client, wire::EndSessionRequest(), RoleTest::no_id());
       world.wait(seconds(5));
-      ASSERT_TRUE(lock->result) << "it has not ended";
-      ASSERT_TRUE(lease->result) << "it has not ended";
+      ASSERT_NE(lock->result, std::nullopt) << "it has not ended";
+      ASSERT_NE(lease->result, std::nullopt) << "it has not ended";
       ASSERT_OK(end->result);
     }
     EXPECT_EQ(world.records(KeyKind::kSession), 0U);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens and closes: rights, capabilities, who still has what open, and what the last writer leaves behind.
+#include <optional>
+
 #include "base/expect.h"
 #include "server/meta/testing/role_test.h"
 
@@ -307,7 +309,7 @@ TEST_F(MetaOpens, ATimeGivenWithTheCloseIsNotForgottenByTheNextWriter) {
   request.mtime = WallTime{77};
   ASSERT_OK(asked<wire::CloseReply>(client, request));
   const auto opening = begin<wire::OpenReply>(other, open_request("f", wire::kOpenWrite), id(++other.next));
-  EXPECT_FALSE(opening->result);
+  EXPECT_EQ(opening->result, std::nullopt);
   io.release();
   run_ready();
   ASSERT_OK(opening->result);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: opened, resumed, silent, back again, ended; and that nothing is passed on before it is fenced.
+#include <gmock/gmock.h>
+
+#include <optional>
+
 #include "base/expect.h"
 #include "server/meta/testing/role_test.h"
 
@@ -27,7 +31,7 @@ TEST_F(MetaSessions, ClientIdsAreNeverUsedTwice) {
 
 TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {
   TestClient client = connect();
-  ASSERT_TRUE(client.ticket);
+  ASSERT_NE(client.ticket, std::nullopt);
   EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket));
   EXPECT_EQ(client.ticket->client, client.id);
   EXPECT_EQ(client.ticket->epoch, 1U);
@@ -221,7 +225,7 @@ TEST_F(MetaSessions, AnEndWithNothingOpenTroublesNoIoServer) {
   const Handle handle = make_file(client, "f", 10);
   ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
   run_ready();
-  EXPECT_TRUE(io.log.empty());
+  EXPECT_THAT(io.log, testing::IsEmpty());
   EXPECT_EQ(records(KeyKind::kSession), 0U);
   EXPECT_EQ(inode(handle).write_opens, 0U);
 }
@@ -293,7 +297,7 @@ TEST_F(MetaSessions, TheEpochIsDurableBeforeTheFence) {
     return Errc::kOk;
   };
   let_leases_run_out();
-  ASSERT_TRUE(syncs_at_fence);
+  ASSERT_NE(syncs_at_fence, std::nullopt);
   EXPECT_GT(*syncs_at_fence, syncs_at_commit);
   EXPECT_EQ(stored_at_fence, 2U);
 }

@@ -2,6 +2,8 @@
 // Access control lists: their form, what they grant, chmod, inheritance. tests/faces holds them against the kernel's.
 #include "server/meta/store/acl.h"
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "server/meta/names/xattr_names.h"
 #include "server/meta/store/access.h"
@@ -23,7 +25,7 @@ Acl list(std::uint16_t owner, std::uint16_t bob_may, std::uint16_t group, std::u
 TEST(AclForm, ComesBackAsItWas) {
   const Acl acl = list(7, 6, 5, 4, 0);
   EXPECT_EQ(*decode_acl(encode_acl(acl)), acl);
-  EXPECT_TRUE(decode_acl({})->empty());
+  EXPECT_THAT(*decode_acl({}), testing::IsEmpty());
   EXPECT_OK(check_acl(acl));
 }
 
@@ -85,7 +87,7 @@ TEST(AclRights, AListThatSaysNoMoreThanAModeIsNotKept) {
   set_access_acl(file,
                  {{AclEntry::kOwner, 7, kNone}, {AclEntry::kOwningGroup, 5, kNone}, {AclEntry::kOthers, 1, kNone}});
   EXPECT_EQ(file.attributes.mode, 0751U);
-  EXPECT_TRUE(file.acl.empty());
+  EXPECT_THAT(file.acl, testing::IsEmpty());
 }
 
 TEST(AclInheritance, IsCutByTheModeAndTheUmaskCountsOnlyWithoutAList) {
@@ -100,7 +102,7 @@ TEST(AclInheritance, IsCutByTheModeAndTheUmaskCountsOnlyWithoutAList) {
   inherit_acl(directory, file, 077);
   EXPECT_EQ(file.attributes.mode, 0660U);
   EXPECT_EQ(file.acl, list(6, 6, 5, 6, 0));
-  EXPECT_TRUE(file.default_acl.empty());
+  EXPECT_THAT(file.default_acl, testing::IsEmpty());
   InodeRecord sub;
   sub.attributes.type = FileType::kDirectory;
   sub.attributes.mode = 0700;
@@ -117,17 +119,17 @@ TEST(AclRights, AListOfWhoIsNotInTheGroupClearsSetgid) {
   const Bytes encoded = encode_acl(list(7, 6, 5, 5, 0));
   const std::string value(as_text(encoded));
   const std::string name(kAccessAclXattr);
-  ASSERT_TRUE(root.create("f", 0755));
-  ASSERT_TRUE(root.chown("f", kAlice, 4711));
+  ASSERT_OK(root.create("f", 0755));
+  ASSERT_OK(root.chown("f", kAlice, 4711));
   const auto set_by = [&](User& who, std::uint8_t flags) {
-    EXPECT_TRUE(root.chmod("f", 02755));
-    EXPECT_TRUE(who.setxattr("f", name, value, flags));
+    EXPECT_OK(root.chmod("f", 02755));
+    EXPECT_OK(who.setxattr("f", name, value, flags));
     return root.stat("f")->attributes.mode & kSetGid;
   };
   EXPECT_EQ(set_by(user, 0), 0U);
   EXPECT_EQ(set_by(root, 0), kSetGid);
   EXPECT_EQ(set_by(root, wire::kXattrKillSetgid), 0U);
-  ASSERT_TRUE(root.chown("f", kAlice, alice().gid));
+  ASSERT_OK(root.chown("f", kAlice, alice().gid));
   EXPECT_EQ(set_by(user, 0), kSetGid);
 }
 

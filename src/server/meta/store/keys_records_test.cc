@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "base/expect.h"
@@ -46,18 +47,18 @@ TEST(MetaKeys, RangesOfTheLargestHandleHoldItsKeysOnly) {
 TEST(MetaKeys, AreTakenApartAgain) {
   const Bytes entry = entry_key(Handle(7), 77, "name").bytes();
   const auto parts = parse_entry_key(entry);
-  ASSERT_TRUE(parts);
+  ASSERT_NE(parts, std::nullopt);
   EXPECT_EQ(parts->hash, 77U);
   EXPECT_EQ(parts->name, "name");
   const Bytes open = open_key(Handle(5), ClientId(6), 0x01020304).bytes();
   const auto opened = parse_open_key(open);
-  ASSERT_TRUE(opened);
+  ASSERT_NE(opened, std::nullopt);
   EXPECT_EQ(opened->handle, Handle(5));
   EXPECT_EQ(opened->client, ClientId(6));
   EXPECT_EQ(opened->epoch, 0x01020304U);
-  EXPECT_FALSE(parse_entry_key(open));
-  EXPECT_FALSE(parse_open_key(ByteView(open).first(20)));
-  EXPECT_FALSE(parse_xattr_key(ByteView(xattr_key(Handle(5), "u").bytes()).first(9)));
+  EXPECT_EQ(parse_entry_key(open), std::nullopt);
+  EXPECT_EQ(parse_open_key(ByteView(open).first(20)), std::nullopt);
+  EXPECT_EQ(parse_xattr_key(ByteView(xattr_key(Handle(5), "u").bytes()).first(9)), std::nullopt);
 }
 
 TEST(MetaKeys, HashesOfNamesAreCookies) {

@@ -2,6 +2,9 @@
 // For tests: whether what docs/disk-meta.md says under "What holds" does hold, record by record.
 #pragma once
 
+#include <gmock/gmock.h>
+
+#include "base/expect.h"
 #include "server/meta/testing/role_test.h"
 
 namespace spate::meta {
@@ -46,9 +49,9 @@ class Audit {
   /// When everything in the background has been done, and every datafile belongs to a file of this store.
   void check_at_rest() {
     check();
-    EXPECT_TRUE(intents.empty());
-    EXPECT_TRUE(unsettled.empty());
-    EXPECT_TRUE(removals.empty());
+    EXPECT_THAT(intents, testing::IsEmpty());
+    EXPECT_THAT(unsettled, testing::IsEmpty());
+    EXPECT_THAT(removals, testing::IsEmpty());
     EXPECT_EQ(world_.role->intent_recovery().working(), 0U);
     for (const auto& [handle, file] : world_.io.files) {
       EXPECT_NE(file.removed, inodes.contains(handle)) << "datafiles of " << handle.value;
