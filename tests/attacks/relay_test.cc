@@ -149,7 +149,7 @@ TEST_F(RelayTest, AGreetingReflectedLetsNobodyIn) {
 TEST_F(RelayTest, AnotherFileSystemsServerWithTheSameKeysIsNot) {
   sites_.push_back(std::make_unique<Site>(make_, executor_, random_, 1, "tcp://127.0.0.1:0", FsId(0xF6)));
   Victim client = victim(wire::PeerKind::kClient, sites_.back()->url, 1);
-  EXPECT_EQ(client.ask(wire::Op::kMkdir).code(), Errc::kWrongFileSystem);
+  EXPECT_ERRC(client.ask(wire::Op::kMkdir), Errc::kWrongFileSystem);
   EXPECT_EQ(sites_.back()->deeds.joined, 0);
 }
 

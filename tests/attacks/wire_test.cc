@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Somebody without a key stands on the way to the right server (as behind address translation, which is allowed here,
 // so that the greeting passes), and alters, repeats and adds messages. In the simulated network.
+#include <gmock/gmock.h>
+
+#include "base/expect.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/place.h"
 #include "tests/attacks/site.h"
@@ -76,7 +79,7 @@ TEST_F(WireTest, WhatIsOnlyPassedOnIsDone) {
 
 TEST_F(WireTest, ARequestOfTheRelaysOwnEndsTheConnection) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
-  EXPECT_FALSE(run(relay_->inject(forged(wire::Op::kMkdir, kSession))));
+  EXPECT_ERRC(run(relay_->inject(forged(wire::Op::kMkdir, kSession))), Errc::kConnectionLost);
   EXPECT_EQ(meta_->deeds.made, 1);
   // Only the connection is gone; the client makes a new one.
   EXPECT_EQ(mkdir(*client_), Errc::kOk);
@@ -85,14 +88,14 @@ TEST_F(WireTest, ARequestOfTheRelaysOwnEndsTheConnection) {
 TEST_F(WireTest, ARepeatedRequestIsNotDone) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Passing request = last_request();
-  EXPECT_FALSE(run(relay_->inject(request.bytes, request.tag)));
+  EXPECT_ERRC(run(relay_->inject(request.bytes, request.tag)), Errc::kConnectionLost);
   EXPECT_EQ(meta_->deeds.made, 1);
 }
 
 TEST_F(WireTest, ARepeatedRequestUnderAnotherTagIsNotDone) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Passing request = last_request();
-  EXPECT_FALSE(run(relay_->inject(request.bytes, bmi::Tag(request.tag.value + 0x2000))));
+  EXPECT_ERRC(run(relay_->inject(request.bytes, bmi::Tag(request.tag.value + 0x2000))), Errc::kConnectionLost);
   EXPECT_EQ(meta_->deeds.made, 1);
 }
 
@@ -100,9 +103,9 @@ TEST_F(WireTest, ARepeatedGreetingIsNotDone) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   std::vector<Passing> greeting(relay_->seen().begin(), relay_->seen().begin() + 4);
   relay_->drop_target();
-  EXPECT_TRUE(run(relay_->inject(greeting[0].bytes))) << "a hello may be said by anybody";
+  EXPECT_OK(run(relay_->inject(greeting[0].bytes))) << "a hello may be said by anybody";
   const auto authenticated = run(relay_->inject(greeting[2].bytes));
-  ASSERT_TRUE(authenticated);
+  ASSERT_OK(authenticated);
   EXPECT_EQ(status_of(*authenticated), Errc::kUnauthenticated);
   EXPECT_EQ(meta_->deeds.joined, 1);
 }
@@ -163,7 +166,7 @@ TEST_F(WireTest, ConnectionsCannotBeSpliced) {
   const auto other = victim(4);
   ASSERT_EQ(mkdir(*other), Errc::kOk);
   const int before = meta_->deeds.made;
-  EXPECT_FALSE(run(relay_->inject(request.bytes, request.tag)));
+  EXPECT_ERRC(run(relay_->inject(request.bytes, request.tag)), Errc::kConnectionLost);
   EXPECT_EQ(meta_->deeds.made, before);
 }
 
@@ -171,7 +174,7 @@ TEST_F(WireTest, ConnectionsCannotBeSpliced) {
 TEST_F(WireTest, ASecondHelloEndsTheConnection) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Bytes hello = relay_->seen().front().bytes;
-  EXPECT_FALSE(run(relay_->inject(hello)));
+  EXPECT_ERRC(run(relay_->inject(hello)), Errc::kConnectionLost);
   EXPECT_EQ(mkdir(*client_), Errc::kOk);
   EXPECT_EQ(meta_->deeds.joined, 2);
 }
@@ -192,7 +195,7 @@ TEST_F(WireTest, NothingFollowsAReconnectionToASquatter) {
   // As when the client's own connection was lost.
   client_->network->disconnect(*client_->network->lookup(std::vector<std::string>{relay_->url()}));
   EXPECT_NE(mkdir(*client_, std::chrono::milliseconds(500)), Errc::kOk);
-  ASSERT_FALSE(heard.empty());
+  ASSERT_THAT(heard, testing::Not(testing::IsEmpty()));
   for (const wire::Op op : heard) EXPECT_EQ(op, wire::Op::kHello);
 }
 

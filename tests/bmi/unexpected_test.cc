@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unexpected messages: content, order, limits, who gets them.
+#include <gmock/gmock.h>
+
 #include <array>
 
 #include "base/expect.h"
@@ -53,7 +55,7 @@ TEST_P(Bmi, AnOversizeUnexpectedMessageIsRefusedAtThePost) {
   const Message message{pair.to_server, Tag{8}, MessageClass::kControl, pieces};
   EXPECT_ERRC((*pair.client)->post_send_unexpected(message, pair.client->context, nullptr), Errc::kMessageTooBig);
   settle();
-  EXPECT_TRUE(pair.server->arrived.empty());
+  EXPECT_THAT(pair.server->arrived, testing::IsEmpty());
   expect_passes(pair, 1, 100);
 }
 

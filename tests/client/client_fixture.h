@@ -107,7 +107,7 @@ class ClientData : public ::testing::Test {
 
   std::unique_ptr<File> create(const std::string& path) {
     auto file = executor_.run(client_->create(path_from_root(path), wire::kOpenRead | wire::kOpenWrite, {}));
-    EXPECT_TRUE(file.has_value()) << (file ? "" : file.error().message());
+    EXPECT_OK(file);
     return file ? *std::move(file) : nullptr;
   }
   Bytes bytes(std::size_t size) {

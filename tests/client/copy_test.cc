@@ -11,7 +11,7 @@ class ClientCopy : public ClientData {
   Bytes contents(File& file) {
     Bytes all(1U << 20U);
     const auto n = executor_.run(file.read(0, all));
-    EXPECT_TRUE(n.has_value());
+    EXPECT_OK(n);
     all.resize(static_cast<std::size_t>(n ? *n : 0));
     return all;
   }
@@ -42,7 +42,7 @@ TEST_F(ClientCopy, CopiesBetweenEqualLayoutsAreTheServersWork) {
     span.to = span.from % stripe + span.to / stripe * stripe;  // slot on slot
     const std::uint64_t sent = bytes_read();
     const auto copied = executor_.run(to->copy_from(*from, span));
-    ASSERT_TRUE(copied.has_value()) << copied.error().message();
+    ASSERT_OK(copied);
     EXPECT_EQ(bytes_read(), sent);
     const std::uint64_t want =
         span.from < source.size() ? std::min<std::uint64_t>(span.size, source.size() - span.from) : 0;
@@ -68,7 +68,7 @@ TEST_F(ClientCopy, DataIsNeverCalledAHole) {
     }
     const Bytes all = contents(*file);
     const auto map = executor_.run(file->data_map(0, 256));
-    ASSERT_TRUE(map.has_value());
+    ASSERT_OK(map);
     ASSERT_EQ(map->file_size(), all.size());
     ASSERT_GE(map->known_to(), all.size());
     for (std::uint64_t i = 0; i < all.size();) {

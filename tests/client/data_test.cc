@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client library's reads and writes against real io servers over TCP, in one process.
+#include <optional>
+
 #include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
@@ -18,12 +20,12 @@ TEST_F(ClientData, RandomReadsAndWritesEqualAModel) {
       if (model.size() < offset + size) model.resize(offset + size);
       std::copy(data.begin(), data.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
       const auto written = executor_.run(file->write(offset, data));
-      ASSERT_TRUE(written.has_value()) << written.error().message();
+      ASSERT_OK(written);
       continue;
     }
     Bytes got(size, std::byte{0xEE});
     const auto n = executor_.run(file->read(offset, got));
-    ASSERT_TRUE(n.has_value()) << n.error().message();
+    ASSERT_OK(n);
     const std::size_t expected = offset >= model.size() ? 0 : std::min<std::size_t>(size, model.size() - offset);
     ASSERT_EQ(*n, expected) << i;
     ASSERT_TRUE(std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(expected),
@@ -31,11 +33,11 @@ TEST_F(ClientData, RandomReadsAndWritesEqualAModel) {
         << i;
   }
   const auto attributes = executor_.run(file->stat());
-  ASSERT_TRUE(attributes.has_value());
+  ASSERT_OK(attributes);
   EXPECT_EQ(attributes->size, model.size());
-  EXPECT_TRUE(executor_.run(file->sync()).has_value());
-  EXPECT_TRUE(executor_.run(file->close()).has_value());
-  ASSERT_TRUE(meta_->closed_with.has_value());
+  EXPECT_OK(executor_.run(file->sync()));
+  EXPECT_OK(executor_.run(file->close()));
+  ASSERT_NE(meta_->closed_with, std::nullopt);
   EXPECT_EQ(meta_->closed_with->size, model.size());
 }
 
@@ -43,7 +45,7 @@ TEST_F(ClientData, AnUnwrittenNewFileHasAKnownSizeAtItsClose) {
   auto file = create("empty");
   ASSERT_NE(file, nullptr);
   ASSERT_OK(executor_.run(file->close()));
-  ASSERT_TRUE(meta_->closed_with.has_value());  // else the meta server would ask every io server
+  ASSERT_NE(meta_->closed_with, std::nullopt);  // else the meta server would ask every io server
   EXPECT_EQ(meta_->closed_with->size, 0U);
 }
 
@@ -51,24 +53,24 @@ TEST_F(ClientData, AHoleReadsAsZerosAndTheEndIsTheFilesNotTheDatafiles) {
   auto file = create("sparse");
   ASSERT_NE(file, nullptr);
   const Bytes data = bytes(10);
-  ASSERT_TRUE(executor_.run(file->write(5 * kStrip, data)).has_value());
+  ASSERT_OK(executor_.run(file->write(5 * kStrip, data)));
   Bytes got(7 * kStrip, std::byte{0xEE});
   const auto n = executor_.run(file->read(0, got));
-  ASSERT_TRUE(n.has_value());
+  ASSERT_OK(n);
   ASSERT_EQ(*n, 5 * kStrip + 10);
   for (std::size_t i = 0; i < 5 * kStrip; ++i) ASSERT_EQ(got[i], std::byte{0}) << i;
   EXPECT_TRUE(std::equal(data.begin(), data.end(), got.begin() + 5 * kStrip));
-  EXPECT_TRUE(executor_.run(file->close()).has_value());
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 TEST_F(ClientData, AStridedReadIsOneRequestToEachServer) {
   auto file = create("strided");
   ASSERT_NE(file, nullptr);
   const Bytes data = bytes(64 * 1024);
-  ASSERT_TRUE(executor_.run(file->write(0, data)).has_value());
+  ASSERT_OK(executor_.run(file->write(0, data)));
   const std::vector<datatype::Level> levels{{100, 600}};
   const auto what = datatype::Description::strided(50, 100, levels);
-  ASSERT_TRUE(what.has_value());
+  ASSERT_OK(what);
   const auto requests = [&] {
     std::uint64_t sum = 0;
     for (auto& host : io_) {
@@ -82,7 +84,7 @@ TEST_F(ClientData, AStridedReadIsOneRequestToEachServer) {
   Bytes got(100 * 100);
   const std::array<MutableByteView, 1> memory{got};
   const auto n = executor_.run(file->read_list(*what, memory));
-  ASSERT_TRUE(n.has_value()) << n.error().message();
+  ASSERT_OK(n);
   EXPECT_EQ(*n, got.size());
   EXPECT_EQ(requests() - before, io_.size());
   for (std::size_t i = 0; i < 100; ++i) {
@@ -91,7 +93,7 @@ TEST_F(ClientData, AStridedReadIsOneRequestToEachServer) {
                            data.begin() + static_cast<std::ptrdiff_t>(50 + i * 600)))
         << i;
   }
-  EXPECT_TRUE(executor_.run(file->close()).has_value());
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 class ClientDataOfTwoSlotsEach : public ClientData {
@@ -103,10 +105,10 @@ TEST_F(ClientDataOfTwoSlotsEach, TheSlotsOfAServerShareOneRequest) {
   auto file = create("shared");
   ASSERT_NE(file, nullptr);
   const Bytes data = bytes(64 * 1024);
-  ASSERT_TRUE(executor_.run(file->write(0, data)).has_value());
+  ASSERT_OK(executor_.run(file->write(0, data)));
   Bytes got(data.size());
   const auto n = executor_.run(file->read(0, got));
-  ASSERT_TRUE(n.has_value()) << n.error().message();
+  ASSERT_OK(n);
   EXPECT_EQ(got, data);
   for (const char* op : {"write", "read"}) {
     for (auto& host : io_) {
@@ -116,7 +118,7 @@ TEST_F(ClientDataOfTwoSlotsEach, TheSlotsOfAServerShareOneRequest) {
       EXPECT_EQ(sample->histogram.count(), 1U) << op;
     }
   }
-  EXPECT_TRUE(executor_.run(file->close()).has_value());
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 TEST_F(ClientData, AnExpiredCapabilityIsRenewedUnseen) {
@@ -124,25 +126,25 @@ TEST_F(ClientData, AnExpiredCapabilityIsRenewedUnseen) {
   auto file = create("late");
   ASSERT_NE(file, nullptr);
   const auto written = executor_.run(file->write(0, bytes(100)));
-  EXPECT_TRUE(written.has_value()) << written.error().message();
-  EXPECT_TRUE(executor_.run(file->close()).has_value());
+  EXPECT_OK(written);
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 TEST_F(ClientData, ALostConnectionIsMadeAnewAndTheWriteSentAgain) {
   auto file = create("again");
   ASSERT_NE(file, nullptr);
   const Bytes data = bytes(100'000);
-  ASSERT_TRUE(executor_.run(file->write(0, data)).has_value());
+  ASSERT_OK(executor_.run(file->write(0, data)));
   for (auto& host : io_) {
     for (const auto& peer : host->server->peers()) host->network->disconnect(peer->address);
   }
   const Bytes more = bytes(100'000);
   const auto written = executor_.run(file->write(50'000, more));
-  ASSERT_TRUE(written.has_value()) << written.error().message();
+  ASSERT_OK(written);
   Bytes got(100'000);
-  ASSERT_TRUE(executor_.run(file->read(50'000, got)).has_value());
+  ASSERT_OK(executor_.run(file->read(50'000, got)));
   EXPECT_EQ(got, more);
-  EXPECT_TRUE(executor_.run(file->close()).has_value());
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 TEST_F(ClientData, ADeadServerIsNamedAfterTheDeadline) {
@@ -155,13 +157,13 @@ TEST_F(ClientData, ADeadServerIsNamedAfterTheDeadline) {
   other.map.servers[1].urls = {"tcp://127.0.0.1:1"};
   Client second(other, *context_, random_);
   auto again = executor_.run(second.open(path_from_root("dead"), wire::kOpenRead | wire::kOpenWrite));
-  ASSERT_TRUE(again.has_value());
+  ASSERT_OK(again);
   const auto written = executor_.run((*again)->write(0, bytes(10)));
-  EXPECT_FALSE(written.has_value());
+  EXPECT_ERRC(written, Errc::kUnreachable);
   EXPECT_NE(written.error().message().find("server 2 (tcp://127.0.0.1:1)"), std::string::npos)
       << written.error().message();
-  EXPECT_TRUE(executor_.run((*again)->close()).has_value());
-  EXPECT_TRUE(executor_.run(file->close()).has_value());
+  EXPECT_OK(executor_.run((*again)->close()));
+  EXPECT_OK(executor_.run(file->close()));
   executor_.run(second.stop());
 }
 

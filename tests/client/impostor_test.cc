@@ -34,7 +34,7 @@ TEST_F(Impostor, AServerWithAnotherKeyIsRefused) {
   options.client_key = key(9);
   replace_meta(options);
   const auto connected = executor_.run(client_->connect());
-  EXPECT_EQ(connected.code(), Errc::kUnauthenticated);
+  EXPECT_ERRC(connected, Errc::kUnauthenticated);
 }
 
 TEST_F(Impostor, AnotherServerAtTheAddressIsNamed) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a client says of its file at the close, what fsync covers, and that no change is made twice.
+#include <optional>
+
 #include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
@@ -53,7 +55,7 @@ TEST_F(ClientPromises, AWriteThatFailedLeavesNothingToBeSaidOfTheSize) {
   file->force_path(wire::DataPath::kAutomatic);
   ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));  // every slot, but who knows what the other one does yet
   ASSERT_OK(executor_.run(file->close()));
-  EXPECT_FALSE(meta_->closed_with.has_value());
+  EXPECT_EQ(meta_->closed_with, std::nullopt);
 }
 
 TEST_F(ClientPromises, ATruncationThatFailedLeavesNothingToBeSaidOfTheSize) {
@@ -62,7 +64,7 @@ TEST_F(ClientPromises, ATruncationThatFailedLeavesNothingToBeSaidOfTheSize) {
   meta_->truncate_outcome = Errc::kNoSpace;
   EXPECT_ERRC(executor_.run(file->truncate(10)), Errc::kNoSpace);
   ASSERT_OK(executor_.run(file->close()));
-  EXPECT_FALSE(meta_->closed_with.has_value());
+  EXPECT_EQ(meta_->closed_with, std::nullopt);
 }
 
 TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
@@ -81,13 +83,13 @@ TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
   }
   ASSERT_OK(executor_.run(file->write(0, bytes(10))));
   ASSERT_OK(executor_.run(file->close()));
-  EXPECT_FALSE(meta_->closed_with.has_value());
+  EXPECT_EQ(meta_->closed_with, std::nullopt);
 }
 
 // Also one that asks for nothing: what it held is lost, and it is to know that.
 TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
   meta_->lease_ms = 300;
-  ASSERT_TRUE(executor_.run(client_->connect()));
+  ASSERT_OK(executor_.run(client_->connect()));
   Cluster& cluster = client_->cluster();
   ASSERT_EQ(cluster.identity().epoch, 1U);
   meta_->epoch = 2;
@@ -95,7 +97,7 @@ TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
     auto slept = co_await executor.sleep(std::chrono::milliseconds(10));
     co_return slept;
   };
-  for (int i = 0; i < 1000 && cluster.identity().epoch != 2; ++i) ASSERT_TRUE(executor_.run(wait(executor_)));
+  for (int i = 0; i < 1000 && cluster.identity().epoch != 2; ++i) ASSERT_OK(executor_.run(wait(executor_)));
   EXPECT_EQ(cluster.identity().epoch, 2U);
 }
 

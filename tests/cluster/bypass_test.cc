@@ -2,6 +2,8 @@
 // Clients on an io server's machine that read and write its datafiles themselves, step by step: leases granted,
 // recalled, fenced; the deaths of holders and servers.
 
+#include <optional>
+
 #include "base/expect.h"
 #include "tests/cluster/calls.h"
 #include "tests/cluster/data_model.h"
@@ -131,7 +133,7 @@ TEST_F(BypassTest, ASilentHolderIsFencedAndToldSo) {
   const Bytes late = filled('L');
   const auto writing = begin_stuck_write(*mine, late);
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);  // waits for the holder, not for ever
-  EXPECT_FALSE(writing->has_value());
+  EXPECT_EQ(*writing, std::nullopt);
   holder_->lent().stick(false);
   EXPECT_ERRC(end(writing), Errc::kLostWrite);
   EXPECT_EQ(read(other_, *theirs), filled('x'));
@@ -158,7 +160,7 @@ TEST_F(BypassTest, AServerThatIsStartedAgainEndsWhatAnEarlierOneGranted) {
   world_.start_server(kLender);
   const FilePtr theirs = open(other_, "file");
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
-  EXPECT_FALSE(writing->has_value());
+  EXPECT_EQ(*writing, std::nullopt);
   holder_->lent().stick(false);
   EXPECT_ERRC(end(writing), Errc::kLostWrite);
   EXPECT_EQ(read(other_, *theirs), filled('x'));
@@ -170,7 +172,7 @@ TEST_F(BypassTest, ATruncationWaitsForTheHolder) {
   const auto writing = begin_stuck_write(*mine, data);
   const auto cutting = begin_call(other_, other_.client().truncate(client::path_from_root("file"), 100));
   world_.run_for(std::chrono::milliseconds(100));
-  EXPECT_FALSE(cutting->has_value());
+  EXPECT_EQ(*cutting, std::nullopt);
   holder_->lent().stick(false);
   EXPECT_OK(end(writing));
   EXPECT_OK(end(cutting));

@@ -27,7 +27,7 @@ class KeptPagesTest : public ::testing::Test {
     SPATE_CHECK(opened.has_value());
     return *std::move(opened);
   }
-  static void expect_written(const Result<void>& done) { EXPECT_EQ(done.code(), Errc::kOk); }
+  static void expect_written(const Result<void>& done) { EXPECT_ERRC(done, Errc::kOk); }
   void write(ClientProcess& client, client::File& file, std::uint64_t offset, std::uint64_t size) {
     const Bytes data(size, std::byte{'x'});
     expect_written(run(client, file.write(offset, data)));
@@ -44,7 +44,7 @@ class KeptPagesTest : public ::testing::Test {
     bool keeps = false;
     return open(flags, keeps);
   }
-  void close(std::unique_ptr<client::File> file) { EXPECT_EQ(run(mount_, pages_->close(*file)).code(), Errc::kOk); }
+  void close(std::unique_ptr<client::File> file) { EXPECT_ERRC(run(mount_, pages_->close(*file)), Errc::kOk); }
   bool next_open_keeps(std::uint8_t flags = kToRead) {
     bool keeps = false;
     close(open(flags, keeps));
@@ -58,7 +58,7 @@ class KeptPagesTest : public ::testing::Test {
     const std::unique_ptr<client::File> file = *std::move(made);
     std::ignore = run(mount_, pages_->opened(*file));
     write(mount_, *file, 0, kSpread);
-    EXPECT_EQ(run(mount_, pages_->close(*file)).code(), Errc::kOk);
+    EXPECT_ERRC(run(mount_, pages_->close(*file)), Errc::kOk);
   }
 
   World world_{WorldOptions{}};
@@ -93,7 +93,7 @@ TEST_F(KeptPagesTest, OfAFileThatWasCutAndWrittenInPartStay) {
   close(std::move(file));
   EXPECT_TRUE(next_open_keeps());
   file = open(kToWrite);
-  EXPECT_EQ(run(mount_, file->truncate(50)).code(), Errc::kOk);
+  EXPECT_ERRC(run(mount_, file->truncate(50)), Errc::kOk);
   close(std::move(file));
   EXPECT_TRUE(next_open_keeps());
 }
@@ -120,7 +120,7 @@ TEST_F(KeptPagesTest, OfAFileThatAnotherHasOpenAndNotWrittenStay) {
 
 TEST_F(KeptPagesTest, OfAFileThatAnotherHasCutGo) {
   make();
-  EXPECT_EQ(run(other_, other_.client().truncate(client::path_from_root("file"), 5)).code(), Errc::kOk);
+  EXPECT_ERRC(run(other_, other_.client().truncate(client::path_from_root("file"), 5)), Errc::kOk);
   EXPECT_FALSE(next_open_keeps());
 }
 

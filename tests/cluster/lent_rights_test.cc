@@ -46,33 +46,33 @@ class LentRightsTest : public ::testing::Test {
   std::string make_program() {
     const std::string name = "program" + std::to_string(++programs_);
     auto made = run(root_, root_.client().create(client::path_from_root(name), kLentReadWrite, {}));
-    EXPECT_TRUE(made) << spate::name(made.code());
+    EXPECT_OK(made);
     const Bytes data(20'000, std::byte{7});
-    EXPECT_TRUE(run(root_, (*made)->write(0, data)));
-    EXPECT_TRUE(run(root_, (*made)->close()));
+    EXPECT_OK(run(root_, (*made)->write(0, data)));
+    EXPECT_OK(run(root_, (*made)->close()));
     for (const bool owner : {true, false}) {
       wire::SetattrRequest request;
       request.where = client::path_from_root(name);
       if (owner) request.uid = request.gid = kUser;
       if (!owner) request.mode = kLending;
-      EXPECT_TRUE(run(root_, root_.client().setattr(request)));
+      EXPECT_OK(run(root_, root_.client().setattr(request)));
     }
     return name;
   }
   std::uint32_t mode(ClientProcess& client, const std::string& name) {
     const auto found = run(client, client.client().stat(client::path_from_root(name)));
-    EXPECT_TRUE(found) << spate::name(found.code());
+    EXPECT_OK(found);
     return found ? found->attributes.mode : 0;
   }
   void expect_mode_after(ClientProcess& client, const Change& change, std::uint32_t expected) {
     const std::string name = make_program();
     auto opened = run(client, client.client().open(client::path_from_root(name), kLentReadWrite));
-    ASSERT_TRUE(opened) << spate::name(opened.code());
+    ASSERT_OK(opened);
     EXPECT_EQ(mode(root_, name), kLending) << "an open changes nothing";
     EXPECT_EQ(change(client, **opened), Errc::kOk);
     EXPECT_EQ(mode(root_, name), expected) << "as others see it while the file is open";
     EXPECT_EQ(mode(client, name), expected) << "as the writer sees it";
-    EXPECT_TRUE(run(client, (*opened)->close()));
+    EXPECT_OK(run(client, (*opened)->close()));
     world_.run_for(std::chrono::seconds(2));
     EXPECT_EQ(mode(root_, name), expected) << "after the close";
   }
@@ -133,7 +133,7 @@ TEST_F(LentRightsTest, GoWithACopy) {
       auto from = run(client, client.client().open(client::path_from_root(source), wire::kOpenRead));
       if (!from) return from.code();
       const Errc copied = run(client, file.copy_from(**from, {0, offset, 8192})).code();
-      EXPECT_TRUE(run(client, (*from)->close()));
+      EXPECT_OK(run(client, (*from)->close()));
       return copied;
     });
   }
@@ -147,17 +147,17 @@ TEST_F(LentRightsTest, GoWithATruncation) {
 TEST_F(LentRightsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
   const std::string name = make_program();
   auto opened = run(user_, user_.client().open(client::path_from_root(name), kLentReadWrite));
-  ASSERT_TRUE(opened);
+  ASSERT_OK(opened);
   const Bytes data(100);
-  ASSERT_TRUE(run(user_, (*opened)->write(0, data)));
+  ASSERT_OK(run(user_, (*opened)->write(0, data)));
   wire::SetattrRequest request;
   request.where = client::path_from_root(name);
   request.mode = kLending;
-  ASSERT_TRUE(run(root_, root_.client().setattr(request)));
+  ASSERT_OK(run(root_, root_.client().setattr(request)));
   EXPECT_EQ(mode(root_, name), kLending);
-  ASSERT_TRUE(run(user_, (*opened)->write(0, data)));
+  ASSERT_OK(run(user_, (*opened)->write(0, data)));
   EXPECT_EQ(mode(root_, name), kPlain);
-  EXPECT_TRUE(run(user_, (*opened)->close()));
+  EXPECT_OK(run(user_, (*opened)->close()));
   EXPECT_EQ(mode(root_, name), kPlain);
 }
 
@@ -166,15 +166,15 @@ TEST_F(LentRightsTest, GoWithAUsersWriteAfterTheSessionHadRunOut) {
   const std::string name = make_program();
   const auto flags = static_cast<std::uint8_t>(kLentReadWrite | wire::kOpenByUser);
   auto opened = run(root_, root_.client().open(client::path_from_root(name), flags));
-  ASSERT_TRUE(opened);
+  ASSERT_OK(opened);
   world_.fabric().partition(root_.node(), kMetaServer.value, true);
   world_.run_for(std::chrono::seconds(20));
   world_.fabric().partition(root_.node(), kMetaServer.value, false);
   EXPECT_EQ(mode(user_, name), kLending) << "an open changes nothing";
   const Bytes data(100);
-  EXPECT_EQ(run(root_, (*opened)->write(0, data)).code(), Errc::kOk);
+  EXPECT_ERRC(run(root_, (*opened)->write(0, data)), Errc::kOk);
   EXPECT_EQ(mode(user_, name), kPlain);
-  EXPECT_TRUE(run(root_, (*opened)->close()));
+  EXPECT_OK(run(root_, (*opened)->close()));
   world_.run_for(std::chrono::seconds(2));
   EXPECT_EQ(mode(user_, name), kPlain);
 }

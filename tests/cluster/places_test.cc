@@ -80,10 +80,10 @@ class Waiting {
   void make_files() {
     for (std::size_t i = 0; i < kFiles; ++i) {
       auto made = call(world_, stubborn_, stubborn_.client().create(file(i), wire::kOpenWrite, {}));
-      ASSERT_TRUE(made) << name(made.code());
-      EXPECT_TRUE(call(world_, stubborn_, (*made)->close()));
+      ASSERT_OK(made);
+      EXPECT_OK(call(world_, stubborn_, (*made)->close()));
     }
-    EXPECT_TRUE(call(world_, other_, other_.client().mkdir(path_from_root("d"), {})));
+    EXPECT_OK(call(world_, other_, other_.client().mkdir(path_from_root("d"), {})));
   }
 
   World world_;

@@ -29,14 +29,14 @@ class RefusalsTest : public ::testing::Test {
   }
   std::unique_ptr<client::File> create(const std::string& name) {
     auto made = run(client_, client_.client().create(path_from_root(name), wire::kOpenRead | wire::kOpenWrite, {}));
-    EXPECT_TRUE(made) << spate::name(made.code());
+    EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   }
   void make(const std::string& name, std::size_t size) {
     auto file = create(name);
     const Bytes data(size, std::byte{7});
-    EXPECT_TRUE(run(client_, file->write(0, data)));
-    EXPECT_TRUE(run(client_, file->close()));
+    EXPECT_OK(run(client_, file->write(0, data)));
+    EXPECT_OK(run(client_, file->close()));
   }
   Result<wire::ObjectReply> stat(const std::string& name) {
     return run(other_, other_.client().stat(path_from_root(name)));
@@ -56,17 +56,17 @@ class RefusalsTest : public ::testing::Test {
 TEST_F(RefusalsTest, AFileThatIsTooLargeForADiskIsRefusedAtOnceInEveryWay) {
   make("f", 9000);
   const MonoTime before = world_.now();
-  EXPECT_EQ(run(client_, client_.client().truncate(path_from_root("f"), kTooFar)).code(), Errc::kFileTooBig);
+  EXPECT_ERRC(run(client_, client_.client().truncate(path_from_root("f"), kTooFar)), Errc::kFileTooBig);
   EXPECT_EQ(stat("f")->attributes.size, 9000U);
   auto file = create("f");
   ASSERT_NE(file, nullptr);
   const Bytes data(100, std::byte{1});
-  EXPECT_EQ(run(client_, file->truncate(kTooFar)).code(), Errc::kFileTooBig);
-  EXPECT_EQ(run(client_, file->write(kTooFar, data)).code(), Errc::kFileTooBig);
-  EXPECT_EQ(run(client_, file->allocate(kTooFar, 100)).code(), Errc::kFileTooBig);
+  EXPECT_ERRC(run(client_, file->truncate(kTooFar)), Errc::kFileTooBig);
+  EXPECT_ERRC(run(client_, file->write(kTooFar, data)), Errc::kFileTooBig);
+  EXPECT_ERRC(run(client_, file->allocate(kTooFar, 100)), Errc::kFileTooBig);
   EXPECT_LT(world_.now() - before, std::chrono::seconds(5)) << "somebody tries again and again";
   EXPECT_EQ(run(client_, file->stat())->size, 9000U);
-  EXPECT_TRUE(run(client_, file->close()));
+  EXPECT_OK(run(client_, file->close()));
 }
 
 TEST_F(RefusalsTest, ACopyThatIsTooLargeForADiskIsRefusedAtOnce) {
@@ -78,21 +78,21 @@ TEST_F(RefusalsTest, ACopyThatIsTooLargeForADiskIsRefusedAtOnce) {
   const MonoTime before = world_.now();
   // Strip on strip, so that the servers copy, and across strips, so that the client does.
   for (const std::uint64_t offset : {kTooFar, kTooFar + 100})
-    EXPECT_EQ(run(client_, to->copy_from(*from, {0, offset, 9000})).code(), Errc::kFileTooBig) << offset;
+    EXPECT_ERRC(run(client_, to->copy_from(*from, {0, offset, 9000})), Errc::kFileTooBig) << offset;
   EXPECT_LT(world_.now() - before, std::chrono::seconds(5)) << "somebody tries again and again";
   EXPECT_EQ(run(client_, to->stat())->size, 0U);
-  EXPECT_TRUE(run(client_, from->close()));
-  EXPECT_TRUE(run(client_, to->close()));
+  EXPECT_OK(run(client_, from->close()));
+  EXPECT_OK(run(client_, to->close()));
 }
 
 TEST_F(RefusalsTest, AFileWhoseSizeIsNotKnownYetIsNeverSaidToBeTooLarge) {
   make("f", 9000);
   auto mine = create("f");
   auto theirs = run(other_, other_.client().open(path_from_root("f"), wire::kOpenRead | wire::kOpenWrite));
-  ASSERT_TRUE(theirs);
+  ASSERT_OK(theirs);
   refuse(BytestreamOp::kStat, Errc::kIoError);  // so that nobody learns of its size when it is closed
-  EXPECT_TRUE(run(client_, mine->close()));
-  EXPECT_TRUE(run(other_, (*theirs)->close()));
+  EXPECT_OK(run(client_, mine->close()));
+  EXPECT_OK(run(other_, (*theirs)->close()));
   auto cut = begin_call(client_, client_.client().truncate(path_from_root("f"), kTooFar));
   auto seen = begin_call(other_, other_.client().stat(path_from_root("f")));
   for (int i = 0; i < 20 && !*cut; ++i) {
@@ -103,7 +103,7 @@ TEST_F(RefusalsTest, AFileWhoseSizeIsNotKnownYetIsNeverSaidToBeTooLarge) {
     world_.run_for(std::chrono::microseconds(100));
   }
   heal();
-  EXPECT_EQ(end_call(world_, cut).code(), Errc::kFileTooBig);
+  EXPECT_ERRC(end_call(world_, cut), Errc::kFileTooBig);
   EXPECT_EQ(end_call(world_, seen)->attributes.size, 9000U);
   EXPECT_EQ(stat("f")->attributes.size, 9000U);
 }
@@ -114,10 +114,10 @@ TEST_F(RefusalsTest, ATruncationThatADiskKeepsRefusingFailsAndUnblocksTheFile) {
     refuse(BytestreamOp::kTruncate, code);
     EXPECT_EQ(run(client_, client_.client().truncate(path_from_root("f"), 10)).code(), code);
     auto file = run(other_, other_.client().open(path_from_root("f"), wire::kOpenRead));
-    ASSERT_TRUE(file) << "the file is blocked: " << spate::name(file.code());
-    EXPECT_TRUE(run(other_, (*file)->close()));
+    ASSERT_OK(file) << "the file is blocked";
+    EXPECT_OK(run(other_, (*file)->close()));
     heal();
-    EXPECT_TRUE(run(client_, client_.client().truncate(path_from_root("f"), 10)));
+    EXPECT_OK(run(client_, client_.client().truncate(path_from_root("f"), 10)));
     EXPECT_EQ(stat("f")->attributes.size, 10U);
   }
 }
@@ -129,13 +129,13 @@ TEST_F(RefusalsTest, AStepOfTheWallClockMovesNoTimeOfChange) {
     client_.step_wall_clock(step);
     world_.run_for(std::chrono::seconds(1));
     const WallTime before = world_.wall();
-    EXPECT_TRUE(run(client_, file->write(0, data)));
+    EXPECT_OK(run(client_, file->write(0, data)));
     const auto seen = run(client_, file->stat());
-    ASSERT_TRUE(seen);
+    ASSERT_OK(seen);
     EXPECT_LE(seen->mtime, world_.wall());
     EXPECT_GE(seen->mtime.ns, before.ns - Duration(std::chrono::milliseconds(100)).count()) << "it lags behind";
   }
-  EXPECT_TRUE(run(client_, file->close()));
+  EXPECT_OK(run(client_, file->close()));
 }
 
 }  // namespace

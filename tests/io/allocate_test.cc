@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Space that is reserved behind the end of datafiles.
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "tests/io/client.h"
 
@@ -41,7 +43,7 @@ TEST_F(AllocateTest, ExtendsEachDatafileToItsPartOfTheRange) {
   EXPECT_EQ(reply->datafiles[0].size, 3U * 4096);
   EXPECT_EQ(reply->datafiles[1].size, 2U * 4096 + 10);
   EXPECT_GT(reply->datafiles[0].mtime.ns, 0);
-  EXPECT_TRUE(data().empty());
+  EXPECT_THAT(data(), ::testing::IsEmpty());
 }
 
 TEST_F(AllocateTest, NeverShortensAndLeavesTheTimeOfWhatDoesNotGrow) {

@@ -2,6 +2,8 @@
 // Leases and the question for a path, as far as they go without shared memory (tests/integration has the rest): who is
 // refused, and with which words.
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "tests/io/client.h"
 
@@ -90,7 +92,7 @@ TEST_F(BypassTest, APathIsExplainedAndNothingIsMoved) {
     const auto reply = explain(is_write, path);
     ASSERT_OK(reply);
     EXPECT_EQ(reply->slots.at(0).path, answer);
-    EXPECT_FALSE(reply->slots.at(0).why.empty());
+    EXPECT_THAT(reply->slots.at(0).why, ::testing::Not(::testing::IsEmpty()));
     EXPECT_NE(reply->slots.at(0).bypass, wire::kLeaseToBeHad);
   }
   EXPECT_EQ(world_.metric("spate_flow_bytes_total"), 0U);

@@ -2,6 +2,8 @@
 // Past the page cache: whole blocks and their ends, the lock that they take, and memory of another device.
 #include <sys/mman.h>
 
+#include <optional>
+
 #include "base/expect.h"
 #include "base/unique_fd.h"
 #include "tests/io/model.h"
@@ -150,7 +152,7 @@ class DirectLockTest : public DirectTest {
     world_.storage(0).add(
         {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
     begin(offset, size, path, out);
-    ASSERT_FALSE(out.has_value());
+    ASSERT_EQ(out, std::nullopt);
   }
   std::uint64_t writes() { return world_.storage(0).posted(BytestreamOp::kWrite); }
 };
@@ -163,7 +165,7 @@ TEST_F(DirectLockTest, DirectAndCachedWritesExcludeEachOtherButRunBesideTheirOwn
       begin_held(0, 8192, first, held);
       const std::uint64_t before = writes();
       begin(65'536, 8192, second, other);
-      ASSERT_FALSE(held.has_value());
+      ASSERT_EQ(held, std::nullopt);
       EXPECT_EQ(other.has_value(), first == second) << static_cast<int>(first) << static_cast<int>(second);
       EXPECT_EQ(writes() > before, first == second) << static_cast<int>(first) << static_cast<int>(second);
       world_.pass(std::chrono::seconds(5));
@@ -179,10 +181,10 @@ TEST_F(DirectLockTest, TheEndsOfADirectWriteThatFillNoBlockWaitForOtherDirectWri
   begin_held(0, 8192, DataPath::kDirect, held);
   const std::uint64_t before = writes();
   begin(65'536 + 100, 8192, DataPath::kDirect, ragged);
-  ASSERT_FALSE(held.has_value());
+  ASSERT_EQ(held, std::nullopt);
   EXPECT_EQ(writes(), before + 1) << "its whole block is written, and nothing else";
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 0U);
-  EXPECT_FALSE(ragged.has_value());
+  EXPECT_EQ(ragged, std::nullopt);
   world_.pass(std::chrono::seconds(5));
   ASSERT_OK(held);
   ASSERT_OK(ragged);

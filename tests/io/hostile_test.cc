@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients that lie, stop or vanish: errors for them, and everything given back.
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "tests/io/client.h"
 
@@ -267,7 +269,7 @@ TEST_F(CrowdTest, OneSilentClientDoesNotKeepOthersOut) {
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1 << 20));
   request.unit_bytes = 1 << 20;
   EXPECT_OK(world_.run(other.write(request, {pattern(1, 1 << 20)}, other.capability(kFile))));
-  EXPECT_TRUE(silent.empty());
+  EXPECT_THAT(silent, ::testing::IsEmpty());
   world_.pass(std::chrono::seconds(300));
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }

@@ -2,6 +2,8 @@
 // Leases by themselves, with holders that do what a test says: what is noted of their writes, whose leases end, and
 // that nobody slips in between the look for leases and the datafile's lock.
 
+#include <optional>
+
 #include "base/expect.h"
 #include "bmi/sim/fabric.h"
 #include "job/gate.h"
@@ -161,10 +163,10 @@ TEST_F(LeasesTest, AWriteThatEndsWhileOthersAreNotedIsNotedLater) {
   slow.delay = std::chrono::milliseconds(5);
   streams_.add(slow);
   const auto noting = begin(parts_.leases.note(kDatafile, {}));
-  ASSERT_FALSE(noting->has_value());
+  ASSERT_EQ(*noting, std::nullopt);
   end_write(*holder);
   for (int i = 0; i < 10 && !*noting; ++i) turn(std::chrono::milliseconds(1));
-  ASSERT_TRUE(noting->has_value());
+  ASSERT_NE(*noting, std::nullopt);
   EXPECT_TRUE(noted());
   EXPECT_FALSE(noted());
 }
@@ -198,13 +200,13 @@ TEST_F(LeasesTest, ALeaseThatWasGrantedDuringTheWaitForTheLockIsRecalledToo) {
         co_return std::move(taken);
       }(datafile->lock));
       auto waits = begin(parts_.leases.lock(*datafile, mode, kHolder, {}));
-      EXPECT_FALSE(waits->has_value());
+      EXPECT_EQ(*waits, std::nullopt);
       return std::pair(std::move(waits), lend());
     }();  // lets go of the lock
     auto& [taken, holder] = locking;
     ASSERT_TRUE(holder->begin());
     turn(std::chrono::milliseconds(10));
-    EXPECT_FALSE(taken->has_value()) << "beside a holder at work";
+    EXPECT_EQ(*taken, std::nullopt) << "beside a holder at work";
     EXPECT_EQ(holder->state.load(), LeaseWords::kRecalled);
     end_write(*holder);
     for (int i = 0; i < 100 && !*taken; ++i) turn(std::chrono::milliseconds(1));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes first at a busy device, and who may say so; how much a server begins at all.
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "tests/io/client.h"
 
@@ -50,7 +52,7 @@ TEST_F(PriorityTest, ControlOfServersGoesFirstAndBackgroundLast) {
   ask(client_, wire::Priority::kNormal, "client 1");
   ask(client_, wire::Priority::kControl, "client 2, which claims to be urgent");
   ask(server_, wire::Priority::kControl, "control");
-  EXPECT_TRUE(order_.empty());
+  EXPECT_THAT(order_, ::testing::IsEmpty());
   world_.pass(std::chrono::seconds(2));
   EXPECT_EQ(order_, (std::vector<std::string>{"on the device", "control", "client 1",
                                               "client 2, which claims to be urgent", "background"}));
@@ -81,7 +83,7 @@ TEST_F(RoomTest, NoMoreRequestsAreUnderWayThanTheServerTakes) {
   const std::uint64_t before = world_.storage(0).posted(trove::BytestreamOp::kStat);
   for (std::size_t i = 0; i < kAsked; ++i) ask(client_, wire::Priority::kNormal, "asked");
   EXPECT_EQ(world_.storage(0).posted(trove::BytestreamOp::kStat), before + 4);
-  EXPECT_TRUE(order_.empty());
+  EXPECT_THAT(order_, ::testing::IsEmpty());
   world_.pass(std::chrono::seconds(10));
   EXPECT_EQ(order_, std::vector<std::string>(kAsked, "asked"));
 }

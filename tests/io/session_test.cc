@@ -139,7 +139,7 @@ TEST_F(SessionTest, Version1IsRefusedUnlessItIsAllowed) {
   RawConnection raw(client_, world_.url());
   wire::HelloRequest hello;
   hello.oldest_version = hello.newest_version = 1;
-  EXPECT_EQ(raw.ask<wire::HelloReply>(hello, ClientId()).code(), Errc::kVersionMismatch);
+  EXPECT_ERRC(raw.ask<wire::HelloReply>(hello, ClientId()), Errc::kVersionMismatch);
 }
 
 TEST_F(SessionTest, AFenceRefusesOlderEpochsAndOnlyThose) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncate generations, order against writes, removal and tombstones, listing, sync.
 
+#include <gmock/gmock.h>
+
+#include <optional>
+
 #include "base/expect.h"
 #include "tests/io/client.h"
 
@@ -146,9 +150,9 @@ TEST_F(TruncateRemoveTest, TruncatesWaitForWritesUnderWayAndLaterWritesForThem) 
   request.what = *datatype::Description::contiguous(500, 100);
   world_.spawn(keep(client_.write(request, {pattern(2, 100)}, client_.capability(kFile)), late));
   world_.pass(std::chrono::milliseconds(500));
-  EXPECT_FALSE(early);
-  EXPECT_FALSE(cut);
-  EXPECT_FALSE(late);
+  EXPECT_EQ(early, std::nullopt);
+  EXPECT_EQ(cut, std::nullopt);
+  EXPECT_EQ(late, std::nullopt);
   world_.pass(std::chrono::seconds(4));
   ASSERT_OK(early);
   ASSERT_OK(cut);
@@ -225,7 +229,7 @@ TEST_F(TruncateRemoveTest, WhatACrashBringsBackIsRemovedOnceMore) {
   EXPECT_EQ(datafiles().size(), 1U);  // a killed process undoes nothing
   world_.restart(true);
   world_.pass(std::chrono::seconds(1));
-  EXPECT_TRUE(datafiles().empty());
+  EXPECT_THAT(datafiles(), ::testing::IsEmpty());
 }
 
 TEST_F(TruncateRemoveTest, TombstonesStayUntilWhatACrashBroughtBackIsRemoved) {
@@ -237,7 +241,7 @@ TEST_F(TruncateRemoveTest, TombstonesStayUntilWhatACrashBroughtBackIsRemoved) {
   world_.pass(std::chrono::minutes(4));  // the tombstone has expired meanwhile
   ASSERT_EQ(datafiles().size(), 1U);
   world_.pass(std::chrono::minutes(10));
-  EXPECT_TRUE(datafiles().empty());
+  EXPECT_THAT(datafiles(), ::testing::IsEmpty());
 }
 
 TEST_F(TruncateRemoveTest, ExpiredTombstonesArePurgedAndOthersStay) {
@@ -264,7 +268,7 @@ TEST_F(TruncateRemoveTest, ARemovalWaitsForWritesUnderWay) {
   world_.spawn(keep(client_.write(request, {pattern(1, 1000)}, client_.capability(kFile)), under_way));
   world_.pass(std::chrono::seconds(1));
   EXPECT_EQ(remove({kFile}), Errc::kOk);
-  EXPECT_TRUE(under_way.has_value());
+  EXPECT_NE(under_way, std::nullopt);
   EXPECT_EQ(size(), 0U);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/marks/blocks.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,12 +13,12 @@ namespace {
 TEST(Marks, WhatWasWrittenIsRightAndNothingElseIs) {
   Bytes cell(256);
   stamp(cell, 2, 4096, 7);
-  EXPECT_FALSE(check(cell, 2, 4096, {7, 7}));
-  EXPECT_FALSE(check(cell, 2, 4096, {3, 9}));
-  EXPECT_TRUE(check(cell, 2, 4096, {8, 9})) << "older than what was acknowledged";
-  EXPECT_TRUE(check(cell, 2, 4096, {0, 6})) << "newer than what was ever written";
-  EXPECT_TRUE(check(cell, 1, 4096, {7, 7})) << "another file's";
-  EXPECT_TRUE(check(cell, 2, 4104, {7, 7})) << "another place's";
+  EXPECT_EQ(check(cell, 2, 4096, {7, 7}), std::nullopt);
+  EXPECT_EQ(check(cell, 2, 4096, {3, 9}), std::nullopt);
+  EXPECT_NE(check(cell, 2, 4096, {8, 9}), std::nullopt) << "older than what was acknowledged";
+  EXPECT_NE(check(cell, 2, 4096, {0, 6}), std::nullopt) << "newer than what was ever written";
+  EXPECT_NE(check(cell, 1, 4096, {7, 7}), std::nullopt) << "another file's";
+  EXPECT_NE(check(cell, 2, 4104, {7, 7}), std::nullopt) << "another place's";
 }
 
 TEST(Marks, OneWordOfAnotherVersionOrAnotherPlaceIsFoundWhereItIs) {
@@ -27,9 +28,9 @@ TEST(Marks, OneWordOfAnotherVersionOrAnotherPlaceIsFoundWhereItIs) {
   stamp(old, 0, 0, 4);
   std::copy_n(old.begin() + 64, 8, cell.begin() + 64);
   const auto wrong = check(cell, 0, 0, {5, 5});
-  ASSERT_TRUE(wrong);
+  ASSERT_NE(wrong, std::nullopt);
   EXPECT_EQ(wrong->offset, 64U);
-  EXPECT_FALSE(check(cell, 0, 0, {4, 5})) << "a read beside a write may see both";
+  EXPECT_EQ(check(cell, 0, 0, {4, 5}), std::nullopt) << "a read beside a write may see both";
   std::swap_ranges(cell.begin() + 128, cell.begin() + 136, cell.begin() + 136);
   EXPECT_EQ(check(cell, 0, 0, {4, 5})->offset, 128U);
 }
@@ -42,17 +43,17 @@ TEST(Marks, AWordMayBeHalfWrittenBesideAWriteAndOnlyThen) {
   Bytes old(64);
   stamp(old, 4, 0, 38);
   std::copy_n(old.begin() + 24, 3, cell.begin() + 24);
-  EXPECT_FALSE(check(cell, 4, 0, {38, 39}));
-  EXPECT_TRUE(check(cell, 4, 0, {39, 39})) << "the write was acknowledged";
-  EXPECT_TRUE(check(cell, 4, 0, {39, 40})) << "the older part is of no write under way";
+  EXPECT_EQ(check(cell, 4, 0, {38, 39}), std::nullopt);
+  EXPECT_NE(check(cell, 4, 0, {39, 39}), std::nullopt) << "the write was acknowledged";
+  EXPECT_NE(check(cell, 4, 0, {39, 40}), std::nullopt) << "the older part is of no write under way";
   std::copy_n(old.begin() + 32, 3, cell.begin() + 24);
-  EXPECT_TRUE(check(cell, 4, 0, {38, 39})) << "another place's bytes";
+  EXPECT_NE(check(cell, 4, 0, {38, 39}), std::nullopt) << "another place's bytes";
 }
 
 TEST(Marks, ZerosAreWhatWasNeverWritten) {
   const Bytes zeros(64);
-  EXPECT_FALSE(check(zeros, 0, 0, {0, 3}));
-  EXPECT_TRUE(check(zeros, 0, 0, {1, 3}));
+  EXPECT_EQ(check(zeros, 0, 0, {0, 3}), std::nullopt);
+  EXPECT_NE(check(zeros, 0, 0, {1, 3}), std::nullopt);
 }
 
 TEST(Marks, ARangeIsCutAtCells) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every bytestream module promises (trove/bytestream.h), operation by operation.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -43,7 +44,7 @@ TEST_P(BytestreamTest, NeverWrittenIsEmpty) {
   EXPECT_EQ(run(BytestreamOp::kMakeResident, id(9), {{0, 10}}).status, Errc::kOk);
   EXPECT_EQ(truncate(id(9), 0).status, Errc::kOk);
   EXPECT_EQ(run(BytestreamOp::kOpen, id(9)).status, Errc::kNotFound);
-  EXPECT_TRUE(streams().list({}, 10).value().empty());
+  EXPECT_THAT(streams().list({}, 10).value(), testing::IsEmpty());
 }
 
 TEST_P(BytestreamTest, WriteThenRead) {

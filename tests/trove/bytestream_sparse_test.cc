@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data, holes and copies of bytestreams, over every module.
+#include <gmock/gmock.h>
+
+#include "base/expect.h"
 #include "trove/bytestream_harness.h"
 
 namespace spate::trove {
@@ -31,7 +34,7 @@ class SparseTest : public BytestreamTest {
 
 TEST_P(SparseTest, RangesHoldAllThatWasWrittenAndLeaveHolesOut) {
   EXPECT_EQ(ranges(id(1), 0, 10).complete_to, kMaxDatafileBytes);  // never written
-  EXPECT_TRUE(ranges(id(1), 0, 10).ranges.empty());
+  EXPECT_THAT(ranges(id(1), 0, 10).ranges, testing::IsEmpty());
   write(id(1), 0, pattern(1, kBlock));
   write(id(1), kMega, pattern(2, 2 * kBlock));
   write(id(1), 8 * kMega, pattern(3, 100));
@@ -44,7 +47,7 @@ TEST_P(SparseTest, RangesHoldAllThatWasWrittenAndLeaveHolesOut) {
   const BytestreamCompletion two = ranges(id(1), 100, 2);
   EXPECT_EQ(two.ranges, (std::vector<Extent>{{100, kBlock - 100}, {kMega, 2 * kBlock}}));
   EXPECT_EQ(two.complete_to, kMega + 2 * kBlock);
-  EXPECT_TRUE(ranges(id(1), 9 * kMega, 1).ranges.empty());
+  EXPECT_THAT(ranges(id(1), 9 * kMega, 1).ranges, testing::IsEmpty());
   run(BytestreamOp::kPunch, id(1), {{kMega, kBlock}});
   EXPECT_EQ(ranges(id(1), kBlock, 1).ranges, (std::vector<Extent>{{kMega + kBlock, kBlock}}));
   EXPECT_EQ(ranges(id(1), 0, 0).status, Errc::kInvalidArgument);

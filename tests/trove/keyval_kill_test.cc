@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "base/check.h"
 #include "base/expect.h"
@@ -94,14 +95,14 @@ TEST(KeyvalKillTest, KilledProcessLosesNothingThatWasAcknowledged) {
       const int enough = 100 + static_cast<int>(random.below(3000));
       while (last < enough) {
         const auto line = child.line();
-        ASSERT_TRUE(line.has_value());
+        ASSERT_NE(line, std::nullopt);
         last = std::stoi(*line);
       }
       child.kill();
       while (const auto line = child.line()) last = std::stoi(*line);
     }
     const auto opened = open_rocksdb(options);
-    ASSERT_TRUE(opened.has_value()) << opened.error().message();
+    ASSERT_OK(opened);
     Keyval& store = **opened;
     for (int i = 0; i <= last; ++i) ASSERT_EQ(value_of(store, "number" + std::to_string(i)), expected(i));
     const int found = std::stoi(value_of(store, "last"));
@@ -119,16 +120,16 @@ TEST(KeyvalKillTest, FolderOfAnotherProcessIsBusyUntilItDies) {
   Child child({options.folder});
   ASSERT_EQ(child.line(), "0");
   const auto second = open_rocksdb(options);
-  ASSERT_FALSE(second.has_value());
+  ASSERT_ERRC(second, Errc::kBusy);
   EXPECT_ERRC(second, Errc::kBusy);
   EXPECT_NE(second.error().message().find("another spated uses this folder"), std::string::npos)
       << second.error().message();
   child.kill();
   const auto third = open_rocksdb(options);
-  EXPECT_TRUE(third.has_value());
+  EXPECT_OK(third);
   Child late({options.folder, "once"});
   const auto refusal = late.line();
-  ASSERT_TRUE(refusal.has_value());
+  ASSERT_NE(refusal, std::nullopt);
   EXPECT_NE(refusal->find("another spated uses this folder"), std::string::npos) << *refusal;
 }
 
