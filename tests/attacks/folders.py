@@ -307,6 +307,26 @@ def a_mount_is_called_as_its_user_likes(fs):
         fs.up()
 
 
+def memory_of_a_stranger_is_not_opened(fs):
+    """A stranger's file has the name in /dev/shm that libfabric gives to the endpoint of a server that does not run."""
+    if not os.path.exists(os.path.join(BIN, "libspate-bmi-ofi.so")):
+        return
+    name = "spate-test-%d" % os.getpid()
+    with open(fs.dir + "/spate.toml") as f:
+        text = f.read().replace('urls = ["tcp', 'urls = ["ofi+shm://%s", "tcp' % name, 1)
+    with open(fs.dir + "/by_name.toml", "w") as f:
+        f.write(text)
+    with open("/dev/shm/" + name, "wb") as f:
+        f.write(os.urandom(4096) * 4000)
+        os.fchown(f.fileno(), STRANGER, STRANGER)
+        os.fchmod(f.fileno(), 0o666)
+    try:
+        told = fs.spate("ping", env={"SPATE_FS": fs.dir + "/by_name.toml"}).decode()
+        check("tcp://" in told and "ofi+shm://%s failed" % name in told, "what a stranger wrote was taken for an endpoint: " + told)
+    finally:
+        os.unlink("/dev/shm/" + name)
+
+
 def own_names(pid):
     """The abstract names of a process's sockets."""
     own = set()
@@ -352,7 +372,7 @@ def main():
         os.chmod(fs.root, 0o755)
         for each in (mounts_are_asked_by_nobody_else, a_log_is_no_link, up_takes_no_folder_that_others_prepare,
                      nobody_is_ended_for_a_strangers_pid_file, nobody_is_ended_for_a_strangers_answer, who_is_ready_says_so_himself,
-                     a_mount_is_called_as_its_user_likes):
+                     a_mount_is_called_as_its_user_likes, memory_of_a_stranger_is_not_opened):
             if sys.argv[1:] and each.__name__ not in sys.argv[1:]:
                 continue
             each(fs)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A wire's traffic: routes, packets, reads, completions.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,11 +15,13 @@ namespace {
 
 constexpr std::string_view kShmPrefix = "fi_shm://";
 
-/// shm takes the process down when it is given the name of an endpoint that does not exist.
-bool shm_exists(const std::string& name) {
+/// shm takes the process down when it is given the name of an endpoint that does not exist. It believes what it finds
+/// in the endpoint's memory, and anybody may make a file there: only this user's and root's are opened.
+bool shm_may_open(const std::string& name) {
   struct stat st{};
   const std::string path = "/dev/shm/" + name.substr(std::min(name.size(), kShmPrefix.size()));
-  return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+  if (::lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) return false;
+  return st.st_uid == ::geteuid() || st.st_uid == 0;
 }
 
 }  // namespace
@@ -35,7 +38,8 @@ Route* Wire::open_route(ByteView name, void* owner) {
   if (options_.provider == "shm") {
     while (!address.empty() && address.back() == std::byte{0}) address.pop_back();
     const std::string text(as_text(address));
-    if (!text.starts_with(kShmPrefix) || text.find('/', kShmPrefix.size()) != std::string::npos || !shm_exists(text)) {
+    if (!text.starts_with(kShmPrefix) || text.find('/', kShmPrefix.size()) != std::string::npos ||
+        !shm_may_open(text)) {
       return nullptr;
     }
     ShmNames& local = ShmNames::of_this_process();
