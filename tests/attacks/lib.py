@@ -28,6 +28,8 @@ def as_stranger(work):
             os._exit(0)
         except OSError as e:
             os._exit(e.errno or 255)
+        finally:
+            os._exit(255)  # it is no honest user, who would clean up
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
