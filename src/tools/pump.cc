@@ -265,15 +265,25 @@ class Holes {
   bool worth_it_ = false;
 };
 
-/// Asks for what lies ahead, up to where the file ended when it was opened; from there on one request at a time, which
-/// finds the end.
-job::Task<void> read_ahead(client::File& file, Pieces& pieces, Holes& holes, std::uint64_t& asked) {
+/// How much of a file is to be read.
+struct Length {
+  std::uint64_t bytes = 0;  // that it had when it was opened, as far as is known
+  bool certain = false;     // else the end is found by a read: the servers of all strips are asked then
+};
+
+/// Nobody was writing a file whose size is known. What is appended while it is copied is left out.
+Length length_of(const client::File& file) {
   const Attributes& known = file.attributes();
-  const std::uint64_t expected = known.size_known ? known.size : 0;
-  while (!pieces.full() && (asked < expected || pieces.empty())) {
-    if (asked < expected) asked = co_await holes.skip(asked);
-    if (asked >= expected && !pieces.empty()) break;
-    const std::size_t size = asked + kLastPiece < expected ? kPiece : kLastPiece;
+  return {known.size_known ? known.size : 0, known.size_known};
+}
+
+/// Asks for what lies ahead. Where the length is not certain, one request at a time from there on, which finds the end.
+job::Task<void> read_ahead(Pieces& pieces, Holes& holes, Length length, std::uint64_t& asked) {
+  while (!pieces.full()) {
+    if (asked < length.bytes) asked = co_await holes.skip(asked);
+    if (asked >= length.bytes && (length.certain || !pieces.empty())) break;
+    std::size_t size = asked + kLastPiece < length.bytes ? kPiece : kLastPiece;
+    if (length.certain) size = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, length.bytes - asked));
     pieces.read(asked, size);
     asked += size;
   }
@@ -282,9 +292,11 @@ job::Task<void> read_ahead(client::File& file, Pieces& pieces, Holes& holes, std
 job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, LocalEnd to, Progress& progress) {
   std::uint64_t asked = 0;
   std::uint64_t done = 0;
+  const Length length = length_of(file);
   Holes holes(file, to.sparse);
-  for (bool end = false; !end;) {
-    co_await read_ahead(file, pieces, holes, asked);
+  for (;;) {
+    co_await read_ahead(pieces, holes, length, asked);
+    if (pieces.empty()) co_return length.bytes;
     std::unique_ptr<Piece> piece = co_await pieces.oldest();
     if (!piece->moved) co_return std::move(piece->moved).error();
     if (piece->offset > done && ::lseek(to.fd, static_cast<off_t>(piece->offset), SEEK_SET) < 0)
@@ -295,10 +307,10 @@ job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, Lo
     SPATE_CO_TRY(std::ignore, to.sparse ? write_sparse(to.fd, data) : write_fully(to.fd, data));
     done += n;
     progress.bytes += n;
-    end = n < piece->size;
+    const bool end = n < piece->size;
     pieces.give_back(std::move(piece));
+    if (end) co_return done;
   }
-  co_return done;
 }
 
 }  // namespace

@@ -310,9 +310,28 @@ def a_bar_on_a_terminal(fs):
     check((silent.returncode, out, said) == (0, b"", b""), "a bar where no terminal is: %r" % said)
 
 
+def requests(fs, op):
+    """How many the io servers have answered."""
+    start = "spate_rpc_request_ns_count{"
+    lines = [line for server in ("2", "3", "4") for line in fs.spate("stats", server, "--prometheus").decode().splitlines()]
+    return sum(int(float(line.split()[-1])) for line in lines if line.startswith(start) and 'op="%s"' % op in line)
+
+
+def a_file_of_known_size_costs_one_read(fs):
+    """Nobody writes it, so that no server has to be asked where it ends."""
+    for i in range(20):
+        local(fs, "known/f%d" % i, os.urandom(100 * i))
+    fs.spate("cp", "-r", fs.root + "/known", "spate:/known")
+    before = requests(fs, "read"), requests(fs, "datafile_stat")
+    fs.spate("cp", "-r", "spate:/known", fs.root + "/known2")
+    after = requests(fs, "read"), requests(fs, "datafile_stat")
+    check(after == (before[0] + 19, before[1]), "reads and questions for sizes before and after: %s, %s" % (before, after))
+    subprocess.run(["diff", "-r", fs.root + "/known", fs.root + "/known2"], check=True)
+
+
 with Cluster(io=3) as fs:
     fs.up()
-    for each in (holes, dots_are_not_removed, kinds_do_not_replace_each_other, what_cannot_be_copied_is_told_and_the_rest_copied, devices_and_pipes,
+    for each in (holes, a_file_of_known_size_costs_one_read, dots_are_not_removed, kinds_do_not_replace_each_other, what_cannot_be_copied_is_told_and_the_rest_copied, devices_and_pipes,
                  messages, a_bar_on_a_terminal, existing_files_take_mode_and_owner, failed_copy_looks_like_none):
         each(fs)
     fs.fsck()
