@@ -38,6 +38,18 @@ looked=$(asked lookup_lease)
 [ "$(count spate_server_meta_leases_held)" -gt 50 ]
 for _ in $(seq 10); do stat "$dir/a/tree/"* > /dev/null; done
 equal "$(asked lookup_lease)" "$looked"
+
+# Who reads to the end of a file that nobody writes asks no io server for its size; another mount's bytes are seen.
+sizes_asked() {
+  for server in 2 3; do "$spate" stats "$server" --prometheus; done |
+    awk 'index($1, "spate_rpc_request_ns_count") == 1 && index($1, "op=\"datafile_stat\"") { sum += $2 } END { print sum + 0 }'
+}
+for i in $(seq 20); do seq "$i" > "$dir/b/tree/read$i"; done
+ls -l "$dir/a/tree" > /dev/null
+before=$(sizes_asked)
+for i in $(seq 20); do equal "$(tail -n 1 "$dir/a/tree/read$i")" "$i"; done
+equal "$(sizes_asked)" "$before"
+echo more >> "$dir/b/tree/read7" && equal "$(tail -n 1 "$dir/a/tree/read7")" more
 # Of a mount is told what its leases have saved.
 before=$(status a answered_from_leases)
 for i in $(seq 5); do stat "$dir/a/tree/$i" > /dev/null; done

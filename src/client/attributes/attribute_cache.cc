@@ -100,6 +100,15 @@ std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::Na
   return Result<Attributes>(found->object->reply->attributes);
 }
 
+std::optional<AttributeCache::KnownSize> AttributeCache::known_size(Handle file) {
+  if (!options_.on) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto found = walk({file, {}, 0});
+  if (!found || found->nothing || !found->object->reply->attributes.size_known) return std::nullopt;
+  const Attributes& attributes = found->object->reply->attributes;
+  return KnownSize{attributes.size, attributes.ctime};
+}
+
 /// The time of a copy begins when the answer has come to who keeps it: a tenth of the lease is for the way.
 Duration AttributeCache::copy_time(const Object& object, MonoTime now) const {
   const Duration left = end_of(object) - now - lease_ / 10;

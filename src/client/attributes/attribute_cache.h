@@ -51,6 +51,15 @@ class AttributeCache {
   /// The same of the attributes only, when they are complete: not of a file that is being written.
   std::optional<Result<Attributes>> find_attributes(const wire::NamePath& where);
 
+  /// The size of a file and the time of the change that gave it, while nobody writes the file; else nothing. Equal
+  /// values at two times say that it had this size all along between them.
+  struct KnownSize {
+    std::uint64_t bytes = 0;
+    WallTime changed;
+    friend bool operator==(const KnownSize&, const KnownSize&) = default;
+  };
+  std::optional<KnownSize> known_size(Handle file);
+
   /// The attributes of an object as find_attributes tells them, for somebody who keeps them no longer than `good_for`
   /// from when the answer has come, and drops them when Copies says so. Nothing: they are not to be kept.
   struct Copy {

@@ -36,6 +36,31 @@ TEST_F(AttributeCacheTest, KnowsThatANameIsNotThere) {
   EXPECT_ERRC(*found, Errc::kNotFound);
 }
 
+TEST_F(AttributeCacheTest, TellsASizeOnlyWhileNobodyWritesTheFile) {
+  EXPECT_FALSE(cache.known_size(kFile).has_value());
+  learn(file_reply(5));
+  const auto size = cache.known_size(kFile);
+  ASSERT_TRUE(size.has_value());
+  EXPECT_EQ(size->bytes, 5U);
+  EXPECT_EQ(cache.known_size(kFile), size);
+  cache.recalled(kFile);
+  EXPECT_FALSE(cache.known_size(kFile).has_value());
+  wire::LookupLeaseReply written = file_reply(5);
+  written.object->attributes.size_known = false;
+  learn(written);
+  EXPECT_FALSE(cache.known_size(kFile).has_value());
+}
+
+TEST_F(AttributeCacheTest, TheSameSizeFromAnotherChangeIsAnotherOne) {
+  learn(file_reply(5));
+  const auto before = cache.known_size(kFile);
+  cache.recalled(kFile);
+  wire::LookupLeaseReply rewritten = file_reply(5);
+  rewritten.object->attributes.ctime.ns += 1;
+  learn(rewritten);
+  EXPECT_FALSE(cache.known_size(kFile) == before);
+}
+
 TEST_F(AttributeCacheTest, LeavesLinksToTheServer) {
   wire::LookupLeaseReply reply = file_reply();
   reply.steps[1].type = FileType::kSymlink;

@@ -338,8 +338,8 @@ Result<std::vector<Share>> shares_of(const Transfer& transfer) {
   return shares;
 }
 
-/// Where a short read ends: a hole or the end of the file? Only all datafiles together know.
-job::Task<Result<std::uint64_t>> settle_short_read(Transfer& transfer, const std::vector<Share>& shares) {
+/// Only all datafiles together know the size of a file that somebody may be writing.
+job::Task<Result<std::uint64_t>> ask_for_size(const Transfer& transfer) {
   const std::size_t slot_count = transfer.target.distribution.slot_count();
   std::vector<std::uint64_t> sizes(slot_count, 0);
   std::vector<bool> known(slot_count, false);
@@ -356,7 +356,18 @@ job::Task<Result<std::uint64_t>> settle_short_read(Transfer& transfer, const std
     if (!asked) co_return std::move(asked).error();
     for (const SlotState& s : *asked) sizes[s.slot] = s.state.size;
   }
-  const std::uint64_t valid = datatype::valid_bytes(transfer.what, transfer.target.distribution.logical_size(sizes));
+  co_return transfer.target.distribution.logical_size(sizes);
+}
+
+/// Where a short read ends: a hole or the end of the file? `before`: the size under a lease when the read began.
+job::Task<Result<std::uint64_t>> settle_short_read(Transfer& transfer, const std::vector<Share>& shares,
+                                                   std::optional<AttributeCache::KnownSize> before) {
+  std::uint64_t size = before ? before->bytes : 0;
+  const bool kept = before && transfer.target.cluster.attributes().known_size(transfer.target.handle) == before;
+  if (!kept) {
+    SPATE_CO_TRY(size, co_await ask_for_size(transfer));
+  }
+  const std::uint64_t valid = datatype::valid_bytes(transfer.what, size);
   for (const Share& share : shares) {
     for (const auto& ref : share.slots) fill_unsent(transfer, ref.slot, transfer.sent[ref.slot], valid);
   }
@@ -372,6 +383,7 @@ job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::De
   Transfer transfer{target, what, map, limits, {}, std::vector<std::uint64_t>(target.layout.slots.size(), 0)};
   auto shares = shares_of(transfer);
   if (!shares) co_return std::move(shares).error();
+  const auto known_size = target.cluster.attributes().known_size(target.handle);
   std::vector<job::Task<Result<void>>> tasks;
   for (const Share& share : *shares) tasks.push_back(read_share(transfer, share));
   if (tasks.empty()) co_return TransferResult();
@@ -381,7 +393,7 @@ job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::De
   result.bytes = what.total_bytes();
   const std::uint64_t sent = std::accumulate(transfer.sent.begin(), transfer.sent.end(), std::uint64_t{0});
   if (sent < result.bytes) {
-    auto valid = co_await settle_short_read(transfer, *shares);
+    auto valid = co_await settle_short_read(transfer, *shares, known_size);
     if (!valid) co_return std::move(valid).error();
     result.bytes = *valid;
   }
