@@ -25,6 +25,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tools/context.h"
 #include "tools/deployment.h"
 
 namespace spate::tools {

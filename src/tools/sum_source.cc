@@ -16,6 +16,7 @@ namespace spate::tools {
 namespace {
 
 constexpr std::size_t kFirstPiece = 64U * 1024;
+constexpr std::size_t kLargePiece = 1U << 20U;
 constexpr std::size_t kSummedAtOnce = 4U << 20U;
 
 SumItem::Kind kind_of(mode_t mode) {
@@ -104,7 +105,7 @@ class LocalSource final : public SumSource {
       if (n == 0) return digest.hex();
       digest.update(std::as_const(buffer).view().first(static_cast<std::size_t>(n)));
       bytes += static_cast<std::uint64_t>(n);
-      if (static_cast<std::size_t>(n) == buffer.size() && buffer.size() < kSummedAtOnce) buffer = Buffer(kPiece);
+      if (static_cast<std::size_t>(n) == buffer.size() && buffer.size() < kLargePiece) buffer = Buffer(kLargePiece);
     }
   }
 
