@@ -8,9 +8,9 @@ namespace spate::rpc {
 namespace {
 
 Error wrong_key(wire::PeerKind kind) {
-  return {Errc::kUnauthenticated, kind == wire::PeerKind::kServer
-                                      ? "wrong server key"
-                                      : "wrong client key: use the key file of this file system"};
+  return Error::told(Errc::kUnauthenticated, kind == wire::PeerKind::kServer
+                                                 ? "wrong server key: use the key file of this file system"
+                                                 : "wrong client key: use the key file of this file system");
 }
 
 bool is_kind(wire::PeerKind kind) { return kind == wire::PeerKind::kClient || kind == wire::PeerKind::kServer; }
@@ -41,30 +41,31 @@ std::string Acceptor::spoken() const {
 }
 
 Error Acceptor::version_error(std::uint16_t version) const {
-  return {Errc::kVersionMismatch, "the server speaks protocol " + spoken() + ", the request is of protocol " +
-                                      std::to_string(version) + ": upgrade the older one"};
+  return Error::told(Errc::kVersionMismatch, "the server speaks protocol " + spoken() +
+                                                 ", the request is of protocol " + std::to_string(version) +
+                                                 ": upgrade the older one");
 }
 
 Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& handshake) const {
-  if (!offer.user_key.empty()) return Error(Errc::kNotSupported, "keys of users are not known to this server");
+  if (!offer.user_key.empty()) return Error::told(Errc::kNotSupported, "keys of users are not known to this server");
   if (offer.server && offer.server != options_.server) {
-    return Error(Errc::kWrongFileSystem, "this is server " + std::to_string(options_.server.value) + ", not server " +
-                                             std::to_string(offer.server.value));
+    return Error::told(Errc::kWrongFileSystem, "this is server " + std::to_string(options_.server.value) +
+                                                   ", not server " + std::to_string(offer.server.value));
   }
   if (offer.key_id == wire::KeyId{}) {
     if (options_.key_required || options_.protect == wire::Protect::kData)
-      return Error(Errc::kUnauthenticated, "a key is required; set client_key_file");
+      return Error::told(Errc::kUnauthenticated, "a key is required; set client_key_file");
     return {};
   }
   const auto found = std::ranges::find(keys_, offer.key_id, &OneKey::id);
   if (found == keys_.end()) {  // whichever it was meant to be
-    return Error(Errc::kUnauthenticated,
-                 "wrong client key, or wrong server key: use the key files of this file system");
+    return Error::told(Errc::kUnauthenticated,
+                       "wrong client key, or wrong server key: use the key files of this file system");
   }
   // Without `auth = "key"` there is a server key only.
   if (found->role == wire::KeyRole::kClient && !options_.key_required) return wrong_key(wire::PeerKind::kClient);
   if (!wire::holds(offer.suites, wire::Suite::kUmac64) || offer.protect > wire::Protect::kData) {
-    return Error(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
+    return Error::told(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
   }
   handshake.role = found->role;
   handshake.key = found->key;
@@ -84,12 +85,12 @@ Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::strin
   if (!speaks(message.version)) return version_error(message.version);
   handshake.version = message.version;
   if (request.oldest_version > message.version || request.newest_version < message.version) {
-    return Error(Errc::kVersionMismatch, "the client speaks protocol " + std::to_string(request.oldest_version) +
-                                             " to " + std::to_string(request.newest_version) + ", the server " +
-                                             spoken() + ": upgrade the older one");
+    return Error::told(Errc::kVersionMismatch, "the client speaks protocol " + std::to_string(request.oldest_version) +
+                                                   " to " + std::to_string(request.newest_version) + ", the server " +
+                                                   spoken() + ": upgrade the older one");
   }
   if (request.fs && request.fs != options_.fs)
-    return Error(Errc::kWrongFileSystem, "this server serves another file system; check the client's spate.toml");
+    return Error::told(Errc::kWrongFileSystem, "this server serves another file system; check the client's spate.toml");
   if (message.version >= wire::kTranscriptVersion) {
     SPATE_TRY(std::ignore, choose_key(offer, handshake));
   }

@@ -331,7 +331,7 @@ Result<RawReply> Channel::read_reply(const Sending& sending, bmi::Tag tag, Buffe
   }
   SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(sending.op), log::Quoted{name()},
             reply.header.status, sending.trace);
-  if (reply.header.status != Errc::kOk) return Error(reply.header.status, reply.header.context);
+  if (reply.header.status != Errc::kOk) return wire::error_of(reply.header.status, reply.header.context);
   return reply;
 }
 

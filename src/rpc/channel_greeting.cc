@@ -102,7 +102,7 @@ job::Task<Result<void>> Channel::greet_once(std::uint16_t version, bool& strange
   const auto met = initiator.welcome(std::as_const(raw->message).view(), network_.network().peer_info(bound).reached);
   if (!met) {
     stranger = true;
-    co_return Error(met.code(), name() + " " + met.error().context());
+    co_return Error::told(met.code(), name() + " " + met.error().context());
   }
   if (!identity_.fs) identity_.fs = initiator.fs();
   auto result = co_await authenticate(initiator, bound, stop);

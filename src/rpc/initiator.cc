@@ -46,7 +46,7 @@ Result<void> Initiator::welcome(ByteView reply, std::string_view reached) {
   wire::ReplyHeader header;
   wire::Reader reader(reply);
   reader(header);
-  if (!reader.decoder().ok()) return Error(Errc::kProtocol, "a reply that cannot be read");
+  if (!reader.decoder().ok()) return Error::told(Errc::kProtocol, "a reply that cannot be read");
   const ByteView body = reply.last(reader.decoder().remaining());
   if (version_ < wire::kTranscriptVersion) {
     SPATE_TRY(reply_, wire::decode_body<wire::HelloReply>(body));
@@ -61,15 +61,16 @@ Result<void> Initiator::welcome(ByteView reply, std::string_view reached) {
 
 Result<void> Initiator::check_reply() const {
   if (wanted_ && reply_.server != wanted_) {
-    return Error(Errc::kWrongFileSystem, "says that it is server " + std::to_string(reply_.server.value));
+    return Error::told(Errc::kWrongFileSystem, "says that it is server " + std::to_string(reply_.server.value));
   }
   if (reply_.version != version_) {
-    return Error(Errc::kVersionMismatch,
-                 "wants to speak protocol " + std::to_string(reply_.version) + ", which was not offered");
+    return Error::told(Errc::kVersionMismatch,
+                       "wants to speak protocol " + std::to_string(reply_.version) + ", which was not offered");
   }
-  if (identity_.fs && reply_.fs != identity_.fs) return Error(Errc::kWrongFileSystem, "serves another file system");
+  if (identity_.fs && reply_.fs != identity_.fs)
+    return Error::told(Errc::kWrongFileSystem, "serves another file system");
   if (reply_.key_required && !key_) {
-    return Error(Errc::kUnauthenticated, "requires a key; set client_key_file");
+    return Error::told(Errc::kUnauthenticated, "requires a key; set client_key_file");
   }
   return {};
 }
@@ -79,25 +80,26 @@ Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
   if (!key_) {
     const bool bare = identity_.policy.protect < wire::Protect::kData || !wire::needs_seals(reached);
     if (answer_.suite == wire::Suite::kNone && bare) return {};
-    return Error(Errc::kUnauthenticated, "requires a key; set client_key_file");
+    return Error::told(Errc::kUnauthenticated, "requires a key; set client_key_file");
   }
   const Key key = wire::FileKey(identity_.fs, *key_).for_acceptor(role_of(identity_.kind), reply_.server);
   transcript_.emplace(key, nonce_, reply_.server_nonce, hello_, reply.first(reply.size() - sizeof(wire::Proof)));
   if (answer_.suite != wire::Suite::kUmac64 || !equal_secret(transcript_->server_mac(), answer_.server_mac)) {
-    return Error(Errc::kUnauthenticated, "did not prove the key: wrong key file, or somebody else listens there");
+    return Error::told(Errc::kUnauthenticated, "did not prove the key: wrong key file, or somebody else listens there");
   }
   const bool met =
       identity_.policy.behind_nat ? scheme_of(answer_.reached) == scheme_of(reached) : answer_.reached == reached;
   if (!met) {
-    return Error(Errc::kUnauthenticated, "was dialled at " + std::string(reached) + " and reached at " +
-                                             answer_.reached + ": a relay, or address translation (auth.nat)");
+    return Error::told(Errc::kUnauthenticated, "was dialled at " + std::string(reached) + " and reached at " +
+                                                   answer_.reached + ": a relay, or address translation (auth.nat)");
   }
   const wire::Protect least = wire::needs_seals(reached) ? identity_.policy.protect : wire::Protect::kNone;
   const wire::Protect most = wire::needs_seals(reached) ? wire::Protect::kData : wire::Protect::kNone;
   if (answer_.protect < least || answer_.protect > most) {
-    return Error(Errc::kUnauthenticated, "does not protect the connection as it should");
+    return Error::told(Errc::kUnauthenticated, "does not protect the connection as it should");
   }
-  if ((reply_.features & ~identity_.features) != 0) return Error(Errc::kProtocol, "has features that were not offered");
+  if ((reply_.features & ~identity_.features) != 0)
+    return Error::told(Errc::kProtocol, "has features that were not offered");
   return {};
 }
 

@@ -30,14 +30,14 @@ Bytes ReplyWriter::encode_head(const Call& call, Result<Bytes>& result) const {
   wire::ReplyHeader head = header(call);
   const auto fail = [&head](const Error& error) {
     head.status = error.code();
-    head.context =
-        error.context().substr(0, error.code() == Errc::kCrossDevice ? kMaxLinkContextBytes : kMaxContextBytes);
+    const std::size_t most = error.code() == Errc::kCrossDevice ? kMaxLinkContextBytes : kMaxContextBytes;
+    head.context = wire::context_of(error).substr(0, most);
   };
   if (!result) fail(result.error());
   Bytes out;
   wire::encode_body(head, out);
   if (result && out.size() + result->size() > call.header.reply_room) {
-    result = Error(Errc::kMessageTooBig, "the reply is larger than the room that the client has posted");
+    result = Error::told(Errc::kMessageTooBig, "the reply is larger than the room that the client has posted");
     fail(result.error());
     out.clear();
     wire::encode_body(head, out);

@@ -159,7 +159,7 @@ job::Task<void> Server::refuse_busy(Arrived request) {
   if (reader.decoder().ok()) {
     job::DeadlineScope scope(network_.executor(), network_.executor().now() + kReplyGrace, stopping_);
     call.stop = scope.token();
-    Result<Bytes> busy = Error(Errc::kBusy, "the server has more requests than it can keep");
+    Result<Bytes> busy = Error::told(Errc::kBusy, "the server has more requests than it can keep");
     co_await replies_.send(call, std::move(busy));
   }
   --refusing_;
@@ -217,14 +217,15 @@ job::Task<void> Server::answer_known(Call& call, ByteView body) {
 Result<void> Server::check_header(const Call& call) const {
   const wire::RequestHeader& header = call.header;
   if (header.priority > wire::Priority::kBackground) {
-    return Error(Errc::kNotSupported, "priority " + std::to_string(static_cast<unsigned>(header.priority)) +
-                                          " is not known to this server: it has an older version than the client");
+    return Error::told(Errc::kNotSupported,
+                       "priority " + std::to_string(static_cast<unsigned>(header.priority)) +
+                           " is not known to this server: it has an older version than the client");
   }
   const bool any_fs = header.op == wire::Op::kHello && !header.fs;
   if (!any_fs && header.fs != options_.fs) {
-    return Error(Errc::kWrongFileSystem,
-                 "this server serves another file system than the one asked for; check the "
-                 "client's spate.toml");
+    return Error::told(Errc::kWrongFileSystem,
+                       "this server serves another file system than the one asked for; check the "
+                       "client's spate.toml");
   }
   return {};
 }
@@ -265,7 +266,7 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
         peer.authenticated && (peer.kind == wire::PeerKind::kServer || peer.client == call.header.client);
     if (!known) co_return Errc::kUnauthenticated;
     if (row.access == Access::kServersOnly && peer.kind != wire::PeerKind::kServer) {
-      co_return Error(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
+      co_return Error::told(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
     }
     calls_.supersede(entry);
   }

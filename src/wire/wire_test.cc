@@ -114,5 +114,15 @@ TEST(Wire, AProofHoldsForItsFieldsAndNoncesOnly) {
   EXPECT_NE(auth_proof(key, request, nonce), proof);
 }
 
+TEST(ReplyHeader, AnErrorArrivesAsItWasTold) {
+  const auto told = [](const Error& error) { return error_of(error.code(), context_of(error)).message(); };
+  EXPECT_EQ(told(Errc::kNotFound), "no such file or directory");
+  EXPECT_EQ(told(Error(Errc::kIoError, "target 257")), "target 257: input/output error");
+  EXPECT_EQ(told(Error::told(Errc::kInvalidArgument, "a target is named twice")), "a target is named twice");
+  EXPECT_EQ(told(error_of(Errc::kIoError, "target 257: input/output error")), "target 257: input/output error");
+  const Error leads_out = error_of(Errc::kCrossDevice, context_of(Error(Errc::kCrossDevice, "/else/where")));
+  EXPECT_EQ(leads_out.context(), "/else/where");
+}
+
 }  // namespace
 }  // namespace spate::wire

@@ -112,10 +112,11 @@ std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& c
 job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& call, wire::BypassLeaseRequest request) {
   const Rights rights = request.for_writing ? Rights::kWrite : Rights::kRead;
   SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(*parts_, call, request.handle, rights, Need::kRequired));
-  if (caller == nullptr || !call.header.capability) co_return Error(Errc::kInvalidArgument, "leases are for clients");
+  if (caller == nullptr || !call.header.capability)
+    co_return Error::told(Errc::kInvalidArgument, "leases are for clients");
   if (request.slots.size() > wire::kMaxLeaseSlots)
-    co_return Error(Errc::kInvalidArgument, "at most 16 slots a lease request");
-  if (!request.handle) co_return Error(Errc::kInvalidArgument, "a request needs a handle");
+    co_return Error::told(Errc::kInvalidArgument, "at most 16 slots a lease request");
+  if (!request.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   wire::BypassLeaseReply reply;
@@ -135,9 +136,9 @@ job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& cal
 job::Task<Result<wire::BypassReturnReply>> IoService::bypass_return(rpc::Call& call,
                                                                     wire::BypassReturnRequest request) {
   SPATE_CO_TRY(ClientTable::Entry* const caller, find_caller(*parts_, call));
-  if (caller == nullptr) co_return Error(Errc::kInvalidArgument, "leases are for clients");
+  if (caller == nullptr) co_return Error::told(Errc::kInvalidArgument, "leases are for clients");
   if (request.leases.size() > wire::kMaxReturned)
-    co_return Error(Errc::kInvalidArgument, "at most 4096 leases a request");
+    co_return Error::told(Errc::kInvalidArgument, "at most 4096 leases a request");
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   for (const wire::ReturnedLease& returned : request.leases) {
     if (parts_->leases.find(returned.lease_id, caller->client) == nullptr) continue;

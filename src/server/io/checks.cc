@@ -74,25 +74,25 @@ flow::Asker asker_of(const rpc::Call& call, const ClientTable::Entry* caller) {
 
 Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry* caller) {
   if (caller == nullptr || error.code() != Errc::kCancelled || active.epoch >= caller->lowest_epoch) return error;
-  return Error(Errc::kSessionFenced, "the session has ended: open a new one");
+  return Error::told(Errc::kSessionFenced, "the session has ended: open a new one");
 }
 
 Result<Target*> find_target(Parts& parts, TargetId id) {
   for (Target& target : parts.targets) {
     if (target.description.id == id) return &target;
   }
-  return Error(Errc::kStaleMap,
-               "this server does not hold target " + std::to_string(id.value) + ": fetch the cluster map");
+  return Error::told(Errc::kStaleMap,
+                     "this server does not hold target " + std::to_string(id.value) + ": fetch the cluster map");
 }
 
 Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots) {
   if (slots.empty() || slots.size() > kMaxSlots)
-    return Error(Errc::kInvalidArgument, "a request names 1 to 4096 slots");
+    return Error::told(Errc::kInvalidArgument, "a request names 1 to 4096 slots");
   std::vector<Target*> targets;
   targets.reserve(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].slot >= kMaxSlots) return Error(Errc::kInvalidArgument, "a slot's number is out of range");
-    if (i > 0 && slots[i].slot <= slots[i - 1].slot) return Error(Errc::kInvalidArgument, "slots must ascend");
+    if (slots[i].slot >= kMaxSlots) return Error::told(Errc::kInvalidArgument, "a slot's number is out of range");
+    if (i > 0 && slots[i].slot <= slots[i - 1].slot) return Error::told(Errc::kInvalidArgument, "slots must ascend");
     SPATE_TRY(Target* const target, find_target(parts, slots[i].target));
     targets.push_back(target);
   }
@@ -100,10 +100,11 @@ Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::Sl
 }
 
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where) {
-  if (!where.handle) return Error(Errc::kInvalidArgument, "a request needs a handle");
+  if (!where.handle) return Error::told(Errc::kInvalidArgument, "a request needs a handle");
   SPATE_TRY(const std::vector<Target*> targets, find_targets(parts, where.slots));
-  if (where.slots.back().slot >= where.slot_count) return Error(Errc::kInvalidArgument, "the file has fewer slots");
-  if (parts.datafiles.crowded()) return Error(Errc::kBusy, "too many datafiles are in use at once");
+  if (where.slots.back().slot >= where.slot_count)
+    return Error::told(Errc::kInvalidArgument, "the file has fewer slots");
+  if (parts.datafiles.crowded()) return Error::told(Errc::kBusy, "too many datafiles are in use at once");
   Slots slots;
   SPATE_TRY(slots.distribution, make_distribution(where.distribution, where.strip_bytes, where.slot_count));
   const std::uint32_t generation = call.header.capability ? call.header.capability->layout_generation : 0;
@@ -112,7 +113,7 @@ Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSe
     const DatafileKey key{where.slots[i].target, {where.handle, where.slots[i].slot}};
     Slot slot{key.id, targets[i], parts.datafiles.use(key)};
     if (generation != 0 && generation < slot.datafile->layout_generation) {
-      return Error(Errc::kStaleLayout, "the file's layout has changed: open it again");
+      return Error::told(Errc::kStaleLayout, "the file's layout has changed: open it again");
     }
     if (generation > slot.datafile->layout_generation) slot.datafile->layout_generation = generation;
     slots.list.push_back(std::move(slot));
@@ -128,8 +129,8 @@ WallTime credible_time(const Parts& parts, WallTime told) {
 
 Result<void> check_unit(std::uint32_t unit_bytes) {
   if (unit_bytes >= flow::kMinUnitBytes && unit_bytes <= flow::kMaxUnitBytes) return {};
-  return Error(Errc::kInvalidArgument,
-               "bulk messages are of 4 KiB to 8 MiB, not of " + std::to_string(unit_bytes) + " bytes");
+  return Error::told(Errc::kInvalidArgument,
+                     "bulk messages are of 4 KiB to 8 MiB, not of " + std::to_string(unit_bytes) + " bytes");
 }
 
 wire::DatafileState state_of(const trove::BytestreamStat& stat) {

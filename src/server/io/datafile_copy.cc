@@ -76,7 +76,7 @@ Result<void> check_pieces(const wire::DatafileCopyRequest& request) {
 }
 
 Result<std::vector<Pair>> find_pairs(Parts& parts, const wire::DatafileCopyRequest& request) {
-  if (parts.datafiles.crowded()) return Error(Errc::kBusy, "too many datafiles are in use at once");
+  if (parts.datafiles.crowded()) return Error::told(Errc::kBusy, "too many datafiles are in use at once");
   std::vector<Pair> pairs;
   pairs.reserve(request.pieces.size());
   for (const wire::CopyPiece& piece : request.pieces) {

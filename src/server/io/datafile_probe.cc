@@ -27,7 +27,7 @@ job::Task<Result<void>> probe_one(Target& target, DatafileId id, ActiveRequest& 
 job::Task<Result<wire::DatafileProbeReply>> IoService::datafile_probe(rpc::Call& call,
                                                                       wire::DatafileProbeRequest request) {
   if (request.datafiles.size() > wire::kMaxProbed) {
-    co_return Error(Errc::kInvalidArgument, "at most 1024 datafiles a request");
+    co_return Error::told(Errc::kInvalidArgument, "at most 1024 datafiles a request");
   }
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
   wire::DatafileProbeReply reply;
@@ -35,7 +35,7 @@ job::Task<Result<wire::DatafileProbeReply>> IoService::datafile_probe(rpc::Call&
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < request.datafiles.size(); ++i) {
     const wire::DatafileRef& ref = request.datafiles[i];
-    if (!ref.handle) co_return Error(Errc::kInvalidArgument, "a request needs a handle");
+    if (!ref.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
     SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));
     tasks.push_back(probe_one(*target, {ref.handle, ref.slot.slot}, active, reply.datafiles[i]));
   }

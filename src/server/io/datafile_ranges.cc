@@ -34,11 +34,11 @@ job::Task<Result<void>> ranges_of_slot(RangesWork& work, Target& target, std::si
 
 Result<void> check_request(const wire::DatafileRangesRequest& request) {
   if (request.offsets.size() != request.slots.size())
-    return Error(Errc::kInvalidArgument, "as many offsets as slots are needed");
+    return Error::told(Errc::kInvalidArgument, "as many offsets as slots are needed");
   if (request.max_ranges == 0 || request.max_ranges > wire::kMaxRangesPerSlot)
-    return Error(Errc::kInvalidArgument, "1 to 256 ranges of a slot can be told");
+    return Error::told(Errc::kInvalidArgument, "1 to 256 ranges of a slot can be told");
   if (request.max_ranges * request.slots.size() > wire::kMaxRanges)
-    return Error(Errc::kInvalidArgument, "more than 4096 ranges at once: ask for fewer of each slot");
+    return Error::told(Errc::kInvalidArgument, "more than 4096 ranges at once: ask for fewer of each slot");
   return {};
 }
 

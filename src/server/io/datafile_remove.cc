@@ -54,11 +54,11 @@ job::Task<Result<void>> remove_all(RemoveWork& work, job::StopSource& siblings) 
 job::Task<Result<wire::DatafileRemoveReply>> IoService::datafile_remove(rpc::Call& call,
                                                                         wire::DatafileRemoveRequest request) {
   if (request.datafiles.size() > kMaxRemovals)
-    co_return Error(Errc::kInvalidArgument, "at most 4096 datafiles a request");
+    co_return Error::told(Errc::kInvalidArgument, "at most 4096 datafiles a request");
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
   RemoveWork work{*parts_, {}, {}, {}, asker_of(call, nullptr), active.token()};
   for (const wire::DatafileRef& ref : request.datafiles) {
-    if (!ref.handle) co_return Error(Errc::kInvalidArgument, "a request needs a handle");
+    if (!ref.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
     SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));
     work.targets.push_back(target);
     work.keys.push_back({ref.slot.target, {ref.handle, ref.slot.slot}});

@@ -49,9 +49,10 @@ job::Task<Result<void>> truncate_slot(TruncateWork& work, std::size_t index) {
 }
 
 Result<void> check_request(const wire::DatafileTruncateRequest& request) {
-  if (!request.handle) return Error(Errc::kInvalidArgument, "a request needs a handle");
-  if (request.sizes.size() != request.slots.size()) return Error(Errc::kProtocol, "as many sizes as slots are needed");
-  if (request.truncate_generation == 0) return Error(Errc::kInvalidArgument, "truncate generations begin with 1");
+  if (!request.handle) return Error::told(Errc::kInvalidArgument, "a request needs a handle");
+  if (request.sizes.size() != request.slots.size())
+    return Error::told(Errc::kProtocol, "as many sizes as slots are needed");
+  if (request.truncate_generation == 0) return Error::told(Errc::kInvalidArgument, "truncate generations begin with 1");
   for (const std::uint64_t size : request.sizes) {
     if (size > kMaxFileBytes) return Errc::kFileTooBig;
   }

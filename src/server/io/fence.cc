@@ -11,7 +11,7 @@
 namespace spate::io {
 
 job::Task<Result<wire::FenceReply>> IoService::fence(rpc::Call& call, wire::FenceRequest request) {
-  if (!request.client) co_return Error(Errc::kInvalidArgument, "a fence needs a client");
+  if (!request.client) co_return Error::told(Errc::kInvalidArgument, "a fence needs a client");
   const std::uint32_t lowest = request.lowest_epoch;
   // First for the requests to come, so that none slips in behind the wait; then on disk; then the wait.
   ClientTable::Entry& entry = parts_->clients.add(request.client);

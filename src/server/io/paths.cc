@@ -96,7 +96,7 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamPar
 
 Result<void> check_inline(wire::DataPath asked) {
   if (asked == wire::DataPath::kAutomatic) return {};
-  return Error(Errc::kInvalidArgument, "a request that names a data path has its data in bulk messages");
+  return Error::told(Errc::kInvalidArgument, "a request that names a data path has its data in bulk messages");
 }
 
 void note_inline(Parts& parts, flow::Direction direction) {

@@ -113,8 +113,8 @@ job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32
   const std::size_t head_bytes = head.size();
   const std::uint64_t total = std::accumulate(work.sizes.begin(), work.sizes.end(), std::uint64_t{0});
   if (head_bytes + total > reply_room) {
-    co_return Error(Errc::kInvalidArgument,
-                    "the room posted for the reply does not hold the data that was asked for in it");
+    co_return Error::told(Errc::kInvalidArgument,
+                          "the room posted for the reply does not hold the data that was asked for in it");
   }
   Bytes out(head_bytes + total);
   const MutableByteView data = MutableByteView(out).subspan(head_bytes);
@@ -242,12 +242,13 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
 job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest request) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.where.handle, Rights::kRead, Need::kRequired));
-  if (request.want_checksum) co_return Error(Errc::kNotSupported, "this server computes no checksums of data");
+  if (request.want_checksum) co_return Error::told(Errc::kNotSupported, "this server computes no checksums of data");
   if (request.path > wire::DataPath::kPeerToPeer) {
-    co_return Error(Errc::kInvalidArgument,
-                    "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
+    co_return Error::told(Errc::kInvalidArgument,
+                          "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
   }
-  if (request.inline_limit > kMaxInlineBytes) co_return Error(Errc::kInvalidArgument, "at most 256 KiB fit a reply");
+  if (request.inline_limit > kMaxInlineBytes)
+    co_return Error::told(Errc::kInvalidArgument, "at most 256 KiB fit a reply");
   if (request.inline_limit > 0) {
     SPATE_CO_TRY(std::ignore, check_inline(request.path));
   }

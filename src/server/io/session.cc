@@ -9,14 +9,14 @@ namespace {
 
 Result<void> check_ticket(const Parts& parts, const SessionTicket& ticket, ClientId client) {
   if (!verify(parts.options.server_key, parts.options.fs, ticket)) {
-    return Error(Errc::kUnauthenticated, "the session ticket is not genuine");
+    return Error::told(Errc::kUnauthenticated, "the session ticket is not genuine");
   }
-  if (ticket.client != client) return Error(Errc::kUnauthenticated, "the session ticket is another client's");
+  if (ticket.client != client) return Error::told(Errc::kUnauthenticated, "the session ticket is another client's");
   const WallTime now = parts.now();
   if (ticket.expiry <= now)
-    return Error(Errc::kSessionUnknown, "the session ticket has expired: renew it at the meta server");
+    return Error::told(Errc::kSessionUnknown, "the session ticket has expired: renew it at the meta server");
   if (ticket.expiry.ns - now.ns > parts.options.longest_capability.count()) {
-    return Error(Errc::kUnauthenticated, "the session ticket would outlive every fence");
+    return Error::told(Errc::kUnauthenticated, "the session ticket would outlive every fence");
   }
   return {};
 }
@@ -29,7 +29,7 @@ job::Task<Result<void>> IoService::join(rpc::Peer& /*peer*/, const wire::Authent
   // In a process that is a meta server too, the session may have been opened a moment ago: the ticket is in the reply.
   const bool fresh = reply.client.value != 0;
   if (!fresh && !request.ticket) {
-    co_return Error(Errc::kUnauthenticated, "an io server needs a session ticket: ask the meta server first");
+    co_return Error::told(Errc::kUnauthenticated, "an io server needs a session ticket: ask the meta server first");
   }
   const SessionTicket ticket = fresh ? reply.ticket : *request.ticket;
   SPATE_CO_TRY(std::ignore, check_ticket(*parts_, ticket, fresh ? reply.client : request.client));
@@ -38,7 +38,8 @@ job::Task<Result<void>> IoService::join(rpc::Peer& /*peer*/, const wire::Authent
   const ClientTable::Pin pin(entry);
   SPATE_CO_TRY(const std::uint32_t fenced, co_await load_fence(*parts_, ticket.client));
   entry.lowest_epoch = std::max(entry.lowest_epoch, fenced);
-  if (ticket.epoch < entry.lowest_epoch) co_return Error(Errc::kSessionFenced, "the session has ended: open a new one");
+  if (ticket.epoch < entry.lowest_epoch)
+    co_return Error::told(Errc::kSessionFenced, "the session has ended: open a new one");
   const std::uint64_t mine = request.incarnation;
   const auto overtaken = [&entry, mine] { return mine < entry.incarnation; };
   const Error too_late(Errc::kUnauthenticated, "a newer connection of this client has taken over");

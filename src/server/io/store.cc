@@ -66,9 +66,10 @@ job::Task<Result<void>> open_store(Parts& parts, bool make) {
   if (value) {
     SPATE_CO_TRY(const IdentityRecord found, decode_identity(*value));
     if (found == wanted) co_return Result<void>();
-    co_return Error(Errc::kWrongFileSystem, "the store is that of " + words(found) + ", wanted " + words(wanted));
+    co_return Error::told(Errc::kWrongFileSystem, "the store belongs to another file system or server: to " +
+                                                      words(found) + ", not to " + words(wanted));
   }
-  if (!make) co_return Error(Errc::kNotFound, "the store does not say whose it is: was it emptied?");
+  if (!make) co_return Error::told(Errc::kNotFound, "the store does not say whose it is: was it emptied?");
   transaction.put(identity_key(), encode(wanted));
   auto done = co_await commit(transaction, trove::Durability::kMachine);
   co_return done;
@@ -91,7 +92,7 @@ job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry) {
 
 job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry) {
   SPATE_CO_TRY(const bool removed, co_await is_removed(parts, entry));
-  if (removed) co_return Error(Errc::kStaleHandle, "the file has been removed");
+  if (removed) co_return Error::told(Errc::kStaleHandle, "the file has been removed");
   co_return Result<void>();
 }
 

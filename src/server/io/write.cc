@@ -33,11 +33,11 @@ Result<std::vector<ByteView>> cut_inline(const wire::WriteRequest& request, cons
   ByteView rest = request.data;
   for (const Slot& slot : slots.list) {
     const std::uint64_t size = flow::stream_bytes_up_to(request.what, *slots.distribution, slot.id.slot, rest.size());
-    if (size > rest.size()) return Error(Errc::kProtocol, "the request holds less data than it describes");
+    if (size > rest.size()) return Error::told(Errc::kProtocol, "the request holds less data than it describes");
     streams.push_back(rest.first(size));
     rest = rest.subspan(size);
   }
-  if (!rest.empty()) return Error(Errc::kProtocol, "the request holds more data than it describes");
+  if (!rest.empty()) return Error::told(Errc::kProtocol, "the request holds more data than it describes");
   return streams;
 }
 
@@ -128,14 +128,14 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
   if (work.request.sync) {
     SPATE_CO_TRY(const SyncOutcome synced,
                  co_await sync_datafile(work.parts, *slot.target, slot.id, work.active.token()));
-    if (synced.lost >= (*stat)->change_counter) co_return Error(Errc::kLostWrite, "write-back has failed");
+    if (synced.lost >= (*stat)->change_counter) co_return Error::told(Errc::kLostWrite, "write-back has failed");
   }
   work.states[index] = state_of(**stat);
   co_return Result<void>();
 }
 
 Result<void> check_request(const wire::WriteRequest& request) {
-  if (request.checksum) return Error(Errc::kNotSupported, "this server checks no checksums of data");
+  if (request.checksum) return Error::told(Errc::kNotSupported, "this server checks no checksums of data");
   if (request.has_inline_data) {
     SPATE_TRY(std::ignore, check_inline(request.path));
   }
@@ -147,7 +147,7 @@ Result<void> check_request(const wire::WriteRequest& request) {
   facts.one_run = true;
   SPATE_TRY(std::ignore, flow::choose_path(request.path, facts));
   if (request.has_inline_data) return {};
-  if (!request.data.empty()) return Error(Errc::kProtocol, "the request holds data that it does not announce");
+  if (!request.data.empty()) return Error::told(Errc::kProtocol, "the request holds data that it does not announce");
   return check_unit(request.unit_bytes);
 }
 

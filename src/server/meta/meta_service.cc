@@ -55,7 +55,7 @@ void MetaService::fill_table() {
 
 job::Task<Result<wire::LockEventsReply>> MetaService::fetch_events(rpc::Call& call, wire::LockEventsRequest request) {
   SessionEvents* const events = core_.parts().events;
-  if (events == nullptr) co_return Error(Errc::kNotSupported, "this server keeps no locks");
+  if (events == nullptr) co_return Error::told(Errc::kNotSupported, "this server keeps no locks");
   auto reply = co_await events->fetch(call, std::move(request));
   co_return reply;
 }

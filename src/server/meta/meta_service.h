@@ -50,7 +50,7 @@ class MetaService final : public rpc::Service {
   template <typename Request, typename Reply, job::Task<Result<Reply>> (Locks::*Function)(rpc::Call&, Request)>
   job::Task<Result<Reply>> lock_row(rpc::Call& call, Request request) {
     Locks* const locks = core_.parts().locks;
-    if (locks == nullptr) co_return Error(Errc::kNotSupported, "this server keeps no locks");
+    if (locks == nullptr) co_return Error::told(Errc::kNotSupported, "this server keeps no locks");
     auto reply = co_await (locks->*Function)(call, std::move(request));
     co_return reply;
   }

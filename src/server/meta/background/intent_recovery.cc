@@ -108,7 +108,7 @@ job::Task<Result<void>> FileIntentRecovery::wait_for(Handle handle, job::Event W
   const auto found = works_.find(handle);
   std::shared_ptr<Work> work = found == works_.end() ? nullptr : found->second;
   if (work == nullptr) {  // done, or not begun for want of room
-    if (works_.size() >= 2 * kMaxFiles) co_return Error(Errc::kBusy, "too many truncations wait for io servers");
+    if (works_.size() >= 2 * kMaxFiles) co_return Error::told(Errc::kBusy, "too many truncations wait for io servers");
     work = begin(handle, TraceId());
   }
   const auto waited = co_await ((*work).*event).wait(stop);

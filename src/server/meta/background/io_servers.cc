@@ -91,7 +91,7 @@ Result<rpc::Channel*> ChannelIoServers::channel_of(TargetId target) {
   const ServerEntry* server = options_.map.server_of_target(target);
   const auto found = server == nullptr ? channels_.end() : channels_.find(server->id);
   if (found == channels_.end()) {
-    return Error(Errc::kStaleMap, "target " + std::to_string(target.value) + " is on no io server of spate.toml");
+    return Error::told(Errc::kStaleMap, "target " + std::to_string(target.value) + " is on no io server of spate.toml");
   }
   return found->second.get();
 }

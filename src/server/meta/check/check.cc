@@ -210,7 +210,7 @@ job::Task<Result<trove::KeyvalCompletion>> scan_page(Operation& operation, const
   trove::KeyRange range = all_of(kind);
   if (!request.after.empty()) {
     const bool ours = request.after[0] == range.begin[0] && request.after.size() <= StoreKey::kMaxBytes;
-    if (!ours) co_return Error(Errc::kInvalidArgument, "a cursor of another scan");
+    if (!ours) co_return Error::told(Errc::kInvalidArgument, "a cursor of another scan");
     range.begin = request.after;
     range.begin.push_back(std::byte{0});
   }
@@ -228,7 +228,7 @@ void end_page(wire::MetaScanReply& reply, const trove::KeyvalCompletion& page) {
 }
 
 Outcome<wire::MetaScanReply> meta_scan(Operation& operation, const wire::MetaScanRequest& request) {
-  Result<wire::MetaScanReply> reply = Error(Errc::kNotSupported, "a scan that this server does not know");
+  Result<wire::MetaScanReply> reply = Error::told(Errc::kNotSupported, "a scan that this server does not know");
   if (request.what == wire::ScanKind::kInodes) {
     reply = co_await scan_inodes(operation, request);
   } else if (request.what == wire::ScanKind::kEntries) {

@@ -41,7 +41,8 @@ job::Task<Result<std::set<Handle>>> dying(Operation& operation, std::vector<Byte
 }  // namespace
 
 Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJudgeRequest& request) {
-  if (request.datafiles.size() > wire::kMaxJudged) co_return Error(Errc::kInvalidArgument, "at most 1024 datafiles");
+  if (request.datafiles.size() > wire::kMaxJudged)
+    co_return Error::told(Errc::kInvalidArgument, "at most 1024 datafiles");
   std::vector<Handle> handles;
   for (const wire::DatafileFact& datafile : request.datafiles) handles.push_back(datafile.handle);
   SPATE_CO_TRY(const InodeStates inodes, co_await inode_states(operation, std::move(handles)));

@@ -36,8 +36,8 @@ job::Task<Result<InodeRecord>> lost_found(Operation& operation) {
   SPATE_CO_TRY(std::ignore, operation.lock({entry->handle}));
   SPATE_CO_TRY(InodeState there, co_await inode_state(operation, entry->handle));
   if (!there.directory()) {
-    co_return Error(Errc::kNotDirectory,
-                    "/lost+found cannot be used: give it another name with `spate mv`, or remove it");
+    co_return Error::told(Errc::kNotDirectory,
+                          "/lost+found cannot be used: give it another name with `spate mv`, or remove it");
   }
   co_return std::move(there.record);
 }

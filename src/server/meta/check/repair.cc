@@ -57,7 +57,7 @@ job::Task<Result<void>> tell_path(Repair& repair) {
 
 Outcome<wire::MetaRepairReply> run_mender(Operation& operation, const wire::MetaRepairRequest& request) {
   const Mender mender = mender_of(request.finding.damage);
-  if (mender == nullptr) co_return Error(Errc::kNotSupported, "a kind of damage that this server does not know");
+  if (mender == nullptr) co_return Error::told(Errc::kNotSupported, "a kind of damage that this server does not know");
   Repair repair{operation, request.finding, request.apply, {}};
   SPATE_CO_TRY(std::ignore, co_await mender(repair));
   SPATE_CO_TRY(std::ignore, co_await tell_path(repair));

@@ -44,7 +44,7 @@ job::Task<Result<void>> mend_link_count(Repair& repair) {
   SPATE_CO_TRY(auto inode, co_await counted_inode(repair));
   const std::uint64_t names = repair.finding.actual;
   if (!inode || inode->is_directory() || inode->attributes.link_count == names) co_return {};
-  if (names == 0 || names > kMaxLinks) co_return Error(Errc::kInvalidArgument, "a link count out of range");
+  if (names == 0 || names > kMaxLinks) co_return Error::told(Errc::kInvalidArgument, "a link count out of range");
   if (!repair.confirm("its link count is " + std::to_string(names) + " now")) co_return {};
   inode->attributes.link_count = static_cast<std::uint32_t>(names);
   touch(*inode, repair.operation.now());

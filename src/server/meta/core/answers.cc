@@ -27,7 +27,7 @@ AnswerTable::Slot& AnswerTable::slot_of(const rpc::Call& call) {
 
 job::Task<Result<Answers::Turn>> AnswerTable::enter(const rpc::Call& call) {
   if (call.header.id.slot >= slots_ || !call.header.client) {
-    co_return Error(Errc::kInvalidArgument, "this session has request slots 0 to " + std::to_string(slots_ - 1));
+    co_return Error::told(Errc::kInvalidArgument, "this session has request slots 0 to " + std::to_string(slots_ - 1));
   }
   if (client(call.header.client).forgotten) co_return Errc::kSessionUnknown;
   SPATE_CO_TRY(Turn turn, co_await slot_of(call).turn.acquire(1, call.stop));
@@ -51,7 +51,7 @@ job::Task<Result<std::optional<AnswerRecord>>> AnswerTable::find(job::Transactio
   slot.known = true;
   if (!read.value || sequence > slot.last) co_return std::optional<AnswerRecord>();
   if (sequence < slot.last) co_return Errc::kForgottenRequest;
-  if (record.op != call.header.op) co_return Error(Errc::kProtocol, "two requests under one request id");
+  if (record.op != call.header.op) co_return Error::told(Errc::kProtocol, "two requests under one request id");
   co_return std::optional<AnswerRecord>(std::move(record));
 }
 
@@ -64,7 +64,7 @@ void AnswerTable::remember(job::Transaction& store, const rpc::Call& call, const
   if (answer) {
     record.body = *answer;
   } else {
-    record.context = answer.error().context();
+    record.context = wire::context_of(answer.error());
   }
   record.truncates = truncates;
   slot_of(call).known = false;  // until the commit is known to have succeeded: it may fail and take effect all the same

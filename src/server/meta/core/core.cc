@@ -150,11 +150,12 @@ bool MetaCore::short_of_space() {
 
 job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
   if (short_of_space()) {
-    co_return Error(Errc::kNoSpace,
-                    "the device of the meta server has room for removals only: remove files, or give it more");
+    co_return Error::told(
+        Errc::kNoSpace,
+        "no space left on device: that of the meta server has room for removals only; remove files, or give it more");
   }
   SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
-  if (number >> kPlaceShift != 0) co_return Error(Errc::kNoSpace, "this metadata shard has no handle left");
+  if (number >> kPlaceShift != 0) co_return Error::told(Errc::kNoSpace, "this metadata shard has no handle left");
   co_return Handle(std::uint64_t{options_.shard} << 48U | number);
 }
 
@@ -233,7 +234,7 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
     co_return waited;
   }
   conflicts_.add();
-  if (++operation.conflicts_ >= kMaxRuns) co_return Error(Errc::kBusy, "too many changes of the same objects");
+  if (++operation.conflicts_ >= kMaxRuns) co_return Error::told(Errc::kBusy, "too many changes of the same objects");
   if (stop.stopped()) co_return stop.reason();
   if (operation.conflicts_ <= kRunsBeforeWaiting) {
     co_await executor().yield();
@@ -265,7 +266,7 @@ job::Task<Result<void>> MetaCore::after_truncation(const rpc::Call& call, Handle
   if (!has_slot(call)) co_return {};
   job::Transaction store = store_.begin();
   SPATE_CO_TRY(const auto answer, co_await parts_.answers->find(store, call));
-  if (answer && answer->status != Errc::kOk) co_return Error(answer->status, answer->context);
+  if (answer && answer->status != Errc::kOk) co_return wire::error_of(answer->status, answer->context);
   co_return {};
 }
 
@@ -290,7 +291,7 @@ job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerReco
   if (answer.truncates) {
     SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), answer.truncates));
   }
-  if (answer.status != Errc::kOk) co_return Error(answer.status, std::move(answer.context));
+  if (answer.status != Errc::kOk) co_return wire::error_of(answer.status, std::move(answer.context));
   co_return std::move(answer.body);
 }
 

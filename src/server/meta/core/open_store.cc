@@ -46,9 +46,10 @@ job::Task<Result<void>> MetaCore::open_store() {
   if (read.value) {
     SPATE_CO_TRY(superblock, decode_record<Superblock>(*read.value));
     if (superblock.fs != options_.fs || superblock.shard != options_.shard) {
-      co_return Error(Errc::kWrongFileSystem, "the meta store is of file system " + hex(superblock.fs) + ", shard " +
-                                                  std::to_string(superblock.shard) + "; spate.toml says " +
-                                                  hex(options_.fs) + ", shard " + std::to_string(options_.shard));
+      co_return Error::told(Errc::kWrongFileSystem, "the meta store is of file system " + hex(superblock.fs) +
+                                                        ", shard " + std::to_string(superblock.shard) +
+                                                        "; spate.toml says " + hex(options_.fs) + ", shard " +
+                                                        std::to_string(options_.shard));
     }
   } else {
     SPATE_CO_TRY(const bool empty, co_await is_empty(transaction));

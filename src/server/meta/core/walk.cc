@@ -64,9 +64,9 @@ job::Task<Result<Place>> Walker::to_last() {
 }
 
 job::Task<Result<Place>> Walker::to_last_of_any_length() {
-  if (!flags_known_) co_return Error(Errc::kInvalidArgument, "a path with flags that this server does not know");
+  if (!flags_known_) co_return Error::told(Errc::kInvalidArgument, "a path with flags that this server does not know");
   if (links_ == 0 && path_.size() > kMaxPathBytes) co_return Errc::kNameTooLong;
-  if (path_.find('\0') != std::string::npos) co_return Error(Errc::kInvalidArgument, "a path with a NUL byte");
+  if (path_.find('\0') != std::string::npos) co_return Error::told(Errc::kInvalidArgument, "a path with a NUL byte");
   for (;;) {
     Place place;
     const std::size_t before = position_;

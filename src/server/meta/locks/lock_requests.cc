@@ -14,21 +14,21 @@ constexpr std::size_t kMostAnswers = 4096;
 
 Result<void> LockManager::admit(const rpc::Call& call) const {
   SPATE_TRY(std::ignore, core_.parts().sessions->admit(call));
-  if (call.peer->kind == wire::PeerKind::kServer) return Error(Errc::kInvalidArgument, "servers have no locks");
+  if (call.peer->kind == wire::PeerKind::kServer) return Error::told(Errc::kInvalidArgument, "servers have no locks");
   return {};
 }
 
 Result<LockParams> LockManager::params_of(const rpc::Call& call, const wire::LockSpec& lock) const {
   const LockRange range{lock.first, lock.last};
   if (lock.kind < LockKind::kProcess || lock.kind > LockKind::kAppend || lock.mode > LockMode::kExclusive) {
-    return Error(Errc::kInvalidArgument, "a kind or mode of lock that this server does not know");
+    return Error::told(Errc::kInvalidArgument, "a kind or mode of lock that this server does not know");
   }
   const bool whole = lock.kind == LockKind::kFlock || lock.kind == LockKind::kAppend;
   if (!lock.handle || !range.valid() || (whole && range != LockRange{})) {
-    return Error(Errc::kInvalidArgument, "a lock without a file or with an impossible range");
+    return Error::told(Errc::kInvalidArgument, "a lock without a file or with an impossible range");
   }
   if (lock.kind == LockKind::kAppend && (lock.owner != 0 || lock.mode == LockMode::kShared)) {
-    return Error(Errc::kInvalidArgument, "the right to append is a client's, and nobody shares it");
+    return Error::told(Errc::kInvalidArgument, "the right to append is a client's, and nobody shares it");
   }
   const LockOwner owner{call.header.client, call.header.session_epoch, lock.kind, lock.owner};
   return LockParams{lock.handle, owner, lock.mode, range, lock.pid};
@@ -47,7 +47,7 @@ Result<std::optional<wire::LockReply>> LockManager::earlier_answer(Session& sess
     return std::optional<wire::LockReply>(*known->second);
   }
   if (session.answers.size() >= kMostAnswers)
-    return Error(Errc::kBusy, "too many lock requests of one session under way");
+    return Error::told(Errc::kBusy, "too many lock requests of one session under way");
   return std::optional<wire::LockReply>();
 }
 
@@ -67,7 +67,7 @@ Result<wire::LockReply> LockManager::decide(const LockParams& params, const wire
 job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::LockRequest request) {
   SPATE_CO_TRY(const LockParams params, params_of(call, request.lock));
   if (request.sequence == 0 || request.oldest > request.sequence) {
-    co_return Error(Errc::kInvalidArgument, "a lock request without a sequence");
+    co_return Error::told(Errc::kInvalidArgument, "a lock request without a sequence");
   }
   for (;;) {
     SPATE_CO_TRY(std::ignore, admit(call));
@@ -76,7 +76,7 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
     if (known) co_return *known;
     if (request.table != 0 && request.table != events_.table_number()) co_return Errc::kLocksForgotten;
     if (params.mode != LockMode::kNone && in_grace()) {
-      co_return Error(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
+      co_return Error::told(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
     }
     if (params.mode == LockMode::kNone || session.recorded) {
       auto reply = decide(params, request);
@@ -94,7 +94,8 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
 job::Task<Result<wire::LockTestReply>> LockManager::test(rpc::Call& call, wire::LockTestRequest request) {
   SPATE_CO_TRY(std::ignore, admit(call));
   SPATE_CO_TRY(const LockParams params, params_of(call, request.lock));
-  if (in_grace()) co_return Error(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
+  if (in_grace())
+    co_return Error::told(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
   wire::LockTestReply reply;
   const auto found = table_.test(params);
   if (!found) co_return reply;
@@ -122,7 +123,7 @@ job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, 
   std::ignore = in_grace();
   const auto pending = notes_.pending().find(client);
   if (pending == notes_.pending().end() || pending->second != call.header.session_epoch) {
-    co_return Error(Errc::kLostLock, "it was not claimed in time after the meta server restarted");
+    co_return Error::told(Errc::kLostLock, "it was not claimed in time after the meta server restarted");
   }
   session_of(call).recorded = true;
   for (std::uint32_t i = 0; i < request.locks.size(); ++i) {

@@ -16,10 +16,10 @@ constexpr std::uint8_t kCreateFlags = wire::kOpenRead | wire::kOpenWrite | wire:
 constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 
 Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
-  if ((request.open_flags & ~kCreateFlags) != 0) return Error(Errc::kInvalidArgument, "unknown open flags");
+  if ((request.open_flags & ~kCreateFlags) != 0) return Error::told(Errc::kInvalidArgument, "unknown open flags");
   const bool temporary = (request.open_flags & wire::kOpenTemporary) != 0;
   if (temporary && (request.open_flags & wire::kOpenWrite) == 0) {
-    return Error(Errc::kInvalidArgument, "a file without a name is opened for writing");
+    return Error::told(Errc::kInvalidArgument, "a file without a name is opened for writing");
   }
   switch (request.type) {
     case FileType::kRegular: return {};
@@ -29,9 +29,10 @@ Result<void> check_request(const Credential& who, const wire::CreateRequest& req
     case FileType::kBlockDevice:
       if (!is_root(who)) return Errc::kNotPermitted;
       break;
-    default: return Error(Errc::kInvalidArgument, "create makes neither directories nor symbolic links");
+    default: return Error::told(Errc::kInvalidArgument, "create makes neither directories nor symbolic links");
   }
-  if ((request.open_flags & ~wire::kOpenExclusive) != 0) return Error(Errc::kInvalidArgument, "only files are opened");
+  if ((request.open_flags & ~wire::kOpenExclusive) != 0)
+    return Error::told(Errc::kInvalidArgument, "only files are opened");
   return {};
 }
 

@@ -10,12 +10,12 @@ namespace spate::meta {
 namespace {
 
 Result<std::vector<Slot>> slots_as_named(const std::vector<TargetId>& names, const std::vector<TargetId>& targets) {
-  if (names.size() > kMaxSlots) return Error(Errc::kInvalidArgument, "more targets than a layout can have");
+  if (names.size() > kMaxSlots) return Error::told(Errc::kInvalidArgument, "more targets than a layout can have");
   std::vector<Slot> slots;
   std::set<TargetId> seen;
   for (const TargetId target : names) {
     SPATE_TRY(std::ignore, check_target(target, targets));
-    if (!seen.insert(target).second) return Error(Errc::kInvalidArgument, "a target is named twice");
+    if (!seen.insert(target).second) return Error::told(Errc::kInvalidArgument, "a target is named twice");
     slots.push_back(Slot{{target}});
   }
   return slots;
@@ -25,24 +25,24 @@ Result<std::vector<Slot>> slots_as_named(const std::vector<TargetId>& names, con
 
 Result<void> check_strip_bytes(std::uint64_t strip_bytes) {
   if (strip_bytes >= kMinStripBytes && strip_bytes <= kMaxStripBytes) return {};
-  return Error(Errc::kInvalidArgument,
-               "strip_bytes must be " + std::to_string(kMinStripBytes) + " to " + std::to_string(kMaxStripBytes));
+  return Error::told(Errc::kInvalidArgument,
+                     "strip_bytes must be " + std::to_string(kMinStripBytes) + " to " + std::to_string(kMaxStripBytes));
 }
 
 Result<void> check_strip_count(std::uint64_t strip_count) {
   if (strip_count <= kMaxSlots) return {};
-  return Error(Errc::kInvalidArgument, "strip_count must be 0 (all targets) to " + std::to_string(kMaxSlots));
+  return Error::told(Errc::kInvalidArgument, "strip_count must be 0 (all targets) to " + std::to_string(kMaxSlots));
 }
 
 Result<void> check_target(TargetId target, const std::vector<TargetId>& targets) {
   if (std::find(targets.begin(), targets.end(), target) != targets.end()) return {};
-  return Error(Errc::kInvalidArgument, "there is no target " + std::to_string(target.value));
+  return Error::told(Errc::kInvalidArgument, "there is no target " + std::to_string(target.value));
 }
 
 Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base) {
   const std::vector<TargetId>& targets = defaults.targets;
-  if (targets.empty()) return Error(Errc::kNoSpace, "the file system has no io server");
+  if (targets.empty()) return Error::told(Errc::kNoSpace, "the file system has no io server");
   Layout layout;
   layout.strip_bytes = params.strip_bytes.value_or(directory.strip_bytes.value_or(defaults.strip_bytes));
   SPATE_TRY(std::ignore, check_strip_bytes(layout.strip_bytes));

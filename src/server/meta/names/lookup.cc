@@ -28,7 +28,7 @@ Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::L
 }
 
 Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessRequest& request) {
-  if (request.want > 7) co_return Error(Errc::kInvalidArgument, "what is wanted is read, write and execute");
+  if (request.want > 7) co_return Error::told(Errc::kInvalidArgument, "what is wanted is read, write and execute");
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
   if (!may(operation.who(), object, request.want)) co_return Errc::kPermissionDenied;
   co_await show_as_it_is(operation, object);

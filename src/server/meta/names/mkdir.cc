@@ -22,7 +22,7 @@ Outcome<wire::SymlinkReply> symlink(Operation& operation, const wire::SymlinkReq
   if (request.target.empty()) co_return Errc::kNotFound;
   if (request.target.size() > kMaxSymlinkBytes) co_return Errc::kNameTooLong;
   if (request.target.find('\0') != std::string::npos)
-    co_return Error(Errc::kInvalidArgument, "a target with a NUL byte");
+    co_return Error::told(Errc::kInvalidArgument, "a target with a NUL byte");
   Walker walker(operation, request.where);
   SPATE_CO_TRY(const Place place, co_await walker.to_last());
   SPATE_CO_TRY(std::ignore, check_addable(place));

@@ -64,7 +64,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   const std::uint32_t umask = (asked.mode >> wire::NewAttributes::kUmaskShift) & 0777U;
   const std::uint32_t mode =
       asked.mode & ~(wire::NewAttributes::kOnBehalf | (umask << wire::NewAttributes::kUmaskShift));
-  if (mode > 07777) co_return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
+  if (mode > 07777) co_return Error::told(Errc::kInvalidArgument, "mode bits beyond 07777");
   if (asked.uid && *asked.uid != who.uid && !is_root(who)) co_return Errc::kNotPermitted;
   InodeRecord object;
   Attributes& a = object.attributes;

@@ -125,7 +125,7 @@ job::Task<Result<Batch>> read_names(Operation& operation, Handle directory, std:
     while (!batch.entries.empty() && batch.entries.back().cookie == last) batch.entries.pop_back();
     if (!batch.entries.empty()) co_return batch;
     // All of them have one hash. Larger than any reply, they could never be listed.
-    if (limit >= kMostReply / kShortName) co_return Error(Errc::kMessageTooBig, "too many names of one hash");
+    if (limit >= kMostReply / kShortName) co_return Error::told(Errc::kMessageTooBig, "too many names of one hash");
   }
 }
 
@@ -251,7 +251,7 @@ struct Wanted {
 };
 
 job::Task<Result<Page>> list(Operation& operation, Wanted wanted) {
-  if (wanted.cookie > kLastCookie) co_return Error(Errc::kInvalidArgument, "a cookie that readdir never gave");
+  if (wanted.cookie > kLastCookie) co_return Error::told(Errc::kInvalidArgument, "a cookie that readdir never gave");
   SPATE_CO_TRY(const InodeRecord directory, co_await operation.inode(wanted.handle));
   if (!directory.is_directory()) co_return Errc::kNotDirectory;
   if (!may(operation.who(), directory, kWantRead)) co_return Errc::kPermissionDenied;
@@ -263,7 +263,8 @@ job::Task<Result<Page>> list(Operation& operation, Wanted wanted) {
   if (may(operation.who(), directory, kWantExecute)) page.detail = wanted.detail;
   page.reply.parent = directory.parent;
   SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), wanted.cookie, page));
-  if (page.full && page.reply.entries.empty()) co_return Error(Errc::kMessageTooBig, "no room for a single entry");
+  if (page.full && page.reply.entries.empty())
+    co_return Error::told(Errc::kMessageTooBig, "no room for a single entry");
   co_return page;
 }
 

@@ -29,7 +29,7 @@ struct Move {
 
 Result<void> check_flags(std::uint8_t flags) {
   if ((flags & ~(wire::kRenameNoReplace | wire::kRenameExchange)) != 0) {
-    return Error(Errc::kInvalidArgument, "unknown rename flags");
+    return Error::told(Errc::kInvalidArgument, "unknown rename flags");
   }
   const bool both = (flags & wire::kRenameNoReplace) != 0 && (flags & wire::kRenameExchange) != 0;
   return both ? Result<void>(Errc::kInvalidArgument) : Result<void>();

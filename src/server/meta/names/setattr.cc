@@ -14,9 +14,9 @@ namespace spate::meta {
 namespace {
 
 Result<void> check_form(const wire::SetattrRequest& request) {
-  if (request.mode && *request.mode > 07777) return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
+  if (request.mode && *request.mode > 07777) return Error::told(Errc::kInvalidArgument, "mode bits beyond 07777");
   if ((request.atime && request.atime_now) || (request.mtime && request.mtime_now)) {
-    return Error(Errc::kInvalidArgument, "a time that is given and 'now' at once");
+    return Error::told(Errc::kInvalidArgument, "a time that is given and 'now' at once");
   }
   return {};
 }
@@ -43,7 +43,7 @@ Result<void> check_times(const Credential& who, const InodeRecord& object, const
 
 Result<void> check_mode_change(const Credential& who, const Attributes& a, const wire::SetattrRequest& request) {
   if (!request.mode) return {};
-  if (a.type == FileType::kSymlink) return Error(Errc::kNotSupported, "a symbolic link has no mode of its own");
+  if (a.type == FileType::kSymlink) return Error::told(Errc::kNotSupported, "a symbolic link has no mode of its own");
   return owns(who, a) ? Result<void>() : Errc::kNotPermitted;
 }
 

@@ -84,7 +84,7 @@ job::Task<Result<void>> tell_asker(Operation& operation, TruncateAsker asker, Er
   SPATE_CO_TRY(auto answer, co_await operation.get<AnswerRecord>(key));
   if (!answer || answer->sequence != asker.sequence) co_return {};
   answer->status = why.code();
-  answer->context = why.context();
+  answer->context = wire::context_of(why);
   answer->body.clear();
   answer->truncates = Handle();
   operation.put(key, *answer);

@@ -19,7 +19,7 @@ job::Task<Result<bool>> has_open_for_writing(Operation& operation, Handle handle
 
 Result<void> check_object(const InodeRecord& inode) {
   if (inode.is_directory()) return Errc::kIsDirectory;
-  return inode.is_regular() ? Result<void>() : Error(Errc::kInvalidArgument, "only files have a size to be set");
+  return inode.is_regular() ? Result<void>() : Error::told(Errc::kInvalidArgument, "only files have a size to be set");
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::Truncate
   SPATE_CO_TRY(std::ignore, check_object(inode));
   if (request.by_open_file) {
     SPATE_CO_TRY(const bool open, co_await has_open_for_writing(operation, inode.handle()));
-    if (!open) co_return Error(Errc::kBadDescriptor, "this session does not have the file open for writing");
+    if (!open) co_return Error::told(Errc::kBadDescriptor, "this session does not have the file open for writing");
   } else if (!may(operation.who(), inode, kWantWrite)) {
     co_return Errc::kPermissionDenied;
   }

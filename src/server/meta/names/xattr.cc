@@ -32,7 +32,7 @@ Result<void> check_readable(const Credential& who, const InodeRecord& inode, Xat
 Result<void> check_writable(const Credential& who, const InodeRecord& inode, XattrSpace space) {
   switch (space) {
     case XattrSpace::kAcl:
-      if (inode.is_symlink()) return Error(Errc::kNotSupported, "a symbolic link has no access control list");
+      if (inode.is_symlink()) return Error::told(Errc::kNotSupported, "a symbolic link has no access control list");
       return owns(who, inode.attributes) ? Result<void>() : Errc::kNotPermitted;
     case XattrSpace::kLayout: return owns(who, inode.attributes) ? Result<void>() : Errc::kNotPermitted;
     case XattrSpace::kTrusted: return is_root(who) ? Result<void>() : Errc::kNotPermitted;
@@ -65,7 +65,7 @@ Result<void> check_flags(std::uint8_t flags, bool exists) {
   const bool create = (flags & wire::kXattrCreate) != 0;
   const bool replace = (flags & wire::kXattrReplace) != 0;
   if ((flags & ~(wire::kXattrCreate | wire::kXattrReplace)) != 0 || (create && replace)) {
-    return Error(Errc::kInvalidArgument, "unknown xattr flags");
+    return Error::told(Errc::kInvalidArgument, "unknown xattr flags");
   }
   if (create && exists) return Errc::kExists;
   if (replace && !exists) return Errc::kNoAttribute;
@@ -84,7 +84,7 @@ Result<void> account(InodeRecord& inode, std::size_t name, std::optional<std::si
   if (after) {
     bytes += name + *after;
     ++count;
-    if (bytes > kMaxBytes || count > kMaxCount) return Error(Errc::kNoSpace, "too many extended attributes");
+    if (bytes > kMaxBytes || count > kMaxCount) return Error::told(Errc::kNoSpace, "too many extended attributes");
   }
   inode.xattr_bytes = static_cast<std::uint32_t>(bytes);
   inode.xattr_count = static_cast<std::uint32_t>(count);
@@ -100,7 +100,7 @@ Result<void> set_acl(Operation& operation, InodeRecord& object, const wire::Setx
   SPATE_TRY(Acl acl, decode_acl(request.value));
   if (request.name == kDefaultAclXattr) {
     if (!object.is_directory() && !acl.empty())
-      return Error(Errc::kPermissionDenied, "only directories have default lists");
+      return Error::told(Errc::kPermissionDenied, "only directories have default lists");
     SPATE_TRY(std::ignore, check_acl(acl));
     object.default_acl = std::move(acl);
     return {};

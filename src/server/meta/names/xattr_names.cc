@@ -19,7 +19,7 @@ Result<Number> parse_number(std::string_view text) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return Error(Errc::kInvalidArgument, "not a number: \"" + std::string(text.substr(0, 32)) + "\"");
+    return Error::told(Errc::kInvalidArgument, "not a number: \"" + std::string(text.substr(0, 32)) + "\"");
   }
   return number;
 }
@@ -68,7 +68,7 @@ Result<XattrSpace> xattr_space(std::string_view name) {
     return name.size() > kTrusted.size() ? Result(XattrSpace::kTrusted) : Errc::kInvalidArgument;
   }
   if (name == kAccessAclXattr || name == kDefaultAclXattr) return XattrSpace::kAcl;
-  return Error(Errc::kNotSupported, "extended attributes are user.*, trusted.* and access control lists");
+  return Error::told(Errc::kNotSupported, "extended attributes are user.*, trusted.* and access control lists");
 }
 
 std::string describe_layout(const Layout& layout) {
@@ -95,10 +95,11 @@ std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_vi
 
 Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::optional<std::string_view> value,
                               const std::vector<TargetId>& targets) {
-  if (name == kLayoutXattr) return Error(Errc::kNotPermitted, "a file's layout is set when it is made");
+  if (name == kLayoutXattr) return Error::told(Errc::kNotPermitted, "a file's layout is set when it is made");
   if (!is_hint(name))
-    return Error(Errc::kInvalidArgument, "user.spate.* has strip_bytes, strip_count, first_target and distribution");
-  if (!inode.is_directory()) return Error(Errc::kInvalidArgument, "layout attributes are set on directories");
+    return Error::told(Errc::kInvalidArgument,
+                       "user.spate.* has strip_bytes, strip_count, first_target and distribution");
+  if (!inode.is_directory()) return Error::told(Errc::kInvalidArgument, "layout attributes are set on directories");
   if (value) return set_hint(inode.hints, name, *value, targets);
   if (!layout_xattr(inode, name)) return Errc::kNoAttribute;
   if (name == kStripBytesXattr) inode.hints.strip_bytes.reset();

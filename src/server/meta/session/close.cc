@@ -23,9 +23,9 @@ bool sets_anything(const wire::CloseRequest& request) {
 Result<void> check_form(const wire::CloseRequest& request) {
   const auto rights = static_cast<unsigned>(request.rights);
   if (rights == 0 || rights > static_cast<unsigned>(Rights::kReadWrite)) {
-    return Error(Errc::kInvalidArgument, "a close says with which rights the file was opened");
+    return Error::told(Errc::kInvalidArgument, "a close says with which rights the file was opened");
   }
-  if (request.mode && *request.mode > 07777) return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
+  if (request.mode && *request.mode > 07777) return Error::told(Errc::kInvalidArgument, "mode bits beyond 07777");
   return {};
 }
 

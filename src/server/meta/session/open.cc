@@ -17,7 +17,7 @@ Result<void> check_openable(const Credential& who, const InodeRecord& inode, std
   if (inode.is_directory()) return Errc::kIsDirectory;
   if (inode.is_symlink()) return Errc::kSymlinkLoop;
   if (!inode.is_regular())
-    return Error(Errc::kNotSupported, "fifos, sockets and devices are opened by the client's kernel");
+    return Error::told(Errc::kNotSupported, "fifos, sockets and devices are opened by the client's kernel");
   unsigned want = 0;
   if ((flags & wire::kOpenRead) != 0) want |= kWantRead;
   if ((flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0) want |= kWantWrite;
@@ -55,7 +55,7 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
 }
 
 Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request) {
-  if ((request.open_flags & ~kOpenFlags) != 0) co_return Error(Errc::kInvalidArgument, "unknown open flags");
+  if ((request.open_flags & ~kOpenFlags) != 0) co_return Error::told(Errc::kInvalidArgument, "unknown open flags");
   SPATE_CO_TRY(InodeRecord inode, co_await walk(operation, request.where));
   Opens* const opens = operation.core().parts().opens;
   if (request.renew) {

@@ -116,7 +116,7 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
     had_one = found.has_value();
     record = found.value_or(record);
   }
-  if (std::max(record.readers, record.writers) >= kMaxOpens) co_return Error(Errc::kBusy, "opened too often");
+  if (std::max(record.readers, record.writers) >= kMaxOpens) co_return Error::told(Errc::kBusy, "opened too often");
   record.readers += allows(rights, Rights::kRead) ? 1U : 0U;
   record.writers += writes ? 1U : 0U;
   operation.put(key, record);
@@ -163,7 +163,7 @@ job::Task<Result<void>> OpenTable::drop(Operation& operation, Handle handle, Rig
   const std::uint32_t readers = allows(rights, Rights::kRead) ? 1 : 0;
   const std::uint32_t writers = allows(rights, Rights::kWrite) ? 1 : 0;
   if (!record || record->readers < readers || record->writers < writers) {
-    co_return Error(Errc::kBadDescriptor, "this session does not have the file open with these rights");
+    co_return Error::told(Errc::kBadDescriptor, "this session does not have the file open with these rights");
   }
   record->readers -= readers;
   record->writers -= writers;

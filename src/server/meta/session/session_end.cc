@@ -105,7 +105,7 @@ job::Task<Result<void>> SessionTable::save(Session& session, trove::Durability d
 job::Task<Result<wire::EndSessionReply>> SessionTable::end(rpc::Call& call, wire::EndSessionRequest /*request*/) {
   SPATE_CO_TRY(std::ignore, admit(call));
   const SessionPtr session = find(call.header.client);
-  if (session == nullptr) co_return Error(Errc::kInvalidArgument, "servers have no session to be ended");
+  if (session == nullptr) co_return Error::told(Errc::kInvalidArgument, "servers have no session to be ended");
   SPATE_CO_TRY(const job::Semaphore::Units turn, co_await session->turn.acquire(1, call.stop));
   SPATE_CO_TRY(std::ignore, admit(call));  // may have changed
   set_state(*session, SessionState::kEnding);

@@ -76,7 +76,8 @@ job::Task<void> SessionEvents::wait_for_event(const rpc::Call& call, QueuePtr qu
 
 job::Task<Result<wire::LockEventsReply>> SessionEvents::fetch(rpc::Call& call, wire::LockEventsRequest request) {
   SPATE_CO_TRY(std::ignore, core_.parts().sessions->admit(call));
-  if (call.peer->kind == wire::PeerKind::kServer) co_return Error(Errc::kInvalidArgument, "servers are told no events");
+  if (call.peer->kind == wire::PeerKind::kServer)
+    co_return Error::told(Errc::kInvalidArgument, "servers are told no events");
   wire::LockEventsReply reply;
   reply.table = number_;
   if (request.table != 0 && request.table != number_) co_return reply;

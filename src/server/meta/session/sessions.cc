@@ -164,8 +164,8 @@ job::Task<Result<void>> SessionTable::join(rpc::Peer& /*peer*/, const wire::Auth
 
 job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::AuthenticateRequest& request,
                                                                    job::StopToken stop) {
-  if (sessions_.size() >= core_.options().max_sessions) co_return Error(Errc::kBusy, "too many sessions");
-  if (request.credential.groups.size() > kMaxGroups) co_return Error(Errc::kInvalidArgument, "too many groups");
+  if (sessions_.size() >= core_.options().max_sessions) co_return Error::told(Errc::kBusy, "too many sessions");
+  if (request.credential.groups.size() > kMaxGroups) co_return Error::told(Errc::kInvalidArgument, "too many groups");
   SPATE_CO_TRY(const std::uint64_t number, co_await clients_.take(stop));
   SessionRecord record;
   record.client = ClientId(number);
@@ -189,23 +189,23 @@ Result<void> SessionTable::check_claim(const Session& session, const wire::Authe
     const MetaOptions& options = core_.options();
     const bool genuine = verify(options.server_key, options.fs, *request.ticket);
     if (!genuine || request.ticket->client != request.client) {
-      return Error(Errc::kUnauthenticated, "the session ticket is not genuine");
+      return Error::told(Errc::kUnauthenticated, "the session ticket is not genuine");
     }
   }
   if (session.record.credential.uid != request.credential.uid) {
-    return Error(Errc::kUnauthenticated, "the session is another user's");
+    return Error::told(Errc::kUnauthenticated, "the session is another user's");
   }
   return {};
 }
 
 job::Task<Result<SessionTable::SessionPtr>> SessionTable::resume(const wire::AuthenticateRequest& request) {
   const SessionPtr session = find(request.client);
-  if (session == nullptr) co_return Error(Errc::kSessionUnknown, "the session has ended: open a new one");
+  if (session == nullptr) co_return Error::told(Errc::kSessionUnknown, "the session has ended: open a new one");
   SPATE_CO_TRY(std::ignore, check_claim(*session, request));
   SPATE_CO_TRY(const job::Semaphore::Units turn, co_await session->turn.acquire(1, stopping_));
   // may have changed
   if (session->record.state == SessionState::kEnding || find(request.client) != session) {
-    co_return Error(Errc::kSessionUnknown, "the session has ended: open a new one");
+    co_return Error::told(Errc::kSessionUnknown, "the session has ended: open a new one");
   }
   if (session->open()) co_return session;
   set_state(*session, SessionState::kOpen);
@@ -223,7 +223,7 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::resume(const wire::Aut
 job::Task<Result<wire::KeepAliveReply>> SessionTable::keep_alive(rpc::Call& call, wire::KeepAliveRequest /*request*/) {
   SPATE_CO_TRY(std::ignore, admit(call));
   const SessionPtr session = find(call.header.client);
-  if (session == nullptr) co_return Error(Errc::kInvalidArgument, "servers have no session to be kept alive");
+  if (session == nullptr) co_return Error::told(Errc::kInvalidArgument, "servers have no session to be kept alive");
   wire::KeepAliveReply reply;
   reply.fs_time = core_.clock().wall();
   reply.ticket = ticket_for(*session);

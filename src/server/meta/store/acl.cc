@@ -69,17 +69,19 @@ Result<Acl> decode_acl(ByteView value) {
   Decoder in(value);
   const std::uint32_t version = in.u32();
   if (!in.ok() || in.remaining() % kEntryBytes != 0)
-    return Error(Errc::kInvalidArgument, "an access control list cut off");
-  if (version != kXattrVersion) return Error(Errc::kNotSupported, "an access control list of another version than 2");
+    return Error::told(Errc::kInvalidArgument, "an access control list cut off");
+  if (version != kXattrVersion)
+    return Error::told(Errc::kNotSupported, "an access control list of another version than 2");
   if (in.remaining() / kEntryBytes > kMaxAclEntries)
-    return Error(Errc::kNoSpace, "more than 256 entries in an access control list");
+    return Error::told(Errc::kNoSpace, "more than 256 entries in an access control list");
   Acl acl;
   while (in.remaining() > 0) {
     AclEntry entry;
     entry.tag = in.u16();
     entry.permissions = in.u16();
     entry.id = in.u32();
-    if (!known_tag(entry.tag)) return Error(Errc::kInvalidArgument, "an access control list with an unknown entry");
+    if (!known_tag(entry.tag))
+      return Error::told(Errc::kInvalidArgument, "an access control list with an unknown entry");
     if (!has_id(entry.tag)) entry.id = kNoId;
     acl.push_back(entry);
   }
@@ -88,7 +90,7 @@ Result<Acl> decode_acl(ByteView value) {
 
 Result<void> check_acl(const Acl& acl) {
   if (acl.empty() || valid(acl)) return {};
-  return Error(Errc::kInvalidArgument, "an access control list that is out of order or lacks an entry");
+  return Error::told(Errc::kInvalidArgument, "an access control list that is out of order or lacks an entry");
 }
 
 Bytes encode_acl(const Acl& acl) {
