@@ -79,6 +79,15 @@ std::string Channel::name() const {
 
 bmi::PeerInfo Channel::peer_info() const { return peer_ ? network_.network().peer_info(*peer_) : bmi::PeerInfo{}; }
 
+std::string Channel::unreached() const {
+  const bmi::PeerInfo info = peer_info();
+  if (info.connected || info.failed.empty()) return {};
+  if (options_.urls.size() == 1) return info.failed.front().reason;
+  std::string all;
+  for (const bmi::FailedUrl& one : info.failed) all += (all.empty() ? "" : "; ") + one.url + ": " + one.reason;
+  return all;
+}
+
 Result<void> Channel::resolve() {
   if (peer_) return {};
   auto address = network_.network().lookup(options_.urls);
@@ -129,7 +138,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     Result<void> greeted;
     bool answered = false;
     if (options.greet) {
-      greeted = co_await ensure_greeted(scope.token());
+      greeted = co_await ensure_greeted(Greeting::kWhole, scope.token());
     } else if (greeting_) {
       greeted = co_await greeting_done_.wait(scope.token());  // no word between an authenticate and its reply
     }
@@ -157,7 +166,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     const bool again = is_lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there;
     if (!again || scope.token().stopped()) {
       if (code == Errc::kSessionUnknown && may_have_run && options.id.slot != wire::RequestId::kNoSlot) {
-        co_return Error(Errc::kForgottenRequest, name() + " ended the session before this change was answered");
+        co_return Error::told(Errc::kForgottenRequest, name() + " ended the session before this change was answered");
       }
       if (!scope.token().stopped()) co_return reply;
       last = std::move(reply).error();
@@ -169,15 +178,18 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     backoff = std::min(backoff * 2, options_.longest_backoff);
   }
   if (options.stop.stopped()) co_return options.stop.reason();
-  // What was seen last says more than "timeout": a dead server reads "server 3 (tcp://...): server cannot be reached".
-  // A connection that broke says no more: it was made anew again and again.
-  const bool broke = last.code() == Errc::kConnectionLost;
-  if (is_lost(last.code())) {
-    const Errc code = broke ? Errc::kTimeout : last.code();
-    co_return Error(code, name() + " gave no answer before the deadline; is it running?");
-  }
-  if (excuse) co_return *std::move(excuse);
-  co_return Error(Errc::kTimeout, name() + " gave no answer before the deadline");
+  if (excuse && !is_lost(last.code())) co_return *std::move(excuse);
+  co_return no_answer(last.code());
+}
+
+/// What was seen last says more than "timeout". A connection that broke says no more: it was made anew again and again.
+Error Channel::no_answer(Errc last) const {
+  const Errc code = last == Errc::kUnreachable || last == Errc::kProtocol ? last : Errc::kTimeout;
+  const std::string why = unreached();
+  if (!why.empty()) return Error::told(code, name() + " cannot be reached: " + why);
+  if (code == Errc::kUnreachable) return Error::told(code, name() + " cannot be reached");
+  if (code == Errc::kProtocol) return Error::told(code, name() + ": what answers there is no server of Spate");
+  return Error::told(code, name() + " gave no answer before the deadline");
 }
 
 bool Channel::is_greeted() const {
@@ -194,7 +206,7 @@ void Channel::return_to_first_url() {
   network_.network().prefer_first_url(*peer_);
 }
 
-job::Task<Result<void>> Channel::ensure_greeted(job::StopToken stop) {
+job::Task<Result<void>> Channel::ensure_greeted(Greeting how, job::StopToken stop) {
   for (;;) {
     if (is_greeted()) co_return Result<void>();
     if (!greeting_) break;
@@ -204,7 +216,7 @@ job::Task<Result<void>> Channel::ensure_greeted(job::StopToken stop) {
   }
   greeting_ = true;
   greeting_done_.reset();
-  auto result = co_await greet(stop);
+  auto result = co_await greet(how, stop);
   greeting_ = false;
   greeting_done_.set();
   co_return result;
@@ -308,7 +320,7 @@ Error Channel::broken_seal(const Sending& sending) {
             name(), op_name(sending.op), sending.trace);
   network_.network().disconnect(sending.address);
   forget(sending.address);
-  return {Errc::kConnectionLost, name() + " (a reply without a good seal)"};
+  return Error::told(Errc::kConnectionLost, name() + " sent a reply without a good seal");
 }
 
 /// What came, and an error that the server reports, as such.
@@ -322,7 +334,7 @@ Result<RawReply> Channel::read_reply(const Sending& sending, bmi::Tag tag, Buffe
   const ByteView bytes = std::as_const(reply.message).view();
   wire::Reader reader(bytes);
   reader(reply.header);
-  if (!reader.decoder().ok()) return Error(Errc::kProtocol, name() + " sent a reply that cannot be read");
+  if (!reader.decoder().ok()) return Error::told(Errc::kProtocol, name() + " sent a reply that cannot be read");
   reply.body = bytes.last(reader.decoder().remaining());
   if (sending.op != wire::Op::kHello) {  // whoever answers that may be anybody
     if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);

@@ -106,6 +106,10 @@ class Channel {
     co_return *std::move(reply);
   }
 
+  /// Asks once whether the server is there and has the keys of this file system, at whichever of its URLs it is met. It
+  /// needs no session and opens none. The error says which step failed. After kTimeout or a loss: see unreached().
+  job::Task<Result<void>> meet(MonoTime deadline);
+
   /// "server 3 (tcp://127.0.0.1:7403)": for messages.
   std::string name() const;
   ServerId server() const { return options_.server; }
@@ -115,6 +119,9 @@ class Channel {
   bool has_restarted() const { return restarted_.load(std::memory_order_relaxed); }
   std::uint64_t map_version() const { return map_version_; }
   bmi::PeerInfo peer_info() const;
+  /// Why there is no connection, for people: what the network says, of each URL if there are several. Empty: there is
+  /// one, or none was tried.
+  std::string unreached() const;
   /// wire::Feature: what the server agreed to when it was last greeted.
   std::uint64_t features() const { return session_ != nullptr ? session_->features : 0; }
   /// Whether an error says that the connection is gone, or was none worth having.
@@ -161,16 +168,19 @@ class Channel {
 
   void return_to_first_url();
   void note_url();
-  job::Task<Result<void>> ensure_greeted(job::StopToken stop);
-  job::Task<Result<void>> greet(job::StopToken stop);
-  job::Task<Result<void>> greet_anywhere(job::StopToken stop);
+  /// How far a greeting goes: who is there; or the session, too.
+  enum class Greeting : std::uint8_t { kHello, kWhole };
+  job::Task<Result<void>> ensure_greeted(Greeting how, job::StopToken stop);
+  job::Task<Result<void>> greet(Greeting how, job::StopToken stop);
+  job::Task<Result<void>> greet_anywhere(Greeting how, job::StopToken stop);
   void take_newer_key();
-  job::Task<Result<void>> greet_once(std::uint16_t version, bool& stranger, job::StopToken stop);
+  job::Task<Result<void>> greet_once(Greeting how, std::uint16_t version, bool& stranger, job::StopToken stop);
   job::Task<Result<void>> authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop);
   void join(const wire::AuthenticateReply& accepted, const SessionPtr& session);
   void leave_old_connection();
   void forget(bmi::Address address);
   Error refusal(Error error) const;
+  Error no_answer(Errc last) const;
   Result<void> check_session(const CallOptions& options) const;
   Error broken_seal(const Sending& sending);
   wire::RequestHeader header_of(wire::Op op, const CallOptions& options) const;

@@ -28,12 +28,22 @@ Error Channel::refusal(Error error) const {
   return std::move(error).within(name());
 }
 
-job::Task<Result<void>> Channel::greet(job::StopToken stop) {
+job::Task<Result<void>> Channel::meet(MonoTime deadline) {
+  auto resolved = resolve();
+  if (!resolved) co_return std::move(resolved).error();
+  job::DeadlineScope scope(network_.executor(), deadline, job::StopToken());
+  auto met = co_await ensure_greeted(Greeting::kHello, scope.token());
+  const bool silent = !met && (is_lost(met.code()) || met.code() == Errc::kTimeout);
+  if (silent) co_return no_answer(met.code());
+  co_return met;
+}
+
+job::Task<Result<void>> Channel::greet(Greeting how, job::StopToken stop) {
   const std::optional<Key> tried = identity_.key;
-  auto result = co_await greet_anywhere(stop);
+  auto result = co_await greet_anywhere(how, stop);
   if (result.code() != Errc::kUnauthenticated) co_return result;
   if (identity_.key == tried) take_newer_key();  // else another channel has found it meanwhile
-  if (identity_.key != tried) result = co_await greet_anywhere(stop);
+  if (identity_.key != tried) result = co_await greet_anywhere(how, stop);
   co_return result;
 }
 
@@ -48,12 +58,12 @@ void Channel::take_newer_key() {
 }
 
 /// At whichever of its URLs the server is met.
-job::Task<Result<void>> Channel::greet_anywhere(job::StopToken stop) {
+job::Task<Result<void>> Channel::greet_anywhere(Greeting how, job::StopToken stop) {
   std::uint16_t version = wire::kProtocolVersion;
   Result<void> result;
   for (std::size_t urls = options_.urls.size(); urls > 0;) {
     bool stranger = false;
-    result = co_await greet_once(version, stranger, stop);
+    result = co_await greet_once(how, version, stranger, stop);
     if (result) break;
     if (result.code() == Errc::kVersionMismatch && identity_.policy.allow_version_1 &&
         identity_.policy.protect < wire::Protect::kData && version > 1) {
@@ -79,7 +89,7 @@ void Channel::leave_old_connection() {
 }
 
 /// `stranger`: set when whoever answered is not the server that is wanted.
-job::Task<Result<void>> Channel::greet_once(std::uint16_t version, bool& stranger, job::StopToken stop) {
+job::Task<Result<void>> Channel::greet_once(Greeting how, std::uint16_t version, bool& stranger, job::StopToken stop) {
   leave_old_connection();
   Initiator initiator(identity_, options_.server, version, random_);
   CallOptions options;
@@ -105,6 +115,7 @@ job::Task<Result<void>> Channel::greet_once(std::uint16_t version, bool& strange
     co_return Error::told(met.code(), name() + " " + met.error().context());
   }
   if (!identity_.fs) identity_.fs = initiator.fs();
+  if (how == Greeting::kHello) co_return Result<void>();
   auto result = co_await authenticate(initiator, bound, stop);
   co_return result;
 }
@@ -143,7 +154,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   auto accepted = wire::decode_body<wire::AuthenticateReply>(raw->body);
   if (!accepted) co_return std::move(accepted).error().within(name());
   if (!initiator.proven(*accepted)) {
-    co_return Error(Errc::kUnauthenticated, name() + " did not prove the key: not a server of this file system");
+    co_return Error::told(Errc::kUnauthenticated, name() + " did not prove the key: not a server of this file system");
   }
   join(*accepted, session);
   co_return Result<void>();

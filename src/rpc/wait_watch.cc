@@ -14,7 +14,8 @@ namespace {
 constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr Duration kNotice = std::chrono::seconds(3);
 
-std::string_view reason(Errc why) {
+std::string reason(Errc why, const std::string& unreached) {
+  if (!unreached.empty()) return "it cannot be reached: " + unreached;
   switch (why) {
     case Errc::kUnreachable: return "it cannot be reached";
     case Errc::kConnectionLost: return "its connection was lost";
@@ -25,14 +26,14 @@ std::string_view reason(Errc why) {
 }
 
 ServerWait wait_of(const Channel& channel, const Channel::Waiting& waiting, MonoTime now) {
-  return {channel.name(), now - waiting.since, waiting.why, ServerWait::State::kBegun};
+  return {channel.name(), now - waiting.since, reason(waiting.why, channel.unreached()), ServerWait::State::kBegun};
 }
 
 }  // namespace
 
 std::string text_of(const ServerWait& wait) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(wait.waited).count();
-  return fmt::format("{} for {} s: {}", wait.server, seconds, reason(wait.why));
+  return fmt::format("{} for {} s: {}", wait.server, seconds, wait.why);
 }
 
 void log_wait(const ServerWait& wait) {
@@ -40,7 +41,7 @@ void log_wait(const ServerWait& wait) {
     SPATE_LOG("client", info, "goes on server={}", log::Quoted{wait.server});
   } else if (wait.state == ServerWait::State::kBegun) {
     SPATE_LOG("client", warn, "operations wait server={} for_s={} why={}", log::Quoted{wait.server},
-              std::chrono::duration_cast<std::chrono::seconds>(wait.waited).count(), log::Quoted{reason(wait.why)});
+              std::chrono::duration_cast<std::chrono::seconds>(wait.waited).count(), log::Quoted{wait.why});
   }
 }
 
@@ -75,7 +76,8 @@ bool WaitWatch::look_once() {
     any = any || waiting.has_value();
     const bool long_ago = waiting && executor_.now() - waiting->since >= kNotice;
     if (!long_ago && !one.told) continue;
-    ServerWait wait = long_ago ? wait_of(*one.channel, *waiting, executor_.now()) : ServerWait{one.channel->name()};
+    ServerWait wait =
+        long_ago ? wait_of(*one.channel, *waiting, executor_.now()) : ServerWait{one.channel->name(), Duration(0), {}};
     if (!long_ago) {
       wait.state = ServerWait::State::kOver;
     } else if (one.told) {

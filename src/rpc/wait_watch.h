@@ -20,11 +20,11 @@ struct ServerWait {
   };
   std::string server;  // Channel::name()
   Duration waited{0};  // by the call that waits longest
-  Errc why = Errc::kTimeout;
+  std::string why;     // "it cannot be reached: nobody listens there"
   State state = State::kBegun;
 };
 
-/// "server 3 (tcp://...) for 12 s: it cannot be reached"
+/// "server 3 (tcp://...) for 12 s: it cannot be reached: nobody listens there"
 std::string text_of(const ServerWait& wait);
 /// A line in the log when such a wait begins, and when it is over.
 void log_wait(const ServerWait& wait);

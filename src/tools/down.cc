@@ -187,62 +187,67 @@ std::string roles_text(const config::ServerRoles& roles) {
   return text;
 }
 
-/// What each server says of itself; an error for those that do not answer.
-std::map<ServerId, Result<PingResult>> look_around(assembly::ClientProcess& process) {
-  std::vector<ServerId> there;
-  std::map<ServerId, Result<PingResult>> all;
-  for (const config::ServerConfig& server : process.config().servers) {
-    if (answers(server.urls)) {
-      there.push_back(server.id);
-    } else {
-      all.emplace(server.id, Error::told(Errc::kUnreachable, "nobody answers"));
-    }
-  }
-  all.merge(ping_all(process, there, {}));
-  return all;
+/// Nobody is there, or nobody who answers. Else somebody is who is not the server, or who refuses this client.
+bool is_down(Errc code) {
+  return code == Errc::kUnreachable || code == Errc::kTimeout || code == Errc::kConnectionLost;
+}
+
+/// Behind the line's own "server 3 ... tcp://...".
+std::string reason_of(const config::ServerConfig& server, const Error& error) {
+  std::string text = error.message();
+  const std::string name = fmt::format("server {} ({})", server.id.value, server.urls.front());
+  if (text.starts_with(name)) text.erase(0, name.size());
+  return text.substr(std::min(text.find_first_not_of(": "), text.size()));
+}
+
+int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, std::size_t all) {
+  const std::string file = context.config_file().value();  // it was opened just now
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  return context.tell(
+      fmt::format("{} of {} {} down: ", dead.size(), counted(all, "server"), dead.size() == 1 ? "is" : "are") +
+      (is_deployment(folder) ? "`spate up --dir " + shell_word(folder) + "` starts what is missing"
+                             : "start" + commands_on_hosts(file, dead, "start")));
 }
 
 int run_status(Context& context, const DownOptions&) {
   context.names_dead_servers = false;
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
+  const auto& servers = (*process)->config().servers;
+  std::vector<ServerId> ids;
+  for (const config::ServerConfig& server : servers) ids.push_back(server.id);
   nlohmann::json list = nlohmann::json::array();
   std::string text;
-  const auto found = look_around(**process);
+  int code = kExitOk;
   std::vector<config::ServerConfig> dead;
-  for (const config::ServerConfig& server : (*process)->config().servers) {
+  const auto found = ping_all(**process, ids, {});
+  for (const config::ServerConfig& server : servers) {
     const Result<PingResult>& pinged = found.at(server.id);
     nlohmann::json row = {{"server", server.id.value},
                           {"roles", roles_text(server.roles)},
                           {"url", server.urls.front()},
                           {"up", pinged.has_value()}};
-    const std::string where =
-        fmt::format("server {:<3} {:<8} {:<28}", server.id.value, roles_text(server.roles), server.urls.front());
+    text += fmt::format("server {:<3} {:<8} {:<28} ", server.id.value, roles_text(server.roles), server.urls.front());
     if (pinged) {
       row["pid"] = pinged->reply.pid;
       row["uptime_ms"] = pinged->reply.uptime_ms;
       row["software"] = pinged->reply.software;
-      text += fmt::format("{} up   pid {:<8} for {}\n", where, pinged->reply.pid, human_span(pinged->reply.uptime_ms));
+      text += fmt::format("up   pid {:<8} for {}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms));
     } else {
+      code = kExitFailed;
       row["error"] = pinged.error().message();
       row["code"] = name(pinged.error().code());
-      text += fmt::format("{} DOWN {}\n", where, pinged.error().message());
-      dead.push_back(server);
+      text += (is_down(pinged.code()) ? "DOWN " : "REFUSED ") + reason_of(server, pinged.error()) + "\n";
+      if (is_down(pinged.code())) dead.push_back(server);
     }
     list.push_back(std::move(row));
   }
   if (context.json) {
     context.print_json(list);
   } else {
-    print(text);
+    print(printable_lines(text));
   }
-  if (dead.empty()) return kExitOk;
-  const std::string file = context.config_file().value();  // it was opened just now
-  const std::string folder = std::filesystem::path(file).parent_path().string();
-  return context.tell(
-      fmt::format("{} of {} {} down: ", dead.size(), counted(list.size(), "server"), dead.size() == 1 ? "is" : "are") +
-      (is_deployment(folder) ? "`spate up --dir " + shell_word(folder) + "` starts what is missing"
-                             : "start" + commands_on_hosts(file, dead, "start")));
+  return dead.empty() ? code : tell_dead(context, dead, servers.size());
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
   rpc::CallOptions options;
   options.deadline = executor.now() + how.deadline;
   options.greet = false;  // without a session: the meta server may be the one that is down
+  const auto met = co_await channel.meet(options.deadline);
+  if (!met) co_return met.error();
   PingResult result;
   for (std::uint64_t i = 0; i < how.count + 1; ++i) {
     const wire::PingRequest request;

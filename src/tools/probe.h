@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probe: finds out whether a server answers, without a session. For `up`, `status` and `ping`.
+// Probe: finds out whether a server answers and takes our key, without a session. For `up`, `status` and `ping`.
 #pragma once
 
 #include <map>
@@ -28,7 +28,8 @@ struct PingOptions {
   bool bandwidth = false;
 };
 
-/// Asks one server. It opens no session, so that a server answers even when others are down.
+/// Asks one server, which proves that it has the keys of this file system, and that this client's is good. It opens no
+/// session, so that a server answers even when others are down. The error says which step failed.
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);
 /// Asks several at once; one result for each.
 std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers,

@@ -35,7 +35,6 @@ job::Task<Result<metrics::Snapshot>> ask(client::Client& client, ServerId server
   const auto found = client.cluster().channels().find(server);
   if (found == client.cluster().channels().end())
     co_return Error::told(Errc::kNotFound, "there is no such server in spate.toml");
-  SPATE_CO_TRY(std::ignore, co_await client.connect());
   rpc::CallOptions options;
   options.deadline = client.cluster().executor().now() + kDeadline;
   options.reply_room = kSnapshotRoom;
@@ -49,10 +48,12 @@ job::Task<void> ask_into(client::Client& client, ServerId server, Result<metrics
   out = co_await ask(client, server);
 }
 
-job::Task<void> ask_all(client::Client& client, Snapshots& all) {
+job::Task<Result<void>> ask_all(client::Client& client, Snapshots& all) {
+  SPATE_CO_TRY(std::ignore, co_await client.connect());
   job::Gate gate(client.cluster().executor());
   for (auto& [server, snapshot] : all) job::spawn(gate, ask_into(client, server, snapshot));
   co_await gate.close();
+  co_return Result<void>();
 }
 
 job::Task<void> ask_by_key(fsck::Servers& servers, ServerId server, Result<metrics::Snapshot>& out) {
@@ -99,9 +100,11 @@ class Asker {
   }
 
   assembly::ClientProcess& process() { return *process_; }
-  void ask(Snapshots& all) {
+  /// An error: none could be asked.
+  Result<void> ask(Snapshots& all) {
     if (servers_ == nullptr) return process_->run([&](client::Client& client) { return ask_all(client, all); });
     keyed_->run([&](client::Client& client) { return ask_all_by_key(client.cluster().executor(), *servers_, all); });
+    return {};
   }
 
  private:
@@ -177,7 +180,12 @@ std::string tables(const config::FileSystemConfig& config, const Snapshots& all,
   for (const auto& [server, snapshot] : all) {
     if (snapshot) text += server_title(*config.find_server(server)) + stats_table(*snapshot, seconds) + "\n";
   }
-  if (all.size() > 1) text += fmt::format("all {} servers\n", all.size()) + stats_table(total_of(all), seconds);
+  const auto answered =
+      static_cast<std::size_t>(std::ranges::count_if(all, [](const auto& one) { return one.second.has_value(); }));
+  if (answered < 2) return text;
+  text += answered == all.size() ? fmt::format("all {} servers\n", answered)
+                                 : fmt::format("{} of {} servers\n", answered, all.size());
+  text += stats_table(total_of(all), seconds);
   return text;
 }
 
@@ -226,7 +234,10 @@ int run_stats(Context& context, const StatsOptions& options) {
     Snapshots now;
     for (const ServerId server : *servers) now.emplace(server, Errc::kUnknown);
     const MonoTime asked = process.clock().now();
-    asker->ask(now);
+    if (const auto all = asker->ask(now); !all) {
+      code = context.fail(all.error());
+      continue;
+    }
     for (const auto& [server, snapshot] : now) {
       if (!snapshot) code = context.fail_of(server, snapshot.error());
     }

@@ -239,8 +239,9 @@ def nobody_is_ended_for_a_strangers_answer(fs):
     victim = subprocess.Popen(["sleep", "1000"])
     stranger = answer_as(2, fs.port + 1, victim.pid)
     try:
-        told = fs.run("ping", env={"SPATE_FS": fs.dir}).stdout.decode()
-        check("server 2" in told, "the stranger is not heard at all: " + told)
+        told = fs.run("ping", env={"SPATE_FS": fs.dir}).stderr
+        check("server 2 (%s) " % fs.url(2) in told and "nobody listens" not in told.split("server 2 ")[1].splitlines()[0],
+              "the stranger is not heard at all: " + told)
         done = fs.run("up", "--dir", fs.dir)
         check(done.returncode != 0 and "another program" in done.stderr, "spate up: %d %s" % (done.returncode, done.stderr))
         fs.run("down", "--dir", fs.dir)

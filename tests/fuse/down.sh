@@ -25,7 +25,7 @@ for _ in $(seq 200); do
   ! grep -q waits_for "$dir/status" || break
   sleep 0.1
 done
-grep -q '^waits_for server 1 (tcp://127.0.0.1:[0-9]*) for [0-9]* s: it cannot be reached$' "$dir/status"
+grep -q '^waits_for server 1 (tcp://127.0.0.1:[0-9]*) for [0-9]* s: it cannot be reached: nobody listens there$' "$dir/status"
 "$spate" mount --status "$dir/one mount" --json | python3 -c 'import json, sys; assert "server 1" in json.load(sys.stdin)["waits_for"]'
 # Nobody looks into it before the first word is said.
 fails 'mounted already' timeout 20 "$spate" mount "$dir/one mount"

@@ -115,6 +115,7 @@ class Connection : public Pollable {
   unsigned channel = 0;                   // 0: control
   std::uint64_t segment_bytes = 1;        // payload of a packet
   bool connecting = false;                // connect(2) has not ended
+  bool expired = false;                   // it was not open in time
   bool write_blocked = false;             // the socket was full: wait for an event before writing
   bool peer_closed = false;               // an event reported it: read to the end
   bool closed = false;                    // taken down; freed at the next turn

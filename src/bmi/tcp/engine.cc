@@ -78,6 +78,7 @@ PeerState Engine::peer_state(PeerId id) const {
   state.connections = peer->connections;
   state.same_host = peer->same_host;
   state.reached = peer->reached;
+  state.failure = peer->failure;
   return state;
 }
 

@@ -210,6 +210,7 @@ class Engine final : public TcpModule, private PeerHost {
   bool say_welcome(Connection& connection, const Welcome& welcome);
   bool refuse(Connection& connection, const Welcome& welcome);
   void attempt_failed(Peer& peer);
+  void note_failure(Peer& peer, std::string why);
   void complain(const std::string& who, std::string_view what);
 
   const Clock& clock_;

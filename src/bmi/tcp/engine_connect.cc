@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "base/check.h"
 #include "bmi/tcp/engine.h"
@@ -18,6 +19,11 @@ namespace {
 /// connection.
 bool send_whole(int socket, ByteView bytes) {
   return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+}
+
+std::string connect_failure(int error_number) {
+  if (error_number == ECONNREFUSED) return "nobody listens there";
+  return std::generic_category().message(error_number);
 }
 
 }  // namespace
@@ -256,7 +262,7 @@ void Engine::on_resolved() {
     Peer* peer = find_peer(resolved.peer);
     // The peer was disconnected, or connects again, while the name was looked up.
     if (peer == nullptr || peer->state != Standing::kConnecting || peer->channels[0].opening != nullptr) continue;
-    if (resolved.addresses.empty()) complain(peer->url, "no such host");
+    if (resolved.addresses.empty()) note_failure(*peer, "the name " + peer->remote.host + " does not resolve");
     peer->remote.addresses = std::move(resolved.addresses);
     connect_next_address(*peer);
   }
@@ -273,7 +279,7 @@ void Engine::connect_next_address(Peer& peer) {
 bool Engine::begin_channel(Peer& peer, unsigned channel) {
   Result<UniqueFd> socket = begin_connect(peer.remote.addresses[peer.address_in_use]);
   if (!socket) {
-    complain(peer.url, socket.error().message());
+    note_failure(peer, socket.error().message());
     return false;
   }
   Connection* connection = add_connection(std::move(*socket), welcome_handler_, channel != 0);
@@ -302,7 +308,7 @@ void Engine::connect_ended(Connection& connection) {
   socklen_t size = sizeof error_number;
   if (::getsockopt(connection.socket(), SOL_SOCKET, SO_ERROR, &error_number, &size) != 0) error_number = errno;
   if (error_number != 0) {
-    complain(connection.remote, errno_error(error_number, "connect").message());
+    note_failure(*connection.peer, connect_failure(error_number));
     return connection_failed(connection, false);
   }
   connection.connecting = false;
@@ -338,7 +344,7 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
   Peer& peer = *connection.peer;
   if (welcome->status != Errc::kOk) {
     const bool control = connection.channel == 0;
-    if (control) complain(connection.remote, "refused: " + std::string(describe(welcome->status)));
+    if (control) note_failure(peer, "refused by the server: " + std::string(describe(welcome->status)));
     lose_later(peer, control ? welcome->status : Errc::kConnectionLost);
     connection.drop_input();
     return true;
@@ -370,6 +376,12 @@ bool Engine::on_acceptors_proof(Connection& connection, const std::byte* bytes) 
   peer.channels[connection.channel].opening = nullptr;
   peer.opened(connection, {});
   return true;
+}
+
+/// For whoever asks later, and in the log.
+void Engine::note_failure(Peer& peer, std::string why) {
+  complain(peer.url, why);
+  peer.failure = std::move(why);
 }
 
 void Engine::attempt_failed(Peer& peer) {

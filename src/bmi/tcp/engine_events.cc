@@ -224,7 +224,12 @@ void Engine::connection_failed(Connection& connection, bool protocol) {
     ++counters_.refused;
     return close_connection(&connection);
   }
-  if (peer->state == Standing::kConnecting) return attempt_failed(*peer);
+  if (peer->state == Standing::kConnecting) {
+    if (protocol) peer->failure = "whoever listens there is no spate server";
+    if (!protocol && !connection.connecting && !connection.expired)
+      peer->failure = "whoever listens there closed the connection";
+    return attempt_failed(*peer);
+  }
   lose_peer(*peer, Errc::kConnectionLost);
 }
 
@@ -297,6 +302,10 @@ bool Engine::expire() {
     if (open && peer->stranger) {
       drop_stranger(connection, "not authenticated in time");
     } else if (!open) {
+      connection.expired = true;
+      if (peer != nullptr) {
+        peer->failure = connection.connecting ? "that host does not answer" : "whoever listens there does not answer";
+      }
       connection_failed(connection, false);
     } else if (connection.queue().is_front(connection.grace_position) ||
                connection.queue().has_lent(connection.grace_position)) {

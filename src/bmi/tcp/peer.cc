@@ -193,6 +193,7 @@ void Peer::opened(Connection& connection, const Limits& limits) {
   ++(outbound ? host_.counters().connections_made : host_.counters().connections_accepted);
   if (connection.channel == 0) {
     state = Standing::kUp;
+    failure.clear();
     ++connections;
     remote_ = limits;
     for (ClassState& c : classes_) c.ours.available = limits.window;

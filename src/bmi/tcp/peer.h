@@ -124,6 +124,7 @@ class Peer final : public FrameHandler, public SendObserver {
   Endpoint remote;                 // outbound
   std::size_t address_in_use = 0;  // of remote.addresses
   bool attempted = false;          // to connect, ever
+  std::string failure;             // PeerState::failure
   LinkId link_id{};
   std::uint64_t token = 0;      // of the current control connection
   std::optional<Key> link_key;  // of the current connection: bulk connections prove it
