@@ -45,6 +45,7 @@ def fill_and_recover(fs, disk, limit):
     check(done.returncode == 1 and "no space left on device" in done.stderr, "full: exit %d, said: %s" % (done.returncode, done.stderr))
     check("server %d" % IO in done.stderr, "the full server is not named: " + done.stderr)
     check(len(names) >= 4, "only %d files fit" % len(names))
+    check(fs.log(IO).count("the device is full") == 1, "the log does not say once that the device is full: " + fs.log(IO))
     # All is as it was, and the servers go on.
     for name in names:
         check(fs.spate("cat", name) == data, name + " has been harmed")
@@ -58,6 +59,7 @@ def fill_and_recover(fs, disk, limit):
         before = free(disk)
         fs.spate("rm", names.pop(), names.pop())
         wait_until(lambda: free(disk) > before + (4 << 20), "the space of removed files comes back")
+        wait_until(lambda: fs.log(IO).count("the device has room again") == fs.log(IO).count("the device is full"), "the log says that there is room again")
         names.append("spate:/again%d" % turn)
         fs.spate("put", names[-1], input=data)
         check(fs.spate("cat", names[-1]) == data, "content differs after room was made")
@@ -114,12 +116,14 @@ def disk_of_meta():
                 made.append(i)
             check(done.returncode == 1 and "no space left on device" in done.stderr, "full: exit %d, said: %s" % (done.returncode, done.stderr))
             check("room for removals only" in done.stderr, "the full server is not told: " + done.stderr)
+            check(fs.log(1).count("the device is full") == 1, "the log does not say once that the device is full: " + fs.log(1))
             # What is there can be read, and room can be made.
             fs.spate("cp", "-r", "spate:/tree", fs.root + "/back")
             same_tree(fs.root + "/tree", fs.root + "/back")
             fs.spate("rm", "-r", "spate:/d0-0", "spate:/d0-1")
             os.unlink(home + "/ballast")
             fs.spate("mkdir", "spate:/after")
+            wait_until(lambda: "the device has room again" in fs.log(1), "the log says that there is room again")
             fs.kill(1)
             fs.up()
             fs.spate("stat", "spate:/after", *["spate:/d%d-999" % i for i in made])

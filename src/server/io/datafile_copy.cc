@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "server/io/checks.h"
+#include "server/io/full_target.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/storage.h"
@@ -46,8 +47,12 @@ job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
     const Extent to{piece.to_offset + done, std::min(piece.size - done, kCopyStep)};
     request.source_offset = piece.from_offset + done;
     request.extents = std::span(&to, 1);
-    SPATE_CO_TRY(const auto copied, co_await run_op(*pair.target, work.asker, request, work.active.token()));
-    work.states[index] = state_of(copied.stat);
+    const auto copied = co_await run_op(*pair.target, work.asker, request, work.active.token());
+    if (!copied) {
+      note_if_full(work.parts, *pair.target, copied.code());
+      co_return copied.error();
+    }
+    work.states[index] = state_of(copied->stat);
     done += to.size;
   }
   // What has been removed reads as a hole.

@@ -28,6 +28,7 @@ struct Target {
   /// Why its device is of no use for the p2p path (peer.h); empty: it is.
   std::string peer_refusal = "it has not been looked for yet";
   flow::Device device;
+  bool is_full = false;  // and the log has said so (full_target.h)
 };
 
 /// Pinned; one executor.

@@ -3,6 +3,7 @@
 #include "datatype/slot_cursor.h"
 #include "flow/extents.h"
 #include "server/io/checks.h"
+#include "server/io/full_target.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/storage.h"
@@ -49,7 +50,11 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
     request.id = slot.id;
     request.extents = extents;
     request.now = work.params.now;
-    SPATE_CO_TRY(std::ignore, co_await run_op(*slot.target, work.asker, request, work.active.token()));
+    const auto done = co_await run_op(*slot.target, work.asker, request, work.active.token());
+    if (!done) {
+      note_if_full(work.parts, *slot.target, done.code());
+      co_return done.error();
+    }
   }
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   work.states[index] = state_of(stat);

@@ -4,6 +4,7 @@
 #include "flow/write_flow.h"
 #include "model/defect.h"
 #include "server/io/checks.h"
+#include "server/io/full_target.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/paths.h"
@@ -121,7 +122,10 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
   } else {
     stat = co_await write_bulk(work, index);
   }
-  if (!stat) co_return std::move(stat).error();
+  if (!stat) {
+    note_if_full(work.parts, *slot.target, stat.code());
+    co_return std::move(stat).error();
+  }
   if (!*stat) {
     SPATE_CO_TRY(*stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }

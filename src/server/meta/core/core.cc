@@ -143,9 +143,26 @@ bool MetaCore::short_of_space() {
   constexpr Duration kGood = std::chrono::milliseconds(10);
   const MonoTime now = clock().now();
   if (now < room_until_) return false;
-  if (store_.store().short_of_space()) return true;
+  if (store_.store().short_of_space()) {
+    if (!std::exchange(told_full_, true)) {
+      SPATE_LOG("server/meta", error, "the device is full, only removals are taken: remove files, or give it more");
+      job::spawn(gate_, tell_room());
+    }
+    return true;
+  }
   room_until_ = now + kGood;
   return false;
+}
+
+job::Task<void> MetaCore::tell_room() {
+  constexpr Duration kLook = std::chrono::seconds(1);
+  const job::StopToken stop(stopping_);
+  while (store_.store().short_of_space()) {
+    const auto slept = co_await executor().sleep(kLook, stop);
+    if (!slept) co_return;
+  }
+  told_full_ = false;
+  SPATE_LOG("server/meta", info, "the device has room again");
 }
 
 job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {

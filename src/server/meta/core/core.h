@@ -75,6 +75,7 @@ class MetaCore {
   job::Task<Result<void>> recall(Operation& operation);
   void committed(Operation& operation);
   job::Task<void> sync_now_and_then();
+  job::Task<void> tell_room();
 
   MetaOptions options_;
   job::KeyvalContext& store_;
@@ -94,7 +95,8 @@ class MetaCore {
   std::uint64_t syncs_begun_ = 0;
   std::uint64_t syncs_ended_ = 0;
   Errc last_sync_ = Errc::kOk;
-  MonoTime room_until_;  // until then there is room on the device, as far as it matters
+  bool told_full_ = false;  // the log has said so, and not yet that there is room again
+  MonoTime room_until_;     // until then there is room on the device, as far as it matters
   job::Event sync_ended_;
   metrics::Counter conflicts_;
   metrics::Counter resent_;
