@@ -25,11 +25,19 @@ constexpr std::uint64_t kSmallRead = 4096;
 constexpr std::uint64_t kProbeRequests = 20'000;  // small ones: about a second
 
 std::atomic<bool> interrupted{false};
+std::atomic<bool> server_waited_for{false};
 
-/// The first Ctrl-C ends the bench in order, the second one at once.
+/// The first Ctrl-C ends the bench in order, the second one at once; so does the first one while a server does not
+/// answer.
 void on_interrupt(int signal) {
   interrupted.store(true, std::memory_order_relaxed);
   std::signal(signal, SIG_DFL);
+  if (server_waited_for.load(std::memory_order_relaxed)) std::raise(signal);
+}
+
+void on_wait(bool waits) {
+  server_waited_for.store(waits, std::memory_order_relaxed);
+  if (waits && interrupted.load(std::memory_order_relaxed)) std::raise(SIGINT);
 }
 
 struct BenchOptions {
@@ -327,6 +335,7 @@ int run_bench(Context& context, BenchOptions& options) {
   if (!loaded) return context.fail(loaded.error());
   auto peers = start_probe(options, loaded->config);  // forks: before there are threads
   if (!peers) return context.fail(peers.error(), "probe in " + options.probe_folder);
+  context.on_wait = on_wait;
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   std::signal(SIGINT, on_interrupt);
@@ -354,7 +363,8 @@ Command make_bench() {
   command.details =
       "Writes and reads a file of its own and makes, looks at and removes empty files, in a folder that is gone "
       "afterwards, also after "
-      "Ctrl-C. Beside each figure stands a bare probe of the same run: plain TCP sockets on this machine that move as "
+      "Ctrl-C, unless a server does not answer. Beside each figure stands a bare probe of the same run: plain TCP "
+      "sockets on this machine that move as "
       "many bytes by "
       "requests of the same size (read by sendfile, written by pwrite below --probe-dir), or answer as many small "
       "requests. The ratio says "

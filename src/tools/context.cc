@@ -140,7 +140,9 @@ Result<assembly::ClientSettings> Context::client_settings(std::string file) cons
   settings.credential = assembly::own_credential();
   settings.background_thread = false;  // a command is always inside a call
   settings.on_wait = [this](const rpc::ServerWait& wait) {
-    if (!quiet && wait.state == rpc::ServerWait::State::kBegun) tell_wait(wait);
+    const bool begun = wait.state == rpc::ServerWait::State::kBegun;
+    if (!quiet && begun) tell_wait(wait);
+    if (on_wait && wait.state != rpc::ServerWait::State::kLasts) on_wait(begun);
   };
   return settings;
 }

@@ -2,6 +2,7 @@
 // Context: what every subcommand shares: the global options, the file system it works on, and how it speaks.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -22,6 +23,9 @@ class Context {
   std::vector<std::string> overrides;  // --set KEY=VALUE
 
   bool names_dead_servers = true;  // on standard error, when the file system is opened; for who does not tell itself
+
+  /// Called when a server has kept a call waiting for some seconds, and when that is over. Null: nobody minds.
+  std::function<void(bool waits)> on_wait;
 
   /// The spate.toml to use: --fs, else SPATE_FS, else the file system that `spate up` started last, else
   /// /etc/spate/spate.toml.

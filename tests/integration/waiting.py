@@ -65,7 +65,7 @@ def main():
 
         with stopped(fs, 1):
             wait_and_give_up(fs, 1, [["ls", "spate:/"], ["mkdir", "spate:/new"], ["cp", local, "spate:/copy"], ["fsck"], ["sum", "spate:/data"],
-                                     ["put", "spate:/b"], ["cat", "spate:/data"], ["run", "cat", "/spate/data"]])
+                                     ["put", "spate:/b"], ["bench", "meta"], ["cat", "spate:/data"], ["run", "cat", "/spate/data"]])
             # Who wants errors only hears of none.
             quiet = fs.fails("-q", "ls", "spate:/", "--set", "client.deadline=5 s")
             check("has waited" not in quiet and "server 1" in quiet, quiet)
