@@ -20,7 +20,10 @@ struct Argument {
   std::string help;
   std::variant<bool*, std::string*, std::uint64_t*, std::optional<std::uint64_t>*, std::vector<std::string>*> target;
   bool required = false;
-  std::vector<std::string> choices = {};  // for completion, when only these are taken
+  // For completion:
+  std::vector<std::string> choices = {};                  // only these are taken
+  bool is_list = false;                                   // several of them, separated by commas
+  std::function<std::vector<std::string>()> offers = {};  // what there is on this machine, beside local files
 };
 
 /// The targets of its arguments live in a state that `run` holds (a shared_ptr captured by it).

@@ -5,7 +5,10 @@
 #include <set>
 #include <sstream>
 
+#include "config/keys.h"
+#include "tools/known.h"
 #include "tools/name_space.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -31,11 +34,44 @@ bool takes_paths(const Command& command) {
                      [](const Argument& a) { return a.help.find("spate:") != std::string::npos || a.name == "DIR"; });
 }
 
+bool is_harmless(std::string text) {
+  std::ranges::replace(text, '\\', '/');
+  return printable(text) == text;
+}
+
+/// "meta.sync=", for --set.
+std::vector<std::string> settings() {
+  std::vector<std::string> all;
+  for (const config::Key& key : config::keys()) {
+    if (!key.environment_name().empty()) all.push_back(key.full_name() + "=");
+  }
+  return all;
+}
+
+/// The one that the last of these words is.
+const Argument* positional_at(const Command& command, const std::vector<std::string>& words) {
+  if (command.positionals.empty()) return nullptr;
+  const auto before = static_cast<std::size_t>(std::count_if(
+      words.begin() + 1, words.end() - 1, [](const std::string& word) { return !word.starts_with('-'); }));
+  const Argument& last = command.positionals.back();
+  if (before < command.positionals.size()) return &command.positionals[before];
+  return std::holds_alternative<std::vector<std::string>*>(last.target) ? &last : nullptr;
+}
+
 class Completion {
  public:
   explicit Completion(std::string word) : word_(std::move(word)) {}
+  /// Names of others may hold anything: what a terminal would take for a command of its own is not offered.
   void offer(const std::string& candidate) {
-    if (candidate.starts_with(word_)) found_.insert(candidate);
+    if (candidate.starts_with(word_) && is_harmless(candidate)) found_.insert(candidate);
+  }
+  void offer(const Argument& argument) {
+    const std::size_t comma = argument.is_list ? word_.rfind(',') : std::string::npos;
+    const std::string before = comma == std::string::npos ? std::string() : word_.substr(0, comma + 1);
+    for (const std::string& choice : argument.choices) offer(before + choice);
+    if (!argument.offers) return;
+    for (const std::string& one : argument.offers()) offer(one);
+    offer_files();
   }
   void offer_files() { files_ = true; }
   const std::string& word() const { return word_; }
@@ -51,8 +87,7 @@ class Completion {
   bool files_ = false;
 };
 
-/// Entries of the directory that the word is in. Quiet when it cannot be listed; a name with a line break cannot be
-/// offered.
+/// Entries of the directory that the word is in. Quiet when it cannot be listed.
 void offer_remote(Context& context, Completion& completion) {
   context.overrides.emplace_back("client.deadline=1 s");  // a shell waits for us
   const std::string& word = completion.word();
@@ -67,22 +102,26 @@ void offer_remote(Context& context, Completion& completion) {
   const auto entries = list_directory(**process, object->attributes.handle);
   if (!entries) return;
   for (const Listed& entry : *entries) {
-    if (entry.name.find('\n') != std::string::npos) continue;
     completion.offer(directory + entry.name + (entry.attributes.type == FileType::kDirectory ? "/" : ""));
   }
 }
 
 /// The values of an option that the word before asks for. True when there is nothing else to be offered.
 bool offer_values(const Command& command, const std::string& before, Completion& completion) {
-  if (before == "--fs" || before == "--set") {
-    if (before == "--fs") completion.offer_files();
+  if (before == "--set") {
+    for (const std::string& one : settings()) completion.offer(one);
+    return true;
+  }
+  if (before == "--fs") {
+    for (const std::string& file : known_file_systems()) completion.offer(file);
+    completion.offer_files();
     return true;
   }
   for (const Argument& option : command.options) {
     const auto names = spellings(option.name);
     if (std::holds_alternative<bool*>(option.target) || std::find(names.begin(), names.end(), before) == names.end())
       continue;
-    for (const std::string& choice : option.choices) completion.offer(choice);
+    completion.offer(option);
     if (option.choices.empty()) completion.offer_files();
     return true;
   }
@@ -97,9 +136,7 @@ void offer_arguments(Context& context, const Command& command, const std::vector
     for (const char* option : kGlobalOptions) completion.offer(option);
     return;
   }
-  if (!command.positionals.empty()) {
-    for (const std::string& choice : command.positionals.front().choices) completion.offer(choice);
-  }
+  if (const Argument* const argument = positional_at(command, words)) completion.offer(*argument);
   if (!takes_paths(command)) return;
   if (is_remote(completion.word())) {
     offer_remote(context, completion);

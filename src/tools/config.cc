@@ -11,6 +11,7 @@
 
 #include "config/describe.h"
 #include "config/key_file.h"
+#include "config/keys.h"
 #include "log/log.h"
 #include "tools/name_space.h"
 
@@ -172,6 +173,12 @@ int run_config(Context& context, const ConfigOptions& options) {
   return context.usage("config takes check, show, explain or here, not \"" + options.action + "\"");
 }
 
+std::vector<std::string> key_names() {
+  std::vector<std::string> all;
+  for (const config::Key& key : config::keys()) all.push_back(key.full_name());
+  return all;
+}
+
 }  // namespace
 
 Command make_config() {
@@ -188,6 +195,7 @@ Command make_config() {
   command.positionals = {
       {"ACTION", "check, show, explain or here", &options->action, true, {"check", "show", "explain", "here"}},
       {"WHAT", "a file (check), a key or section such as meta.sync (show, explain)", &options->what}};
+  command.positionals.back().offers = key_names;
   command.run = [options](Context& context) { return run_config(context, *options); };
   return command;
 }

@@ -38,6 +38,12 @@ std::vector<std::string> known_file_systems() {
   return all;
 }
 
+std::vector<std::string> known_folders() {
+  std::vector<std::string> all;
+  for (const std::string& file : known_file_systems()) all.push_back(fs::path(file).parent_path().string());
+  return all;
+}
+
 void remember_file_system(const std::string& config_file) {
   const fs::path current = assembly::current_file();
   if (current.empty()) return;

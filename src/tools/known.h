@@ -9,6 +9,8 @@ namespace spate::tools {
 
 /// Those that `spate up` has started and `spate destroy` has not removed; a file may be gone all the same.
 std::vector<std::string> known_file_systems();
+/// Their folders.
+std::vector<std::string> known_folders();
 /// Started just now: the one that commands mean when nobody names another.
 void remember_file_system(const std::string& config_file);
 void forget_file_system(const std::string& config_file);

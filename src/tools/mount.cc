@@ -155,6 +155,23 @@ int run_umount(Context& context, const std::string& directory, bool lazy) {
   }
 }
 
+std::vector<std::string> mount_points() {
+  std::vector<std::string> all;
+  for (const MountPoint& mount : spate_mounts()) all.push_back(mount.directory);
+  return all;
+}
+
+/// For completion; fuse/options.cc reads them.
+std::vector<std::string> mount_options() {
+  return {"acl",          "allow_other", "attr_cache=", "atime",
+          "busy_poll=",   "cache=auto",  "cache=none",  "cache=writeback",
+          "dev",          "exec",        "hard",        "leases",
+          "log=",         "noacl",       "noatime",     "nodev",
+          "noexec",       "noleases",    "nosuid",      "readahead=",
+          "readdirplus=", "relatime",    "ro",          "soft",
+          "strictatime",  "suid",        "threads="};
+}
+
 }  // namespace
 
 Command make_mount() {
@@ -167,8 +184,9 @@ Command make_mount() {
       "Options (-o): ro, allow_other, cache=none|auto|writeback, soft, threads=N, log=FILE; docs/mount.md.\n"
       "For fstab: /path/to/spate.toml  /mnt/data  spate  _netdev  0  0";
   command.positionals = {{"DIRECTORY", "where to mount", &arguments->directory, true}};
+  command.positionals.front().offers = mount_points;
   command.options = {
-      {"-o", "mount options, separated by commas", &arguments->options},
+      {"-o", "mount options, separated by commas", &arguments->options, false, mount_options(), true},
       {"-f,--foreground", "stay in the foreground and log to the terminal", &arguments->foreground},
       {"-p,--parents", "make the directory if it is not there", &arguments->create},
       {"--upgrade", "of a mount that is there: go on with this program, files stay open", &arguments->upgrade},
@@ -185,6 +203,7 @@ Command make_umount() {
   command.group = "Unchanged programs";
   command.summary = "unmount a directory";
   command.positionals = {{"DIRECTORY", "where it is mounted", &arguments->directory, true}};
+  command.positionals.front().offers = mount_points;
   command.options = {{"-z,--lazy", "detach now, end when nobody uses it any more", &arguments->create}};
   command.run = [arguments](Context& context) { return run_umount(context, arguments->directory, arguments->create); };
   return command;

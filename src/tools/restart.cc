@@ -6,6 +6,7 @@
 
 #include "config/load.h"
 #include "tools/deployment.h"
+#include "tools/known.h"
 #include "tools/server_control.h"
 #include "tools/text.h"
 #include "tools/up_down.h"
@@ -72,7 +73,7 @@ Command make_restart() {
   command.name = "restart";
   command.group = "Start and stop";
   command.summary = "stop and start the servers that `spate up` started; mounts and open files go on";
-  command.options = {{"--dir", "the folder given to `spate up`", folder.get()}};
+  command.options = {{"--dir", "the folder given to `spate up`", folder.get(), false, {}, false, known_folders}};
   command.run = [folder](Context& context) { return run_restart(context, *folder); };
   return command;
 }
@@ -84,7 +85,7 @@ Command make_logs() {
   command.group = "Start and stop";
   command.summary = "print the end of the servers' logs";
   command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
-  command.options = {{"--dir", "the folder given to `spate up`", &options->folder},
+  command.options = {{"--dir", "the folder given to `spate up`", &options->folder, false, {}, false, known_folders},
                      {"-n,--lines", "so many lines of each (20)", &options->lines},
                      {"-f,--follow", "then print what comes, until Ctrl-C", &options->follow}};
   command.run = [options](Context& context) { return run_logs(context, *options); };

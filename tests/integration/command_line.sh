@@ -73,3 +73,24 @@ completed 'spate ls spate:/d' '/dir\ one/ /dir2/'
 completed 'spate cp spate:/dir2/' /dir2/file
 completed 'spate cp spa' spate:/
 completed 'spate ls spate:/none/'
+completed 'spate ls "spate:/dir o' 'spate:/dir one/'
+completed 'spate ls spate:/dir\ o' '/dir\ one/'
+"$spate" mkdir 'spate:/dir one/with blank'
+completed 'spate ls spate:/dir\ one/' '/dir\ one/with\ blank/'
+completed 'spate config explain meta.sy' meta.sync
+completed 'spate ls --set meta.sy' meta.sync=
+completed 'spate mount -o ro,cache=w' 'ro\,cache=writeback'
+"$spate" complete -- ls --fs "$dir" | has -Fx "$dir/fs/spate.toml" || fail 'the known file systems are not offered'
+"$spate" complete -- down --dir "$dir" | has -Fx "$dir/fs" || fail 'the known folders are not offered'
+# Each option that is offered is one that the mount takes.
+for option in $("$spate" complete -- mount -o '' | sed 's/=$//; s/=.*//' | sort -u); do
+  has -w "$option" < "$SPATE_SOURCE/docs/mount.md" || fail "docs/mount.md does not know the option $option"
+done
+
+# What others have named is shown without harm.
+hostile=$(printf 'red\033[31m')
+"$spate" touch "spate:/dir2/$hostile"
+completed 'spate ls spate:/dir2/' /dir2/file
+if script -qec "'$spate' sum 'spate:/dir2/$hostile'" /dev/null | has "$(printf '\033')"; then fail 'sum sends an escape sequence to the terminal'; fi
+"$spate" sum "spate:/dir2/$hostile" | has -F "$hostile" || fail 'a list of checksums has another name'
+"$spate" rm "spate:/dir2/$hostile"
