@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "config/load.h"
+#include "tools/autostart.h"
 #include "tools/deployment.h"
 #include "tools/known.h"
 #include "tools/mounts.h"
@@ -149,6 +150,7 @@ int run_destroy(Context& context, const DestroyOptions& options) {
   const auto removed = remove_deployment(*folder);
   if (!removed) return context.fail(removed.error());
   forget_file_system(config_path(*folder));
+  disable_autostart(*folder);
   if (!context.quiet && !context.json) print(fmt::format("Removed {}.{}\n", printable(*folder), elsewhere));
   return kExitOk;
 }
@@ -170,7 +172,7 @@ Command make_destroy() {
   command.name = "destroy";
   command.group = "Start and stop";
   command.summary = "remove a file system that `spate up` made, with all its data";
-  command.options = {{"--dir", "the folder given to `spate up`", &options->folder},
+  command.options = {{"--dir", "the folder given to `spate up`", &options->folder, false, {}, false, known_folders},
                      {"-y,--yes", "do not ask", &options->yes}};
   command.run = [options](Context& context) { return run_destroy(context, *options); };
   return command;

@@ -10,6 +10,7 @@
 
 #include "assembly/locate.h"
 #include "config/load.h"
+#include "tools/autostart.h"
 #include "tools/deployment.h"
 #include "tools/known.h"
 #include "tools/name_space.h"
@@ -27,7 +28,8 @@ struct UpOptions {
   std::optional<std::uint64_t> io;
   std::optional<std::uint64_t> meta;
   std::optional<std::uint64_t> port;
-  std::string trove;    // empty: not given
+  std::string trove;  // empty: not given
+  bool enable = false;
   bool is_new = false;  // this call has made the file system
 };
 
@@ -220,6 +222,16 @@ std::string usual_folder() {
   return default_folder();
 }
 
+int enable(Context& context, const std::string& folder) {
+  const auto done = enable_autostart(folder);
+  if (!done) return context.fail(done.error(), "--enable");
+  if (context.quiet || context.json) return kExitOk;
+  const std::string unit = shell_word(unit_name(folder));
+  print("It starts when you log in, by the unit " + unit + ". `loginctl enable-linger` starts it when the machine\n" +
+        "does; `systemctl --user disable " + unit + "` ends that.\n");
+  return kExitOk;
+}
+
 int run_up(Context& context, UpOptions& options) {
   DeploymentPlan& plan = options.plan;
   plan.io_servers = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.io.value_or(kUsualIoServers), 65));
@@ -245,7 +257,8 @@ int run_up(Context& context, UpOptions& options) {
   while (plan.folder.size() > 1 && plan.folder.ends_with('/')) plan.folder.pop_back();
   const auto lock = open_folder(options);
   if (!lock) return context.fail(lock.error());
-  return start_all(context, options);
+  const int code = start_all(context, options);
+  return code == kExitOk && options.enable ? enable(context, plan.folder) : code;
 }
 
 }  // namespace
@@ -276,12 +289,18 @@ Command make_up() {
       "one.\n"
       "--fs and SPATE_FS name the folder, too.";
   command.options = {
-      {"--dir", "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)",
-       &options->plan.folder},
+      {"--dir",
+       "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)",
+       &options->plan.folder,
+       false,
+       {},
+       false,
+       known_folders},
       {"--io", "io servers, for a new file system (4)", &options->io},
       {"--meta", "meta servers, for a new file system (1)", &options->meta},
       {"--port", "first TCP port, for a new file system (7400, or the next ones that are free)", &options->port},
-      {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove}};
+      {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove},
+      {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_up(context, *options); };
   return command;
 }

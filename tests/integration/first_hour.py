@@ -3,6 +3,7 @@
 """What newcomers stumble over in their first hour: each is taken, or refused with a sentence that says what to do."""
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -149,6 +150,38 @@ def lists_and_removes(fs):
     fs.spate("up", "-q", "--dir", fs.dir)  # the last one again
 
 
+def starts_at_login(fs):
+    """--enable writes a unit of the user and enables it. No service manager runs here: a program of its name notes what it is told."""
+    folder, programs = fs.root + "/at login", fs.root + "/bin"
+    os.mkdir(programs)
+    with open(programs + "/systemctl", "w") as f:
+        f.write('#!/bin/sh\nprintf "%s\\n" "$*" >> "$HOME/told"\n')
+    os.chmod(programs + "/systemctl", 0o755)
+    env = {"PATH": programs + ":" + os.environ["PATH"], "XDG_CONFIG_HOME": ""}
+    said = fs.spate("up", "--enable", "--dir", folder, "--io", "1", "--port", str(free_ports(2)), env=env).decode()
+    unit = "spate" + folder.replace("-", "\\x2d").replace("/", "-").replace(" ", "\\x20") + ".service"
+    says(said, unit, "loginctl enable-linger")
+    with open(fs.root + "/told") as f:
+        check(f.read() == "--user --quiet enable %s\n" % unit, "systemctl was told something else")
+    path = "%s/.config/systemd/user/%s" % (fs.root, unit)
+    with open(path) as f:
+        lines = dict(line.strip().split("=", 1) for line in f if "=" in line)
+    for line, up in (("ExecStop", False), ("ExecStart", True), ("ExecStop", False)):
+        done = subprocess.run(shlex.split(lines[line]), env=fs.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        check(done.returncode == 0, "%s: %s" % (line, done.stdout))
+        check((fs.run("--fs", folder, "status").returncode == 0) == up, line + " of the unit")
+    fs.spate("destroy", "-q", "-y", "--dir", folder, env=env)
+    check(not os.path.exists(path), "the unit is left")
+    with open(fs.root + "/told") as f:
+        says(f.read(), "--user --quiet disable " + unit)
+    # Where there is no systemctl, and where it cannot do it, the file system is up all the same.
+    with open(programs + "/systemctl", "w") as f:
+        f.write("#!/bin/sh\nexit 1\n")
+    says(ended(fs, 1, "up", "-q", "--enable", "--dir", fs.dir, env=env), "service manager")
+    says(ended(fs, 1, "up", "-q", "--enable", "--dir", fs.dir, env={"PATH": fs.root + "/no programs", "XDG_CONFIG_HOME": ""}), "systemctl is not here")
+    check(os.listdir(fs.root + "/.config/systemd/user") == [], "a unit is left that is not enabled")
+
+
 def mounts(fs):
     """umount of what is no mount says so, also to an ordinary user; getstripe takes a path on a mount."""
     os.mkdir(fs.root + "/no mount")
@@ -163,6 +196,7 @@ def mounts(fs):
     says(fs.spate("getstripe", "spate:/").decode(), "strips of 1.00 MiB (default), on all targets (default)")
     fs.spate("mount", "-p", fs.root + "/mnt")
     try:
+        check(fs.root + "/mnt" in fs.spate("complete", "--", "umount", fs.root).decode().splitlines(), "umount is not offered the mount points")
         os.mkdir(fs.root + "/mnt/there/deeper")
         with open(fs.root + "/mnt/there/file", "w") as f:
             f.write("data")
@@ -182,6 +216,7 @@ def main():
         servers_of_other_hosts(fs)
         logs_and_restart(fs)
         lists_and_removes(fs)
+        starts_at_login(fs)
         mounts(fs)
 
 
