@@ -5,10 +5,10 @@
 #include <set>
 #include <sstream>
 
+#include "base/printable.h"
 #include "config/keys.h"
 #include "tools/known.h"
 #include "tools/name_space.h"
-#include "tools/text.h"
 
 namespace spate::tools {
 namespace {

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/first-steps.md, typed by a user without root who has nothing but a home, in a network of his own."""
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration"))
+from cluster import BIN, check, skip  # noqa: E402
+from machines import blocks  # noqa: E402
+
+# The usual ports are others', so the network is his own; the processes, too, so that none is left behind.
+# As on most machines, everybody may use FUSE.
+OPEN = "mount -t tmpfs fuse /mnt; mknod -m 666 /mnt/fuse c 10 229; mount --bind /mnt/fuse /dev/fuse"
+ENTER = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", 'ip link set lo up; (%s) 2> /dev/null || true; exec "$@"' % OPEN, "sh"]
+
+
+def user():
+    """Who types: nobody, if this is root. -> his words before a command; whose home it is."""
+    if os.geteuid() != 0:
+        skip("needs root, to become another user with a network of his own")
+    nobody = pwd.getpwnam("nobody")
+    return ["setpriv", "--reuid", str(nobody.pw_uid), "--regid", str(nobody.pw_gid), "--clear-groups"], nobody
+
+
+def commands():
+    """Those of the page, a line each, in which the mount point is below his home."""
+    found = [text for where, text in blocks("first-steps.md") if where == "one-machine"]
+    check(len(found) == 1, "docs/first-steps.md has %d blocks for one machine" % len(found))
+    return [line.split("#")[0].strip().replace("/tmp/data", "$HOME/data") for line in found[0].splitlines()]
+
+
+def script():
+    up, mount, list_, umount, down = commands()
+    return "\n".join([
+        "set -eu", up, mount, list_,
+        "echo hello > $HOME/data/file; mkdir $HOME/data/folder; cp $HOME/data/file $HOME/data/folder/",
+        "test \"$(spate cat spate:/folder/file)\" = hello",
+        "spate run cat /spate/file", "spate ls -la", "spate df -h", "spate du -h -s spate:/",
+        "code=0; spate down 2> $HOME/refused || code=$?; test $code = 1; grep -q 'spate umount' $HOME/refused",
+        umount, "code=0; spate umount $HOME/data 2> $HOME/refused || code=$?; test $code = 1; grep -q 'nothing is mounted' $HOME/refused",
+        down, "code=0; spate ls 2> $HOME/refused || code=$?; test $code = 1; grep -q 'spate up' $HOME/refused",
+        "rm -rf $HOME/.local/share/spate/log", up, "spate cat spate:/file", "spate destroy --yes", "spate list"])
+
+
+def main():
+    become, nobody = user()
+    home = tempfile.mkdtemp(prefix="spate-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    try:
+        # Programs that he may run, wherever the build is.
+        os.mkdir(home + "/bin")
+        for name in ("spate", "spated", "spate-mount", "spate-holder"):
+            shutil.copy(os.path.join(BIN, name), home + "/bin")
+        shutil.copytree(os.path.join(BIN, "../lib"), home + "/lib")
+        os.mkdir(home + "/home")
+        os.chmod(home, 0o755)
+        os.chown(home + "/home", nobody.pw_uid, nobody.pw_gid)
+        env = {"HOME": home + "/home", "PATH": home + "/bin:/usr/bin:/bin:/usr/sbin:/sbin", "USER": "nobody"}
+        if subprocess.run(ENTER + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
+            skip("no network of its own can be made here")
+        if shutil.which("fusermount3") is None or subprocess.run(ENTER + become + ["sh", "-c", "exec 3<> /dev/fuse"], stderr=subprocess.DEVNULL).returncode != 0:
+            skip("FUSE cannot be used here by a user without root")
+        done = subprocess.run(ENTER + become + ["sh", "-c", script()], env=env, cwd=home + "/home", stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+        check(done.returncode == 0, "exit %d: %s" % (done.returncode, done.stdout))
+        for said in ("Spate is up: 5 servers", "hello", "Stopped 5 servers", "Removed " + home):
+            check(said in done.stdout, "%r is not in: %s" % (said, done.stdout))
+        check(not os.path.exists(home + "/home/.local/share/spate"), "a removed file system has left something")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+main()
