@@ -174,7 +174,8 @@ Command make_cp() {
       "-u goes on with a copy that was interrupted: files that are there with the same size and time are left alone, "
       "all\n"
       "others are copied anew, also where the destination is newer (rsync decides so, too; -n keeps all that is "
-      "there).";
+      "there).\n"
+      "Where the first run has made the destination itself, write SOURCE/. then: as ever, SOURCE would go below it.";
   command.options = {
       {"-r,-R,-a,--recursive,--archive", "directories with everything below", &options->run.recursive},
       {"-u,--update", "leave out files that are there with the same size and time", &options->run.update},

@@ -242,6 +242,10 @@ def copying(fs):
     equal(fs.spate("cat", "spate:/tree/deep/b"), b"tw\0", "cp -n has overwritten")
     equal([line.split("/")[-1] for line in only_files(copied("-r", "--update", tree, "spate:/"))], ["b"], "cp --update")
     equal(fs.spate("cat", "spate:/tree/deep/b"), b"two", "cp --update")
+    # The first run has made the destination itself, and was interrupted.
+    fs.spate("rm", "spate:/in/deep/c")
+    equal([line.split("/")[-1] for line in only_files(copied("-ru", tree + "/.", "spate:/in"))], ["c"], "cp -u SOURCE/.")
+    check(fs.run("stat", "spate:/in/tree").returncode == 1, "cp -u SOURCE/. has copied below the destination")
     same_tree(tree, fs.root + "/out")
 
 
