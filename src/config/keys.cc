@@ -138,7 +138,7 @@ std::vector<Key> fs_rows() {
                                        "Random number of this file system; servers and clients of others are refused.",
                                        "", 1, UINT64_MAX, true}),
       row<&Config::fs, &FsConfig::name>(
-          {"fs", "name", Type::kText, "Name for people, shown by df and mount.", "", 1, 64}),
+          {"fs", "name", Type::kText, "Name for people, shown by df and mount --status.", "", 1, 64}),
       row<&Config::fs, &FsConfig::auth>(
           {"fs", "auth", Type::kChoice,
            "key: clients and servers prove that they hold the key files. none: whoever reaches a server is let in; "

@@ -26,7 +26,7 @@ struct SpaceOptions {
 /// How long an io server may take to tell its space.
 constexpr Duration kSpacePatience = std::chrono::seconds(5);
 
-nlohmann::json json_of(const client::SpaceUse& use) {
+nlohmann::json json_of(const client::SpaceUse& use, const std::string& fs_name) {
   nlohmann::json targets = nlohmann::json::array();
   nlohmann::json missing = nlohmann::json::array();
   for (const auto& server : use.servers) {
@@ -42,17 +42,14 @@ nlohmann::json json_of(const client::SpaceUse& use) {
                          {"store", t.store}});
     }
   }
-  return {{"total", use.total_bytes},
-          {"free", use.free_bytes},
-          {"objects", use.objects},
-          {"targets", targets},
-          {"missing", missing}};
+  return {{"name", fs_name},        {"total", use.total_bytes}, {"free", use.free_bytes},
+          {"objects", use.objects}, {"targets", targets},       {"missing", missing}};
 }
 
 /// A target with less free space than this is shown as full, bytes (guess).
 constexpr std::uint64_t kFullBelow = 1U << 20U;
 
-void print_table(const client::SpaceUse& use, const SpaceOptions& options) {
+void print_table(const client::SpaceUse& use, const std::string& fs_name, const SpaceOptions& options) {
   const bool details = options.details;
   const auto size = [&](std::uint64_t bytes) { return options.bytes ? std::to_string(bytes) : human_size(bytes); };
   const auto row = [&](const std::string& name, std::uint64_t total, std::uint64_t free, const std::string& more) {
@@ -64,7 +61,7 @@ void print_table(const client::SpaceUse& use, const SpaceOptions& options) {
                     details ? " store" : ""));
   std::size_t down = 0;
   for (const auto& server : use.servers) down += server.answered ? 0U : 1U;
-  row("file system", use.total_bytes, use.free_bytes,
+  row("file system " + fs_name, use.total_bytes, use.free_bytes,
       (down == 0 ? std::string("up") : counted(down, "server") + " not counted") +
           (details ? ", " + counted(use.objects, "object") : ""));
   for (const auto& server : use.servers) {
@@ -84,9 +81,9 @@ int run_df(Context& context, const SpaceOptions& options) {
   auto use = (*process)->run([](client::Client& c) { return c.space_of_those_there(kSpacePatience); });
   if (!use) return context.fail(use.error());
   if (context.json) {
-    context.print_json(json_of(*use));
+    context.print_json(json_of(*use, (*process)->config().fs.name));
   } else {
-    print_table(*use, options);
+    print_table(*use, (*process)->config().fs.name, options);
   }
   int code = kExitOk;
   for (const auto& server : use->servers) {

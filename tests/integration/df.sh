@@ -17,5 +17,5 @@ size_of() { grep "\"$1\"" "$dir/df" | grep -o '[0-9]*' | sort -u; }
 read -r blocks block_size < <(stat -f -c '%b %S' "$dir/fs")
 device=$((blocks * block_size))
 test "$(size_of total)" = "$device" || fail "$(size_of total | tr '\n' ' ') is not once the device's size, $device"
-"$spate" df | awk '/^file system/ {print $3, $4}' > "$dir/total"
+"$spate" df | awk '/^file system/ {print $4, $5}' > "$dir/total"
 "$spate" df | awk '/server 2 target 512/ {print $5, $6}' | cmp - "$dir/total" || fail 'the table shows another sum'

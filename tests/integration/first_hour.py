@@ -194,8 +194,10 @@ def mounts(fs):
     check("Permission denied" in done.stderr or "cannot execute" in done.stderr or "nothing is mounted at" in done.stderr, done.stderr)
     fs.spate("setstripe", "-S", "64K", "-c", "1", "spate:/there")
     says(fs.spate("getstripe", "spate:/").decode(), "strips of 1.00 MiB (default), on all targets (default)")
+    says(fs.spate("df", "--set", "fs.name=project").decode(), "\nfile system project ")
     fs.spate("mount", "-p", fs.root + "/mnt")
     try:
+        says(fs.spate("mount", "--status", fs.root + "/mnt").decode(), "\nname spate\n")
         check(fs.root + "/mnt" in fs.spate("complete", "--", "umount", fs.root).decode().splitlines(), "umount is not offered the mount points")
         os.mkdir(fs.root + "/mnt/there/deeper")
         with open(fs.root + "/mnt/there/file", "w") as f:
