@@ -21,7 +21,7 @@ job::Task<Unit> set(job::Event& event) {
   co_return Unit();
 }
 
-struct ClosesTest : testing::Test {
+struct AsyncReleasesTest : testing::Test {
   static auto soon() { return std::chrono::steady_clock::now() + std::chrono::milliseconds(5); }
   static auto late() { return std::chrono::steady_clock::now() + std::chrono::minutes(1); }
 
@@ -33,7 +33,7 @@ struct ClosesTest : testing::Test {
   AsyncReleases releases{driver};
 };
 
-TEST_F(ClosesTest, GoOnWhileNobodyWaitsForThem) {
+TEST_F(AsyncReleasesTest, ReleasesGoOnWhileNobodyWaitsForThem) {
   EXPECT_TRUE(releases.begin([this] { return count_after(go, ended); }));
   EXPECT_EQ(releases.under_way(), 1U);
   EXPECT_FALSE(releases.drain(soon()));
@@ -42,7 +42,7 @@ TEST_F(ClosesTest, GoOnWhileNobodyWaitsForThem) {
   EXPECT_EQ(ended, 1);
 }
 
-TEST_F(ClosesTest, HoldNoWorkerWhileTheyAreUnderWay) {
+TEST_F(AsyncReleasesTest, ReleasesHoldNoWorkerWhileTheyAreUnderWay) {
   constexpr int kFiles = 10;
   std::atomic<int> begun{0};
   std::thread worker([&] {
@@ -60,7 +60,7 @@ TEST_F(ClosesTest, HoldNoWorkerWhileTheyAreUnderWay) {
   EXPECT_EQ(ended, kFiles);
 }
 
-TEST_F(ClosesTest, AreNotMoreAtOnceThanFit) {
+TEST_F(AsyncReleasesTest, NoMoreAreUnderWayThanFit) {
   for (std::size_t i = 0; i < AsyncReleases::kMost; ++i) {
     ASSERT_TRUE(releases.begin([this] { return count_after(go, ended); }));
   }

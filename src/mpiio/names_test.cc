@@ -8,7 +8,7 @@
 namespace spate::mpiio {
 namespace {
 
-TEST(Names, AreSpatesByTheirSchemeOrAPrefix) {
+TEST(MpiioNames, ANameIsInSpateByItsSchemeOrAPrefix) {
   EXPECT_EQ(resolve("spate:/a//b/../c", "/spate", "/tmp"), (Name{"", "/a/c"}));
   EXPECT_EQ(resolve("spate:a", "/spate", "/tmp"), (Name{"", "/a"}));
   EXPECT_EQ(resolve("/spate/a", "/spate", "/tmp"), (Name{"", "/a"}));
@@ -18,7 +18,7 @@ TEST(Names, AreSpatesByTheirSchemeOrAPrefix) {
   EXPECT_EQ(resolve("../spate/a", "/spate", "/tmp"), (Name{"", "/a"}));
 }
 
-TEST(Names, OthersAreLeftAlone) {
+TEST(MpiioNames, OtherNamesAreLeftAlone) {
   EXPECT_EQ(resolve("/tmp/a", "/spate", "/"), std::nullopt);
   EXPECT_EQ(resolve("/spateful/a", "/spate", "/"), std::nullopt);
   EXPECT_EQ(resolve("/spate/../etc/a", "/spate", "/"), std::nullopt);

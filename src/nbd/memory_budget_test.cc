@@ -20,7 +20,7 @@ struct Asker {
   MemoryBudget::Claim claim;
 };
 
-class Budget : public testing::Test {
+class MemoryBudgetTest : public testing::Test {
  protected:
   void pass(int seconds) {
     for (int i = 0; i < seconds; ++i) {
@@ -35,7 +35,7 @@ class Budget : public testing::Test {
   MemoryBudget budget_{executor_, 100, [](void* ticks) { ++*static_cast<int*>(ticks); }, &ticks_};
 };
 
-TEST_F(Budget, GivesUpToItsLimitAndTheRestInTheOrderOfAsking) {
+TEST_F(MemoryBudgetTest, WhatExceedsTheLimitIsGivenInTheOrderOfAsking) {
   Asker one(budget_), two(budget_), large(budget_), small(budget_);
   ASSERT_TRUE(one.claim.ask(60));
   ASSERT_TRUE(two.claim.ask(40));
@@ -54,7 +54,7 @@ TEST_F(Budget, GivesUpToItsLimitAndTheRestInTheOrderOfAsking) {
   EXPECT_EQ(budget_.used(), 1U);
 }
 
-TEST_F(Budget, MoreThanTheWholeGoesOnAlone) {
+TEST_F(MemoryBudgetTest, ARequestAboveTheLimitRunsAlone) {
   Asker small(budget_), huge(budget_), next(budget_);
   ASSERT_TRUE(small.claim.ask(1));
   EXPECT_FALSE(huge.claim.ask(1000));
@@ -65,7 +65,7 @@ TEST_F(Budget, MoreThanTheWholeGoesOnAlone) {
   EXPECT_EQ(next.granted, 1);
 }
 
-TEST_F(Budget, WhoGoesAwayLetsTheOthersOn) {
+TEST_F(MemoryBudgetTest, AClaimThatEndsLetsTheNextOn) {
   Asker holder(budget_), last(budget_);
   auto first = std::make_unique<Asker>(budget_);
   auto middle = std::make_unique<Asker>(budget_);
@@ -81,7 +81,7 @@ TEST_F(Budget, WhoGoesAwayLetsTheOthersOn) {
   EXPECT_EQ(budget_.used(), 10U);
 }
 
-TEST_F(Budget, ItsTimeStandsStillWhileNobodyWaits) {
+TEST_F(MemoryBudgetTest, TheTimeOfAWaitIsNoneWhileNobodyWaits) {
   Asker holder(budget_), waits(budget_);
   ASSERT_TRUE(holder.claim.ask(100));
   pass(5);
@@ -103,7 +103,7 @@ job::Task<void> acquire(MemoryBudget& budget, std::size_t bytes, MemoryBudget::H
   out = co_await budget.acquire(bytes);
 }
 
-TEST_F(Budget, CoroutinesWait) {
+TEST_F(MemoryBudgetTest, CoroutinesWaitForMemory) {
   job::Gate gate(executor_);
   MemoryBudget::Hold one;
   MemoryBudget::Hold two;

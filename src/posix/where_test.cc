@@ -8,7 +8,7 @@
 namespace spate::posix {
 namespace {
 
-TEST(Where, PathsAreCheckedBeforeTheyAreSent) {
+TEST(PosixWhere, PathsAreCheckedBeforeTheyAreSent) {
   Where where;
   EXPECT_ERRC(to_name_path(where, true), Errc::kNotFound);
   where.empty_is_base = true;
@@ -21,7 +21,7 @@ TEST(Where, PathsAreCheckedBeforeTheyAreSent) {
   EXPECT_ERRC(to_name_path(where, true), Errc::kInvalidArgument);
 }
 
-TEST(Where, OnlyRelativePathsBeginAtTheBase) {
+TEST(PosixWhere, OnlyRelativePathsBeginAtTheBaseDirectory) {
   Where where;
   where.base = Handle(7);
   where.path = "a/b";
@@ -32,7 +32,7 @@ TEST(Where, OnlyRelativePathsBeginAtTheBase) {
   EXPECT_EQ(to_name_path(Where::object(Handle(9)), true)->path, "");
 }
 
-TEST(Where, FlagsSayWhatIsFollowed) {
+TEST(PosixWhere, FlagsDecideWhetherTheLastLinkIsFollowed) {
   using wire::NamePath;
   Where where = Where::entry(Handle(3), "name");
   EXPECT_EQ(to_name_path(where, true)->flags, NamePath::kRootedLinks);

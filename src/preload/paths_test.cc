@@ -6,7 +6,7 @@
 namespace spate::preload {
 namespace {
 
-TEST(Paths, MostAreStraight) {
+TEST(PreloadPaths, PathsWithoutDotsAndDoubleSlashesAreStraight) {
   for (const char* path : {"/a", "/a/b", "/spate/file.txt", "/a/b.c/d..e"}) {
     EXPECT_TRUE(is_straight(path)) << path;
     EXPECT_EQ(straighten(path), path);
@@ -17,14 +17,14 @@ TEST(Paths, MostAreStraight) {
   }
 }
 
-TEST(Paths, StraightenTakesOutWhatChangesNothing) {
+TEST(PreloadPaths, StraightenTakesOutWhatChangesNothing) {
   EXPECT_EQ(straighten("/"), "/");
   EXPECT_EQ(straighten("//a/./b/"), "/a/b");
   EXPECT_EQ(straighten("/a/../../b"), "/b");
   EXPECT_EQ(straighten("/a/..."), "/a/...");
 }
 
-TEST(Paths, ClimbsOutOnlyAboveItsRoot) {
+TEST(PreloadPaths, OnlyAPathAboveItsRootClimbsOut) {
   EXPECT_FALSE(climbs_out("a/../b", 0));
   EXPECT_FALSE(climbs_out("../b", 1));
   EXPECT_TRUE(climbs_out("..", 0));
@@ -33,14 +33,14 @@ TEST(Paths, ClimbsOutOnlyAboveItsRoot) {
   EXPECT_EQ(depth_of("/a//b/./c"), 3U);
 }
 
-TEST(Paths, APrefixEndsAtASlash) {
+TEST(PreloadPaths, APrefixEndsAtASlash) {
   EXPECT_TRUE(is_below("/spate", "/spate"));
   EXPECT_TRUE(is_below("/spate/a", "/spate"));
   EXPECT_FALSE(is_below("/spatex", "/spate"));
   EXPECT_FALSE(is_below("/spat", "/spate"));
 }
 
-TEST(Paths, DescriptorsHaveNames) {
+TEST(PreloadPaths, ADescriptorHasANameInProc) {
   EXPECT_EQ(named_descriptor("/proc/self/fd/7", 42), 7);
   EXPECT_EQ(named_descriptor("/proc/42/fd/7", 42), 7);
   EXPECT_EQ(named_descriptor("/proc/43/fd/7", 42), -1);

@@ -32,7 +32,7 @@ Text padded(const Text& code) {
   return text;
 }
 
-TEST(Sites, AMoveBeforeTheCallIsTakenAndTheCallStays) {
+TEST(SystemCallSites, TheMoveBeforeTheCallIsReplacedAndTheCallStays) {
   int skipped = 0;
   const auto sites = all_sites(padded({0xb8, 1, 1, 0, 0, 0x0f, 0x05}), &skipped);
   ASSERT_EQ(sites.size(), 1U);
@@ -43,7 +43,7 @@ TEST(Sites, AMoveBeforeTheCallIsTakenAndTheCallStays) {
   EXPECT_EQ(skipped, 0);
 }
 
-TEST(Sites, ALoadBetweenThemIsTakenAlong) {
+TEST(SystemCallSites, ALoadBetweenNumberAndCallIsMovedAlong) {
   int skipped = 0;
   const auto sites = all_sites(padded({0xb8, 1, 0, 0, 0, 0x8b, 0x7c, 0x24, 0x08, 0x0f, 0x05}), &skipped);
   ASSERT_EQ(sites.size(), 1U);
@@ -51,7 +51,7 @@ TEST(Sites, ALoadBetweenThemIsTakenAlong) {
   EXPECT_EQ(sites[0].syscall_at, 209U);
 }
 
-TEST(Sites, WithoutAMoveTheComparisonBehindIsTaken) {
+TEST(SystemCallSites, WithoutAMoveBeforeItTheComparisonBehindTheCallIsMoved) {
   int skipped = 0;
   const auto sites = all_sites(padded({0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff}), &skipped);
   ASSERT_EQ(sites.size(), 1U);
@@ -60,14 +60,14 @@ TEST(Sites, WithoutAMoveTheComparisonBehindIsTaken) {
   EXPECT_FALSE(sites[0].call_stays);
 }
 
-TEST(Sites, APlaceThatIsJumpedIntoIsLeftAlone) {
+TEST(SystemCallSites, ASiteThatIsAJumpTargetIsLeftAlone) {
   // jmp to the call itself, from two bytes before the move
   int skipped = 0;
   EXPECT_THAT(all_sites(padded({0xeb, 0x05, 0xb8, 1, 0, 0, 0, 0x0f, 0x05}), &skipped), testing::IsEmpty());
   EXPECT_EQ(skipped, 1);
 }
 
-TEST(Sites, BytesThatAreNoKnownPlaceAreSkipped) {
+TEST(SystemCallSites, BytesThatAreNoKnownSiteAreSkipped) {
   int skipped = 0;
   EXPECT_THAT(all_sites(padded({0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}), &skipped),
               testing::IsEmpty());  // rt_sigreturn, which unwinders know by its bytes
@@ -122,7 +122,7 @@ const Text kMoveForm = {0xb8, SYS_getppid, 0, 0, 0, 0x0f, 0x05, 0xc3};
 const Text kCompareForm = {0xb8, SYS_getppid, 0,    0,    0,    0x31, 0xff, 0x0f,
                            0x05, 0x48,        0x3d, 0x00, 0xf0, 0xff, 0xff, 0xc3};
 
-TEST(Sites, APatchedPlaceAsksTheKernelOrNot) {
+TEST(SystemCallSites, APatchedSiteCallsTheKernelOrTheHandler) {
   Page page;
   EXPECT_EQ(page.run(kMoveForm, sites_test_pass), getppid());
   EXPECT_EQ(page.run(kMoveForm, sites_test_answer), 4711);
@@ -130,7 +130,7 @@ TEST(Sites, APatchedPlaceAsksTheKernelOrNot) {
   EXPECT_EQ(page.run(kCompareForm, sites_test_answer), 4711);
 }
 
-TEST(Sites, AJumpThatIsTooFarIsNotWritten) {
+TEST(SystemCallSites, AJumpThatIsTooFarIsNotWritten) {
   Text text = padded(kMoveForm);
   const Text before = text;
   EXPECT_FALSE(write_jump(text.data(), 0x7f0000000000, Site{200, 205, 207, true}, 0x10000));

@@ -11,7 +11,7 @@ namespace {
 const std::string kSha(64, 'a');
 const std::string kXxh(32, '0');
 
-TEST(SumList, LinesComeBack) {
+TEST(SumList, ALineIsParsedAsItWasPrinted) {
   for (const char* name : {"a", "a b/c", " lead", "*star", "back\\slash", "line\nbreak", "\\n", "r\r", "\xff\xfe"}) {
     const SumLine line{DigestKind::kXxh3, kXxh, name};
     std::string text = format_sum(line);
@@ -26,7 +26,7 @@ TEST(SumList, LinesComeBack) {
   }
 }
 
-TEST(SumList, ReadsWhatSha256sumWrites) {
+TEST(SumList, ReadsLinesOfSha256sum) {
   EXPECT_EQ(format_sum({DigestKind::kSha256, kSha, "a/b"}), kSha + "  a/b\n");
   const auto binary = parse_sum(std::string(64, 'B') + " *a/b");
   ASSERT_NE(binary, std::nullopt);

@@ -6,7 +6,7 @@
 namespace spate::tools {
 namespace {
 
-TEST(Text, SizesHaveThreeDigits) {
+TEST(ToolsText, SizesHaveThreeDigits) {
   EXPECT_EQ(human_size(0), "0 B");
   EXPECT_EQ(human_size(1023), "1023 B");
   EXPECT_EQ(human_size(1024), "1.00 KiB");
@@ -17,7 +17,7 @@ TEST(Text, SizesHaveThreeDigits) {
   EXPECT_EQ(human_size(UINT64_MAX), "16.0 EiB");
 }
 
-TEST(Text, TimesHaveThreeDigits) {
+TEST(ToolsText, TimesHaveThreeDigits) {
   EXPECT_EQ(human_time(0), "0 ns");
   EXPECT_EQ(human_time(999), "999 ns");
   EXPECT_EQ(human_time(41'300), "41.3 us");
@@ -26,7 +26,7 @@ TEST(Text, TimesHaveThreeDigits) {
   EXPECT_EQ(human_time(90'000'000'000), "90.0 s");
 }
 
-TEST(Text, SpansAreInTheirTwoLargestUnits) {
+TEST(ToolsText, SpansAreInTheirTwoLargestUnits) {
   EXPECT_EQ(human_span(999), "under a second");
   EXPECT_EQ(human_span(42'900), "42 s");
   EXPECT_EQ(human_span(450'047), "7 min 30 s");
@@ -35,7 +35,7 @@ TEST(Text, SpansAreInTheirTwoLargestUnits) {
   EXPECT_EQ(human_span(100 * 3'600'000), "4 d 4 h");
 }
 
-TEST(Text, TheNearestWordIsTheOneThatWasMeant) {
+TEST(ToolsText, TheNearestWordIsProposed) {
   const std::vector<std::string> commands = {"mount", "umount", "mv", "rm", "rmdir", "ls"};
   EXPECT_EQ(nearest_word("mont", commands), "mount");
   EXPECT_EQ(nearest_word("muont", commands), "mount");
@@ -44,13 +44,13 @@ TEST(Text, TheNearestWordIsTheOneThatWasMeant) {
   EXPECT_EQ(nearest_word("", commands), "");
 }
 
-TEST(Text, ANumberAndItsNounAgree) {
+TEST(ToolsText, ANumberAndItsNounAgree) {
   EXPECT_EQ(counted(0, "object"), "0 objects");
   EXPECT_EQ(counted(1, "object"), "1 object");
   EXPECT_EQ(counted(2, "object"), "2 objects");
 }
 
-TEST(Text, ProposedWordsAreOnesToTheShell) {
+TEST(ToolsText, ProposedWordsAreQuotedForTheShell) {
   EXPECT_EQ(shell_word("/srv/fs-1.2"), "/srv/fs-1.2");
   EXPECT_EQ(shell_word("/srv/my data"), "'/srv/my data'");
   EXPECT_EQ(shell_word("$(x)'\""), "'$(x)'\\''\"'");

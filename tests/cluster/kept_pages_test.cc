@@ -14,9 +14,9 @@ constexpr std::uint8_t kToRead = wire::kOpenRead;
 constexpr auto kToWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr std::uint64_t kSpread = 20'000;  // on every io server
 
-class KeptPagesTest : public ::testing::Test {
+class KernelPageCacheTest : public ::testing::Test {
  protected:
-  KeptPagesTest() : mount_(world_.start_client()), other_(world_.start_client()) {}
+  KernelPageCacheTest() : mount_(world_.start_client()), other_(world_.start_client()) {}
 
   template <typename T>
   T run(ClientProcess& client, job::Task<T> task) {
@@ -27,7 +27,7 @@ class KeptPagesTest : public ::testing::Test {
     SPATE_CHECK(opened.has_value());
     return *std::move(opened);
   }
-  static void expect_written(const Result<void>& done) { EXPECT_ERRC(done, Errc::kOk); }
+  static void expect_written(const Result<void>& done) { EXPECT_OK(done); }
   void write(ClientProcess& client, client::File& file, std::uint64_t offset, std::uint64_t size) {
     const Bytes data(size, std::byte{'x'});
     expect_written(run(client, file.write(offset, data)));
@@ -44,7 +44,7 @@ class KeptPagesTest : public ::testing::Test {
     bool keeps = false;
     return open(flags, keeps);
   }
-  void close(std::unique_ptr<client::File> file) { EXPECT_ERRC(run(mount_, pages_->close(*file)), Errc::kOk); }
+  void close(std::unique_ptr<client::File> file) { EXPECT_OK(run(mount_, pages_->close(*file))); }
   bool next_open_keeps(std::uint8_t flags = kToRead) {
     bool keeps = false;
     close(open(flags, keeps));
@@ -58,7 +58,7 @@ class KeptPagesTest : public ::testing::Test {
     const std::unique_ptr<client::File> file = *std::move(made);
     std::ignore = run(mount_, pages_->opened(*file));
     write(mount_, *file, 0, kSpread);
-    EXPECT_ERRC(run(mount_, pages_->close(*file)), Errc::kOk);
+    EXPECT_OK(run(mount_, pages_->close(*file)));
   }
 
   World world_{WorldOptions{}};
@@ -68,13 +68,13 @@ class KeptPagesTest : public ::testing::Test {
   std::unique_ptr<client::KeptPages> pages_ = std::make_unique<client::KeptPages>(memory_);
 };
 
-TEST_F(KeptPagesTest, OfWhatWasJustWrittenStay) {
+TEST_F(KernelPageCacheTest, PagesStayAfterTheMountsOwnWrite) {
   make();
   EXPECT_TRUE(next_open_keeps());
   EXPECT_TRUE(next_open_keeps());
 }
 
-TEST_F(KeptPagesTest, OfAFileThatWasWrittenInPartStay) {
+TEST_F(KernelPageCacheTest, PagesStayAfterAWriteOfAPart) {
   make();
   bool keeps = false;
   std::unique_ptr<client::File> file = open(kToWrite, keeps);
@@ -86,19 +86,19 @@ TEST_F(KeptPagesTest, OfAFileThatWasWrittenInPartStay) {
   EXPECT_TRUE(next_open_keeps());
 }
 
-TEST_F(KeptPagesTest, OfAFileThatWasCutAndWrittenInPartStay) {
+TEST_F(KernelPageCacheTest, PagesStayAfterTheMountsOwnTruncation) {
   make();
   std::unique_ptr<client::File> file = open(kToWrite | wire::kOpenTruncate);
   write(mount_, *file, 0, 100);
   close(std::move(file));
   EXPECT_TRUE(next_open_keeps());
   file = open(kToWrite);
-  EXPECT_ERRC(run(mount_, file->truncate(50)), Errc::kOk);
+  EXPECT_OK(run(mount_, file->truncate(50)));
   close(std::move(file));
   EXPECT_TRUE(next_open_keeps());
 }
 
-TEST_F(KeptPagesTest, OfAFileThatAnotherHasWrittenGo) {
+TEST_F(KernelPageCacheTest, AWriteOfAnotherClientDropsPages) {
   for (const bool closes : {true, false}) {
     make();
     const std::unique_ptr<client::File> file = open_at(other_, kToWrite);
@@ -110,7 +110,7 @@ TEST_F(KeptPagesTest, OfAFileThatAnotherHasWrittenGo) {
   }
 }
 
-TEST_F(KeptPagesTest, OfAFileThatAnotherHasOpenAndNotWrittenStay) {
+TEST_F(KernelPageCacheTest, AnOpenOfAnotherClientDropsNoPages) {
   make();
   const std::unique_ptr<client::File> file = open_at(other_, kToWrite);
   EXPECT_TRUE(next_open_keeps());
@@ -118,13 +118,13 @@ TEST_F(KeptPagesTest, OfAFileThatAnotherHasOpenAndNotWrittenStay) {
   EXPECT_FALSE(next_open_keeps());
 }
 
-TEST_F(KeptPagesTest, OfAFileThatAnotherHasCutGo) {
+TEST_F(KernelPageCacheTest, ATruncationByAnotherClientDropsPages) {
   make();
-  EXPECT_ERRC(run(other_, other_.client().truncate(client::path_from_root("file"), 5)), Errc::kOk);
+  EXPECT_OK(run(other_, other_.client().truncate(client::path_from_root("file"), 5)));
   EXPECT_FALSE(next_open_keeps());
 }
 
-TEST_F(KeptPagesTest, OfAFileThatAnotherWritesMeanwhileGo) {
+TEST_F(KernelPageCacheTest, AWriteOfAnotherClientDuringTheMountsOwnDropsPages) {
   make();
   std::unique_ptr<client::File> file = open(kToWrite);
   const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
@@ -135,7 +135,7 @@ TEST_F(KeptPagesTest, OfAFileThatAnotherWritesMeanwhileGo) {
   EXPECT_FALSE(next_open_keeps());
 }
 
-TEST_F(KeptPagesTest, ThatHaveNotFollowedAChangeGo) {
+TEST_F(KernelPageCacheTest, PagesThatMissedAWriteAreDropped) {
   make();
   std::unique_ptr<client::File> file = open(kToWrite);
   pages_->spoil(file->handle());
@@ -146,7 +146,7 @@ TEST_F(KeptPagesTest, ThatHaveNotFollowedAChangeGo) {
   EXPECT_TRUE(next_open_keeps());
 }
 
-TEST_F(KeptPagesTest, AreKnownToTheNextProcess) {
+TEST_F(KernelPageCacheTest, TheNextProcessOfTheMountKeepsPages) {
   make();
   pages_ = std::make_unique<client::KeptPages>(memory_);
   EXPECT_TRUE(next_open_keeps());
@@ -155,7 +155,7 @@ TEST_F(KeptPagesTest, AreKnownToTheNextProcess) {
   EXPECT_FALSE(next_open_keeps()) << "of a file that the process before had open for writing";
 }
 
-TEST_F(KeptPagesTest, OfAFileThatNobodyAnswersForGoSoon) {
+TEST_F(KernelPageCacheTest, PagesAreDroppedWithinASecondWhileAServerIsDown) {
   make();
   const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
   std::unique_ptr<client::File> file = open_at(mount_, kToRead);

@@ -91,7 +91,7 @@ class Waiting {
   ClientProcess& other_;
 };
 
-TEST(PlacesTest, WhoWaitsForAnIoServerKeepsNobodyElseWaiting) {
+TEST(RequestPlacesTest, RequestsThatWaitForAnIoServerHoldNoOthersUp) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const Story story = Waiting(seed, Plant::kNone).run();
     EXPECT_EQ(story.failure, "") << "seed " << seed;
@@ -99,7 +99,7 @@ TEST(PlacesTest, WhoWaitsForAnIoServerKeepsNobodyElseWaiting) {
   }
 }
 
-TEST(PlacesTest, ThatTheyDidInEarlierVersionsIsFound) {
+TEST(RequestPlacesTest, ThePlantThatLetsThemHoldOthersUpIsCaught) {
   EXPECT_NE(Waiting(1, Plant::kHoardedPlaces).run().failure, "");
 }
 

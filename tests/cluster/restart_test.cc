@@ -14,9 +14,9 @@ using client::path_from_root;
 /// How the server ends, and whether the clients keep attributes: a new one waits for those, too.
 using Restart = std::pair<Death, bool>;
 
-class RestartTest : public ::testing::TestWithParam<Restart> {
+class MetaRestartTest : public ::testing::TestWithParam<Restart> {
  protected:
-  RestartTest() : world_(WorldOptions()), client_(start()), other_(start()) {}
+  MetaRestartTest() : world_(WorldOptions()), client_(start()), other_(start()) {}
 
   ClientProcess& start() {
     client::Options options = small_client_options({}, {}, {});
@@ -70,14 +70,14 @@ class RestartTest : public ::testing::TestWithParam<Restart> {
   MonoTime restarted_;
 };
 
-TEST_P(RestartTest, WhoHadAppendedAndClosedAppendsAgainSoon) {
+TEST_P(MetaRestartTest, AClientThatHadClosedItsFileAppendsWithoutWaitingForALease) {
   ASSERT_EQ(append_once(client_), Errc::kOk);
   restart();
   EXPECT_EQ(append_once(client_), Errc::kOk);
   expect_soon();
 }
 
-TEST_P(RestartTest, WhoAppendsGoesOnAndOthersAppendAsWell) {
+TEST_P(MetaRestartTest, ClientsAppendToAnOpenFileWithoutWaitingForALease) {
   std::unique_ptr<client::File> file = open(client_);
   ASSERT_EQ(append(client_, *file), Errc::kOk);
   restart();
@@ -91,7 +91,7 @@ TEST_P(RestartTest, WhoAppendsGoesOnAndOthersAppendAsWell) {
   EXPECT_EQ(seen->attributes.size, 4U * 700);
 }
 
-TEST_P(RestartTest, WhoHadLocksAndReleasedThemKeepsNobodyWaiting) {
+TEST_P(MetaRestartTest, ALockThatWasReleasedBeforeIsFreeAtOnce) {
   ASSERT_EQ(lock(client_, LockMode::kExclusive), Errc::kOk);
   ASSERT_EQ(lock(client_, LockMode::kNone), Errc::kOk);
   restart();
@@ -103,7 +103,7 @@ std::string restart_name(const ::testing::TestParamInfo<Restart>& info) {
   const std::string keeping = info.param.second ? "WithLeases" : "";
   return (info.param.first == Death::kProcess ? "KilledProcess" : "CrashedMachine") + keeping;
 }
-INSTANTIATE_TEST_SUITE_P(Each, RestartTest,
+INSTANTIATE_TEST_SUITE_P(Each, MetaRestartTest,
                          ::testing::Values(Restart(Death::kProcess, false), Restart(Death::kMachine, false),
                                            Restart(Death::kProcess, true), Restart(Death::kMachine, true)),
                          restart_name);

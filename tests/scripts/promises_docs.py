@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every promise in docs/consistency.md names the test that shows it: each name must be that of a test there is.
+"""Every promise in docs/consistency.md names the test that shows it, and so do other pages: each name must be that of a test
+there is.
 
-  promises_docs.py ROOT   0 when each Suite.Name (or Suite.*) exists; else a line for each that does not
+  promises_docs.py ROOT   0 when each Suite.Name (or Suite.*) and each file of tests/ that docs/ names exists; else a line for
+                          each that does not
 """
 import pathlib
 import re
 import sys
 
 NAMED = re.compile(r"`([A-Z]\w+)\.(\w+|\*)`")
+FILE = re.compile(r"`(tests/[\w/.-]+)`")
 TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)")
 FEWEST = 50  # fewer would mean that the page, or this pattern, has changed its form
 
@@ -20,13 +23,17 @@ def main():
         for path in (root / folder).rglob("*.cc"):
             tests.update(TEST.findall(path.read_text(encoding="utf-8")))
     suites = {suite for suite, _ in tests}
-    named = NAMED.findall((root / "docs/consistency.md").read_text(encoding="utf-8"))
-    missing = [(s, n) for s, n in named if (s not in suites if n == "*" else (s, n) not in tests)]
-    for suite, name in missing:
-        print(f"docs/consistency.md names {suite}.{name}, which is no test")
-    if len(named) < FEWEST:
-        print(f"docs/consistency.md names only {len(named)} tests")
-    return 1 if missing or len(named) < FEWEST else 0
+    wrong = []
+    for page in sorted((root / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        named = NAMED.findall(text)
+        missing = [f"{s}.{n}, which is no test" for s, n in named if (s not in suites if n == "*" else (s, n) not in tests)]
+        missing += [f"{file}, which does not exist" for file in FILE.findall(text) if not (root / file).exists()]
+        wrong += [f"docs/{page.name} names {what}" for what in missing]
+        if page.name == "consistency.md" and len(named) < FEWEST:
+            wrong.append(f"docs/{page.name} names only {len(named)} tests")
+    print("\n".join(wrong), end="\n" if wrong else "")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

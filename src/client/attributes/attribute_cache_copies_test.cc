@@ -31,7 +31,7 @@ class NotedCopies final : public Copies {
   int names_dropped = 0;
 };
 
-class CopiesTest : public AttributeCacheTest {
+class KernelCopiesOfAttributesTest : public AttributeCacheTest {
  protected:
   bool copy(Handle object) { return copied.copy_attributes(object).has_value(); }
   bool copy(const std::string& name, Handle object) { return copied.copy_name(kDirectory, name, object).count() > 0; }
@@ -52,7 +52,7 @@ class CopiesTest : public AttributeCacheTest {
   AttributeCache copied{{true, 1000, &copies}, clock};
 };
 
-TEST_F(CopiesTest, AreGivenOfWhatIsKeptAndNotOfMore) {
+TEST_F(KernelCopiesOfAttributesTest, OnlyWhatTheCacheKeepsIsCopied) {
   EXPECT_FALSE(copy(kFile));
   learn_and_copy();
   EXPECT_FALSE(copy(kDirectory));  // its attributes were never told
@@ -64,11 +64,11 @@ TEST_F(CopiesTest, AreGivenOfWhatIsKeptAndNotOfMore) {
   none.steps[1] = {kDirectory, "g", Handle(), FileType::kRegular};
   learn(none);
   EXPECT_TRUE(copy("g", Handle()));
-  EXPECT_FALSE(copied.copy_name(Handle(99), "g", Handle()).count() > 0);
+  EXPECT_LE(copied.copy_name(Handle(99), "g", Handle()).count(), 0);
   EXPECT_EQ(cache.copy_attributes(kFile), std::nullopt);  // that one has nobody who keeps any
 }
 
-TEST_F(CopiesTest, OfAFileThatIsBeingWrittenThereAreNone) {
+TEST_F(KernelCopiesOfAttributesTest, AttributesOfAFileThatIsBeingWrittenAreNotCopied) {
   wire::LookupLeaseReply reply = file_reply();
   reply.object->attributes.size_known = false;
   learn(reply);
@@ -76,7 +76,7 @@ TEST_F(CopiesTest, OfAFileThatIsBeingWrittenThereAreNone) {
   EXPECT_TRUE(copy("f", kFile));  // the name is not written
 }
 
-TEST_F(CopiesTest, AreGoodForLessThanTheLease) {
+TEST_F(KernelCopiesOfAttributesTest, CopiesExpireBeforeTheLease) {
   learn(file_reply());  // a lease of 10 s, of which 9 are used
   const auto before = copied.copy_attributes(kFile);
   ASSERT_NE(before, std::nullopt);
@@ -92,7 +92,7 @@ TEST_F(CopiesTest, AreGoodForLessThanTheLease) {
   EXPECT_FALSE(copy("f", kFile));
 }
 
-TEST_F(CopiesTest, AreNotGivenWhereTheyCouldNotBeTakenBack) {
+TEST_F(KernelCopiesOfAttributesTest, NothingIsCopiedThatCouldNotBeDropped) {
   learn(file_reply());
   copies.names = false;
   EXPECT_FALSE(copy("f", kFile));
@@ -104,7 +104,7 @@ TEST_F(CopiesTest, AreNotGivenWhereTheyCouldNotBeTakenBack) {
   EXPECT_EQ(copies.names_dropped, 0);
 }
 
-TEST_F(CopiesTest, GoWithTheLease) {
+TEST_F(KernelCopiesOfAttributesTest, ARecallOfTheLeaseDropsCopies) {
   learn_and_copy();
   copied.recalled(kFile);
   EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
@@ -117,7 +117,7 @@ TEST_F(CopiesTest, GoWithTheLease) {
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, GoWithEverythingThatIsKept) {
+TEST_F(KernelCopiesOfAttributesTest, ClearingTheCacheDropsCopies) {
   const auto all_gone = [this](const char* when) {
     EXPECT_EQ(copies.dropped, std::set<Handle>{kFile}) << when;
     EXPECT_EQ(copies.names_dropped, 1) << when;
@@ -145,7 +145,7 @@ TEST_F(CopiesTest, GoWithEverythingThatIsKept) {
   all_gone("the leases have run out");
 }
 
-TEST_F(CopiesTest, GoWithWhatThereIsNoRoomFor) {
+TEST_F(KernelCopiesOfAttributesTest, EvictionFromTheCacheDropsCopies) {
   learn_and_copy();
   wire::LookupLeaseReply other = file_reply();
   for (std::uint64_t i = 0; i < 2000; ++i) {
@@ -158,7 +158,7 @@ TEST_F(CopiesTest, GoWithWhatThereIsNoRoomFor) {
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfAttributesGoBeforeAnOwnChangeIsSent) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnChangeDropsCopiedAttributesBeforeItIsSent) {
   learn_and_copy();
   wire::SetattrRequest request;
   request.where = {kFile, "", 0};
@@ -170,7 +170,7 @@ TEST_F(CopiesTest, OfAttributesGoBeforeAnOwnChangeIsSent) {
   EXPECT_TRUE(copy(kFile));
 }
 
-TEST_F(CopiesTest, AllOfAttributesGoBeforeAnOwnChangeThatMayTouchAnything) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnChangeThatMayTouchAnythingDropsAllCopiedAttributes) {
   learn_and_copy();
   wire::UnlinkRequest request;
   request.where = {kDirectory, "unknown", 0};
@@ -180,7 +180,7 @@ TEST_F(CopiesTest, AllOfAttributesGoBeforeAnOwnChangeThatMayTouchAnything) {
   own.end_without_effect();
 }
 
-TEST_F(CopiesTest, AllOfAttributesGoWhenTheNameOfAnOwnChangeIsRecalled) {
+TEST_F(KernelCopiesOfAttributesTest, ARecallOfTheNameOfAnOwnChangeDropsAllCopiedAttributes) {
   learn_and_copy();
   wire::LookupLeaseReply other = file_reply();
   other.object->attributes.handle = Handle(12);
@@ -196,7 +196,7 @@ TEST_F(CopiesTest, AllOfAttributesGoWhenTheNameOfAnOwnChangeIsRecalled) {
   own.end_without_effect();
 }
 
-TEST_F(CopiesTest, OfAttributesAreDroppedIfAnOwnChangesAnswerNamesThem) {
+TEST_F(KernelCopiesOfAttributesTest, TheAnswerOfAnOwnChangeDropsTheCopiedAttributesThatItNames) {
   learn_and_copy();
   wire::SetattrRequest request;
   request.where = {Handle(55), "", 0};
@@ -205,7 +205,7 @@ TEST_F(CopiesTest, OfAttributesAreDroppedIfAnOwnChangesAnswerNamesThem) {
   EXPECT_EQ(copies.names_dropped, 0);
 }
 
-TEST_F(CopiesTest, OfNamesOutliveOwnChangesWhichTheCopierFollowsItself) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnChangeThatTheKernelFollowsItselfKeepsCopiedNames) {
   learn_and_copy();
   for (const Handle object : {Handle(), Handle(12)}) {  // it goes, another one is made
     wire::UnlinkRequest request;
@@ -229,7 +229,7 @@ TEST_F(CopiesTest, OfNamesOutliveOwnChangesWhichTheCopierFollowsItself) {
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfNamesThatLeadElsewhereThanWasKeptAreDropped) {
+TEST_F(KernelCopiesOfAttributesTest, ANameThatLeadsElsewhereDropsItsCopy) {
   learn_and_copy();
   wire::LookupLeaseReply other = file_reply();
   other.object->attributes.handle = Handle(12);
@@ -238,7 +238,7 @@ TEST_F(CopiesTest, OfNamesThatLeadElsewhereThanWasKeptAreDropped) {
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameUntilTheTargetDirectoryIsRecalled) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameKeepsCopiedNamesUntilTheTargetDirectoryIsRecalled) {
   learn_and_copy();
   wire::RenameRequest request;
   request.from = {kDirectory, "f", 0};
@@ -249,7 +249,7 @@ TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameUntilTheTargetDirectoryIsRecalled) {
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWhoseLeaseEndsBeforeThem) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithAShorterLeaseDropsCopiedNames) {
   learn(file_reply());
   clock.advance(seconds(4));
   wire::LookupLeaseReply later = file_reply();
@@ -263,7 +263,7 @@ TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWhoseLeaseEndsBeforeThe
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameIfTheTargetsLeaseLastsAsLong) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithAsLongALeaseKeepsCopiedNames) {
   learn_and_copy();
   clock.advance(seconds(4));
   copied.heard(clock.now(), kTable, true);  // renews all
@@ -276,7 +276,7 @@ TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameIfTheTargetsLeaseLastsAsLong) {
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWithoutALease) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithoutALeaseDropsCopiedNames) {
   learn_and_copy();
   constexpr Handle kElsewhere{77};
   wire::RenameRequest request;

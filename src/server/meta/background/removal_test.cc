@@ -225,7 +225,7 @@ TEST_F(MetaRemoval, AnOpenFileThatARenameReplacesLivesUntilItsLastClose) {
   Audit(*this).check_at_rest();
 }
 
-TEST_F(MetaRemoval, AFileWithAnotherNameStays) {
+TEST_F(MetaRemoval, AFileWithAnotherNameIsNotRemoved) {
   const Handle handle = make_file(client, "f", 100);
   wire::LinkRequest link;
   link.existing = at("f");
@@ -254,7 +254,7 @@ TEST_F(MetaRemoval, OnlyFilesHaveDatafilesToRemove) {
   EXPECT_THAT(io.log, testing::IsEmpty());
 }
 
-TEST_F(MetaRemoval, ATargetOutOfReachHoldsUpOnlyWhatLiesOnIt) {
+TEST_F(MetaRemoval, ATargetOutOfReachDelaysOnlyFilesThatLieOnIt) {
   io.down = {target_id(ServerId(2), 0)};
   const Handle stuck = make_on("stuck", 2);
   const Handle free = make_on("free", 3);
@@ -279,7 +279,7 @@ TEST_F(MetaRemoval, ATargetOutOfReachHoldsUpOnlyWhatLiesOnIt) {
   Audit(*this).check_at_rest();
 }
 
-TEST_F(MetaRemoval, MoreThanFitIntoMemoryAreFoundInTheStore) {
+TEST_F(MetaRemoval, RemovalsThatDoNotFitIntoMemoryAreFoundInTheStore) {
   constexpr int kMany = 5000;  // more than are remembered
   for (int i = 0; i < kMany; ++i) make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);
   io.hold();
@@ -293,7 +293,7 @@ TEST_F(MetaRemoval, MoreThanFitIntoMemoryAreFoundInTheStore) {
   Audit(*this).check_at_rest();
 }
 
-TEST_F(MetaRemoval, FilesThatGoOneAfterTheOtherAreRemovedTogether) {
+TEST_F(MetaRemoval, FilesUnlinkedOneAfterTheOtherAreRemovedTogether) {
   options.gather_removals = std::chrono::milliseconds(5);
   restart();
   ASSERT_OK(join(client));
@@ -309,7 +309,7 @@ TEST_F(MetaRemoval, FilesThatGoOneAfterTheOtherAreRemovedTogether) {
   EXPECT_EQ(io.largest_removal, 2U);
 }
 
-TEST_F(MetaRemoval, WhatAnEarlierProcessLeftIsFoundPageByPage) {
+TEST_F(MetaRemoval, RemovalsOfAnEarlierProcessAreFoundPageByPage) {
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   for (int i = 0; i < 300; ++i) {
     make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);
@@ -324,7 +324,7 @@ TEST_F(MetaRemoval, WhatAnEarlierProcessLeftIsFoundPageByPage) {
   Audit(*this).check_at_rest();
 }
 
-TEST_F(MetaRemoval, AStoreThatFailsOnlyDelaysThem) {
+TEST_F(MetaRemoval, AStoreThatFailsOnlyDelaysRemovals) {
   const Handle handle = make_file(client, "f", 10);
   int failures = 0;
   store.on_commit = [&failures] { return failures-- > 0 ? Errc::kIoError : Errc::kOk; };
@@ -342,7 +342,7 @@ TEST_F(MetaRemoval, AStoreThatFailsOnlyDelaysThem) {
   EXPECT_EQ(statfs().removals, 0U);
 }
 
-TEST_F(MetaRemoval, OneThatCannotBeReadDoesNotStopTheOthers) {
+TEST_F(MetaRemoval, ARemovalThatCannotBeReadDoesNotStopOthers) {
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   const Handle handle = make_file(client, "f", 10);
   ASSERT_OK(unlink(client, "f"));

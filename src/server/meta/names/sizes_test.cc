@@ -32,7 +32,7 @@ struct WriterScene {
   }
 };
 
-TEST(MetaSizesCrash, AtTheCloseOfAWriter) {
+TEST(MetaSizeAfterACrash, IsRightThoughTheServerDiedDuringAClose) {
   for (const bool machine : {false, true}) {
     for (const bool tells : {false, true}) {
       WriterScene scene;
@@ -57,7 +57,7 @@ TEST(MetaSizesCrash, AtTheCloseOfAWriter) {
   }
 }
 
-TEST(MetaSizesCrash, WhenAWriterFallsSilent) {
+TEST(MetaSizeAfterACrash, IsRightThoughTheServerDiedWhileAWriterExpired) {
   for (const bool machine : {false, true}) {
     WriterScene scene;
     const std::size_t steps = die_at_each_step(
@@ -73,7 +73,7 @@ TEST(MetaSizesCrash, WhenAWriterFallsSilent) {
 }
 
 // It writes on as long as no io server refuses it, also while the meta server is away.
-TEST(MetaSizesCrash, WhenASilentWriterWritesOn) {
+TEST(MetaSizeAfterACrash, CountsWhatAnExpiringWriterStillWrote) {
   for (const bool machine : {false, true}) {
     WriterScene scene;
     die_at_each_step(
@@ -87,7 +87,7 @@ TEST(MetaSizesCrash, WhenASilentWriterWritesOn) {
   }
 }
 
-TEST(MetaSizesCrash, WhenASilentWriterComesBackAndWritesOn) {
+TEST(MetaSizeAfterACrash, CountsWhatAWriterWroteAfterItsSessionWasRenewed) {
   for (const bool machine : {false, true}) {
     WriterScene scene;
     die_at_each_step(
@@ -112,7 +112,7 @@ TEST(MetaSizesCrash, WhenASilentWriterComesBackAndWritesOn) {
   }
 }
 
-TEST(MetaSizesCrash, AReadOfTheStoreThatFailsAfterTheStartOnlyDelaysWhatIsLeft) {
+TEST(MetaSizeAfterACrash, IsSettledLaterWhenTheStoreFailsAfterTheStart) {
   int struck = 0;
   for (std::uint64_t nth = 1; nth < 100; ++nth) {
     SCOPED_TRACE("range " + std::to_string(nth));
