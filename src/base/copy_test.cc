@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 
 namespace spate {
 namespace {
@@ -29,10 +30,10 @@ void expect_exact(std::size_t to_at, std::size_t from_at, std::size_t size) {
   for (std::size_t i = 0; i < from.size(); ++i) from.data()[i] = static_cast<std::byte>((i * 7 + i / 251) & 0x7fU);
   std::fill_n(to.data(), to.size(), std::byte{0xff});
   copy_memory(to.data() + to_at, from.data() + from_at, size);
-  EXPECT_TRUE(std::equal(to.data() + to_at, to.data() + to_at + size, from.data() + from_at));
-  const auto untouched = [](std::byte b) { return b == std::byte{0xff}; };
-  EXPECT_TRUE(std::all_of(to.data(), to.data() + to_at, untouched));
-  EXPECT_TRUE(std::all_of(to.data() + to_at + size, to.data() + to.size(), untouched));
+  EXPECT_BYTES(ByteView(to.view()).subspan(to_at, size), ByteView(from.view()).subspan(from_at, size));
+  const Bytes untouched(to.size(), std::byte{0xff});
+  EXPECT_BYTES(ByteView(to.view()).first(to_at), ByteView(untouched).first(to_at));
+  EXPECT_BYTES(ByteView(to.view()).subspan(to_at + size), ByteView(untouched).subspan(to_at + size));
 }
 
 TEST(CopyTest, CopiesExactlyAtEveryDistanceAndSize) {

@@ -39,7 +39,7 @@ TEST(Expect, WhatHasNotEndedIsNoSuccessAndNoErrorEither) {
 
 TEST(Expect, ErrcComparesTheCodeAndShowsAValueThatCameInstead) {
   EXPECT_ERRC(nothing_there(), Errc::kNotFound);
-  EXPECT_ERRC(seven(), Errc::kOk);
+  EXPECT_OK(seven());
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(nothing_there(), Errc::kBusy), "expected: busy\n  actual: not_found: name a: ");
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(seven(), Errc::kBusy), "expected: busy\n  actual: 7");
   EXPECT_FATAL_FAILURE(ASSERT_ERRC(seven(), Errc::kBusy), "expected: busy\n  actual: 7");

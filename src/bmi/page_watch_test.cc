@@ -19,7 +19,7 @@ struct PageWatchTest : testing::Test {
     watch = std::move(*started);
     memory = static_cast<std::byte*>(
         ::mmap(nullptr, 16 * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_TRUE(memory != MAP_FAILED);
+    ASSERT_NE(memory, MAP_FAILED);
     ASSERT_TRUE(watch->watch(pages(0, 16)));
   }
   void TearDown() override {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 
 namespace spate::bmi {
 namespace {
@@ -37,7 +38,7 @@ TEST(PagesTest, LargeMemoryIsAlignedAndMayBecomeHugePages) {
   ASSERT_EQ(pages.memory().size(), 3 * Pages::kHuge);
   EXPECT_EQ(address(pages) % Pages::kHuge, 0U);
   const std::string flags = flags_of(address(pages));
-  EXPECT_TRUE(flags.find(pages.set_aside() ? " ht" : " hg") != std::string::npos) << flags;
+  EXPECT_THAT(flags, testing::HasSubstr(pages.set_aside() ? " ht" : " hg"));
 }
 
 TEST(PagesTest, SmallMemoryTakesNoMoreThanItsPages) {
@@ -51,7 +52,7 @@ TEST(PagesTest, IsZeroAndWritable) {
     const Pages pages = Pages::map(size);
     const MutableByteView memory = pages.memory();
     ASSERT_GE(memory.size(), size);
-    EXPECT_TRUE(std::all_of(memory.begin(), memory.end(), [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_BYTES(memory, Bytes(memory.size()));
     std::fill(memory.begin(), memory.end(), std::byte{1});
   }
 }

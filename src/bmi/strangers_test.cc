@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/strangers.h"
 
+#include <gmock/gmock.h>
+
 #include <optional>
 #include <set>
 
@@ -53,7 +55,7 @@ TEST_F(StrangersTest, WithTooManySourcesOfOneStrangerEachOneIsDropped) {
     victims.insert(*victim);
     EXPECT_EQ(strangers_.size(), 6U);
   }
-  EXPECT_FALSE(victims.contains(99));
+  EXPECT_THAT(victims, testing::Not(testing::Contains(99)));
 }
 
 TEST_F(StrangersTest, TheVictimIsRandom) {
@@ -81,7 +83,7 @@ TEST_F(StrangersTest, AStrangerThatHasSentARequestStaysDuringAFloodOfConnections
     victims.insert(admit_one_more(i, "host").value_or(-1));
     strangers_.asked(i);
   }
-  EXPECT_FALSE(victims.contains(-1));
+  EXPECT_THAT(victims, testing::Not(testing::Contains(-1)));
   EXPECT_EQ(strangers_.size(), 3U);
 }
 

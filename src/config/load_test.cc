@@ -61,7 +61,7 @@ TEST(Load, AGoodFileBecomesAValueWithDefaultsAndOrigins) {
   EXPECT_EQ(c.find_server(ServerId(2)), &c.servers[1]);
   EXPECT_EQ(loaded->origins.at("fs.id"), "spate.toml:2");
   EXPECT_EQ(loaded->origins.at("servers[1].storage"), "spate.toml:13");
-  EXPECT_FALSE(loaded->origins.contains("meta.sync"));
+  EXPECT_THAT(loaded->origins, Not(testing::Contains(testing::Key("meta.sync"))));
 }
 
 TEST(Load, TheMapNumbersTargetsByServerAndPlace) {
@@ -152,7 +152,7 @@ TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
   EXPECT_TRUE(c.exports[0].read_only);
   EXPECT_FALSE(c.exports[1].read_only);
   EXPECT_THAT(c.exports[0].allow, ElementsAre("10.0.0.0/8", "cert:a b"));
-  EXPECT_TRUE(loaded->origins.contains("exports[1].source"));
+  EXPECT_THAT(loaded->origins, testing::Contains(testing::Key("exports[1].source")));
   EXPECT_EQ(load(input(to_toml(c)))->config, c);
 
   const auto wrong = [&](const std::string& from, const std::string& to) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "base/random.h"
 
 namespace spate::flow {
@@ -62,7 +63,7 @@ TEST(BlockAligner, AnyRunInAnyMessagesIsWrittenExactlyAndNothingBesideIt) {
     Bytes expected(offset + total + 2000, std::byte{1});
     std::copy(data.begin(), data.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
     const Outcome outcome = write(offset, data, messages);
-    ASSERT_TRUE(outcome.file == expected) << "round " << round << " offset " << offset;
+    ASSERT_BYTES(outcome.file, expected) << "round " << round << " offset " << offset;
     EXPECT_LE(outcome.edges, 2U);
     EXPECT_LT(outcome.edge_bytes, 2 * kCarryBlock);
   }

@@ -2,6 +2,7 @@
 #include "flow/block_plan.h"
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "base/random.h"
 
 namespace spate::flow {
@@ -60,7 +61,7 @@ TEST(BlockPlan, AnyExtentsComeOutExactToTheByteAndZerosBehindTheEnd) {
     const std::uint64_t got = read(plan, file);
     EXPECT_EQ(got, plan.readable(file.size()));
     plan.zero_behind(buffer, got);
-    ASSERT_TRUE(sent(plan, buffer, extents) == expected) << round;
+    ASSERT_BYTES(sent(plan, buffer, extents), expected) << round;
   }
 }
 

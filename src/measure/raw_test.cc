@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "measure/cpu.h"
 #include "measure/raw_stream.h"
 
@@ -43,7 +44,7 @@ TEST(RawStream, WhatWasWrittenIsRead) {
   std::memset(memory.data(), 0, memory.size());
   plan.direction = StreamPlan::Direction::kRead;
   ASSERT_OK(run_stream(*peers, plan, memory.view()));
-  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), memory.data()));
+  EXPECT_BYTES(memory.view(), expected);
 }
 
 TEST(RawStream, BuffersTakeTurns) {
@@ -51,8 +52,7 @@ TEST(RawStream, BuffersTakeTurns) {
   ASSERT_OK(peers);
   Buffer memory(3 * kPiece);
   EXPECT_OK(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()));
-  EXPECT_TRUE(
-      std::all_of(memory.data(), memory.data() + memory.size(), [](std::byte b) { return b == std::byte{0x5a}; }));
+  EXPECT_BYTES(memory.view(), Bytes(memory.size(), std::byte{0x5a}));
   Buffer small(kPiece);
   EXPECT_ERRC(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), small.view()), Errc::kInvalidArgument);
 }

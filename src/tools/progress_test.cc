@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/progress.h"
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 
 namespace spate::tools {
@@ -31,8 +33,8 @@ TEST(ProgressLine, MoreThanWasCountedIsAll) {
 }
 
 TEST(ProgressLine, LongTimesAreRounded) {
-  EXPECT_TRUE(progress_line(Progress{0, kMiB, 1, 100 * kMiB, true}, 10.0).ends_with("  17 min left"));
-  EXPECT_TRUE(progress_line(Progress{0, kMiB, 1, 100 * kMiB, true}, 1000.0).ends_with("  28 h left"));
+  EXPECT_THAT(progress_line(Progress{0, kMiB, 1, 100 * kMiB, true}, 10.0), testing::EndsWith("  17 min left"));
+  EXPECT_THAT(progress_line(Progress{0, kMiB, 1, 100 * kMiB, true}, 1000.0), testing::EndsWith("  28 h left"));
 }
 
 TEST(ProgressSum, FilesBytesTimeAndRate) {

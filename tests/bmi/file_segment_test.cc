@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "base/unique_fd.h"
 #include "tests/bmi/harness.h"
 
@@ -40,7 +41,7 @@ TEST_P(Bmi, FileRangesOfEverySize) {
       const OpId out = send_list(*pair.client, {pair.to_server, tag, MessageClass::kBulk}, segments);
       EXPECT_EQ(finish(*pair.server, in).actual_size, size);
       EXPECT_EQ(finish(*pair.client, out).actual_size, size);
-      EXPECT_TRUE(std::equal(room.begin(), room.end(), whole.begin() + static_cast<std::ptrdiff_t>(offset)));
+      EXPECT_BYTES(room, ByteView(whole).subspan(offset, size));
     }
   }
   EXPECT_EQ(::lseek(fd.get(), 0, SEEK_CUR), 0) << "the descriptor's own offset is the caller's";
@@ -66,7 +67,7 @@ TEST_P(Bmi, ZerosBeyondTheEndOfTheFile) {
       const OpId out = send_list(*pair.client, {pair.to_server, tag}, segments);
       EXPECT_EQ(finish(*pair.server, in).actual_size, size);
       EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
-      EXPECT_TRUE(room == want);
+      EXPECT_BYTES(room, want);
     }
   }
 }
@@ -94,7 +95,7 @@ TEST_P(Bmi, MemoryAndFilesInOneList) {
     const OpId out = send_list(*pair.client, {pair.to_server, piece, MessageClass::kBulk}, segments);
     EXPECT_EQ(finish(*pair.server, in).actual_size, want.size());
     EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
-    EXPECT_TRUE(room == want);
+    EXPECT_BYTES(room, want);
   }
 }
 

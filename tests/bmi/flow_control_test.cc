@@ -2,6 +2,7 @@
 // Nobody can make the other side buffer without bound, and what waits for room holds nothing else up.
 #include <array>
 
+#include "base/expect_bytes.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -232,7 +233,7 @@ TEST_P(Bmi, AReadyMessageWhoseReceiveIsGoneIsDroppedAndTheConnectionLives) {
              {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk, .receiver_ready = true}, data);
     EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
     settle();
-    EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x77}; }));
+    EXPECT_BYTES(room, Bytes(room.size(), std::byte{0x77}));
     // The dropped message is not the next receive's.
     expect_passes(pair, 5, size, true, MessageClass::kBulk);
   }

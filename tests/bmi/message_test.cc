@@ -2,6 +2,7 @@
 // Expected messages: sizes, tags, order, pieces, truncation.
 #include <array>
 
+#include "base/expect_bytes.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -143,8 +144,7 @@ TEST_P(Bmi, AShorterMessageLeavesTheRestOfTheRoomAlone) {
     EXPECT_EQ(finish(*pair.server, in).actual_size, size);
     EXPECT_EQ(finish(*pair.client, out).actual_size, size);
     EXPECT_EQ(first_difference({room.data(), size}, 2, size), std::nullopt);
-    EXPECT_TRUE(std::all_of(room.begin() + static_cast<std::ptrdiff_t>(size), room.end(),
-                            [](std::byte b) { return b == std::byte{0x5A}; }));
+    EXPECT_BYTES(ByteView(room).subspan(size), Bytes(room.size() - size, std::byte{0x5A}));
   }
 }
 
@@ -170,8 +170,7 @@ TEST_P(Bmi, AMessageLongerThanTheReceiveFailsItAndNothingElse) {
       EXPECT_EQ(refused.status, Errc::kMessageTooBig);
       EXPECT_EQ(refused.actual_size, 0U);
       finish(*pair.client, out);  // local completion: it may have left, or have been refused
-      EXPECT_TRUE(std::all_of(room.begin() + static_cast<std::ptrdiff_t>(size / 2), room.end(),
-                              [](std::byte b) { return b == std::byte{0x11}; }));
+      EXPECT_BYTES(ByteView(room).subspan(size / 2), Bytes(room.size() - (size / 2), std::byte{0x11}));
       expect_passes(pair, tag, size);
     }
   }

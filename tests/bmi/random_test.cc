@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -229,7 +230,7 @@ void RandomSchedule::check(const Item& item) {
   std::memcpy(&seq, item.data.data(), 8);
   Bytes want = pattern(item.tag, seq, static_cast<std::size_t>(c.actual_size));
   std::memcpy(want.data(), &seq, 8);
-  EXPECT_TRUE(std::equal(want.begin(), want.end(), item.data.begin())) << "tag " << item.tag;
+  EXPECT_BYTES(ByteView(item.data).first(want.size()), want) << "tag " << item.tag;
   EXPECT_TRUE(seen_.emplace(item.tag, seq).second) << "tag " << item.tag << " message " << seq << " arrived twice";
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {
@@ -28,9 +29,8 @@ TEST_F(ClientData, RandomReadsAndWritesEqualAModel) {
     ASSERT_OK(n);
     const std::size_t expected = offset >= model.size() ? 0 : std::min<std::size_t>(size, model.size() - offset);
     ASSERT_EQ(*n, expected) << i;
-    ASSERT_TRUE(std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(expected),
-                           model.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(offset, model.size()))))
-        << i;
+    const ByteView wanted = ByteView(model).subspan(std::min<std::size_t>(offset, model.size()), expected);
+    ASSERT_BYTES(ByteView(got).first(expected), wanted) << i;
   }
   const auto attributes = executor_.run(file->stat());
   ASSERT_OK(attributes);
@@ -59,7 +59,7 @@ TEST_F(ClientData, AHoleReadsAsZerosAndTheEndIsTheFilesNotTheDatafiles) {
   ASSERT_OK(n);
   ASSERT_EQ(*n, 5 * kStrip + 10);
   for (std::size_t i = 0; i < 5 * kStrip; ++i) ASSERT_EQ(got[i], std::byte{0}) << i;
-  EXPECT_TRUE(std::equal(data.begin(), data.end(), got.begin() + 5 * kStrip));
+  EXPECT_BYTES(ByteView(got).subspan(5 * kStrip, data.size()), data);
   EXPECT_OK(executor_.run(file->close()));
 }
 
@@ -88,10 +88,7 @@ TEST_F(ClientData, AStridedReadIsOneRequestToEachServer) {
   EXPECT_EQ(*n, got.size());
   EXPECT_EQ(requests() - before, io_.size());
   for (std::size_t i = 0; i < 100; ++i) {
-    ASSERT_TRUE(std::equal(got.begin() + static_cast<std::ptrdiff_t>(i * 100),
-                           got.begin() + static_cast<std::ptrdiff_t>(i * 100 + 100),
-                           data.begin() + static_cast<std::ptrdiff_t>(50 + i * 600)))
-        << i;
+    ASSERT_BYTES(ByteView(got).subspan(i * 100, 100), ByteView(data).subspan(50 + i * 600, 100)) << i;
   }
   EXPECT_OK(executor_.run(file->close()));
 }

@@ -14,7 +14,7 @@ class ClientUnsynced : public ClientData {
  protected:
   std::unique_ptr<File> open(const std::string& path, std::uint8_t flags = wire::kOpenRead | wire::kOpenWrite) {
     auto file = executor_.run(client_->open(path_from_root(path), flags));
-    EXPECT_ERRC(file, Errc::kOk);
+    EXPECT_OK(file);
     return file ? *std::move(file) : nullptr;
   }
   Errc write(File& file) { return executor_.run(file.write(0, bytes(3 * kStrip))).code(); }
@@ -66,7 +66,7 @@ TEST_F(ClientUnsynced, FsyncCoversWhatWasCutByName) {
   ASSERT_EQ(sync(*file), Errc::kOk);
   NamePath where;
   where.start = file->handle();
-  ASSERT_ERRC(executor_.run(client_->truncate(where, 10)), Errc::kOk);
+  ASSERT_OK(executor_.run(client_->truncate(where, 10)));
   EXPECT_EQ(sync(*file), Errc::kOk);
   EXPECT_EQ(syncs(), 6U);
 }

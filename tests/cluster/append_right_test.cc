@@ -30,8 +30,8 @@ TEST(AppendRightTest, IsNotHeldByTwoWhenAFileIsClosedAndOpenedAtOnce) {
   ClientProcess& one = world.start_client();
   ClientProcess& two = world.start_client();
   auto made = call(world, one, one.client().create(client::path_from_root("log"), wire::kOpenWrite, {}));
-  ASSERT_ERRC(made, Errc::kOk);
-  ASSERT_ERRC(call(world, one, (*made)->close()), Errc::kOk);
+  ASSERT_OK(made);
+  ASSERT_OK(call(world, one, (*made)->close()));
   std::uint64_t appends = 0;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<std::pair<ClientProcess*, Outcome<Result<void>>>> under_way;
@@ -40,11 +40,11 @@ TEST(AppendRightTest, IsNotHeldByTwoWhenAFileIsClosedAndOpenedAtOnce) {
       world.run_for(std::chrono::microseconds(world.random().below(200)));
     }
     for (auto& [client, outcome] : under_way) {
-      ASSERT_ERRC(end_call(world, outcome), Errc::kOk);
+      ASSERT_OK(end_call(world, outcome));
       ++appends;
     }
     const auto found = call(world, one, one.client().stat(client::path_from_root("log")));
-    ASSERT_ERRC(found, Errc::kOk);
+    ASSERT_OK(found);
     ASSERT_EQ(found->attributes.size, appends * kRecord) << "two appends went to one place in round " << round;
   }
 }

@@ -50,14 +50,14 @@ class LostLocksTest : public ::testing::Test {
   }
   FilePtr open(ClientProcess& client, const std::string& name) {
     auto made = run(client, client.client().create(client::path_from_root(name), kReadAndWrite, {}));
-    EXPECT_ERRC(made, Errc::kOk);
+    EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   }
   Done write(ClientProcess& client, client::File& file, const Bytes& data) { return run(client, file.write(0, data)); }
   Bytes content(ClientProcess& client, client::File& file) {
     Bytes memory(2 * kBytes);
     const auto got = run(client, file.read(0, memory));
-    EXPECT_ERRC(got, Errc::kOk);
+    EXPECT_OK(got);
     memory.resize(got ? *got : 0);
     return memory;
   }
@@ -94,22 +94,22 @@ TEST_P(ChangeAfterSilence, FailsAndLeavesTheNextHoldersData) {
   const FilePtr mine = open(silent_, "f");
   source_ = open(silent_, "source");
   ASSERT_NE(mine, nullptr);
-  ASSERT_ERRC(write(silent_, *source_, filled('s')), Errc::kOk);
-  ASSERT_ERRC(write(silent_, *mine, filled('a')), Errc::kOk);
+  ASSERT_OK(write(silent_, *source_, filled('s')));
+  ASSERT_OK(write(silent_, *mine, filled('a')));
   const wire::LockSpec exclusive = whole_file(mine->handle(), LockMode::kExclusive);
-  ASSERT_ERRC(lock(silent_, exclusive), Errc::kOk);
+  ASSERT_OK(lock(silent_, exclusive));
   const FilePtr theirs = open(other_, "f");
   ASSERT_ERRC(lock(other_, exclusive), Errc::kTryAgain);
   be_silent();
-  ASSERT_ERRC(lock(other_, exclusive), Errc::kOk);
-  ASSERT_ERRC(write(other_, *theirs, filled('b')), Errc::kOk);
+  ASSERT_OK(lock(other_, exclusive));
+  ASSERT_OK(write(other_, *theirs, filled('b')));
   be_heard();
   EXPECT_EQ(change(*mine), Errc::kLostLock);
   EXPECT_EQ(content(other_, *theirs), filled('b'));
   EXPECT_EQ(change(*mine), Errc::kLostLock);  // and stays so until the owner has released it
-  ASSERT_ERRC(lock(silent_, whole_file(mine->handle(), LockMode::kNone)), Errc::kOk);
+  ASSERT_OK(lock(silent_, whole_file(mine->handle(), LockMode::kNone)));
   EXPECT_EQ(content(other_, *theirs), filled('b'));
-  ASSERT_ERRC(lock(other_, whole_file(mine->handle(), LockMode::kNone)), Errc::kOk);
+  ASSERT_OK(lock(other_, whole_file(mine->handle(), LockMode::kNone)));
   EXPECT_EQ(change(*mine), Errc::kOk);
 }
 INSTANTIATE_TEST_SUITE_P(Of, ChangeAfterSilence,
@@ -119,11 +119,11 @@ INSTANTIATE_TEST_SUITE_P(Of, ChangeAfterSilence,
 /// Without a lock nothing was promised to it: its files go on in the new epoch.
 TEST_F(LostLocksTest, WhoHeldNoLockWritesAndCutsOn) {
   const FilePtr mine = open(silent_, "f");
-  ASSERT_ERRC(write(silent_, *mine, filled('a')), Errc::kOk);
+  ASSERT_OK(write(silent_, *mine, filled('a')));
   be_silent();
   be_heard();
-  EXPECT_ERRC(run(silent_, mine->truncate(100)), Errc::kOk);
-  EXPECT_ERRC(write(silent_, *mine, filled('b')), Errc::kOk);
+  EXPECT_OK(run(silent_, mine->truncate(100)));
+  EXPECT_OK(write(silent_, *mine, filled('b')));
   EXPECT_EQ(content(silent_, *mine), filled('b'));
 }
 
@@ -138,7 +138,7 @@ TEST_F(LostLocksTest, ACloseOfWhatEndedWithItsSessionSaysSo) {
 /// A request for more of a file that it had locked before is its first one after the silence.
 TEST_F(LostLocksTest, ALockThatIsTakenAfterTheSilenceIsReleased) {
   const FilePtr file = open(silent_, "f");
-  ASSERT_ERRC(lock(silent_, range(file->handle(), 0, LockMode::kExclusive)), Errc::kOk);
+  ASSERT_OK(lock(silent_, range(file->handle(), 0, LockMode::kExclusive)));
   be_silent();
   be_heard();
   const wire::LockSpec more = range(file->handle(), 100, LockMode::kExclusive);
@@ -146,23 +146,23 @@ TEST_F(LostLocksTest, ALockThatIsTakenAfterTheSilenceIsReleased) {
   EXPECT_THAT(taken.code(), ::testing::AnyOf(Errc::kOk, Errc::kLostLock));
   ASSERT_EQ(run(silent_, silent_.client().cluster().locks().release(file->handle(), {LockKind::kProcess, 1})).code(),
             Errc::kOk);
-  EXPECT_ERRC(lock(other_, more), Errc::kOk);
+  EXPECT_OK(lock(other_, more));
 }
 
 /// Two opens of one file in a new epoch are two: the first close does not end the second.
 TEST_F(LostLocksTest, EachOpenCountsInTheNextEpoch) {
   const FilePtr first = open(silent_, "f");
   const FilePtr second = open(silent_, "f");
-  ASSERT_ERRC(write(silent_, *first, filled('a')), Errc::kOk);
+  ASSERT_OK(write(silent_, *first, filled('a')));
   be_silent();
   be_heard();
-  ASSERT_ERRC(write(silent_, *first, filled('b')), Errc::kOk);
-  ASSERT_ERRC(write(silent_, *second, filled('b')), Errc::kOk);
-  EXPECT_ERRC(run(silent_, first->close()), Errc::kOk);
-  ASSERT_ERRC(run(silent_, silent_.client().unlink(client::path_from_root("f"))), Errc::kOk);
+  ASSERT_OK(write(silent_, *first, filled('b')));
+  ASSERT_OK(write(silent_, *second, filled('b')));
+  EXPECT_OK(run(silent_, first->close()));
+  ASSERT_OK(run(silent_, silent_.client().unlink(client::path_from_root("f"))));
   world_.run_for(std::chrono::seconds(2));
   EXPECT_EQ(content(silent_, *second), filled('b'));
-  EXPECT_ERRC(run(silent_, second->close()), Errc::kOk);
+  EXPECT_OK(run(silent_, second->close()));
 }
 
 class RenewalTest : public ::testing::Test {
@@ -194,7 +194,7 @@ TEST_F(RenewalTest, OfOneFilesCapabilityHarmsNoOthersRequests) {
   for (int i = 0; i < 5; ++i) {
     auto made = call(world_, client_,
                      client_.client().create(client::path_from_root("f" + std::to_string(i)), kReadAndWrite, {}));
-    ASSERT_ERRC(made, Errc::kOk);
+    ASSERT_OK(made);
     files.push_back(*std::move(made));
     world_.run_for(std::chrono::milliseconds(300));  // so that they expire one after the other
   }
@@ -214,12 +214,12 @@ TEST(CloseTest, ACloseThatItsCallerAbandonsStillEndsTheOpen) {
   ClientProcess& other = world.start_client();
   const auto open = [&](ClientProcess& client) {
     auto made = call(world, client, client.client().create(client::path_from_root("f"), kReadAndWrite, {}));
-    EXPECT_ERRC(made, Errc::kOk);
+    EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   };
   const FilePtr first = open(writer);
   const FilePtr second = open(writer);
-  ASSERT_ERRC(call(world, writer, first->write(0, filled('a'))), Errc::kOk);
+  ASSERT_OK(call(world, writer, first->write(0, filled('a'))));
   const auto is_being_written = [&] {
     const auto found = call(world, other, other.client().lookup(client::path_from_root("f")));
     return found && !found->attributes.size_known;
@@ -230,7 +230,7 @@ TEST(CloseTest, ACloseThatItsCallerAbandonsStillEndsTheOpen) {
   world.fabric().partition(kMetaServer.value, writer.node(), false);
   world.run_for(std::chrono::seconds(5));
   EXPECT_TRUE(is_being_written());  // through the second open
-  EXPECT_ERRC(call(world, writer, second->close()), Errc::kOk);
+  EXPECT_OK(call(world, writer, second->close()));
   world.run_for(std::chrono::seconds(1));
   EXPECT_FALSE(is_being_written());
 }

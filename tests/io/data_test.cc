@@ -2,6 +2,7 @@
 // Reads, writes, punches and truncates of every shape against a model, over the simulated network and over TCP.
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "datatype/measure.h"
 #include "tests/io/client.h"
 #include "tests/io/model.h"
@@ -40,7 +41,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
     for (std::uint32_t slot = 0; slot < 3; ++slot) {
       const Bytes expected = model_.expected(drawn.bytes, slot);
       ASSERT_EQ(outcome->streams[slot].size(), expected.size());
-      ASSERT_TRUE(outcome->streams[slot] == expected) << "slot " << slot;
+      ASSERT_BYTES(outcome->streams[slot], expected) << "slot " << slot;
     }
     check_sizes(outcome->reply.datafiles);
   }

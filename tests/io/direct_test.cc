@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "base/unique_fd.h"
 #include "tests/io/model.h"
 #include "tests/io/paths_fixture.h"
@@ -35,7 +36,7 @@ class DirectTest : public PathsTest {
     for (const DataPath path : {DataPath::kBuffered, DataPath::kDirect, DataPath::kCached}) {
       const auto outcome = read(0, expected.size() + 100, path);
       ASSERT_OK(outcome);
-      ASSERT_TRUE(outcome->streams[0] == expected) << static_cast<int>(path);
+      ASSERT_BYTES(outcome->streams[0], expected) << static_cast<int>(path);
     }
   }
 };
@@ -48,7 +49,7 @@ TEST_F(DirectTest, WholeBlocksAreMovedDirectlyAndOnlySo) {
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 0U);
   const auto outcome = read(0, data.size(), DataPath::kDirect);
   ASSERT_OK(outcome);
-  EXPECT_TRUE(outcome->streams[0] == data);
+  EXPECT_BYTES(outcome->streams[0], data);
   EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), data.size());
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead) + moved(Lane::kCached, Direction::kRead), 0U);
 }
@@ -82,7 +83,7 @@ TEST_F(DirectTest, RandomWritesByAllPathsEqualTheModel) {
     ASSERT_OK(outcome);
     const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(from);
     const auto present = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(size, expected.size() - from));
-    ASSERT_TRUE(outcome->streams[0] == Bytes(begin, begin + present)) << round;
+    ASSERT_BYTES(outcome->streams[0], Bytes(begin, begin + present)) << round;
   }
   expect_content(expected);
   EXPECT_EQ(world_.io().buffers_used(), 0U);
@@ -106,7 +107,7 @@ TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
       EXPECT_ERRC(outcome, Errc::kNotSupported);  // by name: pieces too small, and nothing else instead
       continue;
     }
-    ASSERT_TRUE(outcome->streams[0] == model.expected(drawn.bytes, 0)) << round;
+    ASSERT_BYTES(outcome->streams[0], model.expected(drawn.bytes, 0)) << round;
   }
   EXPECT_GT(moved(Lane::kDirect, Direction::kRead), 100'000U);
 }
@@ -239,7 +240,7 @@ TEST_F(DirectTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackAndCounted) {
   const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
   const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
   ASSERT_OK(outcome);
-  EXPECT_TRUE(outcome->streams[0] == run_and_single_bytes_of(all));
+  EXPECT_BYTES(outcome->streams[0], run_and_single_bytes_of(all));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), kRun);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kSinglePieces);
   EXPECT_EQ(world_.io().counters().fallbacks(Lane::kDirect, Direction::kRead), 1U);
@@ -273,7 +274,7 @@ class PeerTest : public PathsTest {
   void expect_read(const Bytes& expected, DataPath path) {
     const auto outcome = read(0, expected.size() + 100, path);
     ASSERT_OK(outcome);
-    EXPECT_TRUE(outcome->streams[0] == expected);
+    EXPECT_BYTES(outcome->streams[0], expected);
   }
   std::uint64_t fallbacks(Direction direction) { return world_.io().counters().fallbacks(Lane::kPeer, direction); }
 };
@@ -378,7 +379,7 @@ TEST_F(PeerWhereItCanBeHadTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackOfBot
   const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
   const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
   ASSERT_OK(outcome);
-  EXPECT_TRUE(outcome->streams[0] == run_and_single_bytes_of(all));
+  EXPECT_BYTES(outcome->streams[0], run_and_single_bytes_of(all));
   EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), kRun);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kSinglePieces);
   EXPECT_EQ(fallbacks(Direction::kRead), 1U);

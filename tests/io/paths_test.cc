@@ -2,6 +2,7 @@
 // Which path the bytes take, shown by the counters; and what storage faults do to a stream that has begun.
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "tests/io/paths_fixture.h"
 
 namespace spate::io::testing {
@@ -151,7 +152,7 @@ TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
   }
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
   ASSERT_OK(outcome);
-  EXPECT_TRUE(outcome->streams[0] == pattern(1, kBytes));
+  EXPECT_BYTES(outcome->streams[0], pattern(1, kBytes));
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
@@ -163,7 +164,7 @@ TEST_F(PathsTest, AShortReadIsReadOn) {
   }
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
   ASSERT_OK(outcome);
-  EXPECT_TRUE(outcome->streams[0] == pattern(1, kBytes));
+  EXPECT_BYTES(outcome->streams[0], pattern(1, kBytes));
   EXPECT_EQ(world_.storage(0).fired(), 2U);
 }
 
@@ -217,7 +218,7 @@ TEST_F(FullTest, ADeviceThatFillsUpMidwayFailsTheWriteAndKeepsEarlierData) {
   EXPECT_EQ(world_.io().buffers_used(), 0U);
   const auto outcome = read(0, 40'000, DataPath::kBuffered);
   ASSERT_OK(outcome);
-  EXPECT_TRUE(outcome->streams[0] == before);
+  EXPECT_BYTES(outcome->streams[0], before);
   ASSERT_OK(write(0, pattern(3, 40'000)));  // what has its space can be overwritten
 }
 

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "trove/bytestream_harness.h"
 
 namespace spate::trove {
@@ -347,7 +348,7 @@ TEST_P(BytestreamTest, DirectAndCachedAccessSeeEachOther) {
   const BytestreamCompletion all = direct(BytestreamOp::kRead, {{0, 41 * block}}, memory.view().first(41 * block));
   ASSERT_EQ(all.status, Errc::kOk);
   ASSERT_EQ(all.bytes, expected.size());
-  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), memory.view().begin()));
+  EXPECT_BYTES(memory.view().first(expected.size()), expected);
   // Two ranges written, one of them beyond the end; read back through the cache.
   const Bytes fresh = pattern(2, 12 * block);
   std::copy(fresh.begin(), fresh.end(), memory.view().begin());
@@ -361,7 +362,7 @@ TEST_P(BytestreamTest, DirectAndCachedAccessSeeEachOther) {
   std::copy_n(fresh.begin(), 8 * block, expected.begin() + static_cast<std::ptrdiff_t>(3 * block));
   std::copy_n(fresh.begin() + static_cast<std::ptrdiff_t>(8 * block), 4 * block,
               expected.begin() + static_cast<std::ptrdiff_t>(50 * block));
-  EXPECT_TRUE(read(id(1), 0, expected.size()) == expected);
+  EXPECT_BYTES(read(id(1), 0, expected.size()), expected);
   // What does not fit is refused as a whole.
   EXPECT_EQ(direct(BytestreamOp::kRead, {{1, block}}, memory.view().first(block)).status, Errc::kInvalidArgument);
   EXPECT_EQ(direct(BytestreamOp::kRead, {{0, block - 1}}, memory.view().first(block - 1)).status,
@@ -385,7 +386,7 @@ TEST_P(BytestreamTest, ANotedChangeMovesTheCounterAndNothingElse) {
   const BytestreamStat after = stat(id(1));
   EXPECT_GT(after.change_counter, before.change_counter);
   EXPECT_EQ(after.size, before.size);
-  EXPECT_TRUE(read(id(1), 0, 200) == pattern(1, 100));
+  EXPECT_BYTES(read(id(1), 0, 200), pattern(1, 100));
 }
 
 TEST_P(BytestreamTest, WhatWasLentBeforeADatafileWasReplacedChangesNothingAnyMore) {
@@ -409,7 +410,7 @@ TEST_P(BytestreamTest, WhatWasLentBeforeADatafileWasReplacedChangesNothingAnyMor
   Bytes expected(1'000'000);
   expected.insert(expected.end(), data.begin(), data.end());
   std::copy_n(reinterpret_cast<const std::byte*>("early"), 5, expected.begin() + 1'000'000);
-  EXPECT_TRUE(read(id(1), 0, expected.size() + 5) == expected);
+  EXPECT_BYTES(read(id(1), 0, expected.size() + 5), expected);
   const BytestreamStat after = stat(id(1));
   EXPECT_GE(after.change_counter, before.change_counter);
   EXPECT_LT(after.allocated_bytes, 500'000U) << "the hole has been filled";
@@ -417,7 +418,7 @@ TEST_P(BytestreamTest, WhatWasLentBeforeADatafileWasReplacedChangesNothingAnyMor
   EXPECT_GT(stat(id(1)).change_counter, before.change_counter);
   restart();
   std::copy_n(pattern(2, 10).begin(), 10, expected.begin() + 5);
-  EXPECT_TRUE(read(id(1), 0, expected.size() + 5) == expected);
+  EXPECT_BYTES(read(id(1), 0, expected.size() + 5), expected);
 }
 
 TEST_P(BytestreamTest, APageIsFoundByTheNextProcessUnlessItsLeaseHadEnded) {

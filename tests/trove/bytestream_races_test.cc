@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "base/random.h"
 #include "trove/bytestream_harness.h"
 
@@ -261,7 +262,7 @@ class Differential {
     }
     ASSERT_EQ(asked.done.bytes, want.size());
     want.resize(data.size(), std::byte{0xEE});
-    ASSERT_TRUE(data == want);
+    ASSERT_BYTES(data, want);
   }
 
   SeededRandom random_;

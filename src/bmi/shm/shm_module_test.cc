@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "bmi/shm/module_fixture.h"
 
 namespace spate::bmi::shm {
@@ -48,7 +49,7 @@ TEST_F(ShmModuleTest, LargeMessagesOutOfArenasAreCopiedOnce) {
       if (!receive_first) in = server_->receive(to_client_, 1, room, MessageClass::kBulk);
       EXPECT_EQ(finish(*server_, in), Errc::kOk);
       EXPECT_EQ(finish(*client_, out), Errc::kOk);
-      EXPECT_TRUE(std::ranges::equal(room, memory));
+      EXPECT_BYTES(room, memory);
       EXPECT_EQ(server_->counters().located_bytes - before.located_bytes, memory.size());
       EXPECT_EQ(server_->counters().lane_bytes, before.lane_bytes);
     }
@@ -69,7 +70,7 @@ TEST_F(ShmModuleTest, SmallMessagesLeaveInTheirPost) {
   client_->request(to_server_, 2, data);
   EXPECT_EQ(client_->counters().sent_at_once, before + 2);
   EXPECT_TRUE(drive([&] { return !server_->arrived.empty(); }));
-  EXPECT_TRUE(std::ranges::equal(server_->arrived.front().payload.view(), data));
+  EXPECT_BYTES(server_->arrived.front().payload.view(), data);
 }
 
 // A message that cannot leave in its post waits as an operation, and those behind it do not overtake it.
@@ -119,8 +120,8 @@ TEST_F(ShmModuleTest, PiecesOfArenasIntoPiecesOfAnything) {
   Bytes want(memory.begin() + 10, memory.begin() + 400'010);
   want.push_back(memory[500'000]);
   want.insert(want.end(), memory.begin() + 700'000, memory.begin() + 799'999);
-  EXPECT_TRUE(std::equal(want.begin(), want.begin() + 3, room.begin()));
-  EXPECT_TRUE(std::equal(want.begin() + 3, want.end(), room.begin() + 1000));
+  EXPECT_BYTES(ByteView(room).first(3), ByteView(want).first(3));
+  EXPECT_BYTES(ByteView(room).subspan(1000, want.size() - 3), ByteView(want).subspan(3));
   EXPECT_EQ(server_->completion(receive).actual_size, want.size());
   EXPECT_GT(server_->counters().located_bytes, 0U);
 }
@@ -135,7 +136,7 @@ TEST_F(ShmModuleTest, MixedMemoryGoesThroughTheLane) {
   client_->noted(
       (*client_)->post_send(client_->message(to_server_, 4, out, MessageClass::kControl), client_->context(), nullptr));
   EXPECT_EQ(finish(*server_, receive), Errc::kOk);
-  EXPECT_TRUE(std::equal(memory.begin(), memory.end(), room.begin()));
+  EXPECT_BYTES(ByteView(room).first(memory.size()), memory);
   EXPECT_EQ(server_->counters().located_bytes, 0U);
   EXPECT_EQ(server_->counters().lane_bytes, 200'000U);
 }
@@ -171,7 +172,7 @@ TEST_F(ShmModuleTest, CancelOfALocatedSendWaitsForTheReader) {
     for (int i = 0; i < turns; ++i) step();
     (*client_)->cancel(send);
     const Errc sent = finish(*client_, send);
-    EXPECT_TRUE(sent == Errc::kOk || sent == Errc::kCancelled);
+    EXPECT_THAT(sent, testing::AnyOf(Errc::kOk, Errc::kCancelled));
     std::ranges::fill(memory, std::byte{0});
     if (!receive) continue;
     settle();
@@ -225,7 +226,7 @@ TEST_F(ShmModuleTest, CancelOfAReceiveThatIsBeingCopied) {
   std::ranges::fill(room, std::byte{3});
   EXPECT_EQ(finish(*client_, send), Errc::kOk) << "dropped by the receiver";
   settle();
-  EXPECT_TRUE(std::ranges::all_of(room, [](std::byte b) { return b == std::byte{3}; }));
+  EXPECT_BYTES(room, Bytes(room.size(), std::byte{3}));
 }
 
 TEST_F(ShmModuleTest, ManyPeersRestAndAreHeard) {

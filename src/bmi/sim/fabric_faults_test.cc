@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "bmi/sim/raw_peer.h"
 #include "bmi/sim/test_cluster.h"
 
@@ -269,7 +270,7 @@ TEST(Hostile, GarbageArrivesAsTheUnexpectedMessageThatItIs) {
   attack.raw.send_unexpected(Tag{0xDEAD}, garbage);
   ASSERT_TRUE(attack.cluster.drive([&] { return !attack.server.arrived.empty(); }));
   EXPECT_EQ(attack.server.arrived[0].tag, Tag{0xDEAD});
-  EXPECT_TRUE(std::ranges::equal(attack.server.arrived[0].payload.view(), garbage));
+  EXPECT_BYTES(attack.server.arrived[0].payload.view(), garbage);
 }
 
 TEST(Hostile, AnOversizeUnexpectedMessage) {

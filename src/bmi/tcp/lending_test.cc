@@ -3,6 +3,7 @@
 // has no use for it any more. On one machine it copies for the receiver; that changes nothing here.
 #include <algorithm>
 
+#include "base/expect_bytes.h"
 #include "bmi/tcp/module_fixture.h"
 #include "bmi/tcp/send_queue.h"
 #include "bmi/tcp/zero_copy_sends.h"
@@ -62,7 +63,7 @@ TEST_F(LendingTest, AMessageArrivesAndNothingOfItWasCopiedByThisSide) {
   const OpId op = send(address_, 1, data_, MessageClass::kBulk, true);
   const Bytes got = take_until_done(op, kHeaderSize + kBytes);
   EXPECT_EQ(finish(op), Errc::kOk);
-  EXPECT_TRUE(Bytes(got.begin() + kHeaderSize, got.end()) == data_);
+  EXPECT_BYTES(ByteView(got).subspan(kHeaderSize), data_);
   const TcpCounters counters = module_->counters();
   EXPECT_EQ(counters.lent_bytes, kBytes);
   EXPECT_GT(counters.zero_copy_sends, 0U);
@@ -76,7 +77,7 @@ TEST_F(LendingTest, ASendIsInFlightWhileTheKernelReadsItsMemory) {
   EXPECT_EQ(module_->counters().lent_bytes, kBytes) << "the socket has taken all of it";
   EXPECT_FALSE(done(op)) << "what is not with the peer yet is still in the sender's memory only";
   const Bytes got = take_until_done(op, kHeaderSize + kBytes);
-  EXPECT_TRUE(Bytes(got.begin() + kHeaderSize, got.end()) == data_);
+  EXPECT_BYTES(ByteView(got).subspan(kHeaderSize), data_);
 }
 
 TEST_F(LendingTest, CancelledWhileThePeerTakesNothingItEndsWithTheConnectionAndItsMemoryIsNotSent) {

@@ -2,6 +2,7 @@
 // Bulk connections of peers that have a link key: who holds it gets one, and nobody else.
 #include <algorithm>
 
+#include "base/expect_bytes.h"
 #include "bmi/tcp/module_fixture.h"
 
 namespace spate::bmi::tcp {
@@ -44,7 +45,7 @@ class LinkTest : public ModuleTest {
     WelcomeBytes welcome{};
     std::copy_n(bytes.begin(), kWelcomeSize, welcome.begin());
     const LinkProof wanted = link_proof(key_of(1), Side::kAcceptor, encode(h), welcome);
-    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), bytes.begin() + kWelcomeSize));
+    EXPECT_BYTES(ByteView(bytes).subspan(kWelcomeSize), wanted);
     return welcome;
   }
   /// Whether a bulk message that this side sends comes out at `bulk`.
@@ -223,7 +224,7 @@ TEST_F(LinkConnectorTest, TheConnectorProvesTheKeyToAnAcceptorThatHasProvedIt) {
     return proof.size() >= sizeof(LinkProof);
   }));
   const LinkProof wanted = link_proof(key_of(1), Side::kConnector, hello, welcome());
-  EXPECT_TRUE(std::ranges::equal(proof, wanted));
+  EXPECT_BYTES(proof, wanted);
   FrameHeader header = frame(FrameType::kReady, 2, 3);
   header.message_class = MessageClass::kBulk;
   EXPECT_TRUE(bulk.write_frame(header, Bytes(3)));

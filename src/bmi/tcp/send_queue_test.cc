@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "base/unique_fd.h"
 
 namespace spate::bmi::tcp {
@@ -99,7 +100,7 @@ TEST_F(SendQueueTest, AFullSocketBlocksAndGoesOnWhereItStopped) {
   }
   EXPECT_GT(blocked, 0);
   ASSERT_EQ(got.size(), 2 * kHeaderSize + data.size() + 3);
-  EXPECT_TRUE(std::equal(data.begin(), data.end(), got.begin() + kHeaderSize));
+  EXPECT_BYTES(ByteView(got).subspan(kHeaderSize, data.size()), data);
   EXPECT_EQ(sent_.size(), 2U);
 }
 
@@ -271,7 +272,7 @@ TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelTellsAndSmallMemoryIsCo
   queue_.push(header(1), &first);
   queue_.push(header(2), &second);
   const Bytes all = take_all(2 * kHeaderSize + small.size() + large.size());
-  EXPECT_TRUE(Bytes(all.end() - static_cast<std::ptrdiff_t>(large.size()), all.end()) == large);
+  EXPECT_BYTES(ByteView(all).last(large.size()), large);
   EXPECT_EQ(sent_, (std::vector<std::uint64_t>{1, 2}));
   EXPECT_EQ(first.zero_copy_sends, 0U);
   EXPECT_GT(second.zero_copy_sends, 0U) << "its memory was copied";

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/copy.h"
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 
 namespace spate::client {
 namespace {
@@ -137,11 +138,11 @@ TEST_F(NowaitIoTest, AReadNeverLetsTheKernelCopyToAPlaceWhereThatIsSlow) {
   Buffer memory(60 * kPage, kPage);
   std::byte* const to = memory.data() + 16;
   EXPECT_EQ(read_to(to, 40 * kPage, kPage), static_cast<ssize_t>(40 * kPage));
-  EXPECT_TRUE(std::equal(to, to + 40 * kPage, file.data.begin() + kPage));
+  EXPECT_BYTES(ByteView(to, 40 * kPage), ByteView(file.data).subspan(kPage, 40 * kPage));
   EXPECT_GE(calls(), 1U);
   EXPECT_TRUE(std::none_of(file.calls.begin(), file.calls.end(), [](const FakeFile::Call& call) { return call.slow; }));
   EXPECT_EQ(read_to(to, 40 * kPage, 40 * kPage), static_cast<ssize_t>(10 * kPage + 100)) << "up to its end";
-  EXPECT_TRUE(std::equal(to, to + 10 * kPage + 100, file.data.begin() + 40 * kPage));
+  EXPECT_BYTES(ByteView(to, 10 * kPage + 100), ByteView(file.data).subspan(40 * kPage));
   EXPECT_EQ(read_to(to, 40 * kPage, 60 * kPage), 0) << "and behind it";
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 
 namespace spate::trove {
 namespace {
@@ -90,7 +91,7 @@ TEST_F(UringTest, MemoryThatIsRegisteredIsNamedToTheRing) {
   EXPECT_EQ(run(BytestreamOp::kRead, part).registered_bytes, part.size());
   EXPECT_EQ(std::count(part.begin(), part.end(), std::byte{7}), 500'000);
   EXPECT_EQ(run(BytestreamOp::kRead, other.view().first(part.size())).registered_bytes, 0U);
-  EXPECT_TRUE(std::equal(part.begin(), part.end(), other.view().begin()));
+  EXPECT_BYTES(other.view().first(part.size()), part);
   streams_->forget_memory(region.view());
   EXPECT_EQ(run(BytestreamOp::kRead, part).registered_bytes, 0U);
 }

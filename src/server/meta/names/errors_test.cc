@@ -41,7 +41,7 @@ void check_all(const std::vector<Case>& cases) {
     const std::vector<Attributes> before = state(root);
     const Errc outcome = c.act(root);
     EXPECT_EQ(outcome, c.expected) << c.what << ": " << name(outcome);
-    if (c.expected != Errc::kOk) EXPECT_TRUE(state(root) == before) << c.what << ": failed and left a trace";
+    if (c.expected != Errc::kOk) EXPECT_EQ(state(root), before) << c.what << ": failed and left a trace";
   }
 }
 

@@ -26,7 +26,7 @@ TEST_F(MetaSessions, ClientIdsAreNeverUsedTwice) {
     for (int i = 0; i < 5; ++i) EXPECT_TRUE(seen.insert(connect().id).second);
     restart();
   }
-  EXPECT_FALSE(seen.contains(ClientId(0)));
+  EXPECT_THAT(seen, testing::Not(testing::Contains(ClientId(0))));
 }
 
 TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {

@@ -100,7 +100,7 @@ void expect_round_trip(const Record& record) {
   const Bytes bytes = encoded(record);
   const auto back = decode_record<Record>(bytes);
   ASSERT_OK(back);
-  EXPECT_TRUE(*back == record);
+  EXPECT_EQ(*back, record);
   Bytes newer = bytes;
   newer[0] = std::byte{99};
   EXPECT_ERRC(decode_record<Record>(newer), Errc::kFormatTooNew);
