@@ -179,12 +179,12 @@ def main():
         print("without fio --verify: fio is not installed")
     everybody = appenders + counters + others
     for event in [upgrade] * UPGRADES + [kill] * KILLS:
-        time.sleep(0.3)
+        time.sleep(0.3)  # the programs work on between two events
         holders.read_across(event)
         holders.check()
         ended = [child.args for child in everybody if child.poll() is not None]
         assert not ended, ended
-    time.sleep(0.3)
+    time.sleep(0.3)  # and after the last
     os.close(os.open(f"{ONE}/enough", os.O_CREAT))
     rounds = {}
     for child in everybody:
