@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "base/expect_bytes.h"
+
 namespace spate {
 namespace {
 
@@ -39,11 +41,25 @@ TEST(Expect, WhatHasNotEndedIsNoSuccessAndNoErrorEither) {
 
 TEST(Expect, ErrcComparesTheCodeAndShowsAValueThatCameInstead) {
   EXPECT_ERRC(nothing_there(), Errc::kNotFound);
-  EXPECT_OK(seven());
+  const Errc success = Errc::kOk;
+  EXPECT_ERRC(seven(), success);
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(nothing_there(), Errc::kBusy), "expected: busy\n  actual: not_found: name a: ");
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(seven(), Errc::kBusy), "expected: busy\n  actual: 7");
   EXPECT_FATAL_FAILURE(ASSERT_ERRC(seven(), Errc::kBusy), "expected: busy\n  actual: 7");
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(Result<void>{}, Errc::kBusy), "actual: success");
+}
+
+TEST(Expect, BytesSayWhereTheyDiffer) {
+  static const Bytes wanted(1000, std::byte{7});
+  static Bytes longer(1001, std::byte{7});
+  static Bytes other = wanted;
+  other[300] = std::byte{9};
+  EXPECT_BYTES(wanted, Bytes(1000, std::byte{7}));
+  EXPECT_BYTES(ByteView(other).first(300), ByteView(wanted).first(300));
+  EXPECT_NONFATAL_FAILURE(EXPECT_BYTES(other, wanted), "other\n  differs from wanted");
+  EXPECT_NONFATAL_FAILURE(EXPECT_BYTES(other, wanted), "first difference: byte 300 is 9 instead of 7");
+  EXPECT_NONFATAL_FAILURE(EXPECT_BYTES(longer, wanted), "sizes: 1001 instead of 1000 bytes");
+  EXPECT_FATAL_FAILURE(ASSERT_BYTES(longer, wanted), "first difference: byte 1000");
 }
 
 TEST(Expect, AValueThatCannotBeCopiedIsLookedAtInPlace) {
