@@ -5,6 +5,7 @@
 
 #include "base/expect.h"
 #include "config/check.h"
+#include "config/describe.h"
 
 namespace spate::config {
 namespace {

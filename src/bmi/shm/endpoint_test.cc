@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/shm/endpoint.h"
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,7 +45,7 @@ TEST(ShmUrl, PathsAndNames) {
 
 TEST_F(EndpointTest, OneListenerAtATime) {
   for (const Endpoint& endpoint : {at("s"), named(parse_url("shm://*").value(), random_)}) {
-    EXPECT_TRUE(connect(endpoint) == ENOENT || connect(endpoint) == ECONNREFUSED);
+    EXPECT_THAT(connect(endpoint), testing::AnyOf(ENOENT, ECONNREFUSED));
     const UniqueFd listener = listen_on(endpoint, false).value();
     EXPECT_EQ(connect(endpoint), 0);
     EXPECT_ERRC(listen_on(endpoint, false), Errc::kExists);
