@@ -50,6 +50,7 @@ def main():
             "apt-get", "install", "-y", "-q", "--no-install-recommends", *packages(), env=dict(os.environ, DEBIAN_FRONTEND="noninteractive", PATH=PATH))
         run("cmake", "--install", os.path.dirname(os.path.abspath(BIN)), "--prefix", "/usr", env=dict(os.environ, DESTDIR=root))
         run("chroot", root, "ldconfig", env={"PATH": PATH})
+        os.chmod(root, 0o755)
         os.mkdir(root + "/home/newcomer")
         os.chown(root + "/home/newcomer", 1000, 1000)
         enter = "mount -t proc proc %s/proc; mount -t tmpfs shm %s/dev/shm; exec chroot %s setpriv --reuid 1000 --regid 1000 --clear-groups sh -euc \"$1\"" % (root, root, root)
