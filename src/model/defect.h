@@ -17,6 +17,7 @@ enum class Defect : std::uint8_t {
   kExpiredChange,     // what an expired session had under way at the meta server is committed all the same
   kAllOrNoOpens,      // one damaged record of an open keeps everything that its session held
   kShortGrace,        // a meta server that was started again forgets earlier locks before their holder is fenced
+  kHastyClaim,        // a session that claims its locks after a restart ends the wait for its earlier epochs
   kCutAfterRelease,   // the locks of a session pass on before its truncations are over
   kSplitDirectWrite,  // a write past the page cache lets its datafile's lock go between its blocks and its ends
   kEarlySlot,         // a request gets a slot whose last request's call is not answered yet

@@ -41,6 +41,7 @@ enum class Plant : std::uint8_t {
   kExpiredChange,
   kStuckOpens,
   kShortGrace,
+  kHastyClaim,
   kLateCut,
   kForgottenError,
   kSplitWrite,

@@ -133,8 +133,8 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                                            Plant::kEndlessIntent, Plant::kWildClock, Plant::kFalseFence,
                                            Plant::kUnsyncedLog, Plant::kSmallSize, Plant::kForgottenLoss,
                                            Plant::kOwnFsync, Plant::kHarshRenewal, Plant::kKeptPages,
-                                           Plant::kExpiredChange, Plant::kShortGrace, Plant::kLateCut,
-                                           Plant::kForgottenError, Plant::kSplitWrite),
+                                           Plant::kExpiredChange, Plant::kShortGrace, Plant::kHastyClaim,
+                                           Plant::kLateCut, Plant::kForgottenError, Plant::kSplitWrite),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

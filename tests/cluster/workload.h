@@ -106,6 +106,7 @@ class Workload {
   wire::LockSpec some_lock(std::uint64_t handle);
   LockClaim claim_of(const wire::LockSpec& lock);
   job::Task<void> lock(OpenFilePtr open);
+  job::Task<void> set_lock(wire::LockSpec lock, bool waits);
   job::Task<void> test_lock(wire::LockSpec lock);
   job::Task<void> release_locks(std::uint64_t handle);
   job::Task<void> use_a_log();
@@ -121,6 +122,7 @@ class Workload {
   job::Task<bool> cut_behind_a_refusal(OpenFilePtr file, LockClaim claim, Bytes& known);
   job::Task<bool> cut_behind_another(OpenFilePtr file, LockClaim claim, Bytes& known);
   job::Task<bool> write_in_grace(OpenFilePtr file, LockClaim claim, Bytes& known);
+  job::Task<bool> come_back_before_the_cut(OpenFilePtr file, LockClaim claim, Bytes& known);
   void be_silent_for(Duration span);
   job::Task<void> grow_guarded();
   job::Task<bool> change_guarded(OpenFilePtr file, LockClaim claim, Bytes& known);

@@ -42,7 +42,10 @@ job::Task<void> Workload::lock(OpenFilePtr open) {
     co_await test_lock(lock);
     co_return;
   }
-  const bool waits = lock.mode != LockMode::kNone && random_.chance(1, 2);
+  co_await set_lock(lock, lock.mode != LockMode::kNone && random_.chance(1, 2));
+}
+
+job::Task<void> Workload::set_lock(wire::LockSpec lock, bool waits) {
   const MonoTime begun = process_.executor().now();
   const Duration patience = std::chrono::milliseconds(1 + random_.below(300));
   job::DeadlineScope scope(process_.executor(), waits ? begun + patience : MonoTime::never(), {});

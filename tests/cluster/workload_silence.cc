@@ -33,12 +33,13 @@ void Workload::be_silent_for(Duration span) {
 }
 
 job::Task<bool> Workload::fall_silent(OpenFilePtr file, LockClaim claim, Bytes& known) {
-  switch (random_.below(7)) {
+  switch (random_.below(8)) {
     case 0:
     case 1: co_return co_await cut_behind_a_refusal(file, claim, known);
     case 2:
     case 3: co_return co_await cut_behind_another(file, claim, known);
     case 4: co_return co_await write_in_grace(file, claim, known);
+    case 5: co_return co_await come_back_before_the_cut(file, claim, known);
     default: be_silent_for(scene_.world.settings().session_lease * (3 + random_.below(4)) / 2); co_return true;
   }
 }
@@ -80,6 +81,28 @@ job::Task<bool> Workload::write_in_grace(OpenFilePtr file, LockClaim claim, Byte
   scene_.guard_wanted_until = process_.executor().now() + std::chrono::seconds(11);
   scene_.restart_meta();
   co_return co_await write_guarded(file, claim, known, {0, kGuardedBytes});
+}
+
+/// It is back under a later epoch and locks something else, while its truncation is still to come. Then the meta server
+/// is started again: it knows of the locks of either epoch from its store only.
+job::Task<bool> Workload::come_back_before_the_cut(OpenFilePtr file, LockClaim claim, Bytes& known) {
+  scene_.refuse_cuts(first_server(file->file->layout()), std::chrono::milliseconds(6500 + random_.below(2000)));
+  scene_.world.at(scene_.world.now() + kOnItsWay, [this] {
+    if (!dead()) be_silent_for(scene_.world.settings().session_lease * 5 / 4);
+  });
+  const bool done = co_await cut_guarded(file, claim, known, false);
+  if (done || dead()) co_return done;
+  wire::LockSpec lock;
+  lock.handle = kRootHandle;
+  lock.kind = LockKind::kProcess;
+  lock.owner = claim.number;
+  lock.pid = static_cast<std::uint32_t>(index_);
+  lock.mode = LockMode::kShared;
+  co_await set_lock(lock, false);
+  if (dead()) co_return false;
+  scene_.guard_wanted_until = process_.executor().now() + std::chrono::seconds(4);
+  scene_.restart_meta();
+  co_return false;
 }
 
 job::Task<void> Workload::work_under_lock(OpenFilePtr file, LockClaim claim) {

@@ -114,6 +114,8 @@ class Sessions {
   /// True while something that an ended epoch of the session held is not yet given back. The session may be open again
   /// under a later epoch.
   virtual bool is_ending(ClientId /*client*/) const { return false; }
+  /// Ends the present epoch of a session as silence does: it is fenced, and what it held is given back.
+  virtual void end_epoch(ClientId /*client*/) {}
 };
 
 /// Which session has locked what. A lock request changes nothing in the store, so it carries its own sequence.

@@ -204,7 +204,7 @@ TEST_F(MetaFileLocks, OfAClientThatDiedWithTheServerAreHeldBackUntilItIsFenced) 
   EXPECT_OK(lock(b, spec(LockMode::kExclusive)));
 }
 
-TEST_F(MetaFileLocks, OfAClientThatDoesNotClaimThemAreForfeit) {
+TEST_F(MetaFileLocks, OfAClientThatDoesNotClaimThemArePassedOnOnceItIsFenced) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   restart();
@@ -213,8 +213,15 @@ TEST_F(MetaFileLocks, OfAClientThatDoesNotClaimThemAreForfeit) {
     wait_alive(a.client, seconds(5));
     ASSERT_OK(keep_alive(b.client));
   }
+  io.hold();
+  EXPECT_ERRC(lock(b, spec(LockMode::kExclusive)), Errc::kBusy);
+  wait_alive(b.client, seconds(5));
+  EXPECT_ERRC(lock(b, spec(LockMode::kExclusive)), Errc::kBusy) << "what its former holder writes may still come";
+  io.release();
+  wait_alive(b.client, seconds(5));
+  EXPECT_EQ(io.fences[a.client.id], 2U);
   EXPECT_OK(lock(b, spec(LockMode::kExclusive)));
-  EXPECT_ERRC(reclaim(a, {spec(LockMode::kExclusive)}), Errc::kLostLock);
+  EXPECT_ERRC(reclaim(a, {spec(LockMode::kExclusive)}), Errc::kSessionFenced);
 }
 
 TEST_F(MetaFileLocks, AServerWithoutLocksKeepsNobodyWaitingAfterARestart) {

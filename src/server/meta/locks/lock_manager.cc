@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "log/log.h"
+#include "model/defect.h"
 
 namespace spate::meta {
 
@@ -21,13 +22,35 @@ job::Task<Result<void>> LockManager::start() {
   co_return {};
 }
 
-/// Who is there and does not claim its locks has none any more; who is silent must be fenced first (release()).
 bool LockManager::in_grace() {
   auto& pending = notes_.pending();
-  if (!pending.empty() && core_.executor().now() >= forfeit_) {
-    std::erase_if(pending, [this](const auto& holder) { return !core_.parts().sessions->is_ending(holder.first); });
+  Sessions& sessions = *core_.parts().sessions;
+  std::erase_if(claimed_too_soon_, [&](ClientId client) {
+    if (sessions.is_ending(client)) return false;
+    pending.erase(client);
+    return true;
+  });
+  if (pending.empty() || core_.executor().now() < forfeit_) return !pending.empty();
+  if (planted(Defect::kShortGrace)) {
+    std::erase_if(pending, [&](const auto& holder) { return !sessions.is_ending(holder.first); });
+    return !pending.empty();
+  }
+  // Who is there and does not claim its locks may believe that it has them, and write. Its epoch's end takes the note.
+  for (const ClientId client : notes_.pending_clients()) {
+    if (!sessions.is_ending(client)) sessions.end_epoch(client);
   }
   return !pending.empty();
+}
+
+/// The session has claimed what it had locked in its present epoch. The locks of an earlier one have been forgotten as
+/// well, and are not claimed: others wait until that epoch is given back.
+void LockManager::claimed_all(ClientId client, std::uint32_t epoch) {
+  reclaimed_[client] = epoch;
+  if (core_.parts().sessions->is_ending(client) && !planted(Defect::kHastyClaim)) {
+    claimed_too_soon_.insert(client);
+  } else {
+    notes_.pending().erase(client);
+  }
 }
 
 job::Task<Result<void>> LockManager::release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
@@ -35,7 +58,8 @@ job::Task<Result<void>> LockManager::release(ClientId client, std::uint32_t belo
   if (found != sessions_.end() && found->second.epoch < below_epoch) sessions_.erase(found);
   table_.release_client(client, below_epoch);
   notes_.forget(client, below_epoch);
-  reclaimed_.erase(client);
+  const auto reclaimed = reclaimed_.find(client);
+  if (reclaimed != reclaimed_.end() && reclaimed->second < below_epoch) reclaimed_.erase(reclaimed);
   tell_changes();
   auto done = co_await notes_.remove(client, below_epoch, stop);
   co_return done;

@@ -14,8 +14,8 @@
 namespace spate::meta {
 
 /// The locks themselves are in memory. The store notes only which sessions have taken any. After a restart no new lock
-/// is granted before each of those sessions has claimed its locks again, or has been fenced. One executor; pinned.
-/// Life: construct -> start() -> requests; release() when a session's epoch has been fenced.
+/// is granted before each of those sessions has claimed its locks again, and its earlier epochs have been given back.
+/// One executor; pinned. Life: construct -> start() -> requests; release() when a session's epoch has been fenced.
 class LockManager final : public Locks {
  public:
   LockManager(MetaCore& core, SessionEvents& events, LockLimits limits = {});
@@ -48,6 +48,7 @@ class LockManager final : public Locks {
   Session& session_of(const rpc::Call& call);
   Result<std::optional<wire::LockReply>> earlier_answer(Session& session, const wire::LockRequest& request) const;
   Result<wire::LockReply> decide(const LockParams& params, const wire::LockRequest& request);
+  void claimed_all(ClientId client, std::uint32_t epoch);
   void tell_changes();
 
   MetaCore& core_;
@@ -56,7 +57,8 @@ class LockManager final : public Locks {
   LockTable table_;
   MonoTime forfeit_;
   std::unordered_map<ClientId, Session> sessions_;
-  std::set<ClientId> reclaimed_;  // have claimed the locks that they had before the restart
+  std::map<ClientId, std::uint32_t> reclaimed_;  // with the epoch that has claimed the locks from before the restart
+  std::set<ClientId> claimed_too_soon_;          // and an earlier epoch of theirs is not given back yet
 };
 
 }  // namespace spate::meta

@@ -119,8 +119,8 @@ job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, 
   const ClientId client = call.header.client;
   wire::LockReclaimReply reply;
   reply.table = events_.table_number();
-  if (reclaimed_.contains(client)) co_return reply;  // a resend
-  std::ignore = in_grace();
+  const auto reclaimed = reclaimed_.find(client);
+  if (reclaimed != reclaimed_.end() && reclaimed->second == call.header.session_epoch) co_return reply;  // a resend
   const auto pending = notes_.pending().find(client);
   if (pending == notes_.pending().end() || pending->second != call.header.session_epoch) {
     co_return Error::told(Errc::kLostLock, "it was not claimed in time after the meta server restarted");
@@ -130,10 +130,7 @@ job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, 
     SPATE_CO_TRY(const LockParams params, params_of(call, request.locks[i]));
     if (table_.set(params, 0) != LockOutcome::kGranted) reply.lost.push_back(i);
   }
-  if (request.last) {
-    notes_.pending().erase(client);
-    reclaimed_.insert(client);
-  }
+  if (request.last) claimed_all(client, call.header.session_epoch);
   tell_changes();
   co_return reply;
 }

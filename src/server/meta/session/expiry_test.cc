@@ -15,11 +15,22 @@ class MetaExpiry : public RoleTest {
   explicit MetaExpiry(std::uint64_t seed = 1, bool overlap = false) : RoleTest(seed, overlap) {}
   void TestBody() override {}
 
-  static wire::LockRequest lock_request(std::uint64_t sequence, bool wait = false) {
-    const wire::LockSpec spec{Handle(77), LockKind::kProcess, 1, 4711, LockMode::kExclusive, 0, LockRange::kToEnd};
+  static wire::LockRequest lock_request(std::uint64_t sequence, bool wait = false, Handle file = Handle(77)) {
+    const wire::LockSpec spec{file, LockKind::kProcess, 1, 4711, LockMode::kExclusive, 0, LockRange::kToEnd};
     return {spec, wait, sequence, sequence, 0};
   }
-  Errc lock(TestClient& client) { return asked<wire::LockReply>(client, lock_request(++locks_), no_id()).code(); }
+  Errc lock(TestClient& client, Handle file = Handle(77)) {
+    return asked<wire::LockReply>(client, lock_request(++locks_, false, file), no_id()).code();
+  }
+  /// Says after a restart that this lock is all that the client had.
+  Errc claim(TestClient& client, Handle file) {
+    const wire::LockReclaimRequest request{{lock_request(1, false, file).lock}, true};
+    return asked<wire::LockReclaimReply>(client, request, no_id()).code();
+  }
+  /// The meta server reaches no io server with a truncation.
+  void hold_cuts() {
+    io.fail = [](std::string_view call) { return call.starts_with("truncate") ? Errc::kTimeout : Errc::kOk; };
+  }
   /// The record is still there, and cannot be read any more.
   void damage(const StoreKey& key) {
     job::Transaction transaction = context.begin();
@@ -159,6 +170,55 @@ TEST_F(MetaExpiry, AfterARestartLocksPassOnOnlyOnceTheirHolderIsFenced) {
   io.release();
   wait_alive(other, seconds(10));
   EXPECT_EQ(lock(other), Errc::kOk);
+}
+
+/// In the next epoch of its session the holder has locked another file, so a meta server that has restarted may hear
+/// all that it waits for from the holder itself.
+TEST_F(MetaExpiry, AClaimAfterARestartPassesOnNothingOfAnEarlierEpoch) {
+  constexpr Handle kOtherFile{78};
+  TestClient holder = connect();
+  TestClient other = connect();
+  const Handle file = make_file(other, "f", 100);
+  ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
+  ASSERT_EQ(lock(holder), Errc::kOk);
+  hold_cuts();
+  auto cut = begin<wire::ObjectReply>(holder, truncate_request("f", 10), id(++holder.next), seconds(5));
+  wait_alive(other, options.session_lease + seconds(10));
+  cut.reset();
+  ASSERT_OK(join(holder));
+  ASSERT_EQ(holder.epoch, 2U);
+  ASSERT_EQ(lock(holder, kOtherFile), Errc::kOk);
+  for (int restarts = 0; restarts < 3; ++restarts) {
+    restart();
+    ASSERT_OK(join(holder));
+    ASSERT_OK(join(other));
+    EXPECT_EQ(claim(holder, kOtherFile), Errc::kOk);
+    EXPECT_EQ(lock(other), Errc::kBusy) << "the file may still be cut";
+  }
+  io.fail = nullptr;
+  for (int i = 0; i < 4; ++i) {
+    wait_alive(other, seconds(5));
+    ASSERT_OK(keep_alive(holder));
+  }
+  EXPECT_EQ(data_of(file).size, 10U);
+  EXPECT_EQ(lock(other), Errc::kOk);
+  EXPECT_EQ(lock(other, kOtherFile), Errc::kTryAgain);
+}
+
+TEST_F(MetaExpiry, AClaimIsAnsweredAgainWhenAnEarlierEpochHasPassedOnMeanwhile) {
+  TestClient holder = connect();
+  make_file(holder, "f", 1);
+  ASSERT_OK(open_file(holder, "f", wire::kOpenWrite));
+  io.hold();  // nobody is fenced
+  wait(options.session_lease + seconds(10));
+  ASSERT_OK(join(holder));
+  ASSERT_EQ(lock(holder), Errc::kOk);
+  restart();
+  ASSERT_OK(join(holder));
+  EXPECT_EQ(claim(holder, Handle(77)), Errc::kOk);
+  io.release();
+  wait_alive(holder, seconds(10));
+  EXPECT_EQ(claim(holder, Handle(77)), Errc::kOk);
 }
 
 TEST(MetaExpiryRaces, NothingIsNotedOfASessionThatHasEnded) {

@@ -54,7 +54,7 @@ void SessionTable::end_silent_ones() {
   }
   const auto by_client = [](const SessionPtr& a, const SessionPtr& b) { return a->record.client < b->record.client; };
   std::sort(silent.begin(), silent.end(), by_client);
-  for (const SessionPtr& session : silent) expire(session);
+  for (const SessionPtr& session : silent) expire(session, "nothing heard for its lease");
   for (const SessionPtr& session : to_be_forgotten()) {
     set_state(*session, SessionState::kEnding);
     session->unsaved = true;
@@ -62,15 +62,20 @@ void SessionTable::end_silent_ones() {
   }
 }
 
-void SessionTable::expire(const SessionPtr& session) {
+void SessionTable::end_epoch(ClientId client) {
+  const SessionPtr session = find(client);
+  if (session != nullptr && session->open()) expire(session, "it has not claimed its locks after a restart");
+}
+
+void SessionTable::expire(const SessionPtr& session, std::string_view why) {
   // From here on its requests are refused; release() writes it down before anything is done about it.
   set_state(*session, SessionState::kExpired);
   ++session->record.epoch;
   session->record.ended = core_.clock().wall();
   session->unsaved = true;
   if (const auto more = log_limit_.admit()) {
-    SPATE_LOG("server/meta", warn, "session expired, nothing heard for its lease client={} description={}{}",
-              session->record.client.value, log::Quoted{session->record.description}, *more);
+    SPATE_LOG("server/meta", warn, "session expired, {} client={} description={}{}", why, session->record.client.value,
+              log::Quoted{session->record.description}, *more);
   }
   begin_release(session);
 }

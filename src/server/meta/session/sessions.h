@@ -34,6 +34,7 @@ class SessionTable final : public Sessions {
   /// Open ones.
   std::uint64_t count() const override { return open_; }
   bool is_ending(ClientId client) const override;
+  void end_epoch(ClientId client) override;
 
   /// How long a ticket is valid, and for how long an expired session may come back.
   static constexpr Duration kTicketLife = std::chrono::hours(24);
@@ -63,7 +64,7 @@ class SessionTable final : public Sessions {
   // session_end.cc
   job::Task<void> watch_leases();
   void end_silent_ones();
-  void expire(const SessionPtr& session);
+  void expire(const SessionPtr& session, std::string_view why);
   std::vector<SessionPtr> to_be_forgotten() const;
   void prolong_all(Duration by);
   job::Task<Result<void>> save(Session& session, trove::Durability durability);
