@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "log/log.h"
+#include "server/meta/background/io_servers.h"
 #include "server/meta/names/sizes.h"
 
 namespace spate::meta {
@@ -12,25 +13,6 @@ namespace {
 constexpr Duration kFirstSettleBackoff = std::chrono::milliseconds(50);
 constexpr Duration kLongestSettleBackoff = std::chrono::seconds(5);
 constexpr std::size_t kIntentsAtOnce = 500;
-
-/// The server has answered, and did not want or could not. Others are of the moment: it was not reached, or is busy.
-bool is_refusal(Errc code) {
-  switch (code) {
-    case Errc::kUnknown:
-    case Errc::kCancelled:
-    case Errc::kTimeout:
-    case Errc::kBusy:
-    case Errc::kTryAgain:
-    case Errc::kConflict:
-    case Errc::kUnreachable:
-    case Errc::kConnectionLost:
-    case Errc::kProtocol:
-    case Errc::kVersionMismatch:
-    case Errc::kWrongFileSystem:
-    case Errc::kUnauthenticated: return false;
-    default: return true;
-  }
-}
 
 }  // namespace
 

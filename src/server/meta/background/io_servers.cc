@@ -25,10 +25,14 @@ job::Task<std::vector<Result<void>>> run_all(job::Executor& executor, std::vecto
   co_return outcomes;
 }
 
-/// That a file would be too large is said before all else: then no further attempt helps.
+/// That a file would be too large is said before all else: then no further attempt helps. Then who has not answered: as
+/// long as that server may still do what it was asked to, what others refuse is not given up.
 Result<void> first_failure(const std::vector<Result<void>>& outcomes) {
   for (const Result<void>& outcome : outcomes) {
     if (outcome.code() == Errc::kFileTooBig) return outcome.error();
+  }
+  for (const Result<void>& outcome : outcomes) {
+    if (!outcome && !is_refusal(outcome.code())) return outcome.error();
   }
   for (const Result<void>& outcome : outcomes) {
     if (!outcome) return outcome.error();
@@ -43,6 +47,24 @@ Error named(Error error, const rpc::Channel& channel) {
 }
 
 }  // namespace
+
+bool is_refusal(Errc code) {
+  switch (code) {
+    case Errc::kUnknown:
+    case Errc::kCancelled:
+    case Errc::kTimeout:
+    case Errc::kBusy:
+    case Errc::kTryAgain:
+    case Errc::kConflict:
+    case Errc::kUnreachable:
+    case Errc::kConnectionLost:
+    case Errc::kProtocol:
+    case Errc::kVersionMismatch:
+    case Errc::kWrongFileSystem:
+    case Errc::kUnauthenticated: return false;
+    default: return true;
+  }
+}
 
 /// The slots of a file that one request to one server is about.
 struct ChannelIoServers::Share {

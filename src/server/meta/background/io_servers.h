@@ -12,6 +12,9 @@
 
 namespace spate::meta {
 
+/// The server has answered, and did not want or could not. Others are of the moment: it was not reached, or is busy.
+bool is_refusal(Errc code);
+
 struct IoServersOptions {
   ClusterMap map;
   Key server_key{};

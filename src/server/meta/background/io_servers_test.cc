@@ -267,6 +267,16 @@ TEST_F(MetaIoServers, AnErrorNamesTheServer) {
   EXPECT_NE(sum.error().message().find("server 2 (sim://2)"), std::string::npos) << sum.error().message();
 }
 
+/// Refused by one, a truncation is not given up while another may still carry it out.
+TEST_F(MetaIoServers, WhoHasNotAnsweredCountsBeforeWhoRefuses) {
+  const Layout both = layout({target(1), target(2)});
+  server(1).failure = Errc::kNoSpace;
+  server(2).waits_in_vain = &executor;
+  EXPECT_ERRC(run(io->truncate(Handle(5), intent(230, both), {})), Errc::kTimeout);
+  server(2).waits_in_vain = nullptr;
+  EXPECT_ERRC(run(io->truncate(Handle(5), intent(230, both), {})), Errc::kNoSpace);
+}
+
 TEST_F(MetaIoServers, AnAnswerThatIsTooShortIsNotBelieved) {
   server(2).answers_too_little = true;
   EXPECT_ERRC(run(io->stat(Handle(5), layout({target(2)}), {})), Errc::kProtocol);
