@@ -106,8 +106,8 @@ class Planted : public ::testing::TestWithParam<Plant> {};
 TEST_P(Planted, IsFound) {
   SimulationOptions options;
   options.plant = GetParam();
-  if (options.plant ==
-      Plant::kLostFence) {  // clients must be cut off for longer than a session lasts, and go on writing
+  // Clients must be cut off for longer than a session lasts, and go on changing data.
+  if (options.plant == Plant::kLostFence || options.plant == Plant::kExpiredChange) {
     for (const std::uint64_t nth : {1U, 3U, 6U, 9U})
       options.aims.push_back({FaultKind::kPartition, wire::Op::kKeepAlive, nth});
   }
