@@ -256,7 +256,7 @@ void Supervisor::tell_status(const std::string& of_server) {
 
 Result<void> Supervisor::check_program(const std::string& program) {
   if (program.empty() || program.front() != '/')
-    return Error(Errc::kInvalidArgument, "the program is not named by an absolute path");
+    return Error::told(Errc::kInvalidArgument, "the program is not named by an absolute path");
   return host_.check_program(program);
 }
 

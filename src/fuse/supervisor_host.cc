@@ -38,10 +38,10 @@ void let_signals_through() {
 
 Error mount_error(const MountOptions& options) {
   if (::access("/dev/fuse", R_OK | W_OK) != 0) {
-    return Error(Errc::kNotSupported,
-                 fmt::format("mount {}: /dev/fuse cannot be opened ({}); is the kernel module fuse loaded, "
-                             "and may this container use it?",
-                             options.directory, errno == ENOENT ? "it is not there" : "no permission"));
+    return Error::told(Errc::kNotSupported,
+                       fmt::format("mount {}: /dev/fuse cannot be opened ({}); is the kernel module fuse loaded, "
+                                   "and may this container use it?",
+                                   options.directory, errno == ENOENT ? "it is not there" : "no permission"));
   }
   if (options.allow_other && ::geteuid() != 0) {
     return Error(
@@ -117,21 +117,21 @@ Result<void> SystemHost::check_program(const std::string& program) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Error(Errc::kVersionMismatch,
-               fmt::format("{} cannot take this mount over ({}); unmount and mount anew", program, described(status)));
+  return Error::told(Errc::kVersionMismatch, fmt::format("{} cannot take this mount over ({}); unmount and mount anew",
+                                                         program, described(status)));
 }
 
 Result<UniqueFd> SystemHost::mount(const std::string& mount_options) {
   struct stat st{};
   if (::stat(options_.directory.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))
-    return Error(Errc::kNotDirectory, "mount " + options_.directory + ": it is a file");
+    return Error::told(Errc::kNotDirectory, "mount " + options_.directory + ": it is a file");
   const fuse_lowlevel_ops nothing{};
   const std::string all = mount_options + "," + source_option(options_);
   std::array<const char*, 3> words{"spate", "-o", all.c_str()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), const_cast<char**>(words.data()));
   session_.reset(fuse_session_new(&args, &nothing, sizeof(nothing), nullptr));
   fuse_opt_free_args(&args);
-  if (session_ == nullptr) return Error(Errc::kInvalidArgument, "libfuse refuses the mount options");
+  if (session_ == nullptr) return Error::told(Errc::kInvalidArgument, "libfuse refuses the mount options");
   std::array<char, PATH_MAX> real{};
   directory_ = ::realpath(options_.directory.c_str(), real.data()) == nullptr ? options_.directory : real.data();
   if (fuse_session_mount(session_.get(), options_.directory.c_str()) != 0) return mount_error(options_);

@@ -214,9 +214,9 @@ Result<void> check_ports(const DeploymentPlan& plan) {
       const int why = errno;
       const auto port = static_cast<std::uint16_t>(plan.first_port + i);
       const std::string holder = port_holder(port);
-      return errno_error(why, "port " + std::to_string(port) +
-                                  (holder.empty() ? " cannot be had" : " is taken by " + holder) +
-                                  ": choose others with --port");
+      const std::string what = "port " + std::to_string(port);
+      if (holder.empty()) return errno_error(why, what + " cannot be had; --port chooses others");
+      return Error::told(Errc::kBusy, what + " is taken by " + holder + "; --port chooses others");
     }
   }
   return {};

@@ -60,11 +60,12 @@ std::string absolute_list(std::string rest) {
 
 Result<void> set_environment(Context& context, const RunArguments& arguments) {
   std::string library = find_library("libspate-preload.so");
-  if (library.empty()) return Error(Errc::kNotFound, "libspate-preload.so is not beside this program (in ../lib)");
+  if (library.empty())
+    return Error::told(Errc::kNotFound, "libspate-preload.so is not beside this program (in ../lib)");
   std::string front;
   if (arguments.mpi) {
     front = find_library("libspate-mpi.so");
-    if (front.empty()) return Error(Errc::kNotFound, "libspate-mpi.so is not beside this program (in ../lib)");
+    if (front.empty()) return Error::told(Errc::kNotFound, "libspate-mpi.so is not beside this program (in ../lib)");
   }
   SPATE_TRY(const std::string config, context.config_file());
   SPATE_TRY(std::ignore, context.config_overrides());  // said here rather than by the program
