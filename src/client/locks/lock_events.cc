@@ -51,10 +51,11 @@ job::Task<void> Locks::listen() {
     check_session();
     // An epoch that has ended meanwhile has no news for the one that is now.
     const bool current = reply && epoch == cluster_.identity().epoch;
-    if (current) hear(asked, request, *reply);
+    std::optional<std::uint64_t> stale;
+    if (current) stale = hear(asked, request, *reply);
     const bool more = untold_ || (current && !reply->events.empty());
-    if (current && more && reply->table == table_) continue;
-    if (current && table_ != 0 && reply->table != table_) std::ignore = co_await reclaim();
+    if (current && more && !stale && reply->table == table_) continue;
+    if (stale) std::ignore = co_await reclaim(*stale);
     if (cluster_.executor().now() - asked < hold / 2)
       std::ignore = co_await cluster_.executor().sleep(kPause, stopping_);
     std::vector<std::pair<std::uint64_t, WaitPtr>> abandoned;
@@ -94,7 +95,11 @@ void Locks::know_table(std::uint64_t table) {
   start_listening();
 }
 
-void Locks::hear(MonoTime asked, const wire::LockEventsRequest& request, const wire::LockEventsReply& reply) {
+/// Yields the table that is out of date if the server may wait for what this client claims: it has restarted since. Or
+/// 0: all lock requests so far have failed, and with that nothing came of which process had answered them.
+std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::LockEventsRequest& request,
+                                         const wire::LockEventsReply& reply) {
+  const bool knew_table = table_ != 0;
   // Who has ever locked something must claim it, though nothing be left: the server waits for that.
   if (table_ == 0 || !has_locked_) {
     if (table_ != reply.table) acknowledged_ = 0;
@@ -106,11 +111,17 @@ void Locks::hear(MonoTime asked, const wire::LockEventsRequest& request, const w
   if (ours && request.table == table_ && request.acknowledged == acknowledged_) untold_ = false;
   start_listening();
   cluster_.attributes().heard(asked, reply.table, ours && reply.events.size() < kFullOfEvents);
+  if (knew_table) return ours ? std::nullopt : std::optional(table_);
+  const auto held = [](const auto& owner) { return !owner.second.lost; };
+  const bool any_held = std::any_of(held_.begin(), held_.end(), [&](const auto& file) {
+    return std::any_of(file.second.begin(), file.second.end(), held);
+  });
+  return has_locked_ && !any_held && under_way_.empty() ? std::optional<std::uint64_t>(0) : std::nullopt;
 }
 
 void Locks::heard() {
   const bool same = cluster_.meta().peer_info().connection == connection_;
-  if (table_ == 0 || same || checking_) return;
+  if ((table_ == 0 && !has_locked_) || same || checking_) return;
   checking_ = true;
   if (!job::spawn(gate_, check_table())) checking_ = false;
 }
@@ -131,9 +142,10 @@ job::Task<void> Locks::check_table() {
   auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
   check_session();
   const bool current = reply && epoch == cluster_.identity().epoch;
-  if (current) hear(asked, request, *reply);
-  if (current && table_ != 0 && reply->table != table_) {
-    std::ignore = co_await reclaim();
+  std::optional<std::uint64_t> stale;
+  if (current) stale = hear(asked, request, *reply);
+  if (stale) {
+    std::ignore = co_await reclaim(*stale);
   } else if (current) {
     connection_ = connection;
   }
@@ -141,11 +153,11 @@ job::Task<void> Locks::check_table() {
 }
 
 /// One at a time; those who come meanwhile share its outcome.
-job::Task<Result<void>> Locks::reclaim() {
+job::Task<Result<void>> Locks::reclaim(std::uint64_t stale) {
   if (!reclaiming_) {
     reclaiming_ = true;
     reclaim_done_.reset();
-    reclaimed_ = co_await reclaim_all();
+    reclaimed_ = co_await reclaim_all(stale);
     reclaiming_ = false;
     reclaim_done_.set();
     co_return reclaimed_;
@@ -154,7 +166,23 @@ job::Task<Result<void>> Locks::reclaim() {
   co_return reclaimed_;
 }
 
-job::Task<Result<void>> Locks::reclaim_all() {
+/// A server that is gone may have carried out what it has not answered, and may then have granted others the same
+/// bytes: only they claim those.
+void Locks::give_up_what_is_in_doubt() {
+  std::vector<wire::LockSpec> all;
+  for (const auto& [handle, owners] : held_) {
+    for (const auto& [holder, held] : owners) {
+      if (held.lost) continue;
+      const auto weaker = doubts_.weaker(handle, holder, held.ranges);
+      all.insert(all.end(), weaker.begin(), weaker.end());
+    }
+  }
+  for (const wire::LockSpec& lock : all) note(lock, 0);
+  doubts_.forget();
+}
+
+job::Task<Result<void>> Locks::reclaim_all(std::uint64_t stale) {
+  give_up_what_is_in_doubt();
   std::vector<wire::LockSpec> all;
   for (const auto& [handle, owners] : held_) {
     for (const auto& [holder, held] : owners) {
@@ -183,7 +211,7 @@ job::Task<Result<void>> Locks::reclaim_all() {
     if (!reply && reply.code() != Errc::kLostLock) co_return std::move(reply).error();
     if (!reply) {
       std::for_each(all.begin(), all.end(), mark_lost);
-      table_ = 0;  // whatever it is: the next reply tells
+      if (table_ == stale) table_ = 0;  // whatever it is: the next reply tells
       break;
     }
     for (const std::uint32_t i : reply->lost) {

@@ -57,6 +57,7 @@ void Locks::check_session() {
     for (auto& [holder, held] : owners) held.lost = true;
   }
   if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
+  doubts_.forget();
   if (client_) cluster_.attributes().clear();  // else it is the first one
   client_ = identity.client;
   epoch_ = identity.epoch;
@@ -67,7 +68,9 @@ void Locks::check_session() {
   ask_again();
 }
 
-void Locks::note(const wire::LockSpec& lock) {
+/// It was answered, or is so of itself.
+void Locks::note(const wire::LockSpec& lock, std::uint64_t sequence) {
+  doubts_.settle(lock, sequence);
   auto& owners = held_[lock.handle];
   const LockHolder holder{lock.kind, lock.owner};
   Held& held = owners[holder];
@@ -86,7 +89,7 @@ bool Locks::holds(Handle handle, LockHolder holder) {
   const auto held = file->second.find(holder);
   // Whether an earlier process has given a right to append back just before its end, only the server knows.
   const bool known = held == file->second.end() || holder.kind != LockKind::kAppend || held->second.pid == 0;
-  return held != file->second.end() && !held->second.lost && known;
+  return held != file->second.end() && !held->second.lost && known && !doubts_.any(handle, holder);
 }
 
 bool Locks::lost(Handle handle) {
@@ -147,20 +150,33 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     check_session();
     if (lost(lock)) {
       if (lock.mode != LockMode::kNone) co_return Errc::kLostLock;
-      note(lock);  // the server has nothing of it any more
+      note(lock, last_sequence_);  // the server has nothing of it any more
       co_return Result<void>();
     }
+    if (reclaiming_) {  // a claim says what is held, all of it: nothing may be added while it is on its way
+      const auto over = co_await reclaim_done_.wait(stop);
+      if (!over && reclaiming_) co_return over.error();
+      continue;
+    }
     const rpc::SessionEpoch session{client_, epoch_};
+    const std::uint64_t table = table_;
     const std::uint64_t sequence = next_sequence();
+    doubts_.begin(sequence, lock);
     WaitPtr waiting;
     if (wait) begin_wait(sequence, waiting = std::make_shared<Wait>(lock, cluster_.executor()));
     auto reply = co_await send(lock, wait, sequence);
     if (reply && !reply->queued) {
-      note(lock);
+      note(lock, sequence);
       forget_wait(sequence);
       if (lock.kind == LockKind::kAppend) start_listening();  // others may want it
       co_return Result<void>();
     }
+    if (!reply && is_uncertain(reply.code())) {
+      if (wait && waiting->state == WaitState::kGranted) co_return Result<void>();  // that was told of by itself
+      leave_in_doubt(lock, sequence, waiting);
+      co_return std::move(reply).error();
+    }
+    doubts_.end(sequence);
     if (!reply) {
       forget_wait(sequence);
       const Errc code = reply.code();
@@ -170,19 +186,32 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
         continue;
       }
       if (code == Errc::kLocksForgotten) {
-        const auto reclaimed = co_await reclaim();
+        const auto reclaimed = co_await reclaim(table);
         if (!reclaimed && !session_ended(reclaimed.code())) co_return reclaimed;
         continue;
       }
-      // Nobody knows whether it is ours: it is given back when the file is closed.
-      if (is_uncertain(code) && lock.mode != LockMode::kNone) note(lock);
       co_return std::move(reply).error();
     }
+    waiting->queued = true;
     start_listening();
     auto granted = co_await wait_for(sequence, waiting, stop);
     if (granted.code() != Errc::kLocksForgotten) co_return granted;
   }
   co_return Error(Errc::kSessionFenced, "the session ends again and again");
+}
+
+/// Nobody knows whether it was carried out. What it may have taken is given back when the owner closes the file. What
+/// it waits for may be granted at any time: that is given back then.
+void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, const WaitPtr& wait) {
+  if (wait != nullptr) {
+    doubts_.leave(sequence, nullptr);
+    wait->abandoned = true;
+    start_listening();
+  } else {
+    HandoverState* const handover = cluster_.handover();
+    if (handover != nullptr) handover->keep_wait(sequence, to_record(lock, lock.pid));
+    doubts_.leave(sequence, handover);
+  }
 }
 
 /// kLocksForgotten: it must be asked for again.
@@ -212,15 +241,19 @@ job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopTok
   request.sequence = sequence;
   auto reply = co_await cluster_.ask<wire::LockCancelReply>(request, limits_here(stop));
   check_session();
-  if (reply && reply->ended) end_wait(sequence, WaitState::kRefused);
-  if (reply && reply->table != table_ && wait->state == WaitState::kWaiting) end_wait(sequence, WaitState::kRefused);
+  if (!reply || wait->state != WaitState::kWaiting) co_return;
+  if (reply->ended || (table_ != 0 && reply->table != table_)) {
+    end_wait(sequence, WaitState::kRefused);
+  } else if (!wait->queued) {
+    end_wait(sequence, WaitState::kGranted);  // at once; or the request never came, and will not be heard any more
+  }
 }
 
 void Locks::end_wait(std::uint64_t sequence, WaitState state) {
   const auto found = waits_.find(sequence);
   if (found == waits_.end()) return;
   const WaitPtr wait = found->second;
-  if (state == WaitState::kGranted && !wait->abandoned) note(wait->lock);
+  if (state == WaitState::kGranted && !wait->abandoned) note(wait->lock, sequence);
   forget_wait(sequence);
   wait->state = state;
   wait->news.set();
@@ -287,7 +320,8 @@ job::Task<Result<std::optional<wire::LockSpec>>> Locks::test(wire::LockSpec lock
 
 job::Task<Result<void>> Locks::release(Handle handle, LockHolder holder) {
   const auto file = held_.find(handle);
-  if (file == held_.end() || !file->second.contains(holder)) co_return Result<void>();
+  const bool held = file != held_.end() && file->second.contains(holder);
+  if (!held && !doubts_.any(handle, holder)) co_return Result<void>();
   wire::LockSpec all;
   all.handle = handle;
   all.kind = holder.kind;

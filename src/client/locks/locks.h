@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/unique_function.h"
+#include "client/locks/lock_doubts.h"
 #include "client/session/limits.h"
 #include "job/event.h"
 #include "job/gate.h"
@@ -18,13 +19,6 @@
 namespace spate::client {
 
 class Cluster;
-
-/// One of a client's owners: kind and number.
-struct LockHolder {
-  LockKind kind = LockKind::kProcess;
-  std::uint64_t number = 0;
-  friend auto operator<=>(const LockHolder&, const LockHolder&) = default;
-};
 
 /// Knows which locks are held. So closing a file without locks costs nothing, and the client can claim its locks again
 /// after a restart of the meta server. A wait holds no request: one request of the whole client fetches all events. One
@@ -78,6 +72,7 @@ class Locks {
     Wait(wire::LockSpec its_lock, job::Executor& executor) : lock(its_lock), news(executor) {}
     wire::LockSpec lock;
     WaitState state = WaitState::kWaiting;
+    bool queued = false;     // the server has said so
     bool abandoned = false;  // nobody waits for it here: it is to be cancelled, or released when it was granted
     job::Event news;
   };
@@ -85,7 +80,9 @@ class Locks {
 
   std::uint64_t next_sequence();
   void check_session();
-  void note(const wire::LockSpec& lock);
+  void note(const wire::LockSpec& lock, std::uint64_t sequence);
+  void leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, const WaitPtr& wait);
+  void give_up_what_is_in_doubt();
   void keep_state();
   Limits limits_here(job::StopToken stop = {}) const;
   bool is_current(const rpc::SessionEpoch& session);
@@ -101,11 +98,12 @@ class Locks {
   void start_listening();
   job::Task<void> listen();
   void take(const std::vector<wire::LockEvent>& events);
-  void hear(MonoTime asked, const wire::LockEventsRequest& request, const wire::LockEventsReply& reply);
+  std::optional<std::uint64_t> hear(MonoTime asked, const wire::LockEventsRequest& request,
+                                    const wire::LockEventsReply& reply);
   void know_table(std::uint64_t table);
   job::Task<void> give_back(wire::LockSpec lock);
-  job::Task<Result<void>> reclaim();
-  job::Task<Result<void>> reclaim_all();
+  job::Task<Result<void>> reclaim(std::uint64_t stale);
+  job::Task<Result<void>> reclaim_all(std::uint64_t stale);
   job::Task<void> check_table();
 
   Cluster& cluster_;
@@ -122,6 +120,7 @@ class Locks {
 
   std::map<Handle, std::map<LockHolder, Held>> held_;
   std::map<std::uint64_t, WaitPtr> waits_;  // by sequence
+  LockDoubts doubts_;
   std::uint64_t last_sequence_ = 0;
   std::set<std::uint64_t> under_way_;
   bool listening_ = false;

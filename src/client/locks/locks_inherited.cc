@@ -62,13 +62,14 @@ job::Task<void> Locks::end_inherited_waits() {
                 reply.error().message());
       continue;
     }
+    if (reply->ended || reply->table != table_) {
+      cluster_.handover()->end_wait(sequence);
+      continue;
+    }
     // It was granted, or may have been: its owner's close gives it back.
-    if (!reply->ended && reply->table == table_) note(lock);
-    cluster_.handover()->end_wait(sequence);
-    if (lock.kind != LockKind::kAppend || !holds(lock.handle, {lock.kind, lock.owner})) continue;
-    // This process may have taken the right meanwhile, and given it back: it must be asked for again, see holds().
-    held_[lock.handle][{lock.kind, lock.owner}].pid = UINT32_MAX;
-    if (on_recall_) on_recall_(lock.handle);
+    doubts_.begin(sequence, lock);
+    doubts_.leave(sequence, cluster_.handover());
+    if (lock.kind == LockKind::kAppend && on_recall_) on_recall_(lock.handle);
   }
 }
 

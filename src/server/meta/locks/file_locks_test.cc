@@ -100,6 +100,15 @@ TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
   EXPECT_TRUE(locked_by_others(a));
 }
 
+TEST_F(MetaFileLocks, ARequestThatComesAfterItsCancellationLocksNothing) {
+  Holder a = holder();
+  Holder b = holder();
+  const wire::LockRequest late = request(a, spec(LockMode::kExclusive), true);
+  EXPECT_FALSE(asked<wire::LockCancelReply>(a.client, wire::LockCancelRequest{late.sequence}, no_id())->ended);
+  EXPECT_ERRC(send(a, late), Errc::kCancelled);
+  EXPECT_FALSE(locked_by_others(b));
+}
+
 TEST_F(MetaFileLocks, ARequestForEventsEndsAtItsTimeoutOrWhenANewerOneComes) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));

@@ -110,6 +110,10 @@ job::Task<Result<wire::LockCancelReply>> LockManager::cancel(rpc::Call& call, wi
   wire::LockCancelReply reply;
   reply.table = events_.table_number();
   reply.ended = table_.cancel({call.header.client, call.header.session_epoch, request.sequence});
+  // A copy of the request that comes later must not be carried out: nobody would know.
+  Session& session = session_of(call);
+  const bool new_one = request.sequence >= session.floor && session.answers.size() < kMostAnswers;
+  if (new_one) session.answers.try_emplace(request.sequence, Errc::kCancelled);
   tell_changes();
   co_return reply;
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// LockDoubts: lock requests of which a client does not know whether the meta server has carried them out.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "client/locks/lock_holder.h"
+#include "client/session/handover_state.h"
+#include "wire/lock_messages.h"
+
+namespace spate::client {
+
+/// A request is in doubt from when it is sent until its answer comes, and further on if none comes. Meanwhile its owner
+/// may hold what it had before or what it asked for: only what it holds in both cases may be claimed after a restart of
+/// the meta server, as others may hold the rest. One executor.
+class LockDoubts {
+ public:
+  void begin(std::uint64_t sequence, const wire::LockSpec& lock) { requests_.emplace(sequence, Request{lock}); }
+  /// The outcome is known.
+  void end(std::uint64_t sequence) { requests_.erase(sequence); }
+  /// Nobody waits for the answer any more. `note`, if not null, has a note of the request, which goes with the doubt.
+  void leave(std::uint64_t sequence, HandoverState* note);
+  /// `lock` was answered: earlier requests of its owner for parts of its range do not count any more.
+  void settle(const wire::LockSpec& lock, std::uint64_t sequence);
+  /// The server has forgotten all requests. Those that somebody waits for are sent again.
+  void forget();
+
+  bool any(Handle handle, const LockHolder& holder) const;
+  /// What is to be set so that the owner, who has been told that it holds `ranges`, is left with what it holds in any
+  /// case.
+  std::vector<wire::LockSpec> weaker(Handle handle, const LockHolder& holder, const LockRanges& ranges) const;
+
+ private:
+  struct Request {
+    wire::LockSpec lock;
+    bool left = false;
+    HandoverState* note = nullptr;
+    bool is_of(Handle handle, const LockHolder& holder) const {
+      return lock.handle == handle && LockHolder{lock.kind, lock.owner} == holder;
+    }
+  };
+  std::map<std::uint64_t, Request> requests_;  // by sequence
+};
+
+}  // namespace spate::client

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lock requests whose answers are lost: nobody claims after a restart of the meta server what others may hold, nobody
+// appends by a right that it may not have, and nothing stays locked that nobody knows of.
+
+#include <array>
+
+#include "base/expect.h"
+#include "job/deadline.h"
+#include "tests/cluster/calls.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint64_t kAppended = 700;
+
+wire::LockSpec whole_file(LockMode mode) {
+  wire::LockSpec lock;
+  lock.handle = kRootHandle;
+  lock.kind = LockKind::kFlock;
+  lock.owner = 1;
+  lock.mode = mode;
+  return lock;
+}
+
+/// Sessions last longer than requests.
+WorldOptions patient_sessions() {
+  WorldOptions options;
+  options.session_lease = std::chrono::minutes(2);
+  return options;
+}
+
+class LockDoubts {
+ public:
+  LockDoubts() : world_(patient_sessions()) {}
+
+  client::Locks& locks(ClientProcess& client) { return client.client().cluster().locks(); }
+  job::Task<Result<void>> set(ClientProcess& client, LockMode mode, bool wait = false) {
+    return locks(client).set(whole_file(mode), wait);
+  }
+  Errc lock(ClientProcess& client, LockMode mode, bool wait = false) {
+    return call(world_, client, set(client, mode, wait)).code();
+  }
+  bool holds(ClientProcess& client) { return locks(client).holds(kRootHandle, {LockKind::kFlock, 1}); }
+  void part(ClientProcess& client, bool parted) { world_.fabric().partition(kMetaServer.value, client.node(), parted); }
+  /// Whether the answer is lost that comes so long after the request was sent.
+  template <typename T>
+  bool lose_answer(ClientProcess& client, const Outcome<T>& request, Duration after) {
+    world_.run_for(after);
+    part(client, true);
+    const bool lost = !request->has_value();
+    std::ignore = end_call(world_, request);
+    return lost;
+  }
+  /// The one is heard a second after the other.
+  void start_meta(ClientProcess& later) {
+    part(later, true);
+    world_.start_server(kMetaServer);
+    world_.run_for(seconds(1));
+    part(later, false);
+    world_.run_for(world_.settings().session_lease);  // by a keep-alive it hears of the restart
+  }
+
+  World world_;
+  ClientProcess& one_ = world_.start_client();
+  ClientProcess& two_ = world_.start_client();
+};
+
+TEST(LockDoubtsTest, WhatWasNotGrantedIsNotClaimed) {
+  LockDoubts doubts;
+  ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kOk);
+  ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kNone), Errc::kOk);
+  ASSERT_EQ(doubts.lock(doubts.one_, LockMode::kExclusive), Errc::kOk);
+  doubts.world_.kill_server(kMetaServer, Death::kProcess);
+  ASSERT_NE(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kOk);
+  doubts.start_meta(doubts.one_);
+  EXPECT_TRUE(doubts.holds(doubts.one_)) << "its lock was claimed by another";
+  EXPECT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
+}
+
+/// Its only answer, a refusal, did not say by which process it was given.
+TEST(LockDoubtsTest, WhoWasRefusedItsOnlyLockKeepsNobodyWaitingAfterARestart) {
+  LockDoubts doubts;
+  ASSERT_EQ(doubts.lock(doubts.one_, LockMode::kExclusive), Errc::kOk);
+  ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
+  doubts.world_.kill_server(kMetaServer, Death::kProcess);
+  doubts.start_meta(doubts.one_);
+  EXPECT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
+}
+
+TEST(LockDoubtsTest, WhatMayHaveBeenReleasedIsNotClaimed) {
+  int lost = 0;
+  for (Duration after{0}; after < milliseconds(1); after += microseconds(20)) {
+    LockDoubts doubts;
+    ASSERT_EQ(doubts.lock(doubts.one_, LockMode::kExclusive), Errc::kOk);
+    ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
+    const auto released = begin_call(doubts.one_, doubts.set(doubts.one_, LockMode::kNone));
+    if (!doubts.lose_answer(doubts.one_, released, after)) continue;
+    if (doubts.lock(doubts.two_, LockMode::kExclusive) != Errc::kOk) continue;  // the request is lost
+    ++lost;
+    doubts.world_.kill_server(kMetaServer, Death::kProcess);
+    doubts.part(doubts.one_, false);
+    doubts.start_meta(doubts.two_);
+    EXPECT_TRUE(doubts.holds(doubts.two_)) << "its lock was claimed by another";
+    EXPECT_EQ(doubts.lock(doubts.one_, LockMode::kExclusive), Errc::kTryAgain);
+  }
+  EXPECT_GT(lost, 0);
+}
+
+TEST(LockDoubtsTest, AWaitWhoseAnswerIsLostLocksNothing) {
+  int lost = 0;
+  for (Duration after{0}; after < milliseconds(1); after += microseconds(20)) {
+    LockDoubts doubts;
+    ClientProcess& third = doubts.world_.start_client();
+    ASSERT_EQ(doubts.lock(doubts.one_, LockMode::kExclusive), Errc::kOk);
+    ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
+    ASSERT_EQ(doubts.lock(third, LockMode::kExclusive), Errc::kTryAgain);
+    const auto waits = begin_call(doubts.two_, doubts.set(doubts.two_, LockMode::kExclusive, true));
+    doubts.world_.run_for(after);
+    doubts.part(doubts.two_, true);
+    doubts.world_.run_for(seconds(30));
+    if (!waits->has_value()) continue;  // its answer came: it waits
+    ++lost;
+    ASSERT_NE((*waits)->code(), Errc::kOk);
+    doubts.part(doubts.two_, false);
+    EXPECT_EQ(doubts.lock(doubts.one_, LockMode::kNone), Errc::kOk);
+    doubts.world_.run_for(seconds(10));
+    ASSERT_EQ(doubts.lock(third, LockMode::kExclusive), Errc::kOk) << "locked by who gave up waiting";
+  }
+  EXPECT_GT(lost, 0);
+}
+
+class Appending : public LockDoubts {
+ public:
+  std::unique_ptr<client::File> open(ClientProcess& client) {
+    auto made = call(world_, client, client.client().create(client::path_from_root("log"), wire::kOpenWrite, {}));
+    EXPECT_OK(made);
+    return made ? *std::move(made) : nullptr;
+  }
+  job::Task<Result<std::uint64_t>> append(client::File& file) { return file.append(memory_); }
+
+ private:
+  const Bytes record_ = Bytes(kAppended, std::byte{'x'});
+  const std::array<ByteView, 1> memory_{ByteView(record_)};
+};
+
+TEST(LockDoubtsTest, ARightToAppendThatWasNotGrantedIsAskedForAgain) {
+  Appending doubts;
+  const auto first = doubts.open(doubts.one_);
+  const auto second = doubts.open(doubts.two_);
+  ASSERT_OK(call(doubts.world_, doubts.one_, doubts.append(*first)));
+  doubts.part(doubts.two_, true);
+  ASSERT_FALSE(call(doubts.world_, doubts.two_, doubts.append(*second)));
+  EXPECT_FALSE(doubts.locks(doubts.two_).holds(first->handle(), {LockKind::kAppend, 0}));
+  doubts.part(doubts.two_, false);
+  std::uint64_t appends = 1;
+  for (int round = 0; round < 100; ++round) {
+    const auto one = begin_call(doubts.one_, doubts.append(*first));
+    doubts.world_.run_for(microseconds(doubts.world_.random().below(200)));
+    const auto two = begin_call(doubts.two_, doubts.append(*second));
+    ASSERT_OK(end_call(doubts.world_, one));
+    ASSERT_OK(end_call(doubts.world_, two));
+    appends += 2;
+    const auto found = call(doubts.world_, doubts.one_, doubts.one_.client().stat(client::path_from_root("log")));
+    ASSERT_OK(found);
+    ASSERT_EQ(found->attributes.size, appends * kAppended) << "two appends went to one place in round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace spate::cluster
