@@ -32,10 +32,10 @@ constexpr const char* kUsage =
     "server\n"
     "                      or a new disk. Without it a store that is gone is refused: its disk may not be mounted\n"
     "      --serve         with --format: goes on and serves\n"
-    "      --set KEY=VALUE overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the "
+    "      --set KEY=VALUE  overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the "
     "environment\n"
     "  -h, --help          this text\n"
-    "  -V, --version\n"
+    "  -V, --version       which version this is\n"
     "\n"
     "Ends with 0 after an orderly stop, 1 when it cannot serve, 2 when the command line is wrong.\n";
 

@@ -166,6 +166,8 @@ int main(int argc, char** argv) {
     descriptors = *std::move(parsed);
     words.erase(words.begin());
   }
+  if (words.size() == 1 && (words.front() == "-h" || words.front() == "--help"))
+    return std::fputs(std::string(fuse::usage()).c_str(), stdout) < 0 ? 1 : 0;
   if (const auto remount = fuse::parse_remount(words); !remount) {
     return fail(remount.error());
   } else if (*remount) {

@@ -38,13 +38,7 @@ void add(CLI::App& app, const Argument& argument) {
 }
 
 void add_globals(CLI::App& app, Context& context) {
-  app.add_option(
-      "--fs", context.fs,
-      "the file system: its spate.toml or the folder of it (else SPATE_FS, the last `spate up`, /etc/spate)");
-  app.add_flag("--json", context.json, "print JSON");
-  app.add_flag("-q,--quiet", context.quiet, "print errors only");
-  app.add_option("--set", context.overrides, "KEY=VALUE: overrides spate.toml (see `spate config explain`)")
-      ->allow_extra_args(false);
+  for (const Argument& argument : global_options(context)) add(app, argument);
 }
 
 /// `only`: the others are left out; empty: none is.
@@ -176,11 +170,6 @@ int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<
   return kExitUsage;
 }
 
-constexpr const char* kFooter =
-    "Exit codes: 0 done; 1 something failed, which standard error tells; 2 the command line is wrong.\n"
-    "`spate help COMMAND` tells more of each. Without --fs, SPATE_FS names the file system, else it is the one that\n"
-    "`spate up` started last, else that of /etc/spate/spate.toml.";
-
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -193,7 +182,7 @@ int run_command_line(int argc, char** argv) {
     app.require_subcommand(1);
     app.set_version_flag("--version", "spate " SPATE_VERSION);
     app.get_formatter()->column_width(28);
-    app.footer(kFooter);
+    app.footer(std::string(kExitCodes) + "\n`spate help COMMAND` tells more of each. " + kWhichFileSystem);
     add_globals(app, context);
     std::vector<std::string> arguments = arguments_of(commands, argc, argv);
     add_commands(app, commands, only_command(commands, arguments), context, chosen);

@@ -50,6 +50,15 @@ constexpr int kExitNoReader = 141;
 constexpr int kExitNoProgram = 127;
 constexpr int kExitNotStarted = 126;
 
+/// What each of them takes beside its own options, also before its name.
+std::vector<Argument> global_options(Context& context);
+/// What `spate help` says at its end.
+inline constexpr const char* kExitCodes =
+    "Exit codes: 0 done; 1 something failed, which standard error tells; 2 the command line is wrong.";
+inline constexpr const char* kWhichFileSystem =
+    "Without --fs, SPATE_FS names the file system, else it is the one that\n"
+    "`spate up` started last, else that of /etc/spate/spate.toml.";
+
 /// All subcommands, in the order of the help page. One make_... function a file.
 std::vector<Command> all_commands();
 

@@ -6,6 +6,7 @@
 #include "tools/copy.h"
 #include "tools/export.h"
 #include "tools/fsck.h"
+#include "tools/manual.h"
 #include "tools/mount.h"
 #include "tools/name_space.h"
 #include "tools/run.h"
@@ -28,8 +29,17 @@ std::vector<Command> all_commands() {
     commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_head, make_tail, make_put, make_get}) commands.push_back(make());
   for (auto make : {make_mount, make_umount, make_run, make_check_binary, make_export}) commands.push_back(make());
-  for (auto make : {make_help, make_complete}) commands.push_back(make());
+  for (auto make : {make_help, make_complete, make_manual}) commands.push_back(make());
   return commands;
+}
+
+std::vector<Argument> global_options(Context& context) {
+  return {
+      {"--fs", "the file system: its spate.toml or the folder of it (else SPATE_FS, the last `spate up`, /etc/spate)",
+       &context.fs},
+      {"--json", "print JSON", &context.json},
+      {"-q,--quiet", "print errors only", &context.quiet},
+      {"--set", "KEY=VALUE: overrides spate.toml (see `spate config explain`)", &context.overrides}};
 }
 
 }  // namespace spate::tools

@@ -2,7 +2,7 @@
 #include "tools/complete.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <sstream>
 
 #include "base/printable.h"
@@ -14,12 +14,12 @@ namespace spate::tools {
 namespace {
 
 struct CompleteOptions {
+  bool described = false;
   std::vector<std::string> words;
 };
 
 /// Asks the shell to add names of local files.
 constexpr const char* kLocalFiles = "@files";
-constexpr const char* kGlobalOptions[] = {"--fs", "--json", "--quiet", "--set", "--help"};
 
 /// "--check" of "-c,--check".
 std::vector<std::string> spellings(const std::string& name) {
@@ -62,8 +62,8 @@ class Completion {
  public:
   explicit Completion(std::string word) : word_(std::move(word)) {}
   /// Names of others may hold anything: what a terminal would take for a command of its own is not offered.
-  void offer(const std::string& candidate) {
-    if (candidate.starts_with(word_) && is_harmless(candidate)) found_.insert(candidate);
+  void offer(const std::string& candidate, const std::string& description = {}) {
+    if (candidate.starts_with(word_) && is_harmless(candidate)) found_.emplace(candidate, description);
   }
   void offer(const Argument& argument) {
     const std::size_t comma = argument.is_list ? word_.rfind(',') : std::string::npos;
@@ -75,15 +75,17 @@ class Completion {
   }
   void offer_files() { files_ = true; }
   const std::string& word() const { return word_; }
-  std::string text() const {
+  /// A line each. `described`: a tabulator behind it, then what it means.
+  std::string text(bool described) const {
     std::string text;
-    for (const std::string& one : found_) text += one + "\n";
+    for (const auto& [one, description] : found_)
+      text += described && !description.empty() ? one + "\t" + description + "\n" : one + "\n";
     return files_ ? text + kLocalFiles + "\n" : text;
   }
 
  private:
   std::string word_;
-  std::set<std::string> found_;
+  std::map<std::string, std::string> found_;
   bool files_ = false;
 };
 
@@ -132,8 +134,9 @@ void offer_arguments(Context& context, const Command& command, const std::vector
                      Completion& completion) {
   if (words.size() > 1 && offer_values(command, words[words.size() - 2], completion)) return;
   if (completion.word().starts_with('-')) {
-    for (const Argument& option : command.options) completion.offer(spellings(option.name).back());
-    for (const char* option : kGlobalOptions) completion.offer(option);
+    for (const Argument& option : command.options) completion.offer(spellings(option.name).back(), option.help);
+    for (const Argument& option : global_options(context)) completion.offer(spellings(option.name).back(), option.help);
+    completion.offer("--help", "what the command does and takes");
     return;
   }
   if (const Argument* const argument = positional_at(command, words)) completion.offer(*argument);
@@ -154,15 +157,15 @@ int run_complete(Context& context, const CompleteOptions& options) {
       std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == options.words.front(); });
   if (options.words.size() == 1) {
     for (const Command& command : commands) {
-      if (!command.group.empty()) completion.offer(command.name);
+      if (!command.group.empty()) completion.offer(command.name, command.summary);
     }
     for (const char* option : {"--help", "--version"}) completion.offer(option);
   } else if (chosen != commands.end() && chosen->name == "help") {
-    for (const Command& command : commands) completion.offer(command.name);
+    for (const Command& command : commands) completion.offer(command.name, command.summary);
   } else if (chosen != commands.end()) {
     offer_arguments(context, *chosen, options.words, completion);
   }
-  print(completion.text());
+  print(completion.text(options.described));
   return kExitOk;
 }
 
@@ -174,6 +177,7 @@ Command make_complete() {
   command.name = "complete";
   command.summary = "print what may stand at the end of a command line (for shells)";
   command.positionals = {{"WORD", "the words after `spate`, the last one begun; after --", &options->words}};
+  command.options = {{"--described", "with what each means, behind a tabulator", &options->described}};
   command.run = [options](Context& context) { return run_complete(context, *options); };
   return command;
 }

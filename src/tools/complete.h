@@ -6,7 +6,7 @@
 
 namespace spate::tools {
 
-/// Hidden; called by src/tools/spate.bash.
+/// Hidden; called by the shells' own files: spate.bash, spate.zsh, spate.fish.
 Command make_complete();
 /// Only for the help page: cli.cc turns `spate help NAME` into `spate NAME --help`.
 Command make_help();

@@ -25,6 +25,9 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
 /// "1 object", "3 objects": a number with its noun.
 std::string counted(std::uint64_t number, std::string_view noun);
 
+/// The lines of `text`, without their ends; none behind the last new line.
+std::vector<std::string> lines_of(std::string_view text);
+
 /// A word of a command line that is proposed: in single quotes, if the shell would make something else of it.
 std::string shell_word(std::string_view word);
 

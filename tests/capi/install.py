@@ -62,7 +62,7 @@ def main(root):
     run("cmake", "--install", BUILD, "--prefix", prefix)
     moved = root + "/moved"
     os.rename(prefix, moved)  # an installed tree may be moved
-    for name in ("bin/spate", "bin/spated", "include/spate.h"):
+    for name in ("bin/spate", "bin/spated", "include/spate.h", "share/man/man1/spate-ls.1", "share/man/man3/spate_open.3", "share/man/man5/spate.toml.5"):
         check(os.path.exists(moved + "/" + name), name + " is not installed")
     unit(moved, prefix)
     library = os.path.dirname(find(moved, "libspate.so.0.1.0"))

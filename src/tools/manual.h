@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate manual`: writes the manual pages, out of what `spate help` and `spate config explain` print.
+#pragma once
+
+#include "tools/command.h"
+#include "tools/roff.h"
+
+namespace spate::tools {
+
+/// Hidden; called when Spate is installed.
+Command make_manual();
+
+/// What is the same on all pages.
+struct ManualEdition {
+  std::string date;
+  std::string version;
+};
+/// spate(1), and spate-NAME(1) for each command that `spate help` shows.
+std::vector<ManualPage> command_pages(const ManualEdition& edition);
+/// spate.toml(5).
+ManualPage configuration_page(const ManualEdition& edition);
+/// spate(7): what there is and how it hangs together.
+ManualPage overview_page(const ManualEdition& edition);
+
+}  // namespace spate::tools
