@@ -106,17 +106,19 @@ Result<void> ForeignArenas::add(std::uint32_t number, UniqueFd memory, std::uint
 }
 
 ForeignArenas::Found ForeignArenas::find(std::span<const Extent> extents, std::uint64_t length,
-                                         std::vector<Segment>& segments) const {
+                                         std::vector<protocol::Extent>& found) const {
   std::uint64_t left = length;
   bool mapped = true;
-  segments.clear();
+  found.clear();
   for (const Extent& extent : extents) {
     if (!knows(extent.arena) || extent.size > left) return Found::kInvalid;
     const Arena& arena = arenas_[extent.arena];
     if (extent.offset > arena.size || extent.size > arena.size - extent.offset) return Found::kInvalid;
     left -= extent.size;
     mapped = mapped && arena.mapping;
-    if (mapped) segments.push_back(Segment::of(arena.mapping.view().subspan(extent.offset, extent.size)));
+    if (!mapped || extent.size == 0) continue;
+    const auto address = reinterpret_cast<std::uintptr_t>(arena.mapping.view().data() + extent.offset);
+    found.push_back(protocol::Extent{0, address, extent.size});
   }
   if (left != 0) return Found::kInvalid;
   return mapped ? Found::kYes : Found::kNotMapped;

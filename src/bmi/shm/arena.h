@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bmi/module.h"
+#include "bmi/protocol/op.h"
 #include "bmi/shm/frame.h"
 #include "bmi/shm/memfd.h"
 
@@ -59,9 +60,9 @@ class ForeignArenas {
   bool knows(std::uint32_t number) const { return number < arenas_.size(); }
 
   enum class Found : std::uint8_t { kYes, kNotMapped, kInvalid };
-  /// Finds the extents in this side's mappings. kInvalid: they lie outside the peer's arenas, or their sizes do not sum
-  /// up to `length`.
-  Found find(std::span<const Extent> extents, std::uint64_t length, std::vector<Segment>& segments) const;
+  /// Finds the extents in this side's mappings: `found` has their addresses here. kInvalid: they lie outside the peer's
+  /// arenas, or their sizes do not sum up to `length`.
+  Found find(std::span<const Extent> extents, std::uint64_t length, std::vector<protocol::Extent>& found) const;
   void clear() { arenas_.clear(); }
 
  private:

@@ -94,11 +94,12 @@ TEST(ForeignArenas, ReadsWhatTheOtherSideWrote) {
   std::memset(memory.data(), 42, memory.size());
   ForeignArenas foreign;
   ASSERT_OK(foreign.add(0, UniqueFd(::dup(pool.read_only(0).get())), pool.size(0)));
-  std::vector<Segment> segments;
+  std::vector<protocol::Extent> found;
   const std::array extents{Extent{0, 0, 100}, Extent{0, 8000, 192}};
-  ASSERT_EQ(foreign.find(extents, 292, segments), ForeignArenas::Found::kYes);
-  EXPECT_EQ(segments[1].memory[191], std::byte{42});
-  EXPECT_NE(segments[0].memory, memory.data());
+  ASSERT_EQ(foreign.find(extents, 292, found), ForeignArenas::Found::kYes);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(found[1].address)[191], std::byte{42});
+  EXPECT_NE(found[0].address, reinterpret_cast<std::uintptr_t>(memory.data()));
   // The descriptor that is handed out does not let its owner write.
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, pool.read_only(0).get(), 0), MAP_FAILED);
 }
@@ -108,7 +109,7 @@ TEST(ForeignArenas, ExtentsAreHeldToTheirArenas) {
   (void)pool.allocate(1);
   ForeignArenas foreign;
   ASSERT_OK(foreign.add(0, UniqueFd(::dup(pool.read_only(0).get())), kArena));
-  std::vector<Segment> segments;
+  std::vector<protocol::Extent> segments;
   const auto find = [&](Extent extent, std::uint64_t length) {
     return foreign.find(std::span(&extent, 1), length, segments);
   };
@@ -142,7 +143,7 @@ TEST(ForeignArenas, MemoryThatIsNotSafeIsRefused) {
   }
   EXPECT_OK(foreign.add(0, memory(F_SEAL_SHRINK, 8192), 8192));
   EXPECT_OK(foreign.add(1, UniqueFd(), 8192)) << "this side ran out of descriptors";
-  std::vector<Segment> segments;
+  std::vector<protocol::Extent> segments;
   const Extent extent{1, 0, 100};
   EXPECT_EQ(foreign.find(std::span(&extent, 1), 100, segments), ForeignArenas::Found::kNotMapped);
 }

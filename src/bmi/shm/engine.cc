@@ -28,8 +28,8 @@ Engine::Engine(const Clock& clock, ShmOptions options)
 
 Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   sink_ = &sink;
-  network_ = &options;
-  limits_ = protocol::limits_of(options, shm_options_.max_announced);
+  state_.options = &options;
+  state_.limits = protocol::limits_of(options, shm_options_.max_announced);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !timer_.open() || !wake_ || !acceptor_.open()) return errno_error(errno, "start of the shm module");
@@ -48,7 +48,7 @@ Peer* Engine::look_up_peer(PeerId id) const {
 Peer& Engine::add_peer() {
   const PeerId id(++last_peer_);
   std::unique_ptr<Peer>& peer = peers_[id];
-  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), id, random_.next());
+  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), state_, id, random_.next());
   return *peer;
 }
 
@@ -70,7 +70,7 @@ PeerState Engine::peer_state(PeerId id) const {
   const Peer* peer = find_peer(id);
   if (peer == nullptr) return {};
   PeerState state;
-  state.connected = peer->state == Standing::kUp;
+  state.connected = peer->state == PeerPhase::kUp;
   if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
   state.connections = peer->connections;
   state.same_host = true;
@@ -85,19 +85,19 @@ PeerState Engine::peer_state(PeerId id) const {
 std::uint32_t Engine::connection(PeerId id) const {
   const std::lock_guard lock(mutex_);
   const Peer* peer = find_peer(id);
-  return peer == nullptr || peer->state != Standing::kUp ? 0 : peer->connections;
+  return peer == nullptr || peer->state != PeerPhase::kUp ? 0 : peer->connections;
 }
 
 void Engine::disconnect(PeerId id) {
   std::unique_lock lock(mutex_);
   if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::admit(PeerId id) {
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(id);
-  if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
+  if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
   strangers_.remove(peer->link);
   deadlines_.clear(*peer->link);
   const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
@@ -106,99 +106,56 @@ void Engine::admit(PeerId id) {
   }
   peer->widen();
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 Result<PostResult> Engine::post_send(const Post& p) { return post(p, false, false); }
 Result<PostResult> Engine::post_recv(const Post& p) { return post(p, true, false); }
 Result<PostResult> Engine::post_send_unexpected(const Post& p) { return post(p, false, true); }
 
-void Engine::fill(ShmOp& op, const Post& post) {
-  op.id = post.op;
-  op.tag = post.tag.value;
-  op.message_class = post.message_class;
-  op.receiver_ready = post.receiver_ready;
-  op.located = false;
-  op.past_end = false;
-  op.size = post.size;
-  op.arriving = 0;
-  op.charged = 0;
-  op.remote_id = 0;
-  op.segments.assign(post.segments);
-  op.cursor = SegmentCursor(op.segments.view());
-}
-
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
   PostResult result;
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
-  if (!may_use(post, peer->state == Standing::kUp, peer->connections)) return Errc::kConnectionLost;
-  ShmOp& op = ops_.at(op_slot(post.op));
-  SPATE_CHECK(!op.id);
-  fill(op, post);
-  op.receive = receive;
-  op.unexpected = unexpected;
-  op.peer = peer;
-  peer->link_op(op);
+  if (peer == nullptr || peer->state == PeerPhase::kGone) return Errc::kConnectionLost;
+  if (!may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return Errc::kConnectionLost;
+  Op& op = state_.begin_op(post, *peer, receive, unexpected);
   result.done = receive ? peer->post_recv(op) : peer->post_send(op);
   if (result.done) {
     result.actual_size = receive ? op.arriving : op.size;
-    release(op);
+    state_.release(op);
   }
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
   return result;
 }
 
 bool Engine::send_at_once(const Post& post, bool unexpected) {
   const std::lock_guard lock(mutex_);
   Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || !may_use(post, peer->state == Standing::kUp, peer->connections)) return false;
+  if (peer == nullptr || !may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return false;
   return peer->send_at_once(post, unexpected);
-}
-
-void Engine::release(ShmOp& op) {
-  op.peer->unlink_op(op);
-  op.id = OpId();
-  op.segments.release();
-  op.source.release();
-}
-
-void Engine::completed(ShmOp& op, Errc status, std::uint64_t actual_size) {
-  outbox_.completed(Outcome{op.id, status, actual_size});
-  release(op);
-}
-
-void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
-  if (peer.stranger) strangers_.asked(peer.link);
-  const std::uint64_t charge = cost_of(payload.size());
-  outbox_.unexpected(peer, tag, std::move(payload), charge);
-}
-
-ShmOp* Engine::find_op(OpId id) {
-  ShmOp* op = ops_.find(op_slot(id));
-  return op != nullptr && id && op->id == id ? op : nullptr;
 }
 
 void Engine::cancel(PeerId id, OpId op_id) {
   std::unique_lock lock(mutex_);
-  ShmOp* op = find_op(op_id);
+  Op* op = state_.find_op(op_id);
   if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::consumed(PeerId id, std::uint64_t charge) {
   const std::lock_guard lock(mutex_);
-  if (Peer* peer = find_peer(id)) peer->consumed(charge);
+  Peer* peer = find_peer(id);
+  if (peer != nullptr && peer->consumed(charge)) peer->give_back_now();
 }
 
 Result<void> Engine::pass_descriptor(PeerId id, Tag tag, int fd) {
   if (fd < 0) return Error(Errc::kBadDescriptor, "pass a descriptor");
   const std::lock_guard lock(mutex_);
   Peer* peer = find_peer(id);
-  if (peer == nullptr || peer->state != Standing::kUp) return Error(Errc::kConnectionLost, "pass a descriptor");
+  if (peer == nullptr || peer->state != PeerPhase::kUp) return Error(Errc::kConnectionLost, "pass a descriptor");
   const int failed = peer->link->send_note(Note{Note::Kind::kDescriptor, 0, tag.value}, fd);
   if (failed == 0) return {};
   // The kernel bounds what a user may have on its way to processes that do not look (ETOOMANYREFS).
@@ -210,7 +167,7 @@ Result<UniqueFd> Engine::take_descriptor(PeerId id, Tag tag) {
   Result<UniqueFd> taken = Errc::kNotFound;
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(id);
-  if (peer == nullptr || peer->state != Standing::kUp) return Error(Errc::kConnectionLost, "take a descriptor");
+  if (peer == nullptr || peer->state != PeerPhase::kUp) return Error(Errc::kConnectionLost, "take a descriptor");
   // On the socket before the message that told of it; what ended it besides is for the next turn to see.
   (void)read_notes(*peer->link);
   std::deque<PassedDescriptor>& kept = peer->link->descriptors;
@@ -220,7 +177,7 @@ Result<UniqueFd> Engine::take_descriptor(PeerId id, Tag tag) {
     kept.erase(found);
   }
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
   return taken;
 }
 
@@ -236,7 +193,10 @@ void Engine::mem_free(MutableByteView memory) {
 
 ShmCounters Engine::counters() const {
   const std::lock_guard lock(mutex_);
-  return counters_;
+  ShmCounters all = counters_;
+  all.dropped_messages = state_.counters.dropped_messages;
+  all.aborted = state_.counters.aborted;
+  return all;
 }
 
 std::vector<ModuleCount> Engine::counts() const {
@@ -254,24 +214,24 @@ std::vector<ModuleCount> Engine::counts() const {
 }
 
 void Engine::settle() {
-  while (!lost_.empty()) {
-    const Loss loss = lost_.back();
-    lost_.pop_back();
+  while (!state_.lost.empty()) {
+    const protocol::Loss loss = state_.lost.back();
+    state_.lost.pop_back();
     if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
   }
 }
 
 void Engine::lose_peer(Peer& peer, Errc status) {
-  if (peer.state == Standing::kIdle || peer.state == Standing::kGone) return;
-  if (peer.state == Standing::kUp) ++counters_.connections_lost;
+  if (peer.state == PeerPhase::kIdle || peer.state == PeerPhase::kGone) return;
+  if (peer.state == PeerPhase::kUp) ++counters_.connections_lost;
   if (status == Errc::kProtocol) {
     ++counters_.protocol_errors;
     complain(peer.link->remote, "protocol error");
     status = Errc::kConnectionLost;
   }
   close_link(peer.link);
-  peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
-  peer.reset(status);
+  peer.state = peer.outbound ? PeerPhase::kIdle : PeerPhase::kGone;
+  peer.disconnected(status);
   if (!peer.outbound) remember_gone(peer);
 }
 
@@ -284,7 +244,7 @@ void Engine::remember_gone(Peer& peer) {
   if (known != inbound_.end() && known->second == oldest) inbound_.erase(known);
   const auto found = peers_.find(oldest->id);
   found_ = nullptr;
-  outbox_.forgotten(std::move(found->second));
+  state_.outbox.forgotten(std::move(found->second));
   peers_.erase(found);
 }
 

@@ -16,14 +16,12 @@
 #include "base/biased_mutex.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
-#include "bmi/outbox.h"
 #include "bmi/protocol/acceptor.h"
 #include "bmi/protocol/wake_timer.h"
 #include "bmi/shm/arena.h"
 #include "bmi/shm/link.h"
 #include "bmi/shm/peer.h"
 #include "bmi/shm/shm_module.h"
-#include "bmi/slot_table.h"
 #include "bmi/strangers.h"
 #include "log/rate_limit.h"
 
@@ -80,35 +78,24 @@ class Engine final : public ShmModule, private PeerHost {
     std::string path;  // empty: abstract
     std::uint64_t inode = 0;
   };
-  struct Loss {
-    PeerId peer;  // the peer may have been forgotten before the loss is handled
-    Errc status = Errc::kConnectionLost;
-  };
 
   // PeerHost.
-  void completed(ShmOp& op, Errc status, std::uint64_t actual_size) override;
-  void deliver(Peer& peer, Tag tag, Buffer payload) override;
-  ShmOp* find_op(OpId id) override;
   void connect(Peer& peer) override;
   void keep_turning(Peer& peer) override;
   bool read_notes(Link& link) override;
-  void begin_grace(Peer& peer, ShmOp& op) override;
-  void lose_later(Peer& peer, Errc status) override { lost_.push_back(Loss{peer.id, status}); }
+  void begin_grace(Peer& peer, Op& op) override;
+  void stranger_asked(Peer& peer) override { strangers_.asked(peer.link); }
   const ArenaPool& arenas() const override { return arenas_; }
-  const NetworkOptions& options() const override { return *network_; }
-  const Limits& local_limits() const override { return limits_; }
   ShmCounters& counters() override { return counters_; }
 
   // engine.cc
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
-  static void fill(ShmOp& op, const Post& post);
   Peer* find_peer(PeerId id) const {
     if (found_ != nullptr && found_->id == id) return found_;
     return look_up_peer(id);
   }
   Peer* look_up_peer(PeerId id) const;
   Peer& add_peer();
-  void release(ShmOp& op);
   void settle();
   void lose_peer(Peer& peer, Errc status);
   void remember_gone(Peer& peer);
@@ -151,9 +138,7 @@ class Engine final : public ShmModule, private PeerHost {
   const Clock& clock_;
   const ShmOptions shm_options_;
   const std::uint32_t own_uid_;
-  const NetworkOptions* network_ = nullptr;
   Sink* sink_ = nullptr;
-  Limits limits_;
   UniqueFd epoll_;
   protocol::WakeTimer timer_;
   UniqueFd wake_;  // for a thread that sleeps while another one leaves it something to do
@@ -164,7 +149,7 @@ class Engine final : public ShmModule, private PeerHost {
   mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
   ArenaPool arenas_;
-  SlotTable<ShmOp> ops_;
+  protocol::ModuleState state_;
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
   mutable Peer* found_ = nullptr;    // by find_peer(), last
@@ -182,9 +167,7 @@ class Engine final : public ShmModule, private PeerHost {
   bool used_ = false;               // there was a listener or a link; else epoll need not be asked
   bool active_ = false;             // something was found since prepare_to_wait() looked last
   MonoTime spin_until_;
-  std::vector<Loss> lost_;  // handled when none of their functions is on the stack
   protocol::Deadlines<Link> deadlines_{timer_};
-  Outbox<Peer> outbox_;
   ShmCounters counters_;
   log::RateLimit complaints_;
   log::RateLimit strangers_log_;  // of its own: a flood of one kind hides nothing of the other

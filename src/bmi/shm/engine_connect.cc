@@ -97,11 +97,11 @@ void Engine::accepted(UniqueFd socket, Listener& listener) {
     complain(link->remote, errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
     return close_link(link);
   }
-  std::uint32_t patience_ms = network_->connect_timeout_ms;
-  if (network_->strangers.apply()) patience_ms = std::min(patience_ms, network_->strangers.deadline_ms);
+  std::uint32_t patience_ms = state_.options->connect_timeout_ms;
+  if (state_.options->strangers.apply()) patience_ms = std::min(patience_ms, state_.options->strangers.deadline_ms);
   deadlines_.set(*link, link->accepted_at + std::chrono::milliseconds(patience_ms));
   const std::string source = "uid " + std::to_string(credentials->uid);
-  const auto victim = strangers_.add(link, source, network_->strangers, random_);
+  const auto victim = strangers_.add(link, source, state_.options->strangers, random_);
   if (victim) drop_stranger(**victim, "too many strangers");
 }
 
@@ -169,8 +169,8 @@ Peer& Engine::stranger(Link& link, const Hello& hello) {
   peer.stranger = true;
   peer.link_id = hello.link;
   peer.context = link.context;
-  outbox_.inbound(peer);
-  deadlines_.set(link, link.accepted_at + std::chrono::milliseconds(network_->strangers.deadline_ms));
+  state_.outbox.inbound(peer);
+  deadlines_.set(link, link.accepted_at + std::chrono::milliseconds(state_.options->strangers.deadline_ms));
   return peer;
 }
 
@@ -187,12 +187,12 @@ Peer& Engine::returning_peer(Link& link, const Hello& hello) {
   peer.link_id = hello.link;
   peer.context = link.context;
   inbound_.emplace(hello.link, &peer);
-  outbox_.inbound(peer);
+  state_.outbox.inbound(peer);
   return peer;
 }
 
 bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
-  const bool strange = network_->strangers.apply();
+  const bool strange = state_.options->strangers.apply();
   welcome.version = std::min(hello.version_max, kVersionMax);
   if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;  // for as long as it stays
   Result<UniqueFd> segment = link.make_segment(welcome.geometry, welcome.version);
@@ -207,14 +207,14 @@ bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Uniqu
   peer->url = link.remote;
   link.peer = peer;
   peer->link = &link;  // so that it is closed with the peer, whatever happens next
-  peer->state = Standing::kUp;
+  peer->state = PeerPhase::kUp;
   welcome.limits = peer->grant_limits();
   const std::array<int, 2> passed{segment->get(), link.own_bell()};
   if (send_packet(link.socket(), encode(welcome), passed) != 0) {
-    lose_later(*peer, Errc::kConnectionLost);
+    state_.lose_later(*peer, Errc::kConnectionLost);
     return true;
   }
-  peer->opened(link, hello.limits);
+  peer->connected(link, hello.limits);
   if (!strange) peer->widen();
   activate(link);
   return true;
@@ -223,8 +223,8 @@ bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Uniqu
 // --- the connecting side ---
 
 void Engine::connect(Peer& peer) {
-  SPATE_CHECK(peer.outbound && peer.state == Standing::kIdle);
-  peer.state = Standing::kConnecting;
+  SPATE_CHECK(peer.outbound && peer.state == PeerPhase::kIdle);
+  peer.state = PeerPhase::kConnecting;
   peer.attempted = true;
   Result<UniqueFd> socket = make_socket();
   if (!socket) return attempt_failed(peer, socket.error().message());
@@ -233,7 +233,7 @@ void Engine::connect(Peer& peer) {
   link->peer = &peer;
   link->remote = peer.url;
   link->connecting = true;
-  link->give_up = clock_.now() + std::chrono::milliseconds(network_->connect_timeout_ms);
+  link->give_up = clock_.now() + std::chrono::milliseconds(state_.options->connect_timeout_ms);
   try_connect(*link);
 }
 
@@ -286,7 +286,7 @@ void Engine::on_welcome(Link& link) {
   const Result<void> accepted = accept_welcome(link, packet, limits);
   if (!accepted) return attempt_failed(peer, accepted.error().message());
   deadlines_.clear(link);
-  peer.opened(link, limits);
+  peer.connected(link, limits);
   activate(link);
 }
 
@@ -310,7 +310,7 @@ void Engine::attempt_failed(Peer& peer, std::string why) {
   // Whatever it was: the peer may have another URL that does better.
   SPATE_LOG("bmi/shm", debug, "not connected url={} reason={}", peer.url, log::Quoted{why});
   peer.failure = std::move(why);
-  lose_later(peer, Errc::kUnreachable);
+  state_.lose_later(peer, Errc::kUnreachable);
 }
 
 }  // namespace spate::bmi::shm

@@ -34,7 +34,7 @@ bool Engine::progress() {
   std::unique_lock lock(mutex_);
   const bool did = poll();
   settle();
-  return outbox_.deliver(lock, *sink_) || did;
+  return state_.outbox.deliver(lock, *sink_) || did;
 }
 
 bool Engine::also_wait_for(int fd) { return watch(fd, EPOLLIN, foreign_pollable_); }
@@ -171,7 +171,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
     case Pollable::Kind::kBell:
       // Whatever else it may be told: an eventfd that its other owner may have changed is never read
       // (docs/wire-shm.md).
-      if ((events & EPOLLIN) != 0 && link->peer != nullptr && link->peer->state == Standing::kUp) activate(*link);
+      if ((events & EPOLLIN) != 0 && link->peer != nullptr && link->peer->state == PeerPhase::kUp) activate(*link);
       return;
     case Pollable::Kind::kSocket: return on_socket(*link);
     case Pollable::Kind::kListener: return accept_from(static_cast<Listener&>(pollable));
@@ -182,7 +182,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
 
 void Engine::on_socket(Link& link) {
   if (link.peer == nullptr) return on_hello(link);
-  if (link.peer->state == Standing::kConnecting) return on_welcome(link);
+  if (link.peer->state == PeerPhase::kConnecting) return on_welcome(link);
   if (!read_notes(link)) on_hangup(link);
 }
 
@@ -191,12 +191,12 @@ void Engine::on_hangup(Link& link) {
   // write.
   constexpr int kTurns = 65536 / 64;
   Peer& peer = *link.peer;
-  for (int i = 0; i < kTurns && lost_.empty(); ++i) {
+  for (int i = 0; i < kTurns && state_.lost.empty(); ++i) {
     const bool control = peer.turn(MessageClass::kControl);
-    const bool bulk = lost_.empty() && peer.turn(MessageClass::kBulk);
+    const bool bulk = state_.lost.empty() && peer.turn(MessageClass::kBulk);
     if (!control && !bulk) break;
   }
-  lose_later(peer, Errc::kConnectionLost);
+  state_.lose_later(peer, Errc::kConnectionLost);
 }
 
 bool Engine::read_notes(Link& link) {
@@ -207,7 +207,7 @@ bool Engine::read_notes(Link& link) {
     if (packet.status == Packet::Status::kNothing) return true;
     if (packet.status == Packet::Status::kClosed) return false;
     if (on_note(link, packet)) continue;
-    lose_later(*link.peer, Errc::kProtocol);
+    state_.lose_later(*link.peer, Errc::kProtocol);
     return true;
   }
   return true;
@@ -263,19 +263,19 @@ void Engine::on_deadline(Link& link) {
     return close_link(&link);
   }
   if (peer->stranger) return drop_stranger(link, "not authenticated in time");
-  if (peer->state == Standing::kConnecting) {
+  if (peer->state == PeerPhase::kConnecting) {
     if (clock_.now() >= link.give_up) return attempt_failed(*peer, "no answer within the connect timeout");
     return try_connect(link);
   }
-  const ShmOp* op = peer->first_withdrawing();
+  const Op* op = peer->sender().first_withdrawing();
   if (op == nullptr) return;
   if (op->deadline > clock_.now()) return deadlines_.set(link, op->deadline);
   complain(link.remote, "no answer to the cancel of a message that it may read");
-  lose_later(*peer, Errc::kConnectionLost);
+  state_.lose_later(*peer, Errc::kConnectionLost);
 }
 
-void Engine::begin_grace(Peer& peer, ShmOp& op) {
-  if (peer.stranger) return lose_later(peer, Errc::kConnectionLost);  // no patience with them
+void Engine::begin_grace(Peer& peer, Op& op) {
+  if (peer.stranger) return state_.lose_later(peer, Errc::kConnectionLost);  // no patience with them
   op.deadline = clock_.now() + std::chrono::milliseconds(shm_options_.cancel_grace_ms);
   if (peer.link->deadline == MonoTime::never()) deadlines_.set(*peer.link, op.deadline);
 }

@@ -27,10 +27,10 @@ void prefetch_to_write(const void* at) {
 
 std::uint64_t in_data(std::uint64_t chunk) { return chunk <= kInlineBytes ? 0 : (chunk + kLine - 1) / kLine * kLine; }
 
-Stretch stretch_at(MutableByteView data, std::uint64_t position, std::uint64_t size) {
+Room stretch_at(MutableByteView data, std::uint64_t position, std::uint64_t size) {
   const std::uint64_t at = position & (data.size() - 1);
   const std::uint64_t first = std::min<std::uint64_t>(size, data.size() - at);
-  return Stretch{data.subspan(at, first), data.first(size - first)};
+  return Room{data.subspan(at, first), data.first(size - first)};
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void LaneWriter::refresh() {
   bytes_free_ = data_.size() - bytes_used;
 }
 
-Stretch LaneWriter::room(std::uint64_t chunk) { return stretch_at(data_, byte_, chunk); }
+Room LaneWriter::room(std::uint64_t chunk) { return stretch_at(data_, byte_, chunk); }
 
 void LaneWriter::publish(const FrameHeader& header, std::uint64_t chunk, const InlineWords& small) {
   SPATE_CHECK(slots_free_ > 0 && bytes_free_ >= in_data(chunk));
@@ -122,7 +122,7 @@ LaneReader::Look LaneReader::look(Frame& frame) const {
   return Look::kFrame;
 }
 
-Stretch LaneReader::payload(std::uint64_t chunk) const { return stretch_at(data_, byte_, chunk); }
+Room LaneReader::payload(std::uint64_t chunk) const { return stretch_at(data_, byte_, chunk); }
 
 void LaneReader::take(const Frame& frame) {
   ++slot_;

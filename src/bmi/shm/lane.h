@@ -18,11 +18,7 @@ struct Frame {
   InlineWords small{};      // they, when chunk <= kInlineBytes
 };
 
-/// A stretch of lane memory, which ends at the lane's end and goes on at its beginning.
-struct Stretch {
-  MutableByteView first;
-  MutableByteView second;  // empty as a rule
-};
+using protocol::Room;
 
 /// The writing end. Not thread-safe. The memory and the reader's counters belong to both processes.
 class LaneWriter {
@@ -38,7 +34,7 @@ class LaneWriter {
   /// counters only if the remembered ones do not suffice.
   bool has_room(std::uint64_t chunk);
   /// The memory for the next frame's payload (kInlineBytes < chunk <= max_chunk(), has_room()).
-  Stretch room(std::uint64_t chunk);
+  Room room(std::uint64_t chunk);
   /// Publishes a frame to the reader. Its payload was written to room(), or is `small`.
   void publish(const FrameHeader& header, std::uint64_t chunk, const InlineWords& small);
   /// Whether the reader's counters were invalid. The reader broke the protocol, and nothing more can be written.
@@ -79,7 +75,7 @@ class LaneReader {
   /// holds.
   Look look(Frame& frame) const;
   /// The payload of the frame that look() found, kInlineBytes < chunk. Foreign memory: read it once.
-  Stretch payload(std::uint64_t chunk) const;
+  Room payload(std::uint64_t chunk) const;
   /// Done with that frame and its payload.
   void take(const Frame& frame);
   /// Tells the writer what was taken. True when anything was since the last time.

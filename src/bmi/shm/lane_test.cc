@@ -41,7 +41,7 @@ class LaneTest : public testing::Test {
     if (chunk <= kInlineBytes) {
       std::memset(small.data(), static_cast<int>(tag), chunk);
     } else {
-      const Stretch run = writer_.room(chunk);
+      const Room run = writer_.room(chunk);
       std::memset(run.first.data(), static_cast<int>(tag), run.first.size());
       if (!run.second.empty()) std::memset(run.second.data(), static_cast<int>(tag), run.second.size());
     }
@@ -51,7 +51,7 @@ class LaneTest : public testing::Test {
   Bytes payload(const Frame& frame) {
     Bytes bytes;
     if (frame.chunk <= kInlineBytes) return to_bytes(std::as_bytes(std::span(frame.small)).first(frame.chunk));
-    const Stretch run = reader_.payload(frame.chunk);
+    const Room run = reader_.payload(frame.chunk);
     bytes.assign(run.first.begin(), run.first.end());
     bytes.insert(bytes.end(), run.second.begin(), run.second.end());
     return bytes;

@@ -1,54 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer's life, turns and cancel. What goes out: peer_send.cc; what comes in: peer_receive.cc.
+// What goes out over a link, and a peer's life. What comes in: peer_turn.cc.
 #include "bmi/shm/peer.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
+#include "base/codec.h"
+#include "base/copy.h"
 
 namespace spate::bmi::shm {
-Peer::Peer(PeerHost& host, PeerId peer_id, std::uint64_t seed)
-    : id(peer_id), host_(host), seed_(seed), classes_{ClassState(seed), ClassState(seed)} {}
+namespace {
 
-Peer::~Peer() {
-  for (ClassState& c : classes_) {
-    while (Node* node = c.arrived.take_any()) std::unique_ptr<Arrived>(static_cast<Arrived*>(node)).reset();
+constexpr std::array kBothClasses{MessageClass::kControl, MessageClass::kBulk};
+
+MutableByteView bytes_of(InlineWords& words, std::uint64_t size) {
+  return std::as_writable_bytes(std::span(words)).first(size);
+}
+
+/// Room for a payload of at most LaneWriter::max_chunk(), for which there is room.
+Room room_for(LaneWriter& lane, InlineWords& small, std::uint64_t size) {
+  return size <= kInlineBytes ? Room{bytes_of(small, size), {}} : lane.room(size);
+}
+
+/// Writes a message whose segments, memory only, fit one frame for which there is room.
+void write_message(LaneWriter& lane, const FrameHeader& header, SegmentList segments) {
+  InlineWords small{};
+  Room room = room_for(lane, small, header.length);
+  for (const Segment& segment : segments) {
+    ByteView left(segment.memory, segment.size);
+    while (!left.empty()) {
+      MutableByteView& to = room.first.empty() ? room.second : room.first;
+      const std::size_t size = std::min(left.size(), to.size());
+      copy_memory(to.data(), left.data(), size);
+      to = to.subspan(size);
+      left = left.subspan(size);
+    }
   }
+  lane.publish(header, header.length, small);
 }
 
-void Peer::link_op(ShmOp& op) {
-  op.previous_of_peer = last_op_;
-  op.next_of_peer = nullptr;
-  (last_op_ != nullptr ? last_op_->next_of_peer : first_op_) = &op;
-  last_op_ = &op;
-}
+}  // namespace
 
-void Peer::unlink_op(ShmOp& op) {
-  (op.previous_of_peer != nullptr ? op.previous_of_peer->next_of_peer : first_op_) = op.next_of_peer;
-  (op.next_of_peer != nullptr ? op.next_of_peer->previous_of_peer : last_op_) = op.previous_of_peer;
-}
+/// Writes the frames of a queue into a lane, and messages of at most `budget` bytes.
+class Peer::QueueWriter {
+ public:
+  QueueWriter(Link& link, MessageClass c, std::uint64_t budget) : link_(link), lane_(link.out(c)), budget_(budget) {}
 
-void Peer::finish(ShmOp& op, Errc status, std::uint64_t actual_size) {
-  if (op.in_post && status == Errc::kOk) {
-    op.done_in_post = true;
-  } else {
-    host_.completed(op, status, actual_size);
+  bool room(std::uint64_t wanted, bool message, Room& room) {
+    const std::uint64_t chunk = std::min(wanted, lane_.max_chunk());
+    if (!lane_.has_room(chunk)) return false;
+    budget_spent_ = message && budget_ == 0;
+    if (budget_spent_) return false;
+    if (message) budget_ -= std::min(budget_, chunk);
+    small_ = {};
+    room = room_for(lane_, small_, chunk);
+    return true;
   }
+
+  void publish(const FrameHeader& header, std::uint64_t payload) {
+    lane_.publish(header, payload, small_);
+    wrote_ = true;
+    if (header.type != kWiden) return;
+    link_.widen_out(header.message_class);
+    widened_ = true;
+  }
+
+  bool budget_spent() const { return budget_spent_; }
+  bool wrote() const { return wrote_; }
+  bool widened() const { return widened_; }
+
+ private:
+  Link& link_;
+  LaneWriter& lane_;
+  std::uint64_t budget_;
+  InlineWords small_{};
+  bool budget_spent_ = false;
+  bool wrote_ = false;
+  bool widened_ = false;
+};
+
+// --- the life of a link ---
+
+Limits Peer::grant_limits() {
+  returned_ = {};
+  return receiver().grant();
 }
 
-void Peer::opened(Link& new_link, const Limits& limits) {
+void Peer::connected(Link& new_link, const Limits& limits) {
   link = &new_link;
   link->peer = this;
-  state = Standing::kUp;
-  ++connections;
-  failure.clear();
-  remote_ = limits;
+  fetched_ = {};
   frames_announced_ = 0;
   returned_any_ = false;
-  NodeList waiting = std::exchange(waiting_, NodeList());
-  while (Node* node = waiting.pop_front()) begin_send(op_of(*node));
-  flush_both();
+  up(limits);
+  for (const MessageClass c : kBothClasses) opened(c);
+  flush_all();
+}
+
+void Peer::disconnected(Errc status) {
+  link = nullptr;
+  pulls_ = NodeList();
+  queues_ = {};
+  incoming_ = {};
+  reset(status);
 }
 
 void Peer::widen() {
@@ -57,83 +111,117 @@ void Peer::widen() {
   // Without memory, descriptors or room for the note the link stays as it is, which is slower.
   if (!memory || link->send_note(Note{Note::Kind::kLanes, 0, 0}, memory->get()) != 0) return;
   FrameHeader header;
-  header.type = FrameType::kWiden;
-  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+  header.type = kWiden;
+  for (const MessageClass c : kBothClasses) {
     header.message_class = c;
     push(header, nullptr);
   }
-  flush_both();
+  flush_all();
 }
 
-void Peer::widened(MessageClass c) {
-  link->widen_out(c);
-  frames_announced_ = kUnknown;  // the count of frames begins anew
+void Peer::want(MessageClass /*c*/) {
+  if (state == PeerPhase::kIdle) host_.connect(*this);
 }
 
-Limits Peer::grant_limits() {
-  for (ClassState& c : classes_) c.peer_charged = c.peer_returned = 0;
-  state_of(MessageClass::kControl).peer_charged = undelivered_;
-  Limits limits = host_.local_limits();
-  limits.window -= std::min(limits.window, undelivered_);
-  return limits;
-}
+// --- what goes out ---
 
-void Peer::reset(Errc status) {
-  link = nullptr;
-  waiting_ = unexpected_waiting_ = withdrawing_ = pulls_ = NodeList();
-  for (ClassState& c : classes_) {
-    while (Node* node = c.arrived.take_any()) std::unique_ptr<Arrived>(static_cast<Arrived*>(node)).reset();
-    c = ClassState(seed_);
-  }
-  while (first_op_ != nullptr) host_.completed(*first_op_, status, 0);
-}
-
-bool Peer::turn(MessageClass c, int frames) {
-  // What one class of one peer may do in a turn. Bulk keeps control waiting for as long as it takes to copy so much.
-  constexpr std::uint64_t kShare = 128 * 1024;
-  LaneReader& lane = link->in(c);
-  std::uint64_t bytes = 0;
-  bool did = false;
-  Frame frame;
-  for (int i = 0; i < frames && bytes < kShare; ++i) {
-    const LaneReader::Look look = lane.look(frame);
-    if (look == LaneReader::Look::kNothing) break;
-    did = true;
-    const bool widens = look == LaneReader::Look::kFrame && frame.header.type == FrameType::kWiden;
-    if (look == LaneReader::Look::kInvalid || !(widens ? on_widen(c, frame) : on_frame(c, frame))) {
-      host_.lose_later(*this, Errc::kProtocol);
-      return true;
-    }
-    if (widens) continue;  // `lane` is another one, where this frame is not
-    lane.take(frame);
-    bytes += frame.chunk;
-  }
-  return flush(c, kShare) || did;
-}
-
-bool Peer::turn_pulls() {
-  constexpr std::uint64_t kShare = 256 * 1024;
-  std::uint64_t budget = kShare;
-  if (pulls_.empty()) return false;
-  while (!pulls_.empty() && budget > 0) {
-    ShmOp& op = op_of(*pulls_.front());
-    while (op.left > 0 && budget > 0) {
-      const std::uint64_t size = std::min({budget, op.left, op.source_cursor.left_in_segment()});
-      op.cursor.copy_in(op.source_cursor.segment().memory + op.source_cursor.offset(), size);
-      op.source_cursor.advance(size);
-      op.left -= size;
-      budget -= size;
-    }
-    if (op.left == 0) pulled(op);
-  }
+bool Peer::send_at_once(const Post& post, bool unexpected) {
+  if (state != PeerPhase::kUp || !queue_of(post.message_class).empty()) return false;
+  LaneWriter& lane = link->out(post.message_class);
+  if (post.size > lane.max_chunk() || !lane.has_room(post.size)) return false;
+  if (!std::ranges::all_of(post.segments, [](const Segment& s) { return s.memory != nullptr || s.size == 0; }))
+    return false;
+  FrameHeader header;
+  if (!sender().admit(post, unexpected, header)) return false;
+  write_message(lane, header, post.segments);
+  ++host_.counters().sent_at_once;
+  announce_progress();
   return true;
+}
+
+bool Peer::offer(Op& op, const FrameHeader& header) {
+  // Only to processes that could read this process anyway, since an arena holds more than this message.
+  if (!link->trusted || !host_.arenas().locate(op.segments.view(), extents_)) return false;
+  for (const Extent& extent : extents_) {
+    if (!link->show_arena(host_.arenas(), extent.arena)) return false;
+  }
+  Bytes payload;
+  Encoder out(payload);
+  for (const Extent& extent : extents_) {
+    out.u32(extent.arena);
+    out.u32(0);
+    out.u64(extent.offset);
+    out.u64(extent.size);
+  }
+  queue_of(op.message_class).push_own(header, std::move(payload));
+  return true;
+}
+
+std::uint64_t Peer::fetch_credit(MessageClass c, bool sleeps) {
+  // What comes back may exceed what was charged on this link: the window was granted with less than its full size while
+  // messages of an earlier link were not taken. Never beyond what this side can count, and never backwards.
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
+  // Before this side goes to sleep over it: the peer wakes it, or has just given back what was missing.
+  if (sleeps) link->wait_for(kWakeCredit);
+  std::uint64_t& fetched = fetched_[index_of(c)];
+  const std::uint64_t returned = link->theirs().returned[index_of(c)].load(std::memory_order_seq_cst);
+  if (returned < fetched || returned - fetched > kMost) {
+    module().lose_later(*this, Errc::kProtocol);
+    return 0;
+  }
+  return returned - std::exchange(fetched, returned);
+}
+
+bool Peer::flush(MessageClass c, std::uint64_t budget) {
+  if (sender().waits_for_credit()) sender().run_waiting();
+  protocol::FrameQueue& queue = queue_of(c);
+  if (queue.empty()) return false;
+  QueueWriter writer(*link, c, budget);
+  bool empty = queue.flush(writer, sender());
+  if (!empty && !writer.budget_spent()) {
+    link->wait_for(kWakeRoom);
+    empty = queue.flush(writer, sender());  // freeing room meanwhile causes no wake
+  }
+  if (!empty && writer.budget_spent()) host_.keep_turning(*this);
+  if (link->out(c).broken() || queue.too_many_answers()) module().lose_later(*this, Errc::kProtocol);
+  if (writer.widened()) frames_announced_ = kUnknown;  // the count of frames begins anew
+  return writer.wrote();
+}
+
+void Peer::flush_posted(MessageClass c) {
+  // Copied before the post returns; the rest in turns, so that no other thread waits longer for the lock.
+  constexpr std::uint64_t kPostBudget = 256 * 1024;
+  flush(c, kPostBudget);
+  announce_progress();
+}
+
+void Peer::flush_all() {
+  constexpr std::uint64_t kBudget = 64 * 1024;
+  for (const MessageClass c : kBothClasses) {
+    return_credit(c);
+    flush(c, kBudget);
+  }
+  announce_progress();
+}
+
+void Peer::return_credit(MessageClass c) {
+  if (receiver().owed(c) == 0) return;
+  std::uint64_t& returned = returned_[index_of(c)];
+  while (receiver().owed(c) > 0) returned += receiver().take_owed(c);
+  link->mine().returned[index_of(c)].store(returned, std::memory_order_release);
+  returned_any_ = true;  // announce_progress() wakes the side that waits for it
+}
+
+void Peer::give_back_now() {
+  return_credit(MessageClass::kControl);
+  announce_progress();
 }
 
 void Peer::announce_progress() {
   std::uint32_t bits = 0;
   std::uint64_t frames = 0;
   bool ordered = false;
-  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+  for (const MessageClass c : kBothClasses) {
     frames += link->out(c).frames();
     if (!link->in(c).publish_taken()) continue;
     ordered = true;
@@ -150,80 +238,14 @@ void Peer::announce_progress() {
 
 bool Peer::quiet() {
   if (!pulls_.empty()) return false;
-  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+  for (const MessageClass c : kBothClasses) {
     if (link->in(c).ready()) return false;
-    if (state_of(c).queue.empty()) continue;
+    if (queue_of(c).empty()) continue;
     link->wait_for(kWakeRoom);
     LaneWriter& lane = link->out(c);
     if (lane.has_room(lane.max_chunk()) || lane.broken()) return false;
   }
-  if (unexpected_waiting_.empty()) return true;
-  link->wait_for(kWakeCredit);
-  const MessageClass c = MessageClass::kControl;
-  return credit(state_of(c), c) < cost_of(op_of(*unexpected_waiting_.front()).size);
-}
-
-void Peer::cancel(ShmOp& op) {
-  ClassState& c = state_of(op.message_class);
-  switch (op.state) {
-    case OpState::kWaitLink: waiting_.remove(op); break;
-    case OpState::kWaitCredit: unexpected_waiting_.remove(op); break;
-    case OpState::kWaitTurn: c.sends_waiting.remove(op); break;
-    case OpState::kSending: return cancel_sending(op);
-    case OpState::kAnnounced: return cancel_announced(op);
-    case OpState::kWithdrawing: return;  // it was cancelled before
-    case OpState::kPosted: c.posted.remove(op); break;
-    case OpState::kAwaitData: break;  // the data will find no receive and be dropped
-    case OpState::kFilling: c.incoming.op = nullptr; break;
-    case OpState::kPulling:
-      pulls_.remove(op);
-      answer(FrameType::kTaken, op.message_class, op.remote_id);
-      break;
-  }
-  finish(op, Errc::kCancelled, 0);
-  if (link != nullptr && state == Standing::kUp) flush_both();
-}
-
-void Peer::cancel_sending(ShmOp& op) {
-  FrameHeader no_data;
-  no_data.type = FrameType::kNoData;
-  no_data.message_class = op.message_class;
-  no_data.id = op.remote_id;
-  const bool is_data = op.remote_id != 0;
-  ClassState& c = state_of(op.message_class);
-  // The charge stays once a part has left: the receiver returns it.
-  if (c.queue.withdraw(op, is_data ? &no_data : nullptr)) c.charged -= op.charged;
-  finish(op, Errc::kCancelled, 0);
-  flush_both();
-}
-
-void Peer::cancel_announced(ShmOp& op) {
-  ClassState& c = state_of(op.message_class);
-  FrameHeader header;
-  header.type = FrameType::kWithdraw;
-  header.message_class = op.message_class;
-  header.flags = op.located ? kFlagLocated : 0;
-  header.tag = op.tag;
-  header.id = op.id.value;
-  push(header, nullptr);
-  if (op.located) {
-    op.state = OpState::kWithdrawing;
-    withdrawing_.push_back(op);
-    host_.begin_grace(*this, op);
-  } else {
-    --c.announced;
-    ++c.withdrawn;
-    finish(op, Errc::kCancelled, 0);
-    run_waiting();
-  }
-  flush_both();
-}
-
-void Peer::consumed(std::uint64_t charge) {
-  undelivered_ -= std::min(undelivered_, charge);
-  if (state != Standing::kUp) return;
-  give_back(MessageClass::kControl, charge);
-  announce_progress();
+  return !sender().waits_for_credit() || sender().starves();
 }
 
 }  // namespace spate::bmi::shm

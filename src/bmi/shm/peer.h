@@ -1,33 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer: the protocol between this process and one other: matching, rendezvous, credit. docs/wire-shm.md.
+// Peer: how the protocol between this process and one other goes over a link. docs/wire-shm.md.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "bmi/match_table.h"
-#include "bmi/module.h"
+#include "bmi/protocol/frame_queue.h"
+#include "bmi/protocol/module_state.h"
+#include "bmi/protocol/peer.h"
 #include "bmi/shm/counters.h"
 #include "bmi/shm/endpoint.h"
-#include "bmi/shm/hello.h"
 #include "bmi/shm/link.h"
-#include "bmi/shm/op.h"
-#include "bmi/shm/send_queue.h"
 
 namespace spate::bmi::shm {
+
+using protocol::Limits;
+using protocol::LinkId;
+using protocol::Op;
+using protocol::op_of;
+using protocol::PeerPhase;
 
 /// The functions of the module that a peer calls, with the module's lock held.
 class PeerHost {
  public:
   virtual ~PeerHost() = default;
-  /// Reports the operation's end and frees it.
-  virtual void completed(ShmOp& op, Errc status, std::uint64_t actual_size) = 0;
-  virtual void deliver(Peer& peer, Tag tag, Buffer payload) = 0;
-  /// The live operation of that id, or null.
-  virtual ShmOp* find_op(OpId id) = 0;
   /// Connects a peer that was looked up.
   virtual void connect(Peer& peer) = 0;
   /// The peer has more work than fits this turn: the module continues in the next turns.
@@ -35,75 +33,31 @@ class PeerHost {
   /// Reads the notes that the peer has sent by its socket. False: the peer is lost.
   virtual bool read_notes(Link& link) = 0;
   /// A located send was cancelled: drops the peer unless it answers within the grace period.
-  virtual void begin_grace(Peer& peer, ShmOp& op) = 0;
-  /// Drops the peer when none of its functions is on the stack.
-  virtual void lose_later(Peer& peer, Errc status) = 0;
+  virtual void begin_grace(Peer& peer, Op& op) = 0;
+  virtual void stranger_asked(Peer& peer) = 0;
   virtual const ArenaPool& arenas() const = 0;
-  virtual const NetworkOptions& options() const = 0;
-  virtual const Limits& local_limits() const = 0;
   virtual ShmCounters& counters() = 0;
 };
 
-/// The destination of the current message's payload. Without `op` and `arrived` it is dropped.
-struct Incoming {
-  bool active = false;
-  FrameHeader header;
-  std::uint64_t left = 0;            // bytes still to come
-  ShmOp* op = nullptr;               // a receive: into its segments
-  std::unique_ptr<Arrived> arrived;  // no receive yet: into its payload
-};
-
-/// Credit and matching of one message class. "Ours" are the messages that this side sends. Counts of charged bytes
-/// begin anew with each link and only grow.
-struct ClassState {
-  explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
-  std::uint64_t charged = 0;        // ours
-  std::uint64_t returned = 0;       // of it and of what was outstanding before this link: as last read
-  std::uint64_t peer_charged = 0;   // the peer's
-  std::uint64_t peer_returned = 0;  // of it: given back
-  std::uint32_t announced = 0;      // ours, not yet cleared or taken
-  std::uint32_t announcements = 0;  // the peer's, without a receive
-  std::uint32_t withdrawn = 0;      // ours: withdrawn, but the peer may have cleared them
-  MatchTable posted;                // receives
-  MatchTable arrived;               // messages without one
-  NodeList sends_waiting;           // ours, for room to announce
-  SendQueue queue;
-  Incoming incoming;
-};
-
-/// The state of a peer.
-enum class Standing : std::uint8_t {
-  kIdle,        // looked up, not connected
-  kConnecting,  // its link is being made
-  kUp,
-  kGone,  // inbound, not connected
-};
-
-/// Pinned; the module owns it. Not thread-safe: the module's lock guards it. Life cycle: made by a lookup or by an
-/// inbound connection -> opened() -> reset() when the link is lost, and opened() again -> destroyed. reset() completes
-/// all operations first.
-class Peer final : public SendObserver {
+/// See protocol::Peer. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected(), and
+/// connected() again -> destroyed.
+class Peer final : public protocol::Peer {
  public:
-  Peer(PeerHost& host, PeerId id, std::uint64_t seed);
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-  ~Peer() override;
+  Peer(PeerHost& host, protocol::ModuleState& module, PeerId id, std::uint64_t seed)
+      : protocol::Peer(module, id, seed), host_(host) {}
 
-  // Posts: `op` is filled in and belongs to this peer. True when it is complete at once.
-  bool post_send(ShmOp& op);
-  bool post_recv(ShmOp& op);
   /// See Module::send_at_once.
   bool send_at_once(const Post& post, bool unexpected);
-  void cancel(ShmOp& op);
   /// The acceptor lets this peer use the full lanes: it is no stranger.
   void widen();
-  /// Unexpected messages of `charge` were taken by the caller.
-  void consumed(std::uint64_t charge);
+  /// Gives back the credit of what the caller took, and wakes the peer if it waits for it.
+  void give_back_now();
 
   /// The link is ready; `limits`: what the peer lets us do.
-  void opened(Link& link, const Limits& limits);
-  /// The link is gone: every operation completes with `status`, everything buffered is dropped.
-  void reset(Errc status);
+  void connected(Link& link, const Limits& limits);
+  void disconnected(Errc status);
+  /// See Receiver::grant.
+  Limits grant_limits();
 
   static constexpr int kFramesInATurn = 64;
   /// A turn for one class: takes at most so many frames and writes what waits, some kilobytes at most. True when
@@ -111,7 +65,7 @@ class Peer final : public SendObserver {
   bool turn(MessageClass c, int frames = kFramesInATurn);
   /// Whether turn() would find anything. It is called each turn, and the answer is usually no.
   bool has_turn(MessageClass c) {
-    return link->in(c).ready() || !state_of(c).queue.empty() || !unexpected_waiting_.empty();
+    return link->in(c).ready() || !queues_[index_of(c)].empty() || sender().waits_for_credit();
   }
   bool has_pulls() const { return !pulls_.empty(); }
   /// A turn for the copies out of the peer's memory. True when there were any.
@@ -121,99 +75,49 @@ class Peer final : public SendObserver {
   /// Whether nothing is left to do before the other side acts. Call it after Link::wait_for(kWakeFrames).
   bool quiet();
 
-  // SendObserver.
-  void sent(ShmOp& op) override;
-  void failed(ShmOp& op, Errc status) override;
-  void widened(MessageClass c) override;
-
-  /// All operations, oldest first.
-  ShmOp* first_op() const { return first_op_; }
-  /// The oldest cancelled send whose memory the peer may still read, or null.
-  ShmOp* first_withdrawing() { return withdrawing_.empty() ? nullptr : &op_of(*withdrawing_.front()); }
-  void link_op(ShmOp& op);
-  void unlink_op(ShmOp& op);
-  /// The limits for the peer on its new link: less than the full window while the caller has not taken the messages of
-  /// the last one. Resets the counts.
-  Limits grant_limits();
-
-  const PeerId id;
-  Address address;  // inbound: set when the core gave it, by the thread that delivers
-  bool outbound = false;
-  Standing state = Standing::kIdle;
-  std::string url;
-  Endpoint remote;         // outbound
-  bool attempted = false;  // to connect, ever
-  std::string failure;     // why the last attempt failed; empty when it did not
-  LinkId link_id{};
-  ContextId context;  // inbound: of the listener
-  std::uint32_t connections = 0;
-  Link* link = nullptr;   // open, or the attempt (kConnecting)
-  bool stranger = false;  // inbound, not admitted: NetworkOptions::strangers bounds what it may do
+  Endpoint remote;       // outbound
+  Link* link = nullptr;  // open, or the attempt (kConnecting)
 
  private:
-  ClassState& state_of(MessageClass c) { return classes_[index_of(c)]; }
+  class QueueWriter;
 
-  // Sending: peer_send.cc.
-  void begin_send(ShmOp& op);
-  bool send_unexpected(ShmOp& op);
-  bool send_expected(ShmOp& op);
-  bool offer(ShmOp& op);
-  void announce(ShmOp& op);
-  bool charge(ShmOp& op);
-  bool charge(MessageClass message_class, std::uint64_t cost, bool unexpected);
-  std::uint64_t credit(ClassState& state, MessageClass c);
-  void transmit(ShmOp& op, FrameType type);
-  void answer(FrameType type, MessageClass c, std::uint64_t id);
-  void push(FrameHeader header, ShmOp* op);
-  void run_waiting();
-  void finish(ShmOp& op, Errc status, std::uint64_t actual_size);
-  void cancel_sending(ShmOp& op);
-  void cancel_announced(ShmOp& op);
-  bool flush(MessageClass c, std::uint64_t budget);
-  void flush_both();
+  // Path.
+  void push(const FrameHeader& header, Op* op) override { queue_of(header.message_class).push(header, op); }
+  void answer(const FrameHeader& header) override { queue_of(MessageClass::kControl).push(header, nullptr); }
+  bool offer(Op& op, const FrameHeader& header) override;
+  protocol::Withdrawn withdraw(Op& op, const FrameHeader* instead) override {
+    return queue_of(op.message_class).withdraw(op, instead);
+  }
+  void flush_posted(MessageClass c) override;
+  void flush_all() override;
+  std::uint64_t fetch_credit(MessageClass c, bool sleeps) override;
+  void want(MessageClass c) override;
+  bool pull(Op& op) override;
+  bool stop_pull(Op& op) override;
+  void grace(Op& op) override { host_.begin_grace(*this, op); }
+  void stranger_asked() override { host_.stranger_asked(*this); }
 
-  // Receiving: peer_receive.cc.
+  protocol::FrameQueue& queue_of(MessageClass c) { return queues_[index_of(c)]; }
   bool on_frame(MessageClass c, const Frame& frame);
-  bool on_widen(MessageClass c, const Frame& frame);
   bool on_message(MessageClass c, const Frame& frame);
-  bool on_begin(MessageClass c, const FrameHeader& header);
-  void take_payload(MessageClass c, const Frame& frame);
-  void on_whole(MessageClass c);
-  bool on_abort(MessageClass c);
-  bool on_announce(MessageClass c, const Frame& frame);
-  bool on_clear(const FrameHeader& header);
-  bool on_data(MessageClass c, const FrameHeader& header);
-  bool on_no_data(const FrameHeader& header);
-  void on_withdraw(const FrameHeader& header);
-  bool on_taken(const FrameHeader& header);
-  bool on_withdrawn(const FrameHeader& header);
-  void receive_into(Incoming& incoming, ShmOp& op);
-  void clear(ShmOp& op, const Arrived& arrived);
-  void match_or_post(ShmOp& op);
-  void put_back(ShmOp& op);
-  void take_arrived(ShmOp& op, std::unique_ptr<Arrived> arrived);
-  bool locate(const Frame& frame, Arrived& arrived);
-  void pull(ShmOp& op, const Arrived& arrived);
-  void pulled(ShmOp& op);
-  bool charge_peer(ClassState& state, std::uint64_t cost);
-  void give_back(MessageClass c, std::uint64_t cost);
+  bool on_announce(const Frame& frame);
+  bool on_widen(MessageClass c, const Frame& frame);
+  bool locate(const Frame& frame, std::vector<protocol::Extent>& source);
+  bool flush(MessageClass c, std::uint64_t budget);
+  void return_credit(MessageClass c);
+  void pulled(Op& op);
 
   PeerHost& host_;
-  const std::uint64_t seed_;
-  Limits remote_;
-  std::array<ClassState, kClasses> classes_;
-  NodeList waiting_;             // for the link, in the order of their posts
-  NodeList unexpected_waiting_;  // for credit
-  NodeList withdrawing_;
+  std::array<protocol::FrameQueue, kClasses> queues_;
+  std::array<protocol::Incoming, kClasses> incoming_;
   NodeList pulls_;
+  // Counts of bytes that begin anew with each link and only grow.
+  std::array<std::uint64_t, kClasses> returned_{};  // of what the peer was charged
+  std::array<std::uint64_t, kClasses> fetched_{};   // of what this side was charged: returned by the peer
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
   std::uint64_t frames_announced_ = 0;  // of those written, the other side was woken for
   bool returned_any_ = false;           // credit, since the other side was last woken for it
-  std::uint64_t undelivered_ = 0;       // charge of unexpected messages that the caller has not taken
   std::vector<Extent> extents_;         // scratch
-  std::vector<Segment> segments_;       // scratch
-  ShmOp* first_op_ = nullptr;
-  ShmOp* last_op_ = nullptr;
 };
 
 }  // namespace spate::bmi::shm

@@ -71,7 +71,7 @@ class RawPeer {
     for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
       Frame seen;
       if (!link_->narrow_in(c) || link_->in(c).look(seen) != LaneReader::Look::kFrame) continue;
-      if (seen.header.type != FrameType::kWiden) continue;
+      if (seen.header.type != kWiden) continue;
       if (!link_->has_full_lanes()) (void)read();
       ASSERT_TRUE(link_->has_full_lanes());
       link_->widen_in(c);
@@ -80,7 +80,7 @@ class RawPeer {
   }
   void widen(MessageClass c) {
     FrameHeader header;
-    header.type = FrameType::kWiden;
+    header.type = kWiden;
     header.message_class = c;
     write(header);
     if (link_->has_full_lanes()) link_->widen_out(c);
@@ -103,7 +103,7 @@ class RawPeer {
     if (payload.size() <= kInlineBytes) {
       std::ranges::copy(payload, std::as_writable_bytes(std::span(small)).begin());
     } else {
-      const Stretch room = out.room(payload.size());
+      const Room room = out.room(payload.size());
       std::ranges::copy(payload.first(room.first.size()), room.first.begin());
       std::ranges::copy(payload.subspan(room.first.size()), room.second.begin());
     }

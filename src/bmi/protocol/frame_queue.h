@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// FrameQueue: the frames of one class that wait for room in a lane or in packets; copies payload into them, from memory
+// and from files.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/error.h"
+#include "bmi/protocol/op.h"
+#include "bmi/protocol/sender.h"
+#include "bmi/ring.h"
+
+namespace spate::bmi::protocol {
+
+/// Not thread-safe (the module's lock).
+class FrameQueue {
+ public:
+  /// Appends a frame whose payload, if any, is `op`'s; `op->left` bytes of it from `op->cursor`.
+  void push(const Header& header, Op* op);
+  /// Appends a frame with a payload of its own, which fits one frame.
+  void push_own(const Header& header, Bytes payload);
+  /// See Path::withdraw.
+  Withdrawn withdraw(Op& op, const Header* instead);
+
+  /// Writes until there is no room. True when everything is out. A Writer has
+  ///   bool room(std::uint64_t wanted, bool message, Room& room): room for a frame with up to `wanted` bytes of
+  ///   payload,
+  ///     which belong to a message or to the frame itself; false: none now;
+  ///   void publish(const Header& header, std::uint64_t payload): sends what was written to room().
+  template <typename Writer>
+  bool flush(Writer& writer, Sender& sender) {
+    while (!frames_.empty()) {
+      Frame& front = frames_.front();
+      if (front.op != nullptr) {
+        if (!write_message(writer, front, sender)) return false;
+        continue;
+      }
+      if (!front.skipped) {
+        Room room;
+        if (!writer.room(front.own.size(), false, room)) return false;
+        if (!front.own.empty()) copy_own(front, room);
+        writer.publish(front.header, front.own.size());
+      }
+      drop_front();
+    }
+    return true;
+  }
+
+  bool empty() const { return frames_.empty(); }
+  /// Whether the peer makes this side answer without fetching the answers. They are not queued without bound.
+  bool too_many_answers() const { return answers_ > 64 * 1024; }
+
+ private:
+  struct Frame {
+    Header header;
+    Op* op = nullptr;
+    Bytes own;
+    bool skipped = false;
+  };
+
+  /// Fills `room` with what comes next of the operation's segments. 0, or the errno of a file that cannot be read.
+  static int gather(Op& op, MutableByteView room);
+  static void copy_own(const Frame& frame, const Room& room);
+  void drop_front();
+
+  template <typename Writer>
+  bool write_message(Writer& writer, Frame& frame, Sender& sender) {
+    Op& op = *frame.op;
+    do {
+      Room room;
+      if (!writer.room(op.left, true, room)) return false;
+      int failed = gather(op, room.first);
+      if (failed == 0 && !room.second.empty()) failed = gather(op, room.second);
+      if (failed != 0) {
+        sender.failed(op, errc_from_errno(failed));  // withdraws it: the frame is another one now, or skipped
+        return true;
+      }
+      if (begun_) {
+        Header more;
+        more.type = FrameType::kMore;
+        more.message_class = op.message_class;
+        writer.publish(more, room.size());
+      } else {
+        writer.publish(frame.header, room.size());
+      }
+      op.left -= room.size();
+      begun_ = op.left > 0;
+    } while (op.left > 0);
+    frames_.pop();
+    sender.sent(op);
+    return true;
+  }
+
+  Ring<Frame> frames_;
+  std::size_t answers_ = 0;  // frames without an operation
+  bool begun_ = false;       // a part of the front message is out
+};
+
+}  // namespace spate::bmi::protocol

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/protocol/peer.h"
+
+#include <utility>
+
+#include "bmi/protocol/module_state.h"
+
+namespace spate::bmi::protocol {
+
+Peer::Peer(ModuleState& module, PeerId peer_id, std::uint64_t seed)
+    : id(peer_id), module_(module), sender_(module, *this, *this), receiver_(module, *this, *this, seed) {}
+
+void Peer::link_op(Op& op) {
+  op.previous_of_peer = last_op_;
+  op.next_of_peer = nullptr;
+  (last_op_ != nullptr ? last_op_->next_of_peer : first_op_) = &op;
+  last_op_ = &op;
+}
+
+void Peer::unlink_op(Op& op) {
+  (op.previous_of_peer != nullptr ? op.previous_of_peer->next_of_peer : first_op_) = op.next_of_peer;
+  (op.next_of_peer != nullptr ? op.next_of_peer->previous_of_peer : last_op_) = op.previous_of_peer;
+}
+
+bool Peer::post_send(Op& op) {
+  const std::size_t c = index_of(op.message_class);
+  op.in_post = true;
+  op.done_in_post = false;
+  if (open_[c]) {
+    sender_.begin(op);
+    flush_posted(op.message_class);
+  } else {
+    op.state = OpState::kWaitLink;
+    waiting_[c].push_back(op);
+    want(op.message_class);
+  }
+  op.in_post = false;
+  return op.done_in_post;
+}
+
+bool Peer::post_recv(Op& op) {
+  op.in_post = true;
+  op.done_in_post = false;
+  receiver_.post(op);
+  const bool posted = op.state == OpState::kPosted;
+  if (posted && !open_[index_of(op.message_class)]) want(op.message_class);
+  op.in_post = false;
+  if (!posted && state == PeerPhase::kUp) flush_all();
+  return op.done_in_post;
+}
+
+void Peer::cancel(Op& op) {
+  if (op.state == OpState::kHeld) return grace(op);
+  if (op.state == OpState::kWaitLink) {
+    waiting_[index_of(op.message_class)].remove(op);
+    module_.finish(op, Errc::kCancelled, 0);
+  } else if (op.receive) {
+    receiver_.cancel(op);
+  } else {
+    sender_.cancel(op);
+  }
+  if (state == PeerPhase::kUp) flush_all();
+}
+
+bool Peer::consumed(std::uint64_t charge) {
+  receiver_.consumed(charge);
+  if (state != PeerPhase::kUp) return false;
+  receiver_.give_back(MessageClass::kControl, charge);
+  return true;
+}
+
+void Peer::up(const Limits& limits) {
+  state = PeerPhase::kUp;
+  ++connections;
+  failure.clear();
+  sender_.open(limits);
+}
+
+void Peer::opened(MessageClass c) {
+  open_[index_of(c)] = true;
+  NodeList waiting = std::exchange(waiting_[index_of(c)], NodeList());
+  while (Node* node = waiting.pop_front()) sender_.begin(op_of(*node));
+}
+
+void Peer::reset(Errc status) {
+  waiting_ = {};
+  open_ = {};
+  sender_.reset();
+  receiver_.reset();
+  for (Op* op = first_op_; op != nullptr;) {
+    Op* const next = op->next_of_peer;
+    if (op->state != OpState::kHeld) module_.completed(*op, status, 0);
+    op = next;
+  }
+}
+
+bool Peer::control(const Header& header) {
+  switch (header.type) {
+    case FrameType::kClear: return sender_.on_clear(header);
+    case FrameType::kTaken: return sender_.on_taken(header);
+    case FrameType::kWithdrawn: return sender_.on_withdrawn(header);
+    case FrameType::kNoData: return receiver_.on_no_data(header);
+    case FrameType::kWithdraw: receiver_.on_withdraw(header); return true;
+    default: return false;
+  }
+}
+
+}  // namespace spate::bmi::protocol

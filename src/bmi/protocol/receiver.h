@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receiver: the receiving half of the protocol with one peer: matching, credit that goes back, answers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bmi/match_table.h"
+#include "bmi/protocol/credit.h"
+#include "bmi/protocol/limits.h"
+#include "bmi/protocol/path.h"
+
+namespace spate::bmi::protocol {
+
+struct ModuleState;
+
+/// Part of Peer; the module's lock guards it. Everything that arrives was written by another process: what returns bool
+/// returns false for what the protocol does not allow, and the module drops the peer. The peer may have operations and
+/// buffered messages from connection to connection; reset() drops the messages.
+class Receiver {
+ public:
+  Receiver(ModuleState& module, Path& path, Peer& owner, std::uint64_t seed);
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+  ~Receiver();
+
+  /// What this side allows the peer on its new connection: less than the full window while the caller has not taken the
+  /// messages of the last one. Resets the counts.
+  Limits grant();
+  void reset();
+
+  /// A receive: takes a message that is there, or waits in the match table (kPosted).
+  void post(Op& op);
+  /// One in one of this half's states: kPosted and after.
+  void cancel(Op& op);
+
+  // A message. take() is for a frame or packet at a time, from a lane or a packet; `first` and `second` are its
+  // payload. The other calls are for a module that copies the bytes by itself.
+  bool take(Incoming& incoming, const Header& header, ByteView first, ByteView second = {});
+  /// The message begins: sets where its payload goes.
+  bool begin(Incoming& incoming, const Header& header);
+  /// The last of its bytes has been copied.
+  void whole(Incoming& incoming);
+  /// The rest of it will not come.
+  bool abort(Incoming& incoming);
+
+  /// A kAnnounce, or a kReady that is located. `source`: where it lies, if this side can read it there.
+  bool on_announce(const Header& header, std::vector<Extent> source);
+  bool on_no_data(const Header& header);
+  void on_withdraw(const Header& header);
+
+  /// A kPulling operation has the whole message.
+  void pulled(Op& op);
+  /// The peer's memory of a located message is its own again.
+  void answer_taken(const Op& op);
+
+  /// The caller took unexpected messages of `charge`.
+  void consumed(std::uint64_t charge) { undelivered_ -= std::min(undelivered_, charge); }
+  void give_back(MessageClass c, std::uint64_t cost) { state_of(c).credit.consume(cost); }
+  /// Credit to be returned to the peer, which the module's next frame carries.
+  std::uint64_t owed(MessageClass c) const { return classes_[index_of(c)].credit.owed; }
+  std::uint32_t take_owed(MessageClass c) { return state_of(c).credit.take_owed(); }
+  /// Whether so much is owed that the peer might wait for it.
+  bool owes_much(MessageClass c) const;
+
+  /// Whether a receive of the class waits for a message.
+  bool expects(MessageClass c) const { return !classes_[index_of(c)].posted.empty(); }
+  /// Whether no message is buffered and none is with the core.
+  bool empty() const;
+
+ private:
+  struct ClassState {
+    explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
+    ReceiveCredit credit;
+    std::uint32_t announcements = 0;  // without a receive
+    MatchTable posted;                // receives
+    MatchTable arrived;               // messages without one
+  };
+
+  ClassState& state_of(MessageClass c) { return classes_[index_of(c)]; }
+  bool charge(MessageClass c, std::uint64_t cost);
+  bool on_data(Incoming& incoming);
+  void receive_into(Incoming& incoming, Op& op);
+  static void fill(Incoming& incoming, ByteView bytes);
+  void match_or_post(Op& op);
+  void put_back(Op& op);
+  void take_arrived(Op& op, std::unique_ptr<Arrived> arrived);
+  void clear(Op& op, Arrived& arrived);
+  void pull(Op& op, Arrived& arrived);
+  void answer(FrameType type, MessageClass c, std::uint64_t id);
+  Op* own_receive(std::uint64_t id);
+  void drop_arrived();
+
+  ModuleState& module_;
+  Path& path_;
+  Peer& owner_;
+  const std::uint64_t seed_;
+  std::array<ClassState, kClasses> classes_;
+  std::uint64_t undelivered_ = 0;  // charge of unexpected messages that the caller has not taken
+};
+
+}  // namespace spate::bmi::protocol

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sender: the sending half of the protocol with one peer: credit, announcements, cancellation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "bmi/protocol/credit.h"
+#include "bmi/protocol/limits.h"
+#include "bmi/protocol/path.h"
+
+namespace spate::bmi::protocol {
+
+struct ModuleState;
+
+/// Part of Peer; the module's lock guards it. Life cycle: open() -> reset() at the end of the connection -> open()
+/// again. A small message is sent at once, charged to the peer's credit. A large one, and a small one without credit,
+/// is announced. The peer clears it when it has a receive, or reads it by itself if it is located.
+class Sender {
+ public:
+  Sender(ModuleState& module, Path& path, const Peer& owner) : module_(module), path_(path), owner_(owner) {}
+
+  /// `limits`: what the peer allows this side.
+  void open(const Limits& limits);
+  void reset();
+
+  /// The operation's class is open.
+  void begin(Op& op);
+  /// For a message that leaves within the call and needs no operation. The module has room for it and nothing of its
+  /// class in its queue. Charges it and fills in its header. False: it is not its turn, or the credit lacks.
+  bool admit(const Post& post, bool unexpected, Header& header);
+  /// The whole message of a kSending operation has left, or a file segment of it could not be read.
+  void sent(Op& op);
+  void failed(Op& op, Errc status);
+  /// An operation in one of this half's states: from kWaitCredit to kWithdrawing.
+  void cancel(Op& op);
+
+  /// Credit came back. False: the protocol does not allow it.
+  bool give(MessageClass c, std::uint64_t bytes);
+  /// Sends what waits for credit or for room to announce, as far as there is any.
+  void run_waiting();
+  /// Whether unexpected messages wait for credit.
+  bool waits_for_credit() const { return !unexpected_waiting_.empty(); }
+  /// The same, and asked the path for credit that has come back.
+  bool starves();
+
+  // Frames. False: the protocol does not allow it.
+  bool on_clear(const Header& header);
+  bool on_taken(const Header& header);
+  bool on_withdrawn(const Header& header);
+
+  /// The oldest cancelled send whose memory the peer may still read, or null.
+  Op* first_withdrawing() const { return withdrawing_.empty() ? nullptr : &op_of(*withdrawing_.front()); }
+  const Limits& limits() const { return remote_; }
+
+ private:
+  struct ClassState {
+    SendCredit credit;
+    std::uint32_t announced = 0;  // not yet cleared or taken
+    std::uint32_t withdrawn = 0;  // withdrawn, but the peer may have cleared them
+    NodeList waiting;             // for room to announce
+  };
+
+  ClassState& state_of(MessageClass c) { return classes_[index_of(c)]; }
+  bool send_unexpected(Op& op);
+  bool send_expected(Op& op);
+  bool announce(Op& op, bool located);
+  bool charge(Op& op);
+  bool charge(MessageClass c, std::uint64_t cost, bool unexpected);
+  void fetch_credit(MessageClass c, bool sleeps);
+  void transmit(Op& op, FrameType type);
+  bool take_back(Op& op);
+  void cancel_announced(Op& op);
+  void end_withdrawing(Op& op, Errc status);
+  Op* own_op(const Header& header);
+
+  ModuleState& module_;
+  Path& path_;
+  const Peer& owner_;
+  Limits remote_;
+  std::array<ClassState, kClasses> classes_;
+  NodeList unexpected_waiting_;  // for credit
+  NodeList withdrawing_;
+};
+
+}  // namespace spate::bmi::protocol
