@@ -48,7 +48,7 @@ Engine::~Engine() {
   constexpr Duration kPatience = std::chrono::milliseconds(200);
   Deaf deaf;
   for (const auto& [id, peer] : peers_) {
-    if (peer->state != Standing::kUp || peer->route == nullptr) continue;
+    if (peer->state != PeerPhase::kUp || peer->route == nullptr) continue;
     peer->say_bye();
     peer->wire->close_route(*std::exchange(peer->route, nullptr));
   }
@@ -62,9 +62,9 @@ Engine::~Engine() {
 
 Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   sink_ = &sink;
-  network_ = &options;
-  limits_ = protocol::limits_of(options, ofi_options_.max_announced);
-  limits_.max_packet = ofi_options_.packet_bytes;
+  state_.options = &options;
+  state_.limits = protocol::limits_of(options, ofi_options_.max_announced);
+  state_.limits.max_packet = ofi_options_.packet_bytes;
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !timer_.open() || !wake_) return errno_error(errno, "start of the ofi module");
@@ -93,7 +93,7 @@ Peer* Engine::find_peer(PeerId id) const {
 Peer& Engine::add_peer() {
   const PeerId id(++last_peer_);
   std::unique_ptr<Peer>& peer = peers_[id];
-  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), id, random_.next());
+  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), state_, id, random_.next());
   return *peer;
 }
 
@@ -117,7 +117,7 @@ PeerState Engine::peer_state(PeerId id) const {
   const Peer* peer = find_peer(id);
   if (peer == nullptr) return {};
   PeerState state;
-  state.connected = peer->state == Standing::kUp;
+  state.connected = peer->state == PeerPhase::kUp;
   if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
   state.connections = peer->connections;
   state.same_host = peer->wire != nullptr && peer->wire->on_this_host();
@@ -128,113 +128,67 @@ PeerState Engine::peer_state(PeerId id) const {
 std::uint32_t Engine::connection(PeerId id) const {
   const std::lock_guard lock(mutex_);
   const Peer* peer = find_peer(id);
-  return peer == nullptr || peer->state != Standing::kUp ? 0 : peer->connections;
+  return peer == nullptr || peer->state != PeerPhase::kUp ? 0 : peer->connections;
 }
 
 void Engine::disconnect(PeerId id) {
   std::unique_lock lock(mutex_);
   if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::admit(PeerId id) {
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(id);
-  if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
+  if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
   strangers_.remove(peer);
   const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
   if (!fresh) {
     lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
   }
   settle();
-  outbox_.deliver(lock, *sink_);
-}
-
-void Engine::fill(OfiOp& op, const Post& post) {
-  op.id = post.op;
-  op.tag = post.tag.value;
-  op.message_class = post.message_class;
-  op.receiver_ready = post.receiver_ready;
-  op.located = false;
-  op.past_end = false;
-  op.size = post.size;
-  op.arriving = 0;
-  op.charged = 0;
-  op.remote_id = 0;
-  op.reads = 0;
-  op.segments.assign(post.segments);
-  op.cursor = SegmentCursor(op.segments.view());
+  state_.outbox.deliver(lock, *sink_);
 }
 
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
   PostResult result;
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
-  if (!may_use(post, peer->state == Standing::kUp, peer->connections)) return Errc::kConnectionLost;
-  OfiOp& op = ops_.at(op_slot(post.op));
-  SPATE_CHECK(!op.id);
-  fill(op, post);
-  op.receive = receive;
-  op.unexpected = unexpected;
-  op.peer = peer;
-  peer->link_op(op);
+  if (peer == nullptr || peer->state == PeerPhase::kGone) return Errc::kConnectionLost;
+  if (!may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return Errc::kConnectionLost;
+  Op& op = state_.begin_op(post, *peer, receive, unexpected);
   result.done = receive ? peer->post_recv(op) : peer->post_send(op);
   if (result.done) {
     result.actual_size = receive ? op.arriving : op.size;
-    release(op);
+    state_.release(op);
   }
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
   return result;
 }
 
 bool Engine::send_at_once(const Post& post, bool unexpected) {
   const std::lock_guard lock(mutex_);
   Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || !may_use(post, peer->state == Standing::kUp, peer->connections)) return false;
+  if (peer == nullptr || !may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return false;
   return peer->send_at_once(post, unexpected);
-}
-
-void Engine::release(OfiOp& op) {
-  for (PinCache::Region* region : op.pins) op.pin_cache->release(*region);
-  op.pins.clear();
-  op.peer->unlink_op(op);
-  op.id = OpId();
-  op.segments.release();
-  op.source.clear();
-}
-
-void Engine::completed(OfiOp& op, Errc status, std::uint64_t actual_size) {
-  outbox_.completed(Outcome{op.id, status, actual_size});
-  release(op);
-}
-
-void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
-  if (peer.stranger) strangers_.asked(&peer);
-  const std::uint64_t charge = cost_of(payload.size());
-  outbox_.unexpected(peer, tag, std::move(payload), charge);
-}
-
-OfiOp* Engine::find_op(OpId id) {
-  OfiOp* op = ops_.find(op_slot(id));
-  return op != nullptr && id && op->id == id ? op : nullptr;
 }
 
 void Engine::cancel(PeerId id, OpId op_id) {
   std::unique_lock lock(mutex_);
-  OfiOp* op = find_op(op_id);
+  Op* op = state_.find_op(op_id);
   if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::consumed(PeerId id, std::uint64_t charge) {
   std::unique_lock lock(mutex_);
-  if (Peer* peer = find_peer(id)) peer->consumed(charge);
+  Peer* peer = find_peer(id);
+  if (peer != nullptr && peer->consumed(charge)) peer->turn();
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 // --- registration ---
@@ -270,7 +224,10 @@ void Engine::mem_deregister(MutableByteView memory) {
 
 OfiCounters Engine::counters() const {
   const std::lock_guard lock(mutex_);
-  return counters_;
+  OfiCounters all = counters_;
+  all.dropped_messages = state_.counters.dropped_messages;
+  all.aborted = state_.counters.aborted;
+  return all;
 }
 
 PinCounters Engine::pin_counters() const {
@@ -311,16 +268,16 @@ std::vector<ModuleCount> Engine::counts() const {
 // --- the end of peers ---
 
 void Engine::settle() {
-  while (!lost_.empty()) {
-    const Loss loss = lost_.back();
-    lost_.pop_back();
+  while (!state_.lost.empty()) {
+    const protocol::Loss loss = state_.lost.back();
+    state_.lost.pop_back();
     if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
   }
 }
 
 void Engine::lose_peer(Peer& peer, Errc status) {
-  if (peer.state == Standing::kIdle || peer.state == Standing::kGone) return;
-  const bool was_up = peer.state == Standing::kUp;
+  if (peer.state == PeerPhase::kIdle || peer.state == PeerPhase::kGone) return;
+  const bool was_up = peer.state == PeerPhase::kUp;
   if (was_up) ++counters_.connections_lost;
   if (status == Errc::kProtocol) {
     ++counters_.protocol_errors;
@@ -335,10 +292,10 @@ void Engine::lose_peer(Peer& peer, Errc status) {
   sessions_.erase(peer.local_session);
   strangers_.remove(&peer);
   if (std::exchange(peer.turning, false)) std::erase(turning_, &peer);
-  peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
+  peer.state = peer.outbound ? PeerPhase::kIdle : PeerPhase::kGone;
   peer.process.reset();
   Wire* const wire = peer.wire;
-  peer.reset(status);
+  peer.disconnected(status);
   if (wire != nullptr && wire->parting()) begin_parting();
   if (!peer.outbound) remember_gone(peer);
 }
@@ -353,7 +310,7 @@ void Engine::remember_gone(Peer& peer) {
   if (known != inbound_.end() && known->second == *oldest) inbound_.erase(known);
   const auto found = peers_.find((*oldest)->id);
   gone_.erase(oldest);
-  outbox_.forgotten(std::move(found->second));
+  state_.outbox.forgotten(std::move(found->second));
   peers_.erase(found);
 }
 

@@ -21,10 +21,8 @@
 #include "bmi/ofi/ofi_module.h"
 #include "bmi/ofi/peer.h"
 #include "bmi/ofi/wire.h"
-#include "bmi/outbox.h"
 #include "bmi/page_watch.h"
 #include "bmi/protocol/wake_timer.h"
-#include "bmi/slot_table.h"
 #include "bmi/strangers.h"
 #include "log/rate_limit.h"
 
@@ -74,39 +72,28 @@ class Engine final : public OfiModule, private PeerHost {
     explicit Entry(Engine& e) : engine(e) {}
     void on_packet(ByteView packet) override { engine.on_packet(*this, packet); }
     void on_sent(Route& route, bool good) override { engine.on_sent(route, good); }
-    void on_read(void* who, bool good) override { engine.on_read(*this, *static_cast<OfiOp*>(who), good); }
+    void on_read(void* who, bool good) override { engine.on_read(*this, *static_cast<Op*>(who), good); }
     Engine& engine;
     std::unique_ptr<Wire> wire;
     std::string suffix;
     ContextId context;  // of the listener
     bool listens = false;
     int watched_fd = -1;
-    std::vector<std::pair<OfiOp*, bool>> ended_reads;  // shm: told one poll later
-  };
-  struct Loss {
-    PeerId peer;  // the peer may have been forgotten before the loss is handled
-    Errc status = Errc::kConnectionLost;
+    std::vector<std::pair<Op*, bool>> ended_reads;  // shm: told one poll later
   };
 
   // PeerHost.
-  void completed(OfiOp& op, Errc status, std::uint64_t actual_size) override;
-  void deliver(Peer& peer, Tag tag, Buffer payload) override;
-  OfiOp* find_op(OpId id) override;
   void connect(Peer& peer) override;
   void keep_turning(Peer& peer) override;
   MonoTime begin_grace() override;
-  void lose_later(Peer& peer, Errc status) override { lost_.push_back(Loss{peer.id, status}); }
+  void stranger_asked(Peer& peer) override { strangers_.asked(&peer); }
   void look_at_pages() override;
-  const NetworkOptions& options() const override { return *network_; }
-  const Limits& local_limits() const override { return limits_; }
   OfiCounters& counters() override { return counters_; }
 
   // engine.cc
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
-  static void fill(OfiOp& op, const Post& post);
   Peer* find_peer(PeerId id) const;
   Peer& add_peer();
-  void release(OfiOp& op);
   void settle();
   void lose_peer(Peer& peer, Errc status);
   void remember_gone(Peer& peer);
@@ -117,7 +104,7 @@ class Engine final : public OfiModule, private PeerHost {
   bool turn_all();
   void on_packet(Entry& entry, ByteView bytes);
   void on_sent(Route& route, bool good);
-  void on_read(Entry& entry, OfiOp& op, bool good);
+  void on_read(Entry& entry, Op& op, bool good);
   void sweep();
   void sweep_peer(Peer& peer, MonoTime now, Wire*& hung);
   void quieten(Wire& wire);
@@ -151,9 +138,7 @@ class Engine final : public OfiModule, private PeerHost {
 
   const Clock& clock_;
   const OfiOptions ofi_options_;
-  const NetworkOptions* network_ = nullptr;
   Sink* sink_ = nullptr;
-  Limits limits_;
   UniqueFd epoll_;
   protocol::WakeTimer timer_;
   UniqueFd wake_;  // for a thread that sleeps while another one leaves it something to do
@@ -161,7 +146,7 @@ class Engine final : public OfiModule, private PeerHost {
 
   mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
-  SlotTable<OfiOp> ops_;
+  protocol::ModuleState state_;
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
   std::map<LinkId, Peer*> inbound_;                    // no strangers
@@ -173,14 +158,12 @@ class Engine final : public OfiModule, private PeerHost {
   std::vector<MutableByteView> registered_;  // explicitly: wires to come register it, too
   std::vector<Peer*> turning_;
   std::vector<Peer*> turning_now_;  // scratch
-  std::vector<Loss> lost_;          // handled when none of their functions is on the stack
   bool sleeping_ = false;           // somebody may be asleep on the descriptor
   bool woken_ = false;              // wake_ is readable
   std::uint32_t polls_ = 0;
   std::uint32_t idle_polls_ = 0;  // in a row
   MonoTime next_sweep_ = MonoTime::never();
   MonoTime parted_by_ = MonoTime::never();  // no route parts any longer then
-  Outbox<Peer> outbox_;
   OfiCounters counters_;
   log::RateLimit complaints_;
   log::RateLimit strangers_log_;  // of its own: a flood of one kind hides nothing of the other

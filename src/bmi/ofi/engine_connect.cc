@@ -85,13 +85,13 @@ Result<Engine::Entry*> Engine::outbound_wire(const Target& target) {
 }
 
 void Engine::connect(Peer& peer) {
-  SPATE_CHECK(peer.outbound && peer.state == Standing::kIdle);
-  peer.state = Standing::kConnecting;
+  SPATE_CHECK(peer.outbound && peer.state == PeerPhase::kIdle);
+  peer.state = PeerPhase::kConnecting;
   peer.attempted = true;
   peer.on_new_endpoint = false;
   const Result<void> begun = begin_session(peer);
   // From here on: libfabric takes a second of processor time to begin with, which a busy machine makes many.
-  peer.give_up = clock_.now() + std::chrono::milliseconds(network_->connect_timeout_ms);
+  peer.give_up = clock_.now() + std::chrono::milliseconds(state_.options->connect_timeout_ms);
   next_sweep_ = MonoTime();
   if (!begun) attempt_failed(peer, begun.error().message());
 }
@@ -117,7 +117,7 @@ Result<void> Engine::say_hello(Peer& peer) {
   hello.limits = peer.grant_limits();
   hello.address = peer.wire->name();
   PacketHeader header;
-  header.type = PacketType::kHello;
+  header.type = kHello;
   if (!send_alone(peer, header, encode(hello))) return Error(Errc::kNoMemory, "out of packet buffers");
   return {};
 }
@@ -145,22 +145,22 @@ bool Engine::send_alone(Peer& peer, const PacketHeader& header, const Bytes& pay
 
 void Engine::on_welcome(Peer& peer, ByteView payload) {
   const std::optional<Welcome> welcome = decode_welcome(payload);
-  if (peer.state == Standing::kUp && welcome && welcome->session == peer.remote_session) return;  // said twice
-  if (peer.state != Standing::kConnecting) return lose_later(peer, Errc::kProtocol);
+  if (peer.state == PeerPhase::kUp && welcome && welcome->session == peer.remote_session) return;  // said twice
+  if (peer.state != PeerPhase::kConnecting) return state_.lose_later(peer, Errc::kProtocol);
   if (!welcome) return attempt_failed(peer, "whoever listens there is no spate server");
   if (welcome->status != Errc::kOk) {
     return attempt_failed(peer, "refused by the server: " + std::string(describe(welcome->status)));
   }
   peer.remote_session = welcome->session;
   peer.process = watch_process(*peer.wire, welcome->pid);
-  peer.opened(welcome->limits);
+  peer.connected(welcome->limits);
 }
 
 void Engine::attempt_failed(Peer& peer, std::string why) {
   // Whatever it was: the peer may have another URL that does better.
   SPATE_LOG("bmi/ofi", debug, "not connected url={} reason={}", peer.url, log::Quoted{why});
   peer.failure = std::move(why);
-  lose_later(peer, Errc::kUnreachable);
+  state_.lose_later(peer, Errc::kUnreachable);
 }
 
 /// Of the shm provider, whose peers are processes of this host: nothing else tells of a sudden end.
@@ -184,14 +184,14 @@ void Engine::on_hello(Entry& entry, ByteView payload) {
                              ": upgrade the older one");
     return refuse(entry, *hello, Errc::kVersionMismatch);
   }
-  Peer* peer = network_->strangers.apply() ? stranger(entry, *hello) : returning_peer(entry, *hello);
+  Peer* peer = state_.options->strangers.apply() ? stranger(entry, *hello) : returning_peer(entry, *hello);
   if (peer != nullptr) welcome_peer(entry, *peer, *hello);
 }
 
 /// Whether the hello is one of a session that stands: said twice, since the answer may have gone the way of an older
 /// connection. Then it is answered again.
 bool Engine::said_before(Peer& peer, const Hello& hello) {
-  if (peer.state != Standing::kUp || peer.link_id != hello.link || peer.remote_session != hello.session) return false;
+  if (peer.state != PeerPhase::kUp || peer.link_id != hello.link || peer.remote_session != hello.session) return false;
   if (!peer.answered) say_welcome(peer, hello.session);
   return true;
 }
@@ -208,13 +208,13 @@ Peer* Engine::stranger(Entry& entry, const Hello& hello) {
   }
   Peer& peer = add_peer();
   peer.stranger = true;
-  peer.admit_by = clock_.now() + std::chrono::milliseconds(network_->strangers.deadline_ms);
+  peer.admit_by = clock_.now() + std::chrono::milliseconds(state_.options->strangers.deadline_ms);
   peer.link_id = hello.link;
   peer.context = entry.context;
-  outbox_.inbound(peer);
+  state_.outbox.inbound(peer);
   // As it says itself where it is; the answer has to reach it there. Without its port.
   const std::string address = entry.wire->text_of(hello.address);
-  const auto victim = strangers_.add(&peer, address.substr(0, address.rfind(':')), network_->strangers, random_);
+  const auto victim = strangers_.add(&peer, address.substr(0, address.rfind(':')), state_.options->strangers, random_);
   if (victim) {
     note_stranger_dropped(**victim, "too many strangers");
     lose_peer(**victim, Errc::kConnectionLost);
@@ -249,17 +249,17 @@ Peer* Engine::returning_peer(Entry& entry, const Hello& hello) {
   peer.link_id = hello.link;
   peer.context = entry.context;
   inbound_.emplace(hello.link, &peer);
-  outbox_.inbound(peer);
+  state_.outbox.inbound(peer);
   return &peer;
 }
 
 void Engine::refuse(Entry& entry, const Hello& hello, Errc status) {
   ++counters_.refused;
-  Peer stranger(static_cast<PeerHost&>(*this), PeerId(), 0);
+  Peer stranger(static_cast<PeerHost&>(*this), state_, PeerId(), 0);
   Route* route = entry.wire->open_route(hello.address, &stranger);
   if (route == nullptr) return;
   PacketHeader header;
-  header.type = PacketType::kWelcome;
+  header.type = kWelcome;
   header.session = hello.session;
   Welcome welcome;
   welcome.status = status;
@@ -277,18 +277,18 @@ void Engine::welcome_peer(Entry& entry, Peer& peer, const Hello& hello) {
   peer.wire = entry.wire.get();
   peer.route = peer.wire->open_route(hello.address, &peer);
   peer.url = url_of(entry.suffix, peer.wire->text_of(hello.address), hello.address);
-  peer.state = Standing::kUp;  // so that it is taken down like any other, whatever happens next
+  peer.state = PeerPhase::kUp;  // so that it is taken down like any other, whatever happens next
   open_session(peer);
   if (peer.route == nullptr) {
     ++counters_.refused;
-    return lose_later(peer, Errc::kConnectionLost);
+    return state_.lose_later(peer, Errc::kConnectionLost);
   }
   peer.remote_session = hello.session;
   peer.process = watch_process(*peer.wire, hello.pid);
   peer.granted = peer.grant_limits();
   peer.answered = false;
-  if (!say_welcome(peer, hello.session)) return lose_later(peer, Errc::kConnectionLost);
-  peer.opened(hello.limits);
+  if (!say_welcome(peer, hello.session)) return state_.lose_later(peer, Errc::kConnectionLost);
+  peer.connected(hello.limits);
 }
 
 bool Engine::say_welcome(Peer& peer, std::uint64_t session) {
@@ -298,7 +298,7 @@ bool Engine::say_welcome(Peer& peer, std::uint64_t session) {
   welcome.session = peer.local_session;
   welcome.limits = peer.granted;
   PacketHeader header;
-  header.type = PacketType::kWelcome;
+  header.type = kWelcome;
   header.session = session;
   return send_alone(peer, header, encode(welcome));
 }

@@ -33,7 +33,7 @@ bool Engine::progress() {
   std::unique_lock lock(mutex_);
   const bool did = poll();
   settle();
-  return outbox_.deliver(lock, *sink_) || did;
+  return state_.outbox.deliver(lock, *sink_) || did;
 }
 
 bool Engine::also_wait_for(int fd) {
@@ -65,11 +65,11 @@ bool Engine::poll_wire(Entry& entry) {
   if (entry.ended_reads.empty()) return did;
   // Told when whatever was sent before the reads ended is known: a sender that gave up on this side, and may have used
   // its memory again while it was read, has said so before.
-  std::vector<std::pair<OfiOp*, bool>> ended;
+  std::vector<std::pair<Op*, bool>> ended;
   ended.swap(entry.ended_reads);
   (void)entry.wire->poll(entry);
   settle();
-  for (const auto& [op, good] : ended) op->peer->on_read(*op, good);
+  for (const auto& [op, good] : ended) Peer::of(*op).on_read(*op, good);
   return true;
 }
 
@@ -79,7 +79,7 @@ bool Engine::turn_all() {
   bool did = false;
   for (Peer* peer : turning_now_) peer->turning = false;
   for (Peer* peer : turning_now_) {
-    if (peer->state == Standing::kConnecting && peer->route != nullptr) {
+    if (peer->state == PeerPhase::kConnecting && peer->route != nullptr) {
       if (!peer->wire->resend(*peer->route) && !peer->route->failed) keep_turning(*peer);
     } else {
       did = peer->turn() || did;
@@ -108,7 +108,7 @@ void Engine::on_packet(Entry& entry, ByteView bytes) {
     ++counters_.protocol_errors;
     return;
   }
-  if (packet->header.type == PacketType::kHello) return on_hello(entry, packet->payload);
+  if (packet->header.type == kHello) return on_hello(entry, packet->payload);
   const auto found = sessions_.find(packet->header.session);
   if (found == sessions_.end() || found->second->wire != entry.wire.get()) {
     ++counters_.strangers;  // as a rule of a session that has just ended
@@ -118,17 +118,17 @@ void Engine::on_packet(Entry& entry, ByteView bytes) {
   peer.spoke = true;
   peer.pings = 0;
   peer.answered = true;
-  const PacketType type = packet->header.type;
-  if (type == PacketType::kWelcome) return on_welcome(peer, packet->payload);
-  if (peer.state != Standing::kUp || peer.route == nullptr) return;
-  if (type == PacketType::kBye) {
+  const FrameType type = packet->header.type;
+  if (type == kWelcome) return on_welcome(peer, packet->payload);
+  if (peer.state != PeerPhase::kUp || peer.route == nullptr) return;
+  if (type == kBye) {
     peer.route->failed = true;  // nothing is said to it any more
-    return lose_later(peer, Errc::kConnectionLost);
+    return state_.lose_later(peer, Errc::kConnectionLost);
   }
   if (peer.doomed) return;
   if (!peer.on_packet(*packet)) {
     peer.doomed = true;  // it hears of it: its route is open still
-    return lose_later(peer, Errc::kProtocol);
+    return state_.lose_later(peer, Errc::kProtocol);
   }
   keep_turning(peer);
 }
@@ -140,15 +140,15 @@ void Engine::on_sent(Route& route, bool good) {
     return keep_turning(peer);
   }
   route.failed = true;
-  if (peer.state == Standing::kConnecting) return;  // said again in a moment
-  lose_later(peer, Errc::kConnectionLost);
+  if (peer.state == PeerPhase::kConnecting) return;  // said again in a moment
+  state_.lose_later(peer, Errc::kConnectionLost);
 }
 
-void Engine::on_read(Entry& entry, OfiOp& op, bool good) {
+void Engine::on_read(Entry& entry, Op& op, bool good) {
   if (entry.wire->on_this_host()) {
     entry.ended_reads.emplace_back(&op, good);
   } else {
-    op.peer->on_read(op, good);
+    Peer::of(op).on_read(op, good);
   }
 }
 
@@ -175,9 +175,9 @@ void Engine::sweep() {
   bool local = false;
   for (const auto& [id, peer] : peers_) {
     sweep_peer(*peer, now, hung);
-    connected |= peer->state == Standing::kUp;
+    connected |= peer->state == PeerPhase::kUp;
     local |= peer->process.get() >= 0;
-    soon |= peer->state == Standing::kConnecting || peer->grace_of_reads() != MonoTime::never() ||
+    soon |= peer->state == PeerPhase::kConnecting || peer->grace_of_reads() != MonoTime::never() ||
             peer->grace_of_withdrawn() != MonoTime::never() || peer->stuck_since != MonoTime::never();
   }
   if (hung != nullptr) reopen(*hung);
@@ -192,28 +192,28 @@ void Engine::sweep() {
 
 void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   if (peer.grace_of_reads() <= now) hung = peer.wire;
-  if (peer.state == Standing::kConnecting && peer.route != nullptr && peer.route->broken && !peer.on_new_endpoint)
+  if (peer.state == PeerPhase::kConnecting && peer.route != nullptr && peer.route->broken && !peer.on_new_endpoint)
     hung = peer.wire;
-  if (peer.state == Standing::kConnecting && peer.give_up <= now) {
+  if (peer.state == PeerPhase::kConnecting && peer.give_up <= now) {
     return attempt_failed(peer, "no answer within the connect timeout");
   }
-  if (peer.state == Standing::kConnecting && peer.hello_again <= now) {
+  if (peer.state == PeerPhase::kConnecting && peer.hello_again <= now) {
     const Result<void> said = say_hello(peer);
     if (!said) return attempt_failed(peer, said.error().message());
   }
-  if (peer.state != Standing::kUp || peer.route == nullptr) return;
+  if (peer.state != PeerPhase::kUp || peer.route == nullptr) return;
   if (peer.stranger && peer.admit_by <= now) {
     note_stranger_dropped(peer, "not authenticated in time");
-    return lose_later(peer, Errc::kConnectionLost);
+    return state_.lose_later(peer, Errc::kConnectionLost);
   }
   if (peer.grace_of_withdrawn() <= now) {
     complain(peer.url, "no answer to the cancel of a message that it may read");
-    return lose_later(peer, Errc::kConnectionLost);
+    return state_.lose_later(peer, Errc::kConnectionLost);
   }
   pollfd ended{peer.process.get(), POLLIN, 0};
   if (ended.fd >= 0 && ::poll(&ended, 1, 0) > 0) {
     peer.route->failed = true;  // its memory is not to be touched any more
-    return lose_later(peer, Errc::kConnectionLost);
+    return state_.lose_later(peer, Errc::kConnectionLost);
   }
   if (peer.route->refused == nullptr) {
     peer.stuck_since = MonoTime::never();
@@ -221,14 +221,14 @@ void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
     peer.stuck_since = now;
   } else if (now - peer.stuck_since >= milliseconds(ofi_options_.stuck_ms)) {
     complain(peer.url, "nothing can be sent to it any more");
-    return lose_later(peer, Errc::kConnectionLost);
+    return state_.lose_later(peer, Errc::kConnectionLost);
   }
   if (std::exchange(peer.spoke, false)) peer.heard = now;
   // To a process that is gone nothing can be sent; one that only does not look is left alone.
   const auto patience = milliseconds(ofi_options_.ping_ms) * (peer.first_op() != nullptr ? 1 : 10);
   if (now - peer.heard < patience * (peer.pings + 1) || peer.pings >= 16) return;
   ++peer.pings;
-  peer.say(PacketType::kPing);
+  peer.say(kPing);
 }
 
 /// For reads that do not end, and so keep their caller's memory, and for a connection that has failed and is not made
@@ -240,7 +240,7 @@ void Engine::reopen(Wire& wire) {
   ++counters_.endpoints_reopened;
   const auto entry = std::ranges::find_if(wires_, [&](const Entry& e) { return e.wire.get() == &wire; });
   for (const auto& [id, peer] : peers_) {
-    if (peer->wire == &wire && peer->state != Standing::kConnecting) lose_later(*peer, Errc::kConnectionLost);
+    if (peer->wire == &wire && peer->state != PeerPhase::kConnecting) state_.lose_later(*peer, Errc::kConnectionLost);
   }
   settle();
   if (entry->watched_fd >= 0) (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, entry->watched_fd, nullptr);
@@ -255,7 +255,7 @@ void Engine::reopen(Wire& wire) {
     SPATE_LOG("bmi/ofi", error, "the endpoint cannot be opened again: restart this process error={}", opened.error());
   }
   for (const auto& [id, peer] : peers_) {
-    if (peer->wire == &wire && peer->state == Standing::kConnecting) connect_again(*peer, opened);
+    if (peer->wire == &wire && peer->state == PeerPhase::kConnecting) connect_again(*peer, opened);
   }
 }
 

@@ -26,8 +26,8 @@ struct RawPeer final : WireClient {
   void on_packet(ByteView bytes) override {
     const std::optional<Packet> packet = decode_packet(bytes);
     if (!packet) return;
-    if (packet->header.type == PacketType::kWelcome) welcome = decode_welcome(packet->payload);
-    byes += packet->header.type == PacketType::kBye ? 1 : 0;
+    if (packet->header.type == kWelcome) welcome = decode_welcome(packet->payload);
+    byes += packet->header.type == kBye ? 1 : 0;
   }
   void on_sent(Route&, bool) override {}
   void on_read(void*, bool) override {}
@@ -92,7 +92,7 @@ struct HostileTest : testing::Test {
     hello.limits = {1 << 20, 1 << 18, 100, 4096};
     hello.address = wire->name();
     PacketHeader header;
-    header.type = PacketType::kHello;
+    header.type = kHello;
     raw.welcome.reset();
     say(header, encode(hello));
     until([&] { return raw.welcome.has_value(); });
@@ -121,7 +121,7 @@ struct HostileTest : testing::Test {
   Address speaker;  // whose message came last
 };
 
-PacketHeader header_of(PacketType type, std::uint64_t length = 0) {
+PacketHeader header_of(FrameType type, std::uint64_t length = 0) {
   PacketHeader header;
   header.type = type;
   header.length = length;
@@ -129,20 +129,20 @@ PacketHeader header_of(PacketType type, std::uint64_t length = 0) {
 }
 
 TEST_F(HostileTest, WhatTheProtocolDoesNotAllowCostsTheSession) {
-  expect_dropped_for(header_of(PacketType::kEager, 1), Bytes(2), "more than it says");
-  expect_dropped_for(header_of(PacketType::kMore), Bytes(1), "goes on with nothing");
-  expect_dropped_for(header_of(PacketType::kAbort), {}, "breaks off nothing");
-  expect_dropped_for(header_of(PacketType::kUnexpected, std::uint64_t{1} << 40U), Bytes(1), "larger than it may be");
-  expect_dropped_for(header_of(PacketType::kEager, std::uint64_t{1} << 40U), Bytes(1), "beyond its credit");
-  expect_dropped_for(header_of(PacketType::kClear), {}, "clears what nobody announced");
-  expect_dropped_for(header_of(PacketType::kTaken), {}, "took what nobody offered");
-  expect_dropped_for(header_of(PacketType::kWithdrawn), {}, "answers what nobody asked");
+  expect_dropped_for(header_of(FrameType::kEager, 1), Bytes(2), "more than it says");
+  expect_dropped_for(header_of(FrameType::kMore), Bytes(1), "goes on with nothing");
+  expect_dropped_for(header_of(FrameType::kAbort), {}, "breaks off nothing");
+  expect_dropped_for(header_of(FrameType::kUnexpected, std::uint64_t{1} << 40U), Bytes(1), "larger than it may be");
+  expect_dropped_for(header_of(FrameType::kEager, std::uint64_t{1} << 40U), Bytes(1), "beyond its credit");
+  expect_dropped_for(header_of(FrameType::kClear), {}, "clears what nobody announced");
+  expect_dropped_for(header_of(FrameType::kTaken), {}, "took what nobody offered");
+  expect_dropped_for(header_of(FrameType::kWithdrawn), {}, "answers what nobody asked");
 }
 
 // More is on its way to it than may be, since it reads nothing: all the same it hears of its session's end.
 TEST_F(HostileTest, ADropReachesThePeerHoweverMuchIsInFlight) {
   say_hello();
-  PacketHeader header = header_of(PacketType::kUnexpected, 3);
+  PacketHeader header = header_of(FrameType::kUnexpected, 3);
   header.session = raw.welcome->session;
   say(header, Bytes(3));
   until([&] { return received > 0; });
@@ -163,7 +163,7 @@ TEST_F(HostileTest, ADropReachesThePeerHoweverMuchIsInFlight) {
   }
   Slot* slot = wire->take_slot();
   ASSERT_NE(slot, nullptr);
-  header = header_of(PacketType::kAbort);
+  header = header_of(FrameType::kAbort);
   header.session = raw.welcome->session;
   encode(header, 0, Wire::data_of(*slot));
   for (bool sent = wire->send(*route, *slot, kHeaderSize); !sent; sent = wire->resend(*route)) test();
@@ -181,7 +181,7 @@ TEST_F(HostileTest, AnyBytesAreSurvived) {
     if (random.chance(3, 4)) {
       bytes.resize(std::max(bytes.size(), kHeaderSize));
       PacketHeader header;
-      header.type = static_cast<PacketType>(1 + random.below(18));
+      header.type = static_cast<FrameType>(1 + random.below(18));
       header.message_class = static_cast<MessageClass>(random.below(2));
       header.flags = static_cast<std::uint8_t>(random.below(4));
       header.session = raw.welcome->session;
@@ -198,7 +198,7 @@ TEST_F(HostileTest, AnyBytesAreSurvived) {
   }
   say_hello();
   const std::size_t before = received;
-  PacketHeader header = header_of(PacketType::kUnexpected, 3);
+  PacketHeader header = header_of(FrameType::kUnexpected, 3);
   header.session = raw.welcome->session;
   say(header, Bytes(3));
   until([&] { return received > before; });

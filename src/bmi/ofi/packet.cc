@@ -51,11 +51,11 @@ std::optional<Packet> decode_packet(ByteView bytes) {
   header.tag = in.u64();
   header.length = in.u64();
   header.id = in.u64();
-  const bool good = in.ok() && magic == kMagic && type >= 1 && type <= static_cast<std::uint8_t>(kLastPacketType) &&
+  const bool good = in.ok() && magic == kMagic && type >= 1 && type <= static_cast<std::uint8_t>(kLastFrameType) &&
                     message_class < kClasses && header.flags <= (kFlagTooBig | kFlagLocated) &&
                     header.length <= kMaxLength && payload == in.remaining();
   if (!good) return std::nullopt;
-  header.type = static_cast<PacketType>(type);
+  header.type = static_cast<FrameType>(type);
   header.message_class = static_cast<MessageClass>(message_class);
   packet.payload = in.raw(payload);
   return packet;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "bmi/network.h"
 #include "bmi/protocol/limits.h"
+#include "bmi/protocol/op.h"
 
 namespace spate::bmi::ofi {
 
@@ -29,44 +30,23 @@ using protocol::reserve_of;
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 1;
 
-/// Values are part of the format. Messages begin with one of the first four and go on with kMore.
-enum class PacketType : std::uint8_t {
-  kEager = 1,       // an expected message; charged to the credit of its class
-  kUnexpected = 2,  // an unexpected message; charged likewise
-  kReady = 3,       // an expected message whose receive is known to be posted; dropped when it is not
-  kData = 4,        // an announced message; `id`: the receiver's operation
-  kMore = 5,        // the message that was begun goes on
-  kAbort = 6,       // the message that was begun ends here and never was
-  kAnnounce = 7,    // an expected message of `length` bytes waits at the sender; `id`: the sender's operation
-  kClear = 8,       // the receiver's `tag` operation takes the announced message `id`
-  kWithdraw = 9,    // the announced message `id` will not come
-  kNoData = 10,     // answer to kClear: the message had been withdrawn; `id`: the receiver's operation
-  kTaken = 11,      // the located message `id` was read (or dropped): its memory is the sender's again
-  kWithdrawn = 12,  // answer to kWithdraw of a located message: nobody will read it
-  kCredit = 13,     // nothing but what every packet carries
-  kPing = 14,       // asks for a kPong
-  kPong = 15,
-  kBye = 16,      // the sender has left this session
-  kHello = 17,    // the connector's first packet
-  kWelcome = 18,  // the answer to it
-};
-inline constexpr auto kLastPacketType = PacketType::kWelcome;
+using protocol::Extent;
+using protocol::FrameType;
+using protocol::kFlagLocated;
+using protocol::kFlagTooBig;
 
-/// On kClear: the message is longer than the receive; it is to be dropped by the sender.
-inline constexpr std::uint8_t kFlagTooBig = 1;
-/// On kAnnounce, kReady, kWithdraw: the message lies in memory that the receiver may read by RMA; the payload of the
-/// packet says where (Extent).
-inline constexpr std::uint8_t kFlagLocated = 2;
+// The module's own packets. Values are part of the format.
+inline constexpr FrameType kCredit{13};  // nothing but what every packet carries
+inline constexpr FrameType kPing{14};    // asks for a kPong
+inline constexpr FrameType kPong{15};
+inline constexpr FrameType kBye{16};      // the sender has left this session
+inline constexpr FrameType kHello{17};    // the connector's first packet
+inline constexpr FrameType kWelcome{18};  // the answer to it
+inline constexpr FrameType kLastFrameType = kWelcome;
 
-struct PacketHeader {
-  PacketType type = PacketType::kEager;
-  MessageClass message_class = MessageClass::kControl;
-  std::uint8_t flags = 0;
+struct PacketHeader : protocol::Header {
   std::uint64_t session = 0;                     // the receiver's name for the pair; 0 in kHello
   std::array<std::uint32_t, kClasses> credit{};  // bytes given back, by class
-  std::uint64_t tag = 0;
-  std::uint64_t length = 0;  // of the whole message, bytes
-  std::uint64_t id = 0;
   friend bool operator==(const PacketHeader&, const PacketHeader&) = default;
 };
 
@@ -84,13 +64,8 @@ void encode(const PacketHeader& header, std::size_t payload, std::byte* out);
 /// another payload than they say.
 std::optional<Packet> decode_packet(ByteView bytes);
 
-/// A part of a located message, in the sender's memory.
-struct Extent {
-  std::uint64_t key = 0;
-  std::uint64_t address = 0;  // as the provider counts: virtual, or from the region's begin
-  std::uint64_t size = 0;
-  friend bool operator==(const Extent&, const Extent&) = default;
-};
+/// Extents name parts of a located message in the sender's memory. Addresses are as the provider counts: virtual, or
+/// from the region's begin.
 inline constexpr std::size_t kExtentSize = 24;
 inline constexpr std::size_t kMaxExtents = 64;
 

@@ -11,7 +11,7 @@ namespace {
 
 PacketHeader some_header() {
   PacketHeader header;
-  header.type = PacketType::kAnnounce;
+  header.type = FrameType::kAnnounce;
   header.message_class = MessageClass::kBulk;
   header.flags = kFlagLocated;
   header.session = 0x0102030405060708;

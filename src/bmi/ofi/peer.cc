@@ -1,186 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer's life, turns and cancel. What goes out: peer_send.cc; what comes in: peer_receive.cc; RMA: peer_read.cc.
+// A session's life, and what comes in. What goes out: peer_send.cc; RMA: peer_read.cc.
 #include "bmi/ofi/peer.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
-
 namespace spate::bmi::ofi {
 
-Peer::Peer(PeerHost& host, PeerId peer_id, std::uint64_t seed)
-    : id(peer_id), host_(host), seed_(seed), classes_{ClassState(seed), ClassState(seed)} {}
-
-Peer::~Peer() {
-  for (ClassState& c : classes_) {
-    while (Node* node = c.arrived.take_any()) std::unique_ptr<Arrived>(static_cast<Arrived*>(node)).reset();
-  }
+void Peer::want(MessageClass /*c*/) {
+  if (state == PeerPhase::kIdle) host_.connect(*this);
 }
 
-void Peer::link_op(OfiOp& op) {
-  op.previous_of_peer = last_op_;
-  op.next_of_peer = nullptr;
-  (last_op_ != nullptr ? last_op_->next_of_peer : first_op_) = &op;
-  last_op_ = &op;
-}
-
-void Peer::unlink_op(OfiOp& op) {
-  (op.previous_of_peer != nullptr ? op.previous_of_peer->next_of_peer : first_op_) = op.next_of_peer;
-  (op.next_of_peer != nullptr ? op.next_of_peer->previous_of_peer : last_op_) = op.previous_of_peer;
-}
-
-void Peer::finish(OfiOp& op, Errc status, std::uint64_t actual_size) {
-  if (op.in_post && status == Errc::kOk) {
-    op.done_in_post = true;
-  } else {
-    host_.completed(op, status, actual_size);
-  }
-}
-
-void Peer::opened(const Limits& limits) {
-  state = Standing::kUp;
-  ++connections;
+void Peer::connected(const Limits& limits) {
   ++host_.counters().connections;
-  failure.clear();
-  remote_ = limits;
-  for (ClassState& c : classes_) c.ours.available = limits.window;
-  NodeList waiting = std::exchange(waiting_, NodeList());
-  while (Node* node = waiting.pop_front()) begin_send(op_of(*node));
+  up(limits);
+  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) opened(c);
   flush();
 }
 
 Limits Peer::grant_limits() {
-  for (ClassState& c : classes_) c.theirs = protocol::ReceiveCredit();
-  state_of(MessageClass::kControl).theirs.held = undelivered_;
-  Limits limits = host_.local_limits();
+  Limits limits = receiver().grant();
   limits.max_packet = static_cast<std::uint32_t>(wire->packet_bytes());
-  limits.window -= std::min(limits.window, undelivered_);
   return limits;
 }
 
-void Peer::reset(Errc status) {
+void Peer::disconnected(Errc status) {
   if (slot_ != nullptr) wire->give_slot(*std::exchange(slot_, nullptr));
   if (route != nullptr) wire->close_route(*std::exchange(route, nullptr));
-  waiting_ = unexpected_waiting_ = withdrawing_ = pulls_ = NodeList();
-  for (ClassState& c : classes_) {
-    while (Node* node = c.arrived.take_any()) std::unique_ptr<Arrived>(static_cast<Arrived*>(node)).reset();
-    c = ClassState(seed_);
-  }
-  for (OfiOp* op = first_op_; op != nullptr;) {
-    OfiOp* const next = op->next_of_peer;
+  pulls_ = NodeList();
+  queues_ = {};
+  incoming_ = {};
+  for (Op* op = first_op(); op != nullptr; op = op->next_of_peer) {
     // A peer with the key must not read what the memory holds after this operation.
     if (op->located) {
       for (PinCache::Region* region : op->pins) wire->pins().forget(*region);
     }
-    if (op->reads == 0) {
-      host_.completed(*op, status, 0);
-    } else if (op->state != OpState::kEnding) {
-      end_later(*op, status);
-    } else {
+    if (op->state == OpState::kHeld) {
       op->remote_id = 0;  // there is no peer to answer any more
+    } else if (op->uses > 0) {
+      end_later(*op, status);
     }
-    op = next;
   }
+  reset(status);
 }
 
 bool Peer::has_work() const {
-  if (state != Standing::kUp) return false;
-  const bool queued = std::ranges::any_of(classes_, [](const ClassState& c) { return !c.queue.empty(); });
+  if (state != PeerPhase::kUp) return false;
+  const bool queued = std::ranges::any_of(queues_, [](const protocol::FrameQueue& queue) { return !queue.empty(); });
   return queued || route->refused != nullptr || (!pulls_.empty() && reads_ == 0);
 }
 
 bool Peer::turn() {
-  if (state != Standing::kUp) return false;
+  if (state != PeerPhase::kUp) return false;
   const bool reads = begin_reads();
   return flush() || reads;
 }
 
-void Peer::say(PacketType type) {
-  if (route == nullptr) return;
-  PacketHeader header;
-  header.type = type;
-  writing_ = MessageClass::kControl;
-  if (!room().empty()) publish(header, 0);
+void Peer::grace(Op& op) {
+  if (op.state == OpState::kWithdrawing) op.deadline = host_.begin_grace();
 }
 
-void Peer::say_bye() {
-  if (route == nullptr || route->failed) return;
-  Slot* slot = std::exchange(route->refused, nullptr);
-  if (slot == nullptr) slot = std::exchange(slot_, nullptr);
-  if (slot == nullptr) slot = wire->take_slot();
-  if (slot == nullptr) return;
-  PacketHeader header;
-  header.type = PacketType::kBye;
-  header.session = remote_session;
-  encode(header, 0, Wire::data_of(*slot));
-  ++host_.counters().packets_sent;
-  (void)wire->send(*route, *slot, kHeaderSize);
-}
+// Everything that arrives was written by another process: what returns bool returns false for what the protocol does
+// not allow, and the module drops the peer.
 
-void Peer::cancel(OfiOp& op) {
-  ClassState& c = state_of(op.message_class);
-  switch (op.state) {
-    case OpState::kWaitLink: waiting_.remove(op); break;
-    case OpState::kWaitCredit: unexpected_waiting_.remove(op); break;
-    case OpState::kWaitTurn: c.sends_waiting.remove(op); break;
-    case OpState::kSending: return cancel_sending(op);
-    case OpState::kAnnounced: return cancel_announced(op);
-    case OpState::kWithdrawing:
-    case OpState::kEnding: return;  // it was cancelled before
-    case OpState::kPosted: c.posted.remove(op); break;
-    case OpState::kAwaitData: break;  // the data will find no receive and be dropped
-    case OpState::kFilling: c.incoming.op = nullptr; break;
-    case OpState::kPulling: return cancel_pulling(op);
+bool Peer::on_packet(const Packet& packet) {
+  const PacketHeader& header = packet.header;
+  const bool bare = packet.payload.empty();
+  protocol::Incoming& incoming = incoming_[index_of(header.message_class)];
+  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+    const std::uint32_t credit = header.credit[index_of(c)];
+    if (credit != 0 && !sender().give(c, credit)) return false;
   }
-  finish(op, Errc::kCancelled, 0);
-  if (state == Standing::kUp) flush();
-}
-
-void Peer::cancel_sending(OfiOp& op) {
-  PacketHeader no_data;
-  no_data.type = PacketType::kNoData;
-  no_data.message_class = op.message_class;
-  no_data.id = op.remote_id;
-  const bool is_data = op.remote_id != 0;
-  ClassState& c = state_of(op.message_class);
-  // The charge stays once a part has left: the receiver returns it.
-  if (c.queue.withdraw(op, is_data ? &no_data : nullptr)) c.ours.available += op.charged;
-  finish(op, Errc::kCancelled, 0);
-  flush();
-}
-
-void Peer::cancel_announced(OfiOp& op) {
-  ClassState& c = state_of(op.message_class);
-  PacketHeader header;
-  header.type = PacketType::kWithdraw;
-  header.message_class = op.message_class;
-  header.flags = op.located ? kFlagLocated : 0;
-  header.tag = op.tag;
-  header.id = op.id.value;
-  push(header, nullptr);
-  if (op.located) {
-    op.state = OpState::kWithdrawing;
-    op.deadline = host_.begin_grace();
-    withdrawing_.push_back(op);
-  } else {
-    --c.announced;
-    ++c.withdrawn;
-    finish(op, Errc::kCancelled, 0);
-    run_waiting();
+  switch (header.type) {
+    case FrameType::kReady:
+      if ((header.flags & kFlagLocated) != 0) return on_announce(packet);
+      [[fallthrough]];
+    case FrameType::kEager:
+    case FrameType::kUnexpected:
+    case FrameType::kData:
+    case FrameType::kMore:
+      host_.counters().packet_bytes += packet.payload.size();
+      return receiver().take(incoming, header, packet.payload);
+    case FrameType::kAbort: return bare && receiver().abort(incoming);
+    case FrameType::kAnnounce: return on_announce(packet);
+    case FrameType::kWithdraw:
+    case FrameType::kNoData:
+    case FrameType::kClear:
+    case FrameType::kTaken:
+    case FrameType::kWithdrawn: return bare && control(header);
   }
-  flush();
+  if (header.type == kPing && queue_of(MessageClass::kControl).empty()) {
+    protocol::Header pong;
+    pong.type = kPong;
+    answer(pong);
+  }
+  return bare && (header.type == kPing || header.type == kPong || header.type == kCredit);  // the rest is the module's
 }
 
-void Peer::consumed(std::uint64_t charge) {
-  undelivered_ -= std::min(undelivered_, charge);
-  if (state != Standing::kUp) return;
-  give_back(MessageClass::kControl, charge);
-  flush();
-}
-
-MonoTime Peer::deadline_of(const NodeList& list) {
-  return list.empty() ? MonoTime::never() : op_of(*list.front()).deadline;
+bool Peer::on_announce(const Packet& packet) {
+  const PacketHeader& header = packet.header;
+  if ((header.flags & kFlagLocated) == 0) return packet.payload.empty() && receiver().on_announce(header, {});
+  std::optional<std::vector<Extent>> source = decode_extents(packet.payload, header.length);
+  return source && receiver().on_announce(header, std::move(*source));
 }
 
 }  // namespace spate::bmi::ofi

@@ -17,31 +17,31 @@ constexpr std::uint32_t kReadsAtOnce = 4;
 
 }  // namespace
 
-void Peer::pull(OfiOp& op, const Arrived& arrived) {
-  op.state = OpState::kPulling;
-  op.arriving = op.left = arrived.length;
-  op.remote_id = arrived.remote_id;
-  op.source = arrived.source;
-  op.source_index = 0;
-  op.source_offset = 0;
-  op.reads = 0;
+bool Peer::pull(Op& op) {
   pulls_.push_back(op);
-  if (wire->local_needed() && !pin(op)) {
-    // There is no memory to read into: the sender learns that its message was taken, and this side's caller gets the
-    // failure.
+  if (wire->local_needed() && !pin(op)) {  // there is no memory to read into
     pulls_.remove(op);
-    answer(PacketType::kTaken, op.message_class, op.remote_id);
-    return finish(op, Errc::kNoMemory, 0);
+    return false;
   }
   host_.keep_turning(*this);
+  return true;
+}
+
+bool Peer::stop_pull(Op& op) {
+  if (op.left > 0) pulls_.remove(op);
+  if (op.uses == 0) return true;
+  const std::uint64_t remote_id = op.remote_id;
+  end_later(op, Errc::kCancelled);
+  op.remote_id = remote_id;  // will be answered, since the session continues
+  return false;
 }
 
 bool Peer::begin_reads() {
   bool any = false;
   while (!pulls_.empty() && reads_ < kReadsAtOnce) {
-    OfiOp& op = op_of(*pulls_.front());
+    Op& op = op_of(*pulls_.front());
     const Wire::Begun begun = begin_read(op);
-    if (begun == Wire::Begun::kNo) host_.lose_later(*this, Errc::kConnectionLost);
+    if (begun == Wire::Begun::kNo) module().lose_later(*this, Errc::kConnectionLost);
     if (begun != Wire::Begun::kYes) return any;
     any = true;
     if (op.left == 0) pulls_.remove(op);
@@ -49,7 +49,7 @@ bool Peer::begin_reads() {
   return any;
 }
 
-Wire::Begun Peer::begin_read(OfiOp& op) {
+Wire::Begun Peer::begin_read(Op& op) {
   constexpr std::size_t kMostPieces = 16;
   const Extent& extent = op.source[op.source_index];
   std::uint64_t wanted = std::min(kReadBytes, extent.size - op.source_offset);
@@ -79,23 +79,23 @@ Wire::Begun Peer::begin_read(OfiOp& op) {
     ++op.source_index;
     op.source_offset = 0;
   }
-  ++op.reads;
+  ++op.uses;
   ++reads_;
   host_.counters().read_bytes += wanted;
   return begun;
 }
 
-void Peer::on_read(OfiOp& op, bool good) {
-  --op.reads;
-  if (op.state == OpState::kEnding) {
-    if (op.reads > 0) return;
+void Peer::on_read(Op& op, bool good) {
+  --op.uses;
+  if (op.state == OpState::kHeld) {
+    if (op.uses > 0) return;
     ending_.remove(op);
     // 0: of a session that is over.
-    if (op.remote_id != 0 && state == Standing::kUp) {
-      answer(PacketType::kTaken, op.message_class, op.remote_id);
+    if (op.remote_id != 0 && state == PeerPhase::kUp) {
+      receiver().answer_taken(op);
       flush();
     }
-    return finish(op, op.end_status, 0);
+    return module().finish(op, op.end_status, 0);
   }
   --reads_;
   if (!good) {
@@ -103,37 +103,19 @@ void Peer::on_read(OfiOp& op, bool good) {
     if (op.left > 0) pulls_.remove(op);
     op.left = 0;
     end_later(op, Errc::kConnectionLost);
-    if (op.reads == 0) {
+    if (op.uses == 0) {
       ending_.remove(op);
-      finish(op, Errc::kConnectionLost, 0);
+      module().finish(op, Errc::kConnectionLost, 0);
     }
-    return host_.lose_later(*this, Errc::kConnectionLost);
+    return module().lose_later(*this, Errc::kConnectionLost);
   }
-  if (op.left == 0 && op.reads == 0) pulled(op);
+  if (op.left == 0 && op.uses == 0) receiver().pulled(op);
   turn();
 }
 
-void Peer::pulled(OfiOp& op) {
-  answer(PacketType::kTaken, op.message_class, op.remote_id);
-  finish(op, Errc::kOk, op.arriving);
-}
-
-void Peer::cancel_pulling(OfiOp& op) {
-  if (op.left > 0) pulls_.remove(op);
-  if (op.reads > 0) {
-    const std::uint64_t remote_id = op.remote_id;
-    end_later(op, Errc::kCancelled);
-    op.remote_id = remote_id;  // will be answered, since the session continues
-    return;
-  }
-  answer(PacketType::kTaken, op.message_class, op.remote_id);
-  finish(op, Errc::kCancelled, 0);
-  flush();
-}
-
-void Peer::end_later(OfiOp& op, Errc status) {
-  reads_ -= std::min(reads_, op.reads);
-  op.state = OpState::kEnding;
+void Peer::end_later(Op& op, Errc status) {
+  reads_ -= std::min(reads_, op.uses);
+  op.state = OpState::kHeld;
   op.end_status = status;
   op.remote_id = 0;
   op.deadline = host_.begin_grace();
@@ -142,9 +124,9 @@ void Peer::end_later(OfiOp& op, Errc status) {
 
 void Peer::reads_are_over() {
   while (Node* node = ending_.pop_front()) {
-    OfiOp& op = op_of(*node);
-    op.reads = 0;
-    host_.completed(op, op.end_status, 0);
+    Op& op = op_of(*node);
+    op.uses = 0;
+    module().completed(op, op.end_status, 0);
   }
 }
 

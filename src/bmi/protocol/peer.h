@@ -53,6 +53,7 @@ class Peer : public Path {
   bool control(const Header& header);
 
   Sender& sender() { return sender_; }
+  const Sender& sender() const { return sender_; }
   Receiver& receiver() { return receiver_; }
 
   /// All operations, oldest first.
