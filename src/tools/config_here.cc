@@ -43,6 +43,8 @@ std::optional<bool> is_here(const std::string& url) {
   return own;
 }
 
+}  // namespace
+
 bool belongs_here(const config::ServerConfig& server) {
   bool only_local = true;
   for (const std::string& url : server.urls) {
@@ -52,8 +54,6 @@ bool belongs_here(const config::ServerConfig& server) {
   }
   return only_local;
 }
-
-}  // namespace
 
 int show_servers_here(Context& context, const config::FileSystemConfig& config) {
   nlohmann::json rows = nlohmann::json::array();

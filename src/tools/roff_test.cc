@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/roff.h"
 
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 
 namespace spate::tools {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/doctor.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tools/config.h"
+#include "tools/doctor_machine.h"
+#include "tools/name_space.h"
+#include "tools/probe.h"
+
+namespace spate::tools {
+namespace {
+
+/// A file system that cannot be read is told of, and the machine is looked at all the same. Nobody needs to have one.
+Result<std::optional<DoctorSubject>> subject_of(Context& context, assembly::ClientSettings& settings) {
+  auto file = context.config_file();
+  if (!file && context.fs.empty()) return std::optional<DoctorSubject>();
+  if (!file) return std::move(file).error();
+  SPATE_TRY(settings, context.client_settings(*file));
+  SPATE_TRY(auto overrides, context.config_overrides());
+  SPATE_TRY(const auto loaded, config::load_file(*file, std::move(overrides)));
+  DoctorSubject subject;
+  std::ranges::copy_if(loaded.config.servers, std::back_inserter(subject.servers), belongs_here);
+  return std::optional(std::move(subject));
+}
+
+/// Proves that it has the keys, too.
+bool server_answers(const assembly::ClientSettings& settings, ServerId server) {
+  auto process = assembly::ClientProcess::open(settings);
+  return process && ping(**process, server, {}).has_value();
+}
+
+std::string_view word_of(Verdict verdict) {
+  if (verdict == Verdict::kOk) return "ok";
+  return verdict == Verdict::kWarning ? "warning" : "failure";
+}
+
+void show(const Context& context, const std::vector<Diagnosis>& diagnoses) {
+  for (const Diagnosis& diagnosis : diagnoses) {
+    if (context.quiet && diagnosis.verdict == Verdict::kOk) continue;
+    print(fmt::format("{:<8} {}: {}\n", word_of(diagnosis.verdict), diagnosis.check, diagnosis.what));
+    if (!diagnosis.advice.empty()) print("         " + diagnosis.advice + "\n");
+  }
+}
+
+nlohmann::json as_json(const std::vector<Diagnosis>& diagnoses) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Diagnosis& diagnosis : diagnoses)
+    rows.push_back({{"check", diagnosis.check},
+                    {"verdict", word_of(diagnosis.verdict)},
+                    {"what", diagnosis.what},
+                    {"advice", diagnosis.advice}});
+  return rows;
+}
+
+int run_doctor(Context& context) {
+  assembly::ClientSettings settings;
+  const auto subject = subject_of(context, settings);
+  if (!subject) return context.fail(subject.error());
+  const auto machine =
+      system_machine([&](const config::ServerConfig& server) { return server_answers(settings, server.id); });
+  const std::vector<Diagnosis> diagnoses = examine(*machine, *subject);
+  if (context.json) {
+    context.print_json(as_json(diagnoses));
+  } else {
+    show(context, diagnoses);
+    if (!*subject) print("ports and stores: not looked at, since no file system is named (--fs)\n");
+  }
+  const bool fails = std::ranges::any_of(diagnoses, [](const Diagnosis& f) { return f.verdict == Verdict::kFailure; });
+  return fails ? kExitFailed : kExitOk;
+}
+
+}  // namespace
+
+Command make_doctor() {
+  Command command;
+  command.name = "doctor";
+  command.group = "Look";
+  command.summary = "look at this machine for what will hurt, and say what to do";
+  command.details =
+      "Looks at limits, locked memory, io_uring, FUSE, the clock, shared memory and RDMA devices, and at the ports "
+      "and\n"
+      "stores of the servers of this machine, running or not. It changes nothing. -q prints only what is wrong.\n"
+      "A warning costs speed or will hurt later; with a failure something does not work, and the exit code is 1.";
+  command.run = run_doctor;
+  return command;
+}
+
+}  // namespace spate::tools

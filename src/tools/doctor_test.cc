@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/doctor.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <map>
+#include <ostream>
+
+#include "base/expect.h"
+
+namespace spate::tools {
+namespace {
+
+using testing::HasSubstr;
+
+Error refusal() { return Error::told(Errc::kNotFound, "refused"); }
+
+/// One on which all is well. Tests change what they are about.
+struct FakeMachine final : Machine {
+  std::map<std::string, std::string> files = {{"/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"}};
+  std::map<std::string, Space> spaces = {{"/dev/shm", {1ULL << 34U, 1ULL << 34U}},
+                                         {"/store", {1ULL << 40U, 1ULL << 39U}}};
+  std::vector<std::string> devices;
+  std::map<Limit, std::uint64_t> limits = {{Limit::kDescriptors, UINT64_MAX}, {Limit::kLockedMemory, UINT64_MAX}};
+  std::string release = "6.1.0-18-amd64";
+  bool root = false, fusermount = true, fuse = true, ring = true, clock = true;
+  Port state = Port::kFree;
+
+  Result<std::string> read(const std::string& file) const override {
+    const auto found = files.find(file);
+    if (found == files.end()) return refusal();
+    return found->second;
+  }
+  Result<std::vector<std::string>> list(const std::string&) const override { return devices; }
+  std::uint64_t limit(Limit which) const override { return limits.at(which); }
+  std::string kernel() const override { return release; }
+  bool is_root() const override { return root; }
+  bool has_program(const std::string&) const override { return fusermount; }
+  Result<void> open_fuse() const override { return fuse ? Result<void>() : refusal(); }
+  Result<void> make_ring() const override { return ring ? Result<void>() : refusal(); }
+  bool clock_is_kept() const override { return clock; }
+  Result<Space> space(const std::string& folder) const override {
+    const auto found = spaces.find(folder);
+    if (found == spaces.end()) return refusal();
+    return found->second;
+  }
+  Port port(const config::ServerConfig&, const std::string&) const override { return state; }
+};
+
+std::optional<DoctorSubject> server_at(const std::string& url) {
+  config::ServerConfig server;
+  server.id = ServerId(3);
+  server.urls = {url};
+  server.storage = {"/store"};
+  return DoctorSubject{{server}};
+}
+
+/// One way to be unwell, and what is to be told of it.
+struct Ill {
+  std::string name;
+  std::function<void(FakeMachine&)> change;
+  std::string url;
+  std::string check;
+  Verdict verdict = Verdict::kWarning;
+  std::string what;
+  std::string advice;
+};
+
+void PrintTo(const Ill& ill, std::ostream* out) { *out << ill.name; }
+
+class DoctorFinds : public testing::TestWithParam<Ill> {};
+
+TEST(Doctor, FindsNothingWhereAllIsWell) {
+  for (const Diagnosis& diagnosis : examine(FakeMachine(), server_at("tcp://127.0.0.1:7400"))) {
+    EXPECT_EQ(diagnosis.verdict, Verdict::kOk) << diagnosis.check << ": " << diagnosis.what;
+    EXPECT_EQ(diagnosis.advice, "") << diagnosis.check;
+  }
+}
+
+TEST(Doctor, LooksAtNoPortWithoutAFileSystem) {
+  for (const Diagnosis& diagnosis : examine(FakeMachine(), std::nullopt))
+    EXPECT_THAT(diagnosis.check, Not(HasSubstr("server")));
+}
+
+TEST_P(DoctorFinds, WhatWillHurt) {
+  const Ill& ill = GetParam();
+  FakeMachine machine;
+  ill.change(machine);
+  std::size_t told = 0;
+  for (const Diagnosis& diagnosis : examine(machine, server_at(ill.url.empty() ? "tcp://127.0.0.1:7400" : ill.url))) {
+    if (diagnosis.verdict == Verdict::kOk) continue;
+    ++told;
+    EXPECT_EQ(diagnosis.check, ill.check) << diagnosis.what;
+    EXPECT_EQ(diagnosis.verdict, ill.verdict);
+    EXPECT_THAT(diagnosis.what, HasSubstr(ill.what));
+    EXPECT_THAT(diagnosis.advice, HasSubstr(ill.advice));
+  }
+  EXPECT_EQ(told, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, DoctorFinds,
+    testing::Values(
+        Ill{"OldKernel", [](auto& m) { m.release = "5.10.0-9"; }, "", "kernel", Verdict::kWarning, "5.10", "newer"},
+        Ill{"StrangeKernel", [](auto& m) { m.release = "x"; }, "", "kernel", Verdict::kWarning, "Linux x", "newer"},
+        Ill{"FewDescriptors", [](auto& m) { m.limits[Machine::Limit::kDescriptors] = 1024; }, "", "descriptors",
+            Verdict::kWarning, "1024", "nofile"},
+        Ill{"LittleLockedMemoryForRdma", [](auto& m) { m.limits[Machine::Limit::kLockedMemory] = 8U << 20U; },
+            "ofi+tcp://127.0.0.1:7400", "memlock", Verdict::kFailure, "8.00 MiB", "memlock unlimited"},
+        Ill{"RingSwitchedOff",
+            [](auto& m) {
+              m.ring = false;
+              m.files["/proc/sys/kernel/io_uring_disabled"] = "2\n";
+            },
+            "", "io_uring", Verdict::kWarning, "threads", "sysctl kernel.io_uring_disabled=0"},
+        Ill{"RingForbidden", [](auto& m) { m.ring = false; }, "", "io_uring", Verdict::kWarning, "refused", "seccomp"},
+        Ill{"NoFuse", [](auto& m) { m.fuse = false; }, "", "fuse", Verdict::kWarning, "/dev/fuse", "modprobe"},
+        Ill{"NoFusermount", [](auto& m) { m.fusermount = false; }, "", "fuse", Verdict::kWarning, "only root", "fuse3"},
+        Ill{"ClockRunsFree", [](auto& m) { m.clock = false; }, "", "clock", Verdict::kWarning, "times", "chrony"},
+        Ill{"SmallSharedMemory", [](auto& m) { m.spaces["/dev/shm"] = {64U << 20U, 64U << 20U}; }, "", "shared memory",
+            Verdict::kWarning, "64.0 MiB", "shm-size"},
+        Ill{"SharedMemoryNeeded", [](auto& m) { m.spaces.erase("/dev/shm"); }, "shm://one", "shared memory",
+            Verdict::kFailure, "no /dev/shm", "remount"},
+        Ill{"RdmaWithoutDevice", [](auto&) {}, "ofi+verbs://10.0.0.1:1", "rdma", Verdict::kFailure, "no RDMA",
+            "driver"},
+        Ill{"RdmaUnused", [](auto& m) { m.devices = {"mlx5_0"}; }, "", "rdma", Verdict::kWarning, "mlx5_0",
+            "ofi+verbs"},
+        Ill{"PortTaken", [](auto& m) { m.state = Machine::Port::kOther; }, "", "port of server 3", Verdict::kFailure,
+            "another program", "another port"},
+        Ill{"PortRefused", [](auto& m) { m.state = Machine::Port::kRefused; }, "", "port of server 3",
+            Verdict::kFailure, "cannot be listened at", "1024"},
+        Ill{"PortOfOutgoingConnections", [](auto&) {}, "tcp://127.0.0.1:40000", "port of server 3", Verdict::kWarning,
+            "outgoing", "ip_local_reserved_ports=40000"},
+        Ill{"StoreGone", [](auto& m) { m.spaces.erase("/store"); }, "", "store of server 3", Verdict::kFailure,
+            "/store", "mount its disk"},
+        Ill{"StoreScarce", [](auto& m) { m.spaces["/store"] = {1ULL << 40U, 1ULL << 35U}; }, "", "store of server 3",
+            Verdict::kWarning, "32.0 GiB of 1.00 TiB", "spate du"},
+        Ill{"StoreFull", [](auto& m) { m.spaces["/store"] = {1ULL << 40U, 0}; }, "", "store of server 3",
+            Verdict::kFailure, "0 B of", "new disk"}),
+    [](const testing::TestParamInfo<Ill>& info) { return info.param.name; });
+
+TEST(Doctor, RootNeedsNoHelperToMountAndLocksWhatItLikes) {
+  FakeMachine machine;
+  machine.root = true;
+  machine.fusermount = false;
+  machine.limits[Machine::Limit::kLockedMemory] = 0;
+  for (const Diagnosis& diagnosis : examine(machine, server_at("ofi+tcp://127.0.0.1:7400")))
+    EXPECT_EQ(diagnosis.verdict, Verdict::kOk) << diagnosis.check << ": " << diagnosis.what;
+}
+
+TEST(Doctor, ARunningServerHasItsPortAlsoAmongThoseOfOutgoingConnections) {
+  FakeMachine machine;
+  machine.state = Machine::Port::kServer;
+  for (const Diagnosis& diagnosis : examine(machine, server_at("tcp://127.0.0.1:40000")))
+    EXPECT_EQ(diagnosis.verdict, Verdict::kOk) << diagnosis.check << ": " << diagnosis.what;
+}
+
+}  // namespace
+}  // namespace spate::tools
