@@ -16,7 +16,7 @@ using posix::OpenFile;
 Work open_file(spate_fs* fs, posix::OpenRequest request, spate_file** out) {
   auto handle = std::make_unique<spate_file>();
   handle->fs = fs;
-  handle->name = request.where.path;
+  handle->name = request.where.path.empty() ? "inode " + std::to_string(request.where.base.value) : request.where.path;
   SPATE_CO_TRY(handle->file, co_await fs->posix->open(std::move(request)));
   ++fs->in_use;
   *out = handle.release();
@@ -144,6 +144,15 @@ int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode, co
   if (!hints) return refuse(hints.error());
   request.layout = std::move(*hints);
   return static_cast<int>(now(fs, path, [&] { return open_file(fs, request, file); }));
+}
+
+int spate_open_inode(spate_fs* fs, uint64_t inode, int flags, spate_file** file) {
+  if (file != nullptr) *file = nullptr;
+  if (fs == nullptr || file == nullptr) return refuse_null("fs or file");
+  if ((flags & (O_CREAT | O_EXCL | (O_TMPFILE & ~O_DIRECTORY))) != 0)
+    return refuse_argument("an inode is opened, not created");
+  const auto request = open_request(spate::posix::Where::object(spate::Handle(inode)), flags, 0);
+  return static_cast<int>(now(fs, "inode " + std::to_string(inode), [&] { return open_file(fs, request, file); }));
 }
 
 int spate_open(spate_fs* fs, const char* path, int flags, mode_t mode, spate_file** file) {

@@ -100,6 +100,10 @@ SPATE_API int spate_openat(spate_file* directory, const char* path, int flags, m
 /* As spate_open(), with a layout for a file that it creates. */
 SPATE_API int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode,
                                 const struct spate_layout* layout, spate_file** file);
+/* Opens the object itself, by the st_ino that spate_fstat() gave to whoever has it open, in this program or in another
+ * of the same file system: no path is walked, and the object may have been renamed. Of many processes one walks the
+ * path and passes the number on. -ESTALE: there is no such object any more. O_CREAT and O_EXCL are refused. */
+SPATE_API int spate_open_inode(spate_fs* fs, uint64_t inode, int flags, spate_file** file);
 /* Ends the open and frees the handle, whatever the result. -EIO: data that was written and not synced may be lost,
  * because a server restarted. */
 /* -EBUSY, and nothing happens, while operations on it have not been waited for. */

@@ -158,6 +158,24 @@ static void data(spate_fs *fs) {
   free(out);
 }
 
+static void by_inode(spate_fs *fs) {
+  spate_file *file = opened(fs, "/by_inode", O_CREAT | O_RDWR), *other = NULL;
+  struct stat st;
+  CHECK(spate_pwrite(file, "first", 5, 0) == 5 && spate_fstat(file, &st) == 0);
+  CHECK(spate_rename(fs, "/by_inode", "/renamed", 0) == 0);
+  CHECK(spate_open_inode(fs, st.st_ino, O_RDWR, &other) == 0);
+  char text[6] = "";
+  CHECK(spate_pwrite(other, "s", 1, 0) == 1 && spate_pread(file, text, 5, 0) == 5 && strcmp(text, "sirst") == 0);
+  CHECK(spate_close(other) == 0 && spate_close(file) == 0);
+  CHECK(spate_open_inode(fs, st.st_ino, O_RDONLY, &other) == 0);
+  CHECK(spate_pwrite(other, "s", 1, 0) == -EBADF && strstr(spate_last_error(), "inode ") != NULL);
+  CHECK(spate_close(other) == 0);
+  CHECK(spate_open_inode(fs, st.st_ino, O_RDWR | O_CREAT, &other) == -EINVAL && other == NULL);
+  CHECK(spate_unlink(fs, "/renamed") == 0);
+  CHECK(spate_open_inode(fs, st.st_ino, O_RDWR, &other) == -ESTALE && other == NULL);
+  CHECK(spate_open_inode(fs, 0, O_RDWR, &other) == -ESTALE && other == NULL);
+}
+
 static void started(spate_fs *fs) {
   enum { OPS = 16, PIECE = 100000 };
   unsigned char *in = pattern(OPS * PIECE, 3);
@@ -298,7 +316,8 @@ int main(void) {
     names(fs);
     data(fs);
     pieces(fs);
-    started(fs);
+    by_inode(fs);
+  started(fs);
     directories(fs);
     threads(fs);
     arguments(fs);
