@@ -34,6 +34,14 @@ void free_shadow(MPI_File* shadow) {
 
 }  // namespace spate::mpiio
 
+/// The front asks whether this is the back for its MPI.
+extern "C" __attribute__((visibility("default"))) const char spate_mpi_kind[] =
+#ifdef OPEN_MPI
+    "openmpi";
+#else
+    "mpich";
+#endif
+
 /// Called by the front once, with the MPI library of the process.
 extern "C" __attribute__((visibility("default"))) void spate_mpi_start(void* handle) {
   spate::mpiio::set_real_library(handle);

@@ -78,6 +78,7 @@ asm(".text\n"
     ".size spate_mpi_first_call, . - spate_mpi_first_call\n");
 
 SPATE_MPI_NAMES(SPATE_MPI_ENTRY)
+SPATE_MPI_STARTS(SPATE_MPI_ENTRY)
 SPATE_MPI_LARGE_COUNTS(SPATE_MPI_BOTH)
 
 extern "C" {
@@ -94,11 +95,11 @@ void complain(const char* first, const char* second = "", const char* third = ""
 /// An MPI library, and the back for it.
 struct Mpi {
   const char* soname;
-  const char* back;
+  const char* kind;  // the back is libspate-mpi-KIND.so
 };
-constexpr Mpi kKnown[] = {{"libmpich.so.12", "libspate-mpi-mpich.so"},   // Debian's MPICH
-                          {"libmpi.so.12", "libspate-mpi-mpich.so"},     // MPICH and what has its ABI
-                          {"libmpi.so.40", "libspate-mpi-openmpi.so"}};  // Open MPI 3 to 5
+constexpr Mpi kKnown[] = {{"libmpich.so.12", "mpich"},   // Debian's MPICH
+                          {"libmpi.so.12", "mpich"},     // MPICH and what has its ABI
+                          {"libmpi.so.40", "openmpi"}};  // Open MPI 3 to 5
 
 struct Found {
   char path[4096];
@@ -132,32 +133,46 @@ Found find_mpi() {
   return found;
 }
 
-void* open_back(const char* name) {
+/// Null, and said: there is none, or it was compiled for another MPI.
+void* open_back(const char* kind) {
   char path[4096];
   Dl_info own{};
   if (dladdr(reinterpret_cast<void*>(&open_back), &own) == 0) return nullptr;
   const char* const slash = strrchr(own.dli_fname, '/');
   const int folder = slash == nullptr ? 0 : static_cast<int>(slash - own.dli_fname) + 1;
-  if (snprintf(path, sizeof path, "%.*s%s", folder, own.dli_fname, name) >= static_cast<int>(sizeof path))
+  if (snprintf(path, sizeof path, "%.*slibspate-mpi-%s.so", folder, own.dli_fname, kind) >=
+      static_cast<int>(sizeof path))
     return nullptr;
   void* const back = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (back == nullptr) complain("no file of Spate can be used, MPI's own functions get them: ", dlerror());
-  return back;
+  const char* const error = back == nullptr ? dlerror() : "";
+  if (back == nullptr && strstr(error, "undefined symbol") == nullptr) {
+    complain("no file of Spate can be used, MPI's own functions get them: ", error);
+    return nullptr;
+  }
+  const auto* const compiled_for = back == nullptr ? nullptr : static_cast<const char*>(dlsym(back, "spate_mpi_kind"));
+  if (compiled_for != nullptr && strcmp(compiled_for, kind) == 0) return back;
+  complain("no file of Spate can be used, MPI's own functions get them: not compiled for the program's MPI: ", path);
+  if (back != nullptr) dlclose(back);
+  return nullptr;
 }
 
 /// Points every entry at the back's function, or at MPI's own where the back has none.
 void load() {
   const Found found = find_mpi();
+  void* mpi = RTLD_NEXT;
+  void* back = nullptr;
   if (found.mpi == nullptr) {
-    complain("a file function of MPI was called, but no MPI library that Spate knows is loaded: ", found.unknown);
-    abort();
-  }
-  // Everybody may use its symbols from now on: the back is not linked with it, since its name differs between systems.
-  void* const mpi = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
-  void* const back = mpi == nullptr ? nullptr : open_back(found.mpi->back);
-  if (mpi == nullptr) {
-    complain(dlerror());
-    abort();
+    complain("no file of Spate can be used, MPI's own functions get them: the program's MPI library is not known ",
+             found.unknown);
+  } else {
+    // Everybody may use its symbols from now on: the back is not linked with it, since its name differs between
+    // systems.
+    mpi = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+    if (mpi == nullptr) {
+      complain(dlerror());
+      abort();
+    }
+    back = open_back(found.mpi->kind);
   }
   using Start = void (*)(void*);
   if (back != nullptr) {

@@ -34,6 +34,11 @@
   NAME(File_write_at_all_end)    \
   NAME(File_write_ordered_end)
 
+/* Passed on as they are; taken so that what cannot work is said when MPI begins. */
+#define SPATE_MPI_STARTS(NAME) \
+  NAME(Init)                   \
+  NAME(Init_thread)
+
 #define SPATE_MPI_LARGE_COUNTS(NAME) \
   NAME(File_get_type_extent)         \
   NAME(File_iread)                   \
