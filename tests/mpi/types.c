@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random datatypes in memory and as views, against a model of each byte.
-//   types PREFIX FIRST_SEED SEEDS
+// Random datatypes in memory and as views, through every kind of access, against a model of each byte.
+//   types PREFIX FIRST_SEED SEEDS [verbose]
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { MOST = 1 << 20, MOST_BYTES = 1 << 16, CHILDREN = 3 };
 
-static int rank, ranks;
+static int rank, ranks, verbose;
 static unsigned long long state;
 
 static int below(int n) {
@@ -131,70 +131,165 @@ static void make(struct made *out, int depth) {
   free(child);
 }
 
+/* How one access is made. */
+enum how {
+  AT, AT_ALL, INDIVIDUAL, ALL, SHARED, ORDERED, I_AT, I_AT_ALL, I_INDIVIDUAL, I_ALL, I_SHARED, SPLIT_AT, SPLIT, SPLIT_ORDERED, ATOMIC, HOWS
+};
+static const char *const names[HOWS] = {"at", "at_all", "individual", "all", "shared", "ordered", "i_at", "i_at_all", "i_individual", "i_all", "i_shared",
+                                        "split_at", "split", "split_ordered", "atomic"};
+static int is_shared(enum how how) { return how == SHARED || how == ORDERED || how == I_SHARED || how == SPLIT_ORDERED; }
+
+/* One rank after the other: the shared pointer moves in their order. */
+static int in_turn(MPI_File file, int write, enum how how, void *memory, int count, MPI_Datatype type, MPI_Status *status) {
+  int failed = 0;
+  for (int turn = 0; turn < ranks; ++turn) {
+    if (turn == rank && how == SHARED)
+      failed = write ? MPI_File_write_shared(file, memory, count, type, status) : MPI_File_read_shared(file, memory, count, type, status);
+    if (turn == rank && how == I_SHARED) {
+      MPI_Request request;
+      failed = write ? MPI_File_iwrite_shared(file, memory, count, type, &request) : MPI_File_iread_shared(file, memory, count, type, &request);
+      failed = failed || MPI_Wait(&request, status);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  return failed;
+}
+
+/* From byte `skip` of the view on; what goes by the shared pointer begins there with rank 0. */
+static int move(MPI_File file, int write, enum how how, int skip, void *memory, int count, MPI_Datatype type, MPI_Status *status) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int failed = is_shared(how) ? MPI_File_seek_shared(file, skip, MPI_SEEK_SET) : MPI_File_seek(file, skip, MPI_SEEK_SET);
+  if (failed) return failed;
+  switch (how) {
+    case SHARED:
+    case I_SHARED: return in_turn(file, write, how, memory, count, type, status);
+    case ATOMIC:
+      if (MPI_File_set_atomicity(file, 1)) return 1;
+      failed = write ? MPI_File_write_at(file, skip, memory, count, type, status) : MPI_File_read_at(file, skip, memory, count, type, status);
+      return failed || MPI_File_set_atomicity(file, 0);
+    case AT: return write ? MPI_File_write_at(file, skip, memory, count, type, status) : MPI_File_read_at(file, skip, memory, count, type, status);
+    case AT_ALL: return write ? MPI_File_write_at_all(file, skip, memory, count, type, status) : MPI_File_read_at_all(file, skip, memory, count, type, status);
+    case INDIVIDUAL: return write ? MPI_File_write(file, memory, count, type, status) : MPI_File_read(file, memory, count, type, status);
+    case ALL: return write ? MPI_File_write_all(file, memory, count, type, status) : MPI_File_read_all(file, memory, count, type, status);
+    case ORDERED: return write ? MPI_File_write_ordered(file, memory, count, type, status) : MPI_File_read_ordered(file, memory, count, type, status);
+    case SPLIT_AT:
+      failed = write ? MPI_File_write_at_all_begin(file, skip, memory, count, type) : MPI_File_read_at_all_begin(file, skip, memory, count, type);
+      return failed || (write ? MPI_File_write_at_all_end(file, memory, status) : MPI_File_read_at_all_end(file, memory, status));
+    case SPLIT:
+      failed = write ? MPI_File_write_all_begin(file, memory, count, type) : MPI_File_read_all_begin(file, memory, count, type);
+      return failed || (write ? MPI_File_write_all_end(file, memory, status) : MPI_File_read_all_end(file, memory, status));
+    case SPLIT_ORDERED:
+      failed = write ? MPI_File_write_ordered_begin(file, memory, count, type) : MPI_File_read_ordered_begin(file, memory, count, type);
+      return failed || (write ? MPI_File_write_ordered_end(file, memory, status) : MPI_File_read_ordered_end(file, memory, status));
+    case I_AT: failed = write ? MPI_File_iwrite_at(file, skip, memory, count, type, &request) : MPI_File_iread_at(file, skip, memory, count, type, &request); break;
+    case I_AT_ALL:
+      failed = write ? MPI_File_iwrite_at_all(file, skip, memory, count, type, &request) : MPI_File_iread_at_all(file, skip, memory, count, type, &request);
+      break;
+    case I_INDIVIDUAL: failed = write ? MPI_File_iwrite(file, memory, count, type, &request) : MPI_File_iread(file, memory, count, type, &request); break;
+    default: failed = write ? MPI_File_iwrite_all(file, memory, count, type, &request) : MPI_File_iread_all(file, memory, count, type, &request);
+  }
+  return failed || MPI_Wait(&request, status);
+}
+
+struct run {
+  unsigned long long seed;
+  enum how how; /* what is not shared is in tiles of the ranks by turns; what is shared, one rank after the other */
+  int skip, count;
+  const struct made *memory, *file;
+};
+
+static long long bytes_of(const struct run *run) { return (long long)run->count * run->memory->size; }
+static long long place_in_memory(const struct run *run, long long i) {
+  return i / run->memory->size * run->memory->extent + run->memory->places[i % run->memory->size];
+}
+/* Where byte i of a rank's access lies in the file. */
+static long long place_in_file(const struct run *run, int whose, long long i) {
+  const long long at = run->skip + i + (is_shared(run->how) ? whose * bytes_of(run) : 0);
+  const long long tile = at / run->file->size * (is_shared(run->how) ? 1 : ranks) + (is_shared(run->how) ? 0 : whose);
+  return 5 + tile * run->file->extent + run->file->places[at % run->file->size];
+}
+static unsigned char value(const struct run *run, int whose, long long place) { return (unsigned char)(place * 7 + whose * 31 + (long long)run->seed) | 1; }
+
+/* All of the file, seen without a view: the ranks' bytes, and nothing between them. */
+static void look(const char *name, const struct run *run) {
+  static unsigned char expected[MOST], file_bytes[MOST];
+  memset(expected, 0, sizeof expected);
+  long long end = 0;
+  for (int whose = 0; whose < ranks; ++whose) {
+    for (long long i = 0; i < bytes_of(run); ++i) {
+      const long long at = place_in_file(run, whose, i);
+      expected[at] = value(run, whose, place_in_memory(run, i));
+      if (at + 1 > end) end = at + 1;
+    }
+  }
+  MPI_File seen;
+  MPI_Status status;
+  int count = 0;
+  if (MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &seen)) fail("open to look", run->seed);
+  if (MPI_File_read_at(seen, 0, file_bytes, MOST, MPI_BYTE, &status)) fail("read to look", run->seed);
+  MPI_Get_count(&status, MPI_BYTE, &count);
+  if (count != end) fail("the file has another size", run->seed);
+  if (memcmp(file_bytes, expected, (size_t)end) != 0) fail("the file has other bytes", run->seed);
+  MPI_File_close(&seen);
+}
+
+/* Writes by run->how and reads by `back`. */
+static void write_and_read(const char *name, MPI_File file, const struct run *run, enum how back_how, MPI_Datatype type) {
+  static unsigned char memory[MOST], back[MOST];
+  MPI_Status status;
+  int count = 0;
+  for (int i = 0; i < MOST / 2; ++i) memory[i] = value(run, rank, i);
+  if (move(file, 1, run->how, run->skip, memory, run->count, type, &status)) fail("write", run->seed);
+  MPI_Get_count(&status, MPI_BYTE, &count);
+  if (count != bytes_of(run)) fail("the status of the write", run->seed);
+  MPI_Barrier(MPI_COMM_WORLD);
+  look(name, run);
+  memset(back, 0, sizeof back);
+  if (move(file, 0, back_how, run->skip, back, run->count, type, &status)) fail("read", run->seed);
+  MPI_Get_count(&status, MPI_BYTE, &count);
+  if (count != bytes_of(run)) fail("the status of the read", run->seed);
+  for (long long i = 0; i < bytes_of(run); ++i) {
+    const long long at = place_in_memory(run, i);
+    if (back[at] != memory[at]) fail("other bytes came back", run->seed);
+    back[at] = 0;
+  }
+  for (int i = 0; i < MOST; ++i) {
+    if (back[i] != 0) fail("a byte beside the type was written", run->seed);
+  }
+}
+
 static void one(const char *name, unsigned long long seed) {
   static struct made in_memory, in_file;
-  static unsigned char memory[MOST], expected[MOST], file_bytes[MOST];
   state = seed * 2862933555777941757ULL + 3037000493ULL;
   make(&in_memory, 1 + below(3));
   make(&in_file, 1 + below(3));
-  const int memory_size = in_memory.size, file_size = in_file.size, extent = in_file.extent, memory_extent = in_memory.extent;
-  const int *const memory_places = in_memory.places, *const file_places = in_file.places;
-  if (memory_size == 0 || file_size == 0 || memory_size > MOST_BYTES || file_size > MOST_BYTES) return;
+  struct run run = {.seed = seed, .memory = &in_memory, .file = &in_file};
+  run.how = (enum how)(seed % HOWS);
+  enum how back = (enum how)below(HOWS);
+  while (is_shared(back) != is_shared(run.how)) back = (enum how)below(HOWS);
+  if (in_memory.size == 0 || in_file.size == 0 || in_memory.size > MOST_BYTES || in_file.size > MOST_BYTES) return;
   MPI_Datatype memory_type = in_memory.type, tile;
   MPI_Type_commit(&memory_type);
-  MPI_Type_create_resized(in_file.type, 0, (MPI_Aint)extent * ranks, &tile);
+  MPI_Type_create_resized(in_file.type, 0, (MPI_Aint)in_file.extent * (is_shared(run.how) ? 1 : ranks), &tile);
   MPI_Type_commit(&tile);
-  const int count = 1 + below(3);
-  const long long bytes = (long long)count * memory_size;
-  if ((bytes / file_size + 2) * extent * ranks > MOST / 2 || count * memory_extent > MOST / 4) return;
-  for (int i = 0; i < MOST / 2; ++i) memory[i] = (unsigned char)(i * 7 + rank * 31 + seed);
+  run.count = 1 + below(3);
+  run.skip = below(in_file.size);
+  if ((bytes_of(&run) / in_file.size + 2) * in_file.extent * ranks > MOST / 2 || run.count * in_memory.extent > MOST / 4) return;
 
   MPI_File file;
   MPI_Info info;
   MPI_Info_create(&info);
-  const char *how = below(2) ? "enable" : "disable";
-  MPI_Info_set(info, "romio_cb_write", how);
-  MPI_Info_set(info, "romio_cb_read", how);
+  const char *phases = below(2) ? "enable" : "disable";
+  MPI_Info_set(info, "romio_cb_write", phases);
+  MPI_Info_set(info, "romio_cb_read", phases);
   MPI_Info_set(info, "cb_nodes", "2");
   MPI_Info_set(info, "cb_buffer_size", "4096");
   if (MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &file)) fail("open", seed);
-  /* Tiles of the ranks by turns; each rank's bytes lie in its own. */
-  const long long begin = 5 + (long long)rank * extent;
-  if (MPI_File_set_view(file, begin, MPI_BYTE, tile, "native", info)) fail("set_view", seed);
-  const int skip = below(file_size);
-  MPI_Status status;
-  if (MPI_File_write_at_all(file, skip, memory, count, memory_type, &status)) fail("write", seed);
-  MPI_File_sync(file);
-  MPI_Barrier(MPI_COMM_WORLD);
-
-  /* What the file must have in this rank's tiles. */
-  memset(expected, 0, sizeof expected);
-  long long end = 0;
-  for (long long i = 0; i < bytes; ++i) {
-    const long long at = (skip + i) / file_size * extent * ranks + file_places[(skip + i) % file_size];
-    expected[at] = memory[i / memory_size * memory_extent + memory_places[i % memory_size]];
-    if (at + 1 > end) end = at + 1;
-  }
-  MPI_File seen;
-  if (MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &seen)) fail("open to look", seed);
-  if (MPI_File_read_at(seen, begin, file_bytes, (int)end, MPI_BYTE, &status)) fail("read to look", seed);
-  for (long long i = 0; i < end; ++i) {
-    if (i / extent % ranks == 0 && file_bytes[i] != expected[i]) fail("the file has other bytes", seed);
-  }
-  MPI_File_close(&seen);
-
-  static unsigned char back[MOST];
-  memset(back, 0, sizeof back);
-  if (MPI_File_read_at_all(file, skip, back, count, memory_type, &status)) fail("read", seed);
-  for (long long i = 0; i < bytes; ++i) {
-    const long long at = i / memory_size * memory_extent + memory_places[i % memory_size];
-    if (back[at] != memory[at]) fail("other bytes came back", seed);
-    back[at] = 0;
-  }
-  for (int i = 0; i < MOST; ++i) {
-    if (back[i] != 0) fail("a byte beside the type was written", seed);
-  }
+  if (MPI_File_set_view(file, 5 + (is_shared(run.how) ? 0 : (MPI_Offset)rank * in_file.extent), MPI_BYTE, tile, "native", info)) fail("set_view", seed);
+  if (verbose && rank == 0) printf("seed %llu: %s, %s, %lld bytes\n", seed, names[run.how], names[back], bytes_of(&run));
+  write_and_read(name, file, &run, back, memory_type);
   MPI_Type_free(&tile);
+  MPI_Type_free(&memory_type);
   MPI_Info_free(&info);
   MPI_File_close(&file);
 }
@@ -203,7 +298,8 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc != 4) fail("arguments", 0);
+  if (argc < 4) fail("arguments", 0);
+  verbose = argc > 4;
   char name[512];
   snprintf(name, sizeof name, "%s/types", argv[1]);
   const unsigned long long first = strtoull(argv[2], NULL, 10), seeds = strtoull(argv[3], NULL, 10);
