@@ -26,13 +26,66 @@ std::string straighten(std::string_view path) {
   return out.empty() ? "/" : out;
 }
 
-/// "ufs:", as ROMIO has it: letters before the first ':', and that before any '/'.
+/// Takes the next field of a line of mountinfo, whose blanks are octal.
+std::string field(std::string_view& line) {
+  const std::size_t blank = std::min(line.find(' '), line.size());
+  const std::string_view text = line.substr(0, blank);
+  line.remove_prefix(std::min(blank + 1, line.size()));
+  const auto digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '7'; };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && digit(i + 1) && digit(i + 2) && digit(i + 3)) {
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+bool is_below(std::string_view path, std::string_view folder) {
+  if (folder == "/") return true;
+  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
+}
+
+bool has_option(std::string_view options, std::string_view wanted) {
+  while (!options.empty()) {
+    const std::size_t comma = std::min(options.find(','), options.size());
+    if (options.substr(0, comma) == wanted) return true;
+    options.remove_prefix(std::min(comma + 1, options.size()));
+  }
+  return false;
+}
+
+struct Mount {
+  std::string root;   // what of the file system is mounted
+  std::string point;  // where
+  std::string options;
+  std::string type;
+  std::string source;
+};
+
+/// proc(5): number, parent, device, root, point, options, any number of further fields, "-", type, source, options.
+Mount parse_mount(std::string_view line) {
+  Mount mount;
+  for (int i = 0; i < 3; ++i) field(line);
+  mount.root = field(line);
+  mount.point = field(line);
+  mount.options = field(line);
+  while (!line.empty() && field(line) != "-") continue;
+  mount.type = field(line);
+  mount.source = field(line);
+  mount.options += "," + field(line);
+  return mount;
+}
+
+}  // namespace
+
 bool has_scheme(std::string_view name) {
   const std::size_t end = name.find_first_of(":/");
   return end != std::string_view::npos && end > 1 && name[end] == ':';
 }
-
-}  // namespace
 
 std::optional<Name> resolve(std::string_view name, std::string_view prefixes, std::string_view directory) {
   constexpr std::string_view kScheme = "spate:";
@@ -54,6 +107,22 @@ std::optional<Name> resolve(std::string_view name, std::string_view prefixes, st
     return Name{std::string(config), rest.empty() ? "/" : rest};
   }
   return std::nullopt;
+}
+
+std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo) {
+  Mount found;
+  while (!mountinfo.empty()) {
+    const std::size_t end = std::min(mountinfo.find('\n'), mountinfo.size());
+    Mount mount = parse_mount(mountinfo.substr(0, end));
+    mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
+    // Of two at the same place the later one hides the other.
+    if (!mount.point.empty() && is_below(path, mount.point) && mount.point.size() >= found.point.size())
+      found = std::move(mount);
+  }
+  if (found.type != "fuse.spate" || !found.source.starts_with('/') || has_option(found.options, "ro"))
+    return std::nullopt;
+  const std::string_view rest = found.point == "/" ? path : path.substr(found.point.size());
+  return Name{found.source, straighten(found.root + "/" + std::string(rest))};
 }
 
 }  // namespace spate::mpiio

@@ -19,4 +19,12 @@ struct Name {
 /// Spate's. "ufs:/path" and the like never are: they ask MPI's own functions for something.
 std::optional<Name> resolve(std::string_view name, std::string_view prefixes, std::string_view directory);
 
+/// "ufs:", as ROMIO has it: letters before the first ':', and that before any '/'.
+bool has_scheme(std::string_view name);
+
+/// The same for a path on a mount: `path` is absolute and without symbolic links, `mountinfo` the text of
+/// /proc/self/mountinfo. Nothing: it is on no mount of Spate's, on one that is read-only, or on one whose source is no
+/// absolute name (fsname=).
+std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo);
+
 }  // namespace spate::mpiio

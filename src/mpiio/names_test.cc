@@ -28,5 +28,30 @@ TEST(MpiioNames, OtherNamesAreLeftAlone) {
   EXPECT_EQ(resolve("/spate/a", "", "/"), std::nullopt);
 }
 
+TEST(MpiioNames, APathOnAMountIsInTheFileSystemOfItsSource) {
+  const std::string mounts =
+      "22 1 252:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+      "40 22 0:50 / /data rw,nosuid shared:9 master:3 - fuse.spate /srv/a/spate.toml rw,user_id=0\n"
+      "41 22 0:51 / /read rw - fuse.spate /srv/a/spate.toml ro\n"
+      "42 22 0:52 / /read2 ro - fuse.spate /srv/a/spate.toml rw\n"
+      "43 22 0:53 / /named rw - fuse.spate store rw\n"
+      "44 40 0:54 / /data/local rw - tmpfs tmpfs rw\n"
+      "45 22 0:50 /sub /bound\\040here rw - fuse.spate /srv/with\\040blank rw\n"
+      "46 22 0:55 / /over rw - tmpfs tmpfs rw\n"
+      "47 46 0:50 / /over rw - fuse.spate /srv/b/spate.toml rw";
+  EXPECT_EQ(resolve_on_mount("/data/x/y", mounts), (Name{"/srv/a/spate.toml", "/x/y"}));
+  EXPECT_EQ(resolve_on_mount("/data", mounts), (Name{"/srv/a/spate.toml", "/"}));
+  EXPECT_EQ(resolve_on_mount("/bound here/x", mounts), (Name{"/srv/with blank", "/sub/x"}));
+  EXPECT_EQ(resolve_on_mount("/over/x", mounts), (Name{"/srv/b/spate.toml", "/x"}));
+  for (const char* other : {"/database/x", "/data/local/x", "/read/x", "/read2/x", "/named/x", "/tmp/x"})
+    EXPECT_EQ(resolve_on_mount(other, mounts), std::nullopt) << other;
+}
+
+TEST(MpiioNames, OddTextOfMountsIsNoMount) {
+  for (const char* text : {"", "\n", "1 2 3", "1 2 3 / / rw -", "- - - - - -", "1 2 0:1 / /data rw - fuse.spate",
+                           "1 2 0:1 / \\ rw - fuse.spate /a rw", "1 2 0:1 /"})
+    EXPECT_EQ(resolve_on_mount("/data/x", text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace spate::mpiio
