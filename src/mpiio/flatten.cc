@@ -204,6 +204,23 @@ bool Flat::dense() const {
   return levels_.empty() && pieces_.size() == 1 && extent_ == as_signed(pieces_.front().size);
 }
 
+bool Flat::ascends() const {
+  if (pieces_.empty()) return true;
+  std::int64_t end = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.offset < end) return false;
+    end = piece.offset + as_signed(piece.size);
+  }
+  std::int64_t span = end - pieces_.front().offset;  // of what a level repeats
+  for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
+    std::int64_t rest = 0;
+    if (level->stride < span || __builtin_mul_overflow(as_signed(level->count - 1), level->stride, &rest) ||
+        __builtin_add_overflow(span, rest, &span))
+      return false;
+  }
+  return extent_ >= span;
+}
+
 std::int64_t Flat::offset_at(std::uint64_t position) const {
   std::uint64_t index = position / unit();
   const std::uint64_t within = position % unit();

@@ -75,6 +75,9 @@ class Flat {
   std::span<const Piece> pieces() const { return pieces_; }
   /// Repeated at its extent it is bytes without a gap, in order.
   bool dense() const;
+  /// Repeated at its extent from 0 on, each byte lies behind the one before it in the stream, none below 0: what MPI
+  /// asks of a file type. A type without bytes does.
+  bool ascends() const;
   /// Where byte `position` < size() of the stream lies.
   std::int64_t offset_at(std::uint64_t position) const;
 

@@ -241,6 +241,28 @@ TEST(Flatten, TheStreamBeforeAnOffsetIsCountedInEveryTile) {
   }
 }
 
+TEST(Flatten, OnlyTypesWhoseTilesAscendAreFileTypes) {
+  int ascending = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    Types types(seed);
+    const Pair type = types.make(1 + static_cast<int>(types.number(4)), types.number(2) == 0);
+    bool expected = true;
+    std::int64_t last = -1;
+    // Bytes of a tile are never negative: a tile lies at 0, too.
+    for (int tile = 0; tile < 2; ++tile) {
+      for (const std::int64_t byte : type.naive.bytes) {
+        const std::int64_t at = tile * type.naive.extent() + byte;
+        expected = expected && at > last;
+        last = at;
+      }
+    }
+    ASSERT_EQ(type.flat.ascends(), expected) << seed;
+    ascending += expected ? 1 : 0;
+  }
+  EXPECT_GT(ascending, 300);
+  EXPECT_LT(ascending, 2700);
+}
+
 TEST(Flatten, AWalkStopsAtTheEndOfAWindow) {
   const Flat flat = Flat::basic(4).hvector(3, 1, 10)->resized(0, 30);
   Walk walk(flat, 0, 0, 24);
