@@ -136,7 +136,9 @@ std::int64_t file_offset(const View& view, std::uint64_t position) {
 
 long transfer(File& file, bool write, std::uint64_t first, const Memory& memory) {
   if (memory.bytes == 0) return 0;
+  if (const long opened = open_own(file); opened < 0) return opened;
   if (!file.atomic) return transfer_now(file, write, first, memory);
+  const std::lock_guard turn(file.atomic_turn);
   const RangeLock lock(file.file, write, file_offset(file.view, first),
                        file_offset(file.view, first + memory.bytes - 1) + 1);
   return lock.outcome() < 0 ? lock.outcome() : transfer_now(file, write, first, memory);

@@ -2,6 +2,8 @@
 // The functions of MPI for a file as a whole: open, close, names, sizes, hints.
 #include <fcntl.h>
 
+#include <cstring>
+
 #include "mpiio/back/file.h"
 #include "mpiio/back/file_systems.h"
 
@@ -13,6 +15,14 @@ namespace {
 template <typename Work>
 Failure by_rank_0(File& file, const std::string& what, const Work& work) {
   return agree(file, file.rank == 0 ? failure_of(work(), what) : Failure());
+}
+
+/// A name for MPI's own functions: ROMIO knows "ufs:", OMPIO does not.
+const char* own_name(const char* name) {
+#ifdef OPEN_MPI
+  if (name != nullptr && std::strncmp(name, "ufs:", 4) == 0) return name + 4;
+#endif
+  return name;
 }
 
 /// A size that all ranks give, for a file that is open for writing.
@@ -30,7 +40,8 @@ SPATE_CALL spate_File_open(MPI_Comm comm, const char* name, int amode, MPI_Info 
   bool ours = false;
   const Failure failure = open_file(comm, name, amode, info, handle, &ours);
   if (!ours)
-    return SPATE_PASS_ON(File_open, (MPI_Comm, const char*, int, MPI_Info, MPI_File*), comm, name, amode, info, handle);
+    return SPATE_PASS_ON(File_open, (MPI_Comm, const char*, int, MPI_Info, MPI_File*), comm, own_name(name), amode,
+                         info, handle);
   return failure.failed() ? raise_without_file(failure) : MPI_SUCCESS;
 }
 
@@ -42,7 +53,7 @@ SPATE_CALL spate_File_close(MPI_File* handle) {
 
 SPATE_CALL spate_File_delete(const char* name, MPI_Info info) {
   const auto place = resolve_here(name);
-  if (!place) return SPATE_PASS_ON(File_delete, (const char*, MPI_Info), name, info);
+  if (!place) return SPATE_PASS_ON(File_delete, (const char*, MPI_Info), own_name(name), info);
   long outcome = 0;
   spate_fs* const fs = connect(place->config, &outcome);
   if (fs != nullptr) outcome = spate_unlink(fs, place->path.c_str());
@@ -54,7 +65,8 @@ SPATE_CALL spate_File_get_size(MPI_File handle, MPI_Offset* size) {
   File* const file = find(handle);
   if (file == nullptr) return SPATE_PASS_ON(File_get_size, (MPI_File, MPI_Offset*), handle, size);
   struct stat st{};
-  const long outcome = spate_fstat(file->file, &st);
+  long outcome = open_own(*file);
+  if (outcome == 0) outcome = spate_fstat(file->file, &st);
   *size = st.st_size;
   return result(*file, failure_of(outcome, "size of " + file->path));
 }
@@ -80,7 +92,9 @@ SPATE_CALL spate_File_preallocate(MPI_File handle, MPI_Offset size) {
 SPATE_CALL spate_File_sync(MPI_File handle) {
   File* const file = find(handle);
   if (file == nullptr) return SPATE_PASS_ON(File_sync, (MPI_File), handle);
-  return result(*file, agree(*file, failure_of(spate_fsync(file->file), "sync " + file->path)));
+  // A rank that has not opened it has written nothing.
+  const long synced = file->file == nullptr ? 0 : spate_fsync(file->file);
+  return result(*file, agree(*file, failure_of(synced, "sync " + file->path)));
 }
 
 SPATE_CALL spate_File_get_amode(MPI_File handle, int* amode) {

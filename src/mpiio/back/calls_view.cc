@@ -2,42 +2,48 @@
 // The functions of MPI for views and file pointers.
 #include <cstring>
 
-#include "mpiio/back/external32.h"
+#include "mpiio/back/access.h"
+#include "mpiio/back/representation.h"
 #include "mpiio/back/shared_pointer.h"
 
 using namespace spate::mpiio;
 
 namespace {
 
-/// What MPI wants of a file type, as far as a description needs it: no byte before the displacement, never backwards.
-bool can_be_a_file(const Flat& flat) {
-  std::int64_t end = 0;
-  for (const Piece& piece : flat.pieces()) {
-    if (piece.offset < end) return false;
-    end = piece.offset + static_cast<std::int64_t>(piece.size);
-  }
-  for (const Level& level : flat.levels()) {
-    if (level.stride < 0) return false;
-  }
-  return flat.size() == 0 || flat.extent() > 0;
+/// The view that the arguments ask for; its types are the caller's own.
+Failure make_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* name, View& view) {
+  const Representation* const representation = find_representation(name);
+  if (representation == nullptr)
+    return {MPI_ERR_UNSUPPORTED_DATAREP, "spate: there is no data representation of that name"};
+  if (displacement < 0) return {MPI_ERR_ARG, "spate: a negative displacement"};
+  if (etype == MPI_DATATYPE_NULL || filetype == MPI_DATATYPE_NULL) return {MPI_ERR_TYPE, "spate: MPI_DATATYPE_NULL"};
+  const auto element = flat_in_file(etype, *representation);
+  const auto flat = flat_in_file(filetype, *representation);
+  if (element == nullptr || flat == nullptr)
+    return {MPI_ERR_TYPE, "spate: a type of the view has too many pieces, or no form in " + representation->name};
+  if (element->size() == 0 || flat->size() % element->size() != 0)
+    return {MPI_ERR_ARG, "spate: a file type is made of a whole number of etypes"};
+  if (!flat->ascends())
+    return {MPI_ERR_ARG, "spate: the bytes of a file type ascend from 0, and its tiles do not overlap"};
+  view = View{displacement, etype, filetype, flat, element->size(), representation};
+  return {};
 }
 
-bool is_external32(const char* representation) { return std::strcmp(representation, "external32") == 0; }
+/// Where MPI_DISPLACEMENT_CURRENT is.
+Failure current_displacement(File& file, MPI_Offset* displacement) {
+  if ((file.amode & MPI_MODE_SEQUENTIAL) == 0)
+    return {MPI_ERR_ARG, "spate: MPI_DISPLACEMENT_CURRENT goes with MPI_MODE_SEQUENTIAL only"};
+  std::uint64_t position = 0;
+  Failure failure = move_shared(file, 0, &position);
+  if (!failure.failed() && file.view.flat->size() > 0)
+    *displacement = file_offset(file.view, position * file.view.etype_bytes);
+  return failure;
+}
 
-Failure check_view(MPI_Offset displacement, MPI_Datatype etype, const Flat* flat, const char* representation) {
-  if (representation == nullptr || (std::strcmp(representation, "native") != 0 &&
-                                    std::strcmp(representation, "internal") != 0 && !is_external32(representation)))
-    return {MPI_ERR_UNSUPPORTED_DATAREP, "spate: only the representations native, internal and external32 are taken"};
-  if (displacement < 0) return {MPI_ERR_ARG, "spate: a negative displacement (MPI_DISPLACEMENT_CURRENT is not taken)"};
-  if (etype == MPI_DATATYPE_NULL || flat == nullptr)
-    return {MPI_ERR_TYPE, "spate: the file type is null or has too many pieces"};
-  int bytes = 0;
-  PMPI_Type_size(etype, &bytes);
-  if (bytes <= 0 || flat->size() % static_cast<std::uint64_t>(bytes) != 0)
-    return {MPI_ERR_ARG, "spate: a file type is made of a whole number of etypes"};
-  if (is_external32(representation) && !same_size_in_external32(etype))
-    return {MPI_ERR_UNSUPPORTED_DATAREP, "spate: the etype has another size in external32 than in memory"};
-  if (!can_be_a_file(*flat)) return {MPI_ERR_ARG, "spate: the displacements of a file type ascend from 0"};
+Failure extent_in_file(const File& file, MPI_Datatype type, MPI_Count* extent) {
+  const auto flat = type == MPI_DATATYPE_NULL ? nullptr : flat_in_file(type, *file.view.representation);
+  if (flat == nullptr) return {MPI_ERR_TYPE, "spate: the type has no form in " + file.view.representation->name};
+  *extent = flat->extent();
   return {};
 }
 
@@ -55,7 +61,8 @@ Failure reset_pointers(File& file) {
 /// Etypes of the view that lie before the end of the file.
 Failure end_of_file(File& file, std::uint64_t* etypes) {
   struct stat st{};
-  const long outcome = spate_fstat(file.file, &st);
+  long outcome = open_own(file);
+  if (outcome == 0) outcome = spate_fstat(file.file, &st);
   if (outcome < 0) return failure_of(outcome, "size of " + file.path);
   const std::uint64_t bytes = stream_before(*file.view.flat, file.view.displacement, st.st_size);
   *etypes = (bytes + file.view.etype_bytes - 1) / file.view.etype_bytes;
@@ -85,15 +92,18 @@ SPATE_CALL spate_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Dat
   if (file == nullptr)
     return SPATE_PASS_ON(File_set_view, (MPI_File, MPI_Offset, MPI_Datatype, MPI_Datatype, const char*, MPI_Info),
                          handle, displacement, etype, filetype, representation, info);
-  const auto flat = filetype == MPI_DATATYPE_NULL ? nullptr : flat_of(filetype);
-  Failure failure = agree(*file, check_view(displacement, etype, flat.get(), representation));
+  View view;
+  Failure failure;
+  if (displacement == MPI_DISPLACEMENT_CURRENT) failure = current_displacement(*file, &displacement);
+  if (!failure.failed()) failure = make_view(displacement, etype, filetype, representation, view);
+  failure = agree(*file, failure);
   if (failure.failed()) return raise(file->shadow, failure);
-  int etype_bytes = 0;
-  PMPI_Type_size(etype, &etype_bytes);
-  if (!all_same(file->comm, etype_bytes))
-    return raise(file->shadow, {MPI_ERR_NOT_SAME, "spate: the ranks give etypes of different sizes"});
-  reset_view(file->view, displacement, etype, filetype, flat);
-  file->view.external32 = is_external32(representation);
+  const std::int64_t hash = hash_of(view.representation->name);
+  const bool same = all_same(file->comm, static_cast<std::int64_t>(view.etype_bytes));
+  if (!all_same(file->comm, hash) || !same)
+    return raise(file->shadow,
+                 {MPI_ERR_NOT_SAME, "spate: the ranks give etypes of different sizes, or representations"});
+  replace_view(file->view, std::move(view));
   change_hints(*file, info);
   return result(*file, reset_pointers(*file));
 }
@@ -107,7 +117,7 @@ SPATE_CALL spate_File_get_view(MPI_File handle, MPI_Offset* displacement, MPI_Da
   *displacement = file->view.displacement;
   *etype = copy_type(file->view.etype);
   *filetype = copy_type(file->view.filetype);
-  std::strcpy(representation, file->view.external32 ? "external32" : "native");
+  std::strcpy(representation, file->view.representation->name.c_str());
   return MPI_SUCCESS;
 }
 
@@ -115,28 +125,32 @@ SPATE_CALL spate_File_get_type_extent(MPI_File handle, MPI_Datatype type, MPI_Ai
   File* const file = find(handle);
   if (file == nullptr)
     return SPATE_PASS_ON(File_get_type_extent, (MPI_File, MPI_Datatype, MPI_Aint*), handle, type, extent);
-  MPI_Aint lb = 0;
-  return PMPI_Type_get_extent(type, &lb, extent);
+  MPI_Count in_file = 0;
+  const Failure failure = extent_in_file(*file, type, &in_file);
+  *extent = static_cast<MPI_Aint>(in_file);
+  return result(*file, failure);
 }
 
 SPATE_CALL spate_File_get_type_extent_c(MPI_File handle, MPI_Datatype type, MPI_Count* extent) {
   File* const file = find(handle);
   if (file == nullptr)
     return SPATE_PASS_ON(File_get_type_extent_c, (MPI_File, MPI_Datatype, MPI_Count*), handle, type, extent);
-  MPI_Count lb = 0;
-  return PMPI_Type_get_extent_x(type, &lb, extent);
+  return result(*file, extent_in_file(*file, type, extent));
 }
 
 SPATE_CALL spate_File_seek(MPI_File handle, MPI_Offset offset, int whence) {
   File* const file = find(handle);
   if (file == nullptr) return SPATE_PASS_ON(File_seek, (MPI_File, MPI_Offset, int), handle, offset, whence);
-  const std::lock_guard lock(file->mutex);
-  std::uint64_t position = 0;
-  Failure failure = seek_from(*file, file->position, offset, whence, &position);
   if ((file->amode & MPI_MODE_SEQUENTIAL) != 0)
-    failure = {MPI_ERR_UNSUPPORTED_OPERATION, "spate: no seeking with MPI_MODE_SEQUENTIAL"};
-  if (!failure.failed()) file->position = position;
-  return result(*file, failure);
+    return raise(file->shadow, {MPI_ERR_UNSUPPORTED_OPERATION, "spate: no seeking with MPI_MODE_SEQUENTIAL"});
+  Failure failure;
+  {
+    const std::lock_guard lock(file->mutex);
+    std::uint64_t position = 0;
+    failure = seek_from(*file, file->position, offset, whence, &position);
+    if (!failure.failed()) file->position = position;
+  }
+  return result(*file, failure);  // the program's handler may use the file
 }
 
 SPATE_CALL spate_File_get_position(MPI_File handle, MPI_Offset* offset) {

@@ -141,6 +141,7 @@ class TwoPhases {
     PMPI_Alltoallv(out_bytes_.data(), out_.counts.data(), out_.starts.data(), MPI_BYTE, in_bytes_.data(),
                    in_.counts.data(), in_.starts.data(), MPI_BYTE, file_.comm);
     finish_write();  // of the round before, which went on while ranks exchanged
+    if (outcome_ == 0 && merged_.bytes > 0) outcome_ = open_own(file_);
     if (outcome_ < 0 || merged_.bytes == 0) return;
     file_bytes_.resize(merged_.bytes);
     for (const Merged::Copy& copy : merged_.copies)
@@ -159,6 +160,7 @@ class TwoPhases {
 
   void read_round() {
     file_bytes_.assign(merged_.bytes, 0);
+    if (outcome_ == 0 && merged_.bytes > 0) outcome_ = open_own(file_);
     if (merged_.bytes > 0 && outcome_ == 0) {
       const std::vector<spate_range> ranges = file_ranges();
       const iovec memory{file_bytes_.data(), file_bytes_.size()};

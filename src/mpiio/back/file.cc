@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "mpiio/back/file_systems.h"
+#include "mpiio/back/representation.h"
 #include "mpiio/back/shadow.h"
 
 namespace spate::mpiio {
@@ -20,12 +21,6 @@ std::shared_mutex files_mutex;
 std::unordered_map<MPI_File, std::unique_ptr<File>>& files() {
   static auto& all = *new std::unordered_map<MPI_File, std::unique_ptr<File>>;
   return all;
-}
-
-std::int64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a: the same on every rank
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return static_cast<std::int64_t>(hash >> 2U);
 }
 
 /// What the ranks say of the name: all Spate's, none, or a mixture.
@@ -64,10 +59,13 @@ void broadcast_hints(File& file, MPI_Info info) {
   PMPI_Bcast(&file.hints, static_cast<int>(sizeof file.hints), MPI_BYTE, 0, file.comm);
 }
 
-Failure open_here(File& file, const Name& name, int flags) {
+/// Rank 0's open, which may make the file.
+Failure open_first(File& file, const Name& name) {
   long outcome = 0;
-  file.fs = connect(name.config, &outcome);
-  if (file.fs == nullptr) return failure_of(outcome, "connect");
+  if (own_file_system(file, &outcome) == nullptr) return failure_of(outcome, "connect");
+  int flags = flags_of(file.amode);
+  if ((file.amode & MPI_MODE_CREATE) != 0) flags |= O_CREAT;
+  if ((file.amode & MPI_MODE_EXCL) != 0) flags |= O_EXCL;
   spate_layout layout{};
   layout.strip_bytes = file.hints.striping_unit;
   layout.target_count = static_cast<std::uint32_t>(file.hints.striping_factor);
@@ -75,23 +73,6 @@ Failure open_here(File& file, const Name& name, int flags) {
   if (file.hints.distribution.front() != 0) layout.distribution = file.hints.distribution.data();
   const long opened = spate_open_layout(file.fs, name.path.c_str(), flags, file.hints.file_perm, &layout, &file.file);
   return failure_of(opened, "open " + name.path);
-}
-
-/// Rank 0 first, since it may make the file; the others when it is there.
-Failure open_in_turn(File& file, const Name& name) {
-  Failure failure;
-  const int flags = flags_of(file.amode);
-  if (file.rank == 0) {
-    int making = flags;
-    if ((file.amode & MPI_MODE_CREATE) != 0) making |= O_CREAT;
-    if ((file.amode & MPI_MODE_EXCL) != 0) making |= O_EXCL;
-    failure = open_here(file, name, making);
-  }
-  int first = failure.error_class;
-  PMPI_Bcast(&first, 1, MPI_INT, 0, file.comm);
-  if (first == MPI_SUCCESS && file.rank != 0) failure = open_here(file, name, flags);
-  if (first != MPI_SUCCESS && file.rank != 0) failure = {first, "spate: rank 0 could not open " + name.path};
-  return agree(file, failure);
 }
 
 /// What is shown by get_info and used by collective access: the layout that the file has.
@@ -107,6 +88,32 @@ Failure read_layout(File& file) {
   std::copy_n(distribution.begin(), std::min(distribution.size(), file.hints.distribution.size() - 1),
               file.hints.distribution.begin());
   return {};
+}
+
+/// What rank 0 tells the others of the file that it has opened.
+struct Opened {
+  std::int64_t error_class = MPI_SUCCESS;
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;
+  Hints hints;
+};
+
+Failure open_for_all(File& file, const Name& name) {
+  Failure failure;
+  Opened opened;
+  if (file.rank == 0) {
+    failure = open_first(file, name);
+    if (!failure.failed()) failure = read_layout(file);
+    struct stat st{};
+    if (!failure.failed()) failure = failure_of(spate_fstat(file.file, &st), "attributes of " + name.path);
+    opened = {failure.error_class, st.st_ino, static_cast<std::uint64_t>(st.st_size), file.hints};
+  }
+  PMPI_Bcast(&opened, static_cast<int>(sizeof opened), MPI_BYTE, 0, file.comm);
+  file.inode = opened.inode;
+  file.hints = opened.hints;
+  if ((file.amode & MPI_MODE_APPEND) != 0) file.position = file.start = opened.size;
+  if (opened.error_class == MPI_SUCCESS || file.rank == 0) return failure;
+  return {static_cast<int>(opened.error_class), "spate: rank 0 could not open " + name.path};
 }
 
 /// The ranks that read and write for all. Without hints one of each node, and at most as many as targets; with hints
@@ -148,22 +155,12 @@ void name_pointer_file(File& file) {
   file.pointer_path = file.path.substr(0, slash + 1) + ".spate-mpi-pointer-" + suffix;
 }
 
-Failure start_at_end(File& file) {
-  if ((file.amode & MPI_MODE_APPEND) == 0) return {};
-  struct stat st{};
-  const long outcome = spate_fstat(file.file, &st);
-  if (outcome >= 0) file.position = file.start = static_cast<std::uint64_t>(st.st_size);
-  return failure_of(outcome, "size of " + file.path);
-}
-
 Failure finish_open(File& file) {
-  if (Failure failure = agree(file, read_layout(file)); failure.failed()) return failure;
   choose_aggregators(file);
   name_pointer_file(file);
   file.shadow = make_shadow();
   Failure failure;
   if (file.shadow == MPI_FILE_NULL) failure = {MPI_ERR_OTHER, "spate: MPI gives no handle for the file"};
-  if (!failure.failed()) failure = start_at_end(file);
   return agree(file, failure);
 }
 
@@ -177,6 +174,12 @@ void drop(File& file) {
 }
 
 }  // namespace
+
+std::int64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return static_cast<std::int64_t>(hash >> 2U);
+}
 
 File* find(MPI_File handle) {
   const std::shared_lock lock(files_mutex);
@@ -199,14 +202,12 @@ bool all_same(MPI_Comm comm, std::int64_t value) {
   return most[0] == -most[1];
 }
 
-void reset_view(View& view, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
-                std::shared_ptr<const Flat> flat) {
+void replace_view(View& view, View made) {
   free_copy(view.etype);
   free_copy(view.filetype);
-  int etype_bytes = 1;
-  PMPI_Type_size(etype, &etype_bytes);
-  view = View{displacement, copy_type(etype), copy_type(filetype), std::move(flat),
-              static_cast<std::uint64_t>(std::max(etype_bytes, 1))};
+  view = std::move(made);
+  view.etype = copy_type(view.etype);
+  view.filetype = copy_type(view.filetype);
 }
 
 void change_hints(File& file, MPI_Info info) {
@@ -234,10 +235,12 @@ Failure open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI
   PMPI_Comm_size(file->comm, &file->ranks);
   file->amode = amode;
   file->path = place->path;
-  reset_view(file->view, 0, MPI_BYTE, MPI_BYTE, flat_of(MPI_BYTE));
+  file->view.flat = flat_of(MPI_BYTE);
+  file->view.representation = find_representation("native");
   file->echoed = echoed_hints(info);
   broadcast_hints(*file, info);
-  Failure failure = open_in_turn(*file, *place);
+  file->config = place->config;
+  Failure failure = open_for_all(*file, *place);
   if (!failure.failed()) failure = finish_open(*file);
   if (failure.failed()) {
     drop(*file);
@@ -249,6 +252,20 @@ Failure open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI
   return {};
 }
 
+spate_fs* own_file_system(File& file, long* outcome) {
+  const std::lock_guard lock(file.opening);
+  if (file.fs == nullptr) file.fs = connect(file.config, outcome);
+  return file.fs;
+}
+
+long open_own(File& file) {
+  long outcome = 0;
+  spate_fs* const fs = own_file_system(file, &outcome);
+  if (fs == nullptr) return outcome;
+  const std::lock_guard lock(file.opening);
+  return file.file != nullptr ? 0 : spate_open_inode(fs, file.inode, flags_of(file.amode), &file.file);
+}
+
 Failure close_file(MPI_File* handle) {
   std::unique_ptr<File> file;
   {
@@ -257,7 +274,13 @@ Failure close_file(MPI_File* handle) {
     file = std::move(found->second);
     files().erase(found);
   }
-  Failure failure = failure_of(spate_close(std::exchange(file->file, nullptr)), "close " + file->path);
+  {
+    std::unique_lock lock(file->mutex);
+    file->none_under_way.wait(lock, [&] { return file->under_way == 0; });
+  }
+  Failure failure;
+  if (file->file != nullptr)
+    failure = failure_of(spate_close(std::exchange(file->file, nullptr)), "close " + file->path);
   // Rank 0 removes names when all have closed, and knows whether anybody used the shared pointer.
   const int used = file->pointer_file != nullptr ? 1 : 0;
   int any_used = 0;

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/back/file_systems.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 
+#include "mpiio/back/background.h"
 #include "mpiio/back/mpi.h"
 
 namespace spate::mpiio {
@@ -33,6 +37,7 @@ mode_t own_umask() {
 }
 
 int leave_all(MPI_Comm, int, void*, void*) {
+  Background::instance().stop();
   const std::lock_guard lock(mutex);
   for (auto& [config, fs] : connected()) spate_disconnect(fs);  // stays when the program has left files open
   connected().clear();
@@ -46,6 +51,36 @@ void leave_at_finalize() {
     PMPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 
+/// The name's place below real folders, if that is on some FUSE mount: most names cost one statfs.
+std::optional<std::string> place_on_fuse(const std::string& name) {
+  const std::unique_ptr<char, void (*)(void*)> whole(::realpath(name.c_str(), nullptr), std::free);
+  std::string place;
+  if (whole != nullptr) {
+    place = whole.get();
+  } else {  // to be created
+    const std::size_t slash = name.rfind('/');
+    const std::string above = slash == std::string::npos ? "." : name.substr(0, slash + 1);
+    const std::unique_ptr<char, void (*)(void*)> folder(::realpath(above.c_str(), nullptr), std::free);
+    if (folder == nullptr) return std::nullopt;
+    place = std::string(folder.get()) + "/" + name.substr(slash + 1);
+  }
+  struct statfs fs{};
+  const std::string folder = place.substr(0, place.rfind('/') + 1);
+  if (::statfs(folder.c_str(), &fs) != 0 || fs.f_type != FUSE_SUPER_MAGIC) return std::nullopt;
+  return place;
+}
+
+/// On a mount whose file system this process may connect to; else the mount serves it, as anybody's file.
+std::optional<Name> resolve_by_mounts(const char* name) {
+  const auto place = place_on_fuse(name);
+  if (!place) return std::nullopt;
+  std::ifstream file("/proc/self/mountinfo");
+  const std::string mounts{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const auto found = resolve_on_mount(*place, mounts);
+  long outcome = 0;
+  return found && connect(found->config, &outcome) != nullptr ? found : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Name> resolve_here(const char* name) {
@@ -54,7 +89,8 @@ std::optional<Name> resolve_here(const char* name) {
   if (prefixes == nullptr || *prefixes == '\0') prefixes = "/spate";
   char directory[4096] = "/";
   if (*name != '/' && ::getcwd(directory, sizeof directory) == nullptr) return std::nullopt;
-  return resolve(name, prefixes, directory);
+  const auto found = resolve(name, prefixes, directory);
+  return found || has_scheme(name) ? found : resolve_by_mounts(name);
 }
 
 spate_fs* connect(const std::string& config, long* outcome) {

@@ -9,6 +9,8 @@ namespace spate::mpiio {
 namespace {
 
 Failure open_pointer(File& file) {
+  long outcome = 0;
+  if (own_file_system(file, &outcome) == nullptr) return failure_of(outcome, "connect");
   const std::lock_guard lock(file.mutex);
   if (file.pointer_file != nullptr) return {};
   return failure_of(spate_open(file.fs, file.pointer_path.c_str(), O_CREAT | O_RDWR, 0600, &file.pointer_file),

@@ -58,7 +58,8 @@ bool load(MPI_Datatype type, Contents& out) {
 }
 #endif
 
-std::optional<Flat> build(MPI_Datatype type);
+/// Null `bytes_of`: as in memory.
+std::optional<Flat> build(MPI_Datatype type, const BytesOf* bytes_of);
 
 /// Takes the numbers of a constructor one after the other, wherever they lie.
 class Numbers {
@@ -107,14 +108,14 @@ std::optional<Flat> build_indexed(const Flat& child, Numbers& n, int combiner) {
   return child.hindexed(lengths, places);
 }
 
-std::optional<Flat> build_struct(const Contents& contents, Numbers& n) {
+std::optional<Flat> build_struct(const Contents& contents, Numbers& n, const BytesOf* bytes_of) {
   const std::int64_t count = n.count();
   const std::vector<std::int64_t> lengths = n.many(count, &Numbers::count);
   const std::vector<std::int64_t> places = n.many(count, &Numbers::address);
   if (!n.good() || contents.types.size() != lengths.size()) return std::nullopt;
   std::vector<Flat> types;
   for (const MPI_Datatype type : contents.types) {
-    auto flat = build(type);
+    auto flat = build(type, bytes_of);
     if (!flat) return std::nullopt;
     types.push_back(*std::move(flat));
   }
@@ -164,11 +165,11 @@ std::optional<Flat> build_darray(const Flat& child, Numbers& n) {
   return child.darray(shape);
 }
 
-std::optional<Flat> build_derived(const Contents& contents) {
+std::optional<Flat> build_derived(const Contents& contents, const BytesOf* bytes_of) {
   Numbers n(contents);
-  if (contents.combiner == MPI_COMBINER_STRUCT) return build_struct(contents, n);
+  if (contents.combiner == MPI_COMBINER_STRUCT) return build_struct(contents, n, bytes_of);
   if (contents.types.size() != 1) return std::nullopt;
-  const auto child = build(contents.types.front());
+  const auto child = build(contents.types.front(), bytes_of);
   if (!child) return std::nullopt;
   switch (contents.combiner) {
     case MPI_COMBINER_DUP:
@@ -209,15 +210,28 @@ std::optional<Flat> build_named(MPI_Datatype type, MPI_Count size) {
   return Flat::structure(members);
 }
 
-std::optional<Flat> build(MPI_Datatype type) {
+std::optional<Flat> build_in_file(MPI_Datatype type, const Contents& contents, const BytesOf& bytes_of) {
+  if (is_leaf(contents.combiner)) {
+    const auto bytes = bytes_of(type);
+    return bytes ? std::optional(Flat::basic(*bytes)) : std::nullopt;
+  }
+  auto flat = build_derived(contents, &bytes_of);
+  if (!flat || contents.combiner != MPI_COMBINER_RESIZED) return flat;
+  Numbers n(contents);
+  const std::int64_t lb = n.address();
+  return flat->resized(lb, n.address());
+}
+
+std::optional<Flat> build(MPI_Datatype type, const BytesOf* bytes_of) {
   Contents contents;
   if (!load(type, contents)) return std::nullopt;
+  if (bytes_of != nullptr) return build_in_file(type, contents, *bytes_of);
   MPI_Count lb = 0;
   MPI_Count extent = 0;
   MPI_Count size = 0;
   if (PMPI_Type_get_extent_x(type, &lb, &extent) != MPI_SUCCESS || PMPI_Type_size_x(type, &size) != MPI_SUCCESS)
     return std::nullopt;
-  const auto flat = is_leaf(contents.combiner) ? build_named(type, size) : build_derived(contents);
+  const auto flat = is_leaf(contents.combiner) ? build_named(type, size) : build_derived(contents, nullptr);
   if (!flat) return std::nullopt;
   if (flat->size() != static_cast<std::uint64_t>(size)) return std::nullopt;
   return flat->resized(lb, extent);
@@ -252,11 +266,16 @@ std::shared_ptr<const Flat> flat_of(MPI_Datatype type) {
   int found = 0;
   if (PMPI_Type_get_attr(type, keyval(), static_cast<void*>(&kept), &found) != MPI_SUCCESS) return nullptr;
   if (found != 0) return *kept;
-  auto flat = build(type);
+  auto flat = build(type, nullptr);
   if (!flat) return nullptr;
   Kept made = std::make_shared<const Flat>(*std::move(flat));
   PMPI_Type_set_attr(type, keyval(), new Kept(made));
   return made;
+}
+
+std::shared_ptr<const Flat> flat_with(MPI_Datatype type, const BytesOf& bytes_of) {
+  auto flat = build(type, &bytes_of);
+  return flat ? std::make_shared<const Flat>(*std::move(flat)) : nullptr;
 }
 
 bool is_named(MPI_Datatype type) {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nonblocking accesses: threads make them (background.h), MPI's generalized requests stand for them. MPI lets another
+// thread complete such a request only in programs with MPI_THREAD_MULTIPLE. In others the program's own thread does,
+// while it is in MPI: both MPIs have a way for their own ROMIO to be called then.
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "mpiio/back/background.h"
+#include "mpiio/back/data_call.h"
+
+namespace spate::mpiio {
+namespace {
+
+struct Started {
+  Started(File& f, const Call& c) : file(&f), handle(f.shadow), call(f, c) {}
+  File* const file;  // stays until file->under_way has been lowered
+  const MPI_File handle;
+  DataCall call;
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::atomic<bool> moved{false};
+  int code = MPI_SUCCESS;
+};
+using Shared = std::shared_ptr<Started>;  // by the request and by who makes the access
+
+const Shared& shared(void* state) { return *static_cast<Shared*>(state); }
+
+int query(void* state, MPI_Status* status) {
+  set_status(status, shared(state)->call.bytes());
+  status->MPI_SOURCE = MPI_UNDEFINED;
+  status->MPI_TAG = MPI_UNDEFINED;
+  return shared(state)->code;
+}
+int free_shared(void* state) {
+  delete static_cast<Shared*>(state);
+  return MPI_SUCCESS;
+}
+int cancel(void*, int) { return MPI_SUCCESS; }
+
+/// In a thread that may call MPI. The file may have been closed, if the program has freed the request.
+void conclude(Started& started) {
+  started.call.finish();
+  const Failure& failure = started.call.failure();
+  if (!failure.failed()) return;
+  started.code = find(started.handle) != nullptr ? raise(started.handle, failure) : code_of(failure);
+}
+
+void lower(File& file) {
+  const std::lock_guard lock(file.mutex);
+  if (--file.under_way == 0) file.none_under_way.notify_all();
+}
+
+// MPICH: functions of the request, which it calls while the program tests or waits for it.
+using Poll = int(void* state, MPI_Status* status);
+using Wait = int(int count, void** states, double timeout, MPI_Status* status);
+using StartPolled = int(MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, Poll*,
+                        Wait* wait, void* state, MPI_Request* request);
+int poll(void* state, MPI_Status*) {
+  const Shared started = shared(state);  // completing the request may free `state`
+  if (!started->moved.load(std::memory_order_acquire) || started->request == MPI_REQUEST_NULL) return MPI_SUCCESS;
+  MPI_Request request = std::exchange(started->request, MPI_REQUEST_NULL);
+  conclude(*started);
+  return PMPI_Grequest_complete(request);
+}
+
+/// The access ends by itself, whatever happens in MPI meanwhile.
+int wait(int count, void** states, double, MPI_Status* status) {
+  for (int i = 0; i < count; ++i) {
+    shared(states[i])->moved.wait(false, std::memory_order_acquire);
+    if (const int code = poll(states[i], status); code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
+// Open MPI: a function that it calls whenever the program is in MPI.
+using RegisterProgress = int(int (*)());
+std::mutex ended_mutex;
+std::vector<Shared>& ended() {
+  static auto& all = *new std::vector<Shared>;
+  return all;
+}
+std::atomic<bool> any_ended{false};
+int complete_ended() {
+  if (!any_ended.load(std::memory_order_acquire)) return 0;
+  std::vector<Shared> all;
+  {
+    const std::lock_guard lock(ended_mutex);
+    all.swap(ended());
+    any_ended = false;
+  }
+  for (const Shared& started : all) {
+    conclude(*started);
+    PMPI_Grequest_complete(started->request);
+  }
+  return static_cast<int>(all.size());
+}
+
+enum class Way { kThread, kPolled, kProgress, kAtOnce };
+
+Way choose_way() {
+  int level = MPI_THREAD_SINGLE;
+  PMPI_Query_thread(&level);
+  if (level == MPI_THREAD_MULTIPLE) return Way::kThread;
+  if (real_symbol("PMPIX_Grequest_start") != nullptr) return Way::kPolled;
+  auto* const add = real_function<RegisterProgress>("opal_progress_register");
+  return add != nullptr && add(complete_ended) == 0 ? Way::kProgress : Way::kAtOnce;
+}
+
+int start_grequest(Way way, const Shared& started) {
+  auto state = std::make_unique<Shared>(started);
+  int code = MPI_SUCCESS;
+  if (way == Way::kPolled) {
+    static auto* const start = real_function<StartPolled>("PMPIX_Grequest_start");
+    code = start(query, free_shared, cancel, poll, wait, state.get(), &started->request);
+  } else {
+    code = PMPI_Grequest_start(query, free_shared, cancel, state.get(), &started->request);
+  }
+  if (code == MPI_SUCCESS) state.release();
+  return code;
+}
+
+void move(Way way, const Shared& started) {
+  started->call.move_alone();
+  if (way == Way::kThread) conclude(*started);
+  started->moved.store(true, std::memory_order_release);
+  started->moved.notify_all();
+  lower(*started->file);
+  if (way == Way::kThread) PMPI_Grequest_complete(started->request);
+  if (way != Way::kProgress) return;
+  const std::lock_guard lock(ended_mutex);
+  ended().push_back(started);
+  any_ended = true;
+}
+
+}  // namespace
+
+int start_request(File& file, const Call& call, MPI_Request* request) {
+  static const Way way = choose_way();
+  *request = MPI_REQUEST_NULL;
+  Call alone = call;
+  alone.together = false;
+  const auto started = std::make_shared<Started>(file, alone);
+  started->call.prepare();
+  if (started->call.failure().failed()) return result(file, started->call.failure());
+  if (const int code = start_grequest(way, started); code != MPI_SUCCESS) return code;
+  *request = started->request;
+  {
+    const std::lock_guard lock(file.mutex);
+    ++file.under_way;
+  }
+  if (way != Way::kAtOnce) {
+    Background::instance().run([started] { move(way, started); });
+    return MPI_SUCCESS;
+  }
+  move(way, started);
+  conclude(*started);
+  return PMPI_Grequest_complete(started->request);
+}
+
+}  // namespace spate::mpiio

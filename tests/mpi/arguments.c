@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments that are wrong or differ between ranks, views that overlap themselves, and accesses of nothing: every rank gets the same
+// error class, none waits for another, and the file can be used afterwards.
+//   arguments PREFIX
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                 \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      fprintf(stderr, "rank %d, line %d: %s\n", rank, __LINE__, #condition);             \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                      \
+    }                                                                                    \
+  } while (0)
+#define OK(call) CHECK((call) == MPI_SUCCESS)
+
+static int rank, ranks;
+static const char *prefix;
+static MPI_File file;
+
+static const char *path(const char *name) {
+  static char text[512];
+  snprintf(text, sizeof text, "%s/%s", prefix, name);
+  return text;
+}
+
+static int class_of(int code) {
+  int class = -1;
+  MPI_Error_class(code, &class);
+  return class;
+}
+
+static int count_of(MPI_Status *status) {
+  int count = -1;
+  MPI_Get_count(status, MPI_BYTE, &count);
+  return count;
+}
+
+/* The others' bytes are where they were, and all ranks can go on together. */
+static void usable(void) {
+  int out = rank + 100, in = -1;
+  OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+  OK(MPI_File_write_at_all(file, rank, &out, 1, MPI_INT, MPI_STATUS_IGNORE));
+  OK(MPI_File_sync(file));
+  OK(MPI_File_read_at_all(file, (rank + 1) % ranks, &in, 1, MPI_INT, MPI_STATUS_IGNORE));
+  CHECK(in == (rank + 1) % ranks + 100);
+}
+
+static void unequal(void) {
+  const int last = rank == ranks - 1;
+  int x = 7;
+  CHECK(class_of(MPI_File_set_view(file, 0, last ? MPI_INT : MPI_SHORT, last ? MPI_INT : MPI_SHORT, "native", MPI_INFO_NULL)) == MPI_ERR_NOT_SAME);
+  CHECK(class_of(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, last ? "external32" : "native", MPI_INFO_NULL)) == MPI_ERR_NOT_SAME);
+  CHECK(class_of(MPI_File_set_view(file, last ? -5 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL)) == MPI_ERR_ARG);
+  CHECK(class_of(MPI_File_set_view(file, 0, MPI_INT, last ? MPI_DATATYPE_NULL : MPI_INT, "native", MPI_INFO_NULL)) == MPI_ERR_TYPE);
+  CHECK(class_of(MPI_File_set_view(file, 0, MPI_INT, last ? MPI_SHORT : MPI_INT, "native", MPI_INFO_NULL)) == MPI_ERR_ARG);
+  usable();
+  CHECK(class_of(MPI_File_set_size(file, last ? 100 : 99)) == MPI_ERR_NOT_SAME);
+  CHECK(class_of(MPI_File_preallocate(file, last ? 100 : 99)) == MPI_ERR_NOT_SAME);
+  CHECK(class_of(MPI_File_set_size(file, -1)) == MPI_ERR_ARG);
+  CHECK(class_of(MPI_File_set_atomicity(file, last)) == MPI_ERR_NOT_SAME);
+  CHECK(class_of(MPI_File_seek_shared(file, last, MPI_SEEK_SET)) == MPI_ERR_NOT_SAME);
+  CHECK(class_of(MPI_File_seek_shared(file, 0, last ? MPI_SEEK_SET : MPI_SEEK_END)) == MPI_ERR_NOT_SAME);
+  CHECK(class_of(MPI_File_seek_shared(file, -1, MPI_SEEK_SET)) == MPI_ERR_ARG);
+  usable();
+  CHECK(class_of(MPI_File_write_at_all(file, 0, &x, last ? -1 : 1, MPI_INT, MPI_STATUS_IGNORE)) == MPI_ERR_COUNT);
+  CHECK(class_of(MPI_File_write_at_all(file, 0, &x, 1, last ? MPI_DATATYPE_NULL : MPI_INT, MPI_STATUS_IGNORE)) == MPI_ERR_TYPE);
+  CHECK(class_of(MPI_File_read_all(file, &x, last ? 1 : 0, last ? MPI_SHORT : MPI_INT, MPI_STATUS_IGNORE)) == MPI_ERR_IO);
+  CHECK(class_of(MPI_File_write_ordered(file, &x, last ? -1 : 1, MPI_INT, MPI_STATUS_IGNORE)) == MPI_ERR_COUNT);
+  /* A beginning that failed needs no end. */
+  CHECK(class_of(MPI_File_write_at_all_begin(file, last ? -1 : 0, &x, 1, MPI_INT)) == MPI_ERR_ARG);
+  OK(MPI_File_write_at_all_begin(file, rank, &x, 1, MPI_INT));
+  CHECK(class_of(MPI_File_write_at_all_begin(file, rank, &x, 1, MPI_INT)) == MPI_ERR_OTHER);
+  OK(MPI_File_write_at_all_end(file, &x, MPI_STATUS_IGNORE));
+  CHECK(class_of(MPI_File_write_at_all_end(file, &x, MPI_STATUS_IGNORE)) == MPI_ERR_OTHER);
+  usable();
+  MPI_File other;
+  const int amode = MPI_MODE_CREATE | (last ? MPI_MODE_WRONLY : MPI_MODE_RDWR);
+  CHECK(class_of(MPI_File_open(MPI_COMM_WORLD, path("arguments"), amode, MPI_INFO_NULL, &other)) == MPI_ERR_NOT_SAME);
+  CHECK(other == MPI_FILE_NULL);
+}
+
+static void refused_view(MPI_Datatype type) {
+  OK(MPI_Type_commit(&type));
+  /* One rank's view is enough. */
+  CHECK(class_of(MPI_File_set_view(file, 0, MPI_BYTE, rank == ranks - 1 ? type : MPI_BYTE, "native", MPI_INFO_NULL)) == MPI_ERR_ARG);
+  MPI_Type_free(&type);
+  usable();
+}
+
+static void overlapping_views(void) {
+  MPI_Datatype type, inner;
+  OK(MPI_Type_create_hvector(3, 8, 4, MPI_BYTE, &type));
+  refused_view(type);
+  OK(MPI_Type_create_hvector(3, 2, 100, MPI_BYTE, &inner));
+  OK(MPI_Type_create_hvector(3, 1, 50, inner, &type)); /* the inner ones lie between each other */
+  MPI_Type_free(&inner);
+  refused_view(type);
+  OK(MPI_Type_create_resized(MPI_DOUBLE, 0, 4, &type)); /* tiles overlap */
+  refused_view(type);
+  const int lengths[2] = {4, 4};
+  const int places[2] = {0, 2};
+  OK(MPI_Type_indexed(2, lengths, places, MPI_BYTE, &type));
+  refused_view(type);
+  const int back[2] = {8, 0};
+  OK(MPI_Type_indexed(2, lengths, back, MPI_BYTE, &type));
+  refused_view(type);
+  const int before[2] = {-8, 0};
+  OK(MPI_Type_indexed(2, lengths, before, MPI_BYTE, &type));
+  refused_view(type);
+}
+
+static void nothing(const char *how) {
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "romio_cb_write", how);
+  MPI_Info_set(info, "romio_cb_read", how);
+  OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", info));
+  MPI_Info_free(&info);
+  MPI_Status status;
+  MPI_Datatype empty;
+  OK(MPI_Type_contiguous(0, MPI_INT, &empty));
+  OK(MPI_Type_commit(&empty));
+  /* On all ranks, then on all but one. */
+  OK(MPI_File_write_at_all(file, 5, NULL, 0, MPI_INT, &status));
+  CHECK(count_of(&status) == 0);
+  OK(MPI_File_read_all(file, NULL, 3, empty, &status));
+  CHECK(count_of(&status) == 0);
+  OK(MPI_File_write_ordered(file, NULL, 0, MPI_INT, &status));
+  int out = 42, in = -1;
+  const int some = rank == 0 ? 1 : 0;
+  OK(MPI_File_write_at_all(file, 1000, &out, some, MPI_INT, &status));
+  CHECK(count_of(&status) == 4 * some);
+  OK(MPI_File_read_at_all(file, 1000, &in, some, MPI_INT, &status));
+  CHECK(count_of(&status) == 4 * some && in == (some ? 42 : -1));
+  /* Beyond the end of the file nothing is read, by any rank. */
+  OK(MPI_File_read_at_all(file, 5000, &in, 1, MPI_INT, &status));
+  CHECK(count_of(&status) == 0);
+  /* Nonblocking accesses of nothing. */
+  MPI_Request request[2];
+  OK(MPI_File_iwrite_at(file, 3, NULL, 0, MPI_INT, &request[0]));
+  OK(MPI_File_iread_all(file, NULL, 0, MPI_INT, &request[1]));
+  MPI_Status statuses[2];
+  OK(MPI_Waitall(2, request, statuses));
+  CHECK(count_of(&statuses[0]) == 0 && count_of(&statuses[1]) == 0);
+  /* A view that shows no byte: nothing can be moved through it, and that is an error, not a hang. */
+  OK(MPI_File_set_view(file, 0, MPI_INT, empty, "native", MPI_INFO_NULL));
+  OK(MPI_File_read_all(file, &in, 0, MPI_INT, &status));
+  CHECK(class_of(MPI_File_read_all(file, &in, some, MPI_INT, &status)) == MPI_ERR_IO);
+  MPI_Type_free(&empty);
+  usable();
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  prefix = argc > 1 ? argv[1] : "/spate";
+  OK(MPI_File_open(MPI_COMM_WORLD, path("arguments"), MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file));
+  usable();
+  if (ranks > 1) unequal();
+  overlapping_views();
+  nothing("enable");
+  nothing("disable");
+  OK(MPI_File_close(&file));
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""nonblocking.c on 2 ranks under every MPI library, in programs with one thread in MPI and with several. The io servers stand still while it
+starts accesses; they are made while it is not in MPI."""
+import signal
+
+from mpi import *
+from cluster import Cluster, wait_until
+
+RANKS, N = 2, 1 << 20
+
+
+def appeared(folder, what):
+    return all(os.path.exists("%s/%s.%d" % (folder, what, rank)) for rank in range(RANKS))
+
+
+def mark(folder, what):
+    open(os.path.join(folder, what), "w").close()
+
+
+with Cluster(io=3) as fs:
+    fs.up()
+    for mpi in libraries():
+        program = compiled(mpi, fs.root, "nonblocking.c")
+        for level in ("single", "multiple"):
+            folder = os.path.join(fs.root, mpi + level)
+            os.mkdir(folder)
+            words = [SPATE, "run", "--mpi", "--", *command(mpi, RANKS, program, "spate:", folder, level)]
+            running = subprocess.Popen(words, env=environment(fs), stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                                       start_new_session=True)
+            wait_until(lambda: appeared(folder, "before") or running.poll() is not None, "the program to begin", 60)
+            try:
+                fs.kill(2, 3, 4, sig=signal.SIGSTOP)
+                mark(folder, "stopped")
+                wait_until(lambda: appeared(folder, "started") or running.poll() is not None, "the accesses to be started", 60)
+            finally:
+                fs.kill(2, 3, 4, sig=signal.SIGCONT)
+            if running.poll() is None:
+                wait_until(lambda: fs.spate("cat", "spate:/computes")[:RANKS * N] == b"a" * N + b"b" * N, "the bytes of the program that is not in MPI", 60)
+            mark(folder, "go")
+            out, err = running.communicate(timeout=120)
+            check(running.returncode == 0, "%s, %s: exit %d\n%s%s" % (mpi, level, running.returncode, out, err))
+            for name in ("computes", "many", "freed", "failures"):
+                fs.spate("rm", "spate:/" + name)
+    fs.fsck()

@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""opens.c on 8 ranks: a rank that only takes part in what aggregators read and write for it does not even connect to the meta server."""
+import re
+
+from mpi import *
+from cluster import Cluster
+
+RANKS, AGGREGATORS = 8, 2
+
+
+def connections(fs):
+    """That the meta server has accepted, that of this question included."""
+    told = fs.spate("stats", "1", "--prometheus").decode()
+    return sum(int(n) for n in re.findall(r"^spate_bmi_connections_accepted_total\{[^}]*\} (\d+)$", told, re.M))
+
+
+with Cluster(io=3) as fs:
+    fs.up()
+    for mpi in libraries():
+        program = compiled(mpi, fs.root, "opens.c")
+        for how, least, most in (("together", 1, AGGREGATORS), ("alone", RANKS, RANKS)):
+            before = connections(fs)
+            done = run(fs, mpi, RANKS, program, "spate:/opens", how)
+            check(done.returncode == 0, "%s, %s: exit %d\n%s%s" % (mpi, how, done.returncode, done.stdout, done.stderr))
+            made = connections(fs) - before - 1
+            check(least <= made <= most, "%s, %s: %d connections of %d ranks" % (mpi, how, made, RANKS))
+            fs.spate("rm", "spate:/opens")
+    fs.fsck()
