@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "capi/handles.h"
+#include "datatype/cursor.h"
 
 namespace spate::capi {
 
@@ -41,6 +42,26 @@ Result<std::vector<View>> memory_of(const iovec* memory, int count) {
 
 template Result<std::vector<MutableByteView>> memory_of<MutableByteView>(const iovec* memory, int count);
 template Result<std::vector<ByteView>> memory_of<ByteView>(const iovec* memory, int count);
+
+template <typename View>
+Result<std::vector<View>> memory_of(void* base, const spate_strided* pattern, std::uint64_t size) {
+  if (size == 0) return std::vector<View>();
+  if (base == nullptr) return Error(Errc::kInvalidArgument, "memory: null");
+  SPATE_TRY(const auto whole, window_of(pattern, {0, size}));
+  if (whole.blocks() > kMostMemoryPieces)
+    return Error(Errc::kInvalidArgument, "more than 4194304 pieces of memory: give a smaller window");
+  std::vector<View> views;
+  for (datatype::Cursor at(whole); !at.done(); at.next()) {
+    const auto& piece = at.piece();
+    views.emplace_back(static_cast<typename View::pointer>(base) + piece.offset, piece.size);
+  }
+  return views;
+}
+
+template Result<std::vector<MutableByteView>> memory_of<MutableByteView>(void* base, const spate_strided* pattern,
+                                                                         std::uint64_t size);
+template Result<std::vector<ByteView>> memory_of<ByteView>(void* base, const spate_strided* pattern,
+                                                           std::uint64_t size);
 
 Result<std::vector<datatype::Description>> description_of(const spate_range* ranges, std::size_t count) {
   if (ranges == nullptr && count > 0) return Error(Errc::kInvalidArgument, "ranges: null");

@@ -107,10 +107,11 @@ Result<Place> place_of(Result<Description> what) {
 }
 
 template <typename Call>
-ssize_t run(spate_file* file, Result<Place> place, const iovec* memory, int count) {
+using ViewsOf = decltype(Call::memory);
+
+template <typename Call>
+ssize_t run(spate_file* file, Result<Place> place, Result<ViewsOf<Call>> views) {
   if (file == nullptr) return refuse_null("file");
-  using View = typename decltype(Call::memory)::value_type;
-  auto views = memory_of<View>(memory, count);
   if (!views) return refuse(views.error());
   if (!place) return refuse(place.error());
   const Call call{file, *std::move(place), *std::move(views)};
@@ -118,17 +119,40 @@ ssize_t run(spate_file* file, Result<Place> place, const iovec* memory, int coun
 }
 
 template <typename Call>
-int start(spate_file* file, Result<Place> place, const iovec* memory, int count, spate_op** op) {
+ssize_t run(spate_file* file, Result<Place> place, const iovec* memory, int count) {
+  return run<Call>(file, std::move(place), memory_of<typename ViewsOf<Call>::value_type>(memory, count));
+}
+
+template <typename Call>
+int start(spate_file* file, Result<Place> place, Result<ViewsOf<Call>> views, spate_op** op) {
   if (op == nullptr) return refuse_null("op");
   *op = nullptr;
   if (file == nullptr) return refuse_null("file");
-  using View = typename decltype(Call::memory)::value_type;
-  auto views = memory_of<View>(memory, count);
   if (!views) return refuse(views.error());
   if (!place) return refuse(place.error());
   // On the heap: it stays where it is while the task refers to it.
   auto call = std::make_shared<const Call>(Call{file, *std::move(place), *std::move(views)});
   return later(file, [call = std::move(call)] { return work_of(*call); }, op);
+}
+
+template <typename Call>
+int start(spate_file* file, Result<Place> place, const iovec* memory, int count, spate_op** op) {
+  return start<Call>(file, std::move(place), memory_of<typename ViewsOf<Call>::value_type>(memory, count), op);
+}
+
+/// A window of a pattern and memory in a pattern.
+template <typename Call>
+ssize_t run_shaped(spate_file* file, const spate_window* what, void* base, const spate_strided* memory) {
+  if (what == nullptr) return refuse_null("window");
+  return run<Call>(file, place_of(window_of(&what->pattern, {what->first, what->size})),
+                   memory_of<typename ViewsOf<Call>::value_type>(base, memory, what->size));
+}
+
+template <typename Call>
+int start_shaped(spate_file* file, const spate_window* what, void* base, const spate_strided* memory, spate_op** op) {
+  if (what == nullptr) return refuse_null("window");
+  return start<Call>(file, place_of(window_of(&what->pattern, {what->first, what->size})),
+                     memory_of<typename ViewsOf<Call>::value_type>(base, memory, what->size), op);
 }
 
 iovec one_piece(const void* buffer, std::size_t size) { return {const_cast<void*>(buffer), size}; }
@@ -204,6 +228,26 @@ ssize_t spate_read_window(spate_file* file, const struct spate_strided* what, ui
 ssize_t spate_write_window(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
                            const struct iovec* memory, int memory_count) {
   return run<WriteCall>(file, place_of(window_of(what, {first, size})), memory, memory_count);
+}
+
+ssize_t spate_read_shaped(spate_file* file, const struct spate_window* what, void* base,
+                          const struct spate_strided* memory) {
+  return run_shaped<ReadCall>(file, what, base, memory);
+}
+
+ssize_t spate_write_shaped(spate_file* file, const struct spate_window* what, const void* base,
+                           const struct spate_strided* memory) {
+  return run_shaped<WriteCall>(file, what, const_cast<void*>(base), memory);
+}
+
+int spate_read_shaped_start(spate_file* file, const struct spate_window* what, void* base,
+                            const struct spate_strided* memory, spate_op** op) {
+  return start_shaped<ReadCall>(file, what, base, memory, op);
+}
+
+int spate_write_shaped_start(spate_file* file, const struct spate_window* what, const void* base,
+                             const struct spate_strided* memory, spate_op** op) {
+  return start_shaped<WriteCall>(file, what, const_cast<void*>(base), memory, op);
 }
 
 int spate_pread_start(spate_file* file, void* buffer, size_t size, off_t offset, spate_op** op) {

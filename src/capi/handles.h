@@ -63,6 +63,12 @@ posix::Where at(const spate_file& directory, const char* path, bool follow = tru
 template <typename View>
 Result<std::vector<View>> memory_of(const iovec* memory, int count);
 
+/// The first `size` bytes of a pattern's stream in memory at `base`. kInvalidArgument: the pattern has fewer, or they
+/// need more than kMostMemoryPieces.
+constexpr std::uint64_t kMostMemoryPieces = std::uint64_t{1} << 22U;
+template <typename View>
+Result<std::vector<View>> memory_of(void* base, const spate_strided* pattern, std::uint64_t size);
+
 /// As many descriptions as a list of any length needs; at least one.
 Result<std::vector<datatype::Description>> description_of(const spate_range* ranges, std::size_t count);
 Result<datatype::Description> description_of(const spate_strided* what);

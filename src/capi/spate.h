@@ -170,6 +170,19 @@ SPATE_API ssize_t spate_read_window(spate_file* file, const struct spate_strided
 SPATE_API ssize_t spate_write_window(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
                                      const struct iovec* memory, int memory_count);
 
+/* Both sides in patterns: a window of the file's, and as many bytes of the memory's, whose offset and strides count
+ * from `base` (at most 4194304 pieces of memory). A box of an array with ghost cells to a box of a larger array in the
+ * file is one call. */
+struct spate_window {
+  struct spate_strided pattern;
+  uint64_t first; /* byte of its stream */
+  uint64_t size;
+};
+SPATE_API ssize_t spate_read_shaped(spate_file* file, const struct spate_window* what, void* base,
+                                    const struct spate_strided* memory);
+SPATE_API ssize_t spate_write_shaped(spate_file* file, const struct spate_window* what, const void* base,
+                                     const struct spate_strided* memory);
+
 /* Afterwards everything that was written before through this handle, and the file's entry and inode, survive a crash of
  * any machine. -EIO, once: an earlier write may be lost, because its server restarted. */
 SPATE_API int spate_fsync(spate_file* file);
@@ -268,6 +281,10 @@ SPATE_API int spate_read_window_start(spate_file* file, const struct spate_strid
                                       const struct iovec* memory, int memory_count, spate_op** op);
 SPATE_API int spate_write_window_start(spate_file* file, const struct spate_strided* what, uint64_t first,
                                        uint64_t size, const struct iovec* memory, int memory_count, spate_op** op);
+SPATE_API int spate_read_shaped_start(spate_file* file, const struct spate_window* what, void* base,
+                                      const struct spate_strided* memory, spate_op** op);
+SPATE_API int spate_write_shaped_start(spate_file* file, const struct spate_window* what, const void* base,
+                                       const struct spate_strided* memory, spate_op** op);
 SPATE_API int spate_fsync_start(spate_file* file, spate_op** op);
 SPATE_API int spate_ftruncate_start(spate_file* file, off_t size, spate_op** op);
 SPATE_API int spate_fstat_start(spate_file* file, struct stat* st, spate_op** op);

@@ -158,6 +158,49 @@ static void data(spate_fs *fs) {
   free(out);
 }
 
+/* A 3-D box of memory with ghost cells around it, and the same box of a larger array in the file. */
+static void shaped(spate_fs *fs) {
+  enum { X = 30, Y = 20, Z = 50, FX = 100, FY = 60, FZ = 80, CELLS = X * Y * Z };
+  static int box[(X + 2) * (Y + 2) * (Z + 2)], back[(X + 2) * (Y + 2) * (Z + 2)], whole[FX * FY * FZ];
+  const struct spate_strided memory = {4 * (((Y + 2) + 1) * (Z + 2) + 1), 4 * Z, 2, {{X, 4 * (Y + 2) * (Z + 2)}, {Y, 4 * (Z + 2)}}};
+  struct spate_window what = {{4 * ((5 * FY + 6) * FZ + 7), 4 * Z, 2, {{X, 4 * FY * FZ}, {Y, 4 * FZ}}}, 0, 4 * CELLS};
+  for (size_t i = 0; i < sizeof box / sizeof *box; ++i) box[i] = (int)i + 1;
+  spate_file *file = opened(fs, "/shaped", O_CREAT | O_RDWR);
+  CHECK(spate_ftruncate(file, sizeof whole) == 0);
+  CHECK(spate_write_shaped(file, &what, box, &memory) == 4 * CELLS);
+  CHECK(spate_pread(file, whole, sizeof whole, 0) == sizeof whole);
+  for (int x = 0; x < FX; ++x)
+    for (int y = 0; y < FY; ++y)
+      for (int z = 0; z < FZ; ++z) {
+        const int in = x >= 5 && x < 5 + X && y >= 6 && y < 6 + Y && z >= 7 && z < 7 + Z;
+        CHECK(whole[(x * FY + y) * FZ + z] == (in ? box[((x - 5 + 1) * (Y + 2) + y - 6 + 1) * (Z + 2) + z - 7 + 1] : 0));
+      }
+  spate_op *op = NULL;
+  CHECK(spate_read_shaped_start(file, &what, back, &memory, &op) == 0 && spate_wait(op) == 4 * CELLS);
+  for (int x = 0; x < X + 2; ++x)
+    for (int y = 0; y < Y + 2; ++y)
+      for (int z = 0; z < Z + 2; ++z) {
+        const int ghost = x == 0 || y == 0 || z == 0 || x == X + 1 || y == Y + 1 || z == Z + 1;
+        const int i = (x * (Y + 2) + y) * (Z + 2) + z;
+        CHECK(back[i] == (ghost ? 0 : box[i]));
+      }
+  /* A window from its middle on, to memory of single ints. */
+  const struct spate_strided every_other = {0, 4, 1, {{CELLS, 8}}};
+  memset(whole, 0, sizeof whole);
+  what.first = 4000, what.size = 4 * CELLS - 4000;
+  CHECK(spate_read_shaped(file, &what, whole, &every_other) == 4 * CELLS - 4000);
+  for (int i = 0; i < 2 * (CELLS - 1000); ++i) {
+    const int cell = i / 2 + 1000;
+    CHECK(whole[i] == (i % 2 ? 0 : box[((cell / (Y * Z) + 1) * (Y + 2) + cell / Z % Y + 1) * (Z + 2) + cell % Z + 1]));
+  }
+  CHECK(spate_write_shaped_start(file, &what, whole, &every_other, &op) == 0 && spate_wait(op) == (ssize_t)what.size);
+  const struct spate_strided small = {0, 4, 0, {{0, 0}}};
+  CHECK(spate_read_shaped(file, &what, whole, &small) == -EINVAL);
+  CHECK(spate_read_shaped(file, &what, NULL, &every_other) == -EINVAL && spate_read_shaped(file, NULL, whole, &small) == -EFAULT);
+  CHECK(spate_read_shaped(file, &what, whole, NULL) == -EINVAL);
+  CHECK(spate_close(file) == 0 && spate_unlink(fs, "/shaped") == 0);
+}
+
 static void by_inode(spate_fs *fs) {
   spate_file *file = opened(fs, "/by_inode", O_CREAT | O_RDWR), *other = NULL;
   struct stat st;
@@ -316,7 +359,8 @@ int main(void) {
     names(fs);
     data(fs);
     pieces(fs);
-    by_inode(fs);
+    shaped(fs);
+  by_inode(fs);
   started(fs);
     directories(fs);
     threads(fs);
