@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The experiments of the BMI paper, repeated: round trips (Figure 3), bandwidth (Figure 4) and the parallel read pattern
-(Figure 5), over bmi, over plain epoll sockets, over MPICH and beside fi_pingpong, in the same run, pinned alike; what bulk data costs small
+(Figure 5), over bmi, over plain epoll sockets, over MPICH and Open MPI and beside fi_pingpong, in the same run, pinned alike; what bulk data costs small
 messages; and ORFA's Figure 3: what registering memory costs, and what a cache of registrations saves.
 
   bench/run bmi [figure3|figure4|figure5|ofi|figure3a|figure3b|priority]... [--json FILE] [--runs N] [--vm]
@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import references  # noqa: E402 (after the path)
 import registration  # noqa: E402 (after the path)
 from figures import text  # noqa: E402
 
@@ -24,7 +25,6 @@ SMALL = [24, 64, 200, 400, 800, 1200]
 LARGE = [1 << n for n in range(10, 21)]
 STREAM_BYTES = 120_000_000
 SHAPES = [(1, 1), (2, 2), (4, 4)]
-OVER_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "MPIR_CVAR_NOLOCAL": "1"}
 
 
 class Programs:
@@ -33,31 +33,27 @@ class Programs:
     def __init__(self, folder, source):
         self.folder = folder
         self.tests = os.path.join(source, "..", "..", "tests")
-        self.mpi = None
         self.machine = None  # what is measured in the virtual machine, once
-        if shutil.which("mpicc") and shutil.which("mpirun"):
-            self.mpi = os.path.join(folder, "mpi_program")
-            program = os.path.join(source, "mpi_program.c")
-            subprocess.run(["mpicc", "-O2", "-w", "-o", self.mpi, program], check=True)
-        else:
-            print("no MPICH here (apt-get install libmpich-dev mpich): its columns stay empty", file=sys.stderr)
+        self.references = references.References(folder, os.path.join(source, "mpi_program.c"))
 
     @staticmethod
     def output(command, seconds=120, env=None):
-        """What it printed, also when it hung afterwards: MPICH over TCP sometimes does not end."""
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        """What it printed, also when it hung afterwards (MPICH over TCP sometimes does not end), and why there may be nothing."""
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                               env=dict(os.environ, **(env or {}))) as process:
             try:
-                return process.communicate(timeout=seconds)[0]
+                told, complaints = process.communicate(timeout=seconds)
+                return told, "exit %d, %s" % (process.returncode, references.last_line(complaints))
             except subprocess.TimeoutExpired as late:
                 os.killpg(process.pid, 9)
-                return (late.stdout or b"").decode()
+                return (late.stdout or b"").decode(), "it did not end within %d s" % seconds
 
-    def number(self, command, **more):
-        lines = self.output(command, **more).split()
+    def number(self, command, name=None, **more):
+        told, why = self.output(command, **more)
         try:
-            return float(lines[0])
+            return float(told.split()[0])
         except (IndexError, ValueError):
+            references.say("%s: no figure: %s" % (name or os.path.basename(command[0]), why))
             return None
 
     def bmi(self, **plan):
@@ -69,12 +65,12 @@ class Programs:
     def memory(self, **plan):
         return self.number([os.path.join(self.folder, "memory_program"), *words(plan)])
 
-    def mpich(self, over_tcp, ranks=2, **plan):
-        if self.mpi is None:
+    def mpi(self, name, network, ranks=2, **plan):
+        found = self.references.command(name, network, ranks)
+        if found is None:
             return None
-        cores = ",".join(str(rank % os.cpu_count()) for rank in range(ranks))
-        command = ["mpirun", "-n", str(ranks), "-bind-to", "user:" + cores, self.mpi, *words(plan)]
-        return self.number(command, seconds=30, env=OVER_TCP if over_tcp else None)
+        command, env = found
+        return self.number([*command, *words(plan)], name="%s %s, %s" % (name, network, " ".join(words(plan))), seconds=30, env=env)
 
     def pingpong(self, provider, size, count):
         """(microseconds a round trip, bytes a second) of libfabric's own bench over one provider."""
@@ -89,11 +85,12 @@ class Programs:
         done
         kill $! 2>/dev/null"""
         port = str(20000 + os.getpid() % 20000)
-        told = self.output(["sh", "-c", script, provider, str(count), str(size), port], seconds=60)
+        told, why = self.output(["sh", "-c", script, provider, str(count), str(size), port], seconds=60)
         rows = [line.split() for line in told.splitlines() if line and line[0].isdigit()]
         try:
             return 2 * float(rows[-1][6]), float(rows[-1][5]) * 1e6
         except (IndexError, ValueError):
+            references.say("fi_pingpong %s: no figure: %s" % (provider, why if shutil.which("fi_pingpong") else "apt-get install libfabric-bin"))
             return None
 
 
@@ -108,14 +105,15 @@ def figure3(programs, runs):
         "sockets, polling": lambda size: programs.raw(size=size, poll=1),
         "bmi tcp, polling": lambda size: programs.bmi(size=size, poll=1),
         "bmi tcp, polling, mem_alloc": lambda size: programs.bmi(size=size, poll=1, allocated=1),
-        "MPICH tcp, polling": lambda size: programs.mpich(True, size=size),
         "bare eventfds, asleep": lambda size: programs.memory(size=size),
         "bmi shm, asleep": lambda size: programs.bmi(network="shm", size=size),
         "bare memory, polling": lambda size: programs.memory(size=size, poll=1, count=100000),
         "bmi shm, polling": lambda size: programs.bmi(network="shm", size=size, poll=1, count=100000),
         "bmi shm, polling, mem_alloc": lambda size: programs.bmi(network="shm", size=size, poll=1, count=100000, allocated=1),
-        "MPICH shm, polling": lambda size: programs.mpich(False, size=size, count=100000),
     }
+    for name in references.KNOWN:
+        series[name + " tcp, polling"] = lambda size, name=name: programs.mpi(name, "tcp", size=size)
+        series[name + " shm, polling"] = lambda size, name=name: programs.mpi(name, "shm", size=size, count=100000)
     return table("Figure 3: round trip", "us", "bytes", SMALL, series, runs, 1)
 
 
@@ -126,13 +124,14 @@ def figure4(programs, runs):
     series = {
         "sockets": lambda size: programs.raw(**stream(size)),
         "bmi tcp": lambda size: programs.bmi(**stream(size)),
-        "MPICH tcp": lambda size: programs.mpich(True, **stream(size)),
         "bare ring, polling": lambda size: programs.memory(**stream(size)),
         "bmi shm": lambda size: programs.bmi(network="shm", **stream(size)),
         "bmi shm, polling": lambda size: programs.bmi(network="shm", poll=1, **stream(size)),
         "bmi shm, polling, mem_alloc": lambda size: programs.bmi(network="shm", allocated=1, poll=1, **stream(size)),
-        "MPICH shm": lambda size: programs.mpich(False, **stream(size)),
     }
+    for name in references.KNOWN:
+        series[name + " tcp"] = lambda size, name=name: programs.mpi(name, "tcp", **stream(size))
+        series[name + " shm"] = lambda size, name=name: programs.mpi(name, "shm", **stream(size))
     return table("Figure 4: bandwidth, 120 MB, all posted first", "GB/s", "bytes a message", LARGE, series, runs, 1e-9)
 
 
@@ -143,10 +142,11 @@ def figure5(programs, runs):
     series = {
         "sockets": lambda shape: programs.raw(**read(shape)),
         "bmi tcp": lambda shape: programs.bmi(**read(shape)),
-        "MPICH tcp": lambda shape: programs.mpich(True, ranks=sum(shape), **read(shape)),
         "bmi shm": lambda shape: programs.bmi(network="shm", **read(shape)),
-        "MPICH shm": lambda shape: programs.mpich(False, ranks=sum(shape), **read(shape)),
     }
+    for name in references.KNOWN:
+        series[name + " tcp"] = lambda shape, name=name: programs.mpi(name, "tcp", ranks=sum(shape), **read(shape))
+        series[name + " shm"] = lambda shape, name=name: programs.mpi(name, "shm", ranks=sum(shape), **read(shape))
     return table("Figure 5: parallel read, 10 MB a pair, over the slowest client", "GB/s", "servers x clients", SHAPES, series,
                  runs, 1e-9)
 

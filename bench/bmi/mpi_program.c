@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The patterns over MPI, as bmi.py starts it: one rank a process, servers first. Prints one number: microseconds a round
- * trip, or bytes a second. Built by bmi.py with mpicc where there is one. */
+ * trip, or bytes a second. Built by bmi.py for each MPI that is there. */
 #include <mpi.h>
 #include <stdio.h>
 
