@@ -2,9 +2,9 @@
 // Bypass leases: granted to clients of this machine that may have one, and given back.
 #include "server/io/bypass.h"
 
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 

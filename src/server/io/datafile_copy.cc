@@ -3,10 +3,10 @@
 // and where the local file system shares blocks none is moved.
 #include <algorithm>
 
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -108,7 +108,7 @@ job::Task<Result<wire::DatafileCopyReply>> IoService::datafile_copy(rpc::Call& c
   work.states.resize(request.pieces.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < request.pieces.size(); ++i) tasks.push_back(copy_piece(work, i));
-  auto outcome = co_await run_all(parts_->executor, std::move(tasks), active.stop());
+  auto outcome = co_await job::run_all(parts_->executor, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
   wire::DatafileCopyReply reply;
   reply.datafiles = std::move(work.states);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which datafiles are there, and how long they are: for fsck, which must tell one that is missing from an empty one.
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/storage.h"
 
 namespace spate::io {
@@ -39,7 +39,7 @@ job::Task<Result<wire::DatafileProbeReply>> IoService::datafile_probe(rpc::Call&
     SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));
     tasks.push_back(probe_one(*target, {ref.handle, ref.slot.slot}, active, reply.datafiles[i]));
   }
-  SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_->executor, std::move(tasks), active.stop()));
   co_return reply;
 }
 

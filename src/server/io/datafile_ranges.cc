@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranges of datafiles that hold data: what SEEK_DATA and SEEK_HOLE are answered from.
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -58,7 +58,7 @@ job::Task<Result<wire::DatafileRangesReply>> IoService::datafile_ranges(rpc::Cal
   RangesWork work{request, asker_of(call, caller), active, reply};
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < targets.size(); ++i) tasks.push_back(ranges_of_slot(work, *targets[i], i));
-  auto outcome = co_await run_all(parts_->executor, std::move(tasks), active.stop());
+  auto outcome = co_await job::run_all(parts_->executor, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
   SPATE_CO_TRY(std::ignore, co_await check_missing_alive(*parts_, request.handle, request.slots, reply.datafiles));
   co_return reply;

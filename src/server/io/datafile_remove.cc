@@ -2,9 +2,9 @@
 // Removal of datafiles, for a meta server. The tombstones come first, durably: whatever happens after, no write brings
 // one back, and what a crash of the machine brings back is removed again.
 #include "job/deadline.h"
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/removal.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
@@ -45,7 +45,7 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
 job::Task<Result<void>> remove_all(RemoveWork& work, job::StopSource& siblings) {
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < work.keys.size(); ++i) tasks.push_back(remove_one(work, i));
-  auto done = co_await run_all(work.parts.executor, std::move(tasks), siblings);
+  auto done = co_await job::run_all(work.parts.executor, std::move(tasks), siblings);
   co_return done;
 }
 

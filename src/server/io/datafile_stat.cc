@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stat of datafiles: what a file's size and time are made from.
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -39,7 +39,7 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
   for (std::size_t i = 0; i < targets.size(); ++i) {
     tasks.push_back(stat_slot(work, *targets[i], {request.handle, request.slots[i].slot}, reply.datafiles[i]));
   }
-  SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_->executor, std::move(tasks), active.stop()));
   // A client has been told by the meta server that the file is there. (A meta server asks of files that it removes,
   // too.)
   if (caller != nullptr) {

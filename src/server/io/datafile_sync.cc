@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sync and flush of datafiles: every write, punch and truncate that has been answered survives a crash of the machine.
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/storage.h"
 #include "server/io/sync.h"
 
@@ -41,7 +41,7 @@ job::Task<Result<std::vector<Synced>>> sync_slots(Parts& parts, const rpc::Call&
   for (std::size_t i = 0; i < targets.size(); ++i) {
     tasks.push_back(sync_slot(work, *targets[i], {handle, slots[i].slot}, synced[i]));
   }
-  SPATE_CO_TRY(std::ignore, co_await run_all(parts.executor, std::move(tasks), active.stop()));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(parts.executor, std::move(tasks), active.stop()));
   co_return std::move(synced);
 }
 

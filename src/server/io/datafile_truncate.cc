@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncate of datafiles, for a meta server: once for each generation, between the writes before and the writes after.
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -70,7 +70,7 @@ job::Task<Result<wire::DatafileTruncateReply>> IoService::datafile_truncate(rpc:
   work.states.resize(targets.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < targets.size(); ++i) tasks.push_back(truncate_slot(work, i));
-  SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_->executor, std::move(tasks), active.stop()));
   wire::DatafileTruncateReply reply;
   reply.datafiles = std::move(work.states);
   co_return reply;

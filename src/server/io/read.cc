@@ -7,9 +7,9 @@
 
 #include "flow/extents.h"
 #include "flow/read_flow.h"
+#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/paths.h"
 #include "server/io/peer.h"
 #include "server/io/storage.h"
@@ -127,7 +127,7 @@ job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32
       tasks.push_back(read_slot_inline(work, i, data.subspan(at, work.sizes[i])));
       at += work.sizes[i];
     }
-    SPATE_CO_TRY(std::ignore, co_await run_all(parts.executor, std::move(tasks), work.active.stop()));
+    SPATE_CO_TRY(std::ignore, co_await job::run_all(parts.executor, std::move(tasks), work.active.stop()));
   }
   const std::uint64_t to = close_gaps(work, data);
   head.clear();
@@ -221,7 +221,7 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
   bulk->done.resize(bulk->slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < bulk->slots.list.size(); ++i) tasks.push_back(read_slot(*bulk, i));
-  auto outcome = co_await run_all(parts.executor, std::move(tasks), bulk->active.stop());
+  auto outcome = co_await job::run_all(parts.executor, std::move(tasks), bulk->active.stop());
   if (!outcome) outcome = explain(std::move(outcome).error(), bulk->active, bulk->caller);
   if (outcome && anything_missing(bulk->done)) outcome = co_await check_not_removed(parts, bulk->slots, bulk->done);
   Bytes out;

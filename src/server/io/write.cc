@@ -2,11 +2,11 @@
 // Write: small streams come in the request, large ones are pulled as there are buffers, each slot a stream of its own.
 #include "flow/extents.h"
 #include "flow/write_flow.h"
+#include "job/run_all.h"
 #include "model/defect.h"
 #include "server/io/checks.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
-#include "server/io/parallel.h"
 #include "server/io/paths.h"
 #include "server/io/peer.h"
 #include "server/io/storage.h"
@@ -172,7 +172,7 @@ job::Task<Result<wire::WriteReply>> IoService::write(rpc::Call& call, wire::Writ
   work.states.resize(slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(write_slot(work, i));
-  auto outcome = co_await run_all(parts_->executor, std::move(tasks), active.stop());
+  auto outcome = co_await job::run_all(parts_->executor, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
   wire::WriteReply reply;
   reply.datafiles = std::move(work.states);
