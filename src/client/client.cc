@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.h"
 
-#include <set>
-
-#include "client/data/share.h"
+#include <algorithm>
 
 namespace spate::client {
 namespace {
@@ -14,32 +12,6 @@ constexpr std::uint32_t kReaddirRoom = 256 * 1024;
 constexpr std::uint32_t kLookupRoom = 48 * 1024;
 /// Room for an answer that may hold the largest extended attribute.
 constexpr std::uint32_t kXattrRoom = kMaxXattrValueBytes + 4096;
-
-/// Never fails itself: `out` tells.
-job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, SpaceUse::Server& out) {
-  const wire::IoStatfsRequest request;
-  const rpc::CallOptions options = limits.call_options();
-  auto reply = co_await channel.call<wire::IoStatfsReply>(request, options);
-  if (reply) {
-    out.targets = std::move(reply->targets);
-  } else {
-    out.answered = std::move(reply).error();
-  }
-  co_return Result<void>();
-}
-
-void add_up(SpaceUse& use) {
-  std::set<std::uint64_t> devices;
-  for (const SpaceUse::Server& server : use.servers) {
-    for (const wire::TargetSpace& target : server.targets) {
-      if (!devices.insert(target.device).second) continue;
-      use.total_bytes += target.total_bytes;
-      use.free_bytes += target.free_bytes;
-      use.total_files += target.total_files;
-      use.free_files += target.free_files;
-    }
-  }
-}
 
 }  // namespace
 
@@ -55,26 +27,26 @@ Client::Client(Options options, job::NetworkContext& network, Random& random)
     : cluster_(std::move(options), network, random) {}
 
 job::Task<Result<void>> Client::connect() {
-  auto open = co_await cluster_.ensure_session(cluster_.limits());
+  auto open = co_await session().ensure_open(session().limits());
   co_return open;
 }
 
 job::Task<void> Client::stop() {
-  Limits limits = cluster_.limits();
+  Limits limits = session().limits();
   limits.deadline = std::min(limits.deadline, cluster_.executor().now() + std::chrono::seconds(1));
   co_await cluster_.stop(limits);
 }
 
 template <typename Reply, typename Request>
 job::Task<Result<void>> Client::change(const Request& request) {
-  auto reply = co_await cluster_.change<Reply>(request, cluster_.limits());
+  auto reply = co_await cluster_.change<Reply>(request, session().limits());
   if (!reply) co_return std::move(reply).error();
   co_return Result<void>();
 }
 
 template <typename Request>
 job::Task<Result<Attributes>> Client::change_object(const Request& request) {
-  auto reply = co_await cluster_.change<wire::ObjectReply>(request, cluster_.limits());
+  auto reply = co_await cluster_.change<wire::ObjectReply>(request, session().limits());
   if (!reply) co_return std::move(reply).error();
   co_return std::move(reply->attributes);
 }
@@ -83,7 +55,7 @@ job::Task<Result<wire::ObjectReply>> Client::access(NamePath where, std::uint8_t
   wire::AccessRequest request;
   request.where = std::move(where);
   request.want = want;
-  auto reply = co_await cluster_.ask<wire::AccessReply>(request, cluster_.limits());
+  auto reply = co_await session().ask<wire::AccessReply>(request, session().limits());
   co_return reply;
 }
 
@@ -92,7 +64,7 @@ job::Task<Result<wire::ObjectReply>> Client::lookup_and_keep(NamePath where) {
   wire::LookupLeaseRequest request;
   request.where = std::move(where);
   const AttributeCache::Lookup lookup = cache.begin_lookup();
-  auto reply = co_await cluster_.ask<wire::LookupLeaseReply>(request, cluster_.limits(), kLookupRoom);
+  auto reply = co_await session().ask<wire::LookupLeaseReply>(request, session().limits(), kLookupRoom);
   cache.end_lookup(lookup, reply ? &*reply : nullptr);
   if (!reply) co_return std::move(reply).error();
   if (reply->granted) cluster_.locks().listen_for_recalls();
@@ -104,25 +76,25 @@ job::Task<Result<wire::ObjectReply>> Client::lookup(NamePath where) {
   if (cluster_.attributes().on()) {
     auto kept = cluster_.attributes().find(where);
     if (kept) co_return *std::move(kept);
-    SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits()));
-    if ((cluster_.meta().features() & wire::kFeatureLeases) != 0) {
+    SPATE_CO_TRY(std::ignore, co_await session().ensure_open(session().limits()));
+    if ((session().meta().features() & wire::kFeatureLeases) != 0) {
       auto found = co_await lookup_and_keep(std::move(where));
       co_return found;
     }
   }
-  auto reply = co_await look_again(std::move(where), cluster_.limits());
+  auto reply = co_await look_again(std::move(where), session().limits());
   co_return reply;
 }
 
 job::Task<Result<wire::ObjectReply>> Client::look_again(NamePath where, Limits limits) {
   wire::LookupRequest request;
   request.where = std::move(where);
-  auto reply = co_await cluster_.ask<wire::LookupReply>(request, limits);
+  auto reply = co_await session().ask<wire::LookupReply>(request, limits);
   co_return reply;
 }
 
 job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
-  const Limits limits = cluster_.limits();
+  const Limits limits = session().limits();
   auto reply = co_await lookup(where);
   Handle removed;
   while (reply && !reply->attributes.size_known && reply->layout) {
@@ -141,7 +113,7 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
 }
 
 job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
-  const Limits limits = cluster_.limits();
+  const Limits limits = session().limits();
   if (request.mtime || request.mtime_now) {
     auto found = co_await stat(request.where);
     if (!found) co_return std::move(found).error();
@@ -170,7 +142,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   wire::OpenRequest request;
   request.where = std::move(where);
   request.open_flags = open_flags;
-  const Limits limits = cluster_.limits();
+  const Limits limits = session().limits();
   auto reply = co_await ask_to_open(cluster_, request, limits);
   auto file = co_await opened(std::move(reply), request.open_flags);
   co_return file;
@@ -181,7 +153,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open_again(HandoverState::Open&
   request.where.start = record.handle;
   request.open_flags = record.open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
   request.renew = true;
-  const Limits limits = cluster_.limits();
+  const Limits limits = session().limits();
   auto reply = co_await ask_to_open(cluster_, request, limits);
   auto file = co_await opened(std::move(reply), request.open_flags);
   if (file) (*file)->inherit(record);
@@ -196,10 +168,10 @@ job::Task<Result<void>> Client::close_inherited(const HandoverState::Open& recor
     request.data = record.close_data;
     request.atime = record.close_atime;
   }
-  const Limits limits = cluster_.limits();
-  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(limits));
-  const rpc::SessionEpoch session = cluster_.identity().session();
-  auto done = co_await cluster_.close(std::move(request), session, limits, std::move(on_ended));
+  const Limits limits = session().limits();
+  SPATE_CO_TRY(std::ignore, co_await session().ensure_open(limits));
+  const rpc::SessionEpoch epoch = session().identity().session();
+  auto done = co_await cluster_.close(std::move(request), epoch, limits, std::move(on_ended));
   if (!done) co_return std::move(done).error();
   co_return Result<void>();
 }
@@ -211,7 +183,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.layout = std::move(object.layout);
   request.open_flags = open_flags;
   if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
-  auto reply = co_await cluster_.change<wire::CreateReply>(request, cluster_.limits());
+  auto reply = co_await cluster_.change<wire::CreateReply>(request, session().limits());
   // The server sees by itself whose it is; a later open must say it.
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
@@ -221,7 +193,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
 }
 
 job::Task<Result<Attributes>> Client::make_node(wire::CreateRequest request) {
-  auto reply = co_await cluster_.change<wire::CreateReply>(request, cluster_.limits());
+  auto reply = co_await cluster_.change<wire::CreateReply>(request, session().limits());
   if (!reply) co_return std::move(reply).error();
   co_return reply->object.attributes;
 }
@@ -278,7 +250,7 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
   wire::TruncateRequest request;
   request.where = std::move(where);
   request.size = size;
-  auto reply = co_await cluster_.change<wire::TruncateReply>(request, cluster_.limits());
+  auto reply = co_await cluster_.change<wire::TruncateReply>(request, session().limits());
   if (!reply) co_return std::move(reply).error();
   if (reply->layout) {
     const auto slots = static_cast<std::uint32_t>(reply->layout->slots.size());
@@ -289,8 +261,8 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
 
 job::Task<Result<bool>> Client::lists_with_leases(Handle directory) {
   if (!cluster_.attributes().worth_listing(directory)) co_return false;
-  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits()));
-  co_return (cluster_.meta().features() & wire::kFeatureLists) != 0;
+  SPATE_CO_TRY(std::ignore, co_await session().ensure_open(session().limits()));
+  co_return (session().meta().features() & wire::kFeatureLists) != 0;
 }
 
 job::Task<Result<wire::ReaddirReply>> Client::list_and_keep(const wire::ReaddirRequest& request) {
@@ -300,7 +272,7 @@ job::Task<Result<wire::ReaddirReply>> Client::list_and_keep(const wire::ReaddirR
   list.cookie = request.cookie;
   list.max_entries = request.max_entries;
   const AttributeCache::Lookup lookup = cache.begin_lookup();
-  auto reply = co_await cluster_.ask<wire::ListLeaseReply>(list, cluster_.limits(), kReaddirRoom);
+  auto reply = co_await session().ask<wire::ListLeaseReply>(list, session().limits(), kReaddirRoom);
   cache.end_listing(lookup, request.handle, reply ? &*reply : nullptr);
   if (!reply) co_return std::move(reply).error();
   if (reply->granted) cluster_.locks().listen_for_recalls();
@@ -313,12 +285,12 @@ job::Task<Result<wire::ReaddirReply>> Client::page_of(const wire::ReaddirRequest
     auto kept = co_await list_and_keep(request);
     co_return kept;
   }
-  auto reply = co_await cluster_.ask<wire::ReaddirReply>(request, cluster_.limits(), kReaddirRoom);
+  auto reply = co_await session().ask<wire::ReaddirReply>(request, session().limits(), kReaddirRoom);
   co_return reply;
 }
 
 job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest request) {
-  const Limits limits = cluster_.limits();
+  const Limits limits = session().limits();
   auto reply = co_await page_of(request);
   if (!reply || !request.attributes) co_return reply;
   for (wire::DirectoryEntry& entry : reply->entries) {
@@ -334,7 +306,7 @@ job::Task<Result<Bytes>> Client::getxattr(NamePath where, std::string name) {
   wire::GetxattrRequest request;
   request.where = std::move(where);
   request.name = std::move(name);
-  auto reply = co_await cluster_.ask<wire::GetxattrReply>(request, cluster_.limits(), kXattrRoom);
+  auto reply = co_await session().ask<wire::GetxattrReply>(request, session().limits(), kXattrRoom);
   if (!reply) co_return std::move(reply).error();
   co_return std::move(reply->value);
 }
@@ -347,7 +319,7 @@ job::Task<Result<void>> Client::setxattr(wire::SetxattrRequest request) {
 job::Task<Result<std::vector<std::string>>> Client::listxattr(NamePath where) {
   wire::ListxattrRequest request;
   request.where = std::move(where);
-  auto reply = co_await cluster_.ask<wire::ListxattrReply>(request, cluster_.limits(), kXattrRoom);
+  auto reply = co_await session().ask<wire::ListxattrReply>(request, session().limits(), kXattrRoom);
   if (!reply) co_return std::move(reply).error();
   co_return std::move(reply->names);
 }
@@ -361,8 +333,8 @@ job::Task<Result<void>> Client::removexattr(NamePath where, std::string name) {
 }
 
 job::Task<Result<SpaceUse>> Client::statfs() {
-  const Limits limits = cluster_.limits();
-  auto use = co_await space_use(limits, limits);
+  const Limits limits = session().limits();
+  auto use = co_await client::space_use(session(), limits, limits);
   if (!use) co_return use;
   for (const SpaceUse::Server& server : use->servers) {
     if (!server.answered) co_return server.answered.error();
@@ -371,34 +343,16 @@ job::Task<Result<SpaceUse>> Client::statfs() {
 }
 
 job::Task<Result<SpaceUse>> Client::space_of_those_there(Duration patience) {
-  const Limits limits = cluster_.limits();
+  const Limits limits = session().limits();
   Limits of_io_servers = limits;
   of_io_servers.deadline = std::min(limits.deadline, cluster_.executor().now() + patience);
-  auto use = co_await space_use(limits, of_io_servers);
-  co_return use;
-}
-
-job::Task<Result<SpaceUse>> Client::space_use(Limits limits, Limits of_io_servers) {
-  const wire::MetaStatfsRequest request;
-  auto meta = co_await cluster_.ask<wire::MetaStatfsReply>(request, limits);
-  if (!meta) co_return std::move(meta).error();
-  SpaceUse use;
-  use.objects = meta->objects;
-  for (const ServerEntry& server : cluster_.options().map.servers) {
-    if (server.roles.io) use.servers.push_back({server.id, {}});
-  }
-  std::vector<job::Task<Result<void>>> tasks;
-  for (SpaceUse::Server& server : use.servers) {
-    tasks.push_back(server_space(*cluster_.channels().at(server.server), of_io_servers, server));
-  }
-  std::ignore = co_await run_shares(cluster_.executor(), std::move(tasks));
-  add_up(use);
+  auto use = co_await client::space_use(session(), limits, of_io_servers);
   co_return use;
 }
 
 job::Task<Result<void>> Client::sync() {
   const wire::MetaSyncRequest request;
-  auto synced = co_await cluster_.ask<wire::MetaSyncReply>(request, cluster_.limits());
+  auto synced = co_await session().ask<wire::MetaSyncReply>(request, session().limits());
   if (!synced) co_return std::move(synced).error();
   co_return Result<void>();
 }

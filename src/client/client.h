@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "client/cluster.h"
 #include "client/file/file.h"
+#include "client/space.h"
 
 namespace spate::client {
 
@@ -14,20 +16,6 @@ using wire::NamePath;
 
 /// A path below the root; links are followed inside the file system. Links at the end: follow_last.
 NamePath path_from_root(std::string path, bool follow_last = true);
-
-struct SpaceUse {
-  std::uint64_t total_bytes = 0;
-  std::uint64_t free_bytes = 0;
-  std::uint64_t total_files = 0;  // bounded by what the io servers' devices can hold
-  std::uint64_t free_files = 0;
-  std::uint64_t objects = 0;  // in the name space
-  struct Server {
-    ServerId server;
-    std::vector<wire::TargetSpace> targets;
-    Result<void> answered = {};  // why there are no targets
-  };
-  std::vector<Server> servers;
-};
 
 /// What creating an object may say.
 struct NewObject {
@@ -97,6 +85,7 @@ class Client {
   job::Task<Result<void>> sync();
 
   Cluster& cluster() { return cluster_; }
+  Session& session() { return cluster_.session(); }
 
  private:
   job::Task<Result<wire::ObjectReply>> lookup_and_keep(NamePath where);
@@ -107,7 +96,6 @@ class Client {
   job::Task<Result<wire::ObjectReply>> look_again(NamePath where, Limits limits);
   template <typename Reply, typename Request>
   job::Task<Result<void>> change(const Request& request);
-  job::Task<Result<SpaceUse>> space_use(Limits limits, Limits of_io_servers);
   template <typename Request>
   job::Task<Result<Attributes>> change_object(const Request& request);
   job::Task<Result<std::unique_ptr<File>>> opened(Result<wire::OpenReply> reply, std::uint8_t open_flags);

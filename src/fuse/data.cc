@@ -104,7 +104,7 @@ job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::sha
 job::Task<Result<Opened>> open_after_close(Mount& mount, client::Client& client, fuse_ino_t inode, std::uint8_t flags,
                                            std::uint64_t request_id) {
   co_await mount.closing.wait(Handle(inode));
-  client.cluster().next_request_id(request_id);  // others may have run meanwhile
+  client.session().next_request_id(request_id);  // others may have run meanwhile
   auto file = co_await client.open(node(inode), flags);
   auto opened = co_await with_pages(mount, std::move(file));
   co_return opened;
@@ -125,7 +125,7 @@ void close_file(Mount& mount, std::uint64_t number) {
   release_locks(mount, number, open->handle);
   const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
   const auto closed = mount.process.run([&](client::Client& c) {
-    c.cluster().next_request_id(request_id);
+    c.session().next_request_id(request_id);
     return close_one(mount, c, open);
   });
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
@@ -253,7 +253,7 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
 job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_ptr<OpenFile> open,
                                  std::uint64_t request_id) {
   client::Client& client = mount.process.client();
-  client.cluster().next_request_id(request_id);
+  client.session().next_request_id(request_id);
   const auto closed = co_await close_one(mount, client, open);
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.released(*open);
@@ -353,7 +353,7 @@ job::Task<Unit> close_left(Mount& mount) {
   client::Client& client = mount.process.client();
   for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
     const std::uint64_t request_id = open->record->close_cause;
-    client.cluster().next_request_id(request_id);
+    client.session().next_request_id(request_id);
     const auto closed = co_await close_one(mount, client, open);
     mount.handover.call_answered(request_id);
     if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());

@@ -77,7 +77,7 @@ job::Task<Result<void>> check_lost(client::File& file) { co_return file.check_lo
 /// restarted, nobody at all.
 Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
   const Mount& mount = this_mount();
-  if (!mount.process.client().cluster().any_restarted()) return {};
+  if (!mount.process.client().session().servers().any_restarted()) return {};
   const auto open = mount.files.find(number);
   // One that an earlier process has opened, and that was not used since.
   if (open == nullptr || !open->is_opened()) return {};

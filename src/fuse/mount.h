@@ -124,7 +124,7 @@ auto run(fuse_req_t request, Make&& make) {
   Mount& mount = this_mount();
   current.begin_wait(request);
   Outcome outcome = mount.process.run([&](client::Client& c) {
-    c.cluster().next_request_id(current.request_id());
+    c.session().next_request_id(current.request_id());
     return make(c);
   });
   current.end_wait();

@@ -91,12 +91,12 @@ namespace {
 
 /// That an answer takes a moment is no news.
 job::Task<std::vector<rpc::ServerWait>> servers_waited_for(client::Client& client) {
-  co_return client.cluster().waits(std::chrono::seconds(1));
+  co_return client.session().servers().waits(std::chrono::seconds(1));
 }
 
 /// Programs may ask for nothing for a long time, and others wait for what the process before has kept.
 job::Task<Unit> resume_client(client::Client& client) {
-  client.cluster().resume();
+  client.session().resume();
   co_return Unit();
 }
 
@@ -213,7 +213,7 @@ bool Session::hand_over() {
     const std::lock_guard lock(open->opening);
     if (open->file == nullptr) continue;
     mount_.process.run([&](client::Client& c) {
-      client::Limits limits = c.cluster().limits();
+      client::Limits limits = c.session().limits();
       limits.deadline = std::min(limits.deadline, c.cluster().executor().now() + kLeasePatience);
       return open->file->hand_over(limits);
     });

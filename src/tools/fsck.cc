@@ -182,8 +182,8 @@ int run_fsck(Context& context, const FsckOptions& options) {
     return fail(context,
                 refused ? std::move(process).error().within("run it as the owner of the server key") : process.error());
   }
-  client::Cluster& cluster = (*process)->client().cluster();
-  fsck::Servers servers(servers_options(cluster), cluster.network(), (*process)->random());
+  client::Session& session = (*process)->client().session();
+  fsck::Servers servers(servers_options(session), session.network(), (*process)->random());
   const auto summary = (*process)->run([&](client::Client&) { return fsck::run(servers, check, printer); });
   printer.wipe();
   if (!summary) return fail(context, summary.error());
@@ -193,17 +193,17 @@ int run_fsck(Context& context, const FsckOptions& options) {
 
 }  // namespace
 
-fsck::ServersOptions servers_options(client::Cluster& cluster) {
-  const client::Options& client = cluster.options();
+fsck::ServersOptions servers_options(client::Session& session) {
+  const client::Options& client = session.options();
   fsck::ServersOptions options;
-  options.map = client.map;
+  options.map = session.servers().map();
   options.server_key = *client.server_key;
   options.greeting = client.greeting;
   options.credential = client.credential;
   options.description = client.description + " (fsck)";
   options.deadline = client.deadline;
   options.io_deadline = std::min<Duration>(client.deadline, options.io_deadline);
-  options.watch = cluster.watch();
+  options.watch = session.servers().watch();
   return options;
 }
 

@@ -10,6 +10,6 @@ namespace spate::tools {
 Command make_fsck();
 
 /// For a process that was opened with the server key.
-fsck::ServersOptions servers_options(client::Cluster& cluster);
+fsck::ServersOptions servers_options(client::Session& session);
 
 }  // namespace spate::tools

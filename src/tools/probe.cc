@@ -41,8 +41,8 @@ bool connects(const std::string& host, const std::string& port) {
 }
 
 job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server, PingOptions how) {
-  const auto found = client.cluster().channels().find(server);
-  if (found == client.cluster().channels().end())
+  const auto found = client.session().servers().channels().find(server);
+  if (found == client.session().servers().channels().end())
     co_return Error::told(Errc::kNotFound, "no such server in spate.toml");
   rpc::Channel& channel = *found->second;
   job::Executor& executor = client.cluster().executor();

@@ -32,8 +32,8 @@ struct StatsOptions {
 using Snapshots = std::map<ServerId, Result<metrics::Snapshot>>;
 
 job::Task<Result<metrics::Snapshot>> ask(client::Client& client, ServerId server) {
-  const auto found = client.cluster().channels().find(server);
-  if (found == client.cluster().channels().end())
+  const auto found = client.session().servers().channels().find(server);
+  if (found == client.session().servers().channels().end())
     co_return Error::told(Errc::kNotFound, "there is no such server in spate.toml");
   rpc::CallOptions options;
   options.deadline = client.cluster().executor().now() + kDeadline;
@@ -92,10 +92,10 @@ class Asker {
           "the meta server is down; without it, whoever can read the server key may ask");
     }
     asker.keyed_ = *std::move(keyed);
-    client::Cluster& cluster = asker.keyed_->client().cluster();
-    fsck::ServersOptions options = servers_options(cluster);
+    client::Session& session = asker.keyed_->client().session();
+    fsck::ServersOptions options = servers_options(session);
     options.deadline = options.io_deadline = kDeadline;
-    asker.servers_ = std::make_unique<fsck::Servers>(std::move(options), cluster.network(), asker.keyed_->random());
+    asker.servers_ = std::make_unique<fsck::Servers>(std::move(options), session.network(), asker.keyed_->random());
     return asker;
   }
 

@@ -90,15 +90,15 @@ TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
 TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
   meta_->lease_ms = 300;
   ASSERT_OK(executor_.run(client_->connect()));
-  Cluster& cluster = client_->cluster();
-  ASSERT_EQ(cluster.identity().epoch, 1U);
+  Session& session = client_->session();
+  ASSERT_EQ(session.identity().epoch, 1U);
   meta_->epoch = 2;
   const auto wait = [](job::Executor& executor) -> job::Task<Result<void>> {
     auto slept = co_await executor.sleep(std::chrono::milliseconds(10));
     co_return slept;
   };
-  for (int i = 0; i < 1000 && cluster.identity().epoch != 2; ++i) ASSERT_OK(executor_.run(wait(executor_)));
-  EXPECT_EQ(cluster.identity().epoch, 2U);
+  for (int i = 0; i < 1000 && session.identity().epoch != 2; ++i) ASSERT_OK(executor_.run(wait(executor_)));
+  EXPECT_EQ(session.identity().epoch, 2U);
 }
 
 TEST_F(ClientPromises, FsyncCoversWhatWasCut) {
@@ -207,7 +207,7 @@ TEST_F(ClientPromises, AChangeIsNotRepeatedInAnotherSession) {
 TEST_F(ClientPromises, AChangeThatASessionTooOldWasRefusedIsMadeUnderANewOne) {
   ASSERT_OK(executor_.run(client_->connect()));
   meta_->forgets_sessions = true;
-  client_->cluster().meta().greet_again();
+  client_->session().meta().greet_again();
   EXPECT_OK(executor_.run(client_->mkdir(path_from_root("d"), {})));
   EXPECT_EQ(meta_->mkdirs, 1);
 }

@@ -149,7 +149,7 @@ TEST_F(DirectedTest, AClientFallsOverToTheSecondPathAndNothingIsDoneTwice) {
 }
 
 TEST_F(DirectedTest, AClientThatFellOverComesBackToTheFirstPath) {
-  const auto url = [&] { return client_.client().cluster().meta().peer_info().url; };
+  const auto url = [&] { return client_.client().session().meta().peer_info().url; };
   EXPECT_EQ(mkdir("a"), Errc::kOk);
   const std::string first = url();
   world_.fabric().stall(0, true);
@@ -221,13 +221,13 @@ TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsMetInTheOldOne) {
   job::spawn(other.gate(), begin(other.client(), theirs));
   world_.run_for(std::chrono::seconds(1));
   ASSERT_NE(theirs, nullptr);
-  const std::uint32_t epoch = client_.client().cluster().identity().epoch;
+  const std::uint32_t epoch = client_.client().session().identity().epoch;
   world_.fabric().partition(1, client_.node(), true);
   world_.run_for(std::chrono::seconds(10));
   world_.fabric().drop_connection(1, client_.node());
   world_.fabric().partition(1, client_.node(), false);
   world_.run_for(std::chrono::seconds(10));
-  ASSERT_GT(client_.client().cluster().identity().epoch, epoch);
+  ASSERT_GT(client_.client().session().identity().epoch, epoch);
   const auto found = run(client_.client().stat(client::path_from_root("f")));
   EXPECT_OK(found);
   EXPECT_EQ(read(*file, kLarge), Errc::kOk);
@@ -281,12 +281,12 @@ TEST_F(DirectedTest, TheRightToAppendEndsWithItsSession) {
   ASSERT_OK(run(file->append(memory)));
   client::Locks& locks = client_.client().cluster().locks();
   ASSERT_TRUE(locks.holds(file->handle(), kRight));
-  const std::uint32_t epoch = client_.client().cluster().identity().epoch;
+  const std::uint32_t epoch = client_.client().session().identity().epoch;
   world_.fabric().partition(1, client_.node(), true);
   world_.run_for(std::chrono::seconds(10));
   world_.fabric().drop_connection(1, client_.node());
   world_.fabric().partition(1, client_.node(), false);
-  while (client_.client().cluster().identity().epoch == epoch)
+  while (client_.client().session().identity().epoch == epoch)
     ASSERT_TRUE(world_.turn(world_.now() + std::chrono::minutes(1)));
   EXPECT_FALSE(locks.holds(file->handle(), kRight));
 }

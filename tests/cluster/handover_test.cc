@@ -107,7 +107,7 @@ class MountedPrograms {
     options.handover = states_.back().get();
     options.keep_attributes = keeps_attributes_;
     process_ = &world_.start_client(std::move(options));
-    process_->client().cluster().resume();
+    process_->client().session().resume();
   }
 
   void kill() {
@@ -127,7 +127,7 @@ class MountedPrograms {
 
   /// As a worker of the mount does it: the kernel hears of the answer a moment after the server's.
   job::Task<Errc> serve(ClientProcess& process, client::HandoverState& state, std::size_t i, Program call) {
-    process.client().cluster().next_request_id(call.request_id);
+    process.client().session().next_request_id(call.request_id);
     const Errc done = co_await nth_call(process.client(), fmt::format("d{}", i), call.calls);
     std::ignore = co_await process.executor().sleep(std::chrono::microseconds(random_.below(300)));
     state.call_answered(call.request_id);

@@ -74,7 +74,7 @@ class Waiting {
   }
   static client::NamePath file(std::size_t i) { return path_from_root("f" + std::to_string(i)); }
   static Session identity(ClientProcess& process) {
-    const rpc::Identity& identity = process.client().cluster().identity();
+    const rpc::Identity& identity = process.client().session().identity();
     return {identity.client, identity.epoch};
   }
   void make_files() {

@@ -66,7 +66,7 @@ Errc lock_of_the_dead(Plant plant) {
   const auto locked = make(world, dead, "locked");
   const Handle handle = locked->handle();
   SPATE_CHECK(lock(world, dead, bytes_from(handle, 0)) == Errc::kOk);
-  const rpc::Identity& identity = dead.client().cluster().identity();
+  const rpc::Identity& identity = dead.client().session().identity();
   world.kill_server(kMetaServer, Death::kProcess);
   const auto key = meta::open_key(damaged->handle(), identity.client, identity.epoch);
   world.disks(kMetaServer).records.append({{to_bytes(key), Bytes(3, std::byte{1})}});

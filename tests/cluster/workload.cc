@@ -124,7 +124,7 @@ job::Task<void> Workload::use_a_file() {
 }
 
 ClientId Workload::session() {
-  if (!left_ && !killed_) session_ = process_.client().cluster().identity().client;
+  if (!left_ && !killed_) session_ = process_.client().session().identity().client;
   return session_;
 }
 

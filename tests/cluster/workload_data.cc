@@ -50,7 +50,7 @@ std::vector<Extent> Workload::some_extents() {
 }
 
 bool Workload::open_lost(const OpenFile& open) {
-  return scene_.opens_lost || open.epoch != process_.client().cluster().identity().epoch;
+  return scene_.opens_lost || open.epoch != process_.client().session().identity().epoch;
 }
 
 /// What a file is for is decided by who first has it open.
@@ -386,10 +386,11 @@ job::Task<bool> Workload::barrier(std::uint64_t handle, const Layout& layout) {
   SPATE_CHECK(distribution.has_value());
   client::Cluster& cluster = process_.client().cluster();
   const Capability none;
-  const client::TransferTarget target{cluster, Handle(handle), layout, **distribution, none};
+  const client::TransferTarget target{
+      cluster.session(), cluster.attributes(), Handle(handle), layout, **distribution, none};
   std::vector<std::uint32_t> slots;
   for (std::uint32_t i = 0; i < layout.slots.size(); ++i) slots.push_back(i);
-  auto states = co_await client::ask_datafiles(target, slots, false, cluster.limits());
+  auto states = co_await client::ask_datafiles(target, slots, false, cluster.session().limits());
   co_return states.has_value();
 }
 

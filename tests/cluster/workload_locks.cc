@@ -31,7 +31,7 @@ wire::LockSpec Workload::some_lock(std::uint64_t handle) {
 }
 
 LockClaim Workload::claim_of(const wire::LockSpec& lock) {
-  const rpc::Identity& identity = process_.client().cluster().identity();
+  const rpc::Identity& identity = process_.client().session().identity();
   return {index_, identity.client, identity.epoch, lock.kind, lock.owner};
 }
 

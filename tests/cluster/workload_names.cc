@@ -219,7 +219,7 @@ bool Workload::may_not_know_of_crash(MonoTime begun) {
   if (scene_.meta_crashed_at < MonoTime{} || begun <= scene_.meta_crashed_at) return false;
   if (begun > scene_.meta_crashed_at + scene_.world.settings().session_lease / 4) return false;
   const ServerProcess* const now = scene_.world.server(kMetaServer);
-  return now == nullptr || process_.client().cluster().meta().incarnation() != now->incarnation();
+  return now == nullptr || process_.client().session().meta().incarnation() != now->incarnation();
 }
 
 void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun) {

@@ -5,6 +5,9 @@
 
 #include "base/clock.h"
 #include "base/unique_function.h"
+#include "job/executor.h"
+#include "job/stop.h"
+#include "job/task.h"
 #include "model/ids.h"
 
 namespace spate::client {
@@ -28,5 +31,9 @@ class Copies {
   /// copies end before.
   virtual bool when_dropped(UniqueFunction<void()> then) = 0;
 };
+
+/// Ends when all copies are gone that were to be dropped before. That waits for nobody but the thread that drops them.
+/// The token's reason when stopped first. `copies`: null if nobody keeps any.
+job::Task<Result<void>> copies_dropped(Copies* copies, job::Executor& executor, job::StopToken stop);
 
 }  // namespace spate::client

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "client/session/session.h"
+
 namespace spate::client {
 namespace {
 
@@ -19,6 +21,9 @@ class TagWatch final : public rpc::Bulk {
 };
 
 }  // namespace
+
+Bypass::Bypass(Session& session, LentFiles& lent_files)
+    : session_(session), lent_files_(lent_files), turn_(session.executor(), 1) {}
 
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   const auto found = slots_.find(slot);
@@ -39,63 +44,63 @@ void Bypass::let_go(std::uint32_t slot, const HeldPtr& held) {
   if (entry.reader == keep) entry.reader = nullptr;
 }
 
-bool Bypass::holds(const Share& share, bool for_writing) {
+bool Bypass::holds(const BypassParams& params) {
   if (slots_.empty()) return false;
-  return std::all_of(share.slots.begin(), share.slots.end(),
-                     [&](const wire::SlotRef& ref) { return find(ref.slot, for_writing) != nullptr; });
+  return std::all_of(params.slots.begin(), params.slots.end(),
+                     [&](const wire::SlotRef& ref) { return find(ref.slot, params.for_writing) != nullptr; });
 }
 
-bool Bypass::considers(const TransferTarget& target, const Share& share, bool for_writing) {
-  if (target.path == wire::DataPath::kBypass) return true;
-  const BypassMode params = cluster_.options().bypass;
-  if (target.path != wire::DataPath::kAutomatic || params == BypassMode::kOff) return false;
-  if (for_writing && params != BypassMode::kWrite) return false;
-  return holds(share, for_writing) || (!asking_ && worth_it(share));
+bool Bypass::considers(const BypassParams& params) {
+  if (params.path == wire::DataPath::kBypass) return true;
+  const BypassMode mode = session_.options().bypass;
+  if (params.path != wire::DataPath::kAutomatic || mode == BypassMode::kOff) return false;
+  if (params.for_writing && mode != BypassMode::kWrite) return false;
+  return holds(params) || (!asking_ && worth_it(params));
 }
 
-bool Bypass::worth_it(const Share& share) {
+bool Bypass::worth_it(const BypassParams& params) {
   ++transfers_seen_;
-  bytes_seen_ += share.total_bytes();
-  const BypassOptions& when = cluster_.options().bypass_when;
+  bytes_seen_ += params.total_bytes;
+  const BypassOptions& when = session_.options().bypass_when;
   if (bytes_seen_ < when.after_bytes && transfers_seen_ < when.after_transfers) return false;
-  const MonoTime now = cluster_.executor().now();
-  for (const wire::SlotRef& ref : share.slots) {
+  const MonoTime now = session_.executor().now();
+  for (const wire::SlotRef& ref : params.slots) {
     if (slots_[ref.slot].not_before > now) return false;
   }
-  if (share.channel->peer_info().passes_descriptors) return true;
+  if (params.channel.peer_info().passes_descriptors) return true;
   // Another machine, or another network: looked at again now and then, as a connection may move.
-  for (const wire::SlotRef& ref : share.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
+  for (const wire::SlotRef& ref : params.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
   return false;
 }
 
-job::Task<bool> Bypass::ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
-  if (holds(share, for_writing)) co_return true;
-  if (asking_ && target.path != wire::DataPath::kBypass) co_return false;
+job::Task<bool> Bypass::ready(const BypassParams& params, Limits limits) {
+  if (holds(params)) co_return true;
+  if (asking_ && params.path != wire::DataPath::kBypass) co_return false;
   auto turn = co_await turn_.acquire(1);
-  if (!turn || holds(share, for_writing)) co_return turn.has_value();  // who asked before may have been given them
+  if (!turn || holds(params)) co_return turn.has_value();  // who asked before may have been given them
   asking_ = true;
-  const auto asked = co_await ask(target, share, for_writing, limits);
+  const auto asked = co_await ask(params, limits);
   asking_ = false;
   if (!asked) refusal_ = asked.error().message();
-  co_return holds(share, for_writing);
+  co_return holds(params);
 }
 
-job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
-  for (std::size_t first = 0; first < share.slots.size(); first += wire::kMaxLeaseSlots) {
+job::Task<Result<void>> Bypass::ask(const BypassParams& params, Limits limits) {
+  for (std::size_t first = 0; first < params.slots.size(); first += wire::kMaxLeaseSlots) {
     wire::BypassLeaseRequest request;
-    request.handle = target.handle;
-    request.for_writing = for_writing;
-    for (std::size_t i = first; i < share.slots.size() && i < first + wire::kMaxLeaseSlots; ++i) {
-      const wire::SlotRef& ref = share.slots[i];
-      slots_[ref.slot].not_before = cluster_.executor().now() + cluster_.options().bypass_when.ask_again_after;
-      if (find(ref.slot, for_writing) == nullptr) request.slots.push_back(ref);
+    request.handle = params.handle;
+    request.for_writing = params.for_writing;
+    for (std::size_t i = first; i < params.slots.size() && i < first + wire::kMaxLeaseSlots; ++i) {
+      const wire::SlotRef& ref = params.slots[i];
+      slots_[ref.slot].not_before = session_.executor().now() + session_.options().bypass_when.ask_again_after;
+      if (find(ref.slot, params.for_writing) == nullptr) request.slots.push_back(ref);
     }
     if (request.slots.empty()) continue;
     TagWatch watch;
     rpc::CallOptions options = limits.call_options();
-    options.capability = &target.capability;
+    options.capability = &params.capability;
     options.bulk = &watch;
-    const auto reply = co_await share.channel->call<wire::BypassLeaseReply>(request, options);
+    const auto reply = co_await params.channel.call<wire::BypassLeaseReply>(request, options);
     if (!reply) co_return reply.error();
     if (reply->leases.size() != request.slots.size()) co_return Errc::kProtocol;
     for (std::size_t i = 0; i < request.slots.size(); ++i) {
@@ -103,9 +108,9 @@ job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& s
         refusal_ = reply->leases[i].refusal;
         continue;
       }
-      auto taken = take(*share.channel, watch.peer, watch.tag + 1 + 2 * i, request, i);
+      auto taken = take(params.channel, watch.peer, watch.tag + 1 + 2 * i, request, i);
       HeldPtr held = taken ? *taken : std::make_shared<Held>();
-      held->channel = share.channel;
+      held->channel = &params.channel;
       held->id = reply->leases[i].lease_id;
       ended_.push_back(held);  // also what cannot be used is given back
       if (!taken) {
@@ -114,7 +119,7 @@ job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& s
       }
       Slot& slot = slots_[request.slots[i].slot];
       slot.not_before = MonoTime();
-      (for_writing ? slot.writer : slot.reader) = std::move(held);
+      (params.for_writing ? slot.writer : slot.reader) = std::move(held);
     }
   }
   co_return Result<void>();
@@ -122,11 +127,11 @@ job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& s
 
 Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
                                      const wire::BypassLeaseRequest& request, std::size_t index) {
-  bmi::Network& network = cluster_.network().network();
+  bmi::Network& network = session_.network().network();
   SPATE_TRY(UniqueFd shared, network.take_descriptor(peer, bmi::Tag(tag)));
   SPATE_TRY(UniqueFd file, network.take_descriptor(peer, bmi::Tag(tag + 1)));
   auto held = std::make_shared<Held>();
-  SPATE_TRY(held->file, cluster_.lent_files().open(std::move(shared), std::move(file), request.for_writing));
+  SPATE_TRY(held->file, lent_files_.open(std::move(shared), std::move(file), request.for_writing));
   const LeaseWords& words = held->words();
   const bool sound = words.magic == LeaseWords::kMagic && words.handle == request.handle.value &&
                      words.slot == request.slots[index].slot;
@@ -150,7 +155,7 @@ job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& wor
   if (!held->file->try_now(move)) co_await held->file->finish(move);
   if (work.is_write) {
     LeaseWords& words = held->words();
-    words.last_write_ns.store(cluster_.fs_time().ns, std::memory_order_relaxed);
+    words.last_write_ns.store(session_.fs_time().ns, std::memory_order_relaxed);
     words.writes.fetch_add(1, std::memory_order_seq_cst);
     if (!words.end()) {
       let_go(work.slot, held);

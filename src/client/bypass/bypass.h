@@ -5,30 +5,47 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 
 #include "client/bypass/lent_file.h"
-#include "client/data/share.h"
+#include "client/session/limits.h"
 #include "job/semaphore.h"
+#include "rpc/channel.h"
 #include "wire/bypass_messages.h"
+#include "wire/io_messages.h"
 
 namespace spate::client {
+
+class Session;
+
+/// The part of a read or write that one server would do, and that this client may do by itself.
+struct BypassParams {
+  Handle handle;
+  const Capability& capability;
+  wire::DataPath path = wire::DataPath::kAutomatic;
+  rpc::Channel& channel;
+  std::span<const wire::SlotRef> slots;
+  std::uint64_t total_bytes = 0;
+  bool for_writing = false;
+};
 
 /// Of one open file. Leases are asked for when they seem worth it, given back by give_back(), and no more used once a
 /// server has recalled them: then the server does the work, as ever. One executor.
 class Bypass {
  public:
-  explicit Bypass(Cluster& cluster) : cluster_(cluster), turn_(cluster.executor(), 1) {}
+  /// Both outlive it.
+  Bypass(Session& session, LentFiles& lent_files);
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
   /// Whether ready() has a chance; cheap, for each read and write. Counts it, too: a file that moves little gets no
   /// lease.
-  bool considers(const TransferTarget& target, const Share& share, bool for_writing);
-  /// Whether leases for all of the share's slots are held; asks for those that are not. One asks at a time: who need
+  bool considers(const BypassParams& params);
+  /// Whether leases for all of these slots are held; asks for those that are not. One asks at a time: who need
   /// not go past the server does not wait for that, who was told to (kBypass) does.
-  job::Task<bool> ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
+  job::Task<bool> ready(const BypassParams& params, Limits limits);
   /// Why not, for people.
   const std::string& refusal() const { return refusal_; }
 
@@ -66,14 +83,15 @@ class Bypass {
   };
 
   HeldPtr find(std::uint32_t slot, bool for_writing);
-  bool holds(const Share& share, bool for_writing);
-  bool worth_it(const Share& share);
-  job::Task<Result<void>> ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
+  bool holds(const BypassParams& params);
+  bool worth_it(const BypassParams& params);
+  job::Task<Result<void>> ask(const BypassParams& params, Limits limits);
   Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
                        const wire::BypassLeaseRequest& request, std::size_t index);
   void let_go(std::uint32_t slot, const HeldPtr& held);
 
-  Cluster& cluster_;
+  Session& session_;
+  LentFiles& lent_files_;
   std::unordered_map<std::uint32_t, Slot> slots_;
   std::vector<HeldPtr> ended_;  // their bytes are still to be told
   std::string refusal_ = "no lease was asked for yet";

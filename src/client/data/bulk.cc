@@ -18,7 +18,7 @@ void BulkData::post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr
 }
 
 void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
-  const std::uint32_t unit_bytes = target_.cluster.options().unit_bytes;
+  const std::uint32_t unit_bytes = target_.session.options().unit_bytes;
   datatype::SlotCursor cursor(what_, target_.distribution, share_.slots[index].slot);
   std::vector<datatype::SlotPiece> pieces;
   std::vector<MutableByteView> views;
@@ -34,7 +34,7 @@ void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
       size += cursor.next_batch(limits, pieces);
       for (const auto& piece : pieces) memory_.append(piece.stream, piece.size, views);
     }
-    auto unit = std::make_unique<Unit>(target_.cluster.network());
+    auto unit = std::make_unique<Unit>(target_.session.network());
     unit->slot_index = index;
     unit->size = size;
     unit->stream_end = posted += size;

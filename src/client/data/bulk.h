@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "client/data/share.h"
+#include "datatype/description.h"
+#include "datatype/memory_map.h"
 #include "job/network.h"
 
 namespace spate::client {

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "client/data/share.h"
+#include "client/data/transfer_state.h"
+#include "job/run_all.h"
 
 namespace spate::client {
 namespace {
@@ -50,16 +51,15 @@ job::Task<Result<void>> ask_ranges(Question& question, const Share& share) {
   options.reply_room = kRangesReplyOverhead + slot_count * (kRangesReplyPerSlot + request.max_ranges * kBytesPerRange);
   Bytes body;
   wire::encode_body(request, body);
-  auto raw = co_await share.channel->call(wire::Op::kDatafileRanges, body, options);
-  if (!raw) co_return std::move(raw).error();
-  auto reply = wire::decode_body<wire::DatafileRangesReply>(raw->body);
-  if (!reply) co_return std::move(reply).error().within(share.channel->name());
-  if (reply->ranges.size() != slot_count || reply->datafiles.size() != slot_count)
+  SPATE_CO_TRY(auto answer,
+               co_await call_share<wire::DatafileRangesReply>(share, wire::Op::kDatafileRanges, body, options));
+  wire::DatafileRangesReply& reply = answer.reply;
+  if (reply.ranges.size() != slot_count || reply.datafiles.size() != slot_count)
     co_return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
   for (std::size_t i = 0; i < slot_count; ++i) {
-    SPATE_CO_TRY(std::ignore, check_ranges(reply->ranges[i], request.offsets[i]));
-    question.slots[share.slots[i].slot] = std::move(reply->ranges[i]);
-    question.sizes[share.slots[i].slot] = reply->datafiles[i].size;
+    SPATE_CO_TRY(std::ignore, check_ranges(reply.ranges[i], request.offsets[i]));
+    question.slots[share.slots[i].slot] = std::move(reply.ranges[i]);
+    question.sizes[share.slots[i].slot] = reply.datafiles[i].size;
   }
   co_return Result<void>();
 }
@@ -118,7 +118,7 @@ job::Task<Result<DataMap>> ask_data(TransferTarget target, std::uint64_t from, s
   SPATE_CO_TRY(const std::vector<Share> shares, make_shares(target, all));
   std::vector<job::Task<Result<void>>> tasks;
   for (const Share& share : shares) tasks.push_back(ask_ranges(question, share));
-  SPATE_CO_TRY(std::ignore, co_await run_shares(target.cluster.executor(), std::move(tasks)));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(target.session.executor(), std::move(tasks)));
   co_return DataMap(target.distribution, std::move(question.slots), question.sizes);
 }
 

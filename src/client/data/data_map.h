@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "client/data/transfer.h"
+#include "client/data/share.h"
+#include "client/session/limits.h"
 #include "wire/copy_messages.h"
 
 namespace spate::client {

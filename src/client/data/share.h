@@ -1,16 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Share: one server's part of a transfer. Functions that make shares, run them in parallel and keep the first error.
+// TransferTarget: the file that a transfer works on. Share: one server's part of a transfer.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
+#include <span>
 #include <vector>
 
-#include "client/data/transfer.h"
-#include "job/gate.h"
+#include "client/session/session.h"
+#include "dist/distribution.h"
+#include "model/capability.h"
+#include "model/layout.h"
+#include "wire/io_messages.h"
 
 namespace spate::client {
+
+class AttributeCache;
+class Bypass;
+
+/// What a transfer works on; outlives it.
+struct TransferTarget {
+  Session& session;
+  AttributeCache& attributes;
+  Handle handle;
+  const Layout& layout;
+  const Distribution& distribution;
+  const Capability& capability;
+  wire::DataPath path = wire::DataPath::kAutomatic;
+  Bypass* bypass = nullptr;  // of the open file; null: only the servers move data
+};
 
 /// The slots of a transfer that one server holds.
 struct Share {
@@ -24,9 +40,5 @@ struct Share {
 Result<std::vector<Share>> make_shares(const TransferTarget& target, std::span<const std::uint32_t> slots);
 
 wire::SlotSet slot_set(const TransferTarget& target, const Share& share);
-
-/// Runs one task for each share, all at once, and waits for all of them. The result is the first failure; the other
-/// tasks still run to their end.
-job::Task<Result<void>> run_shares(job::Executor& executor, std::vector<job::Task<Result<void>>> tasks);
 
 }  // namespace spate::client

@@ -3,37 +3,15 @@
 // between the caller's memory and the network (docs/architecture.md, "A read, followed").
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "client/data/slot_state.h"
-#include "client/session/cluster.h"
+#include "client/data/transfer_state.h"
 #include "datatype/description.h"
 #include "datatype/memory_map.h"
-#include "dist/distribution.h"
-#include "model/layout.h"
-#include "wire/io_messages.h"
+#include "job/task.h"
 
 namespace spate::client {
-
-class Bypass;
-
-/// What a transfer works on; outlives it.
-struct TransferTarget {
-  Cluster& cluster;
-  Handle handle;
-  const Layout& layout;
-  const Distribution& distribution;
-  const Capability& capability;
-  wire::DataPath path = wire::DataPath::kAutomatic;
-  Bypass* bypass = nullptr;  // of the open file; null: only the servers move data
-};
-
-struct TransferResult {
-  std::uint64_t bytes = 0;       // of the stream: read or written
-  std::vector<SlotState> slots;  // those that were asked, in no order
-};
 
 /// Reads `what` into `memory` (total = what.total_bytes()). Short at the end of the file, as preadv; holes are zeros.
 /// After a failure the memory's contents are undefined. The memory is untouched by the network once it ends.

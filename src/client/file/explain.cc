@@ -2,7 +2,6 @@
 #include "client/file/explain.h"
 
 #include "client/data/share.h"
-#include "client/file/file.h"
 #include "datatype/measure.h"
 
 namespace spate::client {
@@ -29,7 +28,7 @@ std::string own_refusal(const Options& options, bool is_write) {
 
 SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_t index,
                     const wire::ExplainedPath& told, bool is_write) {
-  const Options& options = target.cluster.options();
+  const Options& options = target.session.options();
   SlotPath answer;
   answer.slot = share.slots[index].slot;
   answer.target = share.slots[index].target;
@@ -60,7 +59,7 @@ SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_
 job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const datatype::Description& what,
                                                  bool is_write, Limits limits) {
   const auto slots = datatype::slots_touched(what, target.distribution);
-  SPATE_CO_TRY(std::ignore, co_await target.cluster.learn_targets(target.layout, limits));
+  SPATE_CO_TRY(std::ignore, co_await target.session.learn_targets(target.layout, limits));
   SPATE_CO_TRY(auto shares, make_shares(target, slots));
   std::vector<SlotPath> answers;
   for (Share& share : shares) {
@@ -82,14 +81,6 @@ job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const da
       answers.push_back(answer_for(target, share, i, reply->slots[i], is_write));
     }
   }
-  co_return answers;
-}
-
-job::Task<Result<std::vector<SlotPath>>> File::explain(std::uint64_t offset, std::uint64_t size, bool is_write) {
-  const auto what = datatype::Description::contiguous(offset, size);
-  if (!what) co_return what.error();
-  const Capability capability = capability_;
-  auto answers = co_await client::explain(target(capability), *what, is_write, cluster_.limits());
   co_return answers;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// File::append and extend_to: what moves the end of a file.
+#include "client/file/file_append.h"
+
 #include <array>
 #include <numeric>
 
-#include "client/file/file_operation.h"
+#include "client/session/handover_state.h"
 #include "job/deadline.h"
 
 namespace spate::client {
@@ -22,8 +23,8 @@ Error waited_too_long(Error error) {
 
 }  // namespace
 
-job::Task<Result<std::uint64_t>> File::append(std::span<const ByteView> memory, job::StopToken stop) {
-  AppendParams params;
+job::Task<Result<std::uint64_t>> FileAppend::append(std::span<const ByteView> memory, job::StopToken stop) {
+  Params params;
   params.memory = memory;
   params.stop = stop;
   auto end = co_await append_in_turn(params);
@@ -32,25 +33,21 @@ job::Task<Result<std::uint64_t>> File::append(std::span<const ByteView> memory, 
 
 /// The last byte gets its space and belongs to the file, without being written: so it is no data to SEEK_DATA, and what
 /// others append meanwhile stays. A truncation could cut that.
-job::Task<Result<void>> File::extend_by_servers(std::uint64_t size) {
-  SPATE_CO_TRY(const std::uint64_t end, co_await size_now(cluster_.limits()));
+job::Task<Result<void>> FileAppend::extend_by_servers(std::uint64_t size) {
+  SPATE_CO_TRY(const std::uint64_t end, co_await data_.size_now(data_.session().limits()));
   if (end >= size) co_return Result<void>();
-  auto last = datatype::Description::contiguous(size - 1, 1);
-  if (!last) co_return std::move(last).error();
-  Operation operation{Kind::kExtend, *last, {}, {}, {}};
-  auto done = co_await run(operation);
-  if (!done) co_return std::move(done).error();
-  co_return Result<void>();
+  auto done = co_await data_.punch(size - 1, 1, Punch::kExtends);
+  co_return done;
 }
 
 /// Where servers or their local file systems do not know how, by a zero byte, as posix_fallocate(3) does it.
-job::Task<Result<void>> File::extend_to(std::uint64_t size) {
-  if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
+job::Task<Result<void>> FileAppend::extend_to(std::uint64_t size) {
+  if (!allows(data_.capability().rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
   if (size == 0) co_return Result<void>();
   auto extended = co_await extend_by_servers(size);
   if (extended || extended.code() != Errc::kNotSupported) co_return extended;
   const std::array<ByteView, 1> zero{ByteView(&kZero, 1)};
-  AppendParams params;
+  Params params;
   params.memory = zero;
   params.least = size;
   auto end = co_await append_in_turn(params);
@@ -58,76 +55,79 @@ job::Task<Result<void>> File::extend_to(std::uint64_t size) {
   co_return Result<void>();
 }
 
-job::Task<Result<std::uint64_t>> File::append_in_turn(AppendParams params) {
-  if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
-  if (appended_ == nullptr) appended_ = cluster_.appends().join(handle_);
+job::Task<Result<std::uint64_t>> FileAppend::append_in_turn(Params params) {
+  if (!allows(data_.capability().rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
+  if (appended_ == nullptr) appended_ = rights().join(data_.handle());
   const Appends::AppendedPtr file = appended_;
-  const Limits limits = cluster_.limits();
+  const Limits limits = data_.session().limits();
   params.request_id = limits.request_id;
-  job::DeadlineScope patience(cluster_.executor(), limits.deadline, params.stop);
+  job::DeadlineScope patience(data_.cluster().executor(), limits.deadline, params.stop);
   auto turn = co_await file->turn.acquire(1, patience.token());
   if (!turn) co_return waited_too_long(std::move(turn).error());
   auto end = co_await append_now(file, params);
-  co_await cluster_.appends().done(file);
+  co_await rights().done(file);
   co_return end;
 }
 
 /// Whoever has it may be cut off, and the meta server away: not for longer than any other request.
-job::Task<Result<void>> File::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
-  job::DeadlineScope patience(cluster_.executor(), cluster_.limits().deadline, stop);
-  auto right = co_await cluster_.appends().take(file, patience.token());
+job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
+  job::DeadlineScope patience(data_.cluster().executor(), data_.session().limits().deadline, stop);
+  auto right = co_await rights().take(file, patience.token());
   if (!right) co_return waited_too_long(std::move(right).error());
   co_return Result<void>();
 }
 
 /// With the turn of this client. The file may be closed meanwhile: `file` is its own.
-job::Task<Result<std::uint64_t>> File::append_now(Appends::AppendedPtr file, AppendParams params) {
+job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr file, Params params) {
   Result<std::uint64_t> end = Errc::kSessionFenced;
   for (int tries = 0; tries < kMostTries && must_renew(end.code()); ++tries) {
     auto right = co_await right_in_time(file, params.stop);
     if (!right) co_return std::move(right).error();
-    const Limits limits = cluster_.limits(params.stop);
-    const Capability before = capability_;
-    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
-    if (capability_.mac != before.mac) continue;  // perhaps of another epoch, in which others have the right
+    const Limits limits = data_.session().limits(params.stop);
+    const Capability before = data_.capability().now();
+    SPATE_CO_TRY(std::ignore, co_await data_.capability().make_current(limits));
+    if (data_.capability().now().mac != before.mac)
+      continue;  // perhaps of another epoch, in which others have the right
     end = co_await append_once(*file, params);
     if (must_renew(end.code())) {
-      SPATE_CO_TRY(std::ignore, co_await renew(limits, before, end.code()));
+      SPATE_CO_TRY(std::ignore, co_await data_.capability().renew(limits, before, end.code()));
     }
   }
   co_return end;
 }
 
 /// With the right to append, in the epoch of the capability.
-job::Task<Result<std::uint64_t>> File::append_once(Appends::Appended& file, AppendParams params) {
-  const Capability capability = capability_;
+job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file, Params params) {
+  const Capability capability = data_.capability().now();
   const std::uint64_t size = std::accumulate(params.memory.begin(), params.memory.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
-  std::vector<std::uint32_t> slots(layout_.slots.size());
-  std::iota(slots.begin(), slots.end(), 0U);
+  const std::vector<std::uint32_t> slots = data_.all_slots();
   // An answer also says that nothing of an older connection is under way any more (docs/consistency.md, "Resends").
-  auto states = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(params.stop));
+  auto states = co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop));
   if (!states) co_return std::move(states).error();
-  std::uint64_t end = summarize(*distribution_, *states).size;
+  std::uint64_t end = summarize(data_.distribution(), *states).size;
   file.unsettled = false;
   if (params.least != 0) {
     if (end >= params.least) co_return end;
     end = params.least - 1;
-  } else if (cluster_.handover() != nullptr) {
-    const rpc::Identity& identity = cluster_.identity();
-    end =
-        cluster_.handover()->place_append({0, params.request_id, handle_, end, size, identity.client, identity.epoch});
+  } else if (data_.session().handover() != nullptr) {
+    const rpc::Identity& identity = data_.session().identity();
+    end = data_.session().handover()->place_append(
+        {0, params.request_id, data_.handle(), end, size, identity.client, identity.epoch});
   }
   auto what = datatype::Description::contiguous(end, size);
   if (!what) co_return std::move(what).error();
-  Operation operation{Kind::kWrite, *what, {}, params.memory, params.stop, capability.session_epoch};
-  auto written = co_await run(operation);
+  auto written = co_await data_.write_list(*what, params.memory, params.stop, capability.session_epoch);
   if (written) co_return end;
   // Part of it may still take effect, and must not meet what others put there.
   file.unsettled = true;
-  auto settled = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(params.stop));
+  auto settled = co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop));
   if (settled) file.unsettled = false;
   co_return std::move(written).error();
+}
+
+job::Task<void> FileAppend::leave() {
+  if (appended_ != nullptr) co_await rights().leave(std::move(appended_));
 }
 
 }  // namespace spate::client

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// File: holes, and copying from file to file.
+#include "client/file/file_copy.h"
+
 #include <algorithm>
-#include <array>
-#include <numeric>
 
 #include "client/data/share.h"
-#include "client/file/file_operation.h"
+#include "job/run_all.h"
 
 namespace spate::client {
 namespace {
@@ -28,65 +27,34 @@ bool same_shape(const Layout& from, const Layout& to, const Distribution& distri
 
 }  // namespace
 
-/// What one server copies.
-struct File::CopyShare {
-  rpc::Channel* channel = nullptr;
-  std::vector<wire::CopyPiece> pieces;
-};
-
-job::Task<Result<DataMap>> File::data_map(std::uint64_t offset, std::uint32_t max_ranges) {
-  const Limits limits = cluster_.limits();
-  for (int tries = 1;; ++tries) {
-    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
-    const Capability capability = capability_;
-    auto map = co_await ask_data(target(capability), offset, max_ranges, limits);
-    if (map || !must_renew(map.code()) || tries == kMostRenewals) co_return map;
-    SPATE_CO_TRY(std::ignore, co_await renew(limits, capability, map.code()));
-  }
-}
-
-job::Task<Result<std::uint64_t>> File::size_now(Limits limits) {
-  std::vector<std::uint32_t> all(layout_.slots.size());
-  std::iota(all.begin(), all.end(), 0U);
-  SPATE_CO_TRY(const std::vector<SlotState> states, co_await ask_slots(std::move(all), false, limits));
-  co_return summarize(*distribution_, states).size;
-}
-
 /// kNotSupported where the datafiles do not lie side by side.
-Result<File::CopyShares> File::copy_shares(const File& source, CopySpan span) {
+Result<FileCopy::Shares> FileCopy::shares_of(CopySpan span) {
   const Error no(Errc::kNotSupported, "the files' datafiles do not lie side by side");
-  if (!same_shape(source.layout_, layout_, *distribution_, span)) return no;
-  CopyShares shares;
-  for (std::uint32_t slot = 0; slot < layout_.slots.size(); ++slot) {
-    const std::uint64_t begin = distribution_->physical_size(slot, span.to);
-    const std::uint64_t end = distribution_->physical_size(slot, span.to + span.size);
+  if (!same_shape(from_.layout(), to_.layout(), to_.distribution(), span)) return no;
+  Shares shares;
+  for (std::uint32_t slot = 0; slot < to_.layout().slots.size(); ++slot) {
+    const std::uint64_t begin = to_.distribution().physical_size(slot, span.to);
+    const std::uint64_t end = to_.distribution().physical_size(slot, span.to + span.size);
     if (begin == end) continue;
-    const std::uint64_t logical = distribution_->to_logical(slot, begin) - span.to + span.from;
-    const Physical from = source.distribution_->to_physical(logical);
-    const TargetId target_id = layout_.slots[slot].targets.front();
-    if (source.layout_.slots[from.slot].targets.front() != target_id) return no;
-    SPATE_TRY(rpc::Channel * channel, cluster_.io_channel(target_id));
-    auto share = std::find_if(shares.begin(), shares.end(), [&](const CopyShare& s) { return s.channel == channel; });
-    if (share == shares.end()) share = shares.insert(shares.end(), CopyShare{channel, {}});
+    const std::uint64_t logical = to_.distribution().to_logical(slot, begin) - span.to + span.from;
+    const Physical from = from_.distribution().to_physical(logical);
+    const TargetId target_id = to_.layout().slots[slot].targets.front();
+    if (from_.layout().slots[from.slot].targets.front() != target_id) return no;
+    SPATE_TRY(rpc::Channel * channel, to_.session().servers().io_channel(target_id));
+    auto share = std::find_if(shares.begin(), shares.end(), [&](const Share& s) { return s.channel == channel; });
+    if (share == shares.end()) share = shares.insert(shares.end(), Share{channel, {}});
     share->pieces.push_back({target_id, from.slot, slot, from.offset, begin, end - begin});
   }
   return shares;
 }
 
-/// Under which a copy is made.
-struct File::CopyRights {
-  Capability from;
-  Capability to;
-};
-
-job::Task<Result<void>> File::copy_share(const File& source, const CopyShare& share, const CopyRights& rights,
-                                         Limits limits) {
+job::Task<Result<void>> FileCopy::copy_share(const Share& share, const CopyRights& rights, Limits limits) {
   wire::DatafileCopyRequest request;
-  request.from = source.handle_;
-  request.to = handle_;
+  request.from = from_.handle();
+  request.to = to_.handle();
   request.pieces = share.pieces;
   request.from_capability = rights.from;
-  request.fs_time = cluster_.fs_time();
+  request.fs_time = to_.session().fs_time();
   rpc::CallOptions options = limits.call_options();
   options.capability = &rights.to;
   options.reply_room = kCopyReplyOverhead + static_cast<std::uint32_t>(share.pieces.size()) * kCopyReplyPerSlot;
@@ -101,48 +69,48 @@ job::Task<Result<void>> File::copy_share(const File& source, const CopyShare& sh
   std::vector<SlotState> states;
   for (std::size_t i = 0; i < share.pieces.size(); ++i)
     states.push_back(SlotState{share.pieces[i].to_slot, reply->datafiles[i], raw->header.incarnation});
-  note_written(states);
+  to_.note_written(states);
   co_return Result<void>();
 }
 
-job::Task<Result<void>> File::copy_by_servers(File& source, CopySpan span) {
-  const Limits limits = cluster_.limits();
-  SPATE_CO_TRY(std::ignore, co_await make_current(limits));
-  SPATE_CO_TRY(const CopyShares shares, copy_shares(source, span));
+job::Task<Result<void>> FileCopy::copy_by_servers(CopySpan span) {
+  const Limits limits = to_.session().limits();
+  SPATE_CO_TRY(std::ignore, co_await to_.capability().make_current(limits));
+  SPATE_CO_TRY(const Shares shares, shares_of(span));
   Result<void> done;
   for (int tries = 1; tries <= kMostRenewals; ++tries) {
-    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
-    SPATE_CO_TRY(std::ignore, co_await source.make_current(limits));
+    SPATE_CO_TRY(std::ignore, co_await to_.capability().make_current(limits));
+    SPATE_CO_TRY(std::ignore, co_await from_.capability().make_current(limits));
     CopyRights rights;
-    SPATE_CO_TRY(rights.to, capability_to(true));
-    rights.from = source.capability_;
+    SPATE_CO_TRY(rights.to, to_.capability().to_change());
+    rights.from = from_.capability().now();
     std::vector<job::Task<Result<void>>> tasks;
-    for (const CopyShare& share : shares) tasks.push_back(copy_share(source, share, rights, limits));
-    done = co_await run_shares(cluster_.executor(), std::move(tasks));
+    for (const Share& share : shares) tasks.push_back(copy_share(share, rights, limits));
+    done = co_await job::run_all(to_.cluster().executor(), std::move(tasks));
     if (done || !must_renew(done.code())) break;
-    SPATE_CO_TRY(std::ignore, co_await renew(limits, rights.to, done.code()));
-    SPATE_CO_TRY(std::ignore, co_await source.renew(limits, rights.from, done.code()));
+    SPATE_CO_TRY(std::ignore, co_await to_.capability().renew(limits, rights.to, done.code()));
+    SPATE_CO_TRY(std::ignore, co_await from_.capability().renew(limits, rights.from, done.code()));
   }
-  if (!done) uncertain_ = true;
+  if (!done) to_.written().note_uncertain();
   co_return done;
 }
 
 /// All of it is data, or may be. How much was.
-job::Task<Result<std::uint64_t>> File::copy_data(File& source, CopySpan span) {
+job::Task<Result<std::uint64_t>> FileCopy::copy_data(CopySpan span) {
   Bytes buffer(static_cast<std::size_t>(std::min(span.size, kCopyBuffer)));
   std::uint64_t done = 0;
   while (done < span.size) {
     const std::uint64_t want = std::min<std::uint64_t>(buffer.size(), span.size - done);
     const MutableByteView room(buffer.data(), static_cast<std::size_t>(want));
-    SPATE_CO_TRY(const std::uint64_t got, co_await source.read(span.from + done, room));
-    const std::array<ByteView, 1> data{ByteView(buffer.data(), static_cast<std::size_t>(got))};
+    SPATE_CO_TRY(const std::uint64_t got, co_await from_.read(span.from + done, room, {}));
     if (got > 0) {
-      SPATE_CO_TRY(std::ignore, co_await write(span.to + done, data[0]));
+      const ByteView data(buffer.data(), static_cast<std::size_t>(got));
+      SPATE_CO_TRY(std::ignore, co_await to_.write(span.to + done, data, {}));
     }
     done += got;
     if (got == want) continue;
     // Cut meanwhile: what is not there any more must not look like what was at the other place before.
-    SPATE_CO_TRY(std::ignore, co_await punch(span.to + done, span.size - done));
+    SPATE_CO_TRY(std::ignore, co_await to_.punch(span.to + done, span.size - done, Punch::kZeros));
     break;
   }
   co_return done;
@@ -150,21 +118,21 @@ job::Task<Result<std::uint64_t>> File::copy_data(File& source, CopySpan span) {
 
 /// Where in this file the last data end that were written; at most the end of the span. The size is the caller's
 /// matter.
-job::Task<Result<std::uint64_t>> File::copy_by_client(File& source, CopySpan span) {
+job::Task<Result<std::uint64_t>> FileCopy::copy_by_client(CopySpan span) {
   const std::uint64_t end = span.from + span.size;
   std::uint64_t at = span.from;
   std::uint64_t written_to = 0;
   while (at < end) {
-    SPATE_CO_TRY(const DataMap map, co_await source.data_map(at, kRangesAtOnce));
+    SPATE_CO_TRY(const DataMap map, co_await from_.data_map(at, kRangesAtOnce));
     const std::uint64_t known = std::min(end, std::max(map.known_to(), at + 1));
     while (at < known) {
       const std::uint64_t data = std::clamp(map.next_data(at), at, known);
       const std::uint64_t hole = data < known ? std::clamp(map.next_hole(data), data, known) : known;
       if (data > at) {
-        SPATE_CO_TRY(std::ignore, co_await punch(span.to + (at - span.from), data - at));
+        SPATE_CO_TRY(std::ignore, co_await to_.punch(span.to + (at - span.from), data - at, Punch::kZeros));
       }
       const CopySpan part{data, span.to + (data - span.from), hole - data};
-      SPATE_CO_TRY(const std::uint64_t copied, co_await copy_data(source, part));
+      SPATE_CO_TRY(const std::uint64_t copied, co_await copy_data(part));
       if (copied > 0) written_to = part.to + copied;
       if (data == at && hole == at) break;  // the file is shorter by now
       at = hole;
@@ -172,33 +140,34 @@ job::Task<Result<std::uint64_t>> File::copy_by_client(File& source, CopySpan spa
     if (map.file_size() <= at) break;
   }
   if (at < end) {
-    SPATE_CO_TRY(std::ignore, co_await punch(span.to + (at - span.from), end - at));
+    SPATE_CO_TRY(std::ignore, co_await to_.punch(span.to + (at - span.from), end - at, Punch::kZeros));
   }
   co_return written_to;
 }
 
-job::Task<Result<std::uint64_t>> File::copy_from(File& source, CopySpan span) {
-  if (!allows(rights_, Rights::kWrite) || !allows(source.rights_, Rights::kRead)) co_return Errc::kBadDescriptor;
+job::Task<Result<std::uint64_t>> FileCopy::run(CopySpan span) {
+  if (!allows(to_.capability().rights(), Rights::kWrite) || !allows(from_.capability().rights(), Rights::kRead))
+    co_return Errc::kBadDescriptor;
   if (span.from >= kMaxFileBytes || span.to > kMaxFileBytes) co_return std::uint64_t{0};
-  SPATE_CO_TRY(const std::uint64_t end, co_await source.size_now(cluster_.limits()));
+  SPATE_CO_TRY(const std::uint64_t end, co_await from_.size_now(to_.session().limits()));
   const std::uint64_t total = span.from < end ? std::min(span.size, end - span.from) : 0;
   if (total > kMaxFileBytes - span.to) co_return Errc::kFileTooBig;
-  const std::uint64_t most = std::max<std::uint64_t>(cluster_.options().max_transfer_bytes, 1);
+  const std::uint64_t most = std::max<std::uint64_t>(to_.cluster().options().max_transfer_bytes, 1);
   std::uint64_t reached = span.to + total;
   for (std::uint64_t done = 0; done < total;) {
     const CopySpan part{span.from + done, span.to + done, std::min(most, total - done)};
-    auto copied = co_await copy_by_servers(source, part);
+    auto copied = co_await copy_by_servers(part);
     if (!copied && copied.code() == Errc::kNotSupported) {
-      SPATE_CO_TRY(reached, co_await copy_by_client(source, part));
+      SPATE_CO_TRY(reached, co_await copy_by_client(part));
     } else if (!copied) {
       co_return std::move(copied).error();
     }
-    source.note_read();
+    from_.note_read();
     done += part.size;
   }
   // Once, and only over a hole at the end: it takes a block.
   if (reached < span.to + total) {
-    SPATE_CO_TRY(std::ignore, co_await extend_to(span.to + total));
+    SPATE_CO_TRY(std::ignore, co_await end_.extend_to(span.to + total));
   }
   co_return total;
 }

@@ -2,8 +2,10 @@
 // What the meta server tells of locks, and what becomes of them when it has restarted.
 #include <algorithm>
 
+#include "client/attributes/attribute_cache.h"
+#include "client/attributes/copies.h"
 #include "client/locks/locks.h"
-#include "client/session/cluster.h"
+#include "client/session/session.h"
 #include "log/log.h"
 
 namespace spate::client {
@@ -19,8 +21,8 @@ constexpr std::size_t kFullOfEvents = 256;
 
 /// Somebody waits here, or somebody elsewhere may want our right to append, or to change what we keep.
 bool Locks::wants_events() const {
-  if (!waits_.empty() || untold_ || cluster_.attributes().wants_events()) return true;
-  if (cluster_.executor().now() < inherited_until_) return true;
+  if (!waits_.empty() || untold_ || attributes_.wants_events()) return true;
+  if (session_.executor().now() < inherited_until_) return true;
   return std::any_of(held_.begin(), held_.end(), [](const auto& file) {
     const auto right = file.second.find({LockKind::kAppend, 0});
     return right != file.second.end() && !right->second.lost;
@@ -35,29 +37,29 @@ void Locks::start_listening() {
 
 job::Task<void> Locks::listen() {
   while (wants_events() && !stopping_.stopped()) {
-    Duration hold = cluster_.options().attempt_timeout / 3;
-    if (cluster_.attributes().wants_events()) hold = std::min(hold, cluster_.attributes().longest_silence());
+    Duration hold = session_.options().attempt_timeout / 3;
+    if (attributes_.wants_events()) hold = std::min(hold, attributes_.longest_silence());
     wire::LockEventsRequest request;
     request.table = table_;
     request.acknowledged = acknowledged_;
     if (!untold_ || table_ != 0)
       request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
-    const std::uint32_t epoch = cluster_.identity().epoch;
+    const std::uint32_t epoch = session_.identity().epoch;
     // What the request acknowledges was dropped by the cache before; others' copies must be gone as well.
-    const auto dropped = co_await cluster_.copies_dropped(stopping_);
-    if (!dropped || epoch != cluster_.identity().epoch) continue;
-    const MonoTime asked = cluster_.executor().now();
-    auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
+    const auto dropped = co_await copies_dropped(session_.options().copies, session_.executor(), stopping_);
+    if (!dropped || epoch != session_.identity().epoch) continue;
+    const MonoTime asked = session_.executor().now();
+    auto reply = co_await session_.ask<wire::LockEventsReply>(request, session_.limits(stopping_), kEventsRoom);
     check_session();
     // An epoch that has ended meanwhile has no news for the one that is now.
-    const bool current = reply && epoch == cluster_.identity().epoch;
+    const bool current = reply && epoch == session_.identity().epoch;
     std::optional<std::uint64_t> stale;
     if (current) stale = hear(asked, request, *reply);
     const bool more = untold_ || (current && !reply->events.empty());
     if (current && more && !stale && reply->table == table_) continue;
     if (stale) std::ignore = co_await reclaim(*stale);
-    if (cluster_.executor().now() - asked < hold / 2)
-      std::ignore = co_await cluster_.executor().sleep(kPause, stopping_);
+    if (session_.executor().now() - asked < hold / 2)
+      std::ignore = co_await session_.executor().sleep(kPause, stopping_);
     std::vector<std::pair<std::uint64_t, WaitPtr>> abandoned;
     for (const auto& [sequence, wait] : waits_) {
       if (wait->abandoned) abandoned.emplace_back(sequence, wait);
@@ -78,7 +80,7 @@ void Locks::take(const std::vector<wire::LockEvent>& events) {
         if (on_recall_) on_recall_(Handle(event.subject));
         break;
       case wire::LockEventType::kLeaseRecalled:
-        cluster_.attributes().recalled(Handle(event.subject));
+        attributes_.recalled(Handle(event.subject));
         untold_ = true;  // somebody waits for us
         break;
     }
@@ -90,8 +92,8 @@ void Locks::take(const std::vector<wire::LockEvent>& events) {
 void Locks::know_table(std::uint64_t table) {
   if (table == table_) return;
   table_ = table;
-  cluster_.attributes().server_is(table);
-  untold_ = cluster_.attributes().on();
+  attributes_.server_is(table);
+  untold_ = attributes_.on();
   start_listening();
 }
 
@@ -107,10 +109,10 @@ std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::LockEventsR
   }
   const bool ours = reply.table == table_;
   if (ours) take(reply.events);
-  if (!ours) untold_ = cluster_.attributes().on();
+  if (!ours) untold_ = attributes_.on();
   if (ours && request.table == table_ && request.acknowledged == acknowledged_) untold_ = false;
   start_listening();
-  cluster_.attributes().heard(asked, reply.table, ours && reply.events.size() < kFullOfEvents);
+  attributes_.heard(asked, reply.table, ours && reply.events.size() < kFullOfEvents);
   if (knew_table) return ours ? std::nullopt : std::optional(table_);
   const auto held = [](const auto& owner) { return !owner.second.lost; };
   const bool any_held = std::any_of(held_.begin(), held_.end(), [&](const auto& file) {
@@ -120,7 +122,7 @@ std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::LockEventsR
 }
 
 void Locks::heard() {
-  const bool same = cluster_.meta().peer_info().connection == connection_;
+  const bool same = session_.meta().peer_info().connection == connection_;
   if ((table_ == 0 && !has_locked_) || same || checking_) return;
   checking_ = true;
   if (!job::spawn(gate_, check_table())) checking_ = false;
@@ -128,20 +130,20 @@ void Locks::heard() {
 
 /// Also when nothing is held: the server waits for every session that has ever taken a lock.
 job::Task<void> Locks::check_table() {
-  const std::uint32_t connection = cluster_.meta().peer_info().connection;
+  const std::uint32_t connection = session_.meta().peer_info().connection;
   wire::LockEventsRequest request;
   request.table = table_;
   request.acknowledged = acknowledged_;
-  const std::uint32_t epoch = cluster_.identity().epoch;
-  const auto dropped = co_await cluster_.copies_dropped(stopping_);
+  const std::uint32_t epoch = session_.identity().epoch;
+  const auto dropped = co_await copies_dropped(session_.options().copies, session_.executor(), stopping_);
   if (!dropped) {
     checking_ = false;
     co_return;
   }
-  const MonoTime asked = cluster_.executor().now();
-  auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
+  const MonoTime asked = session_.executor().now();
+  auto reply = co_await session_.ask<wire::LockEventsReply>(request, session_.limits(stopping_), kEventsRoom);
   check_session();
-  const bool current = reply && epoch == cluster_.identity().epoch;
+  const bool current = reply && epoch == session_.identity().epoch;
   std::optional<std::uint64_t> stale;
   if (current) stale = hear(asked, request, *reply);
   if (stale) {
@@ -206,7 +208,7 @@ job::Task<Result<void>> Locks::reclaim_all(std::uint64_t stale) {
                          all.begin() + static_cast<std::ptrdiff_t>(end));
     request.last = end == all.size();
     const Limits limits = limits_here(stopping_);
-    auto reply = co_await cluster_.ask<wire::LockReclaimReply>(request, limits);
+    auto reply = co_await session_.ask<wire::LockReclaimReply>(request, limits);
     if (!is_current(*limits.only_in)) co_return Result<void>();  // another session: nothing is left to claim
     if (!reply && reply.code() != Errc::kLostLock) co_return std::move(reply).error();
     if (!reply) {
@@ -220,7 +222,7 @@ job::Task<Result<void>> Locks::reclaim_all(std::uint64_t stale) {
     done = end;
     if (done < all.size()) continue;
     know_table(reply->table);
-    connection_ = cluster_.meta().peer_info().connection;
+    connection_ = session_.meta().peer_info().connection;
     break;
   }
   acknowledged_ = 0;

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "client/session/cluster.h"
+#include "client/attributes/attribute_cache.h"
 #include "client/session/handover_state.h"
+#include "client/session/session.h"
 #include "job/deadline.h"
 #include "log/log.h"
 #include "model/defect.h"
@@ -34,7 +35,8 @@ bool is_uncertain(Errc code) {
 
 }  // namespace
 
-Locks::Locks(Cluster& cluster) : cluster_(cluster), reclaim_done_(cluster.executor()), gate_(cluster.executor()) {}
+Locks::Locks(Session& session, AttributeCache& attributes)
+    : session_(session), attributes_(attributes), reclaim_done_(session.executor()), gate_(session.executor()) {}
 Locks::~Locks() = default;
 
 job::Task<void> Locks::stop() {
@@ -51,14 +53,14 @@ std::uint64_t Locks::next_sequence() {
 
 /// What an ended epoch held is fenced and given to others: it is not ours any more.
 void Locks::check_session() {
-  const rpc::Identity& identity = cluster_.identity();
+  const rpc::Identity& identity = session_.identity();
   if (identity.client == client_ && identity.epoch == epoch_) return;
   for (auto& [handle, owners] : held_) {
     for (auto& [holder, held] : owners) held.lost = true;
   }
   if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
   doubts_.forget();
-  if (client_) cluster_.attributes().clear();  // else it is the first one
+  if (client_) attributes_.clear();  // else it is the first one
   client_ = identity.client;
   epoch_ = identity.epoch;
   has_locked_ = false;
@@ -76,7 +78,7 @@ void Locks::note(const wire::LockSpec& lock, std::uint64_t sequence) {
   Held& held = owners[holder];
   if (lock.mode != LockMode::kNone) held.pid = lock.pid;
   held.ranges.set({lock.first, lock.last}, lock.mode);
-  if (HandoverState* const handover = cluster_.handover())
+  if (HandoverState* const handover = session_.handover())
     handover->keep_held(to_record(lock, held.pid), held.ranges.pieces());
   if (held.ranges.empty()) owners.erase(holder);
   if (owners.empty()) held_.erase(lock.handle);
@@ -110,7 +112,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   has_locked_ = true;
   Limits limits = limits_here();
   if (planted(Defect::kLateLock)) limits.only_in.reset();
-  auto reply = co_await cluster_.ask<wire::LockReply>(request, limits);
+  auto reply = co_await session_.ask<wire::LockReply>(request, limits);
   under_way_.erase(sequence);
   // What was granted to an epoch that has ended is gone with it.
   if (limits.only_in && !is_current(*limits.only_in)) co_return Errc::kSessionFenced;
@@ -118,7 +120,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   if (reply) {
     has_locked_ = true;
     know_table(reply->table);
-    connection_ = cluster_.meta().peer_info().connection;
+    connection_ = session_.meta().peer_info().connection;
     keep_state();
   }
   co_return reply;
@@ -127,7 +129,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
 /// A request about what is held is of use in the epoch that holds it only: in another one it would take or release
 /// locks of which nobody here knows.
 Limits Locks::limits_here(job::StopToken stop) const {
-  Limits limits = cluster_.limits(stop);
+  Limits limits = session_.limits(stop);
   limits.only_in = rpc::SessionEpoch{client_, epoch_};
   return limits;
 }
@@ -145,7 +147,7 @@ bool Locks::lost(const wire::LockSpec& lock) const {
 }
 
 job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToken stop) {
-  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits(stop)));
+  SPATE_CO_TRY(std::ignore, co_await session_.ensure_open(session_.limits(stop)));
   for (int sessions = 0; sessions < kMostSessions;) {
     check_session();
     if (lost(lock)) {
@@ -163,7 +165,7 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     const std::uint64_t sequence = next_sequence();
     doubts_.begin(sequence, lock);
     WaitPtr waiting;
-    if (wait) begin_wait(sequence, waiting = std::make_shared<Wait>(lock, cluster_.executor()));
+    if (wait) begin_wait(sequence, waiting = std::make_shared<Wait>(lock, session_.executor()));
     auto reply = co_await send(lock, wait, sequence);
     if (reply && !reply->queued) {
       note(lock, sequence);
@@ -182,7 +184,7 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
       const Errc code = reply.code();
       if (session_ended(code)) {
         ++sessions;
-        SPATE_CO_TRY(std::ignore, co_await cluster_.renew_session(cluster_.limits(stop), session));
+        SPATE_CO_TRY(std::ignore, co_await session_.renew(session_.limits(stop), session));
         continue;
       }
       if (code == Errc::kLocksForgotten) {
@@ -208,7 +210,7 @@ void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, c
     wait->abandoned = true;
     start_listening();
   } else {
-    HandoverState* const handover = cluster_.handover();
+    HandoverState* const handover = session_.handover();
     if (handover != nullptr) handover->keep_wait(sequence, to_record(lock, lock.pid));
     doubts_.leave(sequence, handover);
   }
@@ -220,7 +222,7 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
     const auto woken = co_await wait->news.wait(stop);
     if (stopping_.stopped() && wait->state == WaitState::kWaiting) co_return Errc::kCancelled;  // the session ends
     if (!woken && wait->state == WaitState::kWaiting) {
-      job::DeadlineScope patience(cluster_.executor(), cluster_.executor().now() + kCancelPatience, stopping_);
+      job::DeadlineScope patience(session_.executor(), session_.executor().now() + kCancelPatience, stopping_);
       co_await cancel(sequence, wait, patience.token());
       if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->news.wait(patience.token());
       wait->abandoned = wait->state == WaitState::kWaiting;
@@ -239,7 +241,7 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
 job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   wire::LockCancelRequest request;
   request.sequence = sequence;
-  auto reply = co_await cluster_.ask<wire::LockCancelReply>(request, limits_here(stop));
+  auto reply = co_await session_.ask<wire::LockCancelReply>(request, limits_here(stop));
   check_session();
   if (!reply || wait->state != WaitState::kWaiting) co_return;
   if (reply->ended || (table_ != 0 && reply->table != table_)) {
@@ -291,13 +293,13 @@ job::Task<void> Locks::give_back(wire::LockSpec lock) {
 }
 
 void Locks::begin_wait(std::uint64_t sequence, WaitPtr wait) {
-  if (HandoverState* const handover = cluster_.handover())
+  if (HandoverState* const handover = session_.handover())
     handover->keep_wait(sequence, to_record(wait->lock, wait->lock.pid));
   waits_.emplace(sequence, std::move(wait));
 }
 
 void Locks::forget_wait(std::uint64_t sequence) {
-  if (waits_.erase(sequence) > 0 && cluster_.handover() != nullptr) cluster_.handover()->end_wait(sequence);
+  if (waits_.erase(sequence) > 0 && session_.handover() != nullptr) session_.handover()->end_wait(sequence);
 }
 
 /// The server has forgotten all waits.
@@ -312,7 +314,7 @@ void Locks::ask_again() {
 job::Task<Result<std::optional<wire::LockSpec>>> Locks::test(wire::LockSpec lock) {
   wire::LockTestRequest request;
   request.lock = lock;
-  auto reply = co_await cluster_.ask<wire::LockTestReply>(request, cluster_.limits());
+  auto reply = co_await session_.ask<wire::LockTestReply>(request, session_.limits());
   check_session();
   if (!reply) co_return std::move(reply).error();
   co_return reply->conflict;

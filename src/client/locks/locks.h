@@ -18,14 +18,16 @@
 
 namespace spate::client {
 
-class Cluster;
+class AttributeCache;
+class Session;
 
 /// Knows which locks are held. So closing a file without locks costs nothing, and the client can claim its locks again
 /// after a restart of the meta server. A wait holds no request: one request of the whole client fetches all events. One
 /// executor; any number of calls at once. Life: construct -> calls -> stop() -> destroyed.
 class Locks {
  public:
-  explicit Locks(Cluster& cluster);
+  /// Both outlive it. What the meta server tells of leases goes to `attributes`.
+  Locks(Session& session, AttributeCache& attributes);
   ~Locks();
   Locks(const Locks&) = delete;
   Locks& operator=(const Locks&) = delete;
@@ -50,7 +52,7 @@ class Locks {
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
 
-  /// Takes over what an earlier process has left, before everything else; the cluster has its session already.
+  /// Takes over what an earlier process has left, before everything else; the session is the earlier process's already.
   void inherit();
   /// Ends waits that programs began through an earlier process: they ask this process again
   /// (client/session/handover_state.h).
@@ -106,7 +108,8 @@ class Locks {
   job::Task<Result<void>> reclaim_all(std::uint64_t stale);
   job::Task<void> check_table();
 
-  Cluster& cluster_;
+  Session& session_;
+  AttributeCache& attributes_;
   // Of which session all of this is.
   ClientId client_;
   std::uint32_t epoch_ = 0;

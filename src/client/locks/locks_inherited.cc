@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The locks of a session whose process has ended and is followed by this one (client/session/handover_state.h).
-#include "client/session/cluster.h"
+#include "client/attributes/attribute_cache.h"
+#include "client/locks/locks.h"
 #include "client/session/handover_state.h"
+#include "client/session/session.h"
 #include "log/log.h"
 
 namespace spate::client {
@@ -14,21 +16,21 @@ wire::LockSpec to_lock(const HandoverState::Held& record) {
 }  // namespace
 
 void Locks::keep_state() {
-  if (HandoverState* const handover = cluster_.handover())
+  if (HandoverState* const handover = session_.handover())
     handover->keep_lock_state({table_, acknowledged_, last_sequence_});
 }
 
 void Locks::inherit() {
-  HandoverState* const handover = cluster_.handover();
+  HandoverState* const handover = session_.handover();
   if (handover == nullptr || !handover->inherited()) return;
-  client_ = cluster_.identity().client;
-  epoch_ = cluster_.identity().epoch;
+  client_ = session_.identity().client;
+  epoch_ = session_.identity().epoch;
   const HandoverState::LockState state = handover->lock_state();
   table_ = state.table;
   acknowledged_ = state.acknowledged;
   last_sequence_ = state.last_sequence;
   has_locked_ = true;
-  untold_ = cluster_.attributes().on();  // nothing is kept of what was recalled from the earlier process
+  untold_ = attributes_.on();  // nothing is kept of what was recalled from the earlier process
   for (const HandoverState::Held& piece : handover->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
     held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX
@@ -41,7 +43,7 @@ void Locks::inherit() {
 
 job::Task<void> Locks::end_inherited_waits() {
   // No lease lasts longer than an attempt, see LeaseManager::lease().
-  if (cluster_.attributes().on()) inherited_until_ = cluster_.executor().now() + cluster_.options().attempt_timeout;
+  if (attributes_.on()) inherited_until_ = session_.executor().now() + session_.options().attempt_timeout;
   start_listening();
   std::vector<Handle> rights;  // to append: somebody may have asked the earlier process to give them back
   for (const auto& [handle, owners] : held_) {
@@ -55,7 +57,7 @@ job::Task<void> Locks::end_inherited_waits() {
   for (const auto& [sequence, lock] : all) {
     wire::LockCancelRequest request;
     request.sequence = sequence;
-    auto reply = co_await cluster_.ask<wire::LockCancelReply>(request, cluster_.limits(stopping_));
+    auto reply = co_await session_.ask<wire::LockCancelReply>(request, session_.limits(stopping_));
     check_session();
     if (!reply) {
       SPATE_LOG("client", warn, "a wait for a lock is left over handle={} error={}", lock.handle.value,
@@ -63,12 +65,12 @@ job::Task<void> Locks::end_inherited_waits() {
       continue;
     }
     if (reply->ended || reply->table != table_) {
-      cluster_.handover()->end_wait(sequence);
+      session_.handover()->end_wait(sequence);
       continue;
     }
     // It was granted, or may have been: its owner's close gives it back.
     doubts_.begin(sequence, lock);
-    doubts_.leave(sequence, cluster_.handover());
+    doubts_.leave(sequence, session_.handover());
     if (lock.kind == LockKind::kAppend && on_recall_) on_recall_(lock.handle);
   }
 }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cluster.h"
+
+#include "client/attributes/copies.h"
+#include "job/deadline.h"
+#include "job/event.h"
+
+namespace spate::client {
+namespace {
+
+/// An answer of the name space: nothing was changed. (A close may have been made all the same.)
+bool without_effect(wire::Op op, Errc code) {
+  const auto number = static_cast<unsigned>(code);
+  const bool of_names =
+      (number >= static_cast<unsigned>(Errc::kNotFound) && number < static_cast<unsigned>(Errc::kNoSpace)) ||
+      code == Errc::kInvalidArgument || code == Errc::kNotSupported;
+  return of_names && op != wire::Op::kClose;
+}
+
+/// The request may be under way still, or was never answered.
+bool may_be_under_way(Errc code) {
+  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
+         code == Errc::kCancelled || code == Errc::kProtocol || code == Errc::kForgottenRequest;
+}
+
+}  // namespace
+
+Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
+    : session_(std::move(options), network, random),
+      offload_(executor()),
+      kernel_files_(offload_, executor().clock()),
+      attributes_({this->options().keep_attributes, this->options().most_kept, this->options().copies,
+                   this->options().listings},
+                  executor().clock()),
+      locks_(session_, attributes_),
+      appends_(executor(), locks_, session_.handover()),
+      unsynced_(executor()),
+      closes_(executor()) {
+  session_.observe(*this);
+  if (!session_.inherited()) return;
+  locks_.inherit();
+  unsynced_.forget_some();
+}
+
+Cluster::~Cluster() = default;
+
+job::Task<void> Cluster::stop(Limits limits) {
+  stopping_.request_stop();
+  session_.request_stop();
+  attributes_.clear();
+  co_await locks_.stop();
+  co_await appends_.stop();
+  co_await session_.stop(limits);
+  co_await closes_.close();
+}
+
+/// What is kept must not be older than a change that has been answered, here or to anybody.
+job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits,
+                                                      const ChangePlan& plan) {
+  if (!attributes_.on()) {
+    auto reply = co_await session_.send_change(op, body, limits);
+    co_return reply;
+  }
+  OwnChange change(attributes_, plan);
+  // Others may see the change before its answer is here.
+  auto dropped = co_await copies_dropped(options().copies, executor(), limits.stop);
+  if (!dropped) {
+    change.end_without_effect();
+    co_return std::move(dropped).error();
+  }
+  auto reply = co_await session_.send_change(op, body, limits);
+  if (!reply) {
+    // Should it take effect later, the server must not take it for a change that this client knows of: a new greeting
+    // says so.
+    if (may_be_under_way(reply.code())) session_.meta().greet_again();
+    if (without_effect(op, reply.code())) change.end_without_effect();
+    co_return reply;
+  }
+  if ((reply->features & wire::kFeatureLeases) == 0) co_return reply;
+  wire::Touched touched;
+  wire::Reader reader(reply->body);
+  reader(touched);
+  wire::Granted granted;
+  if ((reply->features & wire::kFeatureGrants) != 0) reader(granted);
+  if (!reader.decoder().ok())
+    co_return Error(Errc::kProtocol, session_.meta().name() + " sent a reply that cannot be read");
+  reply->body = reply->body.last(reader.decoder().remaining());
+  change.end(touched, granted);
+  if (granted.granted) locks_.listen_for_recalls();
+  SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));
+  co_return reply;
+}
+
+// What is behind close(). One that its caller does not wait for any longer goes on.
+
+struct Cluster::Closing {
+  explicit Closing(job::Executor& executor) : ended(executor) {}
+  Result<wire::CloseReply> reply = Errc::kUnknown;
+  UniqueFunction<void()> on_ended;
+  job::Event ended;
+};
+
+/// Under one request id as long as it takes: under another one it could end another open of the file.
+job::Task<void> Cluster::close_for_sure(wire::CloseRequest request, Limits limits, std::shared_ptr<Closing> closing) {
+  closing->reply = co_await change<wire::CloseReply>(request, limits);
+  if (closing->on_ended && closing->reply.code() != Errc::kCancelled) closing->on_ended();
+  closing->ended.set();
+}
+
+job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseRequest request, rpc::SessionEpoch opened_in,
+                                                   Limits limits, UniqueFunction<void()> on_ended) {
+  // Shared with the close itself, which may outlive this call.
+  const auto closing = std::make_shared<Closing>(executor());
+  closing->on_ended = std::move(on_ended);
+  Limits for_sure = limits;
+  for_sure.deadline = MonoTime::never();
+  for_sure.stop = stopping_;
+  for_sure.only_in = opened_in;
+  auto close = close_for_sure(std::move(request), for_sure, closing);
+  if (!job::spawn(closes_, std::move(close))) co_return Errc::kCancelled;
+  job::DeadlineScope scope(executor(), limits.deadline, limits.stop);
+  const auto waited = co_await closing->ended.wait(scope.token());
+  if (!waited && closing->reply.code() == Errc::kUnknown) {
+    if (waited.code() != Errc::kTimeout) co_return waited.error();
+    co_return Error(Errc::kTimeout, session_.meta().name() + " has not answered a close yet");
+  }
+  // Of a descriptor that a program has: it is told that its session ended, not that there is no such descriptor.
+  const Errc code = closing->reply.code();
+  if (session_ended(code) || code == Errc::kBadDescriptor)
+    co_return Error(Errc::kSessionFenced, "the file was closed with its session");
+  co_return std::move(closing->reply);
+}
+
+}  // namespace spate::client

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cluster: what all open files and calls of one client share.
+#pragma once
+
+#include <memory>
+
+#include "client/attributes/attribute_cache.h"
+#include "client/attributes/change_plan.h"
+#include "client/bypass/lent_file.h"
+#include "client/bypass/offload.h"
+#include "client/data/unsynced.h"
+#include "client/locks/appends.h"
+#include "client/locks/locks.h"
+#include "client/session/session.h"
+
+namespace spate::client {
+
+/// The session, and what must hold in it: locks, rights to append, attributes under leases, and what is not synced yet.
+/// One executor; pinned. Life cycle: construct -> (requests) -> stop() awaited -> destroyed.
+class Cluster final : private SessionObserver {
+ public:
+  Cluster(Options options, job::NetworkContext& network, Random& random);
+  ~Cluster() override;
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  /// Ends all waits, closes that are under way, and the session at the meta server (best effort, within `limits`).
+  job::Task<void> stop(Limits limits);
+
+  /// A request to the meta server that changes something. What the attribute cache keeps is never older than a change
+  /// that has been answered, here or to anybody.
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> change(const Request& request, Limits limits) {
+    Bytes body;
+    wire::encode_body(request, body);
+    const ChangePlan plan = plan_of(request);
+    auto raw = co_await change_meta(Request::kOp, body, limits, plan);
+    if (!raw) co_return std::move(raw).error();
+    auto reply = wire::decode_body<Reply>(raw->body);
+    co_return reply;
+  }
+
+  /// Ends an open of a file that was opened in that epoch of the session. It goes on until it is answered, or with it
+  /// the open has ended with its session, also when this fails with `limits`: nothing is left open then for long.
+  /// kSessionFenced: it has ended with its session already. `on_ended`, if any, is called when nothing is left open:
+  /// perhaps after this has failed, and not at all if the client is stopped before.
+  job::Task<Result<wire::CloseReply>> close(wire::CloseRequest request, rpc::SessionEpoch opened_in, Limits limits,
+                                            UniqueFunction<void()> on_ended = {});
+
+  Session& session() { return session_; }
+  const Options& options() const { return session_.options(); }
+  job::Executor& executor() { return session_.executor(); }
+  LentFiles& lent_files() { return options().lent_files != nullptr ? *options().lent_files : kernel_files_; }
+  Locks& locks() { return locks_; }
+  Appends& appends() { return appends_; }
+  UnsyncedFiles& unsynced() { return unsynced_; }
+  AttributeCache& attributes() { return attributes_; }
+  const AttributeCache& attributes() const { return attributes_; }
+
+ private:
+  void greeting() override { attributes_.clear(); }
+  void session_changed() override { locks_.session_changed(); }
+  void heard() override { locks_.heard(); }
+  job::Task<void> end_inheritance() override { return locks_.end_inherited_waits(); }
+  bool lost_lock(Handle file) override { return locks_.lost(file); }
+
+  job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits, const ChangePlan& plan);
+  struct Closing;
+  job::Task<void> close_for_sure(wire::CloseRequest request, Limits limits, std::shared_ptr<Closing> closing);
+
+  Session session_;
+  Offload offload_;  // for what may wait for a device
+  KernelLentFiles kernel_files_;
+  AttributeCache attributes_;
+  Locks locks_;
+  Appends appends_;
+  UnsyncedFiles unsynced_;
+  job::Gate closes_;
+  job::StopSource stopping_;
+};
+
+}  // namespace spate::client

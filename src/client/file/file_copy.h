@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileCopy: copies a range of one open file to another, by the io servers alone where that is possible.
+#pragma once
+
+#include <vector>
+
+#include "client/file/file_append.h"
+#include "client/file/file_data.h"
+#include "wire/copy_messages.h"
+
+namespace spate::client {
+
+/// A range of one file that becomes a range of another, bytes.
+struct CopySpan {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  std::uint64_t size = 0;
+};
+
+/// One copy, see File::copy_from(). One executor.
+class FileCopy {
+ public:
+  /// All outlive it. `end`: of the file that is written.
+  FileCopy(FileData& from, FileData& to, FileAppend& end) : from_(from), to_(to), end_(end) {}
+
+  job::Task<Result<std::uint64_t>> run(CopySpan span);
+
+ private:
+  /// What one server copies.
+  struct Share {
+    rpc::Channel* channel = nullptr;
+    std::vector<wire::CopyPiece> pieces;
+  };
+  using Shares = std::vector<Share>;
+  /// Under which a copy is made.
+  struct CopyRights {
+    Capability from;
+    Capability to;
+  };
+  Result<Shares> shares_of(CopySpan span);
+  job::Task<Result<void>> copy_share(const Share& share, const CopyRights& rights, Limits limits);
+  job::Task<Result<void>> copy_by_servers(CopySpan span);
+  job::Task<Result<std::uint64_t>> copy_by_client(CopySpan span);
+  job::Task<Result<std::uint64_t>> copy_data(CopySpan span);
+
+  FileData& from_;
+  FileData& to_;
+  FileAppend& end_;
+};
+
+}  // namespace spate::client

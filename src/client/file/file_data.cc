@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/file/file_data.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace spate::client {
+namespace {
+
+/// The part of `views` that holds stream bytes [first, first + size).
+template <typename View>
+std::vector<View> cut(const datatype::BasicMemoryMap<View>& map, std::uint64_t first, std::uint64_t size) {
+  std::vector<View> part;
+  map.append(first, size, part);
+  return part;
+}
+
+}  // namespace
+
+/// A transfer that may be larger than one request; the spans belong to the caller of read or write.
+struct FileData::Operation {
+  Kind kind;
+  const datatype::Description& what;
+  std::span<const MutableByteView> read_memory;
+  std::span<const ByteView> write_memory;
+  job::StopToken stop;
+  std::uint32_t only_epoch = 0;
+  Punch how = Punch::kZeros;
+};
+
+FileData::FileData(Cluster& cluster, Params params)
+    : cluster_(cluster),
+      handle_(params.handle),
+      layout_(params.layout),
+      distribution_(params.distribution),
+      capability_(params.capability),
+      written_(params.written),
+      bypass_(cluster.session(), cluster.lent_files()),
+      read_due_(read_is_due(params.attributes)) {}
+
+/// Source: mount(8), relatime.
+bool FileData::read_is_due(const Attributes& attributes) const {
+  constexpr Duration kDay = std::chrono::hours(24);
+  const Atime mode = cluster_.options().atime;
+  if (mode != Atime::kRelative) return mode == Atime::kAlways;
+  const Attributes& a = attributes;
+  return a.atime <= a.mtime || a.atime <= a.ctime || cluster_.session().fs_time().ns - a.atime.ns >= kDay.count();
+}
+
+void FileData::note_read() {
+  if (read_counts()) read_at_ = session().fs_time();
+}
+
+void FileData::note_written(const std::vector<SlotState>& slots) {
+  read_due_ = cluster_.options().atime != Atime::kNever;  // mtime has moved
+  written_.note(slots);
+}
+
+TransferTarget FileData::target(const Capability& capability) {
+  return {session(), cluster_.attributes(), handle_, layout_, distribution_, capability, path_, &bypass_};
+}
+
+std::vector<std::uint32_t> FileData::all_slots() const {
+  std::vector<std::uint32_t> slots(layout_.slots.size());
+  std::iota(slots.begin(), slots.end(), 0U);
+  return slots;
+}
+
+job::Task<Result<std::uint64_t>> FileData::read(std::uint64_t offset, MutableByteView memory, job::StopToken stop) {
+  if (offset >= kMaxFileBytes) co_return std::uint64_t{0};
+  const std::uint64_t size = std::min<std::uint64_t>(memory.size(), kMaxFileBytes - offset);
+  auto what = datatype::Description::contiguous(offset, size);
+  if (!what) co_return std::move(what).error();
+  const std::array<MutableByteView, 1> views{memory.first(static_cast<std::size_t>(size))};
+  auto got = co_await read_list(*what, views, stop);
+  co_return got;
+}
+
+job::Task<Result<void>> FileData::write(std::uint64_t offset, ByteView memory, job::StopToken stop) {
+  auto what = datatype::Description::contiguous(offset, memory.size());
+  if (!what) co_return std::move(what).error();
+  const std::array<ByteView, 1> views{memory};
+  auto written = co_await write_list(*what, views, stop);
+  co_return written;
+}
+
+job::Task<Result<std::uint64_t>> FileData::read_list(const datatype::Description& what,
+                                                     std::span<const MutableByteView> memory, job::StopToken stop) {
+  if (!allows(capability_.rights(), Rights::kRead)) co_return Errc::kBadDescriptor;
+  Operation operation{Kind::kRead, what, memory, {}, stop};
+  auto got = co_await run(operation);
+  co_return got;
+}
+
+job::Task<Result<void>> FileData::write_list(const datatype::Description& what, std::span<const ByteView> memory,
+                                             job::StopToken stop, std::uint32_t only_epoch) {
+  if (!allows(capability_.rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
+  Operation operation{Kind::kWrite, what, {}, memory, stop, only_epoch};
+  auto written = co_await run(operation);
+  if (!written) co_return std::move(written).error();
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> FileData::punch(std::uint64_t offset, std::uint64_t size, Punch how) {
+  if (!allows(capability_.rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
+  auto what = datatype::Description::contiguous(offset, size);
+  if (!what) co_return std::move(what).error();
+  Operation operation{Kind::kPunch, *what, {}, {}, {}, 0, how};
+  auto done = co_await run(operation);
+  if (!done) co_return std::move(done).error();
+  co_return Result<void>();
+}
+
+job::Task<Result<std::uint64_t>> FileData::run(Operation operation) {
+  const std::uint64_t total = operation.what.total_bytes();
+  const Options& options = cluster_.options();
+  std::uint64_t done = 0;
+  while (done < total) {
+    const std::uint64_t size =
+        std::min(operation.what.request_bytes(done, options.max_list_pieces), options.max_transfer_bytes);
+    Result<datatype::Description> part = operation.what;  // the usual case: all at once
+    Operation piece = operation;
+    std::vector<MutableByteView> read_part;
+    std::vector<ByteView> write_part;
+    if (size < total) {
+      part = operation.what.window(done, std::min(size, total - done));
+      if (!part) co_return std::move(part).error();
+      if (operation.kind == Kind::kRead) {
+        read_part = cut(datatype::MemoryMap(operation.read_memory), done, part->total_bytes());
+        piece.read_memory = read_part;
+      } else if (operation.kind == Kind::kWrite) {
+        write_part = cut(datatype::ConstMemoryMap(operation.write_memory), done, part->total_bytes());
+        piece.write_memory = write_part;
+      }
+    }
+    auto result = co_await run_part(piece, *part);
+    if (!result) {
+      if (operation.kind != Kind::kRead) written_.note_uncertain();
+      co_return std::move(result).error();
+    }
+    if (operation.kind == Kind::kRead) {
+      note_read();
+    } else {
+      note_written(result->slots);
+    }
+    done += result->bytes;
+    if (result->bytes < part->total_bytes()) break;  // the end of the file
+  }
+  co_return done;
+}
+
+/// One request to each server concerned, under one capability.
+job::Task<Result<TransferResult>> FileData::run_part(Operation& operation, const datatype::Description& part) {
+  const Limits limits = session().limits(operation.stop);
+  const bool changes = operation.kind != Kind::kRead;
+  const auto wrong_epoch = [&] {
+    return operation.only_epoch != 0 && capability_.now().session_epoch != operation.only_epoch;
+  };
+  for (int tries = 1;; ++tries) {
+    if (wrong_epoch()) co_return Errc::kSessionFenced;
+    SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
+    if (wrong_epoch()) co_return Errc::kSessionFenced;  // may have changed
+    Capability capability = capability_.now();
+    if (changes) {
+      SPATE_CO_TRY(capability, capability_.to_change());
+    }
+    const TransferTarget here = target(capability);
+    auto result = co_await transfer(here, operation, part, limits);
+    if (result || !must_renew(result.code()) || tries == kMostRenewals) co_return result;
+    SPATE_CO_TRY(std::ignore, co_await capability_.renew(limits, capability, result.code()));
+  }
+}
+
+job::Task<Result<TransferResult>> FileData::transfer(const TransferTarget& target, Operation& operation,
+                                                     const datatype::Description& part, Limits limits) {
+  Result<TransferResult> result = Errc::kInvalidArgument;
+  switch (operation.kind) {
+    case Kind::kRead: result = co_await client::read(target, part, operation.read_memory, limits); break;
+    case Kind::kWrite: result = co_await client::write(target, part, operation.write_memory, limits); break;
+    case Kind::kPunch: result = co_await client::punch(target, part, operation.how, limits); break;
+  }
+  co_return result;
+}
+
+job::Task<Result<std::vector<SlotState>>> FileData::ask_slots(std::vector<std::uint32_t> slots, bool sync,
+                                                              Limits limits) {
+  for (int tries = 1;; ++tries) {
+    SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
+    const Capability capability = capability_.now();
+    auto states = co_await ask_datafiles(target(capability), slots, sync, limits);
+    if (states || !must_renew(states.code()) || tries == kMostRenewals) co_return states;
+    SPATE_CO_TRY(std::ignore, co_await capability_.renew(limits, capability, states.code()));
+  }
+}
+
+job::Task<Result<std::vector<SlotState>>> FileData::ask_soon(std::vector<std::uint32_t> slots) {
+  constexpr Duration kSoon = std::chrono::seconds(1);
+  Limits limits = session().limits();
+  limits.deadline = std::min(limits.deadline, cluster_.executor().now() + kSoon);
+  const Capability capability = capability_.now();
+  auto states = co_await ask_datafiles(target(capability), slots, false, limits);
+  co_return states;
+}
+
+job::Task<Result<DataMap>> FileData::data_map(std::uint64_t offset, std::uint32_t max_ranges) {
+  const Limits limits = session().limits();
+  for (int tries = 1;; ++tries) {
+    SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
+    const Capability capability = capability_.now();
+    auto map = co_await ask_data(target(capability), offset, max_ranges, limits);
+    if (map || !must_renew(map.code()) || tries == kMostRenewals) co_return map;
+    SPATE_CO_TRY(std::ignore, co_await capability_.renew(limits, capability, map.code()));
+  }
+}
+
+job::Task<Result<std::uint64_t>> FileData::size_now(Limits limits) {
+  SPATE_CO_TRY(const std::vector<SlotState> states, co_await ask_slots(all_slots(), false, limits));
+  co_return summarize(distribution_, states).size;
+}
+
+}  // namespace spate::client

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileData: reads and writes of an open file, cut into requests and repeated under a new capability where needed.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "client/bypass/bypass.h"
+#include "client/cluster.h"
+#include "client/data/data_map.h"
+#include "client/data/transfer.h"
+#include "client/file/open_capability.h"
+#include "client/file/written_data.h"
+
+namespace spate::client {
+
+/// Of one open file. Any number of operations at once. One executor. What a method promises is said at File.
+class FileData {
+ public:
+  /// All that outlives it.
+  struct Params {
+    Handle handle;
+    const Layout& layout;
+    const Distribution& distribution;
+    const Attributes& attributes;  // as open returned them
+    OpenCapability& capability;
+    WrittenData& written;
+  };
+  FileData(Cluster& cluster, Params params);
+  FileData(const FileData&) = delete;
+  FileData& operator=(const FileData&) = delete;
+
+  job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory,
+                                             job::StopToken stop);
+  /// `only_epoch` for an append: it ends with kSessionFenced and does not go on in another epoch, because its right may
+  /// belong to others then. 0: it goes on.
+  job::Task<Result<void>> write_list(const datatype::Description& what, std::span<const ByteView> memory,
+                                     job::StopToken stop, std::uint32_t only_epoch = 0);
+  job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop);
+  job::Task<Result<void>> write(std::uint64_t offset, ByteView memory, job::StopToken stop);
+  job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size, Punch how);
+
+  /// As ask_datafiles(), under a capability that is good.
+  job::Task<Result<std::vector<SlotState>>> ask_slots(std::vector<std::uint32_t> slots, bool sync, Limits limits);
+  /// The same, without a new capability, which asking does not need, and for a second at most: somebody waits for an
+  /// open or a close.
+  job::Task<Result<std::vector<SlotState>>> ask_soon(std::vector<std::uint32_t> slots);
+  std::vector<std::uint32_t> all_slots() const;
+  job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges);
+  job::Task<Result<std::uint64_t>> size_now(Limits limits);
+
+  /// `capability`: by value at the caller's, since another operation may renew that of the file meanwhile.
+  TransferTarget target(const Capability& capability);
+  void force_path(wire::DataPath path) { path_ = path; }
+  Bypass& bypass() { return bypass_; }
+  const Bypass& bypass() const { return bypass_; }
+
+  /// O_NOATIME: what is read from now on is not told of.
+  void forget_reads() { reads_count_ = false; }
+  bool reads_count() const { return reads_count_; }
+  /// The next read moves atime.
+  bool read_counts() const { return read_due_ && reads_count_; }
+  /// Data were read.
+  void note_read();
+  /// The last read that moves atime.
+  std::optional<WallTime> read_at() const { return read_at_; }
+  /// Data were written.
+  void note_written(const std::vector<SlotState>& slots);
+
+  Cluster& cluster() { return cluster_; }
+  Session& session() { return cluster_.session(); }
+  Handle handle() const { return handle_; }
+  const Layout& layout() const { return layout_; }
+  const Distribution& distribution() const { return distribution_; }
+  OpenCapability& capability() { return capability_; }
+  WrittenData& written() { return written_; }
+
+ private:
+  enum class Kind : std::uint8_t { kRead, kWrite, kPunch };
+  struct Operation;
+  bool read_is_due(const Attributes& attributes) const;
+  job::Task<Result<std::uint64_t>> run(Operation operation);
+  job::Task<Result<TransferResult>> run_part(Operation& operation, const datatype::Description& part);
+  job::Task<Result<TransferResult>> transfer(const TransferTarget& target, Operation& operation,
+                                             const datatype::Description& part, Limits limits);
+
+  Cluster& cluster_;
+  const Handle handle_;
+  const Layout& layout_;
+  const Distribution& distribution_;
+  OpenCapability& capability_;
+  WrittenData& written_;
+  Bypass bypass_;
+  wire::DataPath path_ = wire::DataPath::kAutomatic;
+  bool reads_count_ = true;          // towards atime
+  bool read_due_ = false;            // the next read moves atime
+  std::optional<WallTime> read_at_;  // the last one that does
+};
+
+}  // namespace spate::client

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenCapability: what an open file shows to the io servers, renewed when it expires or its session ends.
+#pragma once
+
+#include "client/cluster.h"
+#include "job/semaphore.h"
+#include "model/capability.h"
+#include "wire/meta_messages.h"
+
+namespace spate::client {
+
+/// Whether a new capability may help.
+inline bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || code == Errc::kSessionFenced; }
+
+/// The number of attempts of an operation with another capability, or in another epoch of the session.
+inline constexpr int kMostRenewals = 4;
+
+/// Of one open file. An operation makes it current, takes a copy, and renews it when a server has refused the copy. One
+/// executor; any number of operations at once.
+class OpenCapability {
+ public:
+  struct Params {
+    Handle handle;
+    std::uint8_t open_flags = 0;  // as it was opened; what of them a later open must repeat is kept
+    Capability first;
+  };
+  /// `cluster` and `layout` outlive it.
+  OpenCapability(Cluster& cluster, const Layout& layout, Params params);
+  OpenCapability(const OpenCapability&) = delete;
+  OpenCapability& operator=(const OpenCapability&) = delete;
+
+  const Capability& now() const { return capability_; }
+  /// What to show to the io servers for a change. kLostLock: a lock on the file was lost with an earlier epoch.
+  Result<Capability> to_change() const;
+  Rights rights() const { return rights_; }
+  bool by_user() const { return by_user_; }
+  /// The epoch of the session in which the file is open.
+  rpc::SessionEpoch epoch() const { return {capability_.client, capability_.session_epoch}; }
+  /// Whether that is the session's current one.
+  bool in_current_epoch() const;
+
+  /// The session is open, and so is the file in its current epoch; the servers that hold it are known.
+  job::Task<Result<void>> make_current(Limits limits);
+  /// `refused` is of no use any more: `why`. Only this file is concerned: what others have under way goes on.
+  job::Task<Result<void>> renew(Limits limits, Capability refused, Errc why);
+  /// Whether the file was not open for a time: others may have written it alone.
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  job::Task<Result<void>> open_again(Limits limits);
+
+  Cluster& cluster_;
+  Session& session_;
+  const Layout& layout_;
+  const Handle handle_;
+  const Rights rights_;
+  const bool by_user_;  // root's session has opened it for somebody else
+  Capability capability_;
+  bool targets_known_ = false;  // their servers are in the cluster's map: so they stay
+  bool interrupted_ = false;
+  job::Semaphore renew_turn_;  // a second request for a capability would open the file twice
+};
+
+Rights rights_of(std::uint8_t open_flags);
+
+/// Asks for an open. An older server is not told that a user opens it (kOpenByUser): `request` is as it was answered.
+job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits);
+
+}  // namespace spate::client

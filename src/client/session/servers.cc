@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session/servers.h"
+
+#include <algorithm>
+
+#include "client/session/handover_state.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::client {
+
+Servers::Servers(const Options& options, job::NetworkContext& network, rpc::Identity& identity, Random& random)
+    : options_(options), network_(network), identity_(identity), random_(random), map_(options.map) {
+  if (options_.on_wait) watch_.emplace(network_.executor(), options_.on_wait);
+  for (const ServerEntry& server : map_.servers) {
+    channels_.emplace(server.id, make_channel(server));
+    if (server.roles.meta && meta_ == nullptr) meta_ = channels_[server.id].get();
+  }
+  SPATE_CHECK(meta_ != nullptr);  // config refuses a file system without a meta server
+}
+
+job::Task<void> Servers::stop() {
+  if (watch_) co_await watch_->stop();
+}
+
+std::unique_ptr<rpc::Channel> Servers::make_channel(const ServerEntry& server) {
+  rpc::ChannelOptions options;
+  options.urls = server.urls;
+  options.server = server.id;
+  options.attempt_timeout = options_.attempt_timeout;
+  if (options_.handover != nullptr) options.incarnations_above = options_.handover->first_number();
+  options.watch = watch();
+  return std::make_unique<rpc::Channel>(std::move(options), network_, identity_, random_);
+}
+
+Result<rpc::Channel*> Servers::io_channel(TargetId target) {
+  const ServerEntry* server = map_.server_of_target(target);
+  if (server == nullptr) {
+    return Error(Errc::kStaleMap, "target " + std::to_string(target.value) +
+                                      " is neither in this client's spate.toml nor known to the meta server");
+  }
+  return channels_[server->id].get();
+}
+
+bool Servers::knows_targets(const Layout& layout) const {
+  return std::all_of(layout.slots.begin(), layout.slots.end(),
+                     [this](const Slot& slot) { return map_.server_of_target(slot.targets.front()) != nullptr; });
+}
+
+/// The newer map may be older than this process's in other respects.
+Result<void> Servers::add(const ClusterMap& newer) {
+  SPATE_TRY(std::ignore, map_.grow(newer));
+  for (const ServerEntry& server : map_.servers) {
+    if (channels_.contains(server.id)) continue;
+    SPATE_LOG("client", info, "server added to the file system server={} url={}", server.id.value,
+              log::Quoted{server.urls.front()});
+    const std::lock_guard lock(mutex_);
+    channels_.emplace(server.id, make_channel(server));
+  }
+  return {};
+}
+
+bool Servers::any_restarted() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(channels_.begin(), channels_.end(),
+                     [](const auto& entry) { return entry.second->has_restarted(); });
+}
+
+std::vector<rpc::ServerWait> Servers::waits(Duration least) const {
+  std::vector<const rpc::Channel*> channels;
+  for (const auto& [server, channel] : channels_) channels.push_back(channel.get());
+  return rpc::waits_for(channels, network_.executor().now(), least);
+}
+
+}  // namespace spate::client

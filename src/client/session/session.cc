@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/session/handover_state.h"
+#include "log/fields.h"
+#include "log/log.h"
+#include "model/defect.h"
+
+namespace spate::client {
+namespace {
+
+/// Within which the kernel has asked again for what an earlier process left unanswered: it asks for that first.
+constexpr Duration kAskAgainPatience = std::chrono::seconds(5);
+
+constexpr std::uint32_t kMapRoom = 1U << 20U;  // of 4,096 servers with an address of 200 bytes each
+
+/// By which a request is known again. What a close tells besides the handle depends on the process that sends it.
+std::uint64_t digest_of(wire::Op op, ByteView body) {
+  const ByteView counts = op == wire::Op::kClose ? body.first(std::min(body.size(), sizeof(std::uint64_t))) : body;
+  return hash64(counts, static_cast<std::uint64_t>(op));
+}
+
+rpc::Identity identity_of(const Options& options) {
+  rpc::Identity identity;
+  identity.kind = wire::PeerKind::kClient;
+  identity.fs = options.map.fs;
+  identity.key = options.client_key;
+  identity.newer_key = options.newer_client_key;
+  identity.policy = options.greeting;
+  identity.credential = options.credential;
+  identity.description = options.description;
+  identity.features = wire::kOurFeatures;
+  if (!options.keep_attributes) identity.features &= ~wire::kLeaseFeatures;
+  return identity;
+}
+
+}  // namespace
+
+Session::Session(Options options, job::NetworkContext& network, Random& random)
+    : options_(std::move(options)),
+      network_(network),
+      traces_(random.next()),
+      identity_(identity_of(options_)),
+      servers_(options_, network, identity_, random),
+      slots_(network.executor(), options_.handover),
+      map_turn_(network.executor(), 1),
+      gate_(network.executor()) {
+  inherit();
+}
+
+Limits Session::limits(job::StopToken stop) {
+  Limits limits;
+  limits.deadline = network_.executor().now() + options_.deadline;
+  limits.stop = stop;
+  limits.trace = TraceId(traces_.next());
+  limits.request_id = std::exchange(next_request_id_, 0);
+  return limits;
+}
+
+WallTime Session::fs_time() const {
+  if (planted(Defect::kWallClock)) return network_.executor().clock().wall();
+  return WallTime{network_.executor().now().since_start.count() + identity_.fs_clock_offset_ns};
+}
+
+/// The handover state keeps the offset to the wall clock: the next process may have another monotonic one.
+std::int64_t Session::wall_of_monotonic_ns() const {
+  return network_.executor().clock().wall().ns - network_.executor().now().since_start.count();
+}
+
+job::Task<void> Session::stop(Limits limits) {
+  if (identity_.client) {
+    const wire::EndSessionRequest request;
+    auto ended = co_await ask<wire::EndSessionReply>(request, limits);
+    if (!ended) SPATE_LOG("client", debug, "session not ended error={}", ended.error());
+  }
+  co_await servers_.stop();
+  co_await gate_.close();
+}
+
+job::Task<Result<void>> Session::ensure_open(Limits limits) {
+  // A ticket alone may be of a greeting whose session was never confirmed: the server went away in between.
+  if (identity_.ticket && slots_.ready()) co_return Result<void>();
+  auto alive = co_await greet_meta(limits);
+  co_return alive;
+}
+
+job::Task<Result<void>> Session::renew(Limits limits, rpc::SessionEpoch ended) {
+  if (identity_.session() != ended) co_return Result<void>();  // another request was told before
+  auto greeted = co_await greet_meta(limits);
+  co_return greeted;
+}
+
+/// Channels to io servers notice a new epoch by themselves. In the old one they are not greeted anew: that would end
+/// whatever they have under way.
+job::Task<Result<void>> Session::greet_meta(Limits limits) {
+  observer_->greeting();
+  meta().greet_again();
+  limits.only_in.reset();
+  rpc::CallOptions options = limits.call_options();
+  const wire::KeepAliveRequest request;
+  auto alive = co_await meta().call<wire::KeepAliveReply>(request, options);
+  if (!alive && session_ended(alive.code())) {  // the meta server has forgotten it: begin a new one
+    identity_.client = ClientId();
+    identity_.ticket.reset();
+    meta().greet_again();
+    alive = co_await meta().call<wire::KeepAliveReply>(request, options);
+  }
+  if (!alive) co_return std::move(alive).error();
+  // Without a slot every change would wait for one for ever.
+  if (identity_.answer_slots == 0) co_return Error(Errc::kProtocol, meta().name() + " opened no session");
+  identity_.ticket = alive->ticket;
+  slots_.reset(identity_.answer_slots);
+  keep_for_next_process();
+  observer_->session_changed();
+  if (!keeping_alive_) {
+    keeping_alive_ = true;
+    job::spawn(gate_, keep_alive());
+    if (options_.handover != nullptr && options_.handover->inherited()) job::spawn(gate_, end_inheritance());
+  }
+  co_return Result<void>();
+}
+
+void Session::inherit() {
+  if (options_.handover == nullptr) return;
+  const auto session = options_.handover->session();
+  if (!session) return;
+  identity_.client = session->client;
+  identity_.epoch = session->epoch;
+  identity_.ticket = session->ticket;
+  identity_.answer_slots = session->answer_slots;
+  identity_.lease_ms = session->lease_ms;
+  identity_.fs_clock_offset_ns = session->fs_clock_offset_ns + wall_of_monotonic_ns();
+  inherited_ = true;
+}
+
+void Session::keep_for_next_process() {
+  if (options_.handover == nullptr || !identity_.ticket) return;
+  HandoverState::Session session;
+  session.client = identity_.client;
+  session.epoch = identity_.epoch;
+  session.lease_ms = identity_.lease_ms;
+  session.answer_slots = identity_.answer_slots;
+  session.ticket = *identity_.ticket;
+  session.fs_clock_offset_ns = identity_.fs_clock_offset_ns - wall_of_monotonic_ns();
+  options_.handover->keep_session(session);
+}
+
+void Session::resume() {
+  if (options_.handover != nullptr && options_.handover->inherited()) job::spawn(gate_, resume_now());
+}
+
+job::Task<void> Session::resume_now() {
+  std::ignore = co_await ensure_open(limits(stopping_));  // else with the first request
+}
+
+/// What an earlier process of this session left undone.
+job::Task<void> Session::end_inheritance() {
+  co_await observer_->end_inheritance();
+  auto slept = co_await executor().sleep(kAskAgainPatience, stopping_);
+  if (slept) options_.handover->forget_unasked();
+}
+
+job::Task<void> Session::keep_alive() {
+  for (;;) {
+    const Duration period = std::chrono::milliseconds(std::max<std::uint32_t>(identity_.lease_ms / 3, 100));
+    auto slept = co_await executor().sleep(period, stopping_);
+    if (!slept) co_return;
+    rpc::CallOptions options;
+    options.deadline = executor().now() + options_.deadline;
+    options.stop = stopping_;
+    const wire::KeepAliveRequest request;
+    const rpc::SessionEpoch session = identity_.session();
+    auto alive = co_await meta().call<wire::KeepAliveReply>(request, options);
+    if (!alive && session_ended(alive.code())) {
+      // Also who does nothing is to know that its locks are lost, and has its files and waits in the new epoch.
+      std::ignore = co_await renew(limits(stopping_), session);
+      continue;
+    }
+    if (!alive) continue;
+    identity_.ticket = alive->ticket;
+    identity_.fs_clock_offset_ns = alive->fs_time.ns - executor().now().since_start.count();
+    keep_for_next_process();
+    observer_->heard();
+  }
+}
+
+job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body, Limits limits,
+                                                     std::uint32_t reply_room) {
+  auto open = co_await ensure_open(limits);
+  if (!open) co_return std::move(open).error();
+  rpc::CallOptions options = limits.call_options();
+  options.reply_room = reply_room;
+  const rpc::SessionEpoch session = identity_.session();
+  auto reply = co_await meta().call(op, body, options);
+  if (reply || !session_ended(reply.code()) || limits.only_in) co_return reply;
+  auto renewed = co_await renew(limits, session);
+  if (!renewed) co_return std::move(renewed).error();
+  reply = co_await meta().call(op, body, options);
+  co_return reply;
+}
+
+job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
+  auto open = co_await ensure_open(limits);
+  if (!open) co_return std::move(open).error();
+  RequestSlots::Params params;
+  params.request_id = options_.handover == nullptr ? 0 : limits.request_id;
+  if (params.request_id != 0) params.digest = digest_of(op, body);
+  auto slot = co_await slots_.acquire(params, limits.stop);
+  if (!slot) co_return std::move(slot).error();
+  rpc::CallOptions options = limits.call_options();
+  options.id = slot->id();
+  for (int tries = 1;; ++tries) {
+    const rpc::SessionEpoch session = identity_.session();
+    if (limits.data_of) {
+      if (observer_->lost_lock(*limits.data_of)) co_return Errc::kLostLock;
+      options.only_in = session;
+    }
+    auto reply = co_await meta().call(op, body, options);
+    if (reply || !session_ended(reply.code()) || limits.only_in || tries == kMostSessions) co_return reply;
+    // The session had run out before this request came: it was refused, not run. (Had it been sent before, an expired
+    // session still has its answer, and of one that is gone we hear kForgottenRequest.)
+    auto renewed = co_await renew(limits, session);
+    if (!renewed) co_return std::move(renewed).error();
+  }
+}
+
+/// The meta server has placed the file there, so it knows them.
+job::Task<Result<void>> Session::learn_targets(const Layout& layout, Limits limits) {
+  if (servers_.knows_targets(layout)) co_return Result<void>();
+  auto turn = co_await map_turn_.acquire(1, limits.stop);
+  if (!turn) co_return std::move(turn).error();
+  if (servers_.knows_targets(layout)) co_return Result<void>();  // another operation has asked meanwhile
+  const wire::ClusterMapRequest request;
+  SPATE_CO_TRY(const wire::ClusterMapReply reply, co_await ask<wire::ClusterMapReply>(request, limits, kMapRoom));
+  const auto added = servers_.add(reply.map);
+  if (!added) co_return Error(added.error()).within(meta().name());
+  co_return Result<void>();  // a target that is still missing is told of by Servers::io_channel()
+}
+
+}  // namespace spate::client
