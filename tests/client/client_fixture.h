@@ -110,6 +110,16 @@ class ClientData : public ::testing::Test {
     EXPECT_OK(file);
     return file ? *std::move(file) : nullptr;
   }
+  /// How many requests of this kind all io servers have answered.
+  std::uint64_t requests_of(const char* op) const {
+    std::uint64_t sum = 0;
+    for (const auto& host : io_) {
+      const auto snapshot = host->metrics.snapshot();
+      const auto* const sample = snapshot.find("spate_rpc_request_ns", {{"op", op}});
+      sum += sample == nullptr ? 0 : sample->histogram.count();
+    }
+    return sum;
+  }
   Bytes bytes(std::size_t size) {
     Bytes b(size);
     random_.fill(b);
