@@ -2,23 +2,19 @@
 // AttributeCache: attributes and names that this client keeps under leases (docs/consistency.md, "Attribute leases").
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <deque>
-#include <list>
 #include <mutex>
 #include <optional>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "client/attributes/change_plan.h"
+#include "client/attributes/changes_under_way.h"
 #include "client/attributes/copies.h"
+#include "client/attributes/given_copies.h"
+#include "client/attributes/kept_objects.h"
+#include "client/attributes/recent_events.h"
 #include "client/options.h"
 #include "wire/lease_messages.h"
 
@@ -77,7 +73,7 @@ class AttributeCache {
   /// recalled or changed meanwhile.
   struct Lookup {
     MonoTime asked;
-    std::uint64_t news = 0;
+    std::uint64_t events_before = 0;
   };
   Lookup begin_lookup();
   /// Ends the lookup; null when it failed.
@@ -90,8 +86,7 @@ class AttributeCache {
 
   /// Begin and end of this client's own change. Between the two the cache answers nothing that the change may touch,
   /// because others may see the change already.
-  struct Change;
-  using ChangePtr = std::list<Change>::iterator;
+  using ChangePtr = ChangesUnderWay::Ptr;
   ChangePtr begin_change(const ChangePlan& plan);
   /// Null: nothing was changed. Else that is dropped, everything when it is not known; what was granted of it is kept.
   void end_change(ChangePtr change, const wire::Touched* touched, const wire::Granted& granted);
@@ -125,109 +120,46 @@ class AttributeCache {
   static constexpr std::int64_t kMostListingCredit = 16384;
   static constexpr std::int64_t kListingCreditOfAUse = 8;
 
-  struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
-  struct Name {
-    Handle object;  // 0: there is none
-    FileType type = FileType::kRegular;
-  };
-  struct Object {
-    std::optional<wire::ObjectReply> reply;
-    std::unordered_map<std::string, Name, TextHash, std::equal_to<>> names;  // of a directory
-    bool complete = false;                                                   // there are no others in it
-    bool listed = false;                  // it came with a listing, and nobody has asked for it since
-    MonoTime until;                       // by its own grant; renewals are for all
-    std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
-    std::uint64_t names_copied = 0;       // the value of names_epoch_ when a name in it was copied last; 0: never
-    MonoTime names_copied_until;          // of that epoch: when the last of the copies is not used any more
-    std::list<Handle>::iterator place{};  // in used_
-  };
-
   struct Found {
-    const Object* object = nullptr;
+    const KeptObject* object = nullptr;
     bool nothing = false;  // it is known that there is no such name
-  };
-  /// An object was recalled or changed while somebody asks for something.
-  struct Event {
-    std::uint64_t news = 0;
-    Handle object;
-    std::uint64_t order = 0;  // of an own change that the server has numbered; else 0
   };
   // All with the lock held.
   std::optional<Found> walk(const wire::NamePath& where);
-  Object* valid(Handle handle, MonoTime now);
-  Object& make(Handle handle);
-  Object& renewed(Handle handle, MonoTime until);
-  void plan_place(Change& change, const ChangePlan::Place& place);
-  bool blocked(Handle object) const;
-  bool blocked(Handle directory, std::string_view name) const;
   bool all_blocked(MonoTime now) const;
   void note(Handle object, std::uint64_t order);
   void forget_events();
-  void keep_changed(const Change& change, const wire::Touched& touched, const wire::Granted& granted);
-  bool newer_known(const Change& change, Handle object, std::uint64_t order) const;
-  void keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until);
-  void keep_granted_name(const wire::LeaseStep& step);
-  void forget_changed(Handle object, std::uint64_t order, bool entries_only);
-  void forget_names(Handle handle, Object& directory);
   void meet_table(std::uint64_t table, std::uint32_t lease_ms);
-  void names_lost(Handle directory);
-  void name_lost(Handle directory, std::string_view name);
-  void put_name(Object& directory, const wire::LeaseStep& step);
-  void drop(Handle handle);
-  void drop_name(const wire::TouchedName& name);
   void drop_all();
-  void make_room();
+  void earn(std::int64_t entries);
+  Duration usable() const;
+  Duration copy_time(const KeptObject& object, MonoTime now) const;
+
   void keep(const wire::LookupLeaseReply& reply, MonoTime until);
   bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
   void keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply);
-  void keep_listed(Object& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
-  bool make_room_beside(Handle directory);
-  bool has_room_for(const Object& directory) const;
-  void earn(std::int64_t entries);
-  Duration usable() const;
-  MonoTime end_of(const Object& object) const { return std::max(object.until, until_); }
-  Duration copy_time(const Object& object, MonoTime now) const;
-  void may_touch_anything(Change& change);
-  void note_name_copy(Object& directory, MonoTime until);
-  void drop_copy(Handle object);
-  void drop_copies_of(const Change& change);
-  void drop_all_attribute_copies();
-  void drop_name_copies();
+  void keep_listed(KeptObject& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
+
+  void plan_place(PendingChange& change, const ChangePlan::Place& place);
+  void keep_changed(const PendingChange& change, const wire::Touched& touched, const wire::Granted& granted);
+  bool newer_known(const PendingChange& change, Handle object, std::uint64_t order) const;
+  void keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until);
+  void keep_granted_name(const wire::LeaseStep& step);
+  void forget_changed(Handle object, std::uint64_t order, bool entries_only);
   void keep_moved_names(const wire::Touched& touched);
 
   const Options options_;
   const Clock& clock_;
   mutable std::mutex mutex_;  // guards all below
-  std::unordered_map<Handle, Object> objects_;
-  std::list<Handle> used_;  // the longest unused first
-  std::size_t names_ = 0;
+  GivenCopies copies_;
+  ChangesUnderWay changes_;
+  KeptObjects objects_;
+  RecentEvents events_;   // while somebody looks something up or changes something
+  unsigned looking_ = 0;  // lookups under way
   std::uint64_t table_ = 0;
   Duration lease_{0};
-  MonoTime until_;             // of everything, by the last renewal
-  std::list<Change> changes_;  // own ones under way
-  unsigned looking_ = 0;       // lookups under way
-  std::deque<Event> events_;   // while there are either
-  std::uint64_t events_count_ = 0;
-  std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
   Counters counters_;
-  std::int64_t listing_credit_;        // entries that may be listed with leases before any of them is used
-  std::unordered_set<Handle> copied_;  // of which somebody has copies of the attributes
-  std::uint64_t names_epoch_ = 1;      // copies of names of earlier ones are dropped
-  std::uint64_t last_name_copy_ = 0;   // the value of names_epoch_ when a name was copied last
-};
-
-/// An own change under way.
-struct AttributeCache::Change {
-  MonoTime asked;
-  std::uint64_t news = 0;
-  bool all = false;                        // it may touch anything
-  std::vector<Handle> objects;             // of which attributes, and with directories names, may change
-  std::vector<Handle> directories;         // of which entries change, and attributes with them
-  std::vector<wire::TouchedName> names;    // that change
-  std::vector<wire::TouchedName> trusted;  // that say what else it touches
+  std::int64_t listing_credit_;  // entries that may be listed with leases before any of them is used
 };
 
 /// Encloses a change. If it is destroyed without an outcome, it treats everything as changed.

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// GivenCopies: which answers of the cache somebody keeps copies of, so that they can be taken back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_set>
+
+#include "base/clock.h"
+#include "client/attributes/copies.h"
+
+namespace spate::client {
+
+/// Of one directory: whether somebody has copies of names in it.
+struct NameCopies {
+  std::uint64_t epoch = 0;  // GivenCopies's when a name was copied last; 0: never
+  MonoTime until;           // of that epoch: when the last of the copies is not used any more
+};
+
+/// Copies of attributes are taken back object by object, copies of names all at once: those of one directory cannot be
+/// taken back without waiting for who is changing it. Its user serialises calls.
+class GivenCopies {
+ public:
+  /// Null: nobody keeps any. Outlives it.
+  explicit GivenCopies(Copies* copies) : copies_(copies) {}
+
+  bool possible() const { return copies_ != nullptr; }
+  bool takes_names() const { return copies_ != nullptr && copies_->takes_names(); }
+
+  /// False: the attributes must not be given away.
+  bool give_attributes(Handle object, MonoTime until) {
+    if (!copies_->begin_attributes(object, until)) return false;
+    attributes_.insert(object);
+    return true;
+  }
+  void drop_attributes(Handle object) {
+    if (attributes_.erase(object) > 0) copies_->drop_attributes(object);
+  }
+  void drop_all_attributes() {
+    for (const Handle object : attributes_) copies_->drop_attributes(object);
+    attributes_.clear();
+  }
+
+  void give_name(NameCopies& directory, MonoTime until) {
+    directory.until = has_names(directory) ? std::max(directory.until, until) : until;
+    directory.epoch = last_given_ = epoch_;
+  }
+  bool has_names(const NameCopies& directory) const { return directory.epoch == epoch_; }
+  /// Whether anybody has a copy of any name.
+  bool any_names() const { return last_given_ == epoch_; }
+  void drop_names() {
+    if (!any_names()) return;
+    ++epoch_;
+    copies_->drop_names();
+  }
+  void drop_names_of(const NameCopies& directory) {
+    if (has_names(directory)) drop_names();
+  }
+
+ private:
+  Copies* const copies_;
+  std::unordered_set<Handle> attributes_;  // of which somebody has copies of the attributes
+  std::uint64_t epoch_ = 1;                // copies of names of earlier ones are dropped
+  std::uint64_t last_given_ = 0;           // the value of epoch_ when a name was copied last
+};
+
+}  // namespace spate::client

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// RecentEvents: which objects were recalled or changed while somebody asks the server for something.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+
+#include "model/ids.h"
+
+namespace spate::client {
+
+/// Whoever asks for something remembers count() before the request is sent. What is noted later is newer than the
+/// answer. A bounded list: when it is full everything counts as changed. Its user serialises calls.
+class RecentEvents {
+ public:
+  struct Event {
+    std::uint64_t number = 0;
+    Handle object;
+    std::uint64_t order = 0;  // of an own change that the server has numbered; else 0
+  };
+
+  std::uint64_t count() const { return count_; }
+  /// An object was recalled, or changed by the own change `order`. `kept`: somebody asks for something.
+  void note(Handle object, std::uint64_t order, bool kept) {
+    ++count_;
+    if (!kept) return;
+    if (events_.size() >= kMostKept) {
+      events_.clear();
+      forgotten_ = count_;
+    }
+    events_.push_back({count_, object, order});
+  }
+  /// Everything has changed.
+  void note_all() { forgotten_ = ++count_; }
+  /// Nobody asks for anything.
+  void clear() { events_.clear(); }
+
+  /// Whether more has happened since than is known here.
+  bool too_long_ago(std::uint64_t since) const { return since < forgotten_; }
+  /// Whether `matches(event)` is true of anything that has happened since.
+  template <typename Matches>
+  bool any_since(std::uint64_t since, Matches matches) const {
+    return std::any_of(events_.begin(), events_.end(),
+                       [&](const Event& event) { return event.number > since && matches(event); });
+  }
+  template <typename Visit>
+  void for_each_since(std::uint64_t since, Visit visit) const {
+    for (const Event& event : events_) {
+      if (event.number > since) visit(event);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostKept = 4096;
+  std::deque<Event> events_;
+  std::uint64_t count_ = 0;
+  std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
+};
+
+}  // namespace spate::client
