@@ -182,7 +182,7 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
   if (has_slot(call)) {
     SPATE_CO_TRY(turn, co_await parts_.answers->enter(call));
   }
-  Operation operation(*this, call, Operation::Kind::kChange);
+  Operation operation(*this, operation_parts_, call, Operation::Kind::kChange);
   auto result = co_await run_changes(operation, request, body);
   if (result && (call.peer->features & wire::kFeatureLeases) != 0)
     co_return with_touched(call, operation.answered_touch_, operation.answered_grant_, *result);
@@ -191,7 +191,7 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
 
 /// Waits until no other client keeps what this run changes: what it commits then is seen everywhere.
 job::Task<Result<void>> MetaCore::recall(Operation& operation) {
-  if (operation.touched().objects.empty() || parts_.leases == nullptr) co_return {};
+  if (operation.changes().touched().objects.empty() || parts_.leases == nullptr) co_return {};
   operation.begin_changes();
   const rpc::Aside aside(operation.call());
   auto recalled = co_await parts_.leases->recall(operation);
@@ -267,7 +267,7 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
 void MetaCore::committed(Operation& operation) {
   if (parts_.leases != nullptr) operation.answered_grant_ = parts_.leases->keep_changed(operation);
   operation.end_changes(true);
-  operation.answered_touch_ = operation.touched_;
+  operation.answered_touch_ = operation.changes().touched();
   operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do
   for (auto& action : operation.committed_) action();
   objects_.add(operation.objects_made_);
@@ -316,7 +316,7 @@ job::Task<Result<void>> MetaCore::run_errand(Errand errand, trove::Durability du
   rpc::Call call;
   call.stop = stop;
   call.peer = std::make_shared<rpc::Peer>();
-  Operation operation(*this, call, Operation::Kind::kChange);
+  Operation operation(*this, operation_parts_, call, Operation::Kind::kChange);
   for (;;) {
     operation.begin();
     auto result = co_await errand(operation);
@@ -336,7 +336,7 @@ job::Task<Result<void>> MetaCore::run_errand(Errand errand, trove::Durability du
 
 job::Task<Result<Bytes>> MetaCore::read(rpc::Call& call, ByteView request, Body body) {
   SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
-  Operation operation(*this, call, Operation::Kind::kRead);
+  Operation operation(*this, operation_parts_, call, Operation::Kind::kRead);
   operation.begin();
   auto result = co_await body(operation, request);
   co_return result;

@@ -85,6 +85,7 @@ class MetaCore {
   NameFilter name_filter_;
   Counter handles_;
   NameHash name_hash_;
+  const OperationParts operation_parts_{store_, locks_, name_filter_, name_hash_, parts_};
   std::vector<TargetId> targets_;
   std::uint64_t next_base_ = 0;
   InodeCount objects_;

@@ -3,14 +3,19 @@
 
 #include <algorithm>
 
-#include "server/meta/core/core.h"
-#include "server/meta/core/reply.h"
-#include "server/meta/core/walk.h"
+#include "server/meta/core/name_filter.h"
+#include "server/meta/core/parts.h"
 
 namespace spate::meta {
 
-Operation::Operation(MetaCore& core, rpc::Call& call, Kind kind)
-    : core_(core), call_(call), kind_(kind), locks_(core.locks()), incarnation_(call.peer->incarnation) {}
+Operation::Operation(MetaCore& core, const OperationParts& parts, rpc::Call& call, Kind kind)
+    : core_(core),
+      parts_(parts),
+      call_(call),
+      kind_(kind),
+      locks_(parts.locks),
+      incarnation_(call.peer->incarnation),
+      changes_(*call.peer, kind == Kind::kChange) {}
 
 void Operation::begin() {
   committed_.clear();
@@ -20,13 +25,10 @@ void Operation::begin() {
   truncates_ = Handle();
   wanted_locks_.clear();
   objects_made_ = 0;
-  touched_ = wire::Touched{true, {}, {}};
-  written_.objects.clear();
-  written_.names.clear();
-  removed_.clear();
+  changes_.begin();
   store_.reset();
-  store_.emplace(core_.store().begin());
-  now_ = core_.clock().wall();
+  store_.emplace(parts_.store.begin());
+  now_ = parts_.store.executor().clock().wall();
 }
 
 job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode mode) {
@@ -38,9 +40,9 @@ job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode m
 
 job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory, std::string name,
                                                                trove::ReadMode mode) {
-  const std::uint64_t hash = core_.name_hash()(name);
+  const std::uint64_t hash = parts_.name_hash(name);
   const StoreKey key = entry_key(directory, hash, name);
-  if (core_.name_filter().never_had(directory, hash)) {
+  if (parts_.name_filter.never_had(directory, hash)) {
     if (kind_ == Kind::kChange && mode == trove::ReadMode::kChecked) store().note_read(key);
     co_return std::optional<EntryRecord>();
   }
@@ -49,65 +51,28 @@ job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory,
 }
 
 void Operation::put_entry(Handle directory, std::string_view name, const EntryRecord& record) {
-  touched_.names.push_back({directory, std::string(name)});
-  note_name(directory, name, record);
-  const std::uint64_t hash = core_.name_hash()(name);
-  core_.name_filter().added(directory, hash);
+  changes_.note_entry(directory, name, record);
+  const std::uint64_t hash = parts_.name_hash(name);
+  parts_.name_filter.added(directory, hash);
   put(entry_key(directory, hash, name), record);
 }
 
 void Operation::erase_entry(Handle directory, std::string_view name) {
-  touched_.names.push_back({directory, std::string(name)});
-  note_name(directory, name, EntryRecord{Handle(), FileType::kRegular});
-  erase(entry_key(directory, core_.name_hash()(name), name));
-}
-
-bool Operation::client_keeps() const {
-  constexpr std::uint64_t kBoth = wire::kFeatureLeases | wire::kFeatureGrants;
-  return kind_ == Kind::kChange && (call_.peer->features & kBoth) == kBoth;
-}
-
-void Operation::note_name(Handle directory, std::string_view name, const EntryRecord& record) {
-  if (client_keeps()) written_.names.push_back({directory, std::string(name), record.handle, record.type});
-}
-
-/// The last that is put of an inode counts.
-void Operation::note_written(const InodeRecord& inode) {
-  if (!client_keeps()) return;
-  const auto is_it = [&](const wire::GrantedObject& one) { return one.object.attributes.handle == inode.handle(); };
-  std::erase_if(written_.objects, is_it);
-  wire::GrantedObject& written = written_.objects.emplace_back();
-  written.object = object_reply(inode);
-  if (!inode.is_directory()) return;
-  if (check_searchable(who(), inode)) written.flags |= wire::GrantedObject::kSearchable;
-  if (inode.entries_version == InodeRecord().entries_version) written.flags |= wire::GrantedObject::kNeverUsed;
-}
-
-bool Operation::removes(Handle object) const {
-  return std::find(removed_.begin(), removed_.end(), object) != removed_.end();
-}
-
-/// Leases are on objects: an entry's is its directory's.
-void Operation::note_touched(ByteView key, bool removes) {
-  const auto kind = static_cast<KeyKind>(key[0]);
-  if (kind != KeyKind::kInode && kind != KeyKind::kEntry) return;
-  const Handle object(parse_id_key(key).value_or(0));
-  if (kind == KeyKind::kInode && removes) removed_.push_back(object);
-  auto& objects = touched_.objects;
-  if (std::find(objects.begin(), objects.end(), object) == objects.end()) objects.push_back(object);
+  changes_.note_entry(directory, name, EntryRecord{Handle(), FileType::kRegular});
+  erase(entry_key(directory, parts_.name_hash(name), name));
 }
 
 void Operation::begin_changes() {
-  for (const Handle object : touched_.objects) {
+  for (const Handle object : changes_.touched().objects) {
     if (std::find(changing_.begin(), changing_.end(), object) != changing_.end()) continue;
     changing_.push_back(object);
-    core_.parts().leases->begin_change(object);
+    parts_.meta.leases->begin_change(object);
   }
 }
 
 void Operation::end_changes(bool committed) {
   for (const Handle object : changing_) {
-    core_.parts().leases->end_change(object, committed && removes(object));
+    parts_.meta.leases->end_change(object, committed && changes_.removes(object));
   }
   changing_.clear();
 }

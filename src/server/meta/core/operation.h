@@ -10,6 +10,7 @@
 #include "job/storage.h"
 #include "rpc/call.h"
 #include "server/meta/core/directory_locks.h"
+#include "server/meta/core/touched_by_run.h"
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"
 #include "wire/archive.h"
@@ -18,6 +19,17 @@
 namespace spate::meta {
 
 class MetaCore;
+class NameFilter;
+struct MetaParts;
+
+/// What operations share; outlives them.
+struct OperationParts {
+  job::KeyvalContext& store;
+  DirectoryLocks& locks;
+  NameFilter& name_filter;
+  const NameHash& name_hash;
+  MetaParts& meta;
+};
 
 /// The record under `key`, if there is one. kCorrupt and kFormatTooNew name the record.
 template <typename Record>
@@ -39,7 +51,7 @@ class Operation {
     kRead,    // nothing is put; reads see one state of the store and are not checked
     kChange,  // one transaction; what is read with kChecked is checked at commit
   };
-  Operation(MetaCore& core, rpc::Call& call, Kind kind);
+  Operation(MetaCore& core, const OperationParts& parts, rpc::Call& call, Kind kind);
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   ~Operation() { end_changes(false); }
@@ -67,17 +79,17 @@ class Operation {
   template <typename Record>
   void put(const StoreKey& key, const Record& record) {
     encode_record(record, scratch_);
-    note_touched(key, false);
+    changes_.note_key(key, false);
     store().put(key, scratch_);
   }
   void erase(const StoreKey& key) {
-    note_touched(key, true);
+    changes_.note_key(key, true);
     store().erase(key);
   }
 
   /// A key as it was found in the store.
   void erase_raw(ByteView key) {
-    note_touched(key, true);
+    changes_.note_key(key, true);
     store().erase(key);
   }
 
@@ -85,7 +97,7 @@ class Operation {
   job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
   job::Task<Result<InodeRecord>> inode(Handle handle) { return inode(handle, trove::ReadMode::kChecked); }
   void put(const InodeRecord& inode) {
-    note_written(inode);
+    changes_.note_inode(inode);
     put(inode_key(inode.handle()), inode);
   }
   /// Reads entry `name` of a directory. Yields nothing when there is none.
@@ -101,10 +113,7 @@ class Operation {
   /// protect.
   Result<void> lock(std::vector<Handle> directories);
   /// What this run changes that clients may keep.
-  const wire::Touched& touched() const { return touched_; }
-  /// What this run has put of that, for a client that keeps what it has changed (Leases::keep_changed()).
-  const wire::Granted& written() const { return written_; }
-  bool removes(Handle object) const;
+  const TouchedByRun& changes() const { return changes_; }
   /// Says of all that this run touches that it is being changed, until the operation has ended.
   void begin_changes();
   /// Every name that is looked up from now on, with what it leads to, goes here; null: nowhere.
@@ -138,13 +147,10 @@ class Operation {
  private:
   friend class MetaCore;
   void begin();
-  void note_touched(ByteView key, bool removes);
   void end_changes(bool committed);
-  bool client_keeps() const;
-  void note_written(const InodeRecord& inode);
-  void note_name(Handle directory, std::string_view name, const EntryRecord& record);
 
   MetaCore& core_;
+  const OperationParts parts_;
   rpc::Call& call_;
   const Kind kind_;
   WallTime now_;
@@ -160,11 +166,9 @@ class Operation {
   Handle truncates_;
   Bytes scratch_;
   const std::uint64_t incarnation_;
-  wire::Touched touched_;
-  wire::Granted written_;         // objects and names of this run; empty when the client keeps none
+  TouchedByRun changes_;
   wire::Touched answered_touch_;  // what was committed
   wire::Granted answered_grant_;
-  std::vector<Handle> removed_;
   std::vector<Handle> changing_;  // of all runs
   std::vector<wire::LeaseStep>* trail_ = nullptr;
 };

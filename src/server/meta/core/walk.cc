@@ -7,12 +7,6 @@ namespace spate::meta {
 
 using trove::ReadMode;
 
-Result<void> check_searchable(const Credential& who, const InodeRecord& directory) {
-  if (!directory.is_directory()) return Errc::kNotDirectory;
-  if (!may(who, directory, kWantExecute)) return Errc::kPermissionDenied;
-  return {};
-}
-
 job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, ReadMode mode) {
   auto inode = co_await operation.inode(entry.handle, mode);
   if (inode.code() == Errc::kStaleHandle) co_return Error(Errc::kCorrupt, "an entry without its inode");

@@ -72,7 +72,4 @@ job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, Place place
 /// The inode behind an entry just read; kCorrupt when there is none.
 job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, trove::ReadMode mode);
 
-/// kNotDirectory, kPermissionDenied.
-Result<void> check_searchable(const Credential& who, const InodeRecord& directory);
-
 }  // namespace spate::meta

@@ -238,12 +238,12 @@ bool LeaseManager::may_keep(const Operation& operation) const {
 
 wire::Granted LeaseManager::keep_changed(Operation& operation) {
   wire::Granted out;
-  const wire::Granted& written = operation.written();
+  const wire::Granted& written = operation.changes().written();
   if (written.objects.empty() || !may_keep(operation)) return out;
   const LeaseHolder holder = holder_of(operation);
   for (const wire::GrantedObject& object : written.objects) {
     const Handle handle = object.object.attributes.handle;
-    if (!operation.removes(handle) && table_.grant_changed(handle, holder)) out.objects.push_back(object);
+    if (!operation.changes().removes(handle) && table_.grant_changed(handle, holder)) out.objects.push_back(object);
   }
   recall_surplus();
   if (out.objects.empty()) return out;
@@ -288,7 +288,7 @@ std::optional<MonoTime> LeaseManager::others_until(const Operation& operation) {
   std::optional<MonoTime> until;
   std::vector<std::pair<Handle, ClientId>> over;
   std::vector<ClientId> silent;
-  for (const Handle object : operation.touched().objects) {
+  for (const Handle object : operation.changes().touched().objects) {
     auto* const leases = table_.of(object);
     if (leases == nullptr) continue;
     for (auto& [client, lease] : *leases) {

@@ -22,14 +22,22 @@ constexpr bool lends_rights(std::uint32_t mode) {
 }
 
 inline bool is_root(const Credential& who) { return who.uid == 0; }
-bool in_group(const Credential& who, std::uint32_t gid);
 
 /// `want`: an OR of Want values. uid 0 is refused only to execute a file that nobody may execute. If the inode has an
 /// access control list, the list decides.
 bool may(const Credential& who, const InodeRecord& object, unsigned want);
 /// Whether the caller may do what only the owner may do: chmod, explicit times.
 inline bool owns(const Credential& who, const Attributes& object) { return is_root(who) || who.uid == object.uid; }
+/// Whether the caller may look up names in it. kNotDirectory, kPermissionDenied.
+Result<void> check_searchable(const Credential& who, const InodeRecord& directory);
 /// In a sticky directory only the owner of the object or of the directory may remove a name.
 bool sticky_allows(const Credential& who, const Attributes& directory, const Attributes& object);
+
+/// Makes the list the object's, and the object's mode that of the list. A list that says no more than a mode is not
+/// stored.
+void set_access_acl(InodeRecord& object, Acl acl);
+/// A new object gets the permissions of its directory's default list, limited by the mode of the request. Without a
+/// default list the umask applies.
+void inherit_acl(const InodeRecord& directory, InodeRecord& object, std::uint32_t umask);
 
 }  // namespace spate::meta

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/codec.h"
-#include "server/meta/store/access.h"
 
 namespace spate::meta {
 namespace {
@@ -105,6 +104,10 @@ Bytes encode_acl(const Acl& acl) {
   return value;
 }
 
+bool in_group(const Credential& who, std::uint32_t gid) {
+  return who.gid == gid || std::find(who.groups.begin(), who.groups.end(), gid) != who.groups.end();
+}
+
 bool acl_allows(const Credential& who, const Attributes& object, const Acl& acl, unsigned want) {
   const AclEntry* const mask = find(acl, AclEntry::kMask);
   const auto within_mask = [&](const AclEntry& entry) {
@@ -132,14 +135,12 @@ bool acl_allows(const Credential& who, const Attributes& object, const Acl& acl,
   return false;
 }
 
-void set_access_acl(InodeRecord& object, Acl acl) {
-  object.acl.clear();
-  if (acl.empty()) return;
-  const std::uint32_t bits = static_cast<std::uint32_t>(find(acl, AclEntry::kOwner)->permissions) << 6U |
-                             static_cast<std::uint32_t>(group_class(acl).permissions) << 3U |
-                             find(acl, AclEntry::kOthers)->permissions;
-  object.attributes.mode = (object.attributes.mode & ~0777U) | bits;
-  if (acl.size() > 3) object.acl = std::move(acl);
+std::uint32_t mode_of(const Acl& acl, std::uint32_t mode) {
+  Acl list = acl;
+  const std::uint32_t bits = static_cast<std::uint32_t>(find(list, AclEntry::kOwner)->permissions) << 6U |
+                             static_cast<std::uint32_t>(group_class(list).permissions) << 3U |
+                             find(list, AclEntry::kOthers)->permissions;
+  return (mode & ~0777U) | bits;
 }
 
 void apply_mode_to_acl(Acl& acl, std::uint32_t mode) {
@@ -149,19 +150,11 @@ void apply_mode_to_acl(Acl& acl, std::uint32_t mode) {
   find(acl, AclEntry::kOthers)->permissions = static_cast<std::uint16_t>(mode & 7U);
 }
 
-void inherit_acl(const InodeRecord& directory, InodeRecord& object, std::uint32_t umask) {
-  if (object.is_symlink()) return;
-  std::uint32_t& mode = object.attributes.mode;
-  if (directory.default_acl.empty()) {
-    mode &= ~(umask & 0777U);
-    return;
-  }
-  Acl acl = directory.default_acl;
-  meet(*find(acl, AclEntry::kOwner), mode, 6);
-  meet(group_class(acl), mode, 3);
-  meet(*find(acl, AclEntry::kOthers), mode, 0);
-  if (acl.size() > 3) object.acl = std::move(acl);
-  if (object.is_directory()) object.default_acl = directory.default_acl;
+Acl limited_to_mode(Acl default_acl, std::uint32_t& mode) {
+  meet(*find(default_acl, AclEntry::kOwner), mode, 6);
+  meet(group_class(default_acl), mode, 3);
+  meet(*find(default_acl, AclEntry::kOthers), mode, 0);
+  return default_acl;
 }
 
 }  // namespace spate::meta

@@ -3,10 +3,33 @@
 // system.posix_acl_default (docs/consistency.md, "Permissions").
 #pragma once
 
+#include <vector>
+
 #include "base/bytes.h"
-#include "server/meta/store/records.h"
+#include "base/result.h"
+#include "model/attributes.h"
 
 namespace spate::meta {
+
+/// One entry of an access control list.
+struct AclEntry {
+  // Tags, as in <linux/posix_acl.h>.
+  static constexpr std::uint16_t kOwner = 1;
+  static constexpr std::uint16_t kUser = 2;
+  static constexpr std::uint16_t kOwningGroup = 4;
+  static constexpr std::uint16_t kGroup = 8;
+  static constexpr std::uint16_t kMask = 16;
+  static constexpr std::uint16_t kOthers = 32;
+  std::uint16_t tag = 0;
+  std::uint16_t permissions = 0;  // 0..7
+  std::uint32_t id = 0;           // of a user or group; else all ones
+  friend bool operator==(const AclEntry&, const AclEntry&) = default;
+  template <typename A>
+  void fields(A& a) {
+    a(tag, permissions, id);
+  }
+};
+using Acl = std::vector<AclEntry>;
 
 /// Of one list. The kernel asks for a list with room for 4096 bytes.
 constexpr std::size_t kMaxAclEntries = 256;
@@ -19,18 +42,21 @@ Result<Acl> decode_acl(ByteView value);
 Result<void> check_acl(const Acl& acl);
 Bytes encode_acl(const Acl& acl);
 
+bool in_group(const Credential& who, std::uint32_t gid);
+
 /// Whether the list, not empty, grants all of `want` to `who`, who is not uid 0.
 /// Source: POSIX 1003.1e draft 17, sec. 23.1.5, and posix_acl_permission() of Linux.
 bool acl_allows(const Credential& who, const Attributes& object, const Acl& acl, unsigned want);
 
-/// Makes the list the object's. The permission bits of the mode become those of owner, mask (or group) and others. A
-/// list that says no more than a mode is not stored.
-void set_access_acl(InodeRecord& object, Acl acl);
+/// The mode with the permission bits of the list, which is not empty: those of owner, mask (or group) and others.
+std::uint32_t mode_of(const Acl& acl, std::uint32_t mode);
+/// Whether the list says more than a mode does.
+inline bool says_more_than_mode(const Acl& acl) { return acl.size() > 3; }
 /// chmod: the group's bits go to the mask, if there is one.
 void apply_mode_to_acl(Acl& acl, std::uint32_t mode);
 
-/// A new object gets the permissions of its directory's default list, limited by the mode of the request. Without a
-/// default list the umask applies.
-void inherit_acl(const InodeRecord& directory, InodeRecord& object, std::uint32_t umask);
+/// What a new object gets of its directory's default list, which is not empty: limited by `mode`, which is limited by
+/// it in turn.
+Acl limited_to_mode(Acl default_acl, std::uint32_t& mode);
 
 }  // namespace spate::meta

@@ -11,6 +11,7 @@
 #include "model/attributes.h"
 #include "model/capability.h"
 #include "model/layout.h"
+#include "server/meta/store/acl.h"
 #include "wire/op.h"
 
 namespace spate::meta {
@@ -40,26 +41,6 @@ struct DirectoryHints {
   bool empty() const { return !strip_bytes && !strip_count && !first_target && !distribution; }
   friend bool operator==(const DirectoryHints&, const DirectoryHints&) = default;
 };
-
-/// One entry of an access control list (acl.h).
-struct AclEntry {
-  // Tags, as in <linux/posix_acl.h>.
-  static constexpr std::uint16_t kOwner = 1;
-  static constexpr std::uint16_t kUser = 2;
-  static constexpr std::uint16_t kOwningGroup = 4;
-  static constexpr std::uint16_t kGroup = 8;
-  static constexpr std::uint16_t kMask = 16;
-  static constexpr std::uint16_t kOthers = 32;
-  std::uint16_t tag = 0;
-  std::uint16_t permissions = 0;  // 0..7
-  std::uint32_t id = 0;           // of a user or group; else all ones
-  friend bool operator==(const AclEntry&, const AclEntry&) = default;
-  template <typename A>
-  void fields(A& a) {
-    a(tag, permissions, id);
-  }
-};
-using Acl = std::vector<AclEntry>;
 
 /// An object of the name space. Regular files have a layout, symbolic links a target, directories a parent.
 struct InodeRecord {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "server/meta/store/access.h"
 #include "server/meta/store/acl.h"
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"

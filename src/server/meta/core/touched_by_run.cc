@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/core/touched_by_run.h"
+
+#include <algorithm>
+
+#include "server/meta/core/reply.h"
+#include "server/meta/store/access.h"
+#include "server/meta/store/keys.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::uint64_t kKeepsWhatItChanges = wire::kFeatureLeases | wire::kFeatureGrants;
+
+}  // namespace
+
+TouchedByRun::TouchedByRun(const rpc::Peer& caller, bool changes)
+    : caller_(caller), caller_keeps_(changes && (caller.features & kKeepsWhatItChanges) == kKeepsWhatItChanges) {}
+
+void TouchedByRun::begin() {
+  touched_ = wire::Touched{true, {}, {}};
+  written_.objects.clear();
+  written_.names.clear();
+  removed_.clear();
+}
+
+void TouchedByRun::note_key(ByteView key, bool erased) {
+  const auto kind = static_cast<KeyKind>(key[0]);
+  if (kind != KeyKind::kInode && kind != KeyKind::kEntry) return;
+  const Handle object(parse_id_key(key).value_or(0));
+  if (kind == KeyKind::kInode && erased) removed_.push_back(object);
+  auto& objects = touched_.objects;
+  if (std::find(objects.begin(), objects.end(), object) == objects.end()) objects.push_back(object);
+}
+
+void TouchedByRun::note_inode(const InodeRecord& inode) {
+  if (!caller_keeps_) return;
+  const auto is_it = [&](const wire::GrantedObject& one) { return one.object.attributes.handle == inode.handle(); };
+  std::erase_if(written_.objects, is_it);
+  wire::GrantedObject& written = written_.objects.emplace_back();
+  written.object = object_reply(inode);
+  if (!inode.is_directory()) return;
+  if (check_searchable(caller_.credential, inode)) written.flags |= wire::GrantedObject::kSearchable;
+  if (inode.entries_version == InodeRecord().entries_version) written.flags |= wire::GrantedObject::kNeverUsed;
+}
+
+void TouchedByRun::note_entry(Handle directory, std::string_view name, const EntryRecord& record) {
+  touched_.names.push_back({directory, std::string(name)});
+  if (caller_keeps_) written_.names.push_back({directory, std::string(name), record.handle, record.type});
+}
+
+bool TouchedByRun::removes(Handle object) const {
+  return std::find(removed_.begin(), removed_.end(), object) != removed_.end();
+}
+
+}  // namespace spate::meta
