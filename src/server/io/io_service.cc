@@ -28,7 +28,7 @@ Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job:
       capabilities(options.server_key, options.fs, options.max_capabilities),
       clients(executor, options.max_clients),
       datafiles(executor, options.max_datafiles, options.max_descriptors),
-      leases(*this, metrics),
+      leases({executor, options, datafiles, targets}, metrics),
       gate(executor),
       refused(metrics, "spate_server_io_refused_total"),
       refused_log(executor.clock()),

@@ -5,8 +5,6 @@
 
 #include "log/fields.h"
 #include "log/log.h"
-#include "server/io/checks.h"
-#include "server/io/parts.h"
 #include "server/io/storage.h"
 
 namespace spate::io {
@@ -23,9 +21,9 @@ WallTime write_time(const Lease& lease, WallTime now) {
 
 }  // namespace
 
-Leases::Leases(Parts& parts, metrics::Registry& metrics)
+Leases::Leases(LeasesParts parts, metrics::Registry& metrics)
     : parts_(parts),
-      next_id_(static_cast<std::uint64_t>(parts.now().ns) | 1U),
+      next_id_(static_cast<std::uint64_t>(parts.executor.clock().wall().ns) | 1U),
       held_(metrics, "spate_server_io_leases"),
       granted_(metrics, "spate_server_io_leases_granted_total"),
       recalled_(metrics, "spate_server_io_leases_recalled_total"),
@@ -144,7 +142,7 @@ job::Task<Result<void>> Leases::note(const DatafileKey& key, job::StopToken stop
     trove::BytestreamRequest request;
     request.op = trove::BytestreamOp::kNoteChange;
     request.id = key.id;
-    request.now = write_time(*lease, parts_.now());
+    request.now = write_time(*lease, now());
     const auto noted = co_await run_op(*lease->target, ClientId(), request, stop);
     if (!noted) co_return noted.error();
     lease = find(id);
@@ -202,9 +200,9 @@ job::Task<Result<void>> Leases::end_client(ClientId client, std::uint32_t lowest
 
 job::Task<Result<void>> Leases::end_expired(job::StopToken stop) {
   std::vector<std::uint64_t> ids;
-  const WallTime now = parts_.now();
+  const WallTime at = now();
   for (const auto& [id, lease] : by_id_) {
-    if (lease->expiry <= now) ids.push_back(id);
+    if (lease->expiry <= at) ids.push_back(id);
   }
   const MonoTime until = deadline();
   for (const std::uint64_t id : ids) {

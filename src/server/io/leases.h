@@ -3,6 +3,7 @@
 // (docs/data-paths.md, "Bypass").
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -11,12 +12,20 @@
 
 #include "metrics/metrics.h"
 #include "server/io/datafile_table.h"
+#include "server/io/options.h"
 #include "trove/lease_page.h"
 
 namespace spate::io {
 
-struct Parts;
 struct Target;
+
+/// What leases need of the io server; all of it outlives them.
+struct LeasesParts {
+  job::Executor& executor;
+  const IoOptions& options;
+  DatafileTable& datafiles;
+  std::deque<Target>& targets;
+};
 
 /// One client's right to one datafile.
 struct Lease {
@@ -39,7 +48,7 @@ struct Lease {
 /// stop() waits until holders are done, at most for deadline().
 class Leases {
  public:
-  Leases(Parts& parts, metrics::Registry& metrics);
+  Leases(LeasesParts parts, metrics::Registry& metrics);
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
@@ -81,7 +90,9 @@ class Leases {
   Lease* find(std::uint64_t id);
   void erase(std::uint64_t id);
 
-  Parts& parts_;
+  WallTime now() const { return parts_.executor.clock().wall(); }
+
+  const LeasesParts parts_;
   std::uint64_t next_id_;
   std::map<std::uint64_t, std::unique_ptr<Lease>> by_id_;
   std::unordered_multimap<DatafileKey, Lease*> by_key_;

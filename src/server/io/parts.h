@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "flow/device.h"
 #include "job/gate.h"
 #include "log/rate_limit.h"
 #include "server/io/capability_cache.h"
@@ -16,20 +15,9 @@
 #include "server/io/datafile_table.h"
 #include "server/io/leases.h"
 #include "server/io/options.h"
+#include "server/io/target.h"
 
 namespace spate::io {
-
-/// A storage device of this server.
-struct Target {
-  Target(const IoTarget& its, job::Executor& executor, const flow::SchedulerOptions& scheduler)
-      : description(its), direct(its.storage.store().direct()), device(its.storage, executor, scheduler) {}
-  const IoTarget description;
-  const trove::DirectAbility direct;
-  /// Why its device is of no use for the p2p path (peer.h); empty: it is.
-  std::string peer_refusal = "it has not been looked for yet";
-  flow::Device device;
-  bool is_full = false;  // and the log has said so (full_target.h)
-};
 
 /// Pinned; one executor.
 struct Parts {

@@ -2,7 +2,7 @@
 // Single storage operations, in their device's turn.
 #pragma once
 
-#include "server/io/parts.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 

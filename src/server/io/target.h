@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Target: a storage device of this server.
+#pragma once
+
+#include <string>
+
+#include "flow/device.h"
+#include "server/io/options.h"
+
+namespace spate::io {
+
+/// A storage device of this server.
+struct Target {
+  Target(const IoTarget& its, job::Executor& executor, const flow::SchedulerOptions& scheduler)
+      : description(its), direct(its.storage.store().direct()), device(its.storage, executor, scheduler) {}
+  const IoTarget description;
+  const trove::DirectAbility direct;
+  /// Why its device is of no use for the p2p path (peer.h); empty: it is.
+  std::string peer_refusal = "it has not been looked for yet";
+  flow::Device device;
+  bool is_full = false;  // and the log has said so (full_target.h)
+};
+
+}  // namespace spate::io
