@@ -23,7 +23,7 @@ struct ServersOptions {
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included
   /// Of a request to an io server whose failure only makes the check incomplete.
   Duration io_deadline = std::chrono::seconds(15);
-  rpc::WaitWatch* watch = nullptr;  // rpc::ChannelOptions::watch
+  rpc::ChannelObserver* watch = nullptr;  // rpc::ChannelOptions::watch
 };
 
 /// One executor; pinned; no client of the same process may use the same network: a server knows one peer a connection.

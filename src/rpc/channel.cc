@@ -6,7 +6,6 @@
 
 #include "log/fields.h"
 #include "log/log.h"
-#include "rpc/wait_watch.h"
 
 namespace spate::rpc {
 namespace {
@@ -65,11 +64,11 @@ Channel::Channel(ChannelOptions options, job::NetworkContext& network, Identity&
       greeting_done_(network.executor()),
       incarnation_sent_(options_.incarnations_above),
       next_tag_(random.next() << kTagBitsPerRequest) {
-  if (options_.watch != nullptr) options_.watch->add(*this);
+  if (options_.watch != nullptr) options_.watch->begins(*this);
 }
 
 Channel::~Channel() {
-  if (options_.watch != nullptr) options_.watch->remove(*this);
+  if (options_.watch != nullptr) options_.watch->ends(*this);
 }
 
 std::string Channel::name() const {

@@ -56,6 +56,17 @@ struct RawReply {
   std::uint64_t features = 0;  // that were agreed on when the request was sent
 };
 
+class Channel;
+
+/// Is told of a channel's life and of its calls. On the executor's thread.
+class ChannelObserver {
+ public:
+  virtual ~ChannelObserver() = default;
+  virtual void begins(const Channel& channel) = 0;
+  virtual void ends(const Channel& channel) = 0;
+  virtual void call_begins() = 0;
+};
+
 struct ChannelOptions {
   std::vector<std::string> urls;
   ServerId server;  // expected; 0 = any (first contact)
@@ -70,7 +81,7 @@ struct ChannelOptions {
   /// Incarnations told to the server are above it: those of an earlier process of this client are below.
   std::uint64_t incarnations_above = 0;
   /// Told of each call; null: nobody watches. Not owned, outlives the channel.
-  class WaitWatch* watch = nullptr;
+  ChannelObserver* watch = nullptr;
 };
 
 /// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first

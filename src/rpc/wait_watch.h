@@ -31,20 +31,18 @@ void log_wait(const ServerWait& wait);
 
 /// One executor; pinned. It looks once a second, and only while calls are under way. Life cycle: construct -> channels
 /// with it -> stop() awaited -> destroyed, after the channels.
-class WaitWatch {
+class WaitWatch final : public ChannelObserver {
  public:
   /// `tell` is called on the executor's thread when a wait has lasted 3 s, then once a second, and when it is over.
   WaitWatch(job::Executor& executor, std::function<void(const ServerWait&)> tell);
   WaitWatch(const WaitWatch&) = delete;
   WaitWatch& operator=(const WaitWatch&) = delete;
 
-  /// By each channel that has this watch, for as long as it lives.
-  void add(const Channel& channel) { watched_.push_back({&channel}); }
-  void remove(const Channel& channel) {
+  void begins(const Channel& channel) override { watched_.push_back({&channel}); }
+  void ends(const Channel& channel) override {
     std::erase_if(watched_, [&](const Watched& one) { return one.channel == &channel; });
   }
-  /// By a channel, when a call begins.
-  void call_begins() {
+  void call_begins() override {
     if (!looking_) begin();
   }
   job::Task<void> stop();
