@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of one line; pure. Used by output.cc only.
+// The text of one line; pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/clock.h"
 #include "log/log.h"
-#include "log/output.h"
 
 namespace spate::log {
+
+/// kText: `2026-11-21T03:46:00.123456Z warn bmi/tcp connection lost peer=tcp://a:1`.
+/// kJson: one object a line: time, level, folder, message and, under "fields", every key=value of the line.
+enum class Format : std::uint8_t { kText, kJson };
+
+/// Bytes. A longer line is cut and ends in "...".
+inline constexpr std::size_t kMaxLineBytes = 8192;
 
 struct Line {
   WallTime time;

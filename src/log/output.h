@@ -10,16 +10,11 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "log/line.h"
 
 namespace spate::log {
 
-/// kText: `2026-11-21T03:46:00.123456Z warn bmi/tcp connection lost peer=tcp://a:1`.
-/// kJson: one object a line: time, level, folder, message and, under "fields", every key=value of the line.
-enum class Format : std::uint8_t { kText, kJson };
 Result<Format> parse_format(std::string_view name);
-
-/// Bytes. A longer line is cut and ends in "...".
-inline constexpr std::size_t kMaxLineBytes = 8192;
 
 void set_format(Format format);
 
