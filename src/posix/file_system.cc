@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "posix/convert.h"
-#include "posix/walk.h"
 
 namespace spate::posix {
 namespace {
@@ -41,44 +40,18 @@ Where not_followed(Where where) {
 }  // namespace
 
 FileSystem::FileSystem(client::Client& client, FileSystemOptions options)
-    : client_(client), options_(std::move(options)) {}
-
-Result<wire::NamePath> FileSystem::beyond_link(const Error& error, const wire::NamePath& before) const {
-  const std::string& prefix = options_.link_prefix;
-  const std::string& target = error.context();
-  const bool below = target.starts_with(prefix) && (target.size() == prefix.size() || target[prefix.size()] == '/');
-  if (!below) return error;
-  if (target.size() - prefix.size() > kLongestPath) return Errc::kNameTooLong;
-  wire::NamePath path = before;
-  path.start = kRootHandle;
-  path.path = target.substr(prefix.size());
-  return path;
-}
-
-job::Task<Result<Where>> FileSystem::parent_of(Where where) {
-  const std::size_t end = where.path.find_last_not_of('/');
-  if (end == std::string::npos) co_return where;  // the base or the root itself
-  const std::size_t slash = where.path.rfind('/', end);
-  if (slash == std::string::npos) co_return where;  // one name: nothing to be walked
-  Where parent = where;
-  parent.path = where.path.substr(0, slash + 1);
-  parent.follow = true;
-  SPATE_CO_TRY(const Attributes directory, co_await stat(std::move(parent)));
-  where.path = where.path.substr(slash + 1);
-  where.base = directory.handle;
-  co_return where;
-}
+    : client_(client), options_(std::move(options)), paths_(client, options_.link_prefix) {}
 
 job::Task<Result<Attributes>> FileSystem::stat(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.stat(std::move(path)); };
-  auto object = co_await walk(std::move(where), operation);
+  auto object = co_await paths_.walk(std::move(where), operation);
   if (!object) co_return std::move(object).error();
   co_return object->attributes;
 }
 
 std::optional<Result<Attributes>> FileSystem::kept_attributes(const Where& where) const {
   if (!client_.keeps_attributes()) return std::nullopt;
-  const auto path = to_name_path(where, options_.link_prefix.empty());
+  const auto path = to_name_path(where, paths_.rooted());
   if (!path) return std::nullopt;
   return client_.kept_attributes(*path);
 }
@@ -93,14 +66,14 @@ job::Task<Result<void>> FileSystem::access(Where where, int wanted) {
   static_assert(R_OK == 4 && W_OK == 2 && X_OK == 1, "the request's own bits");
   const auto want = static_cast<std::uint8_t>(wanted);
   const auto operation = [this, want](wire::NamePath path) { return client_.access(std::move(path), want); };
-  auto object = co_await walk(std::move(where), operation);
+  auto object = co_await paths_.walk(std::move(where), operation);
   if (!object) co_return std::move(object).error();
   co_return Result<void>();
 }
 
 job::Task<Result<std::string>> FileSystem::readlink(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
-  auto object = co_await walk(not_followed(std::move(where)), operation);
+  auto object = co_await paths_.walk(not_followed(std::move(where)), operation);
   if (!object) co_return std::move(object).error();
   if (object->attributes.type != FileType::kSymlink) co_return Errc::kInvalidArgument;
   co_return std::move(object->target);
@@ -118,7 +91,7 @@ job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode,
     request.where = std::move(path);
     return client_.make_node(request);
   };
-  auto made = co_await walk(not_followed(std::move(where)), operation);
+  auto made = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return made;
 }
 
@@ -128,25 +101,25 @@ job::Task<Result<Attributes>> FileSystem::mkdir(Where where, std::uint32_t mode)
   const auto operation = [this, &attributes](wire::NamePath path) {
     return client_.mkdir(std::move(path), attributes);
   };
-  auto made = co_await walk(not_followed(std::move(where)), operation);
+  auto made = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return made;
 }
 
 job::Task<Result<void>> FileSystem::rmdir(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.rmdir(std::move(path)); };
-  auto done = co_await walk(not_followed(std::move(where)), operation);
+  auto done = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return done;
 }
 
 job::Task<Result<void>> FileSystem::unlink(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.unlink(std::move(path)); };
-  auto done = co_await walk(not_followed(std::move(where)), operation);
+  auto done = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return done;
 }
 
 job::Task<Result<Attributes>> FileSystem::symlink(std::string target, Where where) {
   const auto operation = [this, &target](wire::NamePath path) { return client_.symlink(std::move(path), target); };
-  auto made = co_await walk(not_followed(std::move(where)), operation);
+  auto made = co_await paths_.walk(not_followed(std::move(where)), operation);
   co_return made;
 }
 
@@ -154,7 +127,7 @@ job::Task<Result<Attributes>> FileSystem::link(Where existing, Where where) {
   const auto operation = [this](wire::NamePath old, wire::NamePath path) {
     return client_.link(std::move(old), std::move(path));
   };
-  auto made = co_await walk_both(std::move(existing), not_followed(std::move(where)), operation);
+  auto made = co_await paths_.walk_both(std::move(existing), not_followed(std::move(where)), operation);
   co_return made;
 }
 
@@ -164,7 +137,7 @@ job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags)
     return client_.rename(std::move(old), std::move(path), how);
   };
   const bool dots = ends_in_dots(from.path) || ends_in_dots(to.path);
-  auto done = co_await walk_both(not_followed(std::move(from)), not_followed(std::move(to)), operation);
+  auto done = co_await paths_.walk_both(not_followed(std::move(from)), not_followed(std::move(to)), operation);
   // Linux says so; between client and server kBusy means that it is worth trying again.
   if (dots && done.code() == Errc::kInvalidArgument) co_return Errc::kBusy;
   co_return done;
@@ -175,7 +148,7 @@ job::Task<Result<void>> FileSystem::truncate(Where where, std::int64_t size) {
   const auto operation = [this, size](wire::NamePath path) {
     return client_.truncate(std::move(path), static_cast<std::uint64_t>(size));
   };
-  auto done = co_await walk(std::move(where), operation);
+  auto done = co_await paths_.walk(std::move(where), operation);
   co_return done;
 }
 
@@ -189,13 +162,13 @@ job::Task<Result<Attributes>> FileSystem::set_attributes(Where where, wire::Seta
     SPATE_CO_TRY(const Attributes now, co_await stat(where));
     if (now.type == FileType::kSymlink) co_return Errc::kNotSupported;
   }
-  auto set = co_await walk(std::move(where), operation);
+  auto set = co_await paths_.walk(std::move(where), operation);
   co_return set;
 }
 
 job::Task<Result<Bytes>> FileSystem::getxattr(Where where, std::string name) {
   const auto operation = [this, &name](wire::NamePath path) { return client_.getxattr(std::move(path), name); };
-  auto value = co_await walk(std::move(where), operation);
+  auto value = co_await paths_.walk(std::move(where), operation);
   co_return value;
 }
 
@@ -211,19 +184,19 @@ job::Task<Result<void>> FileSystem::setxattr(Where where, std::string name, Byte
     request.where = std::move(path);
     return client_.setxattr(request);
   };
-  auto set = co_await walk(std::move(where), operation);
+  auto set = co_await paths_.walk(std::move(where), operation);
   co_return set;
 }
 
 job::Task<Result<std::vector<std::string>>> FileSystem::listxattr(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.listxattr(std::move(path)); };
-  auto names = co_await walk(std::move(where), operation);
+  auto names = co_await paths_.walk(std::move(where), operation);
   co_return names;
 }
 
 job::Task<Result<void>> FileSystem::removexattr(Where where, std::string name) {
   const auto operation = [this, &name](wire::NamePath path) { return client_.removexattr(std::move(path), name); };
-  auto done = co_await walk(std::move(where), operation);
+  auto done = co_await paths_.walk(std::move(where), operation);
   co_return done;
 }
 

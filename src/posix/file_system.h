@@ -9,6 +9,7 @@
 
 #include "client/client.h"
 #include "posix/open_file.h"
+#include "posix/walk.h"
 #include "posix/where.h"
 
 namespace spate::posix {
@@ -83,22 +84,12 @@ class FileSystem {
   std::uint32_t new_mode(std::uint32_t mode) const;
   job::Task<Result<std::unique_ptr<OpenFile>>> open_once(const OpenParams& params, wire::NamePath path);
   job::Task<Result<std::unique_ptr<OpenFile>>> open_place(int flags, wire::NamePath path);
-  job::Task<Result<Where>> parent_of(Where where);
   job::Task<Result<void>> check_owner(wire::NamePath path);
   std::unique_ptr<OpenFile> make_open_file(int flags, const Attributes& attributes, std::unique_ptr<client::File> file);
 
-  /// Runs `operation(NamePath)`, which returns a Task, again behind each link that ends the walk. `operation` outlives
-  /// the returned task.
-  template <typename Operation>
-  auto walk(Where where, const Operation& operation);
-  /// The same for two paths: when a link is in the way, both are walked to their last component first.
-  template <typename Operation>
-  auto walk_both(Where first, Where second, const Operation& operation);
-  /// Where a walk that ended with `error` goes on; nothing if it has ended for good.
-  Result<wire::NamePath> beyond_link(const Error& error, const wire::NamePath& before) const;
-
   client::Client& client_;
   const FileSystemOptions options_;
+  PathWalk paths_;
 };
 
 }  // namespace spate::posix

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "posix/file_system.h"
-#include "posix/walk.h"
 
 namespace spate::posix {
 namespace {
@@ -46,7 +45,7 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open(OpenRequest reques
   params.object.attributes.mode = new_mode(request.mode);
   params.object.layout = std::move(request.layout);
   const auto operation = [this, &params](wire::NamePath path) { return open_once(params, std::move(path)); };
-  auto opened = co_await walk(std::move(request.where), operation);
+  auto opened = co_await paths_.walk(std::move(request.where), operation);
   co_return opened;
 }
 

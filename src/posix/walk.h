@@ -1,20 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSystem's two templates: they run an operation on a path, again behind each link that ends the meta server's walk.
-// Private to this folder.
+// PathWalk: runs an operation on a path, again behind each link that ends the meta server's walk.
 #pragma once
 
+#include <string>
 #include <type_traits>
+#include <utility>
 
-#include "posix/file_system.h"
+#include "client/client.h"
+#include "posix/where.h"
 
 namespace spate::posix {
 
+/// Of one file system, which the program sees at `link_prefix` (FileSystemOptions). One executor; it outlives its
+/// tasks.
+class PathWalk {
+ public:
+  /// Outlives it.
+  PathWalk(client::Client& client, std::string link_prefix) : client_(client), link_prefix_(std::move(link_prefix)) {}
+
+  /// Absolute links begin at the file system's root.
+  bool rooted() const { return link_prefix_.empty(); }
+  /// Runs `operation(NamePath)`, which returns a Task, again behind each link that ends the walk. `operation` outlives
+  /// the returned task.
+  template <typename Operation>
+  auto walk(Where where, const Operation& operation);
+  /// The same for two paths: when a link is in the way, both are walked to their last component first.
+  template <typename Operation>
+  auto walk_both(Where first, Where second, const Operation& operation);
+
+ private:
+  job::Task<Result<Handle>> object_at(Where where);
+  job::Task<Result<Where>> parent_of(Where where);
+  /// Where a walk that ended with `error` goes on; nothing if it has ended for good.
+  Result<wire::NamePath> beyond_link(const Error& error, const wire::NamePath& before) const;
+
+  client::Client& client_;
+  const std::string link_prefix_;
+};
+
 template <typename Operation>
-auto FileSystem::walk(Where where, const Operation& operation) {
+auto PathWalk::walk(Where where, const Operation& operation) {
   using Done = std::invoke_result_t<const Operation&, wire::NamePath>;
   struct Walk {  // `operation` and what it refers to live in the caller's frame
-    static Done run(FileSystem& self, Where from, const Operation& act) {
-      const bool rooted = self.options_.link_prefix.empty();
+    static Done run(PathWalk& self, Where from, const Operation& act) {
+      const bool rooted = self.rooted();
       auto path = to_name_path(from, rooted);
       if (!path) co_return std::move(path).error();
       for (unsigned links = 0;; ++links) {
@@ -35,11 +64,11 @@ auto FileSystem::walk(Where where, const Operation& operation) {
 }
 
 template <typename Operation>
-auto FileSystem::walk_both(Where first, Where second, const Operation& operation) {
+auto PathWalk::walk_both(Where first, Where second, const Operation& operation) {
   using Done = std::invoke_result_t<const Operation&, wire::NamePath, wire::NamePath>;
   struct Walk {
-    static Done once(FileSystem& self, Where one, Where other, const Operation& act) {
-      const bool rooted = self.options_.link_prefix.empty();
+    static Done once(PathWalk& self, Where one, Where other, const Operation& act) {
+      const bool rooted = self.rooted();
       auto a = to_name_path(one, rooted);
       if (!a) co_return std::move(a).error();
       auto b = to_name_path(other, rooted);
@@ -48,16 +77,16 @@ auto FileSystem::walk_both(Where first, Where second, const Operation& operation
       if (result.code() == Errc::kStaleHandle && !(one.path.empty() && other.path.empty())) co_return Errc::kNotFound;
       co_return result;
     }
-    static Done run(FileSystem& self, Where one, Where other, const Operation& act) {
+    static Done run(PathWalk& self, Where one, Where other, const Operation& act) {
       auto result = co_await once(self, one, other, act);
       const bool link = result.code() == Errc::kCrossDevice && result.error().context().starts_with('/');
-      if (!link || self.options_.link_prefix.empty()) co_return result;
+      if (!link || self.rooted()) co_return result;
       // The error does not tell which of the two paths contains the link, so both are walked up to their last
       // component.
       if (one.follow) {
-        auto object = co_await self.stat(std::move(one));
+        auto object = co_await self.object_at(std::move(one));
         if (!object) co_return std::move(object).error();
-        one = Where::object(object->handle);
+        one = Where::object(*object);
       } else {
         auto parent = co_await self.parent_of(std::move(one));
         if (!parent) co_return std::move(parent).error();
