@@ -218,7 +218,7 @@ void Connection::take_input() {
   held_back_ = paused();
   if (phase_ == Phase::kNegotiation && !held_back_) take_negotiation();
   if (phase_ != Phase::kTransmission) return;
-  size_now_.reset();
+  export_->forget_size();
   while (!broken_ && !input_ended_ && !paused() && take_request()) {
     // The client gets on with these while the next ones are looked at.
     if (output_.memory() >= ReplyBuffers::kBytes && !output_full_) flush();
@@ -277,11 +277,11 @@ void Connection::begin_transmission() {
   negotiation_timer_.disarm();
   phase_ = Phase::kTransmission;
   const ExportInfo& chosen = negotiation_.chosen();
-  device_ = &world_.host.device(chosen.name);
-  rules_ = RequestRules{chosen.size, device_->read_only(), negotiation_.structured(), negotiation_.block_status()};
-  losses_at_start_ = device_->losses();
+  Device& device = world_.host.device(chosen.name);
+  const RequestRules rules{chosen.size, device.read_only(), negotiation_.structured(), negotiation_.block_status()};
+  export_.emplace(device, rules);
   SPATE_LOG("nbd", debug, "export in use peer={} export=\"{}\" structured={}", peer_.text, chosen.name,
-            rules_.structured);
+            rules.structured);
 }
 
 void Connection::flush() {

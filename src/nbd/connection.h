@@ -9,6 +9,7 @@
 #include "base/unique_fd.h"
 #include "job/executor.h"
 #include "job/gate.h"
+#include "nbd/chosen_export.h"
 #include "nbd/device.h"
 #include "nbd/memory_budget.h"
 #include "nbd/negotiation.h"
@@ -132,8 +133,6 @@ class Connection final : public ReadyHandler {
   // requests.cc: the transmission phase.
   bool take_request();
   bool take_write(const Request& request);
-  Verdict judge_as_it_is(const Request& request);
-  std::uint64_t size_now();
   void begin_request(const Request& request);
   bool is_sent(const Request& request) const;
   void read(const Request& request);
@@ -150,9 +149,6 @@ class Connection final : public ReadyHandler {
   void give_back(Payload payload, bool emptied);
   job::Task<Failure> execute_read(const Request& request);
   job::Task<Failure> execute_status(const Request& request);
-  job::Task<Failure> execute_flush();
-  void put_data_header(std::byte* at, const Request& request, bool done);
-  std::size_t data_header_bytes() const;
 
   ConnectionWorld& world_;
   UniqueFd socket_;
@@ -192,10 +188,7 @@ class Connection final : public ReadyHandler {
   bool expect_payload_ = false;
   Failure payload_verdict_ = Failure::kNone;  // it was refused: its payload is thrown away
 
-  Device* device_ = nullptr;
-  RequestRules rules_;
-  std::optional<std::uint64_t> size_now_;  // of the device, since the requests in the input were looked at first
-  std::uint64_t losses_at_start_ = 0;
+  std::optional<ChosenExport> export_;  // in the transmission phase
   std::size_t in_flight_ = 0;
   std::size_t memory_in_flight_ = 0;
   Traffic traffic_;

@@ -8,7 +8,6 @@
 namespace spate::nbd {
 namespace {
 
-constexpr std::size_t kDataHeaderBytes = kChunkBytes + 8;
 /// A payload of so many bytes is waited for in the input buffer.
 constexpr std::size_t kSmallPayload = 64UL * 1024;
 /// A larger write is left to a worker: others wait for this loop.
@@ -22,14 +21,6 @@ std::size_t memory_of(const Request& request) {
 }
 
 }  // namespace
-
-std::size_t Connection::data_header_bytes() const { return rules_.structured ? kDataHeaderBytes : kSimpleReplyBytes; }
-
-void Connection::put_data_header(std::byte* at, const Request& request, bool done) {
-  if (!rules_.structured) return put_simple_reply(at, request.cookie, Failure::kNone);
-  put_chunk(at, ChunkHeader{Chunk::kOffsetData, done, request.cookie, request.length + 8});
-  put_u64(at + kChunkBytes, request.offset);
-}
 
 /// Takes the next request from the input; false when it is not there yet.
 bool Connection::take_request() {
@@ -53,7 +44,7 @@ bool Connection::take_request() {
     input_ended_ = true;
     return false;
   }
-  const Verdict verdict = judge_as_it_is(*request);
+  const Verdict verdict = export_->judge(*request);
   if (verdict.failure != Failure::kNone) {
     answer(*request, verdict.failure);
   } else {
@@ -63,27 +54,6 @@ bool Connection::take_request() {
 }
 
 /// Once for all requests that have come together: it is not older than any of them.
-std::uint64_t Connection::size_now() {
-  if (!size_now_) size_now_ = device_->size();
-  return *size_now_;
-}
-
-/// By the size that the client was told, or by what it is now if that is more: the client may have learnt it by another
-/// connection (the protocol has no way to tell it by this one). What writes is judged by what it is now: of a file that
-/// was cut the rest must not come back by a write behind its end, while a read fails by itself.
-Verdict Connection::judge_as_it_is(const Request& request) {
-  RequestRules rules = rules_;
-  if (writes(request.command)) rules.size = std::min(rules.size, size_now());
-  const Verdict verdict = judge(request, rules);
-  if (verdict.failure == Failure::kNone || request.offset + request.length <= rules_.size) return verdict;
-  const std::uint64_t size = size_now();
-  if (size <= rules_.size) return verdict;
-  SPATE_LOG("nbd", debug, "export is larger than the client was told peer={} told={} size={}", peer_.text, rules_.size,
-            size);
-  rules_.size = size;
-  return judge(request, rules_);
-}
-
 bool Connection::take_write(const Request& request) {
   const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_).subspan(kRequestBytes);
   if (request.length <= kSmallPayload && in.size() < request.length) {
@@ -95,7 +65,7 @@ bool Connection::take_write(const Request& request) {
     }
     return false;
   }
-  const Verdict verdict = judge_as_it_is(request);
+  const Verdict verdict = export_->judge(request);
   if (verdict.connection_lost) {
     ++traffic_.requests;
     answer(request, verdict.failure);
@@ -104,7 +74,7 @@ bool Connection::take_write(const Request& request) {
   }
   const std::size_t have = std::min<std::size_t>(in.size(), request.length);
   const bool large = request.length >= world_.spliced_from && request.length <= Pipes::kBytes &&
-                     transport_->can_send_file() && device_->takes_pipes();
+                     transport_->can_send_file() && export_->device().takes_pipes();
   const bool piped = large && verdict.failure == Failure::kNone;
   if (have < request.length) {
     if (piped && have == 0) payload_.pipe = world_.pipes.take();
@@ -145,15 +115,15 @@ void Connection::end_payload() {
   Result<void> written = Errc::kTryAgain;
   const bool now = (writing_.flags & kFua) == 0 && size <= kMaxWriteInLoop;
   // The file may have been cut while the payload was on its way, however long its sender took.
-  const Failure verdict = payload_verdict_ != Failure::kNone ? payload_verdict_ : judge_as_it_is(writing_).failure;
+  const Failure verdict = payload_verdict_ != Failure::kNone ? payload_verdict_ : export_->judge(writing_).failure;
   if (verdict != Failure::kNone) {
     answer(writing_, verdict);
     return give_back(std::exchange(payload_, Payload()), false);
   }
   if (now && payload_.pipe) {
-    written = device_->write_pipe_now(writing_.offset, payload_.pipe.out.get(), size);
+    written = export_->device().write_pipe_now(writing_.offset, payload_.pipe.out.get(), size);
   } else if (now) {
-    written = device_->write_now(writing_.offset, payload_.memory.view().first(size));
+    written = export_->device().write_now(writing_.offset, payload_.memory.view().first(size));
   }
   if (written.code() == Errc::kTryAgain) return spawn(writing_, std::exchange(payload_, Payload()));
   if (written) traffic_.written_bytes += size;
@@ -173,7 +143,7 @@ void Connection::give_back(Payload payload, bool emptied) {
 
 void Connection::begin_write(const Request& request, ByteView payload) {
   if ((request.flags & kFua) == 0) {
-    const auto written = device_->write_now(request.offset, payload);
+    const auto written = export_->device().write_now(request.offset, payload);
     if (written.code() != Errc::kTryAgain) {
       if (written) traffic_.written_bytes += request.length;
       return answer(request, failure_of(written.code()));
@@ -191,7 +161,7 @@ void Connection::begin_request(const Request& request) {
 
 void Connection::answer(const Request& request, Failure failure) {
   const bool structured =
-      rules_.structured && (request.command == Command::kRead || request.command == Command::kBlockStatus);
+      export_->structured() && (request.command == Command::kRead || request.command == Command::kBlockStatus);
   if (!structured) return put_simple_reply(output_.reserve(kSimpleReplyBytes), request.cookie, failure);
   if (failure != Failure::kNone) return put_error_chunk(output_.reserve(kErrorChunkBytes), request.cookie, failure);
   put_chunk(output_.reserve(kChunkBytes), ChunkHeader{Chunk::kNone, true, request.cookie, 0});
@@ -199,15 +169,15 @@ void Connection::answer(const Request& request, Failure failure) {
 
 /// Large enough to leave without a copy in this program.
 bool Connection::is_sent(const Request& request) const {
-  return request.length >= std::max(world_.send_file_from, device_->least_sent()) && transport_->can_send_file() &&
-         device_->has_pages();
+  return request.length >= std::max(world_.send_file_from, export_->device().least_sent()) &&
+         transport_->can_send_file() && export_->device().has_pages();
 }
 
 void Connection::read(const Request& request) {
   traffic_.read_bytes += request.length;
   if (request.length == 0) return answer(request, Failure::kNone);
   if (is_sent(request)) {
-    const int fd = device_->resident(Extent{request.offset, request.length});
+    const int fd = export_->device().resident(Extent{request.offset, request.length});
     if (fd >= 0) return send_from_file(request, fd);
   } else if (read_gathered(request)) {
     return;
@@ -218,12 +188,12 @@ void Connection::read(const Request& request) {
 /// Straight into the buffer that is sent next. False when the device would have to wait, and for what is too large for
 /// it.
 bool Connection::read_gathered(const Request& request) {
-  const std::size_t header = data_header_bytes();
+  const std::size_t header = export_->data_header_bytes();
   if (header + request.length > ReplyBuffers::kBytes) return false;
   std::byte* const at = output_.reserve(header + request.length);
-  const auto got = device_->read_now(request.offset, MutableByteView(at + header, request.length));
+  const auto got = export_->device().read_now(request.offset, MutableByteView(at + header, request.length));
   if (got) {
-    put_data_header(at, request, true);
+    export_->put_data_header(at, request, true);
     return true;
   }
   output_.unreserve(header + request.length);
@@ -235,8 +205,8 @@ bool Connection::read_gathered(const Request& request) {
 void Connection::send_from_file(const Request& request, int fd) {
   traffic_.sent_by_file_bytes += request.length;
   // Not the last chunk: that the file has become shorter is found out only while it is sent.
-  put_data_header(output_.reserve(data_header_bytes()), request, false);
-  output_.add_file(FileReply{fd, request.offset, request.length, request.cookie, rules_.structured});
+  export_->put_data_header(output_.reserve(export_->data_header_bytes()), request, false);
+  output_.add_file(FileReply{fd, request.offset, request.length, request.cookie, export_->structured()});
 }
 
 void Connection::spawn(const Request& request, Payload payload) {
@@ -268,53 +238,46 @@ job::Task<Failure> Connection::execute(const Request& request, const Payload& pa
   switch (request.command) {
     case Command::kRead: co_return co_await execute_read(request);
     case Command::kBlockStatus: co_return co_await execute_status(request);
-    case Command::kFlush: co_return co_await execute_flush();
-    case Command::kCache: done = co_await device_->make_resident(range); break;
+    case Command::kFlush: co_return co_await export_->flush();
+    case Command::kCache: done = co_await export_->device().make_resident(range); break;
     case Command::kWrite:
       if (payload.pipe)
-        done = co_await device_->write_pipe(request.offset, payload.pipe.out.get(), request.length);
+        done = co_await export_->device().write_pipe(request.offset, payload.pipe.out.get(), request.length);
       else
-        done = co_await device_->write(request.offset, payload.memory.view().first(request.length));
+        done = co_await export_->device().write(request.offset, payload.memory.view().first(request.length));
       break;
-    case Command::kTrim: done = co_await device_->trim(range); break;
-    case Command::kWriteZeroes: done = co_await device_->zero(range, params); break;
+    case Command::kTrim: done = co_await export_->device().trim(range); break;
+    case Command::kWriteZeroes: done = co_await export_->device().zero(range, params); break;
     case Command::kDisconnect: break;
   }
   if (!done) co_return failure_of(done.code());
   if (request.command == Command::kWrite) traffic_.written_bytes += request.length;
   const bool wrote = request.command != Command::kCache;
-  if (wrote && (request.flags & kFua) != 0) co_return co_await execute_flush();
+  if (wrote && (request.flags & kFua) != 0) co_return co_await export_->flush();
   co_return Failure::kNone;
-}
-
-job::Task<Failure> Connection::execute_flush() {
-  const auto flushed = co_await device_->flush();
-  // Somebody else's flush may have been told of the loss of what this client wrote.
-  if (flushed && device_->losses() != losses_at_start_) co_return Failure::kIo;
-  co_return failure_of(flushed.code());
 }
 
 job::Task<Failure> Connection::execute_read(const Request& request) {
   const Extent range{request.offset, request.length};
   if (is_sent(request)) {
-    const auto there = co_await device_->make_resident(range);
+    const auto there = co_await export_->device().make_resident(range);
     if (!there) co_return failure_of(there.code());
-    const int fd = device_->resident(range);
+    const int fd = export_->device().resident(range);
     if (fd >= 0) {
       send_from_file(request, fd);
       co_return Failure::kNone;
     }
   }
   // Pages may have left again under pressure, or nobody knows: copied, it takes as long as it takes.
-  const std::size_t header = data_header_bytes();
+  const std::size_t header = export_->data_header_bytes();
   const bool gathered = header + request.length <= std::min<std::size_t>(world_.send_file_from, ReplyBuffers::kBytes);
   MemoryBudget::Hold hold;
   if (!gathered) hold = co_await world_.budget.acquire(header + request.length);
   if (broken_) co_return Failure::kShutdown;  // nobody wants it any more
   Buffer reply(header + request.length);
-  const auto got = co_await device_->read(request.offset, reply.view().subspan(header));
+  const auto got = co_await export_->device().read(request.offset, reply.view().subspan(header));
   if (!got) co_return failure_of(got.code());
-  put_data_header(reply.data(), request, true);
+  export_->put_data_header(reply.data(), request, true);
   if (gathered)
     output_.add(ByteView(reply.view()));
   else
@@ -325,7 +288,7 @@ job::Task<Failure> Connection::execute_read(const Request& request) {
 job::Task<Failure> Connection::execute_status(const Request& request) {
   const std::size_t max = (request.flags & kReqOne) != 0 ? 1 : kMaxStatusExtents;
   const Extent range{request.offset, request.length};
-  const auto found = co_await device_->status(range, max);
+  const auto found = co_await export_->device().status(range, max);
   if (!found) co_return failure_of(found.code());
   const std::size_t payload = 4 + 8 * found->size();
   std::byte* at = output_.reserve(kChunkBytes + payload);
