@@ -177,11 +177,6 @@ void SimDisk::crash() {
   transfer_free_ = MonoTime{};
 }
 
-void SimDisk::inject(BytestreamOp op, std::uint64_t nth, Errc status) {
-  SPATE_CHECK(nth >= 1);
-  faults_.push_back({op, nth, status});
-}
-
 bool SimDisk::owns(int fd) const {
   const int first = first_descriptor(number_);
   return fd >= first && fd - first < static_cast<int>(kDescriptorsPerDisk);

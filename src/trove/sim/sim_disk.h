@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "trove/sim/sim_faults.h"
 #include "trove/sim/sim_file.h"
 #include "trove/sim/sim_lending.h"
 
@@ -67,14 +68,11 @@ class SimDisk {
   void crash();
   /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part,
   /// and a sync has met errors of write-back (SimFile::fail_write_back), which the next one knows nothing of.
-  void inject(BytestreamOp op, std::uint64_t nth, Errc status);
+  void inject(BytestreamOp op, std::uint64_t nth, Errc status) { faults_.inject(op, nth, status); }
   /// Each operation of this kind fails with `status` from now on, and does nothing; a sync as with inject().
-  void refuse(BytestreamOp op, Errc status) { refused_[op] = status; }
+  void refuse(BytestreamOp op, Errc status) { faults_.refuse(op, status); }
   /// Removes all injected faults that have not fired, and all refusals.
-  void clear_injected() {
-    faults_.clear();
-    refused_.clear();
-  }
+  void clear_injected() { faults_.clear(); }
   void set_capacity(std::uint64_t bytes) { model_.capacity_bytes = bytes; }
   void set_model(const SimDiskModel& model) { model_ = model; }
 
@@ -117,11 +115,6 @@ class SimDisk {
     std::uint64_t order;
     friend auto operator<=>(const Due&, const Due&) = default;
   };
-  struct Fault {
-    BytestreamOp op;
-    std::uint64_t left;
-    Errc status;
-  };
 
   static OperationPtr make_operation(const BytestreamRequest& request, void* user);
   MonoTime schedule(const Operation& operation);
@@ -143,8 +136,6 @@ class SimDisk {
   void sync(const DatafileId& id);
   void fail(const Operation& operation);
   void open(const FilePtr& file, Operation& operation);
-  Errc injected(BytestreamOp op);
-  Errc refusal(const Operation& operation) const;
   void carry_out_in_part(Operation& operation);
 
   const Clock& clock_;
@@ -157,13 +148,12 @@ class SimDisk {
   std::map<DatafileId, FilePtr> files_on_disk_;  // names that a sync has made durable
   std::uint64_t used_bytes_ = 0;                 // by files_
   std::map<Due, OperationPtr> in_flight_;
-  std::map<BytestreamOp, Errc> refused_;
   std::uint64_t next_order_ = 0;
   std::vector<MonoTime> channel_free_;
   MonoTime transfer_free_;
   std::map<ProcessId, std::deque<BytestreamCompletion>> ended_;  // by attached process
   ProcessId next_process_ = 1;
-  std::vector<Fault> faults_;
+  SimFaults faults_;
   std::map<int, std::weak_ptr<SimFile>> open_files_;
   std::uint32_t next_descriptor_ = 0;
   SimLending lending_;

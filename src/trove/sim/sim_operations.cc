@@ -5,6 +5,19 @@
 #include "trove/sim/sim_disk.h"
 
 namespace spate::trove {
+namespace {
+
+/// Where the datafile ends at the least once the operation is carried out; 0: it does not grow.
+std::uint64_t end_of(const BytestreamRequest& request, std::span<const Extent> extents) {
+  if (request.op == BytestreamOp::kTruncate) return request.size;
+  const bool grows =
+      request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate || request.op == BytestreamOp::kCopy;
+  std::uint64_t end = 0;
+  for (const Extent& extent : extents) end = std::max(end, grows ? extent.offset + extent.size : 0);
+  return end;
+}
+
+}  // namespace
 
 SimDisk::FilePtr SimDisk::find(const DatafileId& id) const {
   const auto it = files_.find(id);
@@ -146,15 +159,6 @@ void SimDisk::sync(const DatafileId& id) {
   files_on_disk_[id] = file;
 }
 
-Errc SimDisk::injected(BytestreamOp op) {
-  Errc status = Errc::kOk;
-  for (Fault& fault : faults_) {
-    if (fault.op == op && fault.left > 0 && --fault.left == 0) status = fault.status;
-  }
-  std::erase_if(faults_, [](const Fault& fault) { return fault.left == 0; });
-  return status;
-}
-
 void SimDisk::carry_out_in_part(Operation& operation) {
   // Nothing may touch the process's memory now: reads are nothing, a write has its copy.
   if (operation.request.op == BytestreamOp::kRead || !random_.chance(2, 3)) return;
@@ -162,17 +166,6 @@ void SimDisk::carry_out_in_part(Operation& operation) {
     operation.data.resize(random_.below(operation.data.size()));
   }
   carry_out(operation);
-}
-
-Errc SimDisk::refusal(const Operation& operation) const {
-  const BytestreamRequest& request = operation.request;
-  const auto refused = refused_.find(request.op);
-  if (refused != refused_.end()) return refused->second;
-  const bool grows =
-      request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate || request.op == BytestreamOp::kCopy;
-  std::uint64_t end = request.op == BytestreamOp::kTruncate ? request.size : 0;
-  for (const Extent& extent : operation.extents) end = std::max(end, grows ? extent.offset + extent.size : 0);
-  return end > model_.max_datafile_bytes ? Errc::kFileTooBig : Errc::kOk;
 }
 
 /// What a failed operation does all the same.
@@ -185,9 +178,11 @@ void SimDisk::fail(const Operation& operation) {
 void SimDisk::carry_out(Operation& operation) {
   ++statistics_.operations;
   const BytestreamRequest& request = operation.request;
-  operation.done.status = refusal(operation);
+  operation.done.status = faults_.refusal(request.op);
+  if (operation.done.status == Errc::kOk && end_of(request, operation.extents) > model_.max_datafile_bytes)
+    operation.done.status = Errc::kFileTooBig;
   if (operation.done.status != Errc::kOk) return fail(operation);
-  operation.done.status = injected(request.op);
+  operation.done.status = faults_.next(request.op);
   if (operation.done.status != Errc::kOk && request.op != BytestreamOp::kWrite) return fail(operation);
   if (request.op == BytestreamOp::kRemove) return remove(request.id);
   if (request.op == BytestreamOp::kSync) sync(request.id);
