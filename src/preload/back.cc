@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The back's way in: errno kept, a fork noticed, the handler run.
-#include "preload/back.h"
-
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +14,9 @@
 #include <new>
 
 #include "preload/calls.h"
+#include "preload/front_link.h"
 #include "preload/helper.h"
+#include "preload/holder_link.h"
 #include "preload/holding.h"
 #include "preload/lifetime.h"
 #include "preload/locks.h"
@@ -24,7 +24,6 @@
 namespace spate::preload {
 namespace {
 
-const Front* the_front = nullptr;
 std::atomic<int> at_work{0};         // threads inside take()
 std::atomic<bool> door_shut{false};  // clients are being ended; who comes now waits
 
@@ -91,35 +90,6 @@ bool take(Frame* frame) {
   return reply.has_value();
 }
 
-/// sigaction(2) as the kernel itself has it.
-struct KernelAction {
-  void (*handler)(int);
-  unsigned long flags;
-  void (*restorer)();
-  std::uint64_t mask;
-};
-
-/// What the kernel does on its own when nobody has asked for anything else: nothing.
-bool is_ignored_by_default(int number) {
-  return number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
-}
-
-/// Those that the program lets in, and that have not reached it because a call is under way.
-std::uint64_t waiting_signals() {
-  std::uint64_t waiting = 0;
-  raw(SYS_rt_sigpending, &waiting, sizeof waiting);
-  return waiting & ~front().thread()->program_mask;
-}
-
-unsigned read_umask() {
-  const long file = raw(SYS_open, "/proc/self/status", O_RDONLY | O_CLOEXEC);
-  std::array<char, 1024> text{};
-  const long size = raw(SYS_read, file, text.data(), text.size() - 1);
-  raw(SYS_close, file);
-  const char* const line = failed(size) ? nullptr : std::strstr(text.data(), "Umask:");
-  return line == nullptr ? 022U : static_cast<unsigned>(std::strtoul(line + 6, nullptr, 8));
-}
-
 /// What begins in a thread of the client is the library's own.
 struct ThreadStart {
   void* (*run)(void*);
@@ -134,42 +104,6 @@ void* run_inside(void* data) {
 }
 
 }  // namespace
-
-const Front& front() { return *the_front; }
-
-void let_default_signals_act() {
-  const std::uint64_t waiting = waiting_signals();
-  std::uint64_t act = 0;
-  for (int number = 1; number <= 64; ++number) {
-    if ((waiting >> (number - 1) & 1U) == 0) continue;
-    KernelAction action{};
-    raw(SYS_rt_sigaction, number, nullptr, &action, sizeof action.mask);
-    if (action.handler == SIG_DFL) act |= std::uint64_t{1} << (number - 1);
-  }
-  if (act == 0) return;
-  raw(SYS_rt_sigprocmask, SIG_UNBLOCK, &act, nullptr, sizeof act);
-  raw(SYS_rt_sigprocmask, SIG_BLOCK, &act, nullptr, sizeof act);
-}
-
-long interruption() {
-  const std::uint64_t waiting = waiting_signals();
-  long found = 0;
-  for (int number = 1; number <= 64; ++number) {
-    if ((waiting >> (number - 1) & 1U) == 0) continue;
-    KernelAction action{};
-    raw(SYS_rt_sigaction, number, nullptr, &action, sizeof action.mask);
-    if (action.handler == SIG_IGN || (action.handler == SIG_DFL && is_ignored_by_default(number))) continue;
-    if (action.handler != SIG_DFL && (action.flags & SA_RESTART) == 0) return minus(EINTR);
-    found = kAgain;
-  }
-  return found;
-}
-
-unsigned with_umask(unsigned mode) {
-  FrontState& state = *front().state;
-  if (state.umask < 0) state.umask = static_cast<int>(read_umask() & 0777U);
-  return mode | (static_cast<unsigned>(state.umask) << wire::NewAttributes::kUmaskShift);
-}
 
 void notice_fork() {
   if (*front().state->same_process != 0) return;
@@ -213,7 +147,7 @@ Handler handler_of(long number) {
 extern "C" {
 
 spate::preload::Take spate_preload_back(const spate::preload::Front* front) {
-  spate::preload::the_front = front;
+  spate::preload::set_front(*front);
   return spate::preload::take;
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "posix/errno.h"
-#include "preload/back.h"
 #include "preload/descriptors.h"
+#include "preload/front_link.h"
 
 namespace spate::preload {
 
@@ -17,7 +17,6 @@ using Reply = std::optional<long>;
 constexpr Reply kToKernel = std::nullopt;
 using Handler = Reply (*)(Frame& frame);
 
-inline long minus(int error) { return -static_cast<long>(error); }
 inline Reply refuse(const Error& error) { return minus(posix::to_errno(error.code())); }
 template <typename T>
 Reply done(const Result<T>& result) {

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "preload/back.h"
+#include "preload/front_link.h"
 
 namespace spate::preload {
 namespace {

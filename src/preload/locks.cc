@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "preload/holding.h"
+#include "preload/holder_of_file.h"
 
 namespace spate::preload {
 namespace {

@@ -12,7 +12,7 @@
 #include "assembly/locate.h"
 #include "base/checksum.h"
 #include "log/log.h"
-#include "preload/back.h"
+#include "preload/front_link.h"
 #include "preload/paths.h"
 
 namespace spate::preload {

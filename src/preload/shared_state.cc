@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "preload/back.h"
+#include "preload/front_link.h"
 
 namespace spate::preload {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/local_socket.h"
-#include "preload/back.h"
+#include "preload/front_link.h"
 #include "preload/holder/channel.h"
 
 namespace spate::preload {

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "preload/back.h"
+#include "preload/front_link.h"
 
 namespace spate::preload {
 namespace {
