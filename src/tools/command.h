@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/context.h"
+#include "tools/exit_codes.h"
 
 namespace spate::tools {
 
@@ -38,17 +39,6 @@ struct Command {
   /// The first word that is no option begins another program's command line: Spate parses nothing behind it.
   bool starts_program = false;
 };
-
-/// 0: done. 1: something failed (standard error says what). 2: the command line was wrong.
-constexpr int kExitOk = 0;
-constexpr int kExitFailed = 1;
-constexpr int kExitUsage = 2;
-/// The reader of standard output has closed it. The command ends without a message, with the code that a shell shows
-/// for a program that SIGPIPE ended.
-constexpr int kExitNoReader = 141;
-/// Exit codes of `spate run`, as in shells: there is no such program; the program cannot be started.
-constexpr int kExitNoProgram = 127;
-constexpr int kExitNotStarted = 126;
 
 /// What each of them takes beside its own options, also before its name.
 std::vector<Argument> global_options(Context& context);

@@ -15,8 +15,8 @@
 #include "assembly/locate.h"
 #include "config/load.h"
 #include "log/log.h"
-#include "tools/command.h"
-#include "tools/name_space.h"
+#include "tools/exit_codes.h"
+#include "tools/output.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/text.h"
@@ -257,17 +257,11 @@ std::string join_path(std::string_view folder, std::string_view name) {
   return path.append(name);
 }
 
-void print(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      if (errno == EPIPE) std::_Exit(kExitNoReader);
-      std::perror("spate: standard output");
-      std::_Exit(kExitFailed);
-    }
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
+Result<std::string> folder_of(const Context& context, const std::string& given) {
+  std::error_code ignored;
+  if (!given.empty()) return std::filesystem::absolute(given, ignored).lexically_normal().string();
+  SPATE_TRY(const std::string file, context.config_file());
+  return std::filesystem::path(file).parent_path().string();
 }
 
 }  // namespace spate::tools

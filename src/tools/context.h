@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "assembly/client_process.h"
+#include "tools/output.h"
 
 namespace spate::tools {
 
@@ -89,7 +90,7 @@ std::string remote_path(std::string_view path);
 std::pair<std::string, std::string> split_path(std::string_view path);
 std::string join_path(std::string_view folder, std::string_view name);
 
-/// Prints to standard output; exits with a message when that fails (a full disk is not success).
-void print(std::string_view text);
+/// The folder given by --dir, else that of the file system in use. Absolute.
+Result<std::string> folder_of(const Context& context, const std::string& given);
 
 }  // namespace spate::tools

@@ -41,8 +41,6 @@ std::string check_time_style(const std::string& style);
 Argument time_style_option(std::string* target, const std::string& usual);
 std::string user_name(std::uint32_t uid);
 std::string group_name(std::uint32_t gid);
-/// Prints a value to standard output, indented. Text in it that is not UTF-8 is made so.
-void print_json(const nlohmann::json& value);
 nlohmann::json to_json(const Attributes& attributes);
 nlohmann::json to_json(const Layout& layout);
 

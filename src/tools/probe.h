@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "assembly/client_process.h"
-#include "tools/context.h"
 #include "wire/session_messages.h"
 
 namespace spate::tools {
@@ -34,11 +33,5 @@ Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingO
 /// Asks several at once; one result for each.
 std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers,
                                                 PingOptions how);
-
-/// The process at the address of a server that has no pid file.
-enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };
-/// Looks which process is there. If it is the server itself, a spated of this user with this spate.toml, writes its pid
-/// file in `folder`: the file may be missing because somebody removed it or killed `up`.
-Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server);
 
 }  // namespace spate::tools

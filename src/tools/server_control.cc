@@ -25,7 +25,6 @@
 #include <sstream>
 #include <thread>
 
-#include "tools/context.h"
 #include "tools/deployment.h"
 
 namespace spate::tools {
@@ -281,13 +280,6 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
     return std::move(noted).error();
   }
   return started;
-}
-
-Result<std::string> folder_of(const Context& context, const std::string& given) {
-  std::error_code ignored;
-  if (!given.empty()) return std::filesystem::absolute(given, ignored).lexically_normal().string();
-  SPATE_TRY(const std::string file, context.config_file());
-  return std::filesystem::path(file).parent_path().string();
 }
 
 bool is_deployment(const std::string& folder) { return ::access((folder + "/run/lock").c_str(), F_OK) == 0; }

@@ -12,10 +12,6 @@
 
 namespace spate::tools {
 
-class Context;
-
-/// The folder given by --dir, else that of the file system in use. Absolute.
-Result<std::string> folder_of(const Context& context, const std::string& given);
 /// The folder is one that `spate up` made: it starts and stops these servers, on this machine. Any other spate.toml is
 /// of servers that somebody else starts, each on its host.
 bool is_deployment(const std::string& folder);

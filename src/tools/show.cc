@@ -113,10 +113,6 @@ std::string group_name(std::uint32_t gid) {
   return it->second;
 }
 
-void print_json(const nlohmann::json& value) {
-  print(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
-
 nlohmann::json to_json(const Attributes& a) {
   return {{"handle", a.handle.value},
           {"type", type_name(a.type)},

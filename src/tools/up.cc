@@ -14,6 +14,7 @@
 #include "tools/deployment.h"
 #include "tools/known.h"
 #include "tools/name_space.h"
+#include "tools/occupant.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/text.h"

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exit codes of `spate`.
+#pragma once
+
+namespace spate::tools {
+
+/// 0: done. 1: something failed (standard error says what). 2: the command line was wrong.
+constexpr int kExitOk = 0;
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+/// The reader of standard output has closed it. The command ends without a message, with the code that a shell shows
+/// for a program that SIGPIPE ended.
+constexpr int kExitNoReader = 141;
+/// Exit codes of `spate run`, as in shells: there is no such program; the program cannot be started.
+constexpr int kExitNoProgram = 127;
+constexpr int kExitNotStarted = 126;
+
+}  // namespace spate::tools

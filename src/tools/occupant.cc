@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/occupant.h"
+
+#include <filesystem>
+
+#include "tools/deployment.h"
+#include "tools/probe.h"
+#include "tools/server_control.h"
+
+namespace spate::tools {
+
+Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server) {
+  if (!answers(server.urls)) return Occupant::kNobody;
+  SPATE_TRY(const assembly::ClientSettings settings, context.client_settings(config_path(folder)));
+  SPATE_TRY(const auto process, assembly::ClientProcess::open(settings));
+  PingOptions how;
+  how.deadline = std::chrono::seconds(2);
+  const auto reply = ping(*process, server.id, how);
+  if (!reply && reply.code() == Errc::kUnreachable) return Occupant::kNobody;  // it has just gone
+  if (!reply || reply->reply.server != server.id) return Occupant::kOther;
+  // Nothing of a ping is proved: whoever listens there may name any process. What is adopted may be ended.
+  std::error_code ignored;
+  for (const RunningServer& one : running_servers()) {
+    if (one.server != server.id || !std::filesystem::equivalent(one.config_file, config_path(folder), ignored))
+      continue;
+    SPATE_TRY(std::ignore, adopt_server(folder, server.id, one.pid));
+    return Occupant::kThatServer;
+  }
+  return Occupant::kOther;
+}
+
+}  // namespace spate::tools

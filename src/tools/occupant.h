@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Occupant: the process at the address of a server that has no pid file. For `up` and `down`.
+#pragma once
+
+#include <string>
+
+#include "tools/context.h"
+
+namespace spate::tools {
+
+/// The process at the address of a server that has no pid file.
+enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };
+/// Looks which process is there. If it is the server itself, a spated of this user with this spate.toml, writes its pid
+/// file in `folder`: the file may be missing because somebody removed it or killed `up`.
+Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server);
+
+}  // namespace spate::tools
