@@ -123,8 +123,7 @@ void Peer::publish(const protocol::Header& header, std::size_t payload) {
 void Peer::return_credit() {
   protocol::FrameQueue& queue = queue_of(MessageClass::kControl);
   if (!queue.empty()) return;
-  const auto much = [this](MessageClass c) { return receiver().owed(c) > 0 && receiver().owes_much(c); };
-  if (!much(MessageClass::kControl) && !much(MessageClass::kBulk)) return;
+  if (!receiver().owes_much(MessageClass::kControl) && !receiver().owes_much(MessageClass::kBulk)) return;
   protocol::Header header;
   header.type = kCredit;
   queue.push(header, nullptr);

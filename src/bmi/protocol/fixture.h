@@ -59,6 +59,7 @@ class ScriptedPeer final : public Peer {
   bool stop_pull(Op& op) override {
     if (pull_stops) return true;
     op.state = OpState::kHeld;
+    op.uses = 1;
     return false;
   }
   void grace(Op& /*op*/) override { ++graces; }

@@ -16,6 +16,7 @@ Op& ModuleState::begin_op(const Post& post, Peer& peer, bool receive, bool unexp
   op.unexpected = unexpected;
   op.receiver_ready = post.receiver_ready;
   op.located = false;
+  op.without_sendfile = false;
   op.past_end = false;
   op.uses = 0;
   op.size = post.size;

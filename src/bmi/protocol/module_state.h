@@ -16,7 +16,7 @@ namespace spate::bmi::protocol {
 
 /// What the protocol counts of all peers; each module's counters take over what it shows.
 struct Counters {
-  std::uint64_t sent_messages = 0;      // by operations
+  std::uint64_t sent_messages = 0;      // begun to be sent, by operations
   std::uint64_t received_messages = 0;  // and kept
   std::uint64_t dropped_messages = 0;   // without the receive that was said to be there
   std::uint64_t aborted = 0;            // messages of peers that gave up halfway

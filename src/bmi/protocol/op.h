@@ -54,16 +54,18 @@ struct Op : Node {
   bool located = false;  // announced as located
   bool in_post = false;  // its post has not returned yet: reports through `done_in_post`
   bool done_in_post = false;
-  bool past_end = false;         // its file segment ended early: zeros up to the promised length
-  Errc end_status = Errc::kOk;   // kHeld: what to report
-  std::uint32_t uses = 0;        // of its memory by the device
-  std::uint64_t size = 0;        // posted, bytes
-  std::uint64_t arriving = 0;    // receives from kAwaitData on: bytes of the message
-  std::uint64_t left = 0;        // kSending: bytes not yet in a frame; kPulling: not yet read, or asked for
-  std::uint64_t charged = 0;     // sends: what the frame cost of the peer's credit
-  std::uint64_t remote_id = 0;   // kData, kPulling: the other side's operation
-  std::uint64_t position = 0;    // kSending: in the send queue
-  Incoming* incoming = nullptr;  // kFilling
+  bool without_sendfile = false;  // tcp: its file does not support sendfile: read and sent instead
+  bool lend = false;              // tcp: send its memory without a copy; while it waits to leave
+  bool past_end = false;          // its file segment ended early: zeros up to the promised length
+  Errc end_status = Errc::kOk;    // kHeld: what to report
+  std::uint32_t uses = 0;         // of its memory by the device
+  std::uint64_t size = 0;         // posted, bytes
+  std::uint64_t arriving = 0;     // receives from kAwaitData on: bytes of the message
+  std::uint64_t left = 0;         // kSending: bytes not yet in a frame; kPulling: not yet read, or asked for
+  std::uint64_t charged = 0;      // sends: what the frame cost of the peer's credit
+  std::uint64_t remote_id = 0;    // kData, kPulling: the other side's operation
+  std::uint64_t position = 0;     // kSending: in the send queue
+  Incoming* incoming = nullptr;   // kFilling
   SegmentStore segments;
   SegmentCursor cursor;
   MonoTime deadline = MonoTime::never();  // kWithdrawing, kHeld

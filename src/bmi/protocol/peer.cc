@@ -74,6 +74,7 @@ void Peer::up(const Limits& limits) {
   ++connections;
   failure.clear();
   sender_.open(limits);
+  receiver_.open();
 }
 
 void Peer::opened(MessageClass c) {
@@ -89,7 +90,7 @@ void Peer::reset(Errc status) {
   receiver_.reset();
   for (Op* op = first_op_; op != nullptr;) {
     Op* const next = op->next_of_peer;
-    if (op->state != OpState::kHeld) module_.completed(*op, status, 0);
+    if (op->state != OpState::kHeld || op->uses == 0) module_.completed(*op, status, 0);
     op = next;
   }
 }

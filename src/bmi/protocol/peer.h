@@ -45,8 +45,10 @@ class Peer : public Path {
   void up(const Limits& limits);
   /// Messages of the class can leave: sends what waits for that, without a flush.
   void opened(MessageClass c);
-  /// The connection is gone: every operation completes with `status`, except those in kHeld, and everything buffered is
-  /// dropped. The module has closed its device and has put what the device still uses in kHeld.
+  /// Whether an operation waits for the class to be open.
+  bool waits_for(MessageClass c) const { return !waiting_[index_of(c)].empty(); }
+  /// The connection is gone: every operation completes with `status`, and everything buffered is dropped. The module
+  /// has closed its device. Operations whose memory the device still uses are in kHeld, and the module completes them.
   void reset(Errc status);
 
   /// A frame without payload: kClear, kWithdraw, kNoData, kTaken, kWithdrawn. False: the protocol does not allow it.
@@ -55,6 +57,7 @@ class Peer : public Path {
   Sender& sender() { return sender_; }
   const Sender& sender() const { return sender_; }
   Receiver& receiver() { return receiver_; }
+  const Receiver& receiver() const { return receiver_; }
 
   /// All operations, oldest first.
   Op* first_op() const { return first_op_; }

@@ -20,6 +20,12 @@ void Receiver::drop_arrived() {
   }
 }
 
+void Receiver::open() {
+  for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
+    kept_back_[index_of(c)] = kept_back(module_.limits, c);
+  }
+}
+
 void Receiver::reset() {
   drop_arrived();
   for (ClassState& c : classes_) c = ClassState(seed_);
@@ -38,8 +44,6 @@ bool Receiver::charge(MessageClass c, std::uint64_t cost) {
   if (owner_.stranger) window = std::min(window, module_.options->strangers.buffered_bytes);
   return state_of(c).credit.charge(cost, window);
 }
-
-bool Receiver::owes_much(MessageClass c) const { return owed(c) > kept_back(module_.limits, c); }
 
 bool Receiver::empty() const {
   const auto none = [](const ClassState& c) { return c.arrived.empty(); };
@@ -192,7 +196,7 @@ void Receiver::match_or_post(Op& op) {
 }
 
 void Receiver::take_arrived(Op& op, std::unique_ptr<Arrived> arrived) {
-  if (arrived->announced) return clear(op, *arrived);
+  if (arrived->announced) return clear(op, arrived->length, arrived->remote_id, std::move(arrived->source));
   give_back(op.message_class, cost_of(arrived->length));
   op.arriving = arrived->length;
   if (arrived->length > op.size) return module_.finish(op, Errc::kMessageTooBig, 0);
@@ -215,16 +219,10 @@ void Receiver::cancel(Op& op) {
 
 // --- announced messages ---
 
-bool Receiver::on_announce(const Header& header, std::vector<Extent> source) {
+bool Receiver::on_announce(const Header& header, std::vector<Extent>&& source) {
   ClassState& c = state_of(header.message_class);
-  Arrived announced;
-  announced.tag = header.tag;
-  announced.length = header.length;
-  announced.remote_id = header.id;
-  announced.announced = true;
-  announced.source = std::move(source);
   if (Node* node = c.posted.take_front(header.tag)) {
-    clear(op_of(*node), announced);
+    clear(op_of(*node), header.length, header.id, std::move(source));
     return true;
   }
   if (header.type == FrameType::kReady) {
@@ -236,30 +234,37 @@ bool Receiver::on_announce(const Header& header, std::vector<Extent> source) {
   if (owner_.stranger) most = std::min(most, module_.options->strangers.announced);
   if (c.announcements >= most) return false;
   ++c.announcements;
-  c.arrived.push_back(*std::make_unique<Arrived>(std::move(announced)).release());
+  auto announced = std::make_unique<Arrived>();
+  announced->tag = header.tag;
+  announced->length = header.length;
+  announced->remote_id = header.id;
+  announced->announced = true;
+  announced->source = std::move(source);
+  c.arrived.push_back(*announced.release());
   return true;
 }
 
-void Receiver::clear(Op& op, Arrived& arrived) {
-  const bool fits = arrived.length <= op.size;
-  if (fits && !arrived.source.empty()) return pull(op, arrived);
+/// The message `remote_id` of the peer goes to this receive.
+void Receiver::clear(Op& op, std::uint64_t length, std::uint64_t remote_id, std::vector<Extent>&& source) {
+  const bool fits = length <= op.size;
+  op.arriving = length;
+  if (fits && !source.empty()) return pull(op, remote_id, std::move(source));
   Header header;
   header.type = FrameType::kClear;
   header.message_class = op.message_class;
   header.flags = fits ? 0 : kFlagTooBig;
   header.tag = op.id.value;
-  header.id = arrived.remote_id;
+  header.id = remote_id;
   path_.answer(header);
   if (!fits) return module_.finish(op, Errc::kMessageTooBig, 0);
   op.state = OpState::kAwaitData;
-  op.arriving = arrived.length;
 }
 
-void Receiver::pull(Op& op, Arrived& arrived) {
+void Receiver::pull(Op& op, std::uint64_t remote_id, std::vector<Extent>&& source) {
   op.state = OpState::kPulling;
-  op.arriving = op.left = arrived.length;
-  op.remote_id = arrived.remote_id;
-  op.source = std::move(arrived.source);
+  op.left = op.arriving;
+  op.remote_id = remote_id;
+  op.source = std::move(source);
   op.source_index = 0;
   op.source_offset = 0;
   if (path_.pull(op)) return;

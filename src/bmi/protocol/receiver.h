@@ -29,6 +29,7 @@ class Receiver {
   /// What this side allows the peer on its new connection: less than the full window while the caller has not taken the
   /// messages of the last one. Resets the counts.
   Limits grant();
+  void open();
   void reset();
 
   /// A receive: takes a message that is there, or waits in the match table (kPosted).
@@ -47,7 +48,7 @@ class Receiver {
   bool abort(Incoming& incoming);
 
   /// A kAnnounce, or a kReady that is located. `source`: where it lies, if this side can read it there.
-  bool on_announce(const Header& header, std::vector<Extent> source);
+  bool on_announce(const Header& header, std::vector<Extent>&& source);
   bool on_no_data(const Header& header);
   void on_withdraw(const Header& header);
 
@@ -63,7 +64,7 @@ class Receiver {
   std::uint64_t owed(MessageClass c) const { return classes_[index_of(c)].credit.owed; }
   std::uint32_t take_owed(MessageClass c) { return state_of(c).credit.take_owed(); }
   /// Whether so much is owed that the peer might wait for it.
-  bool owes_much(MessageClass c) const;
+  bool owes_much(MessageClass c) const { return owed(c) > kept_back_[index_of(c)]; }
 
   /// Whether a receive of the class waits for a message.
   bool expects(MessageClass c) const { return !classes_[index_of(c)].posted.empty(); }
@@ -87,8 +88,8 @@ class Receiver {
   void match_or_post(Op& op);
   void put_back(Op& op);
   void take_arrived(Op& op, std::unique_ptr<Arrived> arrived);
-  void clear(Op& op, Arrived& arrived);
-  void pull(Op& op, Arrived& arrived);
+  void clear(Op& op, std::uint64_t length, std::uint64_t remote_id, std::vector<Extent>&& source);
+  void pull(Op& op, std::uint64_t remote_id, std::vector<Extent>&& source);
   void answer(FrameType type, MessageClass c, std::uint64_t id);
   Op* own_receive(std::uint64_t id);
   void drop_arrived();
@@ -98,7 +99,8 @@ class Receiver {
   Peer& owner_;
   const std::uint64_t seed_;
   std::array<ClassState, kClasses> classes_;
-  std::uint64_t undelivered_ = 0;  // charge of unexpected messages that the caller has not taken
+  std::array<std::uint64_t, kClasses> kept_back_{};  // of what is owed, until a frame carries it
+  std::uint64_t undelivered_ = 0;                    // charge of unexpected messages that the caller has not taken
 };
 
 }  // namespace spate::bmi::protocol

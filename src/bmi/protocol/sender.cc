@@ -130,6 +130,7 @@ void Sender::transmit(Op& op, FrameType type) {
   header.id = type == FrameType::kData ? op.remote_id : 0;
   op.state = OpState::kSending;
   op.left = op.size;
+  ++module_.counters.sent_messages;
   path_.push(header, &op);
 }
 
@@ -147,10 +148,7 @@ void Sender::run_waiting() {
   }
 }
 
-void Sender::sent(Op& op) {
-  ++module_.counters.sent_messages;
-  module_.finish(op, Errc::kOk, op.size);
-}
+void Sender::sent(Op& op) { module_.finish(op, Errc::kOk, op.size); }
 
 /// False: it leaves nevertheless.
 bool Sender::take_back(Op& op) {

@@ -38,17 +38,9 @@ void Connection::close() {
   socket_.reset();
 }
 
-void Connection::expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived) {
-  incoming_.active = true;
-  incoming_.header = header;
-  incoming_.left = header.length;
-  incoming_.op = op;
-  incoming_.arrived = std::move(arrived);
-}
-
 bool Connection::moves_much() {
   constexpr std::uint64_t kMuch = 64 * 1024;
-  const TcpOp* leaving = queue_.front_op();
+  const protocol::Op* leaving = queue_.front_op();
   return (incoming_.active && incoming_.left >= kMuch) || (leaving != nullptr && leaving->size >= kMuch);
 }
 
@@ -128,7 +120,6 @@ ReadStatus Connection::read_some(ReceiveScratch& scratch, std::uint64_t limit) {
 }
 
 void Connection::finish_payload() {
-  incoming_.active = false;
   last_payload_ = incoming_.header.length;
   handler_->on_payload(*this);
 }

@@ -12,10 +12,12 @@
 #include "base/unique_fd.h"
 #include "bmi/tcp/frame.h"
 #include "bmi/tcp/hello.h"
-#include "bmi/tcp/op.h"
 #include "bmi/tcp/send_queue.h"
 
 namespace spate::bmi::tcp {
+
+class Connection;
+class Peer;
 
 /// The target of an epoll event.
 struct Pollable {
@@ -24,33 +26,16 @@ struct Pollable {
   const Kind kind;
 };
 
-/// A message that arrived, or is arriving, before its receive; an announced one has no payload here.
-struct Arrived : Node {
-  std::uint64_t length = 0;
-  std::uint64_t remote_id = 0;  // announced: the sender's operation
-  bool announced = false;
-  Buffer payload;
-};
-
 /// Handles the bytes that a connection receives: first the handshake, then the peer's protocol.
 class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
   /// Bytes of the next header, at most Connection::kMaxHeader.
   virtual std::size_t header_size() const = 0;
-  /// A header has arrived. May call Connection::expect. False: the other side broke the protocol.
+  /// A header has arrived. May begin Connection::incoming(). False: the other side broke the protocol.
   virtual bool on_header(Connection& connection, const std::byte* bytes) = 0;
   /// The expected payload has arrived.
   virtual void on_payload(Connection& connection) = 0;
-};
-
-/// The destination of the current message's payload. Without `op` and `arrived` it is dropped.
-struct Incoming {
-  bool active = false;
-  FrameHeader header;
-  std::uint64_t left = 0;            // bytes still to come
-  TcpOp* op = nullptr;               // a receive: into its segments
-  std::unique_ptr<Arrived> arrived;  // no receive yet: into its payload
 };
 
 /// Shared by the connections of a module; holds nothing between two reads. It begins at a page, like data that is sent
@@ -92,11 +77,8 @@ class Connection : public Pollable {
   /// Reads until the socket is drained or `limit` bytes were read (> 0; one system call's worth more at most).
   ReadStatus read(ReceiveScratch& scratch, std::uint64_t limit);
   std::uint64_t bytes_read() const { return bytes_read_; }
-  /// Called by the handler for a frame with a payload (which may be of 0 bytes).
-  void expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived);
-  Incoming& incoming() { return incoming_; }
-  /// Drops the rest of the current payload and no longer touches its receive.
-  void drain_incoming() { incoming_.op = nullptr; }
+  /// The handler fills it in for a frame with a payload (which may be of 0 bytes).
+  protocol::Incoming& incoming() { return incoming_; }
   /// Whether it is in the middle of a long message, in or out.
   bool moves_much();
 
@@ -144,7 +126,7 @@ class Connection : public Pollable {
   FrameHandler* handler_;
   bool closed_for_input_ = false;
   SendQueue queue_;
-  Incoming incoming_;
+  protocol::Incoming incoming_;
   std::uint64_t bytes_read_ = 0;
   std::uint64_t last_payload_ = 0;  // guides how much is read ahead
   std::size_t header_fill_ = 0;

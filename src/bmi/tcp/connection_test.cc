@@ -25,6 +25,10 @@ class ConnectionTest : public testing::Test, public FrameHandler {
     connection_ = std::make_unique<Connection>(UniqueFd(pair[1]), *this);
   }
 
+  static void expect(Connection& connection, const FrameHeader& header, Op* op,
+                     std::unique_ptr<protocol::Arrived> arrived) {
+    connection.incoming() = protocol::Incoming{true, header, header.length, op, std::move(arrived)};
+  }
   // Odd tags have a receive (of two pieces), even ones do not; tags divisible by ten are dropped.
   std::size_t header_size() const override { return kHeaderSize; }
   bool on_header(Connection& connection, const std::byte* bytes) override {
@@ -33,9 +37,9 @@ class ConnectionTest : public testing::Test, public FrameHandler {
     headers_.push_back(*header);
     if (header->payload() == 0 && header->type != FrameType::kEager) return true;
     if (header->tag % 10 == 0) {
-      connection.expect(*header, nullptr, nullptr);
+      expect(connection, *header, nullptr, nullptr);
     } else if (header->tag % 2 == 1) {
-      op_ = std::make_unique<TcpOp>();
+      op_ = std::make_unique<Op>();
       room_.assign(header->length, std::byte{0});
       const std::size_t half = room_.size() / 3;
       if (placed_.empty()) {
@@ -45,16 +49,17 @@ class ConnectionTest : public testing::Test, public FrameHandler {
         op_->segments.assign(std::array{Segment::of(placed_)});
       }
       op_->cursor = SegmentCursor(op_->segments.view());
-      connection.expect(*header, op_.get(), nullptr);
+      expect(connection, *header, op_.get(), nullptr);
     } else {
-      auto arrived = std::make_unique<Arrived>();
+      auto arrived = std::make_unique<protocol::Arrived>();
       arrived->payload = Buffer(header->length);
-      connection.expect(*header, nullptr, std::move(arrived));
+      expect(connection, *header, nullptr, std::move(arrived));
     }
     return true;
   }
   void on_payload(Connection& connection) override {
-    Incoming& incoming = connection.incoming();
+    protocol::Incoming& incoming = connection.incoming();
+    incoming.active = false;
     if (incoming.op != nullptr) {
       payloads_.push_back(placed_.empty() ? room_ : to_bytes(placed_));
     } else if (incoming.arrived != nullptr) {
@@ -101,7 +106,7 @@ class ConnectionTest : public testing::Test, public FrameHandler {
   std::vector<Bytes> expected_;
   std::vector<FrameHeader> headers_;
   std::vector<Bytes> payloads_;
-  std::unique_ptr<TcpOp> op_;
+  std::unique_ptr<Op> op_;
   Bytes room_;
   MutableByteView placed_;  // not empty: the receive's memory
 };
@@ -178,7 +183,7 @@ TEST_F(ConnectionTest, TheRestOfACancelledReceiveIsDropped) {
   const std::size_t first = kHeaderSize + 20'000;
   ASSERT_EQ(::write(far_.get(), stream_.data(), first), static_cast<ssize_t>(first));
   ASSERT_EQ(read(), ReadStatus::kDrained);
-  connection_->drain_incoming();
+  connection_->incoming().op = nullptr;
   op_.reset();
   const Bytes before = room_;
   ASSERT_EQ(::write(far_.get(), stream_.data() + first, stream_.size() - first),

@@ -29,8 +29,8 @@ Engine::Engine(const Clock& clock, TcpOptions options)
 
 Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   sink_ = &sink;
-  network_ = &options;
-  limits_ = protocol::limits_of(options, tcp_options_.max_announced);
+  state_.options = &options;
+  state_.limits = protocol::limits_of(options, tcp_options_.max_announced);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   due_event_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !timer_.open() || !acceptor_.open() || !due_event_)
@@ -40,15 +40,16 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   return {};
 }
 
-Peer* Engine::find_peer(PeerId id) const {
+Peer* Engine::look_up_peer(PeerId id) const {
   const auto found = peers_.find(id);
-  return found == peers_.end() ? nullptr : found->second.get();
+  if (found == peers_.end()) return nullptr;
+  return found_ = found->second.get();
 }
 
 Peer& Engine::add_peer() {
   const PeerId id(++last_peer_);
   std::unique_ptr<Peer>& peer = peers_[id];
-  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), id, random_.next());
+  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), state_, id, random_.next());
   return *peer;
 }
 
@@ -73,7 +74,7 @@ PeerState Engine::peer_state(PeerId id) const {
   const Peer* peer = find_peer(id);
   if (peer == nullptr) return {};
   PeerState state;
-  state.connected = peer->state == Standing::kUp;
+  state.connected = peer->state == PeerPhase::kUp;
   if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
   state.connections = peer->connections;
   state.same_host = peer->same_host;
@@ -85,19 +86,19 @@ PeerState Engine::peer_state(PeerId id) const {
 std::uint32_t Engine::connection(PeerId id) const {
   const std::lock_guard lock(mutex_);
   const Peer* peer = find_peer(id);
-  return peer == nullptr || peer->state != Standing::kUp ? 0 : peer->connections;
+  return peer == nullptr || peer->state != PeerPhase::kUp ? 0 : peer->connections;
 }
 
 void Engine::disconnect(PeerId id) {
   std::unique_lock lock(mutex_);
   if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::admit(PeerId id) {
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(id);
-  if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
+  if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
   Connection& connection = *peer->channels[0].connection;
   strangers_.remove(&connection);
   deadlines_.clear(connection);
@@ -106,13 +107,13 @@ void Engine::admit(PeerId id) {
     lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
   }
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(id);
-  if (peer == nullptr || peer->state != Standing::kUp) return;
+  if (peer == nullptr || peer->state != PeerPhase::kUp) return;
   if (connection != 0 && connection != connection_mark(peer->connections)) return;
   if (peer->has_bulk()) {
     complain(peer->url, "it opened a bulk connection before it had proved who it is");
@@ -121,48 +122,26 @@ void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {
     peer->link_key = key;
   }
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 Result<PostResult> Engine::post_send(const Post& p) { return post(p, false, false); }
 Result<PostResult> Engine::post_recv(const Post& p) { return post(p, true, false); }
 Result<PostResult> Engine::post_send_unexpected(const Post& p) { return post(p, false, true); }
 
-void Engine::fill(TcpOp& op, const Post& post) {
-  op.id = post.op;
-  op.tag = post.tag.value;
-  op.message_class = post.message_class;
-  op.receiver_ready = post.receiver_ready;
-  op.without_sendfile = false;
-  op.past_end = false;
-  op.size = post.size;
-  op.arriving = 0;
-  op.charged = 0;
-  op.remote_id = 0;
-  op.connection = nullptr;
-  op.segments.assign(post.segments);
-  op.cursor = SegmentCursor(op.segments.view());
-}
-
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
   PostResult result;
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
-  if (!may_use(post, peer->state == Standing::kUp, peer->connections)) return Errc::kConnectionLost;
-  TcpOp& op = ops_.at(op_slot(post.op));
-  SPATE_CHECK(!op.id);
+  if (peer == nullptr || peer->state == PeerPhase::kGone) return Errc::kConnectionLost;
+  if (!may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return Errc::kConnectionLost;
   posting_ = true;
   if (post.message_class == MessageClass::kControl) since_control_ = 0;
-  fill(op, post);
-  op.receive = receive;
-  op.unexpected = unexpected;
-  op.peer = peer;
-  peer->link(op);
+  Op& op = state_.begin_op(post, *peer, receive, unexpected);
   result.done = receive ? peer->post_recv(op) : peer->post_send(op);
   if (result.done) {
     result.actual_size = receive ? op.arriving : op.size;
-    release(op);
+    state_.release(op);
   }
   posting_ = false;
   // A caller that posts many sends need not finish posting before the first ones leave. bench/run bmi figure4, 1 KiB: a
@@ -170,53 +149,36 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
   constexpr int kPostsInTurn = 128;
   if (!receive && ++posts_in_turn_ >= kPostsInTurn) poll();
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
   return result;
-}
-
-void Engine::release(TcpOp& op) {
-  op.peer->unlink(op);
-  op.id = OpId();
-  op.segments.release();
-}
-
-void Engine::completed(TcpOp& op, Errc status, std::uint64_t actual_size) {
-  outbox_.completed(Outcome{op.id, status, actual_size});
-  release(op);
-}
-
-void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
-  if (peer.stranger) strangers_.asked(peer.channels[0].connection);
-  since_control_ = 0;
-  const std::uint64_t charge = cost_of(payload.size());
-  outbox_.unexpected(peer, tag, std::move(payload), charge);
-}
-
-TcpOp* Engine::find_op(OpId id) {
-  TcpOp* op = ops_.find(op_slot(id));
-  return op != nullptr && id && op->id == id ? op : nullptr;
 }
 
 void Engine::cancel(PeerId id, OpId op_id) {
   std::unique_lock lock(mutex_);
-  TcpOp* op = find_op(op_id);
+  Op* op = state_.find_op(op_id);
   if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::consumed(PeerId id, std::uint64_t charge) {
   std::unique_lock lock(mutex_);
   posting_ = true;
-  if (Peer* peer = find_peer(id)) peer->consumed(charge);
+  Peer* peer = find_peer(id);
+  if (peer != nullptr && peer->consumed(charge)) peer->flush_all();
   posting_ = false;
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 TcpCounters Engine::counters() const {
   const std::lock_guard lock(mutex_);
-  return counters_;
+  TcpCounters all = counters_;
+  all.sent_messages = state_.counters.sent_messages;
+  all.received_messages = state_.counters.received_messages;
+  all.credit_stalls = state_.counters.credit_stalls;
+  all.dropped_messages = state_.counters.dropped_messages;
+  return all;
 }
 
 std::vector<ModuleCount> Engine::counts() const {
@@ -229,23 +191,23 @@ std::vector<ModuleCount> Engine::counts() const {
 }
 
 void Engine::settle() {
-  while (!lost_.empty()) {
-    const Loss loss = lost_.back();
-    lost_.pop_back();
+  while (!state_.lost.empty()) {
+    const protocol::Loss loss = state_.lost.back();
+    state_.lost.pop_back();
     if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
   }
   show_due();
 }
 
 void Engine::lose_peer(Peer& peer, Errc status) {
-  if (peer.state == Standing::kIdle || peer.state == Standing::kGone) return;
-  if (peer.state == Standing::kUp && status != Errc::kOk) ++counters_.connections_lost;
+  if (peer.state == PeerPhase::kIdle || peer.state == PeerPhase::kGone) return;
+  if (peer.state == PeerPhase::kUp && status != Errc::kOk) ++counters_.connections_lost;
   for (Channel& channel : peer.channels) {
     close_connection(channel.connection);
     close_connection(channel.opening);
   }
-  peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
-  peer.reset(status);
+  peer.state = peer.outbound ? PeerPhase::kIdle : PeerPhase::kGone;
+  peer.disconnected(status);
   if (!peer.outbound) remember_gone(peer);
 }
 
@@ -257,7 +219,8 @@ void Engine::remember_gone(Peer& peer) {
   const auto known = inbound_.find(oldest->link_id);
   if (known != inbound_.end() && known->second == oldest) inbound_.erase(known);
   const auto found = peers_.find(oldest->id);
-  outbox_.forgotten(std::move(found->second));
+  found_ = nullptr;
+  state_.outbox.forgotten(std::move(found->second));
   peers_.erase(found);
 }
 

@@ -19,10 +19,8 @@
 #include "base/biased_mutex.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
-#include "bmi/outbox.h"
 #include "bmi/protocol/acceptor.h"
 #include "bmi/protocol/wake_timer.h"
-#include "bmi/slot_table.h"
 #include "bmi/strangers.h"
 #include "bmi/tcp/connection.h"
 #include "bmi/tcp/peer.h"
@@ -116,35 +114,29 @@ class Engine final : public TcpModule, private PeerHost {
   static constexpr std::uint64_t kLeastSlice = 16 * 1024;
   // Not EPOLLOUT, except while a socket is full: an entry that read_hot() has dealt with must count as not ready.
   static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
-  struct Loss {
-    PeerId peer;  // the peer may have been forgotten before the loss is handled
-    Errc status = Errc::kConnectionLost;
-  };
 
   // PeerHost.
-  void completed(TcpOp& op, Errc status, std::uint64_t actual_size) override;
-  void deliver(Peer& peer, Tag tag, Buffer payload) override;
-  TcpOp* find_op(OpId id) override;
   void connect_control(Peer& peer) override;
   void connect_bulk(Peer& peer) override;
   void flush(Connection& connection) override;
-  void begin_grace(Connection& connection, const TcpOp& op) override;
+  void begin_grace(Connection& connection, const Op& op) override;
   bool lends(const Peer& peer) const override {
     const auto lend = tcp_options_.lend;
     return lend == TcpOptions::Lend::kAlways || (lend == TcpOptions::Lend::kAuto && !peer.same_host);
   }
-  const NetworkOptions& options() const override { return *network_; }
-  const Limits& local_limits() const override { return limits_; }
+  void control_arrived() override { since_control_ = 0; }
+  void stranger_asked(Peer& peer) override { strangers_.asked(peer.channels[0].connection); }
   TcpCounters& counters() override { return counters_; }
 
   // engine.cc
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
-  static void fill(TcpOp& op, const Post& post);
-  Peer* find_peer(PeerId id) const;
+  Peer* find_peer(PeerId id) const {
+    if (found_ != nullptr && found_->id == id) return found_;
+    return look_up_peer(id);
+  }
+  Peer* look_up_peer(PeerId id) const;
   Peer& add_peer();
-  void release(TcpOp& op);
   void settle();
-  void lose_later(const Peer& peer, Errc status) { lost_.push_back(Loss{peer.id, status}); }
   void lose_peer(Peer& peer, Errc status);
   void remember_gone(Peer& peer);
 
@@ -215,9 +207,7 @@ class Engine final : public TcpModule, private PeerHost {
 
   const Clock& clock_;
   const TcpOptions tcp_options_;
-  const NetworkOptions* network_ = nullptr;
   Sink* sink_ = nullptr;
-  Limits limits_;
   HelloHandler hello_handler_{*this};
   WelcomeHandler welcome_handler_{*this};
   ProofHandler proof_handler_{*this};
@@ -235,9 +225,10 @@ class Engine final : public TcpModule, private PeerHost {
 
   mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
-  SlotTable<TcpOp> ops_;
+  protocol::ModuleState state_;
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
+  mutable Peer* found_ = nullptr;    // by find_peer(), last
   std::map<LinkId, Peer*> inbound_;  // no strangers
   std::vector<Peer*> gone_;          // inbound peers that left, the oldest first
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
@@ -245,7 +236,6 @@ class Engine final : public TcpModule, private PeerHost {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unordered_map<Connection*, ContextId> half_open_;  // accepted, no hello yet; the context of their listener
   Strangers<Connection*> strangers_;                      // these, and control connections of peers not admitted
-  std::vector<Loss> lost_;                                // handled when none of their functions is on the stack
   protocol::Deadlines<Connection> deadlines_{timer_};
   MonoTime next_sweep_ = MonoTime::never();  // for idle peers
   std::unique_ptr<Resolver> resolver_;       // made at the first name
@@ -266,7 +256,6 @@ class Engine final : public TcpModule, private PeerHost {
   std::vector<epoll_event> handling_;        // the same, while they are handled
   bool fetched_all_ = false;                 // wait() saw that there is no more
   unsigned sleepers_ = 0;                    // in wait(): the events they bring may point at what is closed meanwhile
-  Outbox<Peer> outbox_;
   TcpCounters counters_;
   log::RateLimit complaints_;
   log::RateLimit strangers_log_;  // of its own: a flood of one kind hides nothing of the other

@@ -87,10 +87,10 @@ void Engine::accepted(UniqueFd socket, Listener& listener) {
   connection->remote = name;
   connection->accepted_at = clock_.now();
   half_open_.emplace(connection, listener.context);
-  std::uint32_t patience_ms = network_->connect_timeout_ms;
-  if (network_->strangers.apply()) patience_ms = std::min(patience_ms, network_->strangers.deadline_ms);
+  std::uint32_t patience_ms = state_.options->connect_timeout_ms;
+  if (state_.options->strangers.apply()) patience_ms = std::min(patience_ms, state_.options->strangers.deadline_ms);
   set_deadline(*connection, std::chrono::milliseconds(patience_ms));
-  const auto victim = strangers_.add(connection, remote.source(), network_->strangers, random_);
+  const auto victim = strangers_.add(connection, remote.source(), state_.options->strangers, random_);
   if (victim) drop_stranger(**victim, "too many strangers");
 }
 
@@ -136,9 +136,9 @@ Peer& Engine::stranger(Connection& connection, const Hello& hello) {
   peer.stranger = true;
   peer.link_id = hello.link;
   peer.context = half_open_.at(&connection);
-  outbox_.inbound(peer);
-  set_deadline(connection,
-               connection.accepted_at + std::chrono::milliseconds(network_->strangers.deadline_ms) - clock_.now());
+  state_.outbox.inbound(peer);
+  set_deadline(connection, connection.accepted_at + std::chrono::milliseconds(state_.options->strangers.deadline_ms) -
+                               clock_.now());
   return peer;
 }
 
@@ -155,12 +155,13 @@ Peer& Engine::returning_peer(Connection& connection, const Hello& hello) {
   peer.link_id = hello.link;
   peer.context = half_open_.at(&connection);
   inbound_.emplace(hello.link, &peer);
-  outbox_.inbound(peer);
+  state_.outbox.inbound(peer);
   return peer;
 }
 
 bool Engine::accept_control(Connection& connection, const Hello& hello) {
-  Peer* const peer = &(network_->strangers.apply() ? stranger(connection, hello) : returning_peer(connection, hello));
+  Peer* const peer =
+      &(state_.options->strangers.apply() ? stranger(connection, hello) : returning_peer(connection, hello));
   peer->url = connection.remote;
   peer->bulk_count = hello.bulk_connections;
   peer->token = random_.next();
@@ -168,18 +169,18 @@ bool Engine::accept_control(Connection& connection, const Hello& hello) {
   peer->reached = reached_url(local_address(connection.socket()));
   half_open_.erase(&connection);
   connection.peer = peer;
-  peer->state = Standing::kUp;
+  peer->state = PeerPhase::kUp;
   peer->channels[0].connection = &connection;  // so that it is closed with the peer, whatever happens next
   const std::uint16_t version = std::min(hello.version_max, kVersionMax);
-  if (!say_welcome(connection, Welcome{Errc::kOk, version, peer->token, peer->grant_limits()})) return false;
-  peer->opened(connection, hello.limits);
+  if (!say_welcome(connection, Welcome{Errc::kOk, version, peer->token, peer->receiver().grant()})) return false;
+  peer->connected(connection, hello.limits);
   return true;
 }
 
 bool Engine::accept_bulk(Connection& connection, const Hello& hello, const std::byte* bytes) {
   const auto known = inbound_.find(hello.link);
   Peer* peer = known == inbound_.end() ? nullptr : known->second;
-  const bool known_peer = peer != nullptr && peer->state == Standing::kUp && hello.channel <= peer->bulk_count &&
+  const bool known_peer = peer != nullptr && peer->state == PeerPhase::kUp && hello.channel <= peer->bulk_count &&
                           peer->channels[hello.channel].connection == nullptr;
   const bool proving = hello.version_min >= kProvingVersion;
   if (known_peer && proving && peer->link_key && reached_url(local_address(connection.socket())) == peer->reached)
@@ -213,7 +214,7 @@ bool Engine::begin_proof(Connection& connection, const Peer& peer, const Hello& 
 bool Engine::on_connectors_proof(Connection& connection, const std::byte* bytes) {
   const std::unique_ptr<BulkGreeting> greeting = std::move(connection.greeting);
   Peer* const peer = find_peer(greeting->peer);
-  const bool same = peer != nullptr && peer->state == Standing::kUp && peer->connections == greeting->connections &&
+  const bool same = peer != nullptr && peer->state == PeerPhase::kUp && peer->connections == greeting->connections &&
                     peer->link_key && peer->channels[greeting->channel].connection == nullptr;
   if (same) {
     const LinkProof wanted = link_proof(*peer->link_key, Side::kConnector, greeting->hello, greeting->welcome);
@@ -234,15 +235,15 @@ bool Engine::open_accepted_bulk(Connection& connection, Peer& peer, unsigned cha
   connection.peer = &peer;
   connection.channel = channel;
   peer.channels[channel].connection = &connection;
-  peer.opened(connection, {});
+  peer.connected(connection, {});
   return true;
 }
 
 // --- the connecting side ---
 
 void Engine::connect_control(Peer& peer) {
-  SPATE_CHECK(peer.outbound && peer.state == Standing::kIdle);
-  peer.state = Standing::kConnecting;
+  SPATE_CHECK(peer.outbound && peer.state == PeerPhase::kIdle);
+  peer.state = PeerPhase::kConnecting;
   peer.attempted = true;
   peer.address_in_use = 0;
   if (!peer.remote.addresses.empty()) return connect_next_address(peer);
@@ -251,7 +252,7 @@ void Engine::connect_control(Peer& peer) {
     if (!watch(resolver_->descriptor(), EPOLLIN, *resolver_)) {
       complain(peer.url, errno_error(errno, "epoll_ctl").message());
       resolver_.reset();
-      return lose_later(peer, Errc::kUnreachable);
+      return state_.lose_later(peer, Errc::kUnreachable);
     }
   }
   resolver_->start(peer.id, peer.remote.host, peer.remote.port);
@@ -261,7 +262,7 @@ void Engine::on_resolved() {
   for (Resolved& resolved : resolver_->take()) {
     Peer* peer = find_peer(resolved.peer);
     // The peer was disconnected, or connects again, while the name was looked up.
-    if (peer == nullptr || peer->state != Standing::kConnecting || peer->channels[0].opening != nullptr) continue;
+    if (peer == nullptr || peer->state != PeerPhase::kConnecting || peer->channels[0].opening != nullptr) continue;
     if (resolved.addresses.empty()) note_failure(*peer, "the name " + peer->remote.host + " does not resolve");
     peer->remote.addresses = std::move(resolved.addresses);
     connect_next_address(*peer);
@@ -273,7 +274,7 @@ void Engine::connect_next_address(Peer& peer) {
     if (begin_channel(peer, 0)) return;
   }
   if (peer.remote.named) peer.remote.addresses.clear();  // looked up again next time: the server may have moved
-  lose_later(peer, Errc::kUnreachable);
+  state_.lose_later(peer, Errc::kUnreachable);
 }
 
 bool Engine::begin_channel(Peer& peer, unsigned channel) {
@@ -293,13 +294,13 @@ bool Engine::begin_channel(Peer& peer, unsigned channel) {
   connection->connecting = true;
   watch_again(*connection);
   peer.channels[channel].opening = connection;
-  set_deadline(*connection, std::chrono::milliseconds(network_->connect_timeout_ms));
+  set_deadline(*connection, std::chrono::milliseconds(state_.options->connect_timeout_ms));
   return true;
 }
 
 void Engine::connect_bulk(Peer& peer) {
   for (unsigned channel = 1; channel <= peer.bulk_count; ++channel) {
-    if (!begin_channel(peer, channel)) return lose_later(peer, Errc::kConnectionLost);
+    if (!begin_channel(peer, channel)) return state_.lose_later(peer, Errc::kConnectionLost);
   }
 }
 
@@ -323,7 +324,7 @@ bool Engine::say_hello(Connection& connection) {
   hello.bulk_connections = static_cast<std::uint8_t>(peer.bulk_count);
   hello.link = peer.link_id;
   if (connection.channel == 0) {
-    hello.limits = peer.grant_limits();
+    hello.limits = peer.receiver().grant();
     peer.same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
     peer.reached = reached_url(remote_address(connection.socket()));
   } else if (peer.link_key) {
@@ -345,7 +346,7 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
   if (welcome->status != Errc::kOk) {
     const bool control = connection.channel == 0;
     if (control) note_failure(peer, "refused by the server: " + std::string(describe(welcome->status)));
-    lose_later(peer, control ? welcome->status : Errc::kConnectionLost);
+    state_.lose_later(peer, control ? welcome->status : Errc::kConnectionLost);
     connection.drop_input();
     return true;
   }
@@ -358,7 +359,7 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
   deadlines_.clear(connection);
   peer.channels[connection.channel].opening = nullptr;
   if (connection.channel == 0) peer.token = welcome->token;
-  peer.opened(connection, welcome->limits);
+  peer.connected(connection, welcome->limits);
   begin_sweeps();
   return true;
 }
@@ -374,7 +375,7 @@ bool Engine::on_acceptors_proof(Connection& connection, const std::byte* bytes) 
   if (!send_whole(connection.socket(), proof(Side::kConnector))) return false;
   deadlines_.clear(connection);
   peer.channels[connection.channel].opening = nullptr;
-  peer.opened(connection, {});
+  peer.connected(connection, {});
   return true;
 }
 

@@ -34,7 +34,7 @@ bool Engine::progress() {
   std::unique_lock lock(mutex_);
   const bool did = poll();
   settle();
-  return outbox_.deliver(lock, *sink_) || did;
+  return state_.outbox.deliver(lock, *sink_) || did;
 }
 
 bool Engine::also_wait_for(int fd) { return watch(fd, EPOLLIN, foreign_pollable_); }
@@ -69,7 +69,7 @@ void Engine::flush_sends() {
   std::unique_lock lock(mutex_);
   flush_held();
   settle();
-  outbox_.deliver(lock, *sink_);
+  state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::flush_held() {
@@ -224,7 +224,7 @@ void Engine::connection_failed(Connection& connection, bool protocol) {
     ++counters_.refused;
     return close_connection(&connection);
   }
-  if (peer->state == Standing::kConnecting) {
+  if (peer->state == PeerPhase::kConnecting) {
     if (protocol) peer->failure = "whoever listens there is no spate server";
     if (!protocol && !connection.connecting && !connection.expired)
       peer->failure = "whoever listens there closed the connection";
@@ -256,7 +256,7 @@ std::uint64_t Engine::flush_now(Connection& connection, std::uint64_t limit) {
   // A peer that makes this side answer without reading the answers cannot make it queue them without bound.
   constexpr std::size_t kMaxAnswers = 64 * 1024;
   if (connection.closed || connection.write_blocked || connection.connecting) {
-    if (connection.queue().answers() > kMaxAnswers) lose_later(*connection.peer, Errc::kConnectionLost);
+    if (connection.queue().answers() > kMaxAnswers) state_.lose_later(*connection.peer, Errc::kConnectionLost);
     return 0;
   }
   const std::uint64_t before = connection.queue().bytes_sent();
@@ -278,14 +278,15 @@ std::uint64_t Engine::flush_now(Connection& connection, std::uint64_t limit) {
   if (status == FlushStatus::kBadFile) {
     const int error_number = connection.queue().error_number();
     complain(connection.remote, errno_error(error_number, "a file that was being sent cannot be read").message());
-    completed(*connection.queue().front_op(), errc_from_errno(error_number), 0);
+    state_.completed(*connection.queue().front_op(), errc_from_errno(error_number), 0);
   }
-  lose_later(*connection.peer, Errc::kConnectionLost);
+  state_.lose_later(*connection.peer, Errc::kConnectionLost);
   return bytes;
 }
 
-void Engine::begin_grace(Connection& connection, const TcpOp& op) {
-  if (connection.peer->stranger) return lose_later(*connection.peer, Errc::kConnectionLost);  // no patience with them
+void Engine::begin_grace(Connection& connection, const Op& op) {
+  if (connection.peer->stranger)
+    return state_.lose_later(*connection.peer, Errc::kConnectionLost);  // no patience with them
   if (connection.deadline != MonoTime::never()) return;
   connection.grace_position = op.position;
   set_deadline(connection, std::chrono::milliseconds(tcp_options_.cancel_grace_ms));
@@ -346,7 +347,7 @@ void Engine::watch_again(Connection& connection) {
   event.data.ptr = static_cast<Pollable*>(&connection);
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket(), &event) == 0) return;
   complain(connection.remote, errno_error(errno, "epoll_ctl").message());
-  lose_later(*connection.peer, Errc::kConnectionLost);  // nothing would tell of its events any more
+  state_.lose_later(*connection.peer, Errc::kConnectionLost);  // nothing would tell of its events any more
 }
 
 }  // namespace spate::bmi::tcp

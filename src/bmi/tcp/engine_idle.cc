@@ -14,8 +14,8 @@ constexpr unsigned kSweeps = 2;
 }  // namespace
 
 void Engine::begin_sweeps() {
-  if (network_->idle_close_ms == 0 || next_sweep_ != MonoTime::never()) return;
-  next_sweep_ = clock_.now() + Duration(std::chrono::milliseconds(network_->idle_close_ms)) / kSweeps;
+  if (state_.options->idle_close_ms == 0 || next_sweep_ != MonoTime::never()) return;
+  next_sweep_ = clock_.now() + Duration(std::chrono::milliseconds(state_.options->idle_close_ms)) / kSweeps;
   arm_timer();
 }
 
@@ -23,7 +23,7 @@ bool Engine::sweep_idle() {
   if (clock_.now() < next_sweep_) return false;
   bool connected = false;
   for (const auto& [id, peer] : peers_) {
-    if (!peer->outbound || peer->state != Standing::kUp) continue;
+    if (!peer->outbound || peer->state != PeerPhase::kUp) continue;
     const std::uint64_t traffic = peer->traffic();
     const bool idle = peer->at_rest() && traffic == peer->traffic_at_sweep;
     peer->traffic_at_sweep = traffic;

@@ -29,7 +29,8 @@ void Engine::make_due(Connection& connection, bool to_read) {
 /// Whether what came on control connections is to be told before a long piece of bulk work. Never twice in a row: bulk
 /// data do not starve among many small messages.
 bool Engine::puts_off() const {
-  return !put_off_ && outbox_.waiting() && std::ranges::any_of(due_, [](Connection* c) { return c->moves_much(); });
+  return !put_off_ && state_.outbox.waiting() &&
+         std::ranges::any_of(due_, [](Connection* c) { return c->moves_much(); });
 }
 
 void Engine::serve_due() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/frame.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -29,7 +30,32 @@ T get(const std::byte* in) {
   return value;
 }
 
+/// By their numbers on the wire, from 1 on.
+constexpr std::array kTypes{FrameType::kEager,
+                            FrameType::kUnexpected,
+                            FrameType::kReady,
+                            FrameType::kAnnounce,
+                            FrameType::kClear,
+                            FrameType::kData,
+                            FrameType::kWithdraw,
+                            FrameType::kNoData,
+                            kCredit,
+                            kOpenBulk};
+/// Their numbers, by type; 0: not of this module.
+constexpr auto kNumbers = [] {
+  std::array<std::uint8_t, 15> numbers{};
+  for (std::size_t i = 0; i < kTypes.size(); ++i) {
+    numbers[static_cast<std::size_t>(kTypes[i])] = static_cast<std::uint8_t>(i + 1);
+  }
+  return numbers;
+}();
+
 }  // namespace
+
+std::optional<FrameType> type_of_number(std::uint8_t number) {
+  if (number == 0 || number > kTypes.size()) return std::nullopt;
+  return kTypes[number - 1U];
+}
 
 std::uint64_t FrameHeader::payload() const {
   switch (type) {
@@ -41,13 +67,13 @@ std::uint64_t FrameHeader::payload() const {
   }
 }
 
-HeaderBytes encode(const FrameHeader& header) {
+HeaderBytes encode(const protocol::Header& header, std::uint32_t credit) {
   HeaderBytes bytes{};
   bytes[0] = std::byte{kMagic};
-  bytes[1] = static_cast<std::byte>(header.type);
+  bytes[1] = static_cast<std::byte>(kNumbers[static_cast<std::size_t>(header.type)]);
   bytes[2] = static_cast<std::byte>(header.message_class);
   bytes[3] = std::byte{header.flags};
-  put<std::uint32_t>(&bytes[4], header.credit);
+  put<std::uint32_t>(&bytes[4], credit);
   put<std::uint64_t>(&bytes[8], header.tag);
   put<std::uint64_t>(&bytes[16], header.length);
   put<std::uint64_t>(&bytes[24], header.id);
@@ -55,16 +81,15 @@ HeaderBytes encode(const FrameHeader& header) {
 }
 
 std::optional<FrameHeader> decode_frame(const std::byte* bytes) {
-  const auto type = std::to_integer<std::uint8_t>(bytes[1]);
+  const std::optional<FrameType> type = type_of_number(std::to_integer<std::uint8_t>(bytes[1]));
   const auto message_class = std::to_integer<std::uint8_t>(bytes[2]);
   FrameHeader header;
   header.flags = std::to_integer<std::uint8_t>(bytes[3]);
   header.length = get<std::uint64_t>(bytes + 16);
-  const bool good = bytes[0] == std::byte{kMagic} && type >= static_cast<std::uint8_t>(FrameType::kEager) &&
-                    type <= static_cast<std::uint8_t>(FrameType::kOpenBulk) && message_class <= 1 &&
-                    header.flags <= kFlagTooBig && header.length <= kMaxLength;
+  const bool good = bytes[0] == std::byte{kMagic} && type && message_class <= 1 && header.flags <= kFlagTooBig &&
+                    header.length <= kMaxLength;
   if (!good) return std::nullopt;
-  header.type = static_cast<FrameType>(type);
+  header.type = *type;
   header.message_class = static_cast<MessageClass>(message_class);
   header.credit = get<std::uint32_t>(bytes + 4);
   header.tag = get<std::uint64_t>(bytes + 8);

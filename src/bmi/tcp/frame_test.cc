@@ -32,7 +32,7 @@ TEST(Frame, EveryTypeSurvives) {
   SeededRandom random(1);
   for (int type = 1; type <= 10; ++type) {
     FrameHeader header;
-    header.type = static_cast<FrameType>(type);
+    header.type = type_of_number(static_cast<std::uint8_t>(type)).value();
     header.tag = random.next();
     header.length = random.next() >> 2U;
     header.id = random.next();
@@ -44,7 +44,7 @@ TEST(Frame, EveryTypeSurvives) {
 TEST(Frame, OnlyMessagesCarryPayload) {
   for (int type = 1; type <= 10; ++type) {
     FrameHeader header;
-    header.type = static_cast<FrameType>(type);
+    header.type = type_of_number(static_cast<std::uint8_t>(type)).value();
     header.length = 7;
     const bool carries = header.type == FrameType::kEager || header.type == FrameType::kUnexpected ||
                          header.type == FrameType::kReady || header.type == FrameType::kData;

@@ -75,7 +75,7 @@ TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
       frame(FrameType::kUnexpected, 1, network_->options().max_unexpected_bytes + 1),
       frame(FrameType::kEager, 1, std::uint64_t{1} << 61U),
       frame(FrameType::kEager, 1, network_->options().buffered_per_peer_bytes),
-      frame(FrameType::kOpenBulk),
+      frame(kOpenBulk),
       wrong_class,
       bulk_unexpected,
       unknown_clear,
@@ -247,7 +247,8 @@ TEST_F(Hostile, RandomFramesNeverHurt) {
     std::vector<OpId> ops;
     for (std::uint64_t tag = 0; tag < 4; ++tag) ops.push_back(receive(address, tag, room));
     for (int j = 0; j < 20; ++j) {
-      FrameHeader header = frame(static_cast<FrameType>(1 + random.below(10)), random.below(4), random.below(6000));
+      FrameHeader header = frame(type_of_number(static_cast<std::uint8_t>(1 + random.below(10))).value(),
+                                 random.below(4), random.below(6000));
       header.flags = static_cast<std::uint8_t>(random.below(2));
       header.id = random.chance(1, 2) ? ops[random.below(ops.size())].value : random.below(1000);
       Bytes payload(header.payload());

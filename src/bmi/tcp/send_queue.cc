@@ -80,7 +80,7 @@ ssize_t send_pieces(int socket, const Pieces& pieces, int flags) {
 }
 
 /// More of the frame follows the current segment: the kernel need not send a small packet yet.
-int more_after_segment(const TcpOp& op, std::uint64_t bytes) {
+int more_after_segment(const Op& op, std::uint64_t bytes) {
   SegmentCursor rest = op.cursor;
   rest.advance(bytes);
   return rest.done() ? 0 : MSG_MORE;
@@ -88,23 +88,23 @@ int more_after_segment(const TcpOp& op, std::uint64_t bytes) {
 
 }  // namespace
 
-void SendQueue::push(const FrameHeader& header, TcpOp* op) {
-  const std::uint64_t position = frames_.push(Frame{encode(header), op, false});
+void SendQueue::push(const protocol::Header& header, std::uint32_t credit, Op* op) {
+  const std::uint64_t position = frames_.push(Frame{encode(header, credit), op, false});
   if (op != nullptr) {
     op->position = position;
     op->lend = lends_ && op->size >= kLendFrom;
-    op->zero_copy_sends = 0;
+    op->uses = 0;
   } else {
     ++answers_;
   }
 }
 
-bool SendQueue::withdraw(TcpOp& op, const FrameHeader* substitute) {
+bool SendQueue::withdraw(Op& op, const protocol::Header* substitute) {
   if (op.position == frames_.first() && header_sent_ > 0) return false;
   Frame& frame = frames_.at(op.position);
   frame.op = nullptr;
   frame.skipped = substitute == nullptr;
-  if (substitute != nullptr) frame.header = encode(*substitute);
+  if (substitute != nullptr) frame.header = encode(*substitute, 0);
   ++answers_;  // counted like one until it is gone
   return true;
 }
@@ -171,7 +171,7 @@ SendQueue::Written SendQueue::write_memory(int socket, std::uint64_t limit) {
 }
 
 /// The kernel takes the pages themselves and sends from them; Told says when it is done.
-SendQueue::Written SendQueue::write_lent(int socket, TcpOp& op, std::uint64_t limit) {
+SendQueue::Written SendQueue::write_lent(int socket, Op& op, std::uint64_t limit) {
   Pieces pieces;
   op.cursor.gather(pieces, limit);
   msghdr message{};
@@ -185,12 +185,12 @@ SendQueue::Written SendQueue::write_lent(int socket, TcpOp& op, std::uint64_t li
   if (n < 0) return failed(errno, FlushStatus::kLost);
   const auto bytes = static_cast<std::uint64_t>(n);
   lent_.begun(op.id, op.position);
-  ++op.zero_copy_sends;
+  ++op.uses;
   bytes_lent_ += bytes;
   return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
 }
 
-SendQueue::Written SendQueue::write_file(int socket, TcpOp& op, SendScratch& scratch, std::uint64_t limit) {
+SendQueue::Written SendQueue::write_file(int socket, Op& op, SendScratch& scratch, std::uint64_t limit) {
   if (op.past_end) return write_zeros(socket, op);
   if (op.without_sendfile) return write_by_reading(socket, op, scratch);
   const SegmentCursor& cursor = op.cursor;
@@ -210,7 +210,7 @@ SendQueue::Written SendQueue::write_file(int socket, TcpOp& op, SendScratch& scr
   return write_by_reading(socket, op, scratch);
 }
 
-SendQueue::Written SendQueue::write_by_reading(int socket, TcpOp& op, SendScratch& scratch) {
+SendQueue::Written SendQueue::write_by_reading(int socket, Op& op, SendScratch& scratch) {
   const SegmentCursor& cursor = op.cursor;
   const std::uint64_t want = std::min<std::uint64_t>(cursor.left_in_segment(), scratch.size());
   const ssize_t got =
@@ -230,7 +230,7 @@ SendQueue::Written SendQueue::write_by_reading(int socket, TcpOp& op, SendScratc
   return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
 }
 
-SendQueue::Written SendQueue::write_zeros(int socket, TcpOp& op) {
+SendQueue::Written SendQueue::write_zeros(int socket, Op& op) {
   const std::uint64_t bytes = std::min<std::uint64_t>(op.cursor.left_in_segment(), kZeros.size());
   const ssize_t n = ::send(socket, kZeros.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT | more_after_segment(op, bytes));
   if (n < 0) return failed(errno, FlushStatus::kLost);
@@ -253,7 +253,7 @@ void SendQueue::consume(std::uint64_t bytes, SendObserver& observer) {
       header_sent_ += of_header;
       bytes -= of_header;
       if (header_sent_ < kHeaderSize) return;
-      TcpOp* op = front.op;
+      Op* op = front.op;
       if (op != nullptr && !op->cursor.done()) {
         // Never past a file's beginning: that part leaves by another call.
         while (bytes > 0 && !op->cursor.done()) {
@@ -272,7 +272,7 @@ void SendQueue::consume(std::uint64_t bytes, SendObserver& observer) {
 }
 
 void SendQueue::finish_front(SendObserver& observer) {
-  TcpOp* op = frames_.front().op;
+  Op* op = frames_.front().op;
   frames_.pop();
   header_sent_ = 0;
   if (op != nullptr) {

@@ -7,12 +7,14 @@
 #include <span>
 
 #include "base/error.h"
+#include "bmi/protocol/op.h"
 #include "bmi/ring.h"
 #include "bmi/tcp/frame.h"
-#include "bmi/tcp/op.h"
 #include "bmi/tcp/zero_copy_sends.h"
 
 namespace spate::bmi::tcp {
+
+using protocol::Op;
 
 /// How a flush ended.
 enum class FlushStatus : std::uint8_t {
@@ -31,8 +33,8 @@ class SendObserver {
  public:
   virtual ~SendObserver() = default;
   /// The operation's whole frame was taken by the kernel: its memory may be reused, unless calls that it was lent to
-  /// (TcpOp::zero_copy_sends) have not ended.
-  virtual void sent(TcpOp& op) = 0;
+  /// (Op::uses) have not ended.
+  virtual void sent(Op& op) = 0;
   /// The kernel no longer reads the memory for one of these calls. The operation may have ended already.
   virtual void told(OpId op) = 0;
 };
@@ -55,10 +57,10 @@ class SendQueue {
   /// Bytes that the socket has accepted without a copy.
   std::uint64_t bytes_lent() const { return bytes_lent_; }
 
-  /// Appends a frame whose payload, if any, is the rest of `op`'s cursor.
-  void push(const FrameHeader& header, TcpOp* op);
+  /// Appends a frame whose payload, if any, is the rest of `op`'s cursor. `credit`: see FrameHeader.
+  void push(const protocol::Header& header, std::uint32_t credit, Op* op);
   /// Removes a frame that has not begun to leave. Returns whether it had not. `substitute` leaves in its place.
-  bool withdraw(TcpOp& op, const FrameHeader* substitute);
+  bool withdraw(Op& op, const protocol::Header* substitute);
 
   /// Writes until the queue is empty, the socket is full, or the socket has accepted `limit` bytes (> 0). It may exceed
   /// the limit by some headers, or by an eighth if the current frame ends there.
@@ -66,7 +68,7 @@ class SendQueue {
 
   bool empty() const { return frames_.empty(); }
   /// The operation whose frame is leaving, or null.
-  TcpOp* front_op() { return frames_.empty() ? nullptr : frames_.front().op; }
+  Op* front_op() { return frames_.empty() ? nullptr : frames_.front().op; }
   /// The frame at `position` is still leaving.
   bool is_front(std::uint64_t position) const { return !frames_.empty() && frames_.first() == position; }
   /// Frames without an operation in the queue. These are this side's answers: a large number shows a peer that causes
@@ -80,7 +82,7 @@ class SendQueue {
  private:
   struct Frame {
     HeaderBytes header{};
-    TcpOp* op = nullptr;
+    Op* op = nullptr;
     bool skipped = false;
   };
   /// One system call's result: bytes taken by the socket, or why none.
@@ -90,10 +92,10 @@ class SendQueue {
   };
 
   Written write_memory(int socket, std::uint64_t limit);
-  Written write_lent(int socket, TcpOp& op, std::uint64_t limit);
-  Written write_file(int socket, TcpOp& op, SendScratch& scratch, std::uint64_t limit);
-  Written write_by_reading(int socket, TcpOp& op, SendScratch& scratch);
-  Written write_zeros(int socket, TcpOp& op);
+  Written write_lent(int socket, Op& op, std::uint64_t limit);
+  Written write_file(int socket, Op& op, SendScratch& scratch, std::uint64_t limit);
+  Written write_by_reading(int socket, Op& op, SendScratch& scratch);
+  Written write_zeros(int socket, Op& op);
   bool gather(Pieces& pieces, std::uint64_t limit);
   std::uint64_t to_its_end(const Frame& front, std::uint64_t limit, std::uint64_t more) const;
   void consume(std::uint64_t bytes, SendObserver& observer);

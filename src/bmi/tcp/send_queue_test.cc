@@ -26,12 +26,12 @@ class SendQueueTest : public testing::Test, public SendObserver {
     near_.reset(pair[0]);
     far_.reset(pair[1]);
   }
-  void sent(TcpOp& op) override { sent_.push_back(op.tag); }
+  void sent(Op& op) override { sent_.push_back(op.tag); }
   void told(OpId op) override { told_.push_back(op.value); }
 
-  TcpOp& op(std::uint64_t tag, std::vector<Segment> segments) {
-    ops_.push_back(std::make_unique<TcpOp>());
-    TcpOp& op = *ops_.back();
+  Op& op(std::uint64_t tag, std::vector<Segment> segments) {
+    ops_.push_back(std::make_unique<Op>());
+    Op& op = *ops_.back();
     op.tag = tag;
     op.segments.assign(segments);
     op.cursor = SegmentCursor(op.segments.view());
@@ -63,15 +63,16 @@ class SendQueueTest : public testing::Test, public SendObserver {
   UniqueFd far_;
   SendQueue queue_;
   std::unique_ptr<SendScratch> scratch_ = std::make_unique<SendScratch>();
-  std::vector<std::unique_ptr<TcpOp>> ops_;
+  std::vector<std::unique_ptr<Op>> ops_;
   std::vector<std::uint64_t> told_;
   std::vector<std::uint64_t> sent_;
 };
 
 TEST_F(SendQueueTest, FramesLeaveInOrderWithTheirPayload) {
-  queue_.push(header(1), &op(1, {Segment::of(as_bytes("ab")), Segment::of(ByteView()), Segment::of(as_bytes("cde"))}));
-  queue_.push(header(2), nullptr);
-  queue_.push(header(3), &op(3, {}));
+  queue_.push(header(1), 0,
+              &op(1, {Segment::of(as_bytes("ab")), Segment::of(ByteView()), Segment::of(as_bytes("cde"))}));
+  queue_.push(header(2), 0, nullptr);
+  queue_.push(header(3), 0, &op(3, {}));
   EXPECT_EQ(queue_.answers(), 1U);
   EXPECT_EQ(flush(), FlushStatus::kEmpty);
   EXPECT_EQ(sent_, (std::vector<std::uint64_t>{1, 3}));
@@ -86,9 +87,9 @@ TEST_F(SendQueueTest, FramesLeaveInOrderWithTheirPayload) {
 TEST_F(SendQueueTest, AFullSocketBlocksAndGoesOnWhereItStopped) {
   Bytes data(3 * 1024 * 1024);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + i / 4096);
-  queue_.push(header(1),
+  queue_.push(header(1), 0,
               &op(1, {Segment::of(ByteView(data).first(1'000'000)), Segment::of(ByteView(data).subspan(1'000'000))}));
-  queue_.push(header(2), &op(2, {Segment::of(as_bytes("end"))}));
+  queue_.push(header(2), 0, &op(2, {Segment::of(as_bytes("end"))}));
   Bytes got;
   int blocked = 0;
   for (FlushStatus status = FlushStatus::kBlocked; status != FlushStatus::kEmpty;) {
@@ -107,8 +108,8 @@ TEST_F(SendQueueTest, AFullSocketBlocksAndGoesOnWhereItStopped) {
 TEST_F(SendQueueTest, ALimitIsKeptTo) {
   const Bytes data(50'000, std::byte{7});
   const UniqueFd fd = file(std::string(30'000, 'x'));
-  queue_.push(header(1), &op(1, {Segment::of(ByteView(data)), Segment::of_file(fd.get(), 0, 30'000)}));
-  queue_.push(header(2), nullptr);
+  queue_.push(header(1), 0, &op(1, {Segment::of(ByteView(data)), Segment::of_file(fd.get(), 0, 30'000)}));
+  queue_.push(header(2), 0, nullptr);
   limit_ = 20'000;
   std::vector<std::size_t> parts;
   FlushStatus status = FlushStatus::kMore;
@@ -121,9 +122,10 @@ TEST_F(SendQueueTest, ALimitIsKeptTo) {
 
 TEST_F(SendQueueTest, FilesAndMemoryMix) {
   const UniqueFd fd = file("0123456789");
-  queue_.push(header(1), &op(1, {Segment::of(as_bytes("<")), Segment::of_file(fd.get(), 2, 5),
-                                 Segment::of(as_bytes(">")), Segment::of_file(fd.get(), 0, 1)}));
-  queue_.push(header(2), nullptr);
+  queue_.push(header(1), 0,
+              &op(1, {Segment::of(as_bytes("<")), Segment::of_file(fd.get(), 2, 5), Segment::of(as_bytes(">")),
+                      Segment::of_file(fd.get(), 0, 1)}));
+  queue_.push(header(2), 0, nullptr);
   EXPECT_EQ(flush(), FlushStatus::kEmpty);
   const Bytes got = take();
   ASSERT_EQ(got.size(), 2 * kHeaderSize + 8);
@@ -132,8 +134,9 @@ TEST_F(SendQueueTest, FilesAndMemoryMix) {
 
 TEST_F(SendQueueTest, ATruncatedFileIsFilledWithZeros) {
   const UniqueFd fd = file("abc");
-  queue_.push(header(1), &op(1, {Segment::of_file(fd.get(), 1, 100'000), Segment::of(as_bytes("!")),
-                                 Segment::of_file(fd.get(), 0, 2)}));
+  queue_.push(
+      header(1), 0,
+      &op(1, {Segment::of_file(fd.get(), 1, 100'000), Segment::of(as_bytes("!")), Segment::of_file(fd.get(), 0, 2)}));
   Bytes got;
   while (flush() == FlushStatus::kBlocked) {
     const Bytes part = take();
@@ -153,7 +156,7 @@ TEST_F(SendQueueTest, ReportsAFileThatCannotBeRead) {
   const UniqueFd write_only(::open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600));
   ::unlink(path.c_str());
   ASSERT_TRUE(write_only);
-  queue_.push(header(1), &op(1, {Segment::of_file(write_only.get(), 0, 10)}));
+  queue_.push(header(1), 0, &op(1, {Segment::of_file(write_only.get(), 0, 10)}));
   EXPECT_EQ(flush(), FlushStatus::kBadFile);
   EXPECT_EQ(queue_.error_number(), EBADF);
   EXPECT_EQ(queue_.front_op()->tag, 1U);
@@ -165,7 +168,7 @@ TEST_F(SendQueueTest, AFileThatOnlyReadsIsSentToo) {
   ASSERT_TRUE(status);
   std::array<char, 4> expected{};
   ASSERT_EQ(::pread(status.get(), expected.data(), expected.size(), 0), 4);
-  queue_.push(header(1), &op(1, {Segment::of_file(status.get(), 0, 4)}));
+  queue_.push(header(1), 0, &op(1, {Segment::of_file(status.get(), 0, 4)}));
   EXPECT_EQ(flush(), FlushStatus::kEmpty);
   const Bytes got = take();
   ASSERT_EQ(got.size(), kHeaderSize + 4);
@@ -173,12 +176,12 @@ TEST_F(SendQueueTest, AFileThatOnlyReadsIsSentToo) {
 }
 
 TEST_F(SendQueueTest, AFrameThatHasNotBegunCanBeWithdrawn) {
-  TcpOp& first = op(1, {Segment::of(as_bytes("one"))});
-  TcpOp& second = op(2, {Segment::of(as_bytes("two"))});
-  TcpOp& third = op(3, {Segment::of(as_bytes("three"))});
-  queue_.push(header(1), &first);
-  queue_.push(header(2), &second);
-  queue_.push(header(3), &third);
+  Op& first = op(1, {Segment::of(as_bytes("one"))});
+  Op& second = op(2, {Segment::of(as_bytes("two"))});
+  Op& third = op(3, {Segment::of(as_bytes("three"))});
+  queue_.push(header(1), 0, &first);
+  queue_.push(header(2), 0, &second);
+  queue_.push(header(3), 0, &third);
   EXPECT_TRUE(queue_.withdraw(second, nullptr));
   const FrameHeader substitute = header(99);
   EXPECT_TRUE(queue_.withdraw(first, &substitute));
@@ -192,8 +195,8 @@ TEST_F(SendQueueTest, AFrameThatHasNotBegunCanBeWithdrawn) {
 
 TEST_F(SendQueueTest, AFrameThatHasBegunCannot) {
   const Bytes data(2 * 1024 * 1024);
-  TcpOp& large = op(1, {Segment::of(ByteView(data))});
-  queue_.push(header(1), &large);
+  Op& large = op(1, {Segment::of(ByteView(data))});
+  queue_.push(header(1), 0, &large);
   ASSERT_EQ(flush(), FlushStatus::kBlocked);
   EXPECT_FALSE(queue_.withdraw(large, nullptr));
   EXPECT_TRUE(queue_.is_front(large.position));
@@ -210,7 +213,7 @@ TEST_F(SendQueueTest, AClosedPeerRaisesNoSignal) {
   ASSERT_EQ(::sigaction(SIGPIPE, &action, &before), 0);
   const UniqueFd fd = file("0123456789");
   far_.reset();
-  queue_.push(header(1), &op(1, {Segment::of_file(fd.get(), 0, 10)}));
+  queue_.push(header(1), 0, &op(1, {Segment::of_file(fd.get(), 0, 10)}));
   EXPECT_EQ(flush(), FlushStatus::kLost);
   // The same with the header behind: the socket breaks in the middle of the file.
   int pair[2];
@@ -220,7 +223,7 @@ TEST_F(SendQueueTest, AClosedPeerRaisesNoSignal) {
   const UniqueFd large(::open("/tmp", O_TMPFILE | O_RDWR, 0600));
   ASSERT_EQ(::ftruncate(large.get(), 8 * 1024 * 1024), 0);
   SendQueue queue;
-  queue.push(header(2), &op(2, {Segment::of_file(large.get(), 0, 8 * 1024 * 1024)}));
+  queue.push(header(2), 0, &op(2, {Segment::of_file(large.get(), 0, 8 * 1024 * 1024)}));
   ASSERT_EQ(queue.flush(near_.get(), *this, *scratch_, limit_), FlushStatus::kBlocked);
   far_.reset();
   EXPECT_EQ(queue.flush(near_.get(), *this, *scratch_, limit_), FlushStatus::kLost);
@@ -264,18 +267,18 @@ TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelTellsAndSmallMemoryIsCo
   Bytes small(1000, std::byte{1});
   Bytes large(3 * SendQueue::kLendFrom + 5);
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(i * 7 / 3);
-  TcpOp& first = op(1, {Segment::of(ByteView(small))});
+  Op& first = op(1, {Segment::of(ByteView(small))});
   first.size = small.size();
-  TcpOp& second = op(2, {Segment::of(ByteView(large).first(100)), Segment::of(ByteView(large).subspan(100))});
+  Op& second = op(2, {Segment::of(ByteView(large).first(100)), Segment::of(ByteView(large).subspan(100))});
   second.size = large.size();
   second.id = OpId(77);
-  queue_.push(header(1), &first);
-  queue_.push(header(2), &second);
+  queue_.push(header(1), 0, &first);
+  queue_.push(header(2), 0, &second);
   const Bytes all = take_all(2 * kHeaderSize + small.size() + large.size());
   EXPECT_BYTES(ByteView(all).last(large.size()), large);
   EXPECT_EQ(sent_, (std::vector<std::uint64_t>{1, 2}));
-  EXPECT_EQ(first.zero_copy_sends, 0U);
-  EXPECT_GT(second.zero_copy_sends, 0U) << "its memory was copied";
+  EXPECT_EQ(first.uses, 0U);
+  EXPECT_GT(second.uses, 0U) << "its memory was copied";
   EXPECT_EQ(queue_.bytes_lent(), large.size());
   EXPECT_TRUE(queue_.has_lent(second.position));
   EXPECT_FALSE(queue_.has_lent(first.position));
@@ -285,9 +288,9 @@ TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelTellsAndSmallMemoryIsCo
     told.calls += more.calls;
     told.copied += more.copied;
   }
-  EXPECT_EQ(told.calls, second.zero_copy_sends);
+  EXPECT_EQ(told.calls, second.uses);
   EXPECT_EQ(told.copied, told.calls) << "on one machine there is no device that could read it";
-  EXPECT_EQ(told_, std::vector<std::uint64_t>(second.zero_copy_sends, 77));
+  EXPECT_EQ(told_, std::vector<std::uint64_t>(second.uses, 77));
 }
 
 }  // namespace

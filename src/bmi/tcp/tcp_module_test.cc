@@ -84,7 +84,7 @@ TEST_F(Tcp, WithoutCreditMessagesAreAnnouncedAndUnexpectedOnesWait) {
   settle();
   EXPECT_TRUE(done(first));
   EXPECT_FALSE(done(second));
-  FrameHeader credit = frame(FrameType::kCredit);
+  FrameHeader credit = frame(kCredit);
   credit.credit = 1000;
   EXPECT_TRUE(peer.write_frame(credit));
   EXPECT_EQ(next_frame(peer)->tag, 6U);
@@ -275,7 +275,7 @@ TEST_F(Tcp, AnAcceptorAsksForTheBulkConnection) {
   greet_and_introduce(peer, h);
   const Bytes data(10);
   const OpId op = send(address_, 1, data, MessageClass::kBulk);
-  EXPECT_EQ(next_frame(peer)->type, FrameType::kOpenBulk);
+  EXPECT_EQ(next_frame(peer)->type, kOpenBulk);
   EXPECT_FALSE(done(op));
   Hello bulk = h;
   bulk.channel = 1;

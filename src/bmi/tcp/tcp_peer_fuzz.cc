@@ -202,7 +202,7 @@ class World {
   void say_frame(Script& script) {
     Remote* const r = remote(script.u8());
     FrameHeader header;
-    header.type = static_cast<FrameType>(1 + script.u8() % 10);
+    header.type = type_of_number(static_cast<std::uint8_t>(1 + script.u8() % 10)).value();
     const std::uint8_t bits = script.u8();
     header.message_class = static_cast<MessageClass>(bits & 1U);
     header.flags = bits >> 1U & 1U;
