@@ -45,6 +45,8 @@ class ServerProcess {
   Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
   const config::ServerConfig& self() const { return self_; }
+  /// Any thread may read it until this is destroyed.
+  const metrics::Registry& metrics() const { return metrics_; }
   /// The server is idle: it soon gives back memory that it holds only for speed. Any thread may call it, before and
   /// during run().
   void trim_memory();

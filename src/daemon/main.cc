@@ -17,12 +17,14 @@
 #include "daemon/descriptors.h"
 #include "daemon/log_rotation.h"
 #include "daemon/memory.h"
+#include "daemon/metrics_page.h"
 #include "daemon/service_manager.h"
+#include "log/log.h"
 
 namespace {
 
 constexpr const char* kUsage =
-    "usage: spated --config FILE --server ID [--format [--serve]] [--set SECTION.KEY=VALUE ...]\n"
+    "usage: spated --config FILE --server ID [--format [--serve]] [--metrics ADDRESS] [--set SECTION.KEY=VALUE ...]\n"
     "Serves one server of a spate.toml, in the foreground, until SIGTERM or SIGINT. SIGHUP opens the log file anew.\n"
     "`spate up` starts all servers of a file system on this machine.\n"
     "\n"
@@ -34,6 +36,10 @@ constexpr const char* kUsage =
     "      --serve         with --format: goes on and serves\n"
     "      --set KEY=VALUE  overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the "
     "environment\n"
+    "      --metrics ADDRESS  answers GET /metrics (Prometheus) and /healthz there, to whoever asks. ADDRESS is a PORT "
+    "of\n"
+    "                      127.0.0.1, or HOST:PORT with a number of this machine; port 0: a free one, which the log "
+    "tells\n"
     "  -h, --help          this text\n"
     "  -V, --version       which version this is\n"
     "\n"
@@ -94,7 +100,17 @@ int format(const spate::assembly::ServerSettings& settings) {
   return std::printf("server %u can be started; its stores are in%s\n", settings.server.value, folders.c_str()) < 0;
 }
 
-int serve(const spate::assembly::ServerSettings& settings) {
+/// Null without an address. `serving`: whether requests are answered.
+spate::Result<std::unique_ptr<spate::daemon::MetricsPage>> start_metrics(const std::string& address,
+                                                                         const spate::assembly::ServerProcess& server,
+                                                                         const std::atomic<bool>& serving) {
+  if (address.empty()) return std::unique_ptr<spate::daemon::MetricsPage>();
+  auto page = spate::daemon::MetricsPage::start(address, server.metrics(), [&serving] { return serving.load(); });
+  if (page) SPATE_LOG("daemon", info, "metrics are served url={}/metrics", (*page)->url());
+  return page;
+}
+
+int serve(const spate::assembly::ServerSettings& settings, const std::string& metrics_address) {
   const spate::daemon::LogRotation rotation;
   spate::daemon::MemoryTrimmer memory;
   std::signal(SIGPIPE, SIG_IGN);
@@ -103,6 +119,9 @@ int serve(const spate::assembly::ServerSettings& settings) {
   if (!raised) return fail(raised.error());
   auto process = spate::assembly::ServerProcess::open(settings);
   if (!process) return fail(process.error());
+  std::atomic<bool> serving = false;
+  const auto metrics = start_metrics(metrics_address, **process, serving);
+  if (!metrics) return fail(metrics.error());
   running = process->get();
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
@@ -111,8 +130,11 @@ int serve(const spate::assembly::ServerSettings& settings) {
   spate::Result<void> block_outcome;
   const auto ended = (*process)->run([&] {
     if ((*process)->self().roles.block) block_outcome = start_block(settings, **process, role);
-    if (block_outcome) spate::daemon::notify_service_manager("READY=1");
+    if (!block_outcome) return;
+    serving = true;
+    spate::daemon::notify_service_manager("READY=1");
   });
+  serving = false;
   spate::daemon::notify_service_manager("STOPPING=1");
   memory.on_trim({});
   block = nullptr;
@@ -134,10 +156,16 @@ int main(int argc, char** argv) {
   if (!overrides) return fail(overrides.error());
   spate::assembly::ServerSettings settings;
   settings.overrides = *std::move(overrides);
-  const option options[] = {{"config", required_argument, nullptr, 'c'}, {"server", required_argument, nullptr, 's'},
-                            {"set", required_argument, nullptr, 'o'},    {"help", no_argument, nullptr, 'h'},
-                            {"format", no_argument, nullptr, 'f'},       {"serve", no_argument, nullptr, 'r'},
-                            {"version", no_argument, nullptr, 'V'},      {nullptr, 0, nullptr, 0}};
+  const option options[] = {{"config", required_argument, nullptr, 'c'},
+                            {"server", required_argument, nullptr, 's'},
+                            {"set", required_argument, nullptr, 'o'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {"format", no_argument, nullptr, 'f'},
+                            {"serve", no_argument, nullptr, 'r'},
+                            {"version", no_argument, nullptr, 'V'},
+                            {"metrics", required_argument, nullptr, 'm'},
+                            {nullptr, 0, nullptr, 0}};
+  std::string metrics_address;
   bool and_serve = false;
   for (int c = 0; (c = ::getopt_long(argc, argv, "c:s:hV", options, nullptr)) != -1;) {
     if (c == 'c') {
@@ -145,6 +173,8 @@ int main(int argc, char** argv) {
     } else if (c == 's') {
       settings.server = parse_server(optarg);
       if (!settings.server) return usage_error("no server number: " + std::string(optarg));
+    } else if (c == 'm') {
+      metrics_address = optarg;
     } else if (c == 'f') {
       settings.format = true;
     } else if (c == 'r') {
@@ -161,5 +191,5 @@ int main(int argc, char** argv) {
   }
   if (optind < argc) return usage_error("unexpected argument: " + std::string(argv[optind]));
   if (settings.config_file.empty() || !settings.server) return usage_error("--config and --server are needed");
-  return settings.format && !and_serve ? format(settings) : serve(settings);
+  return settings.format && !and_serve ? format(settings) : serve(settings, metrics_address);
 }

@@ -223,7 +223,7 @@ class Unit:
         os.chmod(self.state + ".notify", 0o777)
         with open(self.state + ".log", "ab") as log:
             process = subprocess.Popen(["unshare", "--mount", "sh", "-euc", "\n".join(script)], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                       start_new_session=True, env={"PATH": PATH, "NOTIFY_SOCKET": self.state + ".notify"})
+                                       start_new_session=True, env={"PATH": PATH, "NOTIFY_SOCKET": self.state + ".notify", **dict([self.one("Environment").split("=", 1)])})
         with open(self.state + ".pid", "w") as f:
             f.write(str(process.pid))
         notify.settimeout(0.05)
