@@ -47,7 +47,7 @@ Engine::~Engine() {
   // Lets packets leave that were reported as sent, and tells connected peers about the end, for a moment only.
   constexpr Duration kPatience = std::chrono::milliseconds(200);
   Deaf deaf;
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers_.all()) {
     if (peer->state != PeerPhase::kUp || peer->route == nullptr) continue;
     peer->say_bye();
     peer->wire->close_route(*std::exchange(peer->route, nullptr));
@@ -85,16 +85,9 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   return {};
 }
 
-Peer* Engine::find_peer(PeerId id) const {
-  const auto found = peers_.find(id);
-  return found == peers_.end() ? nullptr : found->second.get();
-}
-
 Peer& Engine::add_peer() {
-  const PeerId id(++last_peer_);
-  std::unique_ptr<Peer>& peer = peers_[id];
-  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), state_, id, random_.next());
-  return *peer;
+  return peers_.add(
+      [this](PeerId id) { return std::make_unique<Peer>(static_cast<PeerHost&>(*this), state_, id, random_.next()); });
 }
 
 Result<PeerId> Engine::lookup(std::string_view url, Address address) {
@@ -114,55 +107,40 @@ Result<PeerId> Engine::lookup(std::string_view url, Address address) {
 
 PeerState Engine::peer_state(PeerId id) const {
   const std::lock_guard lock(mutex_);
-  const Peer* peer = find_peer(id);
+  const Peer* peer = peers_.find(id);
   if (peer == nullptr) return {};
-  PeerState state;
-  state.connected = peer->state == PeerPhase::kUp;
-  if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
-  state.connections = peer->connections;
+  PeerState state = peer->describe();
   state.same_host = peer->wire != nullptr && peer->wire->on_this_host();
-  state.failure = peer->failure;
   return state;
 }
 
 std::uint32_t Engine::connection(PeerId id) const {
   const std::lock_guard lock(mutex_);
-  const Peer* peer = find_peer(id);
-  return peer == nullptr || peer->state != PeerPhase::kUp ? 0 : peer->connections;
+  const Peer* peer = peers_.find(id);
+  return peer == nullptr ? 0 : peer->connection();
 }
 
 void Engine::disconnect(PeerId id) {
   std::unique_lock lock(mutex_);
-  if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  if (Peer* peer = peers_.find(id)) lose_peer(*peer, Errc::kConnectionLost);
   settle();
   state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::admit(PeerId id) {
   std::unique_lock lock(mutex_);
-  Peer* peer = find_peer(id);
+  Peer* peer = peers_.find(id);
   if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
   strangers_.remove(peer);
-  const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
-  if (!fresh) {
-    lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
-  }
+  // The same process, before it came back.
+  if (Peer* before = peers_.set_inbound(*peer)) lose_peer(*before, Errc::kConnectionLost);
   settle();
   state_.outbox.deliver(lock, *sink_);
 }
 
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
-  PostResult result;
   std::unique_lock lock(mutex_);
-  Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || peer->state == PeerPhase::kGone) return Errc::kConnectionLost;
-  if (!may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return Errc::kConnectionLost;
-  Op& op = state_.begin_op(post, *peer, receive, unexpected);
-  result.done = receive ? peer->post_recv(op) : peer->post_send(op);
-  if (result.done) {
-    result.actual_size = receive ? op.arriving : op.size;
-    state_.release(op);
-  }
+  const Result<PostResult> result = state_.post(post, peers_.find(post.peer), receive, unexpected);
   settle();
   state_.outbox.deliver(lock, *sink_);
   return result;
@@ -170,8 +148,8 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
 
 bool Engine::send_at_once(const Post& post, bool unexpected) {
   const std::lock_guard lock(mutex_);
-  Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || !may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return false;
+  Peer* peer = peers_.find(post.peer);
+  if (peer == nullptr || !peer->usable_for(post)) return false;
   return peer->send_at_once(post, unexpected);
 }
 
@@ -185,7 +163,7 @@ void Engine::cancel(PeerId id, OpId op_id) {
 
 void Engine::consumed(PeerId id, std::uint64_t charge) {
   std::unique_lock lock(mutex_);
-  Peer* peer = find_peer(id);
+  Peer* peer = peers_.find(id);
   if (peer != nullptr && peer->consumed(charge)) peer->turn();
   settle();
   state_.outbox.deliver(lock, *sink_);
@@ -271,7 +249,7 @@ void Engine::settle() {
   while (!state_.lost.empty()) {
     const protocol::Loss loss = state_.lost.back();
     state_.lost.pop_back();
-    if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
+    if (Peer* peer = peers_.find(loss.peer)) lose_peer(*peer, loss.status);
   }
 }
 
@@ -297,21 +275,10 @@ void Engine::lose_peer(Peer& peer, Errc status) {
   Wire* const wire = peer.wire;
   peer.disconnected(status);
   if (wire != nullptr && wire->parting()) begin_parting();
-  if (!peer.outbound) remember_gone(peer);
-}
-
-void Engine::remember_gone(Peer& peer) {
-  gone_.push_back(&peer);
-  if (gone_.size() <= ofi_options_.gone_peers_kept) return;
-  // One with operations that the device has not let go of yet is needed for their end.
-  const auto oldest = std::ranges::find_if(gone_, [](const Peer* p) { return p->first_op() == nullptr; });
-  if (oldest == gone_.end()) return;
-  const auto known = inbound_.find((*oldest)->link_id);
-  if (known != inbound_.end() && known->second == *oldest) inbound_.erase(known);
-  const auto found = peers_.find((*oldest)->id);
-  gone_.erase(oldest);
-  state_.outbox.forgotten(std::move(found->second));
-  peers_.erase(found);
+  if (peer.outbound) return;
+  if (std::unique_ptr<Peer> forgotten = peers_.left(peer, ofi_options_.gone_peers_kept)) {
+    state_.outbox.forgotten(std::move(forgotten));
+  }
 }
 
 }  // namespace spate::bmi::ofi

@@ -22,6 +22,7 @@
 #include "bmi/ofi/peer.h"
 #include "bmi/ofi/wire.h"
 #include "bmi/page_watch.h"
+#include "bmi/protocol/peer_table.h"
 #include "bmi/protocol/wake_timer.h"
 #include "bmi/strangers.h"
 #include "log/rate_limit.h"
@@ -92,11 +93,9 @@ class Engine final : public OfiModule, private PeerHost {
 
   // engine.cc
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
-  Peer* find_peer(PeerId id) const;
   Peer& add_peer();
   void settle();
   void lose_peer(Peer& peer, Errc status);
-  void remember_gone(Peer& peer);
 
   // engine_events.cc
   bool poll();
@@ -147,11 +146,8 @@ class Engine final : public OfiModule, private PeerHost {
   mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
   protocol::ModuleState state_;
-  std::uint64_t last_peer_ = 0;
-  std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  std::map<LinkId, Peer*> inbound_;                    // no strangers
+  protocol::PeerTable<Peer> peers_;
   Strangers<Peer*> strangers_;                         // connected, not admitted
-  std::vector<Peer*> gone_;                            // inbound peers that left, the oldest first
   std::unordered_map<std::uint64_t, Peer*> sessions_;  // by what their packets carry
   std::list<Entry> wires_;
   std::map<std::string, Entry*> outbound_;   // by provider and host

@@ -198,8 +198,8 @@ bool Engine::said_before(Peer& peer, const Hello& hello) {
 
 /// A separate peer until it is admitted, so that a process that has overheard a link's id cannot replace another peer.
 Peer* Engine::stranger(Entry& entry, const Hello& hello) {
-  const auto known = inbound_.find(hello.link);
-  if (known != inbound_.end() && said_before(*known->second, hello)) return nullptr;
+  Peer* const known = peers_.inbound(hello.link);
+  if (known != nullptr && said_before(*known, hello)) return nullptr;
   if (strangers_.find_if([&](Peer* peer) { return said_before(*peer, hello); })) return nullptr;
   if (sessions_.size() >= ofi_options_.inbound_limit) {
     complain("a caller", "too many peers");
@@ -230,17 +230,16 @@ void Engine::note_stranger_dropped(const Peer& peer, std::string_view why) {
 }
 
 Peer* Engine::returning_peer(Entry& entry, const Hello& hello) {
-  const auto known = inbound_.find(hello.link);
-  if (known != inbound_.end()) {
-    Peer& peer = *known->second;
+  if (Peer* known = peers_.inbound(hello.link)) {
+    Peer& peer = *known;
     if (said_before(peer, hello)) return nullptr;
     // Reads of its last session are still in flight on another endpoint: it may try again.
     if (peer.wire != entry.wire.get() && peer.grace_of_reads() != MonoTime::never()) return nullptr;
     lose_peer(peer, Errc::kConnectionLost);  // it has a new session, so the old one is dead
-    std::erase(gone_, &peer);
+    peers_.came_back(peer);
     return &peer;
   }
-  if (inbound_.size() - gone_.size() >= ofi_options_.inbound_limit) {
+  if (peers_.inbound_connected() >= ofi_options_.inbound_limit) {
     complain("a caller", "too many peers");
     refuse(entry, hello, Errc::kBusy);
     return nullptr;
@@ -248,7 +247,7 @@ Peer* Engine::returning_peer(Entry& entry, const Hello& hello) {
   Peer& peer = add_peer();
   peer.link_id = hello.link;
   peer.context = entry.context;
-  inbound_.emplace(hello.link, &peer);
+  peers_.set_inbound(peer);
   state_.outbox.inbound(peer);
   return &peer;
 }

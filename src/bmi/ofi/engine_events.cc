@@ -173,7 +173,7 @@ void Engine::sweep() {
   bool connected = false;
   bool soon = parted_by_ != MonoTime::never();
   bool local = false;
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers_.all()) {
     sweep_peer(*peer, now, hung);
     connected |= peer->state == PeerPhase::kUp;
     local |= peer->process.get() >= 0;
@@ -239,7 +239,7 @@ void Engine::reopen(Wire& wire) {
             wire.provider());
   ++counters_.endpoints_reopened;
   const auto entry = std::ranges::find_if(wires_, [&](const Entry& e) { return e.wire.get() == &wire; });
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers_.all()) {
     if (peer->wire == &wire && peer->state != PeerPhase::kConnecting) state_.lose_later(*peer, Errc::kConnectionLost);
   }
   settle();
@@ -247,14 +247,14 @@ void Engine::reopen(Wire& wire) {
   quieten(wire);
   Result<void> opened = wire.reopen(entry->listens || wire.on_this_host());
   if (opened) opened = watch_wire(*entry);
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers_.all()) {
     if (peer->wire == &wire) peer->reads_are_over();
   }
   entry->ended_reads.clear();
   if (!opened) {
     SPATE_LOG("bmi/ofi", error, "the endpoint cannot be opened again: restart this process error={}", opened.error());
   }
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers_.all()) {
     if (peer->wire == &wire && peer->state == PeerPhase::kConnecting) connect_again(*peer, opened);
   }
 }

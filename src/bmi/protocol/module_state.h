@@ -31,6 +31,8 @@ struct Loss {
 
 /// The module's lock guards it.
 struct ModuleState {
+  /// See Module::post_send and post_recv. `peer`: of the post, or null.
+  Result<PostResult> post(const Post& post, Peer* peer, bool receive, bool unexpected);
   /// The operation of a post, filled in and linked to its peer.
   Op& begin_op(const Post& post, Peer& peer, bool receive, bool unexpected);
   /// Frees the operation; its caller knows its end.

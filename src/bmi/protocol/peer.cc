@@ -22,6 +22,15 @@ void Peer::unlink_op(Op& op) {
   (op.next_of_peer != nullptr ? op.next_of_peer->previous_of_peer : last_op_) = op.previous_of_peer;
 }
 
+PeerState Peer::describe() const {
+  PeerState all;
+  all.connected = state == PeerPhase::kUp;
+  if (connections > 0 || !outbound || attempted) all.url = url;
+  all.connections = connections;
+  all.failure = failure;
+  return all;
+}
+
 bool Peer::post_send(Op& op) {
   const std::size_t c = index_of(op.message_class);
   op.in_post = true;

@@ -59,6 +59,13 @@ class Peer : public Path {
   Receiver& receiver() { return receiver_; }
   const Receiver& receiver() const { return receiver_; }
 
+  /// What every module knows of a peer, for Module::peer_state.
+  PeerState describe() const;
+  /// See Module::connection.
+  std::uint32_t connection() const { return state == PeerPhase::kUp ? connections : 0; }
+  /// Whether the post names this connection or none (Post::connection).
+  bool usable_for(const Post& post) const { return may_use(post, state == PeerPhase::kUp, connections); }
+
   /// All operations, oldest first.
   Op* first_op() const { return first_op_; }
   void link_op(Op& op);

@@ -5,7 +5,6 @@
 
 #include <sys/epoll.h>
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +16,7 @@
 #include "base/random.h"
 #include "base/unique_fd.h"
 #include "bmi/protocol/acceptor.h"
+#include "bmi/protocol/peer_table.h"
 #include "bmi/protocol/wake_timer.h"
 #include "bmi/shm/arena.h"
 #include "bmi/shm/link.h"
@@ -90,15 +90,9 @@ class Engine final : public ShmModule, private PeerHost {
 
   // engine.cc
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
-  Peer* find_peer(PeerId id) const {
-    if (found_ != nullptr && found_->id == id) return found_;
-    return look_up_peer(id);
-  }
-  Peer* look_up_peer(PeerId id) const;
   Peer& add_peer();
   void settle();
   void lose_peer(Peer& peer, Errc status);
-  void remember_gone(Peer& peer);
 
   // engine_events.cc
   bool poll();
@@ -150,11 +144,7 @@ class Engine final : public ShmModule, private PeerHost {
   SystemRandom random_;
   ArenaPool arenas_;
   protocol::ModuleState state_;
-  std::uint64_t last_peer_ = 0;
-  std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  mutable Peer* found_ = nullptr;    // by find_peer(), last
-  std::map<LinkId, Peer*> inbound_;  // no strangers
-  std::vector<Peer*> gone_;          // inbound peers that left, the oldest first
+  protocol::PeerTable<Peer> peers_;
   std::unordered_map<Link*, std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<Link>> graveyard_;  // closed; an event of this turn may still point at them
   std::vector<std::unique_ptr<Listener>> listeners_;

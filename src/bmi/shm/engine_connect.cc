@@ -177,16 +177,15 @@ Peer& Engine::stranger(Link& link, const Hello& hello) {
 Peer& Engine::returning_peer(Link& link, const Hello& hello) {
   strangers_.remove(&link);
   deadlines_.clear(link);
-  const auto known = inbound_.find(hello.link);
-  if (known != inbound_.end()) {
-    lose_peer(*known->second, Errc::kConnectionLost);  // it has a new link, so the old one is dead
-    std::erase(gone_, known->second);
-    return *known->second;
+  if (Peer* known = peers_.inbound(hello.link)) {
+    lose_peer(*known, Errc::kConnectionLost);  // it has a new link, so the old one is dead
+    peers_.came_back(*known);
+    return *known;
   }
   Peer& peer = add_peer();
   peer.link_id = hello.link;
   peer.context = link.context;
-  inbound_.emplace(hello.link, &peer);
+  peers_.set_inbound(peer);
   state_.outbox.inbound(peer);
   return peer;
 }

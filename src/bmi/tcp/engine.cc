@@ -40,17 +40,9 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   return {};
 }
 
-Peer* Engine::look_up_peer(PeerId id) const {
-  const auto found = peers_.find(id);
-  if (found == peers_.end()) return nullptr;
-  return found_ = found->second.get();
-}
-
 Peer& Engine::add_peer() {
-  const PeerId id(++last_peer_);
-  std::unique_ptr<Peer>& peer = peers_[id];
-  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), state_, id, random_.next());
-  return *peer;
+  return peers_.add(
+      [this](PeerId id) { return std::make_unique<Peer>(static_cast<PeerHost&>(*this), state_, id, random_.next()); });
 }
 
 Result<PeerId> Engine::lookup(std::string_view url, Address address) {
@@ -71,48 +63,42 @@ Result<PeerId> Engine::lookup(std::string_view url, Address address) {
 
 PeerState Engine::peer_state(PeerId id) const {
   const std::lock_guard lock(mutex_);
-  const Peer* peer = find_peer(id);
+  const Peer* peer = peers_.find(id);
   if (peer == nullptr) return {};
-  PeerState state;
-  state.connected = peer->state == PeerPhase::kUp;
-  if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
-  state.connections = peer->connections;
+  PeerState state = peer->describe();
   state.same_host = peer->same_host;
   state.reached = peer->reached;
-  state.failure = peer->failure;
   return state;
 }
 
 std::uint32_t Engine::connection(PeerId id) const {
   const std::lock_guard lock(mutex_);
-  const Peer* peer = find_peer(id);
-  return peer == nullptr || peer->state != PeerPhase::kUp ? 0 : peer->connections;
+  const Peer* peer = peers_.find(id);
+  return peer == nullptr ? 0 : peer->connection();
 }
 
 void Engine::disconnect(PeerId id) {
   std::unique_lock lock(mutex_);
-  if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  if (Peer* peer = peers_.find(id)) lose_peer(*peer, Errc::kConnectionLost);
   state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::admit(PeerId id) {
   std::unique_lock lock(mutex_);
-  Peer* peer = find_peer(id);
+  Peer* peer = peers_.find(id);
   if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
   Connection& connection = *peer->channels[0].connection;
   strangers_.remove(&connection);
   deadlines_.clear(connection);
-  const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
-  if (!fresh) {
-    lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
-  }
+  // The same process, before it came back.
+  if (Peer* before = peers_.set_inbound(*peer)) lose_peer(*before, Errc::kConnectionLost);
   settle();
   state_.outbox.deliver(lock, *sink_);
 }
 
 void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {
   std::unique_lock lock(mutex_);
-  Peer* peer = find_peer(id);
+  Peer* peer = peers_.find(id);
   if (peer == nullptr || peer->state != PeerPhase::kUp) return;
   if (connection != 0 && connection != connection_mark(peer->connections)) return;
   if (peer->has_bulk()) {
@@ -130,19 +116,10 @@ Result<PostResult> Engine::post_recv(const Post& p) { return post(p, true, false
 Result<PostResult> Engine::post_send_unexpected(const Post& p) { return post(p, false, true); }
 
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
-  PostResult result;
   std::unique_lock lock(mutex_);
-  Peer* peer = find_peer(post.peer);
-  if (peer == nullptr || peer->state == PeerPhase::kGone) return Errc::kConnectionLost;
-  if (!may_use(post, peer->state == PeerPhase::kUp, peer->connections)) return Errc::kConnectionLost;
   posting_ = true;
   if (post.message_class == MessageClass::kControl) since_control_ = 0;
-  Op& op = state_.begin_op(post, *peer, receive, unexpected);
-  result.done = receive ? peer->post_recv(op) : peer->post_send(op);
-  if (result.done) {
-    result.actual_size = receive ? op.arriving : op.size;
-    state_.release(op);
-  }
+  const Result<PostResult> result = state_.post(post, peers_.find(post.peer), receive, unexpected);
   posting_ = false;
   // A caller that posts many sends need not finish posting before the first ones leave. bench/run bmi figure4, 1 KiB: a
   // turn after 128 or 512 posts makes it 1.20 times as fast.
@@ -164,7 +141,7 @@ void Engine::cancel(PeerId id, OpId op_id) {
 void Engine::consumed(PeerId id, std::uint64_t charge) {
   std::unique_lock lock(mutex_);
   posting_ = true;
-  Peer* peer = find_peer(id);
+  Peer* peer = peers_.find(id);
   if (peer != nullptr && peer->consumed(charge)) peer->flush_all();
   posting_ = false;
   settle();
@@ -194,7 +171,7 @@ void Engine::settle() {
   while (!state_.lost.empty()) {
     const protocol::Loss loss = state_.lost.back();
     state_.lost.pop_back();
-    if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
+    if (Peer* peer = peers_.find(loss.peer)) lose_peer(*peer, loss.status);
   }
   show_due();
 }
@@ -208,20 +185,10 @@ void Engine::lose_peer(Peer& peer, Errc status) {
   }
   peer.state = peer.outbound ? PeerPhase::kIdle : PeerPhase::kGone;
   peer.disconnected(status);
-  if (!peer.outbound) remember_gone(peer);
-}
-
-void Engine::remember_gone(Peer& peer) {
-  gone_.push_back(&peer);
-  if (gone_.size() <= tcp_options_.gone_peers_kept) return;
-  Peer* oldest = gone_.front();
-  gone_.erase(gone_.begin());
-  const auto known = inbound_.find(oldest->link_id);
-  if (known != inbound_.end() && known->second == oldest) inbound_.erase(known);
-  const auto found = peers_.find(oldest->id);
-  found_ = nullptr;
-  state_.outbox.forgotten(std::move(found->second));
-  peers_.erase(found);
+  if (peer.outbound) return;
+  if (std::unique_ptr<Peer> forgotten = peers_.left(peer, tcp_options_.gone_peers_kept)) {
+    state_.outbox.forgotten(std::move(forgotten));
+  }
 }
 
 }  // namespace spate::bmi::tcp

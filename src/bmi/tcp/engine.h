@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -20,6 +19,7 @@
 #include "base/random.h"
 #include "base/unique_fd.h"
 #include "bmi/protocol/acceptor.h"
+#include "bmi/protocol/peer_table.h"
 #include "bmi/protocol/wake_timer.h"
 #include "bmi/strangers.h"
 #include "bmi/tcp/connection.h"
@@ -130,15 +130,9 @@ class Engine final : public TcpModule, private PeerHost {
 
   // engine.cc
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
-  Peer* find_peer(PeerId id) const {
-    if (found_ != nullptr && found_->id == id) return found_;
-    return look_up_peer(id);
-  }
-  Peer* look_up_peer(PeerId id) const;
   Peer& add_peer();
   void settle();
   void lose_peer(Peer& peer, Errc status);
-  void remember_gone(Peer& peer);
 
   // engine_events.cc
   bool poll();
@@ -226,11 +220,7 @@ class Engine final : public TcpModule, private PeerHost {
   mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
   protocol::ModuleState state_;
-  std::uint64_t last_peer_ = 0;
-  std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  mutable Peer* found_ = nullptr;    // by find_peer(), last
-  std::map<LinkId, Peer*> inbound_;  // no strangers
-  std::vector<Peer*> gone_;          // inbound peers that left, the oldest first
+  protocol::PeerTable<Peer> peers_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;  // closed; an event of this turn may still point at them
   std::vector<std::unique_ptr<Listener>> listeners_;

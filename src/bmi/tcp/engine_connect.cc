@@ -145,16 +145,15 @@ Peer& Engine::stranger(Connection& connection, const Hello& hello) {
 Peer& Engine::returning_peer(Connection& connection, const Hello& hello) {
   strangers_.remove(&connection);
   deadlines_.clear(connection);
-  const auto known = inbound_.find(hello.link);
-  if (known != inbound_.end()) {
-    lose_peer(*known->second, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
-    std::erase(gone_, known->second);
-    return *known->second;
+  if (Peer* known = peers_.inbound(hello.link)) {
+    lose_peer(*known, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
+    peers_.came_back(*known);
+    return *known;
   }
   Peer& peer = add_peer();
   peer.link_id = hello.link;
   peer.context = half_open_.at(&connection);
-  inbound_.emplace(hello.link, &peer);
+  peers_.set_inbound(peer);
   state_.outbox.inbound(peer);
   return peer;
 }
@@ -178,8 +177,7 @@ bool Engine::accept_control(Connection& connection, const Hello& hello) {
 }
 
 bool Engine::accept_bulk(Connection& connection, const Hello& hello, const std::byte* bytes) {
-  const auto known = inbound_.find(hello.link);
-  Peer* peer = known == inbound_.end() ? nullptr : known->second;
+  Peer* const peer = peers_.inbound(hello.link);
   const bool known_peer = peer != nullptr && peer->state == PeerPhase::kUp && hello.channel <= peer->bulk_count &&
                           peer->channels[hello.channel].connection == nullptr;
   const bool proving = hello.version_min >= kProvingVersion;
@@ -213,7 +211,7 @@ bool Engine::begin_proof(Connection& connection, const Peer& peer, const Hello& 
 
 bool Engine::on_connectors_proof(Connection& connection, const std::byte* bytes) {
   const std::unique_ptr<BulkGreeting> greeting = std::move(connection.greeting);
-  Peer* const peer = find_peer(greeting->peer);
+  Peer* const peer = peers_.find(greeting->peer);
   const bool same = peer != nullptr && peer->state == PeerPhase::kUp && peer->connections == greeting->connections &&
                     peer->link_key && peer->channels[greeting->channel].connection == nullptr;
   if (same) {
@@ -260,7 +258,7 @@ void Engine::connect_control(Peer& peer) {
 
 void Engine::on_resolved() {
   for (Resolved& resolved : resolver_->take()) {
-    Peer* peer = find_peer(resolved.peer);
+    Peer* peer = peers_.find(resolved.peer);
     // The peer was disconnected, or connects again, while the name was looked up.
     if (peer == nullptr || peer->state != PeerPhase::kConnecting || peer->channels[0].opening != nullptr) continue;
     if (resolved.addresses.empty()) note_failure(*peer, "the name " + peer->remote.host + " does not resolve");

@@ -22,7 +22,7 @@ void Engine::begin_sweeps() {
 bool Engine::sweep_idle() {
   if (clock_.now() < next_sweep_) return false;
   bool connected = false;
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers_.all()) {
     if (!peer->outbound || peer->state != PeerPhase::kUp) continue;
     const std::uint64_t traffic = peer->traffic();
     const bool idle = peer->at_rest() && traffic == peer->traffic_at_sweep;
