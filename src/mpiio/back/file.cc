@@ -50,12 +50,15 @@ int flags_of(int amode) {
   return (amode & MPI_MODE_WRONLY) != 0 ? O_WRONLY : O_RDWR;
 }
 
-/// What this rank makes of the hints: rank 0's count, and it says what is wrong.
-void broadcast_hints(File& file, MPI_Info info) {
-  const auto wrong = read_hints(info, file.hints);
-  if (file.rank == 0) {
-    for (const std::string& text : wrong) std::fprintf(stderr, "spate-mpi: %s: %s\n", file.path.c_str(), text.c_str());
-  }
+/// Rank 0 says what is wrong with hints, each once for a file.
+void say(File& file, const std::string& text) {
+  if (file.rank == 0 && file.said.insert(text).second)
+    std::fprintf(stderr, "spate-mpi: %s: %s\n", file.path.c_str(), text.c_str());
+}
+
+/// Rank 0's hints count.
+void broadcast_hints(File& file, const std::vector<std::string>& wrong) {
+  for (const std::string& text : wrong) say(file, text);
   PMPI_Bcast(&file.hints, static_cast<int>(sizeof file.hints), MPI_BYTE, 0, file.comm);
 }
 
@@ -90,6 +93,18 @@ Failure read_layout(File& file) {
   return {};
 }
 
+/// The file was there, or fewer targets are than were asked for.
+void say_other_layout(File& file, const Hints& wanted) {
+  const auto compare = [&file](const char* key, std::uint64_t asked, std::uint64_t got) {
+    if (asked != 0 && asked != got)
+      say(file, std::string("hint ") + key + "=" + std::to_string(asked) + ": the file has " + std::to_string(got));
+  };
+  if ((file.amode & MPI_MODE_CREATE) == 0) return;
+  compare("striping_unit", wanted.striping_unit, file.hints.striping_unit);
+  compare("striping_factor", wanted.striping_factor, file.hints.striping_factor);
+  compare("start_iodevice", wanted.first_target, file.hints.first_target);
+}
+
 /// What rank 0 tells the others of the file that it has opened.
 struct Opened {
   std::int64_t error_class = MPI_SUCCESS;
@@ -103,7 +118,9 @@ Failure open_for_all(File& file, const Name& name) {
   Opened opened;
   if (file.rank == 0) {
     failure = open_first(file, name);
+    const Hints wanted = file.hints;
     if (!failure.failed()) failure = read_layout(file);
+    if (!failure.failed()) say_other_layout(file, wanted);
     struct stat st{};
     if (!failure.failed()) failure = failure_of(spate_fstat(file.file, &st), "attributes of " + name.path);
     opened = {failure.error_class, st.st_ino, static_cast<std::uint64_t>(st.st_size), file.hints};
@@ -213,7 +230,7 @@ void replace_view(View& view, View made) {
 void change_hints(File& file, MPI_Info info) {
   const Hints before = file.hints;
   for (const auto& [key, value] : echoed_hints(info)) file.echoed[key] = value;
-  broadcast_hints(file, info);
+  broadcast_hints(file, read_hints(info, file.hints));
   file.hints.striping_unit = before.striping_unit;
   file.hints.striping_factor = before.striping_factor;
   file.hints.first_target = before.first_target;
@@ -238,7 +255,9 @@ Failure open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI
   file->view.flat = flat_of(MPI_BYTE);
   file->view.representation = find_representation("native");
   file->echoed = echoed_hints(info);
-  broadcast_hints(*file, info);
+  std::vector<std::string> wrong;
+  if (file->rank == 0) wrong = read_all_hints(info, file->hints);
+  broadcast_hints(*file, wrong);
   file->config = place->config;
   Failure failure = open_for_all(*file, *place);
   if (!failure.failed()) failure = finish_open(*file);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "mpiio/back/errors.h"
@@ -45,6 +46,7 @@ struct File {
   std::string path;
   Hints hints;
   std::map<std::string, std::string> echoed;
+  std::set<std::string> said;    // rank 0: what was wrong with hints
   std::vector<int> aggregators;  // ranks; as many as hints.cb_nodes
   View view;
   bool atomic = false;

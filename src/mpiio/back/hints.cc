@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <fstream>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 namespace spate::mpiio {
 namespace {
@@ -114,6 +118,32 @@ std::vector<std::string> read_hints(MPI_Info info, Hints& hints) {
   reader.choice("romio_cb_write", hints.cb_write);
   reader.number("file_perm", hints.file_perm, {0, 0777}, 8);
   return reader.wrong;
+}
+
+std::vector<std::string> read_all_hints(MPI_Info info, Hints& hints) {
+  std::vector<std::string> wrong;
+  if (const char* name = std::getenv("ROMIO_HINTS"); name != nullptr && *name != '\0') {
+    std::ifstream file(name);
+    if (!file) wrong.push_back("ROMIO_HINTS=" + std::string(name) + " cannot be read");
+    MPI_Info beneath = MPI_INFO_NULL;
+    PMPI_Info_create(&beneath);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string key;
+      std::string value;
+      std::string more;
+      if (!(words >> key) || key.front() == '#') continue;
+      if (!(words >> value) || words >> more || key.size() >= MPI_MAX_INFO_KEY || value.size() >= MPI_MAX_INFO_VAL) {
+        wrong.push_back("ROMIO_HINTS=" + std::string(name) + ": not a key and a value: " + line.substr(0, 80));
+      } else {
+        PMPI_Info_set(beneath, key.c_str(), value.c_str());
+      }
+    }
+    for (std::string& text : read_hints(beneath, hints)) wrong.push_back("ROMIO_HINTS: " + std::move(text));
+    PMPI_Info_free(&beneath);
+  }
+  for (std::string& text : read_hints(info, hints)) wrong.push_back(std::move(text));
+  return wrong;
 }
 
 std::map<std::string, std::string> echoed_hints(MPI_Info info) {

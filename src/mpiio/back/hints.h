@@ -30,6 +30,9 @@ struct Hints {
 
 /// Takes over what `info` says. Returns a sentence for each wrong value; that hint is left as it was.
 std::vector<std::string> read_hints(MPI_Info info, Hints& hints);
+/// The same with the file of hints that ROMIO_HINTS names ("key value" lines) beneath `info`, which counts where both
+/// say something.
+std::vector<std::string> read_all_hints(MPI_Info info, Hints& hints);
 /// ROMIO's hints about data sieving are taken and shown, and change nothing: no access here reads what it does not
 /// want.
 std::map<std::string, std::string> echoed_hints(MPI_Info info);
