@@ -37,15 +37,42 @@ def libraries(options):
 
 class Bench:
     def __init__(self, options, folder, fs):
-        self.options, self.folder, self.fs, self.figures = options, folder, fs, []
+        self.options, self.folder, self.fs, self.figures, self.tables = options, folder, fs, [], {}
+        self.mount = self.mounted()
+
+    def mounted(self):
+        """Where Spate is mounted, for MPI's own functions on it; None, and said, where it cannot be."""
+        place = self.folder + "/mnt"
+        done = subprocess.run([self.options.bin + "/spate", "--fs", self.fs.dir, "mount", "-p", place], env=self.fs.environment, stderr=subprocess.PIPE, text=True)
+        if done.returncode == 0:
+            return place
+        log("no columns of MPI's own MPI-IO over the mount: " + done.stderr.strip())
+        return None
+
+    def unmount(self):
+        if self.mount is not None:
+            subprocess.run([self.options.bin + "/spate", "umount", self.mount], env=self.fs.environment, check=False)
+
+    def note(self, name, title, x, point, got):
+        """A point of a figure, as bench/run draw takes it."""
+        table = self.tables.setdefault(name, {"title": title, "unit": "MiB/s", "x": x, "points": [], "series": {}})
+        table["points"].append(str(point))
+        for where, (write, read) in got.items():
+            for what, value in (("write", write), ("read", read)):
+                table["series"].setdefault(f"{where}, {what}", []).append(None if value != value else value)
 
     def one(self, mpi, ranks, where, pattern, way, piece, size, runs):
-        """MiB/s of one kind of run: (written, read). `where`: spate or own."""
-        file = "/spate/bench" if where == "spate" else self.folder + "/own"
+        """MiB/s of one kind of run: (written, read). `where`: spate; native: calls of spate.h; own: MPI's own MPI-IO on a local file; mount and
+        preload: MPI's own on Spate."""
+        if where == "mount" and self.mount is None:
+            return [float("nan")] * 2
+        file = {"spate": "/spate/bench", "preload": "/spate/bench", "native": "/bench", "own": self.folder + "/own", "mount": f"ufs:{self.mount}/bench"}[where]
+        if where == "mount" and mpi == "openmpi":
+            file = file[4:]  # OMPIO knows no ufs:
         spread = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
         command = ["mpiexec." + mpi, *spread, "-n", str(ranks), self.folder + "/program." + mpi, file, pattern, way, str(piece), str(size), str(runs)]
-        if where == "spate":
-            command = [self.options.bin + "/spate", "run", "--mpi", "--", *command]
+        if where in ("spate", "preload"):
+            command = [self.options.bin + "/spate", "run", *(["--mpi"] if where == "spate" else []), "--", *command]
         environment = dict(self.fs.environment, SPATE_FS=self.fs.dir, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         # A session of its own: ranks that wait yield all the time, which on some kernels keeps the servers waiting.
         done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True, timeout=600, start_new_session=True)
@@ -63,11 +90,14 @@ class Bench:
         return {name: [statistics.median(v[i] for v in list_) for i in (0, 1)] for name, list_ in values.items()}
 
     def contiguous(self, mpi):
-        print(f"\n{mpi}, contiguous (Figure 7), MiB/s written/read: ranks, MiB a rank, Spate, {OWN[mpi]} on a local file in memory")
+        wheres = {"spate": "spate MPI-IO", "native": "spate native calls", "mount": f"{OWN[mpi]} over the mount", "preload": f"{OWN[mpi]} over preload",
+                  "own": f"{OWN[mpi]} on a local file in memory"}
+        print(f"\n{mpi}, contiguous (Figure 7), MiB/s written/read: ranks, MiB a rank, " + ", ".join(wheres.values()))
         for ranks in self.options.ranks:
             for size in (1, 4, 16) if not self.options.quick else (4,):
-                cells = {w: (mpi, ranks, w, "contiguous", "independent", 0, size * MIB) for w in ("spate", "own")}
+                cells = {w: (mpi, ranks, w, "contiguous", "native" if w == "native" else "independent", 0, size * MIB) for w in wheres}
                 got = self.by_turns(cells)
+                self.note(f"figure7-{mpi}-{ranks}", f"PVFS Figure 7, {mpi}, {ranks} ranks", "MiB a rank", size, {wheres[w]: v for w, v in got.items()})
                 print(f"{ranks:>4}{size:>6}   " + "".join(f"{got[w][0]:>10.0f} /{got[w][1]:>7.0f}" for w in cells), flush=True)
 
     def pieces(self, mpi):
@@ -84,13 +114,17 @@ class Bench:
                 print(f"{ranks:>4}{piece:>8} " + "".join(f"{got[c][0]:>8.0f} /{got[c][1]:>6.0f}" for c in cells) + f"   {share[0]:.2f} /{share[1]:.2f}", flush=True)
 
     def btio(self, mpi):
-        print(f"\n{mpi}, BTIO's pattern, MiB/s written/read: ranks, side, " + ", ".join(WAYS) + f", contiguous, {OWN[mpi]} collective on a local file")
+        print(f"\n{mpi}, BTIO's pattern, MiB/s written/read: ranks, side, " + ", ".join(WAYS) + f", contiguous, {OWN[mpi]} collective on a local file, over the mount, over preload")
         for ranks in (4, 9, 16) if not self.options.quick else (4,):
             for side in (24, 64) if not self.options.quick else (24,):
                 cells = {way: (mpi, ranks, "spate", "btio", way, 0, side) for way in WAYS}
                 cells["contiguous"] = (mpi, ranks, "spate", "contiguous", "independent", 0, side ** 3 * 40 // ranks)
                 cells["own"] = (mpi, ranks, "own", "btio", "automatic", 0, side)
+                cells["mount"] = (mpi, ranks, "mount", "btio", "automatic", 0, side)
+                cells["preload"] = (mpi, ranks, "preload", "btio", "automatic", 0, side)
                 got = self.by_turns(cells)
+                self.note(f"btio-{mpi}", f"BTIO's pattern, {mpi}", "ranks x side", f"{ranks}x{side}",
+                          {(f"{OWN[mpi]} {w}" if w in ("own", "mount", "preload") else f"spate {w}"): v for w, v in got.items()})
                 print(f"{ranks:>4}{side:>4} " + "".join(f"{got[c][0]:>8.0f} /{got[c][1]:>6.0f}" for c in cells), flush=True)
 
 
@@ -104,19 +138,24 @@ def main():
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--port", type=int, default=17560)
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", metavar="FILE", help="the figures, for bench/run draw")
     options = parser.parse_args()
     options.priority = False
     with tempfile.TemporaryDirectory(dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"), prefix="spate-bench-") as folder:
         with Servers(options, folder, "fs") as fs:
             bench = Bench(options, folder, fs)
-            for mpi in libraries(options):
-                subprocess.run(["mpicc." + mpi, "-O2", "-o", folder + "/program." + mpi, HERE + "/mpi_program.c"], check=True)
-                for part in (options.only,) if options.only else ("contiguous", "pieces", "btio"):
-                    getattr(bench, part)(mpi)
+            capi = os.path.abspath(options.bin + "/../src/capi")
+            try:
+                for mpi in libraries(options):
+                    subprocess.run(["mpicc." + mpi, "-O2", "-o", folder + "/program." + mpi, HERE + "/mpi_program.c", "-I" + HERE + "/../../src/capi",
+                                    "-L" + capi, "-Wl,-rpath," + capi, "-lspate"], check=True)
+                    for part in (options.only,) if options.only else ("contiguous", "pieces", "btio"):
+                        getattr(bench, part)(mpi)
+            finally:
+                bench.unmount()
     if options.json:
         with open(options.json, "w") as f:
-            json.dump(bench.figures, f, indent=1)
+            json.dump(bench.tables, f, indent=1)
 
 
 if __name__ == "__main__":

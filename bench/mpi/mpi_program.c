@@ -3,8 +3,11 @@
  * "write SECONDS read SECONDS" for each run, of the slowest rank.
  *   PATTERN   contiguous: one part of BYTES a rank. pieces: pieces of PIECE bytes, dealt out to the ranks in turn, BYTES a
  *             rank. btio: BYTES is the side of the cube of cells of 40 bytes; the number of ranks is a square.
- *   WAY       independent, enable, disable or automatic: a collective call with that value of romio_cb_write and _read. */
+ *   WAY       independent, enable, disable or automatic: a collective call with that value of romio_cb_write and _read.
+ *             native: each rank by calls of spate.h, without MPI-IO (contiguous and pieces); FILE is a path in Spate. */
+#include <fcntl.h>
 #include <mpi.h>
+#include <spate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +65,51 @@ static MPI_Datatype pieces_type(int piece) {
   return type;
 }
 
+/* This rank's bytes as MPI-IO would ask for them, by one call. */
+static double native(spate_file* file, int write, const char* pattern, int piece, char* memory, long bytes) {
+  const struct iovec all = {memory, (size_t)bytes};
+  const struct spate_strided mine = {(uint64_t)rank * (uint64_t)piece, (uint64_t)piece, 1, {{(uint64_t)(bytes / (piece > 0 ? piece : 1)), (uint64_t)piece * (uint64_t)ranks}}};
+  const double begin = MPI_Wtime();
+  ssize_t done;
+  if (!strcmp(pattern, "pieces"))
+    done = write ? spate_write_strided(file, &mine, &all, 1) : spate_read_strided(file, &mine, &all, 1);
+  else
+    done = write ? spate_pwritev(file, &all, 1, rank * bytes) : spate_preadv(file, &all, 1, rank * bytes);
+  const double took = MPI_Wtime() - begin;
+  if (done == bytes) return took;
+  fprintf(stderr, "mpi_program: %ld of %ld bytes: %s\n", (long)done, bytes, spate_last_error());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  return 0;
+}
+
+static void run_native(const char* path, const char* pattern, int piece, long bytes, int runs) {
+  spate_fs* fs;
+  spate_file* file = NULL;
+  char* memory = malloc((size_t)bytes);
+  if (spate_connect(&fs, NULL, NULL) != 0 || (rank == 0 && spate_open(fs, path, O_CREAT | O_RDWR, 0644, &file) != 0)) {
+    fprintf(stderr, "mpi_program: %s\n", spate_last_error());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank != 0 && spate_open(fs, path, O_RDWR, 0, &file) != 0) MPI_Abort(MPI_COMM_WORLD, 1);
+  for (int run = 0; run < runs; ++run) {
+    double seconds[2];
+    long all = 0;
+    for (int read = 0; read < 2; ++read) {
+      memset(memory, read ? 0 : 'a' + rank, (size_t)bytes);
+      MPI_Barrier(MPI_COMM_WORLD);
+      const double took = native(file, !read, pattern, piece, memory, bytes);
+      MPI_Allreduce(&took, &seconds[read], 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    }
+    MPI_Allreduce(&bytes, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    if (memory[bytes - 1] != 'a' + rank) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (rank == 0) printf("%ld %.9f %.9f\n", all, seconds[0], seconds[1]);
+  }
+  spate_close(file);
+  spate_disconnect(fs);
+  free(memory);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -73,6 +121,11 @@ int main(int argc, char** argv) {
   const char *pattern = argv[2], *way = argv[3];
   const int piece = atoi(argv[4]), together = strcmp(way, "independent") != 0;
   long bytes = atol(argv[5]);
+  if (!strcmp(way, "native")) {
+    run_native(argv[1], pattern, piece, bytes, atoi(argv[6]));
+    MPI_Finalize();
+    return 0;
+  }
   MPI_Datatype type = MPI_BYTE;
   MPI_Offset displacement = 0;
   if (!strcmp(pattern, "contiguous")) displacement = rank * bytes;
