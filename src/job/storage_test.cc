@@ -6,7 +6,7 @@
 
 #include "base/expect.h"
 #include "job/gate.h"
-#include "trove/completion_queue.h"
+#include "trove/notify_queue.h"
 
 namespace spate::job {
 namespace {
@@ -34,7 +34,7 @@ class SlowStore final : public trove::Bytestreams {
 
  private:
   void* posted_ = nullptr;
-  trove::CompletionQueue queue_;
+  trove::NotifyQueue<trove::BytestreamCompletion> queue_;
 };
 
 bool readable(int fd) {

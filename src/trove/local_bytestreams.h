@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "trove/completion_queue.h"
 #include "trove/local_target.h"
+#include "trove/notify_queue.h"
 
 namespace spate::trove {
 
@@ -62,7 +62,7 @@ class LocalBytestreams : public Bytestreams {
   bool threads_busy();
 
   LocalTarget& target() { return *target_; }
-  CompletionQueue& queue() { return queue_; }
+  NotifyQueue<BytestreamCompletion>& queue() { return queue_; }
 
  private:
   bool complete_now(const BytestreamRequest& request, BytestreamCompletion& done);
@@ -72,7 +72,7 @@ class LocalBytestreams : public Bytestreams {
   const std::shared_ptr<LocalTarget> target_;
   std::uint64_t unlooked_bytes_ = 0;  // may be written before the device's space is checked again
   const LocalBytestreamsOptions options_;
-  CompletionQueue queue_;
+  NotifyQueue<BytestreamCompletion> queue_;
   std::mutex mutex_;
   std::condition_variable idle_;
   std::size_t on_threads_ = 0;  // guarded by mutex_

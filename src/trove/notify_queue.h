@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -43,6 +44,19 @@ class NotifyQueue {
     queue_.pop_front();
     size_.store(queue_.size(), std::memory_order_release);
     return true;
+  }
+
+  /// Moves up to out.size() items out, the oldest first. Takes no lock if there is none.
+  std::size_t pop(std::span<T> out) {
+    if (size_.load(std::memory_order_acquire) == 0) return 0;
+    const std::lock_guard lock(mutex_);
+    std::size_t n = 0;
+    for (; n < out.size() && !queue_.empty(); ++n) {
+      out[n] = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    size_.store(queue_.size(), std::memory_order_release);
+    return n;
   }
 
   int descriptor() const { return event_.get(); }
