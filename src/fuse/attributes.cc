@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on attributes: stat, chmod, chown, utimes, truncate, extended attributes, statfs.
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "fuse/greeting.h"
 #include "fuse/mount.h"
+#include "posix/convert.h"
 
 namespace spate::fuse {
 namespace {
@@ -103,15 +103,7 @@ void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what
 void statfs(fuse_req_t request, fuse_ino_t) {
   const auto use = run(request, [](client::Client& c) { return c.statfs(); });
   if (!use) return reply_error(request, use.error());
-  constexpr std::uint64_t kBlock = 4096;
-  struct statvfs out{};
-  out.f_bsize = kBlock;
-  out.f_frsize = kBlock;
-  out.f_blocks = use->total_bytes / kBlock;
-  out.f_bfree = out.f_bavail = use->free_bytes / kBlock;
-  out.f_files = use->total_files;
-  out.f_ffree = out.f_favail = use->free_files;
-  out.f_namemax = kMaxNameBytes;
+  const struct statvfs out = posix::to_statvfs(*use);
   answer([&] { return fuse_reply_statfs(request, &out); });
 }
 

@@ -4,38 +4,14 @@
 #include <sys/stat.h>
 
 #include "log/log.h"
+#include "posix/convert.h"
 #include "posix/errno.h"
 
 namespace spate::fuse {
 namespace {
 
 // What programs take as their buffer's size: large enough for a request to each of a few servers.
-constexpr blksize_t kPreferredBytes = 256 * 1024;
-constexpr std::uint64_t kStatBlock = 512;
-
-mode_t type_bits(FileType type) {
-  switch (type) {
-    case FileType::kRegular: return S_IFREG;
-    case FileType::kDirectory: return S_IFDIR;
-    case FileType::kSymlink: return S_IFLNK;
-    case FileType::kFifo: return S_IFIFO;
-    case FileType::kSocket: return S_IFSOCK;
-    case FileType::kCharDevice: return S_IFCHR;
-    case FileType::kBlockDevice: return S_IFBLK;
-  }
-  return S_IFREG;
-}
-
-timespec to_timespec(WallTime time) {
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  std::int64_t seconds = time.ns / kSecond;
-  std::int64_t rest = time.ns % kSecond;
-  if (rest < 0) {
-    rest += kSecond;
-    --seconds;
-  }
-  return timespec{seconds, rest};
-}
+constexpr std::uint64_t kPreferredBytes = 256 * 1024;
 
 fuse_lowlevel_ops make_operations() {
   fuse_lowlevel_ops all{};
@@ -64,22 +40,7 @@ wire::NamePath node(fuse_ino_t inode) { return wire::NamePath{Handle(inode), {},
 
 wire::NamePath child(fuse_ino_t parent, const char* name) { return wire::NamePath{Handle(parent), name, 0}; }
 
-struct stat to_stat(const Attributes& attributes) {
-  struct stat out{};
-  out.st_ino = attributes.handle.value;
-  out.st_mode = type_bits(attributes.type) | (attributes.mode & 07777U);
-  out.st_nlink = attributes.link_count;
-  out.st_uid = attributes.uid;
-  out.st_gid = attributes.gid;
-  out.st_rdev = attributes.device;
-  out.st_size = static_cast<off_t>(attributes.size);
-  out.st_blksize = kPreferredBytes;
-  out.st_blocks = static_cast<blkcnt_t>((attributes.allocated_bytes + kStatBlock - 1) / kStatBlock);
-  out.st_atim = to_timespec(attributes.atime);
-  out.st_mtim = to_timespec(attributes.mtime);
-  out.st_ctim = to_timespec(attributes.ctime);
-  return out;
-}
+struct stat to_stat(const Attributes& attributes) { return posix::to_stat(attributes, kPreferredBytes); }
 
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number) {
   auto open = this_mount().files.find(number);
