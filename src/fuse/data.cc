@@ -352,7 +352,7 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
 job::Task<Unit> close_left(Mount& mount) {
   client::Client& client = mount.process.client();
   for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
-    const std::uint64_t request_id = open->record->close_cause;
+    const std::uint64_t request_id = open->record->close_request_id;
     client.session().next_request_id(request_id);
     const auto closed = co_await close_one(mount, client, open);
     mount.handover.call_answered(request_id);

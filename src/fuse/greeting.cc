@@ -31,7 +31,9 @@ std::uint64_t offered(const Greeting& greeting) {
 
 }  // namespace
 
-Greeting& greeting_of(client::HandoverState& handover) { return *reinterpret_cast<Greeting*>(handover.face()); }
+Greeting& greeting_of(client::HandoverState& handover) {
+  return *reinterpret_cast<Greeting*>(handover.frontend_memory());
+}
 
 bool offers_resend(const Greeting& greeting) { return (offered(greeting) & kHasResend) != 0; }
 

@@ -20,7 +20,7 @@ enum Ability : std::uint32_t {
   kTellsOfSetgid = 2,  // a setxattr says whether an access control list clears setgid (Linux 5.13)
 };
 
-/// What the processes of one mount tell each other in HandoverState::face().
+/// What the processes of one mount tell each other in HandoverState::frontend_memory().
 struct Greeting {
   std::uint32_t size = 0;       // of the kernel's first request; 0: there was none yet
   std::uint32_t want = 0;       // what was agreed on: libfuse's FUSE_CAP bits
@@ -30,7 +30,7 @@ struct Greeting {
 
   bool has(Ability ability) const { return (abilities & ability) != 0; }
 };
-static_assert(sizeof(Greeting) <= client::HandoverState::kFaceBytes);
+static_assert(sizeof(Greeting) <= client::HandoverState::kFrontendBytes);
 
 /// The handover state's own.
 Greeting& greeting_of(client::HandoverState& handover);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate fsck`: the face of src/fsck.
+// `spate fsck`: the front end of src/fsck.
 #pragma once
 
 #include "fsck/servers.h"

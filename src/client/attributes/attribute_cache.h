@@ -93,7 +93,7 @@ class AttributeCache {
 
   /// The server has recalled the lease on an object.
   void recalled(Handle object);
-  /// It was asked for news at this time and has answered; `complete`: with all that there was.
+  /// It was asked for events at this time and has answered; `complete`: with all that there was.
   void heard(MonoTime asked, std::uint64_t table, bool complete);
   /// Sets the process of the meta server that grants leases from now on. Drops leases of any other process, also those
   /// that are on their way.

@@ -130,7 +130,7 @@ void WrittenData::keep_close(const wire::CloseRequest& request, std::uint64_t re
   unsynced_->records().erase(record_);  // once it is closed the record may be another one's
   record_->close_data = request.data;
   record_->close_atime = request.atime;
-  record_->close_cause = request_id;
+  record_->close_request_id = request_id;
   std::atomic_ref(record_->closing).store(true, std::memory_order_release);
   record_ = nullptr;
 }

@@ -51,7 +51,7 @@ job::Task<void> Locks::listen() {
     const MonoTime asked = session_.executor().now();
     auto reply = co_await session_.ask<wire::LockEventsReply>(request, session_.limits(stopping_), kEventsRoom);
     check_session();
-    // An epoch that has ended meanwhile has no news for the one that is now.
+    // An epoch that has ended meanwhile has no events for the one that is now.
     const bool current = reply && epoch == session_.identity().epoch;
     std::optional<std::uint64_t> stale;
     if (current) stale = hear(asked, request, *reply);

@@ -41,7 +41,7 @@ Locks::~Locks() = default;
 
 job::Task<void> Locks::stop() {
   stopping_.request_stop();
-  for (const auto& [sequence, wait] : waits_) wait->news.set();
+  for (const auto& [sequence, wait] : waits_) wait->ended.set();
   co_await gate_.close();
 }
 
@@ -219,12 +219,12 @@ void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, c
 /// kLocksForgotten: it must be asked for again.
 job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   if (wait->state == WaitState::kWaiting) {
-    const auto woken = co_await wait->news.wait(stop);
+    const auto woken = co_await wait->ended.wait(stop);
     if (stopping_.stopped() && wait->state == WaitState::kWaiting) co_return Errc::kCancelled;  // the session ends
     if (!woken && wait->state == WaitState::kWaiting) {
       job::DeadlineScope patience(session_.executor(), session_.executor().now() + kCancelPatience, stopping_);
       co_await cancel(sequence, wait, patience.token());
-      if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->news.wait(patience.token());
+      if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->ended.wait(patience.token());
       wait->abandoned = wait->state == WaitState::kWaiting;
       if (wait->state != WaitState::kGranted) co_return woken.error();  // else the wish to end came too late
     }
@@ -258,7 +258,7 @@ void Locks::end_wait(std::uint64_t sequence, WaitState state) {
   if (state == WaitState::kGranted && !wait->abandoned) note(wait->lock, sequence);
   forget_wait(sequence);
   wait->state = state;
-  wait->news.set();
+  wait->ended.set();
   if (state == WaitState::kGranted && wait->abandoned) job::spawn(gate_, give_back(wait->lock));
 }
 

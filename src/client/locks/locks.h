@@ -58,7 +58,7 @@ class Locks {
   /// (client/session/handover_state.h).
   job::Task<void> end_inherited_waits();
 
-  /// Leases of attributes were granted: their recalls come with the news of locks.
+  /// Leases of attributes were granted: their recalls come with the events of locks.
   void listen_for_recalls() { start_listening(); }
   /// The meta server was heard: by a new connection it may be a new process, that has forgotten everything.
   void heard();
@@ -71,12 +71,12 @@ class Locks {
   };
   enum class WaitState : std::uint8_t { kWaiting, kGranted, kRefused, kAskAgain };
   struct Wait {
-    Wait(wire::LockSpec its_lock, job::Executor& executor) : lock(its_lock), news(executor) {}
+    Wait(wire::LockSpec its_lock, job::Executor& executor) : lock(its_lock), ended(executor) {}
     wire::LockSpec lock;
     WaitState state = WaitState::kWaiting;
     bool queued = false;     // the server has said so
     bool abandoned = false;  // nobody waits for it here: it is to be cancelled, or released when it was granted
-    job::Event news;
+    job::Event ended;        // `state` has changed, or nobody waits any more
   };
   using WaitPtr = std::shared_ptr<Wait>;
 

@@ -57,7 +57,7 @@ struct HandoverState::Layout {
   std::uint64_t high_lock_uses = 0;
   std::array<Server, kMostServers> servers;
   std::array<Slot, kMostSlots> slots;
-  alignas(16) std::array<std::byte, kFaceBytes> face;
+  alignas(16) std::array<std::byte, kFrontendBytes> frontend;
   std::array<Held, kMostHeld> held;
   std::array<Wait, kMostWaits> waits;
   std::array<Append, kMostAppends> appends;
@@ -335,6 +335,6 @@ std::vector<Handle> HandoverState::copied(MonoTime now) const {
 
 std::span<HandoverState::Kept> HandoverState::kept() const { return layout_.kept; }
 
-std::byte* HandoverState::face() const { return layout_.face.data(); }
+std::byte* HandoverState::frontend_memory() const { return layout_.frontend.data(); }
 
 }  // namespace spate::client

@@ -81,7 +81,7 @@ class HandoverState {
  public:
   /// Of the layout in memory: who has another one cannot take over.
   static constexpr std::uint32_t kVersion = 5;
-  static constexpr std::size_t kFaceBytes = 4096;
+  static constexpr std::size_t kFrontendBytes = 4096;
 
   struct Session {
     ClientId client;
@@ -139,10 +139,10 @@ class HandoverState {
     std::uint64_t size = 0;
     std::uint64_t change_sum = 0;
   };
-  /// An open file of the face above.
+  /// An open file of the front end above.
   struct Open {
     std::uint64_t in_use = 0;
-    std::uint64_t number = 0;  // of the face
+    std::uint64_t number = 0;  // of the front end
     std::uint64_t request_id = 0;
     Handle handle;
     std::uint64_t unsynced = 0;  // note_written() of the first write since the last sync; 0: none
@@ -150,9 +150,9 @@ class HandoverState {
     bool direct = false;
     bool reads_count = true;
     bool lost_write = false;
-    bool released = false;  // the face is asked for it no more: only its close is not answered
+    bool released = false;  // the front end is not asked for it any more; only its close is not answered
     bool closing = false;   // its close has been sent, as the rest says
-    std::uint64_t close_cause = 0;
+    std::uint64_t close_request_id = 0;
     std::optional<wire::DataSummary> close_data;
     std::optional<WallTime> close_atime;
   };
@@ -229,13 +229,13 @@ class HandoverState {
   /// Those of which a copy may be used still.
   std::vector<Handle> copied(MonoTime now) const;
 
-  // The face's. Not thread-safe: the face has a lock of its own.
+  // For the front end. Not thread-safe: the front end has a lock of its own.
   HandoverRecords<Open>& opens() { return *opens_; }
   HandoverRecords<LockUse>& lock_uses() { return *lock_uses_; }
   /// A power of two of them, all zero at first.
   std::span<Kept> kept() const;
-  /// kFaceBytes, all zero at first.
-  std::byte* face() const;
+  /// kFrontendBytes, all zero at first.
+  std::byte* frontend_memory() const;
 
  private:
   struct Layout;

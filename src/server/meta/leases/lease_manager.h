@@ -37,7 +37,7 @@ class LeaseManager final : public Leases {
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 
   const LeaseTable& table() const { return table_; }
-  /// How long a lease lasts from when its holder last asked for news.
+  /// How long a lease lasts from when its holder last asked for events.
   Duration lease() const;
   std::uint32_t lease_ms() const;
 
@@ -45,7 +45,7 @@ class LeaseManager final : public Leases {
   struct Session {
     std::uint32_t epoch = 0;
     bool recorded = false;  // in the store
-    MonoTime heard;         // it asked for news, or got a lease
+    MonoTime heard;         // it asked for events, or got a lease
   };
   job::Task<Result<bool>> prepare(const rpc::Call& call);
   bool may_be_granted(const Operation& operation) const;

@@ -47,8 +47,8 @@ class MetaLeases : public RoleTest {
     EXPECT_NE(reply->object, std::nullopt);
     return reply->object ? reply->object->attributes.handle : Handle();
   }
-  /// Asks for news, which says that what was told before is dropped.
-  std::vector<Handle> news(Keeping& k) {
+  /// Asks for events, which says that what was told before is dropped.
+  std::vector<Handle> events(Keeping& k) {
     const wire::LockEventsRequest ask{k.table, k.acknowledged, 0};
     const auto reply = asked<wire::LockEventsReply>(k.client, ask, no_id());
     EXPECT_OK(reply);
@@ -62,7 +62,7 @@ class MetaLeases : public RoleTest {
   }
   /// Hears of recalls, and acknowledges them.
   void drop_what_is_recalled(Keeping& k) {
-    while (!news(k).empty()) {
+    while (!events(k).empty()) {
     }
   }
   std::int64_t counted(const std::string& what) const {
@@ -121,10 +121,10 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   auto change = begin_chmod(b, "f", 0640);
   EXPECT_EQ(change->result, std::nullopt);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);  // not before the holder has dropped it
-  EXPECT_EQ(news(a), std::vector<Handle>{file});
+  EXPECT_EQ(events(a), std::vector<Handle>{file});
   EXPECT_EQ(change->result, std::nullopt);
-  EXPECT_FALSE(look(a, "f")->granted);       // not between recall and commit
-  EXPECT_THAT(news(a), testing::IsEmpty());  // which acknowledges
+  EXPECT_FALSE(look(a, "f")->granted);         // not between recall and commit
+  EXPECT_THAT(events(a), testing::IsEmpty());  // which acknowledges
   run_ready();
   ASSERT_OK(change->result);
   const auto again = look(a, "f");
@@ -184,7 +184,7 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
     drop_what_is_recalled(a);
     auto change = begin<Reply>(b, std::move(request), id(++b.next), seconds(60));
     EXPECT_EQ(change->result, std::nullopt) << what << " did not wait";
-    std::vector<Handle> told = news(a);
+    std::vector<Handle> told = events(a);
     for (const Handle handle : handles) {
       EXPECT_NE(std::find(told.begin(), told.end(), handle), told.end()) << what << " left " << handle.value;
     }
@@ -276,7 +276,7 @@ TEST_F(MetaLeases, NobodyWaitsForItself) {
   EXPECT_EQ(keep(a, "f"), file);
   auto change = begin_chmod(a.client, "f", 0600);
   EXPECT_OK(change->result);
-  EXPECT_THAT(news(a), testing::IsEmpty());
+  EXPECT_THAT(events(a), testing::IsEmpty());
 }
 
 TEST_F(MetaLeases, AChangeFromBeforeTheLastHandshakeRecallsItsOwnClientsLeases) {
@@ -374,10 +374,10 @@ TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderHasHeardOfIt) {
   run_ready();
   EXPECT_EQ(change->result, std::nullopt);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);
-  (void)news(a);  // in the name of the old table: now it hears of the new one, and drops everything
+  (void)events(a);  // in the name of the old table: now it hears of the new one, and drops everything
   run_ready();
   EXPECT_EQ(change->result, std::nullopt);
-  (void)news(a);
+  (void)events(a);
   run_ready();
   EXPECT_OK(change->result);
 }
@@ -418,7 +418,7 @@ TEST_F(MetaLeases, WithoutHoldersARestartHoldsUpNothing) {
 }
 
 TEST_F(MetaLeases, RecallsAreToldAlsoToARequestForNewsThatANewerOneEnds) {
-  // Whoever hears that there is no news takes what it keeps for good until much later.
+  // Whoever hears that there are no events takes what it keeps for good until much later.
   Keeping a = keeping();
   TestClient b = connect();
   const Handle file = make_file(b, "f", 10);
@@ -428,7 +428,7 @@ TEST_F(MetaLeases, RecallsAreToldAlsoToARequestForNewsThatANewerOneEnds) {
   ASSERT_OK(first->result);
   ASSERT_EQ((*first->result)->events.size(), 1U);
   EXPECT_EQ((*first->result)->events[0].subject, file.value);
-  EXPECT_EQ(news(a).size(), 1U);
+  EXPECT_EQ(events(a).size(), 1U);
   drop_what_is_recalled(a);
 }
 
@@ -438,7 +438,7 @@ TEST_F(MetaLeases, ALateAcknowledgmentIsOfTheRecallThatItNames) {
   const Handle file = make_file(b, "f", 10);
   keep(a, "f");
   auto change = begin_chmod(b, "f", 0640);
-  EXPECT_EQ(news(a), std::vector<Handle>{file});
+  EXPECT_EQ(events(a), std::vector<Handle>{file});
   const std::uint64_t first = std::exchange(a.acknowledged, 0);  // what says so gets stuck on its way
   wait(lease() + milliseconds(1));
   ASSERT_OK(change->result);

@@ -43,7 +43,7 @@ class MetaLists : public RoleTest {
     return begin<wire::ObjectReply>(client, std::move(request), id(++client.next), seconds(60));
   }
   /// What the client is told to drop. What it was told before counts as dropped.
-  std::vector<Handle> news(TestClient& client) {
+  std::vector<Handle> events(TestClient& client) {
     const auto reply = asked<wire::LockEventsReply>(client, wire::LockEventsRequest{table_, heard_, 0}, no_id());
     EXPECT_OK(reply);
     std::vector<Handle> recalled;
@@ -105,13 +105,13 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   table_ = list(a).reply->table;
   auto change = begin_chmod(b, "f");
   EXPECT_EQ(change->result, std::nullopt);
-  EXPECT_EQ(news(a), std::vector<Handle>{file});
+  EXPECT_EQ(events(a), std::vector<Handle>{file});
   const Listed meanwhile = list(a);
   ASSERT_OK(meanwhile.reply);
   ASSERT_TRUE(meanwhile.reply->granted);
   EXPECT_EQ(meanwhile.reply->refused, std::vector<std::uint32_t>{meanwhile.place("f")});
   EXPECT_EQ(meanwhile.find("f")->attributes->mode, 0644U);
-  std::ignore = news(a);  // which says that it has dropped it
+  std::ignore = events(a);  // which says that it has dropped it
   run_ready();
   EXPECT_OK(change->result);
   EXPECT_THAT(list(a).reply->refused, testing::IsEmpty());
@@ -121,7 +121,7 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   auto added = begin<wire::OpenReply>(b, create, id(++b.next), seconds(60));
   EXPECT_EQ(added->result, std::nullopt);  // a name more is a change of the directory
   EXPECT_FALSE(list(a).reply->granted);
-  while (!news(a).empty()) {
+  while (!events(a).empty()) {
   }
   run_ready();
   EXPECT_OK(added->result);
@@ -169,9 +169,9 @@ TEST_F(MetaLists, AFullSessionGetsNoMoreAndIsAskedForItsOldest) {
   EXPECT_EQ(few.table().of_session(a.id), 8U);
   EXPECT_EQ(all.reply->refused.size(), 13U);  // the directory has one
   table_ = all.reply->table;
-  const auto recalled = news(a);
+  const auto recalled = events(a);
   EXPECT_EQ(recalled.size(), 8U);
-  std::ignore = news(a);
+  std::ignore = events(a);
   EXPECT_EQ(few.table().of_session(a.id), 0U);
   close();
 }
