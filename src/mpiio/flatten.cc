@@ -218,7 +218,7 @@ bool Flat::ascends() const {
         __builtin_add_overflow(span, rest, &span))
       return false;
   }
-  return extent_ >= span;
+  return extent_ > 0;
 }
 
 std::int64_t Flat::offset_at(std::uint64_t position) const {

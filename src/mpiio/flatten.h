@@ -75,8 +75,8 @@ class Flat {
   std::span<const Piece> pieces() const { return pieces_; }
   /// Repeated at its extent it is bytes without a gap, in order.
   bool dense() const;
-  /// Repeated at its extent from 0 on, each byte lies behind the one before it in the stream, none below 0: what MPI
-  /// asks of a file type. A type without bytes does.
+  /// Laid at 0, each byte lies behind the one before it in the stream, none below 0: what MPI asks of a file type. Its
+  /// extent may be less than what it spans, as HDF5's with Open MPI: then one tile is used. A type without bytes does.
   bool ascends() const;
   /// Where byte `position` < size() of the stream lies.
   std::int64_t offset_at(std::uint64_t position) const;

@@ -98,8 +98,6 @@ static void overlapping_views(void) {
   OK(MPI_Type_create_hvector(3, 1, 50, inner, &type)); /* the inner ones lie between each other */
   MPI_Type_free(&inner);
   refused_view(type);
-  OK(MPI_Type_create_resized(MPI_DOUBLE, 0, 4, &type)); /* tiles overlap */
-  refused_view(type);
   const int lengths[2] = {4, 4};
   const int places[2] = {0, 2};
   OK(MPI_Type_indexed(2, lengths, places, MPI_BYTE, &type));

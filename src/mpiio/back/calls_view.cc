@@ -23,8 +23,7 @@ Failure make_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype file
     return {MPI_ERR_TYPE, "spate: a type of the view has too many pieces, or no form in " + representation->name};
   if (element->size() == 0 || flat->size() % element->size() != 0)
     return {MPI_ERR_ARG, "spate: a file type is made of a whole number of etypes"};
-  if (!flat->ascends())
-    return {MPI_ERR_ARG, "spate: the bytes of a file type ascend from 0, and its tiles do not overlap"};
+  if (!flat->ascends()) return {MPI_ERR_ARG, "spate: the bytes of a file type ascend from 0"};
   view = View{displacement, etype, filetype, flat, element->size(), representation};
   return {};
 }
