@@ -130,7 +130,8 @@ def lint(manual):
 
 
 def completed_by_fish(line):
-    said = run("fish", "--no-config", "-c", "source %s/src/tools/spate.fish; complete -C '%s'" % (SOURCE, line))
+    with tempfile.TemporaryDirectory(prefix="spate-test-") as home:  # where fish makes folders, whatever it is told
+        said = run("fish", "--no-config", "-c", "source %s/src/tools/spate.fish; complete -C '%s'" % (SOURCE, line), env=dict(os.environ, HOME=home))
     return [tuple(row.split("\t")) for row in said.splitlines()]
 
 
