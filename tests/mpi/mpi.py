@@ -36,7 +36,7 @@ def environment(fs, **more):
     return dict(fs.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
 
 
-def run(fs, mpi, ranks, *words, timeout=120, env=None, prefix=(SPATE, "run", "--mpi", "--")):
+def run(fs, mpi, ranks, *words, timeout=240, env=None, prefix=(SPATE, "run", "--mpi", "--")):
     """Runs a program under `spate run --mpi`; never raises but when it hangs. In a session of its own: ranks that wait call sched_yield()
     all the time, and Linux 6.18 then lets other processes of their scheduling group, such as the servers, wait for seconds."""
     done = subprocess.run([*prefix, *command(mpi, ranks, *words)], env=environment(fs, **(env or {})), timeout=timeout,
