@@ -53,8 +53,12 @@ def unit(root, prefix):
 def visible(library):
     names = [line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()]
     names = [name.split("@")[0] for name in names]
-    strange = [name for name in names if not name.startswith("spate_") and name != "SPATE_0"]
+    strange = [name for name in names if not name.startswith("spate_") and name != "SPATE_1"]
     check(len(names) > 60 and not strange, "visible in libspate: %s" % strange)
+    with open(HERE + "/../../packaging/debian/libspate1.symbols", encoding="utf-8") as file:
+        listed = {line.split("@")[0].strip() for line in file.readlines()[1:]}
+    found = {name for name in names if name.startswith("spate_")}
+    check(listed == found, "packaging/debian/libspate1.symbols: gone from the library, which breaks programs: %s; not listed: %s" % (listed - found, found - listed))
 
 
 def main(root):
@@ -65,7 +69,7 @@ def main(root):
     for name in ("bin/spate", "bin/spated", "include/spate.h", "share/man/man1/spate-ls.1", "share/man/man3/spate_open.3", "share/man/man5/spate.toml.5"):
         check(os.path.exists(moved + "/" + name), name + " is not installed")
     unit(moved, prefix)
-    library = os.path.dirname(find(moved, "libspate.so.0.1.0"))
+    library = os.path.dirname(find(moved, "libspate.so.1.0.1"))
     visible(library + "/libspate.so")
     env = dict(os.environ, LD_LIBRARY_PATH=library, HOME=root, XDG_STATE_HOME=root + "/state", XDG_DATA_HOME=root + "/data")
     env["PKG_CONFIG_PATH"] = os.path.dirname(find(moved, "spate.pc"))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/first-steps.md on a Debian that has nothing but what Spate says it needs."""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -38,28 +39,51 @@ def packages():
     return [line.split()[0] for line in listed.splitlines() if line.split()[1:2] in (["library:"], ["fuse:"], ["nbd:"])]
 
 
-def main():
+@contextlib.contextmanager
+def bare_debian():
+    """The root of a Debian with nothing on it and no service started, for as long as the block lasts."""
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         skip("needs root and debootstrap")
     root = tempfile.mkdtemp(prefix="spate-test-")
     try:
         run("debootstrap", "--variant=minbase", RELEASE, root)
+        os.chmod(root, 0o755)
         with open(os.open(root + "/usr/sbin/policy-rc.d", os.O_WRONLY | os.O_CREAT, 0o755), "w") as f:
             f.write("#!/bin/sh\nexit 101\n")  # no service is started
-        run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", "mount -t proc proc %s/proc; exec chroot %s \"$@\"" % (root, root), "sh",
-            "apt-get", "install", "-y", "-q", "--no-install-recommends", *packages(), env=dict(os.environ, DEBIAN_FRONTEND="noninteractive", PATH=PATH))
-        run("cmake", "--install", os.path.dirname(os.path.abspath(BIN)), "--prefix", "/usr", env=dict(os.environ, DESTDIR=root))
-        run("chroot", root, "ldconfig", env={"PATH": PATH})
-        os.chmod(root, 0o755)
-        os.mkdir(root + "/home/newcomer")
-        os.chown(root + "/home/newcomer", 1000, 1000)
-        enter = "mount -t proc proc %s/proc; mount -t tmpfs shm %s/dev/shm; exec chroot %s setpriv --reuid 1000 --regid 1000 --clear-groups sh -euc \"$1\"" % (root, root, root)
-        said = run("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc",
-                   "ip link set lo up; mkdir -p %s/dev/shm; %s" % (root, enter), "sh", WALK)
-        for words in ("Spate is up: 5 servers", "hello", "Stopped 5 servers", "Removed "):
-            check(words in said, "%r is not in: %s" % (words, said))
+        yield root
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-main()
+def install(root, *what):
+    """Packages, by their names or by their files as they are seen below `root`."""
+    run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", "mount -t proc proc %s/proc; exec chroot %s \"$@\"" % (root, root), "sh",
+        "apt-get", "install", "-y", "-q", "--no-install-recommends", *what, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive", PATH=PATH))
+
+
+def inside(root, script, user=0):
+    """What a script prints there, with a network of its own; all that it has started ends with it."""
+    enter = ("mount -t proc proc %s/proc; mount -t tmpfs shm %s/dev/shm; exec chroot %s setpriv --reuid %d --regid %d --clear-groups sh -euc \"$1\""
+             % (root, root, root, user, user))
+    return run("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc",
+               "ip link set lo up; mkdir -p %s/dev/shm; %s" % (root, enter), "sh", script, env=dict(os.environ, PATH=PATH))
+
+
+def walk_as_newcomer(root):
+    os.mkdir(root + "/home/newcomer")
+    os.chown(root + "/home/newcomer", 1000, 1000)
+    said = inside(root, WALK, user=1000)
+    for words in ("Spate is up: 5 servers", "hello", "Stopped 5 servers", "Removed "):
+        check(words in said, "%r is not in: %s" % (words, said))
+
+
+def main():
+    with bare_debian() as root:
+        install(root, *packages())
+        run("cmake", "--install", os.path.dirname(os.path.abspath(BIN)), "--prefix", "/usr", env=dict(os.environ, DESTDIR=root))
+        run("chroot", root, "ldconfig", env={"PATH": PATH})
+        walk_as_newcomer(root)
+
+
+if __name__ == "__main__":
+    main()
