@@ -25,11 +25,12 @@ enum Feature : std::uint64_t {
   kFeatureLists = 4,       // list_lease is known
   kFeatureFlushes = 8,     // datafile_flush is known
   kFeatureAllocates = 16,  // datafile_allocate is known
+  kFeatureBatches = 32,    // change_batch is known
 };
 /// Those of a client that keeps attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// What a server of this version can do. A client asks for what it uses.
-constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates;
+constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "wire/batch_messages.h"
 #include "wire/bypass_messages.h"
 #include "wire/check_messages.h"
 #include "wire/copy_messages.h"

@@ -47,6 +47,7 @@ namespace spate::wire {
   X(LookupLease, 49, "lookup_lease")           \
   X(ListLease, 50, "list_lease")               \
   X(ClusterMap, 51, "cluster_map")             \
+  X(ChangeBatch, 52, "change_batch")           \
   X(Read, 60, "read")                          \
   X(Write, 61, "write")                        \
   X(DatafileStat, 62, "datafile_stat")         \

@@ -145,6 +145,24 @@ class Scribbler {
   void set(std::array<std::byte, N>& field) {
     for (std::byte& byte : field) byte = static_cast<std::byte>(random_.next());
   }
+  template <typename Request>
+  void fill(wire::BatchedChange& change) {
+    change.op = Request::kOp;
+    wire::encode_body(made<Request>(), change.body);
+  }
+  void set(wire::BatchedChange& field) {
+    switch (random_.below(10)) {
+      case 0: return fill<wire::SetattrRequest>(field);
+      case 1: return fill<wire::CreateRequest>(field);
+      case 2: return fill<wire::MkdirRequest>(field);
+      case 3: return fill<wire::SymlinkRequest>(field);
+      case 4: return fill<wire::LinkRequest>(field);
+      case 5: return fill<wire::UnlinkRequest>(field);
+      case 6: return fill<wire::RmdirRequest>(field);
+      case 7: return fill<wire::CloseRequest>(field);
+      default: return (*this)(field.op, field.body);
+    }
+  }
   template <typename T>
     requires requires(T& t, Scribbler& s) { t.fields(s); }
   void set(T& field) {
@@ -165,7 +183,7 @@ using AllRequests =
                 wire::UnlinkRequest, wire::RmdirRequest, wire::RenameRequest, wire::SetxattrRequest,
                 wire::RemovexattrRequest, wire::KeepAliveRequest, wire::LockRequest, wire::LockTestRequest,
                 wire::LockCancelRequest, wire::LockEventsRequest, wire::LockReclaimRequest, wire::LookupLeaseRequest,
-                wire::ListLeaseRequest>;
+                wire::ListLeaseRequest, wire::ChangeBatchRequest>;
 
 TEST_F(MetaHostile, WellFormedNonsenseHarmsNobody) {
   Scribbler scribbler(random, {0, 1, 2, 3, 7, 0777, 07777, 010000, file.value, client.id.value, 4096, 1U << 20U,

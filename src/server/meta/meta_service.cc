@@ -37,6 +37,7 @@ void MetaService::fill_table() {
   change<wire::UnlinkRequest, &unlink>();
   change<wire::RmdirRequest, &rmdir>();
   change<wire::RenameRequest, &rename>();
+  change<wire::ChangeBatchRequest, &change_batch>();
   change<wire::SetxattrRequest, &setxattr>();
   change<wire::RemovexattrRequest, &removexattr>();
   read<wire::MetaScanRequest, &meta_scan>(rpc::Access::kServersOnly);

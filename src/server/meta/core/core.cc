@@ -292,8 +292,10 @@ job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Byte
   if (options_.sync == Duration(0)) {
     SPATE_CO_TRY(std::ignore, co_await sync());
   }
-  if (operation.finish_ && result) {
-    SPATE_CO_TRY(std::ignore, co_await operation.finish_());
+  if (result) {
+    for (auto& finish : operation.finish_) {
+      SPATE_CO_TRY(std::ignore, co_await finish());
+    }
   }
   if (operation.truncates_) {
     SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), operation.truncates_));

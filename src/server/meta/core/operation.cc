@@ -19,7 +19,7 @@ Operation::Operation(MetaCore& core, const OperationParts& parts, rpc::Call& cal
 
 void Operation::begin() {
   committed_.clear();
-  finish_ = {};
+  finish_.clear();
   wait_ = {};
   answer_.reset();
   truncates_ = Handle();

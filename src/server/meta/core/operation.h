@@ -2,6 +2,7 @@
 // Operation: one request on its way through the name space; and how a function becomes a row of the operation table.
 #pragma once
 
+#include <any>
 #include <optional>
 #include <string>
 #include <vector>
@@ -131,9 +132,14 @@ class Operation {
   void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
   /// The change is committed, but the reply is this error.
   void answer_with(Error error) { answer_ = std::move(error); }
+  /// What answer_with() was told in this run; for a function that runs others.
+  std::optional<Error> take_answer() { return std::exchange(answer_, std::nullopt); }
+  /// What a function keeps from one run to the next; empty at first.
+  std::any& kept() { return kept_; }
   /// This run's transaction holds a truncate intent for the file. The answer waits until the truncation has been
   /// carried out; so does the answer to a resend.
   void answer_after_truncate(Handle handle) { truncates_ = handle; }
+  bool truncates() const { return static_cast<bool>(truncates_); }
   /// This run cannot go on before `wait` has ended. The operation releases its locks and its transaction, awaits
   /// `wait`, and runs again, or fails with the error of `wait`. Yields the kConflict for the function to pass on.
   Errc run_again_after(UniqueFunction<job::Task<Result<void>>()> wait) {
@@ -142,7 +148,7 @@ class Operation {
   }
   /// The operation awaits this task after the commit and before the reply. Its error becomes the reply, although the
   /// change is committed.
-  void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_ = std::move(finish); }
+  void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_.push_back(std::move(finish)); }
 
  private:
   friend class MetaCore;
@@ -159,8 +165,9 @@ class Operation {
   std::vector<Handle> wanted_locks_;
   unsigned conflicts_ = 0;
   int objects_made_ = 0;
+  std::any kept_;
   std::vector<UniqueFunction<void()>> committed_;
-  UniqueFunction<job::Task<Result<void>>()> finish_;
+  std::vector<UniqueFunction<job::Task<Result<void>>()>> finish_;
   UniqueFunction<job::Task<Result<void>>()> wait_;
   std::optional<Error> answer_;
   Handle truncates_;

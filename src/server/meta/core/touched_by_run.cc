@@ -25,6 +25,7 @@ void TouchedByRun::begin() {
 }
 
 void TouchedByRun::note_key(ByteView key, bool erased) {
+  ++keys_;
   const auto kind = static_cast<KeyKind>(key[0]);
   if (kind != KeyKind::kInode && kind != KeyKind::kEntry) return;
   const Handle object(parse_id_key(key).value_or(0));

@@ -26,6 +26,8 @@ class TouchedByRun {
   /// The entry was put, or erased: then its record names no object.
   void note_entry(Handle directory, std::string_view name, const EntryRecord& record);
 
+  /// Grows with everything that is put and erased.
+  std::uint64_t keys() const { return keys_; }
   const wire::Touched& touched() const { return touched_; }
   /// What was put of that, for a client that keeps what it has changed (Leases::keep_changed()).
   const wire::Granted& written() const { return written_; }
@@ -37,6 +39,7 @@ class TouchedByRun {
   wire::Touched touched_;
   wire::Granted written_;  // empty when the client keeps none
   std::vector<Handle> removed_;
+  std::uint64_t keys_ = 0;
 };
 
 }  // namespace spate::meta

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "server/meta/core/operation.h"
+#include "wire/batch_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::meta {
@@ -25,6 +26,7 @@ Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& req
 Outcome<wire::UnlinkReply> unlink(Operation& operation, const wire::UnlinkRequest& request);
 Outcome<wire::RmdirReply> rmdir(Operation& operation, const wire::RmdirRequest& request);
 Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameRequest& request);
+Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::ChangeBatchRequest& request);
 Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request);
 Outcome<wire::ListLeaseReply> list_lease(Operation& operation, const wire::ListLeaseRequest& request);
 /// The same without leases, for the code that grants leases.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// change_batch: several changes of one session in one transaction. Each is made by its own operation's function.
+#include <any>
+#include <map>
+
+#include "server/meta/names/operations.h"
+
+namespace spate::meta {
+namespace {
+
+/// Null: not in a batch.
+Body body_of(wire::Op op) {
+  switch (op) {
+    case wire::Op::kSetattr: return &encoded_body<wire::SetattrRequest, &setattr>;
+    case wire::Op::kCreate: return &encoded_body<wire::CreateRequest, &create>;
+    case wire::Op::kMkdir: return &encoded_body<wire::MkdirRequest, &mkdir>;
+    case wire::Op::kSymlink: return &encoded_body<wire::SymlinkRequest, &symlink>;
+    case wire::Op::kLink: return &encoded_body<wire::LinkRequest, &link>;
+    case wire::Op::kUnlink: return &encoded_body<wire::UnlinkRequest, &unlink>;
+    case wire::Op::kRmdir: return &encoded_body<wire::RmdirRequest, &rmdir>;
+    case wire::Op::kClose: return &encoded_body<wire::CloseRequest, &close>;
+    default: return nullptr;
+  }
+}
+
+Result<void> check_form(const wire::ChangeBatchRequest& request) {
+  std::size_t bytes = 0;
+  for (const wire::BatchedChange& change : request.changes) bytes += change.body.size();
+  if (request.changes.empty() || request.changes.size() > wire::kMostBatched || bytes > wire::kMostBatchedBytes)
+    return Error::told(Errc::kInvalidArgument, "a batch has 1 to 256 changes and at most 256 KiB");
+  return {};
+}
+
+wire::BatchedAnswer answer_of(Result<Bytes> result) {
+  if (!result) return {result.code(), wire::context_of(result.error()), {}};
+  return {Errc::kOk, {}, *std::move(result)};
+}
+
+/// Of the changes that failed after they had put something: the others are made again without them. By their places.
+using Failed = std::map<std::size_t, wire::BatchedAnswer>;
+
+job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& change) {
+  const Body body = body_of(change.op);
+  if (body == nullptr) co_return Error(Errc::kNotSupported, "in a batch");
+  auto result = co_await body(operation, change.body);
+  // The answer to a batch cannot wait for truncations.
+  if (result && operation.truncates()) co_return Error(Errc::kNotSupported, "a truncation in a batch");
+  co_return result;
+}
+
+job::Task<Result<void>> nothing() { co_return {}; }
+
+}  // namespace
+
+Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::ChangeBatchRequest& request) {
+  SPATE_CO_TRY(std::ignore, check_form(request));
+  if (!operation.kept().has_value()) operation.kept() = Failed();
+  auto& failed = std::any_cast<Failed&>(operation.kept());
+  wire::ChangeBatchReply reply;
+  for (std::size_t i = 0; i < request.changes.size(); ++i) {
+    const auto before = failed.find(i);
+    if (before != failed.end()) {
+      reply.answers.push_back(before->second);
+      continue;
+    }
+    const std::uint64_t keys = operation.changes().keys();
+    auto result = co_await make(operation, request.changes[i]);
+    if (result.code() == Errc::kConflict) co_return std::move(result).error();
+    const bool undo = !result && operation.changes().keys() != keys;
+    if (auto told = operation.take_answer()) result = *std::move(told);
+    reply.answers.push_back(answer_of(std::move(result)));
+    if (!undo) continue;
+    failed[i] = reply.answers.back();
+    co_return operation.run_again_after(&nothing);
+  }
+  co_return reply;
+}
+
+}  // namespace spate::meta
