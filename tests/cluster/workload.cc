@@ -90,7 +90,12 @@ job::Task<void> Workload::use_a_file() {
     co_await open_something(random_.chance(1, 4));
   } else if (dice < 13) {
     const OpenFilePtr open = open_[random_.below(open_.size())];
-    co_await close(open);
+    constexpr std::size_t kMany = 4;
+    if (open_.size() >= kMany) {
+      co_await close_all();
+    } else {
+      co_await close(open);
+    }
   } else if (dice < 17) {
     co_await truncate_by_handle();
   } else if (dice < 18) {

@@ -169,6 +169,8 @@ class Workload {
   job::Task<void> fstat(OpenFilePtr open);
   job::Task<void> ftruncate(OpenFilePtr open);
   job::Task<void> close(OpenFilePtr open);
+  /// At the same time, so that they go to the meta server several to a request.
+  job::Task<void> close_all();
   /// Several at once, and then the close that tells the file's size.
   job::Task<void> last_writes(OpenFilePtr open);
   job::Task<void> settle_doubts();

@@ -379,6 +379,13 @@ job::Task<void> Workload::close(OpenFilePtr open) {
   note_failure("close", code, begun);
 }
 
+job::Task<void> Workload::close_all() {
+  const std::vector<OpenFilePtr> all = open_;
+  job::Gate gate(process_.executor());
+  for (const OpenFilePtr& open : all) job::spawn(gate, close(open));
+  co_await gate.close();
+}
+
 /// All io servers of the file have answered a request of this client that was made after the failed one: what was
 /// left of that has ended.
 job::Task<bool> Workload::barrier(std::uint64_t handle, const Layout& layout) {

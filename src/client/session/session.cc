@@ -47,7 +47,11 @@ Session::Session(Options options, job::NetworkContext& network, Random& random)
       servers_(options_, network, identity_, random),
       slots_(network.executor(), options_.handover),
       map_turn_(network.executor(), 1),
-      gate_(network.executor()) {
+      gate_(network.executor()),
+      batcher_(network.executor(), gate_, job::StopToken(stopping_),
+               [this](wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room) {
+                 return send_one_change(op, body, std::move(limits), reply_room);
+               }) {
   inherit();
 }
 
@@ -202,7 +206,20 @@ job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body,
   co_return reply;
 }
 
+/// Of a process that a successor may follow each change keeps its own id.
 job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
+  const bool together = options_.handover == nullptr && (meta().features() & wire::kFeatureBatches) != 0 &&
+                        ChangeBatcher::takes(op, body, limits);
+  if (together) {
+    auto reply = co_await batcher_.send(op, body, limits);
+    co_return reply;
+  }
+  auto reply = co_await send_one_change(op, body, limits, rpc::CallOptions().reply_room);
+  co_return reply;
+}
+
+job::Task<Result<rpc::RawReply>> Session::send_one_change(wire::Op op, ByteView body, Limits limits,
+                                                          std::uint32_t reply_room) {
   auto open = co_await ensure_open(limits);
   if (!open) co_return std::move(open).error();
   RequestSlots::Params params;
@@ -212,6 +229,7 @@ job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body
   if (!slot) co_return std::move(slot).error();
   rpc::CallOptions options = limits.call_options();
   options.id = slot->id();
+  options.reply_room = reply_room;
   for (int tries = 1;; ++tries) {
     const rpc::SessionEpoch session = identity_.session();
     if (limits.data_of) {

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "client/options.h"
+#include "client/session/change_batcher.h"
 #include "client/session/limits.h"
 #include "client/session/request_slots.h"
 #include "client/session/servers.h"
@@ -59,7 +60,8 @@ class Session {
     auto reply = wire::decode_body<Reply>(raw->body);
     co_return reply;
   }
-  /// A request to the meta server that changes something: carries a request id, so that its resend is safe.
+  /// A request to the meta server that changes something: carries a request id, so that its resend is safe. Changes
+  /// that are made at the same time may go together (ChangeBatcher).
   job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
 
   /// The session is open when it ends: io servers ask for its ticket.
@@ -95,6 +97,7 @@ class Session {
 
  private:
   job::Task<Result<rpc::RawReply>> send_query(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
+  job::Task<Result<rpc::RawReply>> send_one_change(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<void> keep_alive();
   job::Task<Result<void>> greet_meta(Limits limits);
   void inherit();
@@ -114,6 +117,7 @@ class Session {
   SessionObserver* observer_ = nullptr;
   job::Gate gate_;
   job::StopSource stopping_;
+  ChangeBatcher batcher_;
   bool keeping_alive_ = false;
   std::uint64_t next_request_id_ = 0;
 };

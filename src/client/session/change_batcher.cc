@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session/change_batcher.h"
+
+#include <algorithm>
+
+#include "job/deadline.h"
+#include "wire/archive.h"
+#include "wire/lease_messages.h"
+
+namespace spate::client {
+namespace {
+
+/// Changes and batches that are under way while others wait for them. Two keep a server busy: it runs one while the
+/// answer to the other travels.
+constexpr unsigned kUnderWay = 2;
+/// Of one batch. The server runs nothing else of it meanwhile, and its answer is as large.
+constexpr std::size_t kMostTogether = 32;
+constexpr std::size_t kMostBytes = std::size_t{16} << 10U;
+constexpr std::size_t kLargestChange = 4096;
+/// Room for the answers, and for what they touch and grant.
+constexpr std::uint32_t kReplyRoom = 64U << 10U;
+/// A change that waits for one that waits for somebody else waits no longer than this.
+constexpr Duration kPatience = std::chrono::milliseconds(5);
+/// The deadlines of one batch are no further apart: it has the latest of them.
+constexpr Duration kDeadlines = std::chrono::seconds(1);
+
+/// The server has not made the batch, and may well make each of its changes.
+bool is_of_the_batch(Errc code) {
+  return code == Errc::kNotSupported || code == Errc::kInvalidArgument || code == Errc::kBusy ||
+         code == Errc::kMessageTooBig;
+}
+
+/// One change's reply as it would be by itself: `before` its body stands what the batch has touched and granted.
+rpc::RawReply reply_of(std::uint64_t features, ByteView before, const Bytes& body) {
+  rpc::RawReply reply;
+  reply.features = features;
+  reply.message = Buffer(before.size() + body.size());
+  const MutableByteView room = reply.message.view();
+  std::ranges::copy(body, std::ranges::copy(before, room.begin()).out);
+  reply.body = room;
+  return reply;
+}
+
+}  // namespace
+
+struct ChangeBatcher::Change {
+  Change(job::Executor& executor, wire::Op its_op, ByteView its_body, const Limits& its_limits)
+      : op(its_op), body(to_bytes(its_body)), limits(its_limits), done(executor) {}
+  const wire::Op op;
+  const Bytes body;
+  const Limits limits;
+  std::optional<Result<rpc::RawReply>> reply;  // once done; none: it is to be sent by itself
+  job::Event done;
+};
+
+bool ChangeBatcher::takes(wire::Op op, ByteView body, const Limits& limits) {
+  switch (op) {
+    case wire::Op::kSetattr:
+    case wire::Op::kCreate:
+    case wire::Op::kMkdir:
+    case wire::Op::kSymlink:
+    case wire::Op::kLink:
+    case wire::Op::kUnlink:
+    case wire::Op::kRmdir:
+    case wire::Op::kClose: return body.size() <= kLargestChange && !limits.data_of;
+    default: return false;
+  }
+}
+
+job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body, Limits limits) {
+  if (under_way_ >= kUnderWay) {
+    const auto change = std::make_shared<Change>(executor_, op, body, limits);
+    waiting_.push_back(change);
+    {
+      job::DeadlineScope scope(executor_, std::min(limits.deadline, executor_.now() + kPatience), limits.stop);
+      std::ignore = co_await change->done.wait(scope.token());
+    }
+    const bool was_waiting = std::erase(waiting_, change) > 0;
+    if (was_waiting && limits.stop.stopped()) co_return limits.stop.reason();
+    if (!was_waiting) {  // it is under way, or has been answered; after the deadline the error says why
+      SPATE_CO_TRY(std::ignore, co_await change->done.wait(limits.stop));
+      if (change->reply) co_return std::move(*change->reply);
+    }
+  }
+  auto reply = co_await send_now(op, body, limits);
+  co_return reply;
+}
+
+job::Task<Result<rpc::RawReply>> ChangeBatcher::send_now(wire::Op op, ByteView body, Limits limits) {
+  ++under_way_;
+  auto reply = co_await send_one_(op, body, limits, rpc::CallOptions().reply_room);
+  --under_way_;
+  start_next();
+  co_return reply;
+}
+
+void ChangeBatcher::start_next() {
+  if (under_way_ >= kUnderWay || waiting_.empty()) return;
+  Changes changes = take_some();
+  ++under_way_;
+  if (!job::spawn(gate_, send_together(changes))) {
+    --under_way_;
+    answer(changes, Errc::kCancelled);
+  }
+}
+
+/// Those of one epoch of the session, or of any, with deadlines that are alike.
+ChangeBatcher::Changes ChangeBatcher::take_some() {
+  Changes out;
+  std::size_t bytes = 0;
+  std::optional<rpc::SessionEpoch> only_in;
+  while (!waiting_.empty() && out.size() < kMostTogether) {
+    const std::shared_ptr<Change>& next = waiting_.front();
+    const bool other = only_in && next->limits.only_in && *only_in != *next->limits.only_in;
+    const MonoTime first = out.empty() ? next->limits.deadline : out.front()->limits.deadline;
+    const bool alike = std::max(first, next->limits.deadline) - std::min(first, next->limits.deadline) < kDeadlines;
+    if (other || !alike || (bytes += next->body.size()) > kMostBytes) break;
+    if (next->limits.only_in) only_in = next->limits.only_in;
+    out.push_back(next);
+    waiting_.pop_front();
+  }
+  return out;
+}
+
+job::Task<void> ChangeBatcher::send_together(Changes changes) {
+  Limits limits = changes.front()->limits;
+  limits.stop = stop_;  // a caller may give up, and its token end, while its change is under way
+  wire::ChangeBatchRequest request;
+  for (const auto& change : changes) {
+    limits.deadline = std::max(limits.deadline, change->limits.deadline);
+    if (change->limits.only_in) limits.only_in = change->limits.only_in;
+    request.changes.push_back({change->op, change->body});
+  }
+  if (changes.size() == 1) {
+    const Change& one = *changes.front();
+    auto reply = co_await send_one_(one.op, one.body, limits, rpc::CallOptions().reply_room);
+    changes.front()->reply = std::move(reply);
+    changes.front()->done.set();
+  } else {
+    ++counters_.batches;
+    counters_.batched += changes.size();
+    Bytes body;
+    wire::encode_body(request, body);
+    auto reply = co_await send_one_(wire::Op::kChangeBatch, body, limits, kReplyRoom);
+    answer(changes, std::move(reply));
+  }
+  --under_way_;
+  start_next();
+}
+
+/// Gives each change its part of the reply to all.
+void ChangeBatcher::answer(const Changes& changes, Result<rpc::RawReply> reply) {
+  wire::ChangeBatchReply answers;
+  ByteView before;
+  if (reply) {
+    wire::Reader reader(reply->body);
+    wire::Touched touched;
+    wire::Granted granted;
+    if ((reply->features & wire::kFeatureLeases) != 0) reader(touched);
+    if ((reply->features & wire::kFeatureGrants) != 0) reader(granted);
+    before = reply->body.first(reply->body.size() - reader.decoder().remaining());
+    auto decoded = wire::decode_body<wire::ChangeBatchReply>(reply->body.subspan(before.size()));
+    if (decoded && decoded->answers.size() == changes.size()) {
+      answers = *std::move(decoded);
+    } else {
+      before = {};
+      reply = Error(Errc::kProtocol, "the reply to several changes cannot be read");
+    }
+  }
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    Change& change = *changes[i];
+    const Errc code = reply ? answers.answers[i].status : reply.code();
+    // The session of some of them has ended: the others may go on in the next one.
+    const bool other_session = !reply && session_ended(code) && !change.limits.only_in;
+    if (!other_session && !(reply ? code == Errc::kNotSupported : is_of_the_batch(code))) {
+      if (!reply) {
+        change.reply = reply.error();
+      } else if (code != Errc::kOk) {
+        change.reply = wire::error_of(code, std::move(answers.answers[i].context));
+      } else {
+        change.reply = reply_of(reply->features, before, answers.answers[i].body);
+      }
+    }
+    change.done.set();
+  }
+}
+
+}  // namespace spate::client

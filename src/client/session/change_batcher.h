@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChangeBatcher: changes of several tasks of one client, sent to the meta server in one request.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/unique_function.h"
+#include "client/session/limits.h"
+#include "job/event.h"
+#include "job/gate.h"
+#include "rpc/channel.h"
+#include "wire/batch_messages.h"
+
+namespace spate::client {
+
+/// A change is sent at once while few are under way. While more are, changes wait until one of these is answered, and
+/// then go together; one that has waited for long goes by itself. So one task is as fast as without, and many tasks
+/// cost the server one transaction for several changes (group commit). One executor; pinned. Every send() has ended
+/// when it is destroyed.
+class ChangeBatcher {
+ public:
+  /// Sends a change under a request id of its own, and again in a new session where it may be.
+  using SendOne = UniqueFunction<job::Task<Result<rpc::RawReply>>(wire::Op op, ByteView body, Limits limits,
+                                                                  std::uint32_t reply_room)>;
+  struct Counters {
+    std::uint64_t batches = 0;  // of two changes and more
+    std::uint64_t batched = 0;  // changes in them
+  };
+
+  /// `gate`: of the tasks that wait for batches; outlives this, and is closed first. `stop` ends their waits.
+  ChangeBatcher(job::Executor& executor, job::Gate& gate, job::StopToken stop, SendOne send_one)
+      : executor_(executor), gate_(gate), stop_(stop), send_one_(std::move(send_one)) {}
+  ChangeBatcher(const ChangeBatcher&) = delete;
+  ChangeBatcher& operator=(const ChangeBatcher&) = delete;
+
+  /// Whether such a change may wait for others and go with them.
+  static bool takes(wire::Op op, ByteView body, const Limits& limits);
+  /// As SendOne.
+  job::Task<Result<rpc::RawReply>> send(wire::Op op, ByteView body, Limits limits);
+
+  Counters counters() const { return counters_; }
+
+ private:
+  struct Change;
+  using Changes = std::vector<std::shared_ptr<Change>>;
+
+  job::Task<Result<rpc::RawReply>> send_now(wire::Op op, ByteView body, Limits limits);
+  void start_next();
+  Changes take_some();
+  job::Task<void> send_together(Changes changes);
+  void answer(const Changes& changes, Result<rpc::RawReply> reply);
+
+  job::Executor& executor_;
+  job::Gate& gate_;
+  const job::StopToken stop_;
+  SendOne send_one_;
+  unsigned under_way_ = 0;
+  std::deque<std::shared_ptr<Change>> waiting_;
+  Counters counters_;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session/change_batcher.h"
+
+#include <gmock/gmock.h>
+
+#include <deque>
+#include <string>
+
+#include "base/expect.h"
+#include "wire/archive.h"
+#include "wire/lease_messages.h"
+
+namespace spate::client {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Bytes body_of(const std::string& text) { return to_bytes(as_bytes(text)); }
+
+/// A server that answers when the test says so: each change with its own body, but "bad" with kExists and "other" with
+/// kNotSupported.
+class ChangeBatcherTest : public ::testing::Test {
+ protected:
+  struct Request {
+    explicit Request(job::Executor& executor) : answered(executor) {}
+    wire::Op op{};
+    Bytes body;
+    Limits limits;
+    Errc fails = Errc::kOk;
+    job::Event answered;
+  };
+
+  ~ChangeBatcherTest() override {
+    for (const auto& request : requests_) request->answered.set();
+    settle();
+    bool closed = false;
+    job::Gate last(executor_);
+    job::spawn(last, close(closed));
+    settle();
+    EXPECT_TRUE(closed);
+  }
+
+  void settle() {
+    while (executor_.step()) {
+    }
+  }
+  void pass(Duration span) {
+    clock_.set(clock_.now() + span);
+    settle();
+  }
+  /// A task that makes one change; what came of it is in its place.
+  std::size_t change(const std::string& text, Limits limits = {MonoTime::never(), {}, {}, 0, {}, {}}) {
+    outcomes_.emplace_back();
+    job::spawn(gate_, make(text, std::move(limits), outcomes_.size() - 1));
+    settle();
+    return outcomes_.size() - 1;
+  }
+  void answer(std::size_t request, Errc fails = Errc::kOk) {
+    requests_.at(request)->fails = fails;
+    requests_.at(request)->answered.set();
+    settle();
+  }
+  std::vector<std::string> texts(std::size_t request) const {
+    const Request& one = *requests_.at(request);
+    if (one.op != wire::Op::kChangeBatch) return {std::string(as_text(one.body))};
+    const auto batch = wire::decode_body<wire::ChangeBatchRequest>(one.body);
+    EXPECT_OK(batch);
+    std::vector<std::string> out;
+    for (const wire::BatchedChange& change : batch->changes) out.emplace_back(as_text(change.body));
+    return out;
+  }
+  /// Two changes that keep the others waiting.
+  void fill() {
+    change("first");
+    change("second");
+    ASSERT_EQ(requests_.size(), 2U);
+  }
+
+  ManualClock clock_;
+  job::Executor executor_{clock_, {}};
+  job::Gate gate_{executor_};
+  std::deque<std::unique_ptr<Request>> requests_;
+  std::uint64_t features_ = 0;
+  std::vector<std::optional<Result<std::string>>> outcomes_;
+  job::StopSource stopping_;
+  ChangeBatcher batcher_{executor_, gate_, job::StopToken(stopping_),
+                         [this](wire::Op op, ByteView body, const Limits& limits, std::uint32_t) {
+                           return serve(op, to_bytes(body), limits);
+                         }};
+
+ private:
+  job::Task<void> close(bool& closed) {
+    co_await gate_.close();
+    closed = true;
+  }
+  job::Task<void> make(std::string text, Limits limits, std::size_t place) {
+    const Bytes body = body_of(text);
+    auto reply = co_await batcher_.send(wire::Op::kUnlink, body, limits);
+    if (reply) {
+      outcomes_[place] = std::string(as_text(reply->body));
+    } else {
+      outcomes_[place] = reply.error();
+    }
+  }
+  static Bytes answer_to(wire::Op op, const Bytes& body) {
+    if (op != wire::Op::kChangeBatch) return body;
+    const auto batch = wire::decode_body<wire::ChangeBatchRequest>(body);
+    wire::ChangeBatchReply reply;
+    for (const wire::BatchedChange& change : batch->changes) {
+      wire::BatchedAnswer& one = reply.answers.emplace_back();
+      const std::string text(as_text(change.body));
+      one.status = text == "bad" ? Errc::kExists : text == "other" ? Errc::kNotSupported : Errc::kOk;
+      if (one.status == Errc::kOk) one.body = change.body;
+    }
+    Bytes out;
+    wire::encode_body(reply, out);
+    return out;
+  }
+  job::Task<Result<rpc::RawReply>> serve(wire::Op op, Bytes body, Limits limits) {
+    requests_.push_back(std::make_unique<Request>(executor_));
+    Request& request = *requests_.back();
+    request.op = op;
+    request.body = body;
+    request.limits = limits;
+    SPATE_CO_TRY(std::ignore, co_await request.answered.wait(limits.stop));
+    if (request.fails != Errc::kOk) co_return request.fails;
+    Bytes bytes;
+    if ((features_ & wire::kFeatureLeases) != 0) wire::encode_body(wire::Touched{true, {Handle(7)}, {}}, bytes);
+    const Bytes answer = answer_to(op, body);
+    bytes.insert(bytes.end(), answer.begin(), answer.end());
+    rpc::RawReply reply;
+    reply.features = features_;
+    reply.message = Buffer::copy_of(bytes);
+    reply.body = reply.message.view();
+    co_return reply;
+  }
+};
+
+TEST_F(ChangeBatcherTest, FewChangesGoAtOnceAndByThemselves) {
+  const std::size_t first = change("a");
+  EXPECT_EQ(texts(0), std::vector<std::string>{"a"});
+  answer(0);
+  ASSERT_NE(outcomes_[first], std::nullopt);
+  EXPECT_EQ(outcomes_[first]->value(), "a");
+  EXPECT_EQ(batcher_.counters().batches, 0U);
+}
+
+TEST_F(ChangeBatcherTest, ChangesThatWaitGoTogether) {
+  fill();
+  const std::size_t a = change("a");
+  const std::size_t bad = change("bad");
+  const std::size_t b = change("b");
+  EXPECT_EQ(requests_.size(), 2U);
+  answer(0);
+  ASSERT_EQ(requests_.size(), 3U);
+  EXPECT_EQ(texts(2), (std::vector<std::string>{"a", "bad", "b"}));
+  answer(2);
+  EXPECT_EQ(outcomes_[a]->value(), "a");
+  EXPECT_ERRC(*outcomes_[bad], Errc::kExists);
+  EXPECT_EQ(outcomes_[b]->value(), "b");
+  EXPECT_EQ(batcher_.counters().batches, 1U);
+  EXPECT_EQ(batcher_.counters().batched, 3U);
+}
+
+TEST_F(ChangeBatcherTest, EachChangeHearsWhatTheBatchHasTouched) {
+  features_ = wire::kFeatureLeases;
+  fill();
+  const std::size_t a = change("a");
+  const std::size_t b = change("b");
+  answer(0);
+  answer(2);
+  Bytes touched;
+  wire::encode_body(wire::Touched{true, {Handle(7)}, {}}, touched);
+  for (const auto& [place, text] : {std::pair(a, "a"), std::pair(b, "b")}) {
+    EXPECT_EQ(outcomes_[place]->value(), std::string(as_text(touched)) + text);
+  }
+}
+
+TEST_F(ChangeBatcherTest, AChangeThatBelongsIntoNoBatchGoesByItself) {
+  fill();
+  const std::size_t a = change("a");
+  change("other");
+  answer(0);
+  answer(2);
+  EXPECT_EQ(outcomes_[a]->value(), "a");
+  ASSERT_EQ(requests_.size(), 4U);
+  EXPECT_EQ(texts(3), std::vector<std::string>{"other"});
+}
+
+TEST_F(ChangeBatcherTest, ABatchThatIsRefusedIsMadeOneByOne) {
+  for (const Errc why : {Errc::kNotSupported, Errc::kBusy}) {
+    requests_.clear();
+    outcomes_.clear();
+    fill();
+    change("a");
+    change("b");
+    answer(0);
+    answer(2, why);
+    ASSERT_EQ(requests_.size(), 5U);
+    for (std::size_t i : {1U, 3U, 4U}) answer(i);
+    for (const auto& outcome : outcomes_) EXPECT_OK(*outcome);
+  }
+}
+
+TEST_F(ChangeBatcherTest, AnErrorOfTheRequestIsEachChanges) {
+  fill();
+  const std::size_t a = change("a");
+  const std::size_t b = change("b");
+  answer(0);
+  answer(2, Errc::kTimeout);
+  EXPECT_ERRC(*outcomes_[a], Errc::kTimeout);
+  EXPECT_ERRC(*outcomes_[b], Errc::kTimeout);
+}
+
+TEST_F(ChangeBatcherTest, NoChangeWaitsLongForThoseUnderWay) {
+  fill();
+  change("a");
+  pass(milliseconds(4));
+  EXPECT_EQ(requests_.size(), 2U);
+  pass(milliseconds(2));
+  ASSERT_EQ(requests_.size(), 3U);
+  EXPECT_EQ(texts(2), std::vector<std::string>{"a"});
+}
+
+TEST_F(ChangeBatcherTest, ACallerThatGivesUpLeavesTheOthers) {
+  fill();
+  job::StopSource stop;
+  Limits limits{MonoTime::never(), job::StopToken(stop), {}, 0, {}, {}};
+  const std::size_t given_up = change("a", limits);
+  const std::size_t b = change("b");
+  answer(0);
+  ASSERT_EQ(texts(2).size(), 2U);
+  stop.request_stop(Errc::kCancelled);
+  settle();
+  EXPECT_ERRC(*outcomes_[given_up], Errc::kCancelled);
+  EXPECT_EQ(outcomes_[b], std::nullopt);
+  answer(2);
+  EXPECT_EQ(outcomes_[b]->value(), "b");
+}
+
+TEST_F(ChangeBatcherTest, ChangesWithOtherDeadlinesDoNotGoTogether) {
+  const auto until = [this](Duration span) { return Limits{clock_.now() + span, {}, {}, 0, {}, {}}; };
+  fill();
+  change("soon", until(seconds(10)));
+  change("soon too", until(milliseconds(10'999)));
+  change("later", until(seconds(11)));
+  change("never");
+  answer(0);
+  EXPECT_EQ(texts(2), (std::vector<std::string>{"soon", "soon too"}));
+  EXPECT_EQ(requests_[2]->limits.deadline, clock_.now() + milliseconds(10'999));
+  answer(1);
+  EXPECT_EQ(texts(3), std::vector<std::string>{"later"});
+  answer(2);
+  EXPECT_EQ(texts(4), std::vector<std::string>{"never"});
+}
+
+TEST_F(ChangeBatcherTest, AStopEndsWhatIsUnderWay) {
+  fill();
+  const std::size_t a = change("a");
+  const std::size_t b = change("b");
+  answer(0);
+  stopping_.request_stop(Errc::kCancelled);
+  settle();
+  EXPECT_ERRC(*outcomes_[a], Errc::kCancelled);
+  EXPECT_ERRC(*outcomes_[b], Errc::kCancelled);
+}
+
+TEST_F(ChangeBatcherTest, OneThatGivesUpBeforeItWasSentIsNotSent) {
+  fill();
+  job::StopSource stop;
+  const std::size_t given_up = change("a", {MonoTime::never(), job::StopToken(stop), {}, 0, {}, {}});
+  stop.request_stop(Errc::kCancelled);
+  settle();
+  EXPECT_ERRC(*outcomes_[given_up], Errc::kCancelled);
+  answer(0);
+  EXPECT_EQ(requests_.size(), 2U);
+}
+
+TEST_F(ChangeBatcherTest, ChangesOfTwoEpochsDoNotGoTogether) {
+  const auto in = [](std::uint32_t epoch) {
+    return Limits{MonoTime::never(), {}, {}, 0, rpc::SessionEpoch{ClientId(9), epoch}, {}};
+  };
+  fill();
+  change("old", in(1));
+  const std::size_t any = change("any");
+  change("new", in(2));
+  answer(0);
+  EXPECT_EQ(texts(2), (std::vector<std::string>{"old", "any"}));
+  ASSERT_NE(requests_[2]->limits.only_in, std::nullopt);
+  EXPECT_EQ(requests_[2]->limits.only_in->epoch, 1U);
+  answer(1);
+  EXPECT_EQ(texts(3), std::vector<std::string>{"new"});
+  answer(2, Errc::kSessionFenced);
+  EXPECT_ERRC(*outcomes_[2], Errc::kSessionFenced);
+  ASSERT_EQ(requests_.size(), 5U) << "what is good in any epoch is sent in the next one";
+  answer(4);
+  EXPECT_EQ(outcomes_[any]->value(), "any");
+}
+
+TEST_F(ChangeBatcherTest, WhatAServerSendsIsChecked) {
+  fill();
+  const std::size_t a = change("a");
+  const std::size_t b = change("b");
+  features_ = wire::kFeatureLeases | wire::kFeatureGrants;  // the answer has no grants
+  answer(0);
+  answer(2);
+  EXPECT_ERRC(*outcomes_[a], Errc::kProtocol);
+  EXPECT_ERRC(*outcomes_[b], Errc::kProtocol);
+}
+
+TEST_F(ChangeBatcherTest, LargeChangesAndThoseOfLockedDataAreNotTaken) {
+  EXPECT_TRUE(ChangeBatcher::takes(wire::Op::kUnlink, Bytes(4096), {}));
+  EXPECT_FALSE(ChangeBatcher::takes(wire::Op::kUnlink, Bytes(4097), {}));
+  EXPECT_FALSE(ChangeBatcher::takes(wire::Op::kRename, {}, {}));
+  EXPECT_FALSE(ChangeBatcher::takes(wire::Op::kTruncate, {}, {}));
+  Limits data;
+  data.data_of = Handle(5);
+  EXPECT_FALSE(ChangeBatcher::takes(wire::Op::kClose, {}, data));
+}
+
+}  // namespace
+}  // namespace spate::client
