@@ -61,7 +61,7 @@ job::Task<void> unlink_one(client::Client& client, wire::NamePath where, Result<
 }
 
 job::Task<Result<void>> unlink_all(client::Client& client, Handle directory, std::vector<std::string> names) {
-  constexpr std::size_t kAtOnce = 32;
+  constexpr std::size_t kAtOnce = 128;  // they go to the meta server several to a request
   Result<void> first;
   for (std::size_t begin = 0; begin < names.size() && first; begin += kAtOnce) {
     job::Gate gate(client.cluster().executor());
