@@ -29,7 +29,8 @@ struct BatchedChange {
 
 /// Makes the changes one after another in one transaction. A change that fails has no effect, and the others are made
 /// all the same. `op` may be setattr, create, mkdir, symlink, link, unlink, rmdir and close; kNotSupported is the
-/// answer to others, and to a create that opens and truncates a file that was there. Nobody sees a part of a batch.
+/// answer to others, and to a create that truncates a file that was there; kMessageTooBig that to changes whose answers
+/// have no room in the reply. These two are not made, and may be sent by themselves. Nobody sees a part of a batch.
 struct ChangeBatchRequest {
   static constexpr Op kOp = Op::kChangeBatch;
   static constexpr std::string_view kName = "change batch request";

@@ -24,11 +24,14 @@ constexpr Duration kPatience = std::chrono::milliseconds(5);
 /// The deadlines of one batch are no further apart: it has the latest of them.
 constexpr Duration kDeadlines = std::chrono::seconds(1);
 
-/// The server has not made the batch, and may well make each of its changes.
-bool is_of_the_batch(Errc code) {
-  return code == Errc::kNotSupported || code == Errc::kInvalidArgument || code == Errc::kBusy ||
-         code == Errc::kMessageTooBig;
+/// The server has made nothing of the batch, and may well make each of its changes. An error that may come after the
+/// commit is none of these: under another request id a change would be made twice.
+bool refuses_batch(Errc code) {
+  return code == Errc::kNotSupported || code == Errc::kInvalidArgument || code == Errc::kBusy;
 }
+
+/// The server has not made this change of a batch, and may well make it by itself.
+bool refuses_in_batch(Errc code) { return code == Errc::kNotSupported || code == Errc::kMessageTooBig; }
 
 /// One change's reply as it would be by itself: `before` its body stands what the batch has touched and granted.
 rpc::RawReply reply_of(std::uint64_t features, ByteView before, const Bytes& body) {
@@ -169,17 +172,17 @@ void ChangeBatcher::answer(const Changes& changes, Result<rpc::RawReply> reply) 
   }
   for (std::size_t i = 0; i < changes.size(); ++i) {
     Change& change = *changes[i];
-    const Errc code = reply ? answers.answers[i].status : reply.code();
-    // The session of some of them has ended: the others may go on in the next one.
-    const bool other_session = !reply && session_ended(code) && !change.limits.only_in;
-    if (!other_session && !(reply ? code == Errc::kNotSupported : is_of_the_batch(code))) {
-      if (!reply) {
-        change.reply = reply.error();
-      } else if (code != Errc::kOk) {
-        change.reply = wire::error_of(code, std::move(answers.answers[i].context));
-      } else {
-        change.reply = reply_of(reply->features, before, answers.answers[i].body);
+    if (reply) {
+      wire::BatchedAnswer& its = answers.answers[i];
+      if (its.status == Errc::kOk) {
+        change.reply = reply_of(reply->features, before, its.body);
+      } else if (!refuses_in_batch(its.status)) {
+        change.reply = wire::error_of(its.status, std::move(its.context));
       }
+    } else {
+      // The session of some of them has ended: the others may go on in the next one.
+      const bool other_session = session_ended(reply.code()) && !change.limits.only_in;
+      if (!other_session && !refuses_batch(reply.code())) change.reply = reply.error();
     }
     change.done.set();
   }

@@ -18,8 +18,8 @@ using std::chrono::seconds;
 
 Bytes body_of(const std::string& text) { return to_bytes(as_bytes(text)); }
 
-/// A server that answers when the test says so: each change with its own body, but "bad" with kExists and "other" with
-/// kNotSupported.
+/// A server that answers when the test says so: each change with its own body, but in a batch "bad" with kExists,
+/// "other" with kNotSupported and "large" with kMessageTooBig.
 class ChangeBatcherTest : public ::testing::Test {
  protected:
   struct Request {
@@ -110,7 +110,10 @@ class ChangeBatcherTest : public ::testing::Test {
     for (const wire::BatchedChange& change : batch->changes) {
       wire::BatchedAnswer& one = reply.answers.emplace_back();
       const std::string text(as_text(change.body));
-      one.status = text == "bad" ? Errc::kExists : text == "other" ? Errc::kNotSupported : Errc::kOk;
+      one.status = Errc::kOk;
+      if (text == "bad") one.status = Errc::kExists;
+      if (text == "other") one.status = Errc::kNotSupported;
+      if (text == "large") one.status = Errc::kMessageTooBig;
       if (one.status == Errc::kOk) one.body = change.body;
     }
     Bytes out;
@@ -177,15 +180,28 @@ TEST_F(ChangeBatcherTest, EachChangeHearsWhatTheBatchHasTouched) {
   }
 }
 
-TEST_F(ChangeBatcherTest, AChangeThatBelongsIntoNoBatchGoesByItself) {
+TEST_F(ChangeBatcherTest, AChangeThatABatchDoesNotTakeGoesByItself) {
   fill();
   const std::size_t a = change("a");
   change("other");
+  change("large");
   answer(0);
   answer(2);
   EXPECT_EQ(outcomes_[a]->value(), "a");
-  ASSERT_EQ(requests_.size(), 4U);
+  ASSERT_EQ(requests_.size(), 5U);
   EXPECT_EQ(texts(3), std::vector<std::string>{"other"});
+  EXPECT_EQ(texts(4), std::vector<std::string>{"large"});
+}
+
+TEST_F(ChangeBatcherTest, AChangeThatMayHaveBeenMadeIsNotSentAgain) {
+  fill();
+  const std::size_t a = change("a");
+  const std::size_t b = change("b");
+  answer(0);
+  answer(2, Errc::kMessageTooBig);  // a reply is too large: its changes are committed
+  EXPECT_ERRC(*outcomes_[a], Errc::kMessageTooBig);
+  EXPECT_ERRC(*outcomes_[b], Errc::kMessageTooBig);
+  EXPECT_EQ(requests_.size(), 3U);
 }
 
 TEST_F(ChangeBatcherTest, ABatchThatIsRefusedIsMadeOneByOne) {

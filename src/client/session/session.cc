@@ -206,7 +206,7 @@ job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body,
   co_return reply;
 }
 
-/// Of a process that a successor may follow each change keeps its own id.
+/// A process that hands its state to a successor sends each change by itself: the successor knows each by its id.
 job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
   const bool together = options_.handover == nullptr && (meta().features() & wire::kFeatureBatches) != 0 &&
                         ChangeBatcher::takes(op, body, limits);

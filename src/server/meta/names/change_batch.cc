@@ -36,8 +36,20 @@ wire::BatchedAnswer answer_of(Result<Bytes> result) {
   return {Errc::kOk, {}, *std::move(result)};
 }
 
-/// Of the changes that failed after they had put something: the others are made again without them. By their places.
+/// The answers to changes that are not made again: they failed after they had put something, or have no room. By their
+/// places.
 using Failed = std::map<std::size_t, wire::BatchedAnswer>;
+
+constexpr std::size_t kHeaderRoom = 1024;
+constexpr std::size_t kFieldsRoom = 32;  // of an answer or a name, beside what is in it
+
+/// Of the reply. An answer that its client has no room for would be lost with what was committed.
+std::size_t size_of(const wire::ChangeBatchReply& reply, const wire::Touched& touched) {
+  std::size_t bytes = kHeaderRoom + touched.objects.size() * sizeof(std::uint64_t);
+  for (const wire::TouchedName& name : touched.names) bytes += kFieldsRoom + name.name.size();
+  for (const wire::BatchedAnswer& one : reply.answers) bytes += kFieldsRoom + one.context.size() + one.body.size();
+  return bytes;
+}
 
 job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& change) {
   const Body body = body_of(change.op);
@@ -47,6 +59,8 @@ job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& c
   if (result && operation.truncates()) co_return Error(Errc::kNotSupported, "a truncation in a batch");
   co_return result;
 }
+
+wire::BatchedAnswer no_room() { return {Errc::kMessageTooBig, "the reply to the batch has no room for it", {}}; }
 
 job::Task<Result<void>> nothing() { co_return {}; }
 
@@ -66,11 +80,15 @@ Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::C
     const std::uint64_t keys = operation.changes().keys();
     auto result = co_await make(operation, request.changes[i]);
     if (result.code() == Errc::kConflict) co_return std::move(result).error();
-    const bool undo = !result && operation.changes().keys() != keys;
+    const bool has_put = operation.changes().keys() != keys;
+    const bool undo = !result && has_put;
     if (auto told = operation.take_answer()) result = *std::move(told);
     reply.answers.push_back(answer_of(std::move(result)));
-    if (!undo) continue;
-    failed[i] = reply.answers.back();
+    const bool fits = size_of(reply, operation.changes().touched()) <= operation.call().header.reply_room;
+    if (fits && !undo) continue;
+    if (fits) failed[i] = reply.answers.back();
+    // With a smaller answer than this one's there may be room for a later change, but each try runs all of them again.
+    for (std::size_t left = i; !fits && left < request.changes.size(); ++left) failed[left] = no_room();
     co_return operation.run_again_after(&nothing);
   }
   co_return reply;

@@ -86,6 +86,28 @@ TEST_F(MetaBatches, AChangeThatFailsAfterItHasPutSomethingLeavesNothing) {
   EXPECT_EQ(found->size, 1U);
 }
 
+TEST_F(MetaBatches, AChangeWhoseAnswerHasNoRoomIsNotMade) {
+  wire::SymlinkRequest symlink;
+  symlink.where = at("link");
+  symlink.target = std::string(4000, 't');
+  ASSERT_THAT(statuses(batch({change(symlink)}, id(1))), testing::Each(Errc::kOk));
+  std::vector<wire::BatchedChange> links;
+  for (int i = 0; i < 32; ++i) {
+    wire::LinkRequest request;
+    request.existing = at("link");
+    request.where = at("link" + std::to_string(i));
+    links.push_back(change(request));  // each answer says where the link leads
+  }
+  const std::vector<Errc> made = statuses(batch(links, id(2)));
+  const auto count = static_cast<std::uint32_t>(std::ranges::count(made, Errc::kOk));
+  EXPECT_GE(count, 10U);
+  EXPECT_LT(count, 32U);
+  for (std::size_t i = 0; i < made.size(); ++i) EXPECT_EQ(made[i], i < count ? Errc::kOk : Errc::kMessageTooBig) << i;
+  const auto found = stat(client, "link");
+  ASSERT_OK(found);
+  EXPECT_EQ(found->link_count, 1 + count);
+}
+
 TEST_F(MetaBatches, AResendIsAnsweredAndNotRunAgain) {
   const auto first = batch({mkdir("d"), mkdir("e"), mkdir("e")}, id(1));
   for (const bool restarted : {false, true}) {
