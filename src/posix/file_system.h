@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSystem: the calls of POSIX on a file system. Shared by the faces; which descriptor means what is theirs.
+// FileSystem: the calls of POSIX on a file system. Shared by the front ends; which descriptor means what is theirs.
 #pragma once
 
 #include <memory>

@@ -38,7 +38,7 @@ std::string_view why_unused(Op op) {
       return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
     case Op::kClusterMap:
       return "asked for an unknown target only: no server is added while the workload runs (AddedServer)";
-    case Op::kDatafileAllocate: return "the workload reserves no space (tests/io and tests/faces do)";
+    case Op::kDatafileAllocate: return "the workload reserves no space (tests/io and tests/frontends do)";
     case Op::kDatafileSync: return "asked by clients of earlier versions only: datafile_flush has taken its place";
     default: return {};
   }

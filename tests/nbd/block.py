@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Exports of a local file and of a striped one: the conformance suite on both, contents by both faces, hostile and dying
+"""Exports of a local file and of a striped one: the conformance suite on both, contents by both front ends, hostile and dying
 clients, sizes that change, socket activation."""
 import array
 import fcntl

@@ -14,11 +14,11 @@ struct Name {
 };
 
 /// Without "." and "..".
-std::vector<Name> names_in(Face& face, const std::string& directory) {
-  const Outcome fd = face.open(directory, O_RDONLY | O_DIRECTORY, 0);
+std::vector<Name> names_in(Frontend& frontend, const std::string& directory) {
+  const Outcome fd = frontend.open(directory, O_RDONLY | O_DIRECTORY, 0);
   EXPECT_GE(fd.number, 0) << directory;
-  std::istringstream in(face.list(static_cast<int>(fd.number)).text);
-  face.close(static_cast<int>(fd.number));
+  std::istringstream in(frontend.list(static_cast<int>(fd.number)).text);
+  frontend.close(static_cast<int>(fd.number));
   std::vector<Name> names;
   for (std::string word; in >> word;) {
     const std::size_t colon = word.rfind(':');
@@ -35,29 +35,29 @@ constexpr int kLinkType = 10;      // DT_LNK
 
 }  // namespace
 
-std::string dump(Face& face, const std::string& directory) {
+std::string dump(Frontend& frontend, const std::string& directory) {
   std::string text;
-  for (const Name& name : names_in(face, directory)) {
-    text += name.path + " " + describe(face.stat(name.path, false));
-    if (name.type == kLinkType) text += " -> " + face.readlink(name.path).text;
+  for (const Name& name : names_in(frontend, directory)) {
+    text += name.path + " " + describe(frontend.stat(name.path, false));
+    if (name.type == kLinkType) text += " -> " + frontend.readlink(name.path).text;
     if (name.type == kFileType) {
-      const Outcome fd = face.open(name.path, O_RDONLY, 0);
-      text += " = " + face.pread(static_cast<int>(fd.number), 1U << 20U, 0).text;
-      face.close(static_cast<int>(fd.number));
+      const Outcome fd = frontend.open(name.path, O_RDONLY, 0);
+      text += " = " + frontend.pread(static_cast<int>(fd.number), 1U << 20U, 0).text;
+      frontend.close(static_cast<int>(fd.number));
     }
     text += "\n";
-    if (name.type == kDirectoryType) text += dump(face, name.path);
+    if (name.type == kDirectoryType) text += dump(frontend, name.path);
   }
   return text;
 }
 
-void wipe(Face& face, const std::string& directory) {
-  for (const Name& name : names_in(face, directory)) {
+void wipe(Frontend& frontend, const std::string& directory) {
+  for (const Name& name : names_in(frontend, directory)) {
     if (name.type == kDirectoryType) {
-      wipe(face, name.path);
-      EXPECT_EQ(face.rmdir(name.path).number, 0) << name.path;
+      wipe(frontend, name.path);
+      EXPECT_EQ(frontend.rmdir(name.path).number, 0) << name.path;
     } else {
-      EXPECT_EQ(face.unlink(name.path).number, 0) << name.path;
+      EXPECT_EQ(frontend.unlink(name.path).number, 0) << name.path;
     }
   }
 }

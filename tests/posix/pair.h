@@ -3,21 +3,21 @@
 #pragma once
 
 #include "base/expect.h"
-#include "tests/posix/face.h"
+#include "tests/posix/frontend.h"
 
 namespace spate::posix_test {
 
 /// Everything below a directory: a line an object, with its contents.
-std::string dump(Face& face, const std::string& directory);
+std::string dump(Frontend& frontend, const std::string& directory);
 /// Removes everything below a directory.
-void wipe(Face& face, const std::string& directory);
+void wipe(Frontend& frontend, const std::string& directory);
 
 class Pair {
  public:
-  explicit Pair(std::uint64_t seed = 1) : kernel_(make_kernel_face()), spate_(make_spate_face(kernel_->root(), seed)) {}
+  explicit Pair(std::uint64_t seed = 1) : kernel_(make_kernel_frontend()), spate_(make_spate_frontend(kernel_->root(), seed)) {}
 
-  Face& kernel() { return *kernel_; }
-  Face& spate() { return *spate_; }
+  Frontend& kernel() { return *kernel_; }
+  Frontend& spate() { return *spate_; }
 
   /// The same call on both gives the same; yields what it gave.
   template <typename Call>
@@ -30,8 +30,8 @@ class Pair {
   void same_tree(const std::string& after) { EXPECT_EQ(dump(*spate_, "/"), dump(*kernel_, "/")) << after; }
 
  private:
-  std::unique_ptr<Face> kernel_;
-  std::unique_ptr<Face> spate_;
+  std::unique_ptr<Frontend> kernel_;
+  std::unique_ptr<Frontend> spate_;
 };
 
 }  // namespace spate::posix_test

@@ -69,37 +69,37 @@ class Actor {
     const unsigned mode = pick({0644U, 0600U, 0755U, 0777U});
     switch (random_.below(12)) {
       case 0:
-      case 1: return same(step, "mkdir " + p, [&](Face& f) { return f.mkdir(p, mode); });
-      case 2: return same(step, "rmdir " + p, [&](Face& f) { return f.rmdir(p); });
-      case 3: return same(step, "unlink " + p, [&](Face& f) { return f.unlink(p); });
+      case 1: return same(step, "mkdir " + p, [&](Frontend& f) { return f.mkdir(p, mode); });
+      case 2: return same(step, "rmdir " + p, [&](Frontend& f) { return f.rmdir(p); });
+      case 3: return same(step, "unlink " + p, [&](Frontend& f) { return f.unlink(p); });
       case 4:
         return same(step, "symlink " + q + " " + p,
-                    [&](Face& f) { return f.symlink(flags == 0 ? f.root() + q : "." + q, p); });
-      case 5: return same(step, "link " + p + " " + q, [&](Face& f) { return f.link(p, q, flags == 0); });
+                    [&](Frontend& f) { return f.symlink(flags == 0 ? f.root() + q : "." + q, p); });
+      case 5: return same(step, "link " + p + " " + q, [&](Frontend& f) { return f.link(p, q, flags == 0); });
       case 6:
-      case 7: return same(step, "rename " + p + " " + q, [&](Face& f) { return f.rename(p, q, flags); });
-      case 8: return same(step, "stat " + p, [&](Face& f) { return f.stat(p, flags == 0); });
-      case 9: return same(step, "chmod " + p, [&](Face& f) { return f.chmod(p, mode); });
+      case 7: return same(step, "rename " + p + " " + q, [&](Frontend& f) { return f.rename(p, q, flags); });
+      case 8: return same(step, "stat " + p, [&](Frontend& f) { return f.stat(p, flags == 0); });
+      case 9: return same(step, "chmod " + p, [&](Frontend& f) { return f.chmod(p, mode); });
       case 10: {
         const std::int64_t size = place();
-        return same(step, "truncate " + p, [&](Face& f) { return f.truncate(p, size); });
+        return same(step, "truncate " + p, [&](Frontend& f) { return f.truncate(p, size); });
       }
       default:
         return same(step, "setxattr " + p,
-                    [&](Face& f) { return f.setxattr(p, "user.x", q, flags == 0 ? XATTR_CREATE : 0); });
+                    [&](Frontend& f) { return f.setxattr(p, "user.x", q, flags == 0 ? XATTR_CREATE : 0); });
     }
   }
 
   void opens(int step) {
     if (random_.below(3) == 0) {
       const int n = fd();
-      return same(step, "close " + std::to_string(n), [&](Face& f) { return f.close(n); });
+      return same(step, "close " + std::to_string(n), [&](Frontend& f) { return f.close(n); });
     }
     const std::string p = path();
     const int access = pick({O_RDONLY, O_WRONLY, O_RDWR, O_RDWR});
     const int flags = access | pick({0, O_CREAT, O_CREAT, O_CREAT | O_EXCL, O_CREAT | O_TRUNC, O_TRUNC, O_APPEND,
                                      O_CREAT | O_APPEND, O_NOFOLLOW});
-    same(step, "open " + p + " flags " + std::to_string(flags), [&](Face& f) {
+    same(step, "open " + p + " flags " + std::to_string(flags), [&](Frontend& f) {
       Outcome opened = f.open(p, flags, 0644);
       if (opened.number >= kDescriptors) {
         f.close(static_cast<int>(opened.number));
@@ -116,29 +116,29 @@ class Actor {
     const auto size = static_cast<std::size_t>(random_.below(9000));
     const std::string bytes = data();
     switch (random_.below(10)) {
-      case 0: return same(step, "write" + which, [&](Face& f) { return f.write(n, bytes); });
+      case 0: return same(step, "write" + which, [&](Frontend& f) { return f.write(n, bytes); });
       case 1:
-      case 2: return same(step, "pwrite" + which, [&](Face& f) { return f.pwrite(n, bytes, at); });
-      case 3: return same(step, "read" + which, [&](Face& f) { return f.read(n, size); });
+      case 2: return same(step, "pwrite" + which, [&](Frontend& f) { return f.pwrite(n, bytes, at); });
+      case 3: return same(step, "read" + which, [&](Frontend& f) { return f.read(n, size); });
       case 4:
-      case 5: return same(step, "pread" + which, [&](Face& f) { return f.pread(n, size, at); });
+      case 5: return same(step, "pread" + which, [&](Frontend& f) { return f.pread(n, size, at); });
       case 6: {
         const int whence = pick({SEEK_SET, SEEK_CUR, SEEK_END});
         return same(step, "seek" + which,
-                    [&](Face& f) { return is_directory(f, n) ? Outcome() : f.seek(n, at / 4 - 500, whence); });
+                    [&](Frontend& f) { return is_directory(f, n) ? Outcome() : f.seek(n, at / 4 - 500, whence); });
       }
-      case 7: return same(step, "ftruncate" + which, [&](Face& f) { return f.ftruncate(n, at); });
+      case 7: return same(step, "ftruncate" + which, [&](Frontend& f) { return f.ftruncate(n, at); });
       case 8: {
         const int mode =
             pick({0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE});
         return same(step, "fallocate" + which,
-                    [&](Face& f) { return is_directory(f, n) ? Outcome() : f.fallocate(n, mode, at, 3000); });
+                    [&](Frontend& f) { return is_directory(f, n) ? Outcome() : f.fallocate(n, mode, at, 3000); });
       }
-      default: return same(step, "fstat" + which, [&](Face& f) { return f.fstat(n); });
+      default: return same(step, "fstat" + which, [&](Frontend& f) { return f.fstat(n); });
     }
   }
   /// Where a directory can be sought to is each file system's own affair.
-  static bool is_directory(Face& face, int n) { return face.fstat(n).text.starts_with("mode 4"); }
+  static bool is_directory(Frontend& frontend, int n) { return frontend.fstat(n).text.starts_with("mode 4"); }
 
   SeededRandom random_;
   Pair pair_;

@@ -26,5 +26,5 @@ int main(int argc, char** argv) {
 END
 gcc -o static use.c -Iinstalled/include installed/lib/libz.a && ./static a.gz && equal "$(gzip -dc a.gz)" "some text"
 gcc -o shared use.c -Iinstalled/include -Linstalled/lib -lz -Wl,-rpath,"$work/installed/lib" && ./shared b.gz && cmp a.gz b.gz
-ldd ./shared | grep -q "$work/installed/lib/libz" || [ "$FACE" = preload ]  # ldd starts the linker, which knows no /spate there
+ldd ./shared | grep -q "$work/installed/lib/libz" || [ "$FRONTEND" = preload ]  # ldd starts the linker, which knows no /spate there
 make -C zlib*/ distclean > "$local/said" && [ ! -e "$(echo zlib*/libz.a)" ]

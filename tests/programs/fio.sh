@@ -18,7 +18,7 @@ check --name=fallocated --rw=randwrite --bs=4k --fallocate=posix --ioengine=psyn
 check --name=posixaio --rw=randwrite --bs=32k --iodepth=4 --ioengine=posixaio
 # One file, each process its own half.
 check --name=halves --filename=shared --rw=randwrite --bs=4k --numjobs=2 --size=4M --offset_increment=4M --ioengine=psync
-if [ "$FACE" != preload ]; then  # shared writable maps, and what only the kernel starts
+if [ "$FRONTEND" != preload ]; then  # shared writable maps, and what only the kernel starts
   check --name=mapped --rw=randwrite --bs=4k --numjobs=2 --ioengine=mmap
   check --name=mapped_order --rw=write --bs=64k --ioengine=mmap --fsync=16
   check --name=libaio --rw=randwrite --bs=16k --iodepth=8 --ioengine=libaio

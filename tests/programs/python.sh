@@ -5,9 +5,9 @@
 # seconds: 1100
 python3 -c 'import test.test_shutil, test.support' 2> "$local/said" || skip "python: the package test is not there"
 modules=${PYTHON_TESTS:-test_shutil test_glob test_tempfile test_filecmp test_fileinput test_file test_mmap test_fcntl}
-[ "$FACE" != mount ] || [ -n "${PYTHON_TESTS:-}" ] || modules+=" test_os test_posix test_io"
+[ "$FRONTEND" != mount ] || [ -n "${PYTHON_TESTS:-}" ] || modules+=" test_os test_posix test_io"
 # What docs/preload.md says it does not do: writable shared maps, splice, F_NOTIFY.
-[ "$FACE" = preload ] && lacking='test_mmap|test_splice|test_fcntl_64_bit' || lacking='^$'
+[ "$FRONTEND" = preload ] && lacking='test_mmap|test_splice|test_fcntl_64_bit' || lacking='^$'
 
 # failing FOLDER MODULE: which of its tests fail, one a line.
 failing() {

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [quick] FACE PROGRAM...: runs PROGRAM.sh of each in a new folder of a file system of its own. FACE is one of
+# run.sh [quick] FRONTEND PROGRAM...: runs PROGRAM.sh of each in a new folder of a file system of its own. FRONTEND is one of
 #   mount     in a mounted directory          preload   below `spate run`          local   in a local folder, to see what it does there
-# quick: as much as takes few seconds. A script sees $FACE, $work (its folder, the working directory too), $local (a local folder, empty), and the functions of lib.sh.
+# quick: as much as takes few seconds. A script sees $FRONTEND, $work (its folder, the working directory too), $local (a local folder, empty), and the functions of lib.sh.
 # MOUNT_OPTIONS: of `spate mount`. KEEP: the folder is left for a look when a script failed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export SPATE_SOURCE=${SPATE_SOURCE:-$(dirname "$(dirname "$here")")}
 : "${SPATE_BIN:=$SPATE_SOURCE/build/bin}"
 if [ "${1:-}" = quick ]; then export QUICK=1; shift; fi
-face=${1:-}
+frontend=${1:-}
 shift
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
@@ -24,22 +24,22 @@ running=
 
 end() {
   [ -z "$running" ] || kill "$running" 2> /dev/null || true  # ended before the script: timeout(1) passes it on
-  [ "$face" != mount ] || "$spate" umount -z "$dir/m" 2> /dev/null || true
+  [ "$frontend" != mount ] || "$spate" umount -z "$dir/m" 2> /dev/null || true
   "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
   [ -n "${KEEP:-}" ] && [ "$failed" = 1 ] && echo "kept: $dir" || rm -rf "$dir"
 }
 trap end EXIT
 trap 'exit 143' TERM INT
 
-case $face in
+case $frontend in
   mount)
     [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
     ;;
   preload | local) ;;
   *) sed -n '3,7s/^# \?//p' "$0" >&2; exit 2 ;;
 esac
-if [ "$face" != local ]; then "$spate" up -q --dir "$dir/fs" --port "$port" --io 2; fi
-case $face in
+if [ "$frontend" != local ]; then "$spate" up -q --dir "$dir/fs" --port "$port" --io 2; fi
+case $frontend in
   mount) "$spate" mount -p "$dir/m" ${MOUNT_OPTIONS:+-o "$MOUNT_OPTIONS"}; tree=$dir/m; run=() ;;
   preload) tree=/spate; run=("$spate" run --) ;;
   local) mkdir "$dir/tree"; tree=$dir/tree; run=() ;;
@@ -62,23 +62,23 @@ for name in "$@"; do
   missing=()
   for program in $(header "$name" needs); do
     command -v "$program" > /dev/null || { missing+=("$program"); continue; }
-    [ "$face" != preload ] || covered "$program" || failed=1
+    [ "$frontend" != preload ] || covered "$program" || failed=1
   done
   [ ${#missing[@]} = 0 ] || { echo "skipped: $name needs ${missing[*]}"; continue; }
   mkdir -p "$dir/local/$name"
   seconds=$(header "$name" seconds)
   SECONDS=0
   status=0
-  FACE=$face work=$tree/$name local=$dir/local/$name timeout -k 10 "${seconds:-60}" \
+  FRONTEND=$frontend work=$tree/$name local=$dir/local/$name timeout -k 10 "${seconds:-60}" \
     "${run[@]}" bash "$here/lib.sh" "$here/$name.sh" > "$dir/said" 2>&1 < /dev/null &
   running=$!
   wait "$running" || status=$?
   running=
   last=$(tail -n 1 "$dir/said")
   case $status in
-    0) echo "passed: $name on $face, $SECONDS s"; ran=1; [ -z "${VERBOSE:-}" ] || cat "$dir/said" ;;
+    0) echo "passed: $name on $frontend, $SECONDS s"; ran=1; [ -z "${VERBOSE:-}" ] || cat "$dir/said" ;;
     77) echo "$last" ;;
-    *) echo "failed: $name on $face (status $status)"; tail -n 40 "$dir/said"; failed=1 ;;
+    *) echo "failed: $name on $frontend (status $status)"; tail -n 40 "$dir/said"; failed=1 ;;
   esac
 done
 [ $failed = 0 ] || exit 1

@@ -42,7 +42,7 @@ equal "$(sqlite3 rollback.db 'pragma integrity_check; vacuum; pragma integrity_c
 sqlite3 rollback.db '.backup copy.db' && equal "$(sqlite3 copy.db 'select * from history order by 1, 2' | sha256sum)" "$before"
 
 # With a write-ahead log processes share a writable map: not by the preload library, where one process can have the database.
-if [ "$FACE" != preload ]; then
+if [ "$FRONTEND" != preload ]; then
   equal "$(sqlite3 wal.db 'pragma journal_mode = wal')" wal && work_on wal.db
 else
   alone='pragma locking_mode = exclusive;'

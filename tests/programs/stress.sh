@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# stress-ng's stressors of file systems, two processes each, with --verify. Which of them a face cannot run is written here.
+# stress-ng's stressors of file systems, two processes each, with --verify. Which of them a front end cannot run is written here.
 # needs: stress-ng
 # excused: makes system calls itself|fanotify_mark|open_by_handle_at
 # seconds: 3000
