@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same few calls by two front ends: the C library's, which a mount or the preload library may be behind, and libspate's.
+// The same few calls by two front ends: the C library's, which a mount or the preload library may be behind, and
+// libspate's.
 #pragma once
 
 #include <fcntl.h>

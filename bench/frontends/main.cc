@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends_program: times calls on files below one folder, by one front end. frontends.py runs it on each front end and compares.
+// frontends_program: times calls on files below one folder, by one front end. frontends.py runs it on each front end
+// and compares.
 //   frontends_program [--native SPATE.TOML] [--pids PID,...] FOLDER CASE...
 // A case is WHAT:SIZE:COUNT: write, read (one after the other), random (reads) of SIZE bytes, COUNT times; or stat,
 // create, unlink of COUNT names; or seek, COUNT times on a file outside of FOLDER. Each gives one line of JSON:

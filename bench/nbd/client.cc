@@ -84,8 +84,8 @@ class Connection {
  public:
   Connection(const Options& options, Random& random)
       : options_(options), random_(random), fd_(connect_to(options.address)), begun_(options.depth), input_(1U << 20U) {
-    Bytes greeting(18);
-    receive_all(fd_.get(), greeting);
+    Bytes init(18);
+    receive_all(fd_.get(), init);
     Bytes hello;
     nbd::BigEndian(hello).u32(nbd::kFixedNewstyle | nbd::kNoZeroes).u64(nbd::kOptionMagic).u32(1).u32(1).text("e");
     send_all(fd_.get(), hello);

@@ -63,10 +63,10 @@ class Probe {
  public:
   Probe(int file, bool by_sendfile) : file_(file), by_sendfile_(by_sendfile), input_(1U << 20U), output_(1U << 20U) {}
 
-  void greet(int fd, std::uint64_t size) {
-    Bytes greeting;
-    nbd::BigEndian(greeting).u64(nbd::kGreetingMagic).u64(nbd::kOptionMagic).u16(3);
-    std::ignore = send_all(fd, greeting.data(), greeting.size(), 0);
+  void handshake(int fd, std::uint64_t size) {
+    Bytes init;
+    nbd::BigEndian(init).u64(nbd::kInitMagic).u64(nbd::kOptionMagic).u16(3);
+    std::ignore = send_all(fd, init.data(), init.size(), 0);
     Bytes hello(21);  // flags, and EXPORT_NAME with a name of one letter
     ::recv(fd, hello.data(), hello.size(), MSG_WAITALL);
     Bytes info;
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
                   std::make_unique<Probe>(file.get(), std::string(argv[1]) == "sendfile")};
     const int one = 1;
     ::setsockopt(client.fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    client.probe->greet(client.fd.get(), static_cast<std::uint64_t>(st.st_size));
+    client.probe->handshake(client.fd.get(), static_cast<std::uint64_t>(st.st_size));
     clients.push_back(std::move(client));
   }
 }

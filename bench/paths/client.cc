@@ -120,7 +120,7 @@ void print(Pass& pass, double seconds, double used) {
   std::fflush(stdout);
 }
 
-/// What a first request costs besides (greeting, a lease) is not what is measured.
+/// What a first request costs besides (handshake, a lease) is not what is measured.
 job::Task<Result<void>> warm_up(client::File& file, const Plan& plan) {
   Bytes one(plan.request, std::byte{1});
   if (plan.work == "write") {

@@ -60,7 +60,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   client::Options options;
   options.map = config::cluster_map(process->config_);
   options.credential = settings.credential;
-  options.greeting = greeting_policy(process->config_.auth);
+  options.handshake = handshake_policy(process->config_.auth);
   options.description = describe_process(settings.program);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   options.bypass = static_cast<client::BypassMode>(process->config_.client.bypass);

@@ -37,7 +37,7 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   options.max_unexpected_bytes = limits.max_unexpected;
   options.buffered_per_peer_bytes = limits.buffered_per_peer;
   options.connect_timeout_ms = static_cast<std::uint32_t>(limits.connect_timeout.count() / 1'000'000);
-  // A client needs a millisecond for its greeting; a server that was stopped, or waits for a disk, some seconds more.
+  // A client needs a millisecond for its handshake; a server that was stopped, or waits for a disk, some seconds more.
   constexpr std::uint32_t kStrangerDeadlineMs = 5000;
   options.strangers.deadline_ms = kStrangerDeadlineMs;  // counts where this process listens
   // One source may have all places while no other one wants them: clients of one machine often come together, and the
@@ -47,7 +47,7 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   return bmi::make_network(std::move(modules), options);
 }
 
-rpc::GreetingPolicy greeting_policy(const config::AuthConfig& config) {
+rpc::HandshakePolicy handshake_policy(const config::AuthConfig& config) {
   return {config.nat, config.allow_v1, protection(config)};
 }
 

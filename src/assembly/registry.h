@@ -14,7 +14,7 @@ namespace spate::assembly {
 /// All network modules of this build, with the limits of [network]. `clock` outlives it.
 Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits);
 
-rpc::GreetingPolicy greeting_policy(const config::AuthConfig& config);
+rpc::HandshakePolicy handshake_policy(const config::AuthConfig& config);
 wire::Protect protection(const config::AuthConfig& config);
 
 }  // namespace spate::assembly

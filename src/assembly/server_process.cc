@@ -250,7 +250,7 @@ Result<void> ServerProcess::make_services() {
     meta::IoServersOptions io_servers;
     io_servers.map = meta.map;
     io_servers.server_key = server_keys_.used;
-    io_servers.greeting = greeting_policy(config_.auth);
+    io_servers.handshake = handshake_policy(config_.auth);
     io_servers.description = "meta server " + std::to_string(self_.id.value);
     io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers, *context_, random_);
     meta_ = std::make_unique<meta::MetaRole>(meta, *records_, random_, metrics_, *io_servers_);

@@ -113,7 +113,7 @@ struct StrangerLimits {
   std::uint32_t most = 256;
   std::uint32_t most_of_a_source = 32;
   /// How much one stranger may make this side buffer (bytes per class) and announce (messages per class). A stranger
-  /// that exceeds it is dropped. There is room for the greetings and for `spate ping`.
+  /// that exceeds it is dropped. There is room for handshakes and for `spate ping`.
   std::uint64_t buffered_bytes = 16 * 1024;
   std::uint32_t announced = 16;
 

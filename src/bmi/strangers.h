@@ -24,7 +24,7 @@ class Strangers {
   /// Adds a stranger that is not in the table. If the limits hold, it returns nothing. Otherwise it returns the
   /// stranger to drop, which is still in the table: one of the same source if that source has too many, else one of the
   /// most crowded source. It prefers strangers that have asked for nothing yet, so that a flood of mere connections
-  /// does not push out peers that are being greeted. Among these it chooses at random, so that an attacker cannot
+  /// does not push out peers whose handshake is under way. Among these it chooses at random, so that an attacker cannot
   /// choose the victim. O(sources).
   std::optional<Key> add(Key key, const std::string& source, const StrangerLimits& limits, Random& random) {
     Group& same = by_source_[source];

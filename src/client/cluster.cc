@@ -70,9 +70,9 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   }
   auto reply = co_await session_.send_change(op, body, limits);
   if (!reply) {
-    // Should it take effect later, the server must not take it for a change that this client knows of: a new greeting
+    // Should it take effect later, the server must not take it for a change that this client knows of: a new handshake
     // says so.
-    if (may_be_under_way(reply.code())) session_.meta().greet_again();
+    if (may_be_under_way(reply.code())) session_.meta().repeat_handshake();
     if (without_effect(op, reply.code())) change.end_without_effect();
     co_return reply;
   }

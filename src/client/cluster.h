@@ -58,7 +58,7 @@ class Cluster final : private SessionObserver {
   const AttributeCache& attributes() const { return attributes_; }
 
  private:
-  void greeting() override { attributes_.clear(); }
+  void handshake_begins() override { attributes_.clear(); }
   void session_changed() override { locks_.session_changed(); }
   void heard() override { locks_.heard(); }
   job::Task<void> end_inheritance() override { return locks_.end_inherited_waits(); }

@@ -49,7 +49,7 @@ struct Options {
   std::function<Result<Key>()> newer_client_key = nullptr;  // rpc::Identity::newer_key
   /// Set for fsck and for tests of servers: the client may then ask what only servers may (admin_call).
   std::optional<Key> server_key;
-  rpc::GreetingPolicy greeting;
+  rpc::HandshakePolicy handshake;
   Credential credential;
   std::string description = "client";  // for `spate status` and the servers' logs
 

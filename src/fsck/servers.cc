@@ -8,7 +8,7 @@ Servers::Servers(ServersOptions options, job::NetworkContext& network, Random& r
   identity_.kind = wire::PeerKind::kServer;
   identity_.fs = options_.map.fs;
   identity_.key = options_.server_key;
-  identity_.policy = options_.greeting;
+  identity_.policy = options_.handshake;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
   for (const ServerEntry& server : options_.map.servers) {

@@ -17,7 +17,7 @@ namespace spate::fsck {
 struct ServersOptions {
   ClusterMap map;
   Key server_key{};
-  rpc::GreetingPolicy greeting;
+  rpc::HandshakePolicy handshake;
   Credential credential;  // of the user who runs the check; owns new objects (/lost+found)
   std::string description = "fsck";
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included

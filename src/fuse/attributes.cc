@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "fuse/greeting.h"
+#include "fuse/kernel_init.h"
 #include "fuse/mount.h"
 #include "posix/convert.h"
 
@@ -137,7 +137,7 @@ constexpr std::string_view kAccessAcl = "system.posix_acl_access";
 Result<bool> kills_setgid(fuse_req_t request, fuse_ino_t inode) {
   const MountOptions& options = this_mount().options;
   if (!checked_by_kernel(options)) return false;
-  if (options.acl && greeting_of(this_mount().handover).has(kTellsOfSetgid))
+  if (options.acl && kernel_init_of(this_mount().handover).has(kTellsOfSetgid))
     return CurrentRequest::of_this_thread().hints().kills_setgid;
   const fuse_ctx caller = *fuse_req_ctx(request);
   if (caller.uid == 0) return false;

@@ -37,8 +37,8 @@ Result<Message> receive_message(int socket);
 /// Exit status of a server that has handed over: another one is to go on.
 constexpr int kHandedOver = 75;
 /// Servers of which one can follow the other: what they tell each other in the memory of the handover state that is
-/// theirs, too. Since version 3 they may have agreed with the kernel on abilities past libfuse (greeting.h); none are
-/// noted in what version 2 has left.
+/// theirs, too. Since version 3 they may have agreed with the kernel on abilities past libfuse (kernel_init.h); none
+/// are noted in what version 2 has left.
 constexpr int kTakeOverVersion = 3;
 constexpr int kOldestTakeOverVersion = 2;
 

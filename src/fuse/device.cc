@@ -23,15 +23,15 @@ constexpr unsigned kMaxBackground = 64;
 constexpr std::int32_t kNotifyResend = 7;
 constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid;
 
-/// While libfuse hears an old greeting: its answer is for nobody.
+/// While libfuse replays an old INIT: its answer is for nobody.
 thread_local bool swallowing = false;
-/// While libfuse answers the kernel's greeting.
-thread_local bool greeting_kernel = false;
+/// While libfuse answers the kernel's INIT.
+thread_local bool answering_init = false;
 
 ssize_t write_device(int fd, iovec* parts, int count, void* user) {
-  if (greeting_kernel) {
+  if (answering_init) {
     const auto& mount = *static_cast<const Mount*>(user);
-    add_abilities(greeting_of(mount.handover), kAbilities, {parts, static_cast<std::size_t>(count)});
+    add_abilities(kernel_init_of(mount.handover), kAbilities, {parts, static_cast<std::size_t>(count)});
   }
   if (!swallowing) return ::writev(fd, parts, count);
   ssize_t size = 0;
@@ -58,7 +58,7 @@ ssize_t read_device(int fd, void* memory, std::size_t size, void*) {
 
 void init(void* user, fuse_conn_info* connection) {
   const auto& mount = *static_cast<const Mount*>(user);
-  Greeting& greeting = greeting_of(mount.handover);
+  KernelInit& init = kernel_init_of(mount.handover);
   const auto want = [&](unsigned capability, bool on) {
     connection->want &= ~capability;
     if (on) connection->want |= connection->capable & capability;
@@ -79,10 +79,10 @@ void init(void* user, fuse_conn_info* connection) {
   // answer even if it was told meanwhile to drop them: it would be given nodes for nothing, and have to forget them.
   // What a listing brings stays with the mount (docs/mount.md, "Listings").
   want(FUSE_CAP_READDIRPLUS, false);
-  want(FUSE_CAP_SPLICE_READ, false);                         // requests are small or copied once either way
-  want(FUSE_CAP_SPLICE_WRITE, false);                        // replies come from memory that is used again
-  if (greeting.done != 0) connection->want = greeting.want;  // the kernel goes by what it was told first
-  greeting.want = connection->want;
+  want(FUSE_CAP_SPLICE_READ, false);                 // requests are small or copied once either way
+  want(FUSE_CAP_SPLICE_WRITE, false);                // replies come from memory that is used again
+  if (init.done != 0) connection->want = init.want;  // the kernel goes by what it was told first
+  init.want = connection->want;
   connection->max_write = std::min(connection->max_write, kMaxWriteBytes);
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kMaxBackground * 3 / 4;
@@ -105,8 +105,8 @@ fuse_session* make_session(Mount& mount) {
   return session;
 }
 
-Result<void> greet_first(const Mount& mount, fuse_session* session) {
-  Greeting& greeting = greeting_of(mount.handover);
+Result<void> answer_init(const Mount& mount, fuse_session* session) {
+  KernelInit& init = kernel_init_of(mount.handover);
   fuse_buf buffer{};
   int size = 0;
   do {
@@ -114,24 +114,24 @@ Result<void> greet_first(const Mount& mount, fuse_session* session) {
   } while (size == -EINTR);
   const std::unique_ptr<void, decltype(&std::free)> memory(buffer.mem, &std::free);
   if (size <= 0) return Error::told(Errc::kConnectionLost, "unmounted before it was served");
-  if (static_cast<std::size_t>(size) > greeting.request.size())
+  if (static_cast<std::size_t>(size) > init.request.size())
     return Error::told(Errc::kProtocol, "the kernel begins with something long");
-  std::memcpy(greeting.request.data(), buffer.mem, static_cast<std::size_t>(size));
-  greeting.size = static_cast<std::uint32_t>(size);
-  greeting_kernel = true;
+  std::memcpy(init.request.data(), buffer.mem, static_cast<std::size_t>(size));
+  init.size = static_cast<std::uint32_t>(size);
+  answering_init = true;
   fuse_session_process_buf(session, &buffer);
-  greeting_kernel = false;
-  greeting.done = 1;
-  SPATE_LOG("fuse", info, "agreed past libfuse abilities={:#x}", greeting.abilities);
+  answering_init = false;
+  init.done = 1;
+  SPATE_LOG("fuse", info, "agreed past libfuse abilities={:#x}", init.abilities);
   return {};
 }
 
-Result<void> greet_again(const Mount& mount, fuse_session* session) {
-  Greeting& greeting = greeting_of(mount.handover);
-  if (greeting.done == 0 || greeting.size > greeting.request.size()) {
-    return Error::told(Errc::kCorrupt, "the process before has not answered the kernel's greeting");
+Result<void> replay_init(const Mount& mount, fuse_session* session) {
+  KernelInit& init = kernel_init_of(mount.handover);
+  if (init.done == 0 || init.size > init.request.size()) {
+    return Error::told(Errc::kCorrupt, "the process before has not answered the kernel's FUSE_INIT");
   }
-  std::vector<std::byte> copy(greeting.request.begin(), greeting.request.begin() + greeting.size);
+  std::vector<std::byte> copy(init.request.begin(), init.request.begin() + init.size);
   fuse_buf buffer{};
   buffer.mem = copy.data();
   buffer.size = copy.size();
@@ -161,7 +161,7 @@ std::string mount_option_text(const Mount& mount) {
   return text;
 }
 
-bool can_resend(const Mount& mount) { return offers_resend(greeting_of(mount.handover)); }
+bool can_resend(const Mount& mount) { return offers_resend(kernel_init_of(mount.handover)); }
 
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
   SessionPtr session(make_session(mount));
@@ -174,7 +174,7 @@ Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
   device.release();  // the session closes it
   mount.session = session.get();
   const bool first = !mount.handover.inherited();
-  SPATE_TRY(std::ignore, first ? greet_first(mount, session.get()) : greet_again(mount, session.get()));
+  SPATE_TRY(std::ignore, first ? answer_init(mount, session.get()) : replay_init(mount, session.get()));
   return session;
 }
 

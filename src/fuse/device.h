@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/unique_fd.h"
-#include "fuse/greeting.h"
+#include "fuse/kernel_init.h"
 #include "fuse/mount.h"
 
 namespace spate::fuse {
@@ -20,9 +20,9 @@ struct SessionDeleter {
 };
 using SessionPtr = std::unique_ptr<fuse_session, SessionDeleter>;
 
-/// Makes a session on `device` and greets the kernel: with the first process it answers the kernel's greeting; with
-/// others libfuse hears the same greeting again from the handover state, and the kernel is asked to repeat what has not
-/// been answered. The kernel greets once for each mount.
+/// Makes a session on `device` and initialises it: the first process answers the kernel's FUSE_INIT; in
+/// later ones libfuse hears the same request again from the handover state, and the kernel is asked to repeat what has
+/// not been answered. The kernel sends FUSE_INIT once for each mount.
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device);
 
 /// The kernel can repeat requests (Linux 6.9); known after take_device().

@@ -89,7 +89,7 @@ CurrentRequest::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool 
 
 namespace {
 
-/// That an answer takes a moment is no news.
+/// An answer that takes less than a second is not worth a message.
 job::Task<std::vector<rpc::ServerWait>> servers_waited_for(client::Client& client) {
   co_return client.session().servers().waits(std::chrono::seconds(1));
 }
@@ -156,7 +156,7 @@ WorkerPool::Next Session::handle(fuse_buf& buffer) {
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
   workers_.request_begins(waits_for_executor_only(header.opcode));
-  const bool tells_of_setgid = greeting_of(mount_.handover).has(kTellsOfSetgid);
+  const bool tells_of_setgid = kernel_init_of(mount_.handover).has(kTellsOfSetgid);
   const CurrentRequest::Hints hints = take_hints(buffer, header, tells_of_setgid);
   const std::uint64_t request_id = header.unique & ~kSentAgain;
   if (request_id != header.unique) mount_.handover.asked_again(request_id);

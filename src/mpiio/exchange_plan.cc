@@ -6,14 +6,14 @@
 
 namespace spate::mpiio {
 
-bool worth_two_phases(std::span<const Params> wishes) {
+bool worth_two_phases(std::span<const Params> all_params) {
   std::int64_t bytes = 0;
   std::int64_t pieces = 0;
   std::int64_t span = 0;
   std::int64_t covered = INT64_MIN;
   bool interleaved = false;
   std::vector<Params> sorted;
-  for (const Params& params : wishes) {
+  for (const Params& params : all_params) {
     if (params.bytes == 0) continue;
     bytes += params.bytes;
     pieces += params.pieces;
@@ -30,11 +30,11 @@ bool worth_two_phases(std::span<const Params> wishes) {
   return interleaved || pieces > 4 * static_cast<std::int64_t>(sorted.size());
 }
 
-std::uint64_t round_share(std::span<const Params> wishes, std::uint64_t buffer_bytes, int aggregators) {
+std::uint64_t round_share(std::span<const Params> all_params, std::uint64_t buffer_bytes, int aggregators) {
   constexpr std::uint64_t kMostInRound = std::uint64_t{1} << 30U;
   // How many times the ranks together want a byte, where they want it most: each rank's bytes count as spread evenly.
   std::vector<std::pair<std::int64_t, double>> changes;
-  for (const Params& params : wishes) {
+  for (const Params& params : all_params) {
     if (params.bytes == 0) continue;
     const double density = static_cast<double>(params.bytes) / static_cast<double>(params.end - params.first);
     changes.emplace_back(params.first, density);

@@ -29,11 +29,11 @@ constexpr std::int64_t kLargePiece = 256;
 
 /// Whether two phases are worth it: pieces are small and far apart, and the ranks' lie between each other's or are
 /// many.
-bool worth_two_phases(std::span<const Params> wishes);
+bool worth_two_phases(std::span<const Params> all_params);
 
 /// Bytes of the file that an aggregator may have in a round, so that what all ranks send it in one, or ask of it, is
 /// about `buffer_bytes`: less where ranks want the same bytes. At most as much as an exchange can count (with ints).
-std::uint64_t round_share(std::span<const Params> wishes, std::uint64_t buffer_bytes, int aggregators);
+std::uint64_t round_share(std::span<const Params> all_params, std::uint64_t buffer_bytes, int aggregators);
 
 /// Strips of the file are dealt to the aggregators in turn, so that each talks to few servers when their number and
 /// the targets' have a common divisor. A round covers a stretch of the file of which each aggregator has at most

@@ -57,9 +57,9 @@ void Connection::start() {
   negotiation_timer_.arm(
       world_.executor.now() + world_.negotiation_time,
       [](void* self) { static_cast<Connection*>(self)->abandon("no export was chosen in time"); }, this);
-  Bytes greeting;
-  Negotiation::greet(greeting);
-  output_.add(greeting);
+  Bytes init;
+  Negotiation::begin(init);
+  output_.add(init);
   pump();
 }
 

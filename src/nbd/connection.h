@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one client, from the greeting to the end.
+// Connection: one client, from the handshake to the end.
 #pragma once
 
 #include <memory>

@@ -115,7 +115,7 @@ class Writer {
   Session write() {
     Exports exports(script_.read_only);
     Negotiation negotiation(exports, script_.policy);
-    Negotiation::greet(session_.handshake);
+    Negotiation::begin(session_.handshake);
     while (negotiation.state() == Negotiation::State::kTalking) {
       Bytes out;
       const std::size_t used = negotiation.consume(in_, out);

@@ -13,7 +13,7 @@ namespace spate::nbd {
 
 /// Gives out shares of a number of bytes, first come, first served. While a connection waits, it calls the owner once a
 /// second, which drops connections that hold shares without progress. A share larger than the whole is given when
-/// nobody else has one. Not thread-safe: one executor. It outlives shares and wishes.
+/// nobody else has one. Not thread-safe: one executor. It outlives shares and claims.
 class MemoryBudget {
  public:
   /// Several of the largest requests (kMaxPayload).
@@ -75,7 +75,7 @@ class MemoryBudget {
     Claim* next_ = nullptr;
   };
 
-  /// `each_second` is called while somebody waits; it may not destroy wishes in that call.
+  /// `each_second` is called while somebody waits; it may not destroy claims in that call.
   MemoryBudget(job::Executor& executor, std::size_t limit, void (*each_second)(void*), void* argument);
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;

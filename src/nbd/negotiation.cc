@@ -76,8 +76,8 @@ void info_text(Bytes& out, Option option, Info type, std::string_view text) {
 
 }  // namespace
 
-void Negotiation::greet(Bytes& out) {
-  BigEndian(out).u64(kGreetingMagic).u64(kOptionMagic).u16(kFixedNewstyle | kNoZeroes);
+void Negotiation::begin(Bytes& out) {
+  BigEndian(out).u64(kInitMagic).u64(kOptionMagic).u16(kFixedNewstyle | kNoZeroes);
 }
 
 std::size_t Negotiation::consume(ByteView in, Bytes& out) {

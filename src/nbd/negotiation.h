@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Negotiation: the handshake of a connection, from the greeting to the transmission phase. No I/O.
+// Negotiation: the handshake of a connection, from the first bytes to the transmission phase. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class Negotiation {
   Negotiation& operator=(const Negotiation&) = delete;
 
   /// The first bytes of the server.
-  static void greet(Bytes& out);
+  static void begin(Bytes& out);
   /// Takes what is complete from the front of `in` and appends the answers to `out`. Returns how much was taken. Ends
   /// early when the state is no longer kTalking, and when `out` holds kMaxOptionBytes: send it and call again. With
   /// kMaxOptionBytes in `in` and an empty `out` it always takes something.

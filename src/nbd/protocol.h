@@ -12,8 +12,8 @@
 
 namespace spate::nbd {
 
-inline constexpr std::uint64_t kGreetingMagic = 0x4e42444d41474943;  // "NBDMAGIC"
-inline constexpr std::uint64_t kOptionMagic = 0x49484156454f5054;    // "IHAVEOPT"
+inline constexpr std::uint64_t kInitMagic = 0x4e42444d41474943;    // "NBDMAGIC"
+inline constexpr std::uint64_t kOptionMagic = 0x49484156454f5054;  // "IHAVEOPT"
 inline constexpr std::uint64_t kOptionReplyMagic = 0x0003e889045565a9;
 inline constexpr std::uint32_t kRequestMagic = 0x25609513;
 inline constexpr std::uint32_t kSimpleReplyMagic = 0x67446698;

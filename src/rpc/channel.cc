@@ -10,7 +10,7 @@
 namespace spate::rpc {
 namespace {
 
-constexpr int kMaxGreetingsPerCall = 3;
+constexpr int kMaxHandshakesPerCall = 3;
 
 /// The server is told a tenth less than what is left, at most a second: what it waited for in vain, it can still say.
 /// ms, 1 up.
@@ -61,7 +61,7 @@ Channel::Channel(ChannelOptions options, job::NetworkContext& network, Identity&
       network_(network),
       identity_(identity),
       random_(random),
-      greeting_done_(network.executor()),
+      handshake_ended_(network.executor()),
       incarnation_sent_(options_.incarnations_above),
       next_tag_(random.next() << kTagBitsPerRequest) {
   if (options_.watch != nullptr) options_.watch->begins(*this);
@@ -129,21 +129,21 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   return_to_first_url();
   Under under(*this, op);
   Duration backoff = options_.first_backoff;
-  int greetings_left = kMaxGreetingsPerCall;
+  int handshakes_left = kMaxHandshakesPerCall;
   bool may_have_run = false;  // sent before, and nothing heard of it
   Error last(Errc::kTimeout, name());
   std::optional<Error> excuse;  // the server lives, and said what it waited for in vain
   while (!scope.token().stopped()) {
-    Result<void> greeted;
+    Result<void> handshake;
     bool answered = false;
-    if (options.greet) {
-      greeted = co_await ensure_greeted(Greeting::kWhole, scope.token());
-    } else if (greeting_) {
-      greeted = co_await greeting_done_.wait(scope.token());  // no word between an authenticate and its reply
+    if (options.handshake) {
+      handshake = co_await ensure_handshake(HandshakeGoal::kSession, scope.token());
+    } else if (handshake_runs_) {
+      handshake = co_await handshake_ended_.wait(scope.token());  // no word between an authenticate and its reply
     }
-    if (greeted) greeted = check_session(options);  // the greeting may have begun another one
+    if (handshake) handshake = check_session(options);  // the handshake may have begun another one
     Result<RawReply> reply = Errc::kUnauthenticated;
-    if (greeted) {
+    if (handshake) {
       reply = co_await attempt(op, body, options, scope.token(), &answered);
       if (reply) co_return reply;
       if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty())
@@ -153,14 +153,14 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
       may_have_run =
           may_have_run || is_lost(reply.code()) || reply.code() == Errc::kTimeout || reply.code() == Errc::kCancelled;
     } else {
-      reply = std::move(greeted).error();
+      reply = std::move(handshake).error();
     }
     const Errc code = reply.code();
-    if (code == Errc::kUnauthenticated && greeted && --greetings_left > 0) {
+    if (code == Errc::kUnauthenticated && handshake && --handshakes_left > 0) {
       session_.reset();  // the server does not know this connection
       continue;
     }
-    // kCancelled by the server: a newer greeting of this client has ended the request there.
+    // kCancelled by the server: a newer handshake of this client has ended the request there.
     const bool ended_there = answered && code == Errc::kCancelled;
     const bool again = is_lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there;
     if (!again || scope.token().stopped()) {
@@ -191,7 +191,7 @@ Error Channel::no_answer(Errc last) const {
   return Error::told(code, name() + " gave no answer before the deadline");
 }
 
-bool Channel::is_greeted() const {
+bool Channel::session_is_current() const {
   if (session_ == nullptr || session_->client != identity_.client || session_->epoch != identity_.epoch) return false;
   return network_.network().bound(*peer_) == session_->address;
 }
@@ -200,33 +200,33 @@ bool Channel::is_greeted() const {
 /// nothing is under way, since the server takes whoever comes by another connection for a client that has begun anew.
 void Channel::return_to_first_url() {
   if (return_at_ == MonoTime::never() || calls_ > 0 || network_.executor().now() < return_at_) return;
-  return_at_ = MonoTime::never();  // the greeting that follows sees where it was found
+  return_at_ = MonoTime::never();  // the handshake that follows sees where it was found
   session_.reset();
   network_.network().prefer_first_url(*peer_);
 }
 
-job::Task<Result<void>> Channel::ensure_greeted(Greeting how, job::StopToken stop) {
+job::Task<Result<void>> Channel::ensure_handshake(HandshakeGoal goal, job::StopToken stop) {
   for (;;) {
-    if (is_greeted()) co_return Result<void>();
-    if (!greeting_) break;
-    auto waited = co_await greeting_done_.wait(stop);
+    if (session_is_current()) co_return Result<void>();
+    if (!handshake_runs_) break;
+    auto waited = co_await handshake_ended_.wait(stop);
     if (!waited) co_return waited;
     // may have changed
   }
-  greeting_ = true;
-  greeting_done_.reset();
-  auto result = co_await greet(how, stop);
-  greeting_ = false;
-  greeting_done_.set();
+  handshake_runs_ = true;
+  handshake_ended_.reset();
+  auto result = co_await handshake(goal, stop);
+  handshake_runs_ = false;
+  handshake_ended_.set();
   co_return result;
 }
 
 wire::RequestHeader Channel::header_of(wire::Op op, const CallOptions& options) const {
-  const bool greeting = op == wire::Op::kHello || op == wire::Op::kAuthenticate;
+  const bool handshake = op == wire::Op::kHello || op == wire::Op::kAuthenticate;
   wire::RequestHeader header;
   header.op = op;
   header.fs = identity_.fs;
-  header.client = greeting ? ClientId() : identity_.client;
+  header.client = handshake ? ClientId() : identity_.client;
   header.session_epoch = identity_.epoch;
   header.map_version = map_version_;
   header.trace = options.trace;
@@ -242,7 +242,7 @@ wire::RequestHeader Channel::header_of(wire::Op op, const CallOptions& options) 
 job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options,
                                              job::StopToken stop, bool* answered) {
   // A stranger's request goes by whichever connection there is; sealed, if the server knows this side on it.
-  const SessionPtr session = options.greet || is_greeted() ? session_ : nullptr;
+  const SessionPtr session = options.handshake || session_is_current() ? session_ : nullptr;
   wire::RequestHeader header = header_of(op, options);
   if (session != nullptr) header.version = session->version;
   Bytes head;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: requests from one client (or server) to one server: greeting, deadline, resend (docs/consistency.md,
+// Channel: requests from one client (or server) to one server: handshake, deadline, resend (docs/consistency.md,
 // "Resends").
 #pragma once
 
@@ -31,7 +31,7 @@ struct CallOptions {
   /// The request is sent in this epoch of this session or not at all: kSessionFenced once another epoch has begun,
   /// kSessionUnknown once there is another session. Unset: in whichever is current when it is sent.
   std::optional<SessionEpoch> only_in;
-  bool greet = true;  // false: as a stranger, for what a server tells anyone (ping)
+  bool handshake = true;  // false: as a stranger, for what a server tells anyone (ping)
   /// Of the operation that this request is part of: the same in the logs of every server it reaches. 0: a new one.
   TraceId trace;
   /// Called before each attempt with the tag of the reply: posts what belongs to the request (receives or sends of bulk
@@ -84,10 +84,10 @@ struct ChannelOptions {
   ChannelObserver* watch = nullptr;
 };
 
-/// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first
+/// One executor; pinned; any number of calls at once. A handshake (hello, authenticate) precedes the first
 /// request and after each loss of the connection; a request whose connection was lost is sent again after a new
-/// greeting, until its deadline: the greeting's incarnation makes that safe at an io server, the request id at a meta
-/// server. Requests and bulk data leave by the connection that was greeted, and no other: who answers on a new one may
+/// handshake, until its deadline: the handshake's incarnation makes that safe at an io server, the request id at a meta
+/// server. Requests and bulk data leave by the connection of the handshake, and no other: who answers on a new one may
 /// be anybody. Of several URLs, one where somebody else answers is passed by.
 class Channel {
  public:
@@ -100,8 +100,8 @@ class Channel {
   /// passed first, naming the server, kUnreachable if no connection could be made in the end, else kTimeout. The server
   /// is told a deadline that is a little earlier (a tenth, at most 1 s), so that what it waits for in vain is its
   /// answer before ours passes. After kTimeout the request may or may not have had an effect. kUnauthenticated,
-  /// kSessionUnknown and kSessionFenced are returned, not retried, when a new greeting does not help. A request that
-  /// the server ended because of a newer greeting of this client (kCancelled) is sent again. kForgottenRequest: a
+  /// kSessionUnknown and kSessionFenced are returned, not retried, when a new handshake does not help. A request that
+  /// the server ended because of a newer handshake of this client (kCancelled) is sent again. kForgottenRequest: a
   /// change was sent, its answer was lost, and now the session is gone that would have known it.
   job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
 
@@ -133,14 +133,14 @@ class Channel {
   /// Why there is no connection, for people: what the network says, of each URL if there are several. Empty: there is
   /// one, or none was tried.
   std::string unreached() const;
-  /// wire::Feature: what the server agreed to when it was last greeted.
+  /// wire::Feature: what the server agreed to in the last handshake.
   std::uint64_t features() const { return session_ != nullptr ? session_->features : 0; }
   /// Whether an error says that the connection is gone, or was none worth having.
   static bool is_lost(Errc code) {
     return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
   }
-  /// Makes the next request greet again (a new session was opened).
-  void greet_again() { session_.reset(); }
+  /// Makes the next request repeat the handshake (a new session was opened).
+  void repeat_handshake() { session_.reset(); }
   /// The call that has waited longest for this server, and what came of its last attempt. Not of a call that the server
   /// answers when there is something to tell (lock_events).
   struct Waiting {
@@ -152,15 +152,15 @@ class Channel {
  private:
   /// A call under way.
   class Under;
-  /// One connection that was greeted. Calls under way keep it when another one has taken its place.
+  /// One connection after its handshake. Calls under way keep it when another one has taken its place.
   struct Session {
     bmi::Address address;  // bound to the connection
     std::uint16_t version = wire::kProtocolVersion;
     std::uint64_t features = 0;
     std::optional<Seals> seals;
     std::shared_ptr<wire::BulkSeals> bulk_seals;
-    ClientId client;          // the file system's session that it was greeted in:
-    std::uint32_t epoch = 0;  // another channel's greeting may have begun a new one
+    ClientId client;          // the file system's session that its handshake was made in:
+    std::uint32_t epoch = 0;  // another channel's handshake may have begun a new one
   };
   using SessionPtr = std::shared_ptr<Session>;
   /// A request that is to be sent once.
@@ -179,13 +179,14 @@ class Channel {
 
   void return_to_first_url();
   void note_url();
-  /// How far a greeting goes: who is there; or the session, too.
-  enum class Greeting : std::uint8_t { kHello, kWhole };
-  job::Task<Result<void>> ensure_greeted(Greeting how, job::StopToken stop);
-  job::Task<Result<void>> greet(Greeting how, job::StopToken stop);
-  job::Task<Result<void>> greet_anywhere(Greeting how, job::StopToken stop);
+  /// How far a handshake goes: who is there; or the session, too.
+  enum class HandshakeGoal : std::uint8_t { kHello, kSession };
+  job::Task<Result<void>> ensure_handshake(HandshakeGoal goal, job::StopToken stop);
+  job::Task<Result<void>> handshake(HandshakeGoal goal, job::StopToken stop);
+  job::Task<Result<void>> handshake_at_any_url(HandshakeGoal goal, job::StopToken stop);
   void take_newer_key();
-  job::Task<Result<void>> greet_once(Greeting how, std::uint16_t version, bool& stranger, job::StopToken stop);
+  job::Task<Result<void>> handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
+                                         job::StopToken stop);
   job::Task<Result<void>> authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop);
   void join(const wire::AuthenticateReply& accepted, const SessionPtr& session);
   void leave_old_connection();
@@ -200,7 +201,7 @@ class Channel {
                                       bool* answered = nullptr);
   job::Task<Result<RawReply>> exchange(const Sending& sending, job::StopToken stop, bool* answered = nullptr);
   Result<RawReply> read_reply(const Sending& sending, bmi::Tag tag, Buffer message);
-  bool is_greeted() const;
+  bool session_is_current() const;
   Result<void> resolve();
   bmi::Tag next_tag();
 
@@ -209,10 +210,10 @@ class Channel {
   Identity& identity_;
   Random& random_;
   std::optional<bmi::Address> peer_;
-  SessionPtr session_;  // null: to be greeted
-  bmi::Address spent_;  // the connection by which an authenticate was sent: there is no second greeting on it
-  bool greeting_ = false;
-  job::Event greeting_done_;
+  SessionPtr session_;  // null: no handshake yet
+  bmi::Address spent_;  // the connection by which an authenticate was sent: there is no second handshake on it
+  bool handshake_runs_ = false;
+  job::Event handshake_ended_;
   std::uint64_t incarnation_sent_ = 0;
   std::uint64_t next_tag_;
   Incarnation incarnation_;

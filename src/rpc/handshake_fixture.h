@@ -38,7 +38,7 @@ struct Meeting {
   }
 
   /// hello, its reply and authenticate; each may be changed on its way. What the first to refuse says.
-  Result<void> greet() {
+  Result<void> handshake() {
     Initiator one(identity, wanted, version, random);
     const Acceptor other(options);
     hello = one.hello(header);

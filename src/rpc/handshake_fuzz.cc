@@ -64,7 +64,7 @@ void relay(Script& script) {
     altered |= message != before;
   };
   meeting.on_hello = meeting.on_reply = meeting.on_authenticate = on_way;
-  const bool in = meeting.greet().has_value();
+  const bool in = meeting.handshake().has_value();
   SPATE_CHECK(in == !altered);
   SPATE_CHECK(!in || meeting.keys.initiator_seal == meeting.initiator_keys.initiator_seal);
 }
@@ -100,7 +100,7 @@ void client_with_key(Script& script) {
     said.insert(said.end(), finished.begin(), finished.end());
     message = said;
   };
-  std::ignore = meeting.greet();
+  std::ignore = meeting.handshake();
 }
 
 /// A server that has the key, likewise.
@@ -114,7 +114,7 @@ void server_with_key(Script& script) {
       std::ranges::copy(transcript->server_mac(), said.end() - kProof);
     reply = said;
   };
-  std::ignore = meeting.greet();
+  std::ignore = meeting.handshake();
 }
 
 }  // namespace

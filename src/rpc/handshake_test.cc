@@ -12,7 +12,7 @@ namespace spate::rpc {
 namespace {
 
 std::string reason(Meeting& meeting) {
-  const Result<void> result = meeting.greet();
+  const Result<void> result = meeting.handshake();
   return result ? std::string("let in") : meeting.refused_by + ": " + result.error().message();
 }
 
@@ -24,7 +24,7 @@ std::string reason(Meeting& meeting) {
 
 TEST(Handshake, BothSidesHaveTheSameKeys) {
   Meeting meeting;
-  const Result<void> result = meeting.greet();
+  const Result<void> result = meeting.handshake();
   ASSERT_OK(result);
   EXPECT_EQ(meeting.keys.initiator_seal, meeting.initiator_keys.initiator_seal);
   EXPECT_EQ(meeting.keys.acceptor_seal, meeting.initiator_keys.acceptor_seal);

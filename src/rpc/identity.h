@@ -19,8 +19,8 @@ struct SessionEpoch {
   friend bool operator==(const SessionEpoch&, const SessionEpoch&) = default;
 };
 
-/// What a greeting may do without.
-struct GreetingPolicy {
+/// What a handshake may do without.
+struct HandshakePolicy {
   bool behind_nat = false;       // servers may be reached at another address than the one dialled
   bool allow_version_1 = false;  // servers of before the present handshake are spoken to, if they know no other
   wire::Protect protect = wire::Protect::kControl;  // the least that will do on a network
@@ -36,7 +36,7 @@ struct Identity {
   Credential credential;
   std::string description;
   std::uint64_t features = 0;  // wire::Feature: what this process wants of servers
-  GreetingPolicy policy;
+  HandshakePolicy policy;
 
   /// The session, once a meta server has opened it. A channel to an io server needs it; see SessionSource.
   ClientId client;
@@ -44,7 +44,7 @@ struct Identity {
   std::optional<SessionTicket> ticket;
   std::uint16_t answer_slots = 0;
   std::uint32_t lease_ms = 0;
-  /// File-system clock minus this process's monotonic clock, ns, as of the last greeting or keep-alive of a meta
+  /// File-system clock minus this process's monotonic clock, ns, as of the last handshake or keep-alive of a meta
   /// server. Not its wall clock: somebody may set that at any time.
   std::int64_t fs_clock_offset_ns = 0;
 

@@ -13,7 +13,7 @@
 
 namespace spate::rpc {
 
-/// One attempt to greet one server. Order: hello(), welcome(), authenticate(). Not thread-safe.
+/// One attempt at a handshake with one server. Order: hello(), welcome(), authenticate(). Not thread-safe.
 class Initiator {
  public:
   /// `wanted`: 0 for whoever is at a URL given by hand. `version`: of the protocol. `identity` outlives it.

@@ -32,7 +32,7 @@ std::optional<std::uint16_t> version_of(ByteView request) {
   return in.ok() ? std::optional(version) : std::nullopt;
 }
 
-/// Who wants to be somebody else does so on a connection of its own. (Version 1 greets again on the same one.)
+/// Who wants to be somebody else does so on a connection of its own. (Version 1 repeats the handshake on the same one.)
 bool is_second_hello(const Call& call) {
   const Peer& peer = *call.peer;
   return call.header.op == wire::Op::kHello && (peer.authenticated || peer.sealing) &&
@@ -113,7 +113,7 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   if (!unseal(request)) {
     return peers_.drop(*request.peer, "seal broken: a message that was altered, repeated, or not sealed");
   }
-  // A stranger's requests have bounds of their own, and are refused at once unless it greets.
+  // A stranger's requests have bounds of their own, and are refused at once unless they are a handshake.
   const bool first = goes_first(request) || !request.peer->admitted;
   if (first || (places_.free() && waiting_.empty())) {
     begin(std::move(request));

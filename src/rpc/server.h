@@ -46,7 +46,7 @@ struct ServerOptions {
 };
 
 /// One per process (a process with several roles adds several services). One executor. Life cycle: construct -> add
-/// services -> start() -> stop() awaited -> destroyed. Greetings, keep-alives, requests for events, and what other
+/// services -> start() -> stop() awaited -> destroyed. Handshakes, keep-alives, requests for events, and what other
 /// servers ask never wait for a place: a server full of requests still hears that its clients live.
 class Server {
  public:

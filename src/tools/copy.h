@@ -73,7 +73,7 @@ inline constexpr std::size_t kFilesAtOnce = 32;
 // What exists takes these, too; a directory and anything else do not replace each other. Errors go to run.troubles. A
 // file whose data did not all arrive keeps the time of the attempt, so that it is not taken for a copy by size and
 // time. Below a destination no symbolic link is followed, also none that the copy itself has made: a file takes its
-// place. Setuid and setgid are kept only where user and group are. `wishes` and `run` outlive the task.
+// place. Setuid and setgid are kept only where user and group are. `list` and `run` outlive the task.
 
 /// Into the file system.
 job::Task<void> copy_in(client::Client& client, const CopyList& list, CopyRun& run);

@@ -198,7 +198,7 @@ fsck::ServersOptions servers_options(client::Session& session) {
   fsck::ServersOptions options;
   options.map = session.servers().map();
   options.server_key = *client.server_key;
-  options.greeting = client.greeting;
+  options.handshake = client.handshake;
   options.credential = client.credential;
   options.description = client.description + " (fsck)";
   options.deadline = client.deadline;

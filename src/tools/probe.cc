@@ -48,7 +48,7 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
   job::Executor& executor = client.cluster().executor();
   rpc::CallOptions options;
   options.deadline = executor.now() + how.deadline;
-  options.greet = false;  // without a session: the meta server may be the one that is down
+  options.handshake = false;  // without a session: the meta server may be the one that is down
   const auto met = co_await channel.meet(options.deadline);
   if (!met) co_return met.error();
   PingResult result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody without a key listens where a server that is stopped used to listen, and passes the greetings of those who
+// Somebody without a key listens where a server that is stopped used to listen, and passes the handshakes of those who
 // come on to another server, or to the same one.
 #include "bmi/shm/shm_module.h"
 #include "bmi/tcp/tcp_module.h"
@@ -76,7 +76,7 @@ TEST_F(RelayTest, AClientWhoDialsAStoppedServerLendsNobodyItsRights) {
   Victim client = victim(wire::PeerKind::kClient, relay->url(), 2);
   EXPECT_NE(client.reason(wire::Op::kMkdir).find("did not prove the key"), std::string::npos);
   EXPECT_FALSE(steals(*relay, wire::Op::kMkdir, kSession, meta.deeds.made)) << "with the client's rights";
-  EXPECT_EQ(meta.deeds.joined, 0) << "the client's greeting of server 2 let somebody in at server 1";
+  EXPECT_EQ(meta.deeds.joined, 0) << "the client's handshake of server 2 let somebody in at server 1";
 }
 
 TEST_F(RelayTest, AServerWhoDialsAStoppedServerLendsNobodyItsRights) {
@@ -136,8 +136,8 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherShmNameIsFound) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-/// A server's greeting of another server comes back to itself.
-TEST_F(RelayTest, AGreetingReflectedLetsNobodyIn) {
+/// A server's handshake of another server comes back to itself.
+TEST_F(RelayTest, AReflectedHandshakeLetsNobodyIn) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   relay->on_passing = [](Passing& passing) { return call_it_server(passing, 2); };

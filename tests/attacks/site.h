@@ -110,7 +110,7 @@ struct Victim {
     options.attempt_timeout = attempt_timeout;
     channel = std::make_unique<rpc::Channel>(std::move(options), *context, identity, random);
   }
-  /// One request that needs the greeting; its outcome.
+  /// One request that needs the handshake; its outcome.
   Result<void> ask(wire::Op op, Duration patience = std::chrono::seconds(2)) {
     rpc::CallOptions options;
     options.deadline = context->executor().now() + patience;
@@ -118,7 +118,7 @@ struct Victim {
     if (!reply) return std::move(reply).error();
     return {};
   }
-  /// What the last attempt to greet has come to, when there is one address: its reason.
+  /// What the last attempt at a handshake has come to, when there is one address: its reason.
   std::string reason(wire::Op op) {
     const Result<void> result = ask(op);
     return result ? std::string("done") : result.error().message();

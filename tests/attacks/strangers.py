@@ -32,9 +32,9 @@ class Scene:
     def peer(self):
         return wire.Peer(self.fs.port, self.fs_id)
 
-    def greeted(self):
+    def after_handshake(self):
         peer = self.peer()
-        check(peer.greet_tcp() == wire.OK, "no welcome")
+        check(peer.hello_tcp() == wire.OK, "no welcome")
         return peer
 
     def memory(self):
@@ -66,7 +66,7 @@ def unclaimed(scene):
     size = 500 * 1024
     held = []
     for _ in range(150):
-        peer = scene.greeted()
+        peer = scene.after_handshake()
         held.append(peer)
         try:
             check(peer.hello()[0] == wire.OK, "no hello")
@@ -83,7 +83,7 @@ def silent(scene):
     """They say hello properly and nothing more: their share is theirs for some seconds only."""
     held = []
     for _ in range(SILENT):
-        peer = scene.greeted()
+        peer = scene.after_handshake()
         check(peer.hello()[0] == wire.OK, "no hello")
         held.append(peer)
     for peer in held:
@@ -94,7 +94,7 @@ def silent(scene):
 
 def answers_not_taken(scene):
     """Pings whose answers are not read: the server is not kept busy with what it cannot send."""
-    held = [scene.greeted() for _ in range(3)]
+    held = [scene.after_handshake() for _ in range(3)]
     memory, descriptors = scene.memory(), scene.descriptors()
     for peer in held:
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

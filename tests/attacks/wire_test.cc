@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Somebody without a key stands on the way to the right server (as behind address translation, which is allowed here,
-// so that the greeting passes), and alters, repeats and adds messages. In the simulated network.
+// so that the handshake passes), and alters, repeats and adds messages. In the simulated network.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -99,12 +99,12 @@ TEST_F(WireTest, ARepeatedRequestUnderAnotherTagIsNotDone) {
   EXPECT_EQ(meta_->deeds.made, 1);
 }
 
-TEST_F(WireTest, ARepeatedGreetingIsNotDone) {
+TEST_F(WireTest, ARepeatedHandshakeIsNotDone) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
-  std::vector<Passing> greeting(relay_->seen().begin(), relay_->seen().begin() + 4);
+  std::vector<Passing> handshake(relay_->seen().begin(), relay_->seen().begin() + 4);
   relay_->drop_target();
-  EXPECT_OK(run(relay_->inject(greeting[0].bytes))) << "a hello may be said by anybody";
-  const auto authenticated = run(relay_->inject(greeting[2].bytes));
+  EXPECT_OK(run(relay_->inject(handshake[0].bytes))) << "a hello may be said by anybody";
+  const auto authenticated = run(relay_->inject(handshake[2].bytes));
   ASSERT_OK(authenticated);
   EXPECT_EQ(status_of(*authenticated), Errc::kUnauthenticated);
   EXPECT_EQ(meta_->deeds.joined, 1);
@@ -124,7 +124,7 @@ TEST_F(WireTest, AnAlteredRequestIsNotDone) {
       passing.bytes[at] ^= std::byte{1};
       return true;
     };
-    EXPECT_EQ(mkdir(*client_), Errc::kOk) << "after a new greeting";
+    EXPECT_EQ(mkdir(*client_), Errc::kOk) << "after a new handshake";
     EXPECT_EQ(meta_->deeds.made, before + 1) << "byte " << at;
     EXPECT_TRUE(altered);
   }
@@ -179,8 +179,8 @@ TEST_F(WireTest, ASecondHelloEndsTheConnection) {
   EXPECT_EQ(meta_->deeds.joined, 2);
 }
 
-/// The server ends, and somebody else takes its address. The client's next request is for the server that it has
-/// greeted: whoever listens there now hears a hello and no more.
+/// The server ends, and somebody else takes its address. The client's next request is for the server with
+/// which it made the handshake. Whoever listens there now hears a hello and no more.
 TEST_F(WireTest, NothingFollowsAReconnectionToASquatter) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   relay_->drop_target();

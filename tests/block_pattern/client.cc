@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// block_pattern_client SPATE.TOML TABLE KEY=VALUE...: writes its own cells of the files (blocks.h), reads all of them, by all
-// of `paths` at random, and checks each word that it reads. Prints WRONG and ends with 1 at the first that is not what
-// was acknowledged, else one line of JSON: how often each kind of operation ended how.
+// block_pattern_client SPATE.TOML TABLE KEY=VALUE...: writes its own cells of the files (blocks.h), reads all of them,
+// by all of `paths` at random, and checks each word that it reads. Prints WRONG and ends with 1 at the first that is
+// not what was acknowledged, else one line of JSON: how often each kind of operation ended how.
 //   client=I of clients=N   it writes every Nth cell from the Ith on; clients=0: it checks every cell by each path,
 //   once seconds=S               and until least=N operations are done seed=N, paths=auto,buffered,... drop=N a defect,
 //   planted: its Nth write is acknowledged and not done

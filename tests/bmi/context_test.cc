@@ -189,7 +189,7 @@ TEST_P(Bmi, PrepareToWaitSaysNoWhileThereIsSomethingToTest) {
   EXPECT_TRUE(server.prepare_to_wait(context)) << "nothing is left: it would never sleep";
 }
 
-/// Sleeping by the descriptor, and by wait(): whoever sleeps is woken by each kind of news: a connection with an
+/// Sleeping by the descriptor, and by wait(): whoever sleeps is woken by each kind of event: a connection with an
 /// unexpected message, a message for a posted receive, and what another thread completed on its behalf (here: a
 /// cancel).
 class BmiWakes : public Bmi {
@@ -202,7 +202,7 @@ class BmiWakes : public Bmi {
     settle();
     Network& server = *pair.server->network;
     pair.server->tested = false;
-    const auto sleeps_until_news = [&] {
+    const auto sleeps_until_event = [&] {
       for (int i = 0; i < 1000; ++i) {
         step();  // the client goes on
         if (sleep(server, pair.server->context)) return;
@@ -217,21 +217,21 @@ class BmiWakes : public Bmi {
     const Bytes data = pattern(1, 0, 100'000);
     Bytes room(100'000);
     send_unexpected(*pair.client, {pair.to_server, 1}, {data.data(), 10});
-    sleeps_until_news();
+    sleeps_until_event();
     wakes_up();
     EXPECT_EQ(pair.server->arrived.size(), 1U);
 
     const OpId in = recv(*pair.server, {pair.to_client, 2}, room);
     wakes_up();
     send(*pair.client, {pair.to_server, 2}, data);
-    sleeps_until_news();
+    sleeps_until_event();
     pair.server->tested = true;
     EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
     wakes_up();
 
     const OpId cancelled = recv(*pair.server, {pair.to_client, 3}, room);
     server.cancel(cancelled);
-    sleeps_until_news();
+    sleeps_until_event();
     pair.server->tested = true;
     EXPECT_EQ(finish(*pair.server, cancelled).status, Errc::kCancelled);
   }

@@ -207,7 +207,7 @@ TEST_F(ClientPromises, AChangeIsNotRepeatedInAnotherSession) {
 TEST_F(ClientPromises, AChangeThatASessionTooOldWasRefusedIsMadeUnderANewOne) {
   ASSERT_OK(executor_.run(client_->connect()));
   meta_->forgets_sessions = true;
-  client_->session().meta().greet_again();
+  client_->session().meta().repeat_handshake();
   EXPECT_OK(executor_.run(client_->mkdir(path_from_root("d"), {})));
   EXPECT_EQ(meta_->mkdirs, 1);
 }

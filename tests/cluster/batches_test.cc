@@ -23,7 +23,7 @@ const Bytes kData(1000, std::byte{3});
 class BatchesTest : public ::testing::Test {
  protected:
   explicit BatchesTest(const WorldOptions& options = {}) : world_(options), client_(start()), other_(start()) {
-    EXPECT_EQ(stat(client_, "none"), Errc::kNotFound);  // the greeting tells whether the server knows of batches
+    EXPECT_EQ(stat(client_, "none"), Errc::kNotFound);  // the handshake tells whether the server knows of batches
     world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
   }
   ClientProcess& start() {

@@ -7,7 +7,7 @@
 namespace spate::cluster {
 namespace {
 
-/// Refusing an expired capability, it ends what else the client has under way, as the greeting did that each renewal
+/// Refusing an expired capability, it ends what else the client has under way, as the handshake did that each renewal
 /// sent to every io server; the client is told something else than that it may send it again.
 class HarshService final : public rpc::Service {
  public:

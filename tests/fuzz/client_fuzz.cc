@@ -144,7 +144,7 @@ Reply proper(const Request& request) {
 }
 
 /// What stands before the answer to a change.
-Bytes news_of_change(std::uint64_t order) {
+Bytes event_of_change(std::uint64_t order) {
   wire::Touched touched;
   touched.known = true;
   touched.objects = {kFile, kFolder};
@@ -199,12 +199,12 @@ class Responder {
     SPATE_CHECK(reader.decoder().ok());  // the client is ours
     Bytes body = proper_body(header.op, bytes.last(reader.decoder().remaining()));
     if (script_.leases() && header.id.slot != wire::RequestId::kNoSlot) {
-      const Bytes news = news_of_change(++order_);
-      body.insert(body.begin(), news.begin(), news.end());
+      const Bytes event = event_of_change(++order_);
+      body.insert(body.begin(), event.begin(), event.end());
     }
-    // Greetings are let pass, most of the time: behind them is the rest.
-    const bool greeting = header.op == wire::Op::kHello || header.op == wire::Op::kAuthenticate;
-    const std::uint8_t choice = greeting && script_.u8() % 8 != 7 ? 0 : script_.u8();
+    // Handshakes are let pass, most of the time: behind them is the rest.
+    const bool handshake = header.op == wire::Op::kHello || header.op == wire::Op::kAuthenticate;
+    const std::uint8_t choice = handshake && script_.u8() % 8 != 7 ? 0 : script_.u8();
     wire::ReplyHeader head;
     head.incarnation = Incarnation(1 + choice / 128);
     head.map_version = choice / 64 % 2;

@@ -86,7 +86,7 @@ class Asker {
     pending->seals = seals_;
     pending->tag = bmi::Tag(tag_);
     bmi::Message m;
-    m.peer = seals_ != nullptr ? greeted_ : peer_;  // a seal holds on the connection for which it was made
+    m.peer = seals_ != nullptr ? handshake_address_ : peer_;  // a seal holds on the connection for which it was made
     m.tag = bmi::Tag(tag_);
     const bmi::Segment room = bmi::Segment::of(MutableByteView(pending->reply));
     m.segments = {&room, 1};
@@ -162,7 +162,7 @@ class Asker {
   }
 
   /// Hello and authenticate. False when the server lets it in no more.
-  bool greet(const std::optional<SessionTicket>& ticket) {
+  bool handshake(const std::optional<SessionTicket>& ticket) {
     network_->disconnect(peer_);
     seals_.reset();
     client_ = ClientId();
@@ -181,7 +181,7 @@ class Asker {
     if (ticket) request.client = ticket->client;
     Bytes message = initiator.authenticate(header(wire::Op::kAuthenticate), std::move(request));
     seals_ = std::make_shared<rpc::Seals>(*initiator.keys(), rpc::End::kInitiator);
-    greeted_ = network_->bound(peer_);
+    handshake_address_ = network_->bound(peer_);
     const auto body = ask(wire::Op::kAuthenticate, std::move(message));
     if (!body) return false;
     const auto accepted = wire::decode_body<wire::AuthenticateReply>(*body);
@@ -196,7 +196,7 @@ class Asker {
   ServerId server() const { return server_; }
 
  private:
-  /// The greeted connection has ended: the next request goes over a new one, where nobody has greeted yet.
+  /// The connection of the handshake has ended: the next request goes over a new one, without a handshake.
   void lost(const Error& error) {
     SPATE_CHECK(seals_ != nullptr && error.code() == Errc::kConnectionLost);
     seals_.reset();
@@ -255,14 +255,14 @@ class Asker {
   std::unique_ptr<bmi::Network> network_;
   bmi::ContextId context_;
   bmi::Address peer_;
-  bmi::Address greeted_;  // the connection that was greeted, if seals_ is set
+  bmi::Address handshake_address_;  // the connection of the handshake, if seals_ is set
   std::uint64_t tag_ = 0;
   std::uint64_t incarnation_ = 0;
   ClientId client_;
   std::uint32_t epoch_ = 0;
   SessionTicket ticket_;
   SeededRandom random_{5};
-  std::shared_ptr<rpc::Seals> seals_;  // of the connection that was greeted
+  std::shared_ptr<rpc::Seals> seals_;  // of the connection of the handshake
   Bytes whole_answer_;                 // the last one, without its seal
   std::vector<std::unique_ptr<Pending>> pending_;
   std::optional<Bytes> answer_;
@@ -276,7 +276,7 @@ class Run {
     askers_.push_back(std::make_unique<Asker>(world_, 902, kMetaServer, wire::PeerKind::kServer));
     askers_.push_back(std::make_unique<Asker>(world_, 903, ServerId(2), wire::PeerKind::kServer));
     while (!world_.server(kMetaServer)->serving()) world_.run_for(std::chrono::milliseconds(1));
-    for (std::size_t i = 0; i < askers_.size(); ++i) SPATE_CHECK(greet(i));
+    for (std::size_t i = 0; i < askers_.size(); ++i) SPATE_CHECK(handshake(i));
   }
 
   void play(Script script) {
@@ -301,9 +301,9 @@ class Run {
     return o;
   }
 
-  bool greet(std::size_t i) {
+  bool handshake(std::size_t i) {
     const bool client_of_io = i == 1;
-    return askers_[i]->greet(client_of_io ? std::optional(askers_[0]->ticket()) : std::nullopt);
+    return askers_[i]->handshake(client_of_io ? std::optional(askers_[0]->ticket()) : std::nullopt);
   }
 
   /// Request: who (2 bits), how (bits), operation, length of the body, body.
@@ -333,7 +333,7 @@ class Run {
     asker.post(op, std::move(message));
     if (at_once) return;
     asker.settle();
-    if ((how & 64U) != 0) greet(who);
+    if ((how & 64U) != 0) handshake(who);
   }
 
   Capability capability(std::uint8_t handle) const {

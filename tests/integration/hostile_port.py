@@ -32,14 +32,14 @@ class Scene:
     def peer(self):
         return wire.Peer(self.port, self.fs_id)
 
-    def greeted(self):
+    def after_handshake(self):
         peer = self.peer()
-        check(peer.greet_tcp() == wire.OK, "no welcome")
+        check(peer.hello_tcp() == wire.OK, "no welcome")
         return peer
 
     def member(self):
         """A client with a session, as the meta server would have given it one."""
-        peer = self.greeted()
+        peer = self.after_handshake()
         check(peer.hello()[0] == wire.OK, "no hello")
         status = peer.authenticate(self.client_key, CLIENT, wire.ticket(self.server_key, self.fs_id, CLIENT))
         check(status[0] == wire.OK, "not let in: %s" % (status,))
@@ -85,10 +85,10 @@ class Scene:
         check(self.memory() < memory + 32, "%s: memory grew from %d to %d MiB" % (name, memory, self.memory()))
 
 
-def ends(*data, greet=False):
+def ends(*data, handshake=False):
     """Sends data to the port; the server ends the connection."""
     def offend(scene):
-        with scene.greeted() if greet else scene.peer() as peer:
+        with scene.after_handshake() if handshake else scene.peer() as peer:
             try:
                 for piece in data:
                     peer.send(piece)
@@ -101,7 +101,7 @@ def ends(*data, greet=False):
 def says(wanted, word, ask):
     """The reply to `ask(peer)` has this status and names the reason."""
     def offend(scene):
-        with scene.greeted() as peer:
+        with scene.after_handshake() as peer:
             status, context = ask(scene, peer)[:2]
             check(status == wanted and word in context, "status %d, %r" % (status, context))
     return offend
@@ -122,13 +122,13 @@ def strangers(scene):
     # Below the requests: bmi/tcp.
     scene.refused("another protocol", ends(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" + b"x" * 100), "peer dropped", "127.0.0.1")
     scene.refused("garbage", lambda s: ends(os.urandom(4096))(s), "peer dropped")
-    scene.refused("garbage after the handshake", lambda s: ends(os.urandom(4096), greet=True)(s), "peer dropped")
+    scene.refused("garbage after the handshake", lambda s: ends(os.urandom(4096), handshake=True)(s), "peer dropped")
     scene.refused("a newer tcp module", lambda s: newer_module(s), "versions 7 to 9", "upgrade")
-    scene.refused("oversized length", ends(wire.frame(wire.UNEXPECTED, 1 << 40), greet=True), "peer dropped", "protocol error")
-    scene.refused("length out of range", ends(wire.frame(wire.EAGER, 1 << 63), greet=True), "peer dropped")
-    scene.refused("more than its window", ends(wire.frame(wire.EAGER, 1 << 30), greet=True), "peer dropped")
+    scene.refused("oversized length", ends(wire.frame(wire.UNEXPECTED, 1 << 40), handshake=True), "peer dropped", "protocol error")
+    scene.refused("length out of range", ends(wire.frame(wire.EAGER, 1 << 63), handshake=True), "peer dropped")
+    scene.refused("more than its window", ends(wire.frame(wire.EAGER, 1 << 30), handshake=True), "peer dropped")
     # The requests.
-    scene.refused("no request", ends(wire.frame(wire.UNEXPECTED, 40, 5) + b"\1\0" + b"\xff" * 38, greet=True), "header")
+    scene.refused("no request", ends(wire.frame(wire.UNEXPECTED, 40, 5) + b"\1\0" + b"\xff" * 38, handshake=True), "header")
     scene.refused("another file system", says(wire.WRONG_FILE_SYSTEM, "another file system", lambda s, p: p.hello(fs=s.fs_id ^ 1)), "another file system", "127.0.0.1")
     scene.refused("a newer protocol", says(wire.VERSION_MISMATCH, "protocol", lambda s, p: p.ask(wire.PING, wire.text(b""), version=9)), "protocol")
     scene.refused("no protocol in common", says(wire.VERSION_MISMATCH, "upgrade", lambda s, p: p.hello(oldest=7, newest=9)), "protocol")
@@ -150,9 +150,9 @@ def strangers(scene):
 
 def strangers_at_the_meta_server(scene):
     scene.refused("another protocol", ends(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" + b"x" * 100), "peer dropped", "127.0.0.1")
-    scene.refused("garbage after the handshake", lambda s: ends(os.urandom(4096), greet=True)(s), "peer dropped")
-    scene.refused("oversized length", ends(wire.frame(wire.UNEXPECTED, 1 << 40), greet=True), "peer dropped", "protocol error")
-    scene.refused("no request", ends(wire.frame(wire.UNEXPECTED, 40, 5) + b"\1\0" + b"\xff" * 38, greet=True), "header")
+    scene.refused("garbage after the handshake", lambda s: ends(os.urandom(4096), handshake=True)(s), "peer dropped")
+    scene.refused("oversized length", ends(wire.frame(wire.UNEXPECTED, 1 << 40), handshake=True), "peer dropped", "protocol error")
+    scene.refused("no request", ends(wire.frame(wire.UNEXPECTED, 40, 5) + b"\1\0" + b"\xff" * 38, handshake=True), "header")
     scene.refused("another file system", says(wire.WRONG_FILE_SYSTEM, "another file system", lambda s, p: p.hello(fs=s.fs_id ^ 1)), "another file system", "127.0.0.1")
     scene.refused("a wrong key", says(wire.UNAUTHENTICATED, "wrong client key", wrong_key), "wrong client key", "a test")
     scene.refused("a body that is none", says(wire.PROTOCOL, "hello", lambda s, p: p.ask(wire.HELLO, b"\1\2\3")), "hello")
@@ -162,7 +162,7 @@ def strangers_at_the_meta_server(scene):
 
 def newer_module(scene):
     with scene.peer() as peer:
-        check(peer.greet_tcp(lowest=7, highest=9) == wire.VERSION_MISMATCH, "not told of the versions")
+        check(peer.hello_tcp(lowest=7, highest=9) == wire.VERSION_MISMATCH, "not told of the versions")
         check(peer.closed_within(5), "the connection is kept")
 
 
@@ -186,7 +186,7 @@ def slow_ones(scene):
         peer.send(hello[:1 + i % 60])
         held.append(peer)
     for i in range(100):
-        peer = scene.greeted()
+        peer = scene.after_handshake()
         peer.send(wire.frame(wire.UNEXPECTED, 200000) + b"\0" * (i * 100))
         held.append(peer)
     scene.serves()

@@ -86,7 +86,7 @@ class Peer:
         except socket.timeout:
             return False
 
-    def greet_tcp(self, **more):
+    def hello_tcp(self, **more):
         """The status of the server's Welcome."""
         self.send(tcp_hello(**more))
         welcome = self.receive(48)

@@ -40,8 +40,8 @@ class PriorityTest : public ::testing::Test {
 };
 
 TEST_F(PriorityTest, ControlOfServersGoesFirstAndBackgroundLast) {
-  ask(client_, wire::Priority::kNormal, "greeting");
-  ask(server_, wire::Priority::kNormal, "greeting");
+  ask(client_, wire::Priority::kNormal, "handshake");
+  ask(server_, wire::Priority::kNormal, "handshake");
   order_.clear();
   trove::BytestreamFault slow;
   slow.what = trove::BytestreamFault::What::kDelay;
@@ -71,7 +71,7 @@ class RoomTest : public PriorityTest {
 // What is asked beyond that waits for a place.
 TEST_F(RoomTest, NoMoreRequestsAreUnderWayThanTheServerTakes) {
   constexpr std::size_t kAsked = 12;
-  ask(client_, wire::Priority::kNormal, "greeting");
+  ask(client_, wire::Priority::kNormal, "handshake");
   order_.clear();
   for (std::size_t i = 0; i < kAsked; ++i) {
     trove::BytestreamFault slow;

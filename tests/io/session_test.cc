@@ -241,7 +241,7 @@ TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
   std::ignore = world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr)));
   // Incarnation 1 again: a set of connections; nothing is cut off.
   EXPECT_GT(world_.io().buffers_used(), 0U);
-  second->greet_again();
+  second->repeat_handshake();
   ASSERT_OK(world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr))));
   EXPECT_EQ(world_.io().buffers_used(), 0U);
   EXPECT_FALSE(ended);  // its sender is told, and sends it again: its program hears nothing of that
@@ -256,11 +256,12 @@ TEST_F(SessionTest, AnOlderConnectionIsNotHeardAnyMore) {
   EXPECT_EQ(small_write(client_), Errc::kOk);
   Client newer(world_);
   ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
-  newer.channel().greet_again();
+  newer.channel().repeat_handshake();
   ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
-  newer.channel().greet_again();
+  newer.channel().repeat_handshake();
   ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));  // incarnation 3
-  // The first channel's request is refused; it greets with 2, which is refused too; then with 3, which is the newest.
+  // The first channel's request is refused; its handshake says 2, which is refused too; then with 3, which is the
+  // newest.
   EXPECT_EQ(small_write(client_), Errc::kUnauthenticated);
   EXPECT_EQ(small_write(newer), Errc::kOk);
 }

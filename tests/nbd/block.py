@@ -56,7 +56,7 @@ def reconnects(export, name):
     write = struct.pack(">IHHQQI", REQUEST, 0, WRITE, 1, 0, 1 << 20) + bytes(1000)
     ways = [b"", b"\0", go[:20], go, go + read[:20], go + read, go + read * 20, go + write, os.urandom(100), go + os.urandom(100)]
     for i in range(1000):
-        with Connection(export.address, greet=False) as c:
+        with Connection(export.address, handshake=False) as c:
             c.socket.sendall(ways[i % len(ways)])
             if i % 3 == 0:  # a reset instead of an end
                 c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

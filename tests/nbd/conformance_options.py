@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the greeting, the client's flags and the options."""
+"""Checks of the first bytes, the client's flags and the options."""
 import struct
 
 from conformance_check import *  # noqa: F403
@@ -7,17 +7,17 @@ from nbd_wire import *  # noqa: F403
 
 
 @must("sends NBDMAGIC, IHAVEOPT and the flag FIXED_NEWSTYLE, and no unknown flags")
-def greeting(s):
-    with s.connect(greet=False) as c:
-        c.greeting()
+def first_bytes(s):
+    with s.connect(handshake=False) as c:
+        c.read_init()
         assert c.handshake_flags & 1, "not fixed newstyle"
         equal(c.handshake_flags & ~3, 0, "unknown handshake flags")
 
 
 @must("drops a client that sets an unknown client flag")
 def unknown_client_flag(s):
-    with s.connect(greet=False) as c:
-        c.greeting()
+    with s.connect(handshake=False) as c:
+        c.read_init()
         c.send(struct.pack(">I", 3 | 1 << 9))
         assert c.closed(), "it was kept"
 
@@ -246,8 +246,8 @@ def one_piece(s):
 
 @must("takes a handshake that comes byte by byte")
 def byte_by_byte(s):
-    with s.connect(greet=False) as c:
-        c.greeting()
+    with s.connect(handshake=False) as c:
+        c.read_init()
         data = go_data(s.export)
         for byte in struct.pack(">I", 3) + struct.pack(">QII", OPTION_MAGIC, OPT["GO"], len(data)) + data:
             c.send(bytes([byte]))

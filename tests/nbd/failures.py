@@ -93,7 +93,7 @@ def no_room(path):
                 check(c.read(max(limit, 9 * MIB), length) == bytes(length), "something is there for which there was no room")
 
 
-def greeted(clients):
+def heard_from(clients):
     """Those of them whom the server has said something to by now."""
     poll = select.poll()
     for c in clients:
@@ -111,11 +111,11 @@ def crowd(path, folder):
     try:
         with Export("--unix", os.path.join(folder, "socket"), path) as export:
             clients = [Connection(export.address) for _ in range(1024)]
-            with Connection(export.address, greet=False) as waits:
+            with Connection(export.address, handshake=False) as waits:
                 clients[500].go("").read(0, 512)
-                check(not greeted([waits]), "more than 1024 connections")
+                check(not heard_from([waits]), "more than 1024 connections")
                 clients.pop().socket.close()
-                waits.greeting()
+                waits.read_init()
             for c in clients:
                 c.socket.close()
     finally:
@@ -129,10 +129,10 @@ def no_descriptors(path):
         first.go("").read(0, 512)
         room = export.descriptors() + 4
         resource.prlimit(export.process.pid, resource.RLIMIT_NOFILE, (room, room))
-        more = [Connection(export.address, greet=False) for _ in range(16)]
-        wait_until(lambda: greeted(more), "nobody is greeted")
+        more = [Connection(export.address, handshake=False) for _ in range(16)]
+        wait_until(lambda: heard_from(more), "nobody is served")
         check(len(first.read(0, 4096)) == 4096, "who was there before is not served")
-        there = greeted(more)
+        there = heard_from(more)
         check(len(there) < len(more), "16 clients by 4 descriptors")
         calls = system_calls(export.process.pid, lambda: [first.read(0, 4096) for _ in range(64)])
         check(calls is None or calls.get("accept4", 0) < 32, "it tries all the time: %s" % calls)
@@ -140,7 +140,7 @@ def no_descriptors(path):
             c.socket.close()
         for c in more:
             if c not in there:
-                c.greeting()  # has waited all the time
+                c.read_init()  # has waited all the time
                 c.socket.close()
 
 

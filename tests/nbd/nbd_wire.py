@@ -4,7 +4,7 @@ import socket
 import ssl
 import struct
 
-GREETING, OPTION_MAGIC, OPTION_REPLY = 0x4E42444D41474943, 0x49484156454F5054, 0x0003E889045565A9
+INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY = 0x4E42444D41474943, 0x49484156454F5054, 0x0003E889045565A9
 REQUEST, SIMPLE, STRUCTURED = 0x25609513, 0x67446698, 0x668E33EF
 OPT = dict(EXPORT_NAME=1, ABORT=2, LIST=3, STARTTLS=5, INFO=6, GO=7, STRUCTURED_REPLY=8, LIST_META_CONTEXT=9, SET_META_CONTEXT=10)
 ACK, SERVER, INFO, META_CONTEXT = 1, 2, 3, 4
@@ -53,7 +53,7 @@ class Reply:
 class Connection:
     """One connection to address: ("host", port) or a path."""
 
-    def __init__(self, address, greet=True, flags=3):
+    def __init__(self, address, handshake=True, flags=3):
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family)
         self.socket.settimeout(DEADLINE)
@@ -63,8 +63,8 @@ class Connection:
         self.structured = False
         self.cookie = 0x1122334455667700
         self.pending = {}
-        if greet:
-            self.greeting()
+        if handshake:
+            self.read_init()
             self.send(struct.pack(">I", flags))
 
     def __enter__(self):
@@ -101,10 +101,10 @@ class Connection:
             return False
 
     # Handshake.
-    def greeting(self):
+    def read_init(self):
         magic, option_magic, self.handshake_flags = struct.unpack(">QQH", self.receive(18))
-        if magic != GREETING or option_magic != OPTION_MAGIC:
-            raise Violation("the greeting is not that of the newstyle handshake")
+        if magic != INIT_MAGIC or option_magic != OPTION_MAGIC:
+            raise Violation("the first bytes are not those of the newstyle handshake")
 
     def send_option(self, option, data=b""):
         self.send(struct.pack(">QII", OPTION_MAGIC, option, len(data)) + data)

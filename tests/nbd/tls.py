@@ -245,7 +245,7 @@ def slow_and_conforming(folder, disk):
     class Secured(conformance.Server):
         def connect(self, **more):
             c = super().connect(**more)
-            return secure(c, folder) if more.get("greet", True) else c
+            return secure(c, folder) if more.get("handshake", True) else c
     with Export("--port", "0", "--tls", folder, disk) as export:
         for level, what, writes, function in conformance.CHECKS:
             if "transmission" in function.__module__ or "writing" in function.__module__:

@@ -94,8 +94,8 @@ Outcome open_and_use(Frontend& frontend, const std::string& path, int flags) {
   const auto fd = static_cast<int>(opened.number);
   Outcome all = frontend.fstat(fd);
   all.text += " write " + describe(frontend.write(fd, "abc")) + " read " + describe(frontend.read(fd, 5)) + " seek " +
-              describe(frontend.seek(fd, 0, SEEK_CUR)) + " ftruncate " + describe(frontend.ftruncate(fd, 7)) + " close " +
-              describe(frontend.close(fd));
+              describe(frontend.seek(fd, 0, SEEK_CUR)) + " ftruncate " + describe(frontend.ftruncate(fd, 7)) +
+              " close " + describe(frontend.close(fd));
   return all;
 }
 
@@ -137,7 +137,8 @@ std::vector<Call> calls_that_change() {
       {"rename from", [](Frontend& f, const std::string& p) { return f.rename(p, "/new", 0); }},
       {"rename to, a file", [](Frontend& f, const std::string& p) { return f.rename("/dir/inside", p, 0); }},
       {"rename to, a directory", [](Frontend& f, const std::string& p) { return f.rename("/empty", p, 0); }},
-      {"rename to, noreplace", [](Frontend& f, const std::string& p) { return f.rename("/file", p, RENAME_NOREPLACE); }},
+      {"rename to, noreplace",
+       [](Frontend& f, const std::string& p) { return f.rename("/file", p, RENAME_NOREPLACE); }},
       {"rename to, exchange",
        [](Frontend& f, const std::string& p) { return f.rename("/dir/inside", p, RENAME_EXCHANGE); }},
       {"truncate", [](Frontend& f, const std::string& p) { return f.truncate(p, 3); }},
@@ -276,8 +277,9 @@ TEST_F(Errors, ValuesOutOfRange) {
   pair.same("symlink empty", [](Frontend& f) { return f.symlink("", "/new"); });
   pair.same("symlink 4095", [](Frontend& f) { return f.symlink(std::string(4095, 'x'), "/new"); });
   pair.same("symlink 4096", [](Frontend& f) { return f.symlink(std::string(4096, 'x'), "/new2"); });
-  pair.same("tmpfile rdonly",
-            [](Frontend& f) { return f.open("/dir", O_TMPFILE | O_RDONLY, 0600).number < 0 ? Outcome{-1} : Outcome{0}; });
+  pair.same("tmpfile rdonly", [](Frontend& f) {
+    return f.open("/dir", O_TMPFILE | O_RDONLY, 0600).number < 0 ? Outcome{-1} : Outcome{0};
+  });
 }
 
 TEST_F(Errors, ExtendedAttributes) {
@@ -312,7 +314,8 @@ TEST_F(Errors, PathsBelowAnOpenDirectory) {
   pair.same("list", [&](Frontend& f) { return f.list(fd); });
   // Names made below a directory that was renamed meanwhile are where it is now; one that is gone has none.
   pair.same("rename", [](Frontend& f) { return f.rename("/dir/sub", "/moved", 0); });
-  const auto sub = static_cast<int>(pair.same("open", [](Frontend& f) { return f.open("/moved", O_RDONLY, 0); }).number);
+  const auto sub =
+      static_cast<int>(pair.same("open", [](Frontend& f) { return f.open("/moved", O_RDONLY, 0); }).number);
   pair.same("rename", [](Frontend& f) { return f.rename("/moved", "/empty/deep", 0); });
   pair.same("create", [&](Frontend& f) { return f.open_at(sub, "new", O_RDWR | O_CREAT, 0600); });
   pair.same_tree("a file made below a directory that moved");

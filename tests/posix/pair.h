@@ -14,7 +14,8 @@ void wipe(Frontend& frontend, const std::string& directory);
 
 class Pair {
  public:
-  explicit Pair(std::uint64_t seed = 1) : kernel_(make_kernel_frontend()), spate_(make_spate_frontend(kernel_->root(), seed)) {}
+  explicit Pair(std::uint64_t seed = 1)
+      : kernel_(make_kernel_frontend()), spate_(make_spate_frontend(kernel_->root(), seed)) {}
 
   Frontend& kernel() { return *kernel_; }
   Frontend& spate() { return *spate_; }

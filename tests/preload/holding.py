@@ -284,22 +284,22 @@ def test_an_exit_has_released_when_it_is_seen():
 def test_locks_of_open_files():
     path = write("ofd", b"0123456789")
     import struct
-    wish = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 5, 0)
+    lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 5, 0)
     one, two = open(path, "r+"), open(path, "r+")
     set_lock, get_lock = 37, 36
-    fcntl.fcntl(one, set_lock, wish)
+    fcntl.fcntl(one, set_lock, lock)
     try:
-        fcntl.fcntl(two, set_lock, wish)
+        fcntl.fcntl(two, set_lock, lock)
         raise AssertionError("two have it")
     except BlockingIOError:
         pass
-    found = struct.unpack("hhqqi4x", fcntl.fcntl(two, get_lock, wish))
+    found = struct.unpack("hhqqi4x", fcntl.fcntl(two, get_lock, lock))
     assert found[0] == fcntl.F_WRLCK and found[3] == 5 and found[4] == -1, found
     copy = os.dup(one.fileno())
     one.close()
-    assert struct.unpack("hhqqi4x", fcntl.fcntl(two, get_lock, wish))[0] == fcntl.F_WRLCK
+    assert struct.unpack("hhqqi4x", fcntl.fcntl(two, get_lock, lock))[0] == fcntl.F_WRLCK
     os.close(copy)
-    fcntl.fcntl(two, set_lock, wish)
+    fcntl.fcntl(two, set_lock, lock)
     two.close()
 
 

@@ -14,7 +14,7 @@ namespace spate::bmi::ofi {
   X(packet_bytes, "payload received in packets, copied once")                                                      \
   X(read_bytes, "payload read straight into posted receives")                                                      \
   X(connections, "sessions opened by either side")                                                                 \
-  X(connections_lost, "sessions that ended without this side's params")                                            \
+  X(connections_lost, "sessions that ended without a disconnect by this side")                                     \
   X(protocol_errors, "peers and strangers dropped for what they sent")                                             \
   X(strangers, "packets that belong to no session")                                                                \
   X(strangers_dropped, "who were not admitted in time, or were too many (NetworkOptions::strangers)")              \

@@ -91,7 +91,7 @@ TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
     SCOPED_TRACE(bad.name);
     make({});
     RawPeer peer(url_);
-    greet(peer);
+    handshake(peer);
     peer.write(bad.header, bad.payload, bad.lane);
     expect_dropped(peer);
   }
@@ -99,7 +99,7 @@ TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
 
 TEST_F(Hostile, ABeginningWithinAMessage) {
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   peer.write(frame(FrameType::kEager, 1, 100), Bytes(10));
   peer.write(frame(FrameType::kEager, 1, 100), Bytes(10));
   expect_dropped(peer);
@@ -107,7 +107,7 @@ TEST_F(Hostile, ABeginningWithinAMessage) {
 
 TEST_F(Hostile, MoreThanTheMessageHasInASecondPiece) {
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   peer.write(frame(FrameType::kEager, 1, 100), Bytes(90));
   peer.write(frame(FrameType::kMore), Bytes(11));
   expect_dropped(peer);
@@ -115,7 +115,7 @@ TEST_F(Hostile, MoreThanTheMessageHasInASecondPiece) {
 
 TEST_F(Hostile, MoreThanTheWindowInManyMessages) {
   RawPeer peer(url_);
-  const Welcome welcome = greet(peer);
+  const Welcome welcome = handshake(peer);
   // Nobody takes them; an honest peer would announce the last one.
   const std::uint64_t cost = cost_of(30'000);
   for (std::uint64_t sent = 0; sent <= welcome.limits.window; sent += cost) {
@@ -130,14 +130,14 @@ TEST_F(Hostile, MoreAnnouncementsThanAllowedDropThePeer) {
   options.max_announced = 10;
   make(std::move(options));
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   for (std::uint64_t i = 0; i < 11; ++i) peer.write(frame(FrameType::kAnnounce, 1, 1000, i));
   expect_dropped(peer);
 }
 
 TEST_F(Hostile, DataOfAnotherLengthThanAnnounced) {
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   Bytes room(1000);
   const OpId in = server_->receive(introduce(peer), 1, room);
   peer.write(frame(FrameType::kAnnounce, 1, 500, 3));
@@ -155,7 +155,7 @@ TEST_F(Hostile, ASenderThatClosedWhileItsMemoryWasRead) {
   const UniqueFd arena = make_memory("arena", 1 << 20).value();
   for (const bool closes : {false, true}) {
     RawPeer peer(url_);
-    greet(peer);
+    handshake(peer);
     const Address address = introduce(peer);
     Bytes room(kSize);
     const OpId in = server_->receive(address, 7, room, MessageClass::kBulk);
@@ -177,7 +177,7 @@ TEST_F(Hostile, ASenderThatClosedWhileItsMemoryWasRead) {
 
 TEST_F(Hostile, CountersThatMakeNoSense) {
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   const Address address = introduce(peer);
   peer.link().mine().slots_taken[0] = 1'000'000;
   const Bytes data(100);
@@ -196,7 +196,7 @@ TEST_F(Hostile, CountersThatMakeNoSense) {
 
 TEST_F(Hostile, CreditOutOfNowhere) {
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   const Address address = introduce(peer);
   peer.link().mine().returned[0] = ~std::uint64_t{0};
   const Bytes data(10'000);
@@ -217,7 +217,7 @@ TEST_F(Hostile, NotesThatMakeNoSense) {
     SCOPED_TRACE(i);
     make({});
     RawPeer peer(url_);
-    greet(peer);
+    handshake(peer);
     UniqueFd soft(::memfd_create("soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(::ftruncate(soft.get(), 8192), 0);
     if (i == 0) peer.say(Bytes(3));
@@ -230,7 +230,7 @@ TEST_F(Hostile, NotesThatMakeNoSense) {
 
 TEST_F(Hostile, UnrequestedDescriptorsAreClosed) {
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   for (int i = 0; i < 100; ++i) peer.say(Note{Note::Kind::kDescriptor, 0, 1}, peer.memory_descriptor());
   ASSERT_TRUE(drive([&] { return server_->counters().dropped_descriptors == 100; }));
   EXPECT_ERRC((*server_)->take_descriptor(introduce(peer), Tag(1)), Errc::kNotFound);
@@ -246,7 +246,7 @@ TEST_F(Hostile, HellosThatAreNone) {
   RawPeer from_tomorrow(url_);
   Hello hello = RawPeer::hello();
   hello.version_min = hello.version_max = 9;
-  EXPECT_EQ(greet(from_tomorrow, hello).status, Errc::kVersionMismatch);
+  EXPECT_EQ(handshake(from_tomorrow, hello).status, Errc::kVersionMismatch);
   EXPECT_TRUE(drive([&] { return from_tomorrow.closed(); }));
   EXPECT_EQ(server_->counters().refused, 3U);
   expect_serves();
@@ -279,7 +279,7 @@ TEST_F(Hostile, ScribblesAllOverTheSegment) {
     SCOPED_TRACE(round);
     if (round == 40) make({}, with_strangers);
     RawPeer peer(url_);
-    greet(peer);
+    handshake(peer);
     const Address address = introduce(peer);
     Bytes room(100'000);
     std::vector<OpId> ops;

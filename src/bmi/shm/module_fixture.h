@@ -135,8 +135,8 @@ class ModuleTest : public testing::Test {
     return address;
   }
   /// Says hello and waits for the welcome, whose segment is then mapped.
-  Welcome greet(RawPeer& peer, const Hello& hello = RawPeer::hello()) {
-    peer.greet(hello);
+  Welcome handshake(RawPeer& peer, const Hello& hello = RawPeer::hello()) {
+    peer.send_hello(hello);
     Bytes bytes;
     EXPECT_TRUE(drive([&] { return !(bytes = peer.read()).empty(); }));
     const auto welcome = decode_welcome(bytes);

@@ -37,7 +37,7 @@ class RawPeer {
     EXPECT_EQ(send_packet(link_->socket(), bytes, descriptors), 0);
   }
   void say(const Note& note, int descriptor = -1) { EXPECT_EQ(link_->send_note(note, descriptor), 0); }
-  void greet(const Hello& hello) { say(encode(hello), std::array{bell_.get()}); }
+  void send_hello(const Hello& hello) { say(encode(hello), std::array{bell_.get()}); }
 
   /// The next packet; its descriptors are kept. Empty: nothing there, or closed().
   Bytes read() {

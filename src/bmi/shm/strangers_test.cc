@@ -79,7 +79,7 @@ TEST_F(ShmStrangersTest, AStrangerSharesLittleMemory) {
     RawPeer peer(url_);
     Hello hello = RawPeer::hello();
     hello.version_max = version;
-    greet(peer, hello);
+    handshake(peer, hello);
     EXPECT_LE(peer.memory().size(), kMost);
     EXPECT_TRUE(peer.full_lanes().empty());
   }
@@ -87,7 +87,7 @@ TEST_F(ShmStrangersTest, AStrangerSharesLittleMemory) {
 
 TEST_F(ShmStrangersTest, AnAdmittedPeerHasTheFullLanes) {
   RawPeer peer(url_);
-  const Welcome welcome = greet(peer);
+  const Welcome welcome = handshake(peer);
   (*server_)->admit(introduce(peer));
   ASSERT_TRUE(drive([&] {
     peer.follow();
@@ -99,7 +99,7 @@ TEST_F(ShmStrangersTest, AnAdmittedPeerHasTheFullLanes) {
 TEST_F(ShmStrangersTest, AStrangerThatTakesTheFullLanesIsDropped) {
   for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
     RawPeer peer(url_);
-    greet(peer);
+    handshake(peer);
     peer.widen(c);
     EXPECT_TRUE(drive([&] { return peer.closed(); }));
   }
@@ -108,7 +108,7 @@ TEST_F(ShmStrangersTest, AStrangerThatTakesTheFullLanesIsDropped) {
 
 TEST_F(ShmStrangersTest, APeerThatWidensTwiceIsDropped) {
   RawPeer peer(url_);
-  greet(peer);
+  handshake(peer);
   (*server_)->admit(introduce(peer));
   ASSERT_TRUE(drive([&] {
     peer.follow();
@@ -140,7 +140,7 @@ TEST_F(ShmStrangersTest, APeerOfVersion1KeepsNarrowLanes) {
   RawPeer peer(url_);
   Hello hello = RawPeer::hello();
   hello.version_max = 1;
-  const Welcome welcome = greet(peer, hello);
+  const Welcome welcome = handshake(peer, hello);
   EXPECT_EQ(welcome.version, 1);
   EXPECT_EQ(welcome.geometry, kNarrow);
   const Address address = introduce(peer);
@@ -158,7 +158,7 @@ TEST_F(ShmStrangersTest, StrangersOfOneUserAreLimitedInNumber) {
   std::vector<std::unique_ptr<RawPeer>> strangers;
   for (int i = 0; i < 60; ++i) {
     strangers.push_back(std::make_unique<RawPeer>(url_));
-    greet(*strangers.back());
+    handshake(*strangers.back());
   }
   settle();
   const auto left = std::ranges::count_if(strangers, [](const auto& peer) { return !peer->closed(); });

@@ -122,7 +122,7 @@ void Fabric::close(ConnectionEnd end) {
   erase_if_closed(end.connection);
 }
 
-// The news travels from the other side as any packet does, and is held with them.
+// The event travels from the other side as any packet does, and is held with them.
 void Fabric::tell_lost(ConnectionEnd end) {
   const End* open = open_end(end);
   if (open == nullptr) return;

@@ -43,7 +43,7 @@ class FrameHandler {
 struct alignas(4096) ReceiveScratch : std::array<std::byte, 64 * 1024> {};
 
 /// A bulk connection whose ends are proving the link's key to each other.
-struct BulkGreeting {
+struct BulkHandshake {
   HelloBytes hello{};
   WelcomeBytes welcome{};
   // The acceptor's side, which belongs to the peer only afterwards.
@@ -92,7 +92,7 @@ class Connection : public Pollable {
 
   // Set by the module and the peer.
   Peer* peer = nullptr;
-  std::unique_ptr<BulkGreeting> greeting;
+  std::unique_ptr<BulkHandshake> handshake;
   std::string remote;                     // for people
   unsigned channel = 0;                   // 0: control
   std::uint64_t segment_bytes = 1;        // payload of a packet

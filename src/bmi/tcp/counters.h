@@ -17,7 +17,7 @@ namespace spate::bmi::tcp {
   X(received_messages, "received whole, whether a receive was posted or not")                     \
   X(connections_made, "opened by this side, bulk ones included")                                  \
   X(connections_accepted, "opened by the other side")                                             \
-  X(connections_lost, "peers whose connections ended without this side's params")                 \
+  X(connections_lost, "peers whose connections ended without a disconnect by this side")          \
   X(connections_idle, "peers whose connections were given up because nothing was asked of them")  \
   X(credit_stalls, "messages that waited for the receiver's credit, or for room to be announced") \
   X(protocol_errors, "peers and strangers dropped for what they sent")                            \

@@ -194,30 +194,30 @@ bool Engine::accept_bulk(Connection& connection, const Hello& hello, const std::
 
 /// The acceptor proves first, and remains without obligations until the connector has: half open, a stranger.
 bool Engine::begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes) {
-  auto greeting = std::make_unique<BulkGreeting>();
-  std::copy_n(bytes, kHelloSize, greeting->hello.begin());
-  greeting->welcome = encode(Welcome{Errc::kOk, kVersionMax, random_.next(), {}});
-  greeting->peer = peer.id;
-  greeting->connections = peer.connections;
-  greeting->channel = hello.channel;
-  const LinkProof proof = link_proof(*peer.link_key, Side::kAcceptor, greeting->hello, greeting->welcome);
+  auto handshake = std::make_unique<BulkHandshake>();
+  std::copy_n(bytes, kHelloSize, handshake->hello.begin());
+  handshake->welcome = encode(Welcome{Errc::kOk, kVersionMax, random_.next(), {}});
+  handshake->peer = peer.id;
+  handshake->connections = peer.connections;
+  handshake->channel = hello.channel;
+  const LinkProof proof = link_proof(*peer.link_key, Side::kAcceptor, handshake->hello, handshake->welcome);
   std::array<std::byte, kWelcomeSize + sizeof proof> answer;
-  std::ranges::copy(greeting->welcome, answer.begin());
+  std::ranges::copy(handshake->welcome, answer.begin());
   std::ranges::copy(proof, answer.begin() + kWelcomeSize);
-  connection.greeting = std::move(greeting);
+  connection.handshake = std::move(handshake);
   connection.set_handler(proof_handler_);
   return send_whole(connection.socket(), answer);
 }
 
 bool Engine::on_connectors_proof(Connection& connection, const std::byte* bytes) {
-  const std::unique_ptr<BulkGreeting> greeting = std::move(connection.greeting);
-  Peer* const peer = peers_.find(greeting->peer);
-  const bool same = peer != nullptr && peer->state == PeerPhase::kUp && peer->connections == greeting->connections &&
-                    peer->link_key && peer->channels[greeting->channel].connection == nullptr;
+  const std::unique_ptr<BulkHandshake> handshake = std::move(connection.handshake);
+  Peer* const peer = peers_.find(handshake->peer);
+  const bool same = peer != nullptr && peer->state == PeerPhase::kUp && peer->connections == handshake->connections &&
+                    peer->link_key && peer->channels[handshake->channel].connection == nullptr;
   if (same) {
-    const LinkProof wanted = link_proof(*peer->link_key, Side::kConnector, greeting->hello, greeting->welcome);
+    const LinkProof wanted = link_proof(*peer->link_key, Side::kConnector, handshake->hello, handshake->welcome);
     if (equal_secret(wanted, ByteView(bytes, sizeof wanted)))
-      return open_accepted_bulk(connection, *peer, greeting->channel);
+      return open_accepted_bulk(connection, *peer, handshake->channel);
     complain(connection.remote, "a bulk connection that does not prove the key of the connection it names");
   }
   ++counters_.refused;
@@ -328,8 +328,8 @@ bool Engine::say_hello(Connection& connection) {
   } else if (peer.link_key) {
     hello.version_min = kProvingVersion;
     hello.token = random_.next();
-    connection.greeting = std::make_unique<BulkGreeting>();
-    connection.greeting->hello = encode(hello);
+    connection.handshake = std::make_unique<BulkHandshake>();
+    connection.handshake->hello = encode(hello);
   } else {
     hello.version_max = kProvingVersion - 1;
     hello.token = peer.token;
@@ -348,9 +348,9 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
     connection.drop_input();
     return true;
   }
-  if (connection.greeting != nullptr) {
+  if (connection.handshake != nullptr) {
     if (welcome->version < kProvingVersion) return false;
-    std::copy_n(bytes, kWelcomeSize, connection.greeting->welcome.begin());
+    std::copy_n(bytes, kWelcomeSize, connection.handshake->welcome.begin());
     connection.set_handler(proof_handler_);
     return true;
   }
@@ -363,9 +363,9 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
 }
 
 bool Engine::on_acceptors_proof(Connection& connection, const std::byte* bytes) {
-  const std::unique_ptr<BulkGreeting> greeting = std::move(connection.greeting);
+  const std::unique_ptr<BulkHandshake> handshake = std::move(connection.handshake);
   Peer& peer = *connection.peer;
-  const auto proof = [&](Side side) { return link_proof(*peer.link_key, side, greeting->hello, greeting->welcome); };
+  const auto proof = [&](Side side) { return link_proof(*peer.link_key, side, handshake->hello, handshake->welcome); };
   if (!equal_secret(proof(Side::kAcceptor), ByteView(bytes, sizeof(LinkProof)))) {
     complain(connection.remote, "whoever accepted a bulk connection is not who accepted the control connection");
     return false;

@@ -10,7 +10,7 @@ class Hostile : public ModuleTest {
   /// After whatever happened, a proper peer is served.
   void expect_works() {
     RawPeer peer = connect();
-    EXPECT_EQ(greet(peer, hello()).status, Errc::kOk);
+    EXPECT_EQ(handshake(peer, hello()).status, Errc::kOk);
     EXPECT_TRUE(introduce(peer));
   }
 };
@@ -56,7 +56,7 @@ TEST_F(Hostile, OtherVersionsGetTheSupportedVersionsAsAnswer) {
   Hello h = hello();
   h.version_min = kVersionMax + 1;
   h.version_max = kVersionMax + 3;
-  const Welcome welcome = greet(newer, h);
+  const Welcome welcome = handshake(newer, h);
   EXPECT_EQ(welcome.status, Errc::kVersionMismatch);
   EXPECT_EQ(welcome.version, kVersionMax);
   EXPECT_TRUE(drive([&] { return newer.ended(); }));
@@ -83,7 +83,7 @@ TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
   std::uint64_t errors = 0;
   for (const FrameHeader& header : frames) {
     RawPeer peer = connect();
-    greet(peer, hello());
+    handshake(peer, hello());
     const Address address = introduce(peer);
     Bytes room(10);
     const OpId posted = receive(address, 77, room);
@@ -98,7 +98,7 @@ TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
 TEST_F(Hostile, AFloodOfUnexpectedMessagesEndsAtTheWindow) {
   take_unexpected_ = false;
   RawPeer peer = connect();
-  const Limits granted = greet(peer, hello()).limits;
+  const Limits granted = handshake(peer, hello()).limits;
   const Bytes payload(1000);
   std::uint64_t sent = 0;
   EXPECT_TRUE(drive([&] {
@@ -118,14 +118,14 @@ TEST_F(Hostile, TheWindowIsNotFilledAnewByAReconnect) {
   take_unexpected_ = false;
   const Hello h = hello();
   RawPeer first = connect();
-  const std::uint64_t window = greet(first, h).limits.window;
+  const std::uint64_t window = handshake(first, h).limits.window;
   const Bytes payload(100'000);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(first.write_frame(frame(FrameType::kUnexpected, 1, payload.size()), payload));
   settle();
   first.close();
   settle();
   RawPeer second = connect();
-  EXPECT_EQ(greet(second, h).limits.window, window - 5 * cost_of(payload.size()));
+  EXPECT_EQ(handshake(second, h).limits.window, window - 5 * cost_of(payload.size()));
   take_unexpected_ = true;
   settle();  // taken: the rest comes back as credit
   EXPECT_TRUE(second.write_frame(frame(FrameType::kUnexpected, 2, 0)));
@@ -142,7 +142,7 @@ TEST_F(Hostile, TooManyAnnouncements) {
   options.max_announced = 50;
   make(options, NetworkOptions());
   RawPeer peer = connect();
-  EXPECT_EQ(greet(peer, hello()).limits.max_announced, 50U);
+  EXPECT_EQ(handshake(peer, hello()).limits.max_announced, 50U);
   for (std::uint64_t i = 0; i < 50; ++i) EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, i, 1 << 30)));
   settle();
   EXPECT_FALSE(peer.ended());
@@ -154,7 +154,7 @@ TEST_F(Hostile, TooManyAnnouncements) {
 // It clears what was withdrawn again and again, and reads none of the answers.
 TEST_F(Hostile, AnswersToAPeerThatDoesNotReadAreBounded) {
   RawPeer peer = connect();
-  greet(peer, hello());
+  handshake(peer, hello());
   const Address address = introduce(peer);
   Bytes room(1000);
   std::vector<OpId> posted;
@@ -177,18 +177,18 @@ TEST_F(Hostile, AnswersToAPeerThatDoesNotReadAreBounded) {
 TEST_F(Hostile, ABulkConnectionNeedsTheTokenOfItsControlConnection) {
   const Hello control = hello();
   RawPeer peer = connect();
-  const Welcome welcome = greet(peer, control);
+  const Welcome welcome = handshake(peer, control);
   Hello bulk = control;
   bulk.channel = 1;
   bulk.token = welcome.token + 1;
   RawPeer thief = connect();
-  EXPECT_EQ(greet(thief, bulk).status, Errc::kConnectionLost);
+  EXPECT_EQ(handshake(thief, bulk).status, Errc::kConnectionLost);
   EXPECT_TRUE(drive([&] { return thief.ended(); }));
   bulk.token = welcome.token;
   RawPeer right = connect();
-  EXPECT_EQ(greet(right, bulk).status, Errc::kOk);
+  EXPECT_EQ(handshake(right, bulk).status, Errc::kOk);
   RawPeer twice = connect();
-  EXPECT_EQ(greet(twice, bulk).status, Errc::kConnectionLost);
+  EXPECT_EQ(handshake(twice, bulk).status, Errc::kConnectionLost);
   EXPECT_FALSE(right.ended());
   EXPECT_EQ(module_->counters().refused, 2U);
 }
@@ -199,11 +199,11 @@ TEST_F(Hostile, ABulkConnectionThatComesTooLateIsNoProtocolError) {
   RawPeer peer = connect();
   Hello bulk = control;
   bulk.channel = 1;
-  bulk.token = greet(peer, control).token;
+  bulk.token = handshake(peer, control).token;
   peer.close();
   settle();
   RawPeer late = connect();
-  EXPECT_EQ(greet(late, bulk).status, Errc::kConnectionLost);
+  EXPECT_EQ(handshake(late, bulk).status, Errc::kConnectionLost);
   EXPECT_TRUE(drive([&] { return late.ended(); }));
   EXPECT_EQ(module_->counters().protocol_errors, 0U);
   EXPECT_EQ(module_->counters().refused, 1U);
@@ -241,7 +241,7 @@ TEST_F(Hostile, RandomFramesNeverHurt) {
   SeededRandom random(11);
   for (int i = 0; i < 200; ++i) {
     RawPeer peer = connect();
-    greet(peer, hello());
+    handshake(peer, hello());
     const Address address = introduce(peer);
     Bytes room(5000);
     std::vector<OpId> ops;

@@ -27,12 +27,12 @@ class LendingTest : public ModuleTest {
     for (std::size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<std::byte>(i % 211);
     const Hello h = hello();
     control_.emplace(connect());
-    const Welcome welcome = greet(*control_, h);
+    const Welcome welcome = handshake(*control_, h);
     Hello second = h;
     second.channel = 1;
     second.token = welcome.token;
     bulk_.emplace(connect());
-    greet(*bulk_, second);
+    handshake(*bulk_, second);
     address_ = introduce(*control_);
     settle();
     std::ignore = control_->read();

@@ -20,7 +20,7 @@ class LinkTest : public ModuleTest {
   void SetUp() override {
     ModuleTest::SetUp();
     hello_ = hello();
-    token_ = greet(control_.emplace(connect()), hello_).token;
+    token_ = handshake(control_.emplace(connect()), hello_).token;
     address_ = introduce(*control_);
     network_->set_link_key(network_->bound(address_), key_of(1));
   }
@@ -33,7 +33,7 @@ class LinkTest : public ModuleTest {
     return h;
   }
   /// Says hello and takes Welcome and proof, which must be good.
-  WelcomeBytes greet_bulk(RawPeer& peer, const Hello& h) {
+  WelcomeBytes handshake_bulk(RawPeer& peer, const Hello& h) {
     peer.hello(h);
     Bytes bytes;
     EXPECT_TRUE(drive([&] {
@@ -70,7 +70,7 @@ class LinkTest : public ModuleTest {
 TEST_F(LinkTest, APeerThatProvesTheKeyGetsABulkConnection) {
   RawPeer bulk = connect();
   const Hello h = bulk_hello();
-  const WelcomeBytes welcome = greet_bulk(bulk, h);
+  const WelcomeBytes welcome = handshake_bulk(bulk, h);
   EXPECT_TRUE(bulk.write(link_proof(key_of(1), Side::kConnector, encode(h), welcome)));
   EXPECT_TRUE(carries(bulk));
 }
@@ -80,7 +80,7 @@ TEST_F(LinkTest, TheTokenAloneIsNotEnough) {
   h.channel = 1;
   h.token = token_;
   RawPeer thief = connect();
-  EXPECT_EQ(greet(thief, h).status, Errc::kConnectionLost);
+  EXPECT_EQ(handshake(thief, h).status, Errc::kConnectionLost);
   EXPECT_FALSE(control_->ended());
 }
 
@@ -89,7 +89,7 @@ TEST_F(LinkTest, AProofOfAnotherKeyOrOfTheOtherSideIsRefused) {
   for (const auto& [key, side] : {std::pair(key_of(2), Side::kConnector), std::pair(key_of(1), Side::kAcceptor),
                                   std::pair(Key{}, Side::kConnector)}) {
     RawPeer thief = connect();
-    const WelcomeBytes welcome = greet_bulk(thief, h);
+    const WelcomeBytes welcome = handshake_bulk(thief, h);
     EXPECT_TRUE(thief.write(link_proof(key, side, encode(h), welcome)));
     EXPECT_TRUE(drive([&] { return thief.ended(); }));
   }
@@ -99,9 +99,9 @@ TEST_F(LinkTest, AProofOfAnotherKeyOrOfTheOtherSideIsRefused) {
 TEST_F(LinkTest, AProofThatWasOverheardIsOfNoUse) {
   const Hello h = bulk_hello();
   RawPeer bulk = connect();
-  const LinkProof heard = link_proof(key_of(1), Side::kConnector, encode(h), greet_bulk(bulk, h));
+  const LinkProof heard = link_proof(key_of(1), Side::kConnector, encode(h), handshake_bulk(bulk, h));
   RawPeer thief = connect();
-  greet_bulk(thief, h);
+  handshake_bulk(thief, h);
   EXPECT_TRUE(thief.write(heard));
   EXPECT_TRUE(drive([&] { return thief.ended(); }));
   EXPECT_TRUE(bulk.write(heard));
@@ -112,7 +112,7 @@ TEST_F(LinkTest, EachByteOfAProofCounts) {
   const Hello h = bulk_hello();
   for (std::size_t i = 0; i < sizeof(LinkProof); ++i) {
     RawPeer thief = connect();
-    LinkProof proof = link_proof(key_of(1), Side::kConnector, encode(h), greet_bulk(thief, h));
+    LinkProof proof = link_proof(key_of(1), Side::kConnector, encode(h), handshake_bulk(thief, h));
     proof[i] ^= std::byte{1};
     EXPECT_TRUE(thief.write(proof));
     EXPECT_TRUE(drive([&] { return thief.ended(); })) << i;
@@ -122,8 +122,8 @@ TEST_F(LinkTest, EachByteOfAProofCounts) {
 TEST_F(LinkTest, AProofForAnEarlierConnectionComesTooLate) {
   const Hello h = bulk_hello();
   RawPeer bulk = connect();
-  const LinkProof proof = link_proof(key_of(1), Side::kConnector, encode(h), greet_bulk(bulk, h));
-  greet(control_.emplace(connect()), hello_);
+  const LinkProof proof = link_proof(key_of(1), Side::kConnector, encode(h), handshake_bulk(bulk, h));
+  handshake(control_.emplace(connect()), hello_);
   introduce(*control_);
   network_->set_link_key(network_->bound(address_), key_of(1));
   EXPECT_TRUE(bulk.write(proof));
@@ -132,28 +132,28 @@ TEST_F(LinkTest, AProofForAnEarlierConnectionComesTooLate) {
 
 TEST_F(LinkTest, TheKeyOfAnotherConnectionIsNotSet) {
   const Address earlier = network_->bound(address_);
-  greet(control_.emplace(connect()), hello_);
+  handshake(control_.emplace(connect()), hello_);
   introduce(*control_);
   network_->set_link_key(earlier, key_of(2));
   network_->set_link_key(network_->bound(address_), key_of(1));
   RawPeer bulk = connect();
-  greet_bulk(bulk, bulk_hello());
+  handshake_bulk(bulk, bulk_hello());
 }
 
 TEST_F(LinkTest, WithoutAKeyNoProofIsExchanged) {
-  greet(control_.emplace(connect()), hello_);
+  handshake(control_.emplace(connect()), hello_);
   introduce(*control_);
   RawPeer bulk = connect();
-  EXPECT_EQ(greet(bulk, bulk_hello()).status, Errc::kConnectionLost);
+  EXPECT_EQ(handshake(bulk, bulk_hello()).status, Errc::kConnectionLost);
 }
 
 TEST_F(LinkTest, ABulkConnectionFromBeforeTheKeyEndsThePeer) {
   Hello h = hello_;
   h.channel = 1;
-  h.token = greet(control_.emplace(connect()), hello_).token;
+  h.token = handshake(control_.emplace(connect()), hello_).token;
   introduce(*control_);
   RawPeer early = connect();
-  EXPECT_EQ(greet(early, h).status, Errc::kOk);
+  EXPECT_EQ(handshake(early, h).status, Errc::kOk);
   network_->set_link_key(network_->bound(address_), key_of(1));
   EXPECT_TRUE(drive([&] { return early.ended() && control_->ended(); }));
 }

@@ -78,7 +78,7 @@ class ModuleTest : public testing::Test {
     return header;
   }
   /// Says hello and waits for the welcome.
-  Welcome greet(RawPeer& peer, const Hello& h) {
+  Welcome handshake(RawPeer& peer, const Hello& h) {
     peer.hello(h);
     Bytes bytes;
     EXPECT_TRUE(drive([&] {

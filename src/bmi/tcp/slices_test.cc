@@ -29,12 +29,12 @@ class TcpSlices : public ModuleTest {
   Both open() {
     const Hello h = hello();
     RawPeer control = connect();
-    const Welcome welcome = greet(control, h);
+    const Welcome welcome = handshake(control, h);
     Hello second = h;
     second.channel = 1;
     second.token = welcome.token;
     RawPeer bulk = connect();
-    greet(bulk, second);
+    handshake(bulk, second);
     const Address address = introduce(control);
     settle();
     std::ignore = control.read();

@@ -34,7 +34,7 @@ class StrangersTest : public ModuleTest {
   }
   void TearDown() override { adds_left = -1; }
   Address admitted(RawPeer& peer, const Hello& h) {
-    EXPECT_EQ(greet(peer, h).status, Errc::kOk);
+    EXPECT_EQ(handshake(peer, h).status, Errc::kOk);
     const Address address = introduce(peer);
     network_->admit(address);
     return address;
@@ -49,7 +49,7 @@ class StrangersTest : public ModuleTest {
 
 TEST_F(StrangersTest, AStrangerIsDroppedAtTheDeadline) {
   RawPeer peer = connect();
-  greet(peer, hello());
+  handshake(peer, hello());
   introduce(peer);
   pass(4999);
   EXPECT_FALSE(peer.ended());
@@ -62,7 +62,7 @@ TEST_F(StrangersTest, TheTimeRunsFromTheConnectionOn) {
   RawPeer peer = connect();
   settle();
   pass(2900);  // within the connect timeout
-  greet(peer, hello());
+  handshake(peer, hello());
   introduce(peer);
   pass(2100);
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
@@ -84,7 +84,7 @@ TEST_F(StrangersTest, MessagesOfAStrangerAreBufferedUpToItsLimit) {
   for (const FrameType type : {FrameType::kEager, FrameType::kUnexpected}) {
     take_unexpected_ = false;
     RawPeer peer = connect();
-    greet(peer, hello());
+    handshake(peer, hello());
     const Bytes payload(8 * 1024 - protocol::kMessageOverhead);
     EXPECT_TRUE(peer.write_frame(frame(type, 1, payload.size()), payload));
     EXPECT_TRUE(peer.write_frame(frame(type, 1, payload.size()), payload));
@@ -97,7 +97,7 @@ TEST_F(StrangersTest, MessagesOfAStrangerAreBufferedUpToItsLimit) {
 
 TEST_F(StrangersTest, AnnouncementsAreBounded) {
   RawPeer peer = connect();
-  greet(peer, hello());
+  handshake(peer, hello());
   const std::uint32_t most = options_.strangers.announced;
   for (std::uint64_t i = 0; i < most; ++i) EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, i, 1 << 30)));
   settle();
@@ -109,21 +109,21 @@ TEST_F(StrangersTest, AnnouncementsAreBounded) {
 TEST_F(StrangersTest, ItHasNoBulkConnections) {
   Hello h = hello();
   RawPeer peer = connect();
-  const Welcome welcome = greet(peer, h);
+  const Welcome welcome = handshake(peer, h);
   h.channel = 1;
   h.token = welcome.token;
   RawPeer bulk = connect();
-  EXPECT_EQ(greet(bulk, h).status, Errc::kConnectionLost);
+  EXPECT_EQ(handshake(bulk, h).status, Errc::kConnectionLost);
   network_->admit(introduce(peer));
   RawPeer later = connect();
-  EXPECT_EQ(greet(later, h).status, Errc::kOk);
+  EXPECT_EQ(handshake(later, h).status, Errc::kOk);
 }
 
 TEST_F(StrangersTest, StrangersOfOneSourceAreLimitedInNumber) {
   std::deque<RawPeer> strangers;
   for (int i = 0; i < 60; ++i) {
     strangers.push_back(connect());
-    greet(strangers.back(), hello());
+    handshake(strangers.back(), hello());
     EXPECT_TRUE(strangers.back().write_frame(frame(FrameType::kEager, 1, 10'000), Bytes(10'000)));
     settle();
   }
@@ -137,7 +137,7 @@ TEST_F(StrangersTest, AStrangerWithAKnownLinkIdDropsNoConnection) {
   RawPeer honest = connect();
   const Address first = admitted(honest, h);
   RawPeer thief = connect();  // it has overheard the id
-  greet(thief, h);
+  handshake(thief, h);
   settle();
   EXPECT_FALSE(honest.ended());
   const Address second = introduce(thief);
@@ -154,7 +154,7 @@ TEST_F(StrangersTest, WhatTheyLeaveBehindIsForgottenWithThem) {
   take_unexpected_ = false;
   for (int i = 0; i < 20; ++i) {
     RawPeer peer = connect();
-    greet(peer, hello());
+    handshake(peer, hello());
     EXPECT_TRUE(peer.write_frame(frame(FrameType::kUnexpected, 1, 0)));
     settle();
     peer.close();

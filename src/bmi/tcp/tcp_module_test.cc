@@ -14,8 +14,8 @@ namespace {
 
 class Tcp : public ModuleTest {
  protected:
-  void greet_and_introduce(RawPeer& peer, const Hello& h) {
-    welcome_ = greet(peer, h);
+  void handshake_and_introduce(RawPeer& peer, const Hello& h) {
+    welcome_ = handshake(peer, h);
     address_ = introduce(peer);
     (void)peer.read();  // credit, if any
   }
@@ -55,7 +55,7 @@ class Tcp : public ModuleTest {
 
 TEST_F(Tcp, SmallMessagesAreEagerAndReadyOnesAreNotCharged) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   const Bytes data = to_bytes(as_bytes("hello"));
   EXPECT_EQ(finish(send(address_, 1, data)), Errc::kOk);
   EXPECT_EQ(next_frame(peer)->type, FrameType::kEager);
@@ -68,7 +68,7 @@ TEST_F(Tcp, WithoutCreditMessagesAreAnnouncedAndUnexpectedOnesWait) {
   Hello h = hello();
   h.limits = {2 * cost_of(1000), 744, 10};  // reserve for unexpected ones: half
   RawPeer peer = connect();
-  greet_and_introduce(peer, h);
+  handshake_and_introduce(peer, h);
   const Bytes data(1000);
   std::vector<FrameType> types;
   for (int i = 0; i < 3; ++i) {
@@ -95,7 +95,7 @@ TEST_F(Tcp, AnUnexpectedMessageThatThePeerDoesNotTakeFails) {
   Hello h = hello();
   h.limits.max_unexpected = 100;
   RawPeer peer = connect();
-  greet_and_introduce(peer, h);
+  handshake_and_introduce(peer, h);
   const Bytes data(101);
   const std::array segments{Segment::of(ByteView(data))};
   EXPECT_EQ(finish(noted(network_->post_send_unexpected(message(address_, 5, segments), context_, nullptr))),
@@ -106,7 +106,7 @@ TEST_F(Tcp, RoomToAnnounceIsKeptToAndOrderWithIt) {
   Hello h = hello();
   h.limits.max_announced = 2;
   RawPeer peer = connect();
-  greet_and_introduce(peer, h);
+  handshake_and_introduce(peer, h);
   const Bytes large(100'000);
   const Bytes small(10);
   std::vector<OpId> ops;
@@ -130,7 +130,7 @@ TEST_F(Tcp, RoomToAnnounceIsKeptToAndOrderWithIt) {
 
 TEST_F(Tcp, AMessageForAReceiveThatIsGoneIsDroppedAndCounted) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   const Bytes data(70'000);
   EXPECT_TRUE(peer.write_frame(frame(FrameType::kReady, 1, data.size()), data));
   EXPECT_TRUE(peer.write_frame(data_for(OpId(12345), data.size()), data));
@@ -140,7 +140,7 @@ TEST_F(Tcp, AMessageForAReceiveThatIsGoneIsDroppedAndCounted) {
 
 TEST_F(Tcp, CancelOfAReceiveInEachState) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   Bytes room(100'000);
   const OpId posted = receive(address_, 1, room);
   network_->cancel(posted);
@@ -168,7 +168,7 @@ TEST_F(Tcp, CancelOfAReceiveInEachState) {
 
 TEST_F(Tcp, CancelOfAnAnnouncedSendIsSentToThePeer) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   const Bytes data(100'000);
   const OpId op = send(address_, 1, data);
   const FrameHeader announced = *next_frame(peer);
@@ -191,7 +191,7 @@ TEST_F(Tcp, CancelOfAnAnnouncedSendIsSentToThePeer) {
 
 TEST_F(Tcp, AReceiveWhoseMessageWasWithdrawnTakesTheNextOne) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   FrameHeader announce = frame(FrameType::kAnnounce, 1, 1000);
   announce.id = 5;
   EXPECT_TRUE(peer.write_frame(announce));
@@ -220,7 +220,7 @@ TEST_F(Tcp, AReceiveWhoseMessageWasWithdrawnTakesTheNextOne) {
 
 TEST_F(Tcp, CancelOfSendsToAPeerThatNeverReads) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   const Bytes large(64 * 1024 * 1024);
   const Bytes small(10);
   const OpId moving = send(address_, 1, large, MessageClass::kControl, true);
@@ -240,7 +240,7 @@ TEST_F(Tcp, CancelOfSendsToAPeerThatNeverReads) {
 
 TEST_F(Tcp, ACancelledSendThatIsTakenInTimeCostsNothing) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   const Bytes large(64 * 1024 * 1024);
   const OpId moving = send(address_, 1, large, MessageClass::kControl, true);
   network_->cancel(moving);
@@ -272,7 +272,7 @@ TEST_F(Tcp, CancelWhileConnecting) {
 TEST_F(Tcp, AnAcceptorAsksForTheBulkConnection) {
   RawPeer peer = connect();
   const Hello h = hello();
-  greet_and_introduce(peer, h);
+  handshake_and_introduce(peer, h);
   const Bytes data(10);
   const OpId op = send(address_, 1, data, MessageClass::kBulk);
   EXPECT_EQ(next_frame(peer)->type, kOpenBulk);
@@ -281,19 +281,19 @@ TEST_F(Tcp, AnAcceptorAsksForTheBulkConnection) {
   bulk.channel = 1;
   bulk.token = welcome_.token;
   RawPeer second = connect();
-  EXPECT_EQ(greet(second, bulk).status, Errc::kOk);
+  EXPECT_EQ(handshake(second, bulk).status, Errc::kOk);
   EXPECT_EQ(finish(op), Errc::kOk);
 }
 
 TEST_F(Tcp, LosingEitherConnectionIsLosingThePeer) {
   RawPeer peer = connect();
   const Hello h = hello();
-  greet_and_introduce(peer, h);
+  handshake_and_introduce(peer, h);
   Hello bulk = h;
   bulk.channel = 1;
   bulk.token = welcome_.token;
   RawPeer second = connect();
-  greet(second, bulk);
+  handshake(second, bulk);
   Bytes room(10);
   const OpId op = receive(address_, 1, room);
   second.close();
@@ -305,7 +305,7 @@ TEST_F(Tcp, LosingEitherConnectionIsLosingThePeer) {
 TEST_F(Tcp, APeerThatComesBackKeepsItsAddress) {
   const Hello h = hello();
   RawPeer first = connect();
-  greet_and_introduce(first, h);
+  handshake_and_introduce(first, h);
   const Address address = address_;
   EXPECT_EQ(network_->peer_info(address).connection, 1U);
   EXPECT_TRUE(network_->peer_info(address).same_host);
@@ -313,13 +313,13 @@ TEST_F(Tcp, APeerThatComesBackKeepsItsAddress) {
   Bytes room(10);
   const OpId old = receive(address, 1, room);
   RawPeer second = connect();  // the first one is still open: as after a cut cable
-  greet_and_introduce(second, h);
+  handshake_and_introduce(second, h);
   EXPECT_EQ(address_, address);
   EXPECT_EQ(finish(old), Errc::kConnectionLost);
   EXPECT_TRUE(drive([&] { return first.ended(); }));
   EXPECT_EQ(network_->peer_info(address).connection, 2U);
   RawPeer other = connect();
-  greet_and_introduce(other, hello());
+  handshake_and_introduce(other, hello());
   EXPECT_NE(address_, address);
 }
 
@@ -330,7 +330,7 @@ TEST_F(Tcp, PeersThatLeftAreForgottenWhenTheyAreTooMany) {
   std::vector<Address> addresses;
   for (int i = 0; i < 4; ++i) {
     RawPeer peer = connect();
-    greet_and_introduce(peer, hello());
+    handshake_and_introduce(peer, hello());
     addresses.push_back(address_);
     peer.close();
     EXPECT_TRUE(drive([&] { return !network_->peer_info(addresses.back()).connected; }));
@@ -342,7 +342,7 @@ TEST_F(Tcp, PeersThatLeftAreForgottenWhenTheyAreTooMany) {
 
 TEST_F(Tcp, WhatCameBeforeTheEndIsDelivered) {
   RawPeer peer = connect();
-  greet(peer, hello());
+  handshake(peer, hello());
   for (std::uint64_t tag = 0; tag < 200; ++tag) EXPECT_TRUE(peer.write_frame(frame(FrameType::kUnexpected, tag, 0)));
   peer.close();
   EXPECT_TRUE(drive([&] { return arrived_.size() == 200; }));
@@ -350,7 +350,7 @@ TEST_F(Tcp, WhatCameBeforeTheEndIsDelivered) {
 
 TEST_F(Tcp, AHundredThousandReceives) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   constexpr std::uint64_t kReceives = 100'000;
   std::array<std::byte, 8> room{};
   std::vector<OpId> ops;
@@ -384,7 +384,7 @@ TEST_F(Tcp, APortInUseIsNamed) {
 
 TEST_F(Tcp, AFileThatCannotBeReadFailsItsSend) {
   RawPeer peer = connect();
-  greet_and_introduce(peer, hello());
+  handshake_and_introduce(peer, hello());
   const std::array segments{Segment::of_file(::fileno(stdin) + 1000, 0, 100)};
   const OpId op = noted(network_->post_send(message(address_, 1, segments), context_, nullptr));
   EXPECT_EQ(finish(op), Errc::kBadDescriptor);
@@ -393,7 +393,7 @@ TEST_F(Tcp, AFileThatCannotBeReadFailsItsSend) {
 
 TEST_F(Tcp, HeldMessagesLeaveTogether) {
   RawPeer peer = connect();
-  greet(peer, hello());
+  handshake(peer, hello());
   const Address address = introduce(peer);
   settle();
   std::ignore = peer.read();

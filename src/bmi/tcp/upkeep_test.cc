@@ -23,7 +23,7 @@ TEST_F(TcpUpkeep, CountsWhatWentThrough) {
   const auto before = counts();
   for (const auto& [name, value] : before) EXPECT_EQ(value, 0U) << name;
   RawPeer peer = connect();
-  greet(peer, hello());
+  handshake(peer, hello());
   const Address address = introduce(peer);
   Bytes room(100);
   const OpId received = receive(address, 1, room);
@@ -48,7 +48,7 @@ TEST_F(TcpUpkeep, CountsWhatWaitsForCredit) {
   Hello h = hello();
   h.limits = {cost_of(1000), 744, 10};
   RawPeer peer = connect();
-  greet(peer, h);
+  handshake(peer, h);
   const Address address = introduce(peer);
   const Bytes request(744);
   const std::array segments{Segment::of(ByteView(request))};
@@ -138,7 +138,7 @@ TEST_F(TcpIdle, WhatIsPostedOrArrivesKeepsAConnection) {
 // Who accepted a connection cannot know that no request is on the way.
 TEST_F(TcpIdle, TheAcceptingSideGivesNothingUp) {
   RawPeer peer = connect();
-  greet(peer, hello());
+  handshake(peer, hello());
   introduce(peer);
   for (int i = 0; i < 6; ++i) pass(kIdleMs);
   EXPECT_FALSE(peer.ended());

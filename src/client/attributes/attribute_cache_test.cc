@@ -112,7 +112,7 @@ TEST_F(AttributeCacheTest, CountsFromWhenItAskedNotFromWhenItWasAnswered) {
   EXPECT_FALSE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, NewsRenewWhatHasNotRunOut) {
+TEST_F(AttributeCacheTest, AnEventRenewsAttributesThatHaveNotExpired) {
   learn(file_reply());
   clock.advance(seconds(8));
   cache.heard(clock.now(), kTable, true);

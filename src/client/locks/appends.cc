@@ -35,7 +35,8 @@ Appends::AppendedPtr Appends::join(Handle handle) {
 }
 
 /// The file stays in files_, and the turn is kept, until the server has answered: whoever opens it meanwhile asks for
-/// the right afterwards. Else the server might see that wish first, and what it has taken back this client would use.
+/// the right afterwards. Else the server might see that request first, and what it has taken back this client would
+/// use.
 job::Task<void> Appends::leave(AppendedPtr file) {
   if (file->users == 1) {
     auto turn = co_await file->turn.acquire(1);  // one that was given up by its caller may be under way

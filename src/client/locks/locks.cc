@@ -226,7 +226,7 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
       co_await cancel(sequence, wait, patience.token());
       if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->ended.wait(patience.token());
       wait->abandoned = wait->state == WaitState::kWaiting;
-      if (wait->state != WaitState::kGranted) co_return woken.error();  // else the wish to end came too late
+      if (wait->state != WaitState::kGranted) co_return woken.error();  // else the cancellation came too late
     }
   }
   switch (wait->state) {

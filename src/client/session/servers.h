@@ -17,11 +17,11 @@
 
 namespace spate::client {
 
-/// One channel a server, greeted by the first request that needs it. One executor, except where a method says
+/// One channel a server. The first request that needs it makes the handshake. One executor, except where a method says
 /// otherwise. Life: construct -> calls -> stop() awaited -> destroyed; a channel lives as long as this.
 class Servers {
  public:
-  /// All outlive this. `identity` is what each greeting tells; the session changes it.
+  /// All outlive this. `identity` is what each handshake tells; the session changes it.
   Servers(const Options& options, job::NetworkContext& network, rpc::Identity& identity, Random& random);
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;

@@ -29,7 +29,7 @@ rpc::Identity identity_of(const Options& options) {
   identity.fs = options.map.fs;
   identity.key = options.client_key;
   identity.newer_key = options.newer_client_key;
-  identity.policy = options.greeting;
+  identity.policy = options.handshake;
   identity.credential = options.credential;
   identity.description = options.description;
   identity.features = wire::kOurFeatures;
@@ -85,23 +85,23 @@ job::Task<void> Session::stop(Limits limits) {
 }
 
 job::Task<Result<void>> Session::ensure_open(Limits limits) {
-  // A ticket alone may be of a greeting whose session was never confirmed: the server went away in between.
+  // A ticket alone may be of a handshake whose session was never confirmed: the server went away in between.
   if (identity_.ticket && slots_.ready()) co_return Result<void>();
-  auto alive = co_await greet_meta(limits);
+  auto alive = co_await handshake_with_meta(limits);
   co_return alive;
 }
 
 job::Task<Result<void>> Session::renew(Limits limits, rpc::SessionEpoch ended) {
   if (identity_.session() != ended) co_return Result<void>();  // another request was told before
-  auto greeted = co_await greet_meta(limits);
-  co_return greeted;
+  auto result = co_await handshake_with_meta(limits);
+  co_return result;
 }
 
-/// Channels to io servers notice a new epoch by themselves. In the old one they are not greeted anew: that would end
+/// Channels to io servers notice a new epoch by themselves. In the old one they make no new handshake: that would end
 /// whatever they have under way.
-job::Task<Result<void>> Session::greet_meta(Limits limits) {
-  observer_->greeting();
-  meta().greet_again();
+job::Task<Result<void>> Session::handshake_with_meta(Limits limits) {
+  observer_->handshake_begins();
+  meta().repeat_handshake();
   limits.only_in.reset();
   rpc::CallOptions options = limits.call_options();
   const wire::KeepAliveRequest request;
@@ -109,7 +109,7 @@ job::Task<Result<void>> Session::greet_meta(Limits limits) {
   if (!alive && session_ended(alive.code())) {  // the meta server has forgotten it: begin a new one
     identity_.client = ClientId();
     identity_.ticket.reset();
-    meta().greet_again();
+    meta().repeat_handshake();
     alive = co_await meta().call<wire::KeepAliveReply>(request, options);
   }
   if (!alive) co_return std::move(alive).error();

@@ -22,8 +22,8 @@ namespace spate::client {
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
-  /// The meta server is greeted anew: it may be another process, which knows nothing of this client.
-  virtual void greeting() = 0;
+  /// The next handshake with the meta server begins. It may be another process, which knows nothing of this client.
+  virtual void handshake_begins() = 0;
   /// The session is open, perhaps in another epoch, or it is another session.
   virtual void session_changed() = 0;
   /// The meta server has answered a keep-alive.
@@ -66,8 +66,9 @@ class Session {
 
   /// The session is open when it ends: io servers ask for its ticket.
   job::Task<Result<void>> ensure_open(Limits limits);
-  /// After kSessionFenced or kSessionUnknown in the epoch `ended`: greets the meta server again, which gives a new one.
-  /// Nothing is sent when there is a new one already. The io servers hear of it with the next request to each.
+  /// After kSessionFenced or kSessionUnknown in the epoch `ended`: makes a new handshake with the meta server, which
+  /// gives a new one. Nothing is sent when there is a new one already. The io servers hear of it with the next request
+  /// to each.
   job::Task<Result<void>> renew(Limits limits, rpc::SessionEpoch ended);
   /// Goes on with an earlier process's session, if there is one, before anybody asks for anything: others wait until
   /// the leases that the process had are given back.
@@ -99,7 +100,7 @@ class Session {
   job::Task<Result<rpc::RawReply>> send_query(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<Result<rpc::RawReply>> send_one_change(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<void> keep_alive();
-  job::Task<Result<void>> greet_meta(Limits limits);
+  job::Task<Result<void>> handshake_with_meta(Limits limits);
   void inherit();
   void keep_for_next_process();
   job::Task<void> resume_now();

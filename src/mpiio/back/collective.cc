@@ -241,23 +241,24 @@ Params params_of(const File& file, std::uint64_t first, const Memory& memory, co
   return params;
 }
 
-std::vector<Params> wishes_of_all(const File& file, const Params& own) {
+std::vector<Params> params_of_all(const File& file, const Params& own) {
   static_assert(sizeof(Params) == 5 * sizeof(std::int64_t));
   std::vector<Params> all(static_cast<std::size_t>(file.ranks));
   PMPI_Allgather(&own, 5, MPI_INT64_T, all.data(), 5, MPI_INT64_T, file.comm);
   return all;
 }
 
-Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memory, const std::vector<Params>& wishes) {
+Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memory,
+                 const std::vector<Params>& all_params) {
   std::int64_t begin = INT64_MAX;
   std::int64_t end = 0;
-  for (const Params& params : wishes) {
+  for (const Params& params : all_params) {
     if (params.bytes == 0) continue;
     begin = std::min(begin, params.first);
     end = std::max(end, params.end);
   }
   const int aggregators = static_cast<int>(file.aggregators.size());
-  const std::uint64_t share = round_share(wishes, file.hints.cb_buffer_size, aggregators);
+  const std::uint64_t share = round_share(all_params, file.hints.cb_buffer_size, aggregators);
   // A strip that is larger than what fits into a round is dealt in parts.
   const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), share);
   const Domains domains(begin, end, strip, aggregators, share);
@@ -278,17 +279,17 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
 }  // namespace
 
 Moved transfer_together(File& file, bool write, std::uint64_t first, const Memory& memory, const Failure& own) {
-  const std::vector<Params> wishes = wishes_of_all(file, params_of(file, first, memory, own));
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+  const std::vector<Params> all_params = params_of_all(file, params_of(file, first, memory, own));
+  for (std::size_t rank = 0; rank < all_params.size(); ++rank) {
     if (own.failed()) return {0, own};
-    if (wishes[rank].error != MPI_SUCCESS)
-      return {0, {static_cast<int>(wishes[rank].error), "spate: wrong arguments on rank " + std::to_string(rank)}};
+    if (all_params[rank].error != MPI_SUCCESS)
+      return {0, {static_cast<int>(all_params[rank].error), "spate: wrong arguments on rank " + std::to_string(rank)}};
   }
   const Choice choice = write ? file.hints.cb_write : file.hints.cb_read;
-  bool together = choice == Choice::kEnable || (choice == Choice::kAutomatic && worth_two_phases(wishes));
+  bool together = choice == Choice::kEnable || (choice == Choice::kAutomatic && worth_two_phases(all_params));
   together = together && !file.atomic &&
-             std::any_of(wishes.begin(), wishes.end(), [](const Params& params) { return params.bytes > 0; });
-  if (together) return two_phases(file, write, first, memory, wishes);
+             std::any_of(all_params.begin(), all_params.end(), [](const Params& params) { return params.bytes > 0; });
+  if (together) return two_phases(file, write, first, memory, all_params);
   const long moved = transfer(file, write, first, memory);
   return {moved, agree(file, failure_of(moved, (write ? "write " : "read ") + file.path))};
 }

@@ -44,7 +44,7 @@ Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call) {
   ClientTable::Entry* const entry = parts.clients.find(call.peer->client);
   if (entry == nullptr || call.peer->incarnation != entry->incarnation) {
     return refused(parts, call, Errc::kUnauthenticated,
-                   "a newer connection of this client has taken over: greet again");
+                   "a newer connection of this client has taken over: repeat the handshake");
   }
   if (epoch_of(call) < entry->lowest_epoch) {
     return refused(parts, call, Errc::kSessionFenced, "the session has ended: open a new one");

@@ -17,7 +17,8 @@ namespace spate::io {
 class ActiveRequest;
 
 /// One executor; pinned. Above `max` entries, the table drops the least recently used entry that has nothing under way.
-/// That client must greet again (its requests are refused with kUnauthenticated); the greeting restores its fence.
+/// That client must repeat the handshake (its requests are refused with kUnauthenticated); the handshake restores its
+/// fence.
 class ClientTable {
  public:
   ClientTable(job::Executor& executor, std::size_t max) : executor_(executor), max_(max) {}

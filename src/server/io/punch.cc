@@ -61,7 +61,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
   co_return Result<void>();
 }
 
-/// `wish` and what it names outlive the task.
+/// `params` and what it names outlive the task.
 job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& call, const Params& params) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(parts, call, params.where.handle, Rights::kWrite, Need::kRequired));

@@ -98,7 +98,7 @@ ChannelIoServers::ChannelIoServers(IoServersOptions options, job::NetworkContext
   identity_.kind = wire::PeerKind::kServer;
   identity_.fs = options_.map.fs;
   identity_.key = options_.server_key;
-  identity_.policy = options_.greeting;
+  identity_.policy = options_.handshake;
   identity_.description = options_.description;
   for (const ServerEntry& server : options_.map.servers) {
     if (!server.roles.io) continue;

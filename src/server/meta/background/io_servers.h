@@ -18,7 +18,7 @@ bool is_refusal(Errc code);
 struct IoServersOptions {
   ClusterMap map;
   Key server_key{};
-  rpc::GreetingPolicy greeting;
+  rpc::HandshakePolicy handshake;
   std::string description;  // "meta server 1"
   /// The deadline of each request.
   Duration deadline = std::chrono::seconds(10);

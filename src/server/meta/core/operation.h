@@ -60,7 +60,7 @@ class Operation {
   MetaCore& core() { return core_; }
   rpc::Call& call() { return call_; }
   const rpc::Call& call() const { return call_; }
-  /// The number of the greeting after which the request came.
+  /// The number of the handshake after which the request came.
   std::uint64_t incarnation() const { return incarnation_; }
   const Credential& who() const { return call_.peer->credential; }
   Kind kind() const { return kind_; }

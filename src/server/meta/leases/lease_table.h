@@ -15,8 +15,8 @@
 
 namespace spate::meta {
 
-/// The holder of a lease: an epoch of a session, and the number of the greeting after which the lease was given. The
-/// greeting tells a change that was sent before a reconnection from one that its client still waits for.
+/// The holder of a lease: an epoch of a session, and the number of the handshake after which the lease was given. The
+/// handshake tells a change that was sent before a reconnection from one that its client still waits for.
 struct LeaseHolder {
   ClientId client;
   std::uint32_t epoch = 0;
@@ -52,7 +52,7 @@ class LeaseTable {
 
   /// Grants a lease to the session that has just changed the object, between the commit and end_change(). False when
   /// somebody else changes it as well or has done so meanwhile (the table does not know which commit was the last),
-  /// when it is recalled from this session, when a later greeting has a lease already, or when it does not fit.
+  /// when it is recalled from this session, when a later handshake has a lease already, or when it does not fit.
   bool grant_changed(Handle object, const LeaseHolder& holder);
   /// Numbers those grants.
   std::uint64_t next_order() { return ++order_; }

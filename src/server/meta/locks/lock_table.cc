@@ -27,7 +27,7 @@ bool LockTable::grantable(const File& file, const LockParams& params) const {
   });
 }
 
-/// Grantable, and nobody came before with a wish for the same: who holds nothing waits behind them.
+/// Grantable, and nobody asked for the same before. An owner that holds nothing waits behind earlier requests.
 bool LockTable::has_turn(const File& file, const Waiting& waiting) const {
   const LockParams& params = waiting.params;
   if (!grantable(file, params)) return false;
@@ -152,7 +152,7 @@ std::list<LockTable::Waiting>::iterator LockTable::dequeue(File& file, std::list
   return next;
 }
 
-/// Who holds what this wish needs.
+/// Adds the owners of what this request needs.
 void LockTable::add_holders(const LockParams& params, std::vector<LockOwner>& out) const {
   const auto file = files_.find(place_of(params.handle, params.owner.kind));
   if (file == files_.end()) return;

@@ -42,13 +42,13 @@ struct LockParams {
 
 enum class LockOutcome : std::uint8_t {
   kGranted,   // done; also every release
-  kConflict,  // somebody else has it, and this wish does not wait
+  kConflict,  // somebody else has it, and this request does not wait
   kQueued,    // it waits
   kDeadlock,  // waiting would never end: those who hold it wait for this owner
   kTooMany,   // a limit is reached
 };
 
-/// A lock that stands in the way of a wish.
+/// A lock that stands in the way of a request.
 struct LockConflict {
   LockOwner owner;
   std::uint32_t pid = 0;
@@ -64,8 +64,8 @@ struct LockLimits {
 };
 
 /// The locks of all files, in memory. Record locks (kProcess, kOpenFile), flock and append rights are independent of
-/// each other. Waits are served first come, first served. Only an owner that already holds a lock, or a wish that does
-/// not wait, may overtake them; otherwise an owner could wait for somebody who waits for it. The table looks for
+/// each other. Waits are served first come, first served. Only an owner that already holds a lock, or a request that
+/// does not wait, may overtake them; otherwise an owner could wait for somebody who waits for it. The table looks for
 /// deadlocks among owners of the kind kProcess, over all files. No thread, no clock, no I/O.
 class LockTable {
  public:
@@ -81,7 +81,7 @@ class LockTable {
   bool cancel(const LockWait& wait);
   /// Ends all locks and waits of the client's epochs below this one.
   void release_client(ClientId client, std::uint32_t below_epoch);
-  /// The first lock in the way of this wish.
+  /// The first lock in the way of this request.
   std::optional<LockConflict> test(const LockParams& params) const;
 
   /// The waits that have ended since the last call.

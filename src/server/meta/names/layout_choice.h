@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of a new file: what the request wishes, else what its directory says, else the file system's default.
+// The layout of a new file: what the request asks for, else what its directory says, else the file system's default.
 #pragma once
 
 #include "server/meta/store/records.h"

@@ -284,13 +284,13 @@ TEST(MetaNames, DistributionsComeFromTheRequestAndTheDirectory) {
   EXPECT_EQ(hinted->object.layout->slots.size(), 2U);
   EXPECT_EQ(describe(hinted->object.layout->distribution), "varstrip:64 KiB,1 MiB");
   wire::CreateRequest request;
-  request.where = at("d/wished");
+  request.where = at("d/asked");
   request.open_flags = wire::kOpenDistribution;
   request.layout.distribution = *parse_distribution("basic");
-  const auto wished = user.ask<wire::OpenReply>(request);
-  ASSERT_OK(wished);
-  EXPECT_EQ(wished->object.layout->slots.size(), 1U);
-  EXPECT_EQ(describe(wished->object.layout->distribution), "basic");
+  const auto asked = user.ask<wire::OpenReply>(request);
+  ASSERT_OK(asked);
+  EXPECT_EQ(asked->object.layout->slots.size(), 1U);
+  EXPECT_EQ(describe(asked->object.layout->distribution), "basic");
   request.where = at("d/not");
   request.layout.targets = {TargetId(256), TargetId(512)};
   EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument) << "basic has one slot";
@@ -317,12 +317,12 @@ TEST(MetaNames, LayoutsComeFromTheRequestTheDirectoryTheFileSystem) {
   EXPECT_EQ(*user.getxattr("d/sub/file", "user.spate.layout"),
             "generation=1 distribution=simple_stripe strip_bytes=65536 slots=768,1024");
   wire::CreateRequest request;
-  request.where = at("d/wished");
+  request.where = at("d/asked");
   request.layout.targets = {TargetId(512), TargetId(256)};
-  const auto wished = user.ask<wire::OpenReply>(request);
-  ASSERT_OK(wished);
-  EXPECT_EQ(wished->object.layout->strip_bytes, 65536U);
-  EXPECT_EQ(wished->object.layout->slots[0].targets[0], TargetId(512));
+  const auto asked = user.ask<wire::OpenReply>(request);
+  ASSERT_OK(asked);
+  EXPECT_EQ(asked->object.layout->strip_bytes, 65536U);
+  EXPECT_EQ(asked->object.layout->slots[0].targets[0], TargetId(512));
   request.where = at("d/not");
   request.layout.targets = {TargetId(512), TargetId(512)};
   EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument);

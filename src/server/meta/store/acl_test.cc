@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access control lists: their form, what they grant, chmod, inheritance. tests/frontends holds them against the kernel's.
+// Access control lists: their form, what they grant, chmod, inheritance. tests/frontends holds them against the
+// kernel's.
 #include "server/meta/store/acl.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/greeting.h"
+#include "fuse/kernel_init.h"
 
 #include <linux/fuse.h>
 
@@ -20,32 +20,32 @@ constexpr std::array kAbilityFlags{AbilityFlag{kMapsDirectIo, kDirectIoAllowMmap
                                    AbilityFlag{kTellsOfSetgid, FUSE_SETXATTR_EXT}};
 
 /// The flags of the kernel's request; 0 of none. Kernels from before FUSE_INIT_EXT send a shorter one.
-std::uint64_t offered(const Greeting& greeting) {
+std::uint64_t offered(const KernelInit& agreed) {
   fuse_in_header header{};
   fuse_init_in init{};
-  if (greeting.size < sizeof(header) + sizeof(init) || greeting.size > greeting.request.size()) return 0;
-  std::memcpy(&init, greeting.request.data() + sizeof(header), sizeof(init));
+  if (agreed.size < sizeof(header) + sizeof(init) || agreed.size > agreed.request.size()) return 0;
+  std::memcpy(&init, agreed.request.data() + sizeof(header), sizeof(init));
   const bool extended = (init.flags & FUSE_INIT_EXT) != 0;
   return init.flags | (extended ? std::uint64_t{init.flags2} << 32U : 0);
 }
 
 }  // namespace
 
-Greeting& greeting_of(client::HandoverState& handover) {
-  return *reinterpret_cast<Greeting*>(handover.frontend_memory());
+KernelInit& kernel_init_of(client::HandoverState& handover) {
+  return *reinterpret_cast<KernelInit*>(handover.frontend_memory());
 }
 
-bool offers_resend(const Greeting& greeting) { return (offered(greeting) & kHasResend) != 0; }
+bool offers_resend(const KernelInit& init) { return (offered(init) & kHasResend) != 0; }
 
-void add_abilities(Greeting& greeting, std::uint32_t wanted, std::span<const iovec> answer) {
+void add_abilities(KernelInit& init, std::uint32_t wanted, std::span<const iovec> answer) {
   if (answer.size() != 2 || answer[1].iov_len != sizeof(fuse_init_out)) return;
   auto& out = *static_cast<fuse_init_out*>(answer[1].iov_base);
   for (const AbilityFlag& one : kAbilityFlags) {
-    if ((wanted & one.ability) == 0 || (offered(greeting) & one.flag) == 0) continue;
+    if ((wanted & one.ability) == 0 || (offered(init) & one.flag) == 0) continue;
     out.flags |= static_cast<std::uint32_t>(one.flag);
     out.flags2 |= static_cast<std::uint32_t>(one.flag >> 32U);
     if (out.flags2 != 0) out.flags |= FUSE_INIT_EXT;
-    greeting.abilities |= one.ability;
+    init.abilities |= one.ability;
   }
 }
 

@@ -21,7 +21,7 @@ enum Ability : std::uint32_t {
 };
 
 /// What the processes of one mount tell each other in HandoverState::frontend_memory().
-struct Greeting {
+struct KernelInit {
   std::uint32_t size = 0;       // of the kernel's first request; 0: there was none yet
   std::uint32_t want = 0;       // what was agreed on: libfuse's FUSE_CAP bits
   std::uint32_t done = 0;       // it has been answered
@@ -30,16 +30,16 @@ struct Greeting {
 
   bool has(Ability ability) const { return (abilities & ability) != 0; }
 };
-static_assert(sizeof(Greeting) <= client::HandoverState::kFrontendBytes);
+static_assert(sizeof(KernelInit) <= client::HandoverState::kFrontendBytes);
 
 /// The handover state's own.
-Greeting& greeting_of(client::HandoverState& handover);
+KernelInit& kernel_init_of(client::HandoverState& handover);
 
 /// Whether the kernel offers to repeat requests that were read and not answered (Linux 6.9).
-bool offers_resend(const Greeting& greeting);
+bool offers_resend(const KernelInit& init);
 
 /// `answer` is libfuse's to the kernel's first request, as writev(2) takes it: adds those of `wanted` (Ability bits)
-/// that the kernel offers, and notes them in `greeting`. No other message is touched.
-void add_abilities(Greeting& greeting, std::uint32_t wanted, std::span<const iovec> answer);
+/// that the kernel offers, and notes them in `init`. No other message is touched.
+void add_abilities(KernelInit& init, std::uint32_t wanted, std::span<const iovec> answer);
 
 }  // namespace spate::fuse

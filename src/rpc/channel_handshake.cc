@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The greeting: hello and authenticate, at whichever of the server's URLs it is met. See rpc/channel.h.
+// The handshake: hello and authenticate, at whichever of the server's URLs it is met. See rpc/channel.h.
 #include <algorithm>
 
 #include "log/fields.h"
@@ -32,18 +32,18 @@ job::Task<Result<void>> Channel::meet(MonoTime deadline) {
   auto resolved = resolve();
   if (!resolved) co_return std::move(resolved).error();
   job::DeadlineScope scope(network_.executor(), deadline, job::StopToken());
-  auto met = co_await ensure_greeted(Greeting::kHello, scope.token());
+  auto met = co_await ensure_handshake(HandshakeGoal::kHello, scope.token());
   const bool silent = !met && (is_lost(met.code()) || met.code() == Errc::kTimeout);
   if (silent) co_return no_answer(met.code());
   co_return met;
 }
 
-job::Task<Result<void>> Channel::greet(Greeting how, job::StopToken stop) {
+job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken stop) {
   const std::optional<Key> tried = identity_.key;
-  auto result = co_await greet_anywhere(how, stop);
+  auto result = co_await handshake_at_any_url(goal, stop);
   if (result.code() != Errc::kUnauthenticated) co_return result;
   if (identity_.key == tried) take_newer_key();  // else another channel has found it meanwhile
-  if (identity_.key != tried) result = co_await greet_anywhere(how, stop);
+  if (identity_.key != tried) result = co_await handshake_at_any_url(goal, stop);
   co_return result;
 }
 
@@ -58,16 +58,16 @@ void Channel::take_newer_key() {
 }
 
 /// At whichever of its URLs the server is met.
-job::Task<Result<void>> Channel::greet_anywhere(Greeting how, job::StopToken stop) {
+job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::StopToken stop) {
   std::uint16_t version = wire::kProtocolVersion;
   Result<void> result;
   for (std::size_t urls = options_.urls.size(); urls > 0;) {
     bool stranger = false;
-    result = co_await greet_once(how, version, stranger, stop);
+    result = co_await handshake_once(goal, version, stranger, stop);
     if (result) break;
     if (result.code() == Errc::kVersionMismatch && identity_.policy.allow_version_1 &&
         identity_.policy.protect < wire::Protect::kData && version > 1) {
-      SPATE_LOG("rpc", warn, "greeting as version 1, which proves little peer={}", log::Quoted{name()});
+      SPATE_LOG("rpc", warn, "handshake of version 1, which proves little peer={}", log::Quoted{name()});
       version = 1;
       continue;
     }
@@ -81,7 +81,7 @@ job::Task<Result<void>> Channel::greet_anywhere(Greeting how, job::StopToken sto
   co_return result;
 }
 
-/// Whoever wants to be greeted anew comes by a new connection.
+/// A new handshake needs a new connection.
 void Channel::leave_old_connection() {
   session_.reset();
   if (spent_ && network_.network().bound(*peer_) == spent_) network_.network().disconnect(spent_);
@@ -89,7 +89,8 @@ void Channel::leave_old_connection() {
 }
 
 /// `stranger`: set when whoever answered is not the server that is wanted.
-job::Task<Result<void>> Channel::greet_once(Greeting how, std::uint16_t version, bool& stranger, job::StopToken stop) {
+job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
+                                                job::StopToken stop) {
   leave_old_connection();
   Initiator initiator(identity_, options_.server, version, random_);
   CallOptions options;
@@ -115,7 +116,7 @@ job::Task<Result<void>> Channel::greet_once(Greeting how, std::uint16_t version,
     co_return Error::told(met.code(), name() + " " + met.error().context());
   }
   if (!identity_.fs) identity_.fs = initiator.fs();
-  if (how == Greeting::kHello) co_return Result<void>();
+  if (goal == HandshakeGoal::kHello) co_return Result<void>();
   auto result = co_await authenticate(initiator, bound, stop);
   co_return result;
 }
