@@ -19,6 +19,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "log/output.h"
+#include "server/io/registration.h"
 
 namespace spate::assembly {
 namespace {
@@ -147,8 +148,9 @@ Error cannot_listen(Error error, const std::string& url, ServerId server) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(config::FileSystemConfig config, const ServerSettings& settings)
-    : config_(std::move(config)),
+ServerProcess::ServerProcess(config::LoadedConfig loaded, const ServerSettings& settings)
+    : config_(std::move(loaded.config)),
+      config_text_(std::move(loaded.text)),
       self_(*config_.find_server(settings.server)),
       format_(settings.format || self_.trove == config::TroveKind::kMemory),
       executor_(clock_, {nullptr, config_.network.server_busy_poll}) {}
@@ -160,7 +162,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
     return Error::told(Errc::kNotFound,
                        "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
   }
-  std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded.config), settings));
+  std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded), settings));
   SPATE_TRY(std::ignore, process->read_keys());
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
@@ -242,6 +244,7 @@ Result<void> ServerProcess::make_services() {
     meta.make_store = format_;
     meta.server_key = server_keys_;
     meta.map = config::cluster_map(config_);
+    meta.config_text = config_text_;
     meta.strip_bytes = config_.defaults.strip_bytes;
     meta.strip_count = config_.defaults.strip_count;
     meta.sync = config_.meta.sync;
@@ -254,6 +257,7 @@ Result<void> ServerProcess::make_services() {
     io_servers.description = "meta server " + std::to_string(self_.id.value);
     io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers, *context_, random_);
     meta_ = std::make_unique<meta::MetaRole>(meta, *records_, random_, metrics_, *io_servers_);
+    meta_->core().membership().on_change([this](std::uint64_t version) { server_->set_map_version(version); });
     server_->add(meta_->service());
   }
   if (self_.roles.io) {
@@ -262,6 +266,7 @@ Result<void> ServerProcess::make_services() {
     io.server = self_.id;
     io.server_key = server_keys_;
     io.boot = boot_id();
+    io.learn_fences = true;
     io.max_descriptors = descriptors_for_datafiles();
     io.policy = policy_of(config_.flow);
     io.bypass = static_cast<io::BypassPolicy>(config_.flow.bypass);
@@ -276,6 +281,19 @@ Result<void> ServerProcess::make_services() {
   return {};
 }
 
+/// The meta server may be another one, or this one, and need not run yet.
+void ServerProcess::register_io() {
+  const ClusterMap map = config::cluster_map(config_);
+  const ServerEntry* const meta = map.server_of_shard(0);
+  SPATE_CHECK(meta != nullptr);  // config refuses a file system without a meta server
+  io::RegistrationOptions options;
+  options.self = *map.find_server(self_.id);
+  options.meta = *meta;
+  options.server_key = server_keys_.used;
+  options.handshake = handshake_policy(config_.auth);
+  io_->register_at(std::move(options), random_);
+}
+
 job::Task<Result<void>> ServerProcess::start() {
   if (meta_ != nullptr) {
     auto started = co_await meta_->start();
@@ -285,6 +303,7 @@ job::Task<Result<void>> ServerProcess::start() {
     auto opened = co_await io_->open(format_);
     if (!opened) co_return std::move(opened).error().within(keyval_folder(self_));
     io_->start();
+    register_io();
   }
   server_->start();
   co_return Result<void>();

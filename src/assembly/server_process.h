@@ -59,15 +59,17 @@ class ServerProcess {
     std::uint64_t device = 0;
   };
 
-  ServerProcess(config::FileSystemConfig config, const ServerSettings& settings);
+  ServerProcess(config::LoadedConfig loaded, const ServerSettings& settings);
   Result<void> read_keys();
   Result<void> open_stores();
   Result<void> listen();
   Result<void> make_services();
+  void register_io();
   job::Task<Result<void>> start();
   job::Task<Result<void>> stop();
 
   const config::FileSystemConfig config_;
+  const std::string config_text_;
   const config::ServerConfig& self_;
   const bool format_;
   SystemClock clock_;

@@ -42,6 +42,7 @@ job::Task<Result<SpaceUse>> space_use(Session& session, Limits limits, Limits of
   if (!meta) co_return std::move(meta).error();
   SpaceUse use;
   use.objects = meta->objects;
+  SPATE_CO_TRY(std::ignore, co_await session.learn_newer_map(limits));  // of servers that were added since
   for (const ServerEntry& server : session.servers().map().servers) {
     if (server.roles.io) use.servers.push_back({server.id, {}});
   }

@@ -215,7 +215,9 @@ Result<LoadedConfig> load_file(const std::string& path, std::vector<Override> ov
   file.read(input.text.data(), static_cast<std::streamsize>(input.text.size()));
   if (file.bad()) return errno_error(errno, "read config file " + path);
   input.text.resize(static_cast<std::size_t>(file.gcount()));
-  return load(input);
+  SPATE_TRY(LoadedConfig loaded, load(input));
+  loaded.text = std::move(input.text);
+  return loaded;
 }
 
 }  // namespace spate::config

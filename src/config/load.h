@@ -27,6 +27,7 @@ Result<Override> override_from_argument(std::string_view argument);
 
 struct LoadedConfig {
   FileSystemConfig config;
+  std::string text;  // of the file; set by load_file()
   /// By full name ("meta.sync"; "servers[0].urls"): "file:line", or an Override's origin. Not in it: a default.
   std::map<std::string, std::string> origins;
 };

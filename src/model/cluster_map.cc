@@ -29,6 +29,10 @@ ServerEntry decode_server(Decoder& in) {
   return server;
 }
 
+Error other_roles(const ServerEntry& server) {
+  return Error(Errc::kProtocol, "server " + std::to_string(server.id.value) + " has other roles in another map");
+}
+
 }  // namespace
 
 const ServerEntry* ClusterMap::find_server(ServerId id) const {
@@ -52,23 +56,28 @@ const ServerEntry* ClusterMap::server_of_shard(std::uint16_t shard) const {
   return nullptr;
 }
 
+Result<void> ClusterMap::add(const ServerEntry& server) {
+  const auto at = std::partition_point(servers.begin(), servers.end(),
+                                       [&](const ServerEntry& ours) { return ours.id < server.id; });
+  if (at == servers.end() || at->id != server.id) {
+    servers.insert(at, server);
+    return {};
+  }
+  if (at->roles != server.roles) return other_roles(server);
+  for (const TargetId target : server.targets) {
+    if (server_of_target(target) == nullptr) at->targets.push_back(target);
+  }
+  return {};
+}
+
 Result<void> ClusterMap::grow(const ClusterMap& other) {
   if (other.fs != fs) return Error(Errc::kWrongFileSystem, "a cluster map of another file system");
   for (const ServerEntry& theirs : other.servers) {
     const ServerEntry* const ours = find_server(theirs.id);
-    if (ours != nullptr && ours->roles != theirs.roles)
-      return Error(Errc::kProtocol, "server " + std::to_string(theirs.id.value) + " has other roles in another map");
+    if (ours != nullptr && ours->roles != theirs.roles) return other_roles(theirs);
   }
   for (const ServerEntry& theirs : other.servers) {
-    const auto at = std::partition_point(servers.begin(), servers.end(),
-                                         [&](const ServerEntry& ours) { return ours.id < theirs.id; });
-    if (at == servers.end() || at->id != theirs.id) {
-      servers.insert(at, theirs);
-      continue;
-    }
-    for (const TargetId target : theirs.targets) {
-      if (server_of_target(target) == nullptr) at->targets.push_back(target);
-    }
+    SPATE_TRY(std::ignore, add(theirs));
   }
   version = std::max(version, other.version);
   return {};

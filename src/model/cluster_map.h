@@ -61,6 +61,8 @@ struct ClusterMap {
   /// Adds the servers and targets of `other` that this map has not: nothing is taken away, and a server that both name
   /// keeps its URLs. Fails, and changes nothing, when they are not of one file system or differ in a server's roles.
   Result<void> grow(const ClusterMap& other);
+  /// The same with one server, and the version as it is.
+  Result<void> add(const ServerEntry& server);
 
   friend bool operator==(const ClusterMap&, const ClusterMap&) = default;
 };

@@ -21,6 +21,8 @@ enum class Defect : std::uint8_t {
   kCutAfterRelease,   // the locks of a session pass on before its truncations are over
   kSplitDirectWrite,  // a write past the page cache lets its datafile's lock go between its blocks and its ends
   kEarlySlot,         // a request gets a slot whose last request's call is not answered yet
+  kForgottenServer,   // a meta server that is started again does not know the servers that were added
+  kEarlyServer,       // a new io server takes clients before it knows which of them are fenced
 };
 
 /// The one that is turned on, by a test and before anything is running. Everything in the process has it.

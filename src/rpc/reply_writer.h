@@ -20,6 +20,8 @@ class ReplyWriter {
   ReplyWriter(job::NetworkContext& network, Incarnation incarnation, std::uint64_t map_version, job::StopToken stopping)
       : network_(network), incarnation_(incarnation), map_version_(map_version), stopping_(stopping) {}
 
+  /// What every reply from now on says of the cluster map.
+  void set_map_version(std::uint64_t version) { map_version_ = version; }
   /// What a reply begins with when there is nothing to report.
   wire::ReplyHeader header(const Call& call) const;
   /// Sends `result` as the answer to `call`. Ends when the network has taken it, or the call's connection is gone.
@@ -30,7 +32,7 @@ class ReplyWriter {
 
   job::NetworkContext& network_;
   const Incarnation incarnation_;
-  const std::uint64_t map_version_;
+  std::uint64_t map_version_;
   const job::StopToken stopping_;
 };
 

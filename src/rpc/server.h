@@ -60,6 +60,8 @@ class Server {
   /// Refuses new requests, fires the stop token of those under way and waits until they have ended.
   job::Task<void> stop();
 
+  /// Of the cluster map, for every reply from now on. Clients that know an older one ask a meta server for it.
+  void set_map_version(std::uint64_t version) { replies_.set_map_version(version); }
   const ServerOptions& options() const { return options_; }
   job::NetworkContext& network() { return network_; }
 

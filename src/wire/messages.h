@@ -12,6 +12,7 @@
 #include "wire/io_messages.h"
 #include "wire/lease_messages.h"
 #include "wire/lock_messages.h"
+#include "wire/membership_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::wire {

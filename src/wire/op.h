@@ -48,6 +48,9 @@ namespace spate::wire {
   X(ListLease, 50, "list_lease")               \
   X(ClusterMap, 51, "cluster_map")             \
   X(ChangeBatch, 52, "change_batch")           \
+  X(ReserveServer, 53, "reserve_server")       \
+  X(JoinServer, 54, "join_server")             \
+  X(ListFences, 55, "list_fences")             \
   X(Read, 60, "read")                          \
   X(Write, 61, "write")                        \
   X(DatafileStat, 62, "datafile_stat")         \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An io server joins a file system whose clients go on with the map that they have read at their start.
-
+// An io server joins a file system while clients work, and nothing is started again: they go on with the map that they
+// have read at their start, until they hear of a newer one.
 #include "base/expect.h"
+#include "client/space.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {
@@ -11,15 +12,32 @@ using bmi::sim::Death;
 
 constexpr auto kOpenReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 
+/// Until the meta server places files on it, and it takes clients.
+void wait_until_joined(World& world, ServerId server) {
+  const MonoTime limit = world.now() + std::chrono::minutes(5);
+  const auto joined = [&] {
+    ServerProcess* const meta = world.server(kMetaServer);
+    return meta != nullptr && meta->meta()->core().membership().map().find_server(server) != nullptr &&
+           world.server(server)->io()->lets_clients_in();
+  };
+  while (!joined() && world.turn(limit)) {
+  }
+  SPATE_CHECK(joined());
+}
+
+std::uint64_t map_version(World& world) { return world.server(kMetaServer)->meta()->core().membership().map().version; }
+
 class AddedServer : public ::testing::Test {
  protected:
   AddedServer() : world_(options_), client_(world_.start_client()), other_(world_.start_client()) {}
 
-  /// As docs/operating.md says: the new server first, then the meta server, which is told of it.
   void add_server() {
     added_ = world_.add_io_server(options_);
-    world_.kill_server(kMetaServer, Death::kProcess);
-    world_.start_server(kMetaServer);
+    wait_until_joined(world_, added_);
+  }
+  void restart(ServerId server, Death death) {
+    world_.kill_server(server, death);
+    world_.start_server(server);
   }
   std::unique_ptr<client::File> create(ClientProcess& by, const std::string& name) {
     auto made = call(world_, by, by.client().create(client::path_from_root(name), kOpenReadWrite, {}));
@@ -86,6 +104,60 @@ TEST_F(AddedServer, WaitsForAMetaServerThatIsDownWhenItsMapIsAskedFor) {
   world_.kill_server(kMetaServer, Death::kProcess);
   world_.at(world_.now() + std::chrono::seconds(2), [this] { world_.start_server(kMetaServer); });
   EXPECT_EQ(write(client_, *file, data_), Errc::kOk);
+}
+
+TEST_F(AddedServer, IsKnownToAMetaServerThatIsStartedAgain) {
+  const std::uint64_t before = map_version(world_);
+  add_server();
+  EXPECT_GT(map_version(world_), before);
+  const std::uint64_t then = map_version(world_);
+  restart(kMetaServer, Death::kMachine);
+  const auto file = create(client_, "after");
+  ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(uses_added(*file));
+  EXPECT_EQ(map_version(world_), then);
+  EXPECT_EQ(write(client_, *file, data_), Errc::kOk);
+}
+
+TEST_F(AddedServer, IsAddedOnceItsMetaServerIsBack) {
+  world_.kill_server(kMetaServer, Death::kProcess);
+  added_ = world_.add_io_server(options_);
+  world_.run_for(std::chrono::seconds(2));
+  EXPECT_FALSE(world_.server(added_)->io()->lets_clients_in());
+  world_.start_server(kMetaServer);
+  wait_until_joined(world_, added_);
+  const auto file = create(client_, "after");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(write(client_, *file, data_), Errc::kOk);
+}
+
+TEST_F(AddedServer, KeepsItsFilesWhenItIsStartedAgainWithoutItsMetaServer) {
+  add_server();
+  const auto file = create(client_, "after");
+  ASSERT_NE(file, nullptr);
+  ASSERT_EQ(write(client_, *file, data_), Errc::kOk);
+  ASSERT_OK(call(world_, client_, file->sync()));
+  world_.kill_server(kMetaServer, Death::kProcess);
+  restart(added_, Death::kProcess);
+  EXPECT_EQ(read(client_, *file, data_.size()), data_);
+  world_.start_server(kMetaServer);
+}
+
+TEST_F(AddedServer, IsCountedByAClientThatHasNeverUsedIt) {
+  ASSERT_NE(create(other_, "early"), nullptr);
+  add_server();
+  client::Session& session = other_.client().session();
+  const auto space = call(world_, other_, client::space_use(session, session.limits(), session.limits()));
+  ASSERT_OK(space);
+  const auto is_added = [this](const auto& server) { return server.server == added_; };
+  EXPECT_TRUE(std::ranges::any_of(space->servers, is_added));
+}
+
+TEST_F(AddedServer, IsHeardOfByAClientThatAsksForNothing) {
+  ASSERT_NE(create(other_, "early"), nullptr);
+  add_server();
+  world_.run_for(options_.session_lease);
+  EXPECT_NE(other_.client().session().servers().map().find_server(added_), nullptr);
 }
 
 }  // namespace

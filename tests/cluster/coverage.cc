@@ -29,6 +29,7 @@ std::string_view why_unused(Op op) {
     case Op::kHello: return "part of making a connection, below the services: what meets authenticate has met it";
     case Op::kPing:
     case Op::kExplainPath:
+    case Op::kReserveServer:
     case Op::kStats: return "asked by tools only; changes and keeps nothing";
     case Op::kMetaScan:
     case Op::kMetaRepair:
@@ -37,7 +38,9 @@ std::string_view why_unused(Op op) {
     case Op::kDatafileProbe:
       return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
     case Op::kClusterMap:
-      return "asked for an unknown target only: no server is added while the workload runs (AddedServer)";
+    case Op::kJoinServer:
+    case Op::kListFences:
+      return "goes with a server that is added: once in a run, in a crash as a rule (disturb_newcomer, AddedServer)";
     case Op::kDatafileAllocate: return "the workload reserves no space (tests/io and tests/frontends do)";
     case Op::kDatafileSync: return "asked by clients of earlier versions only: datafile_flush has taken its place";
     default: return {};

@@ -294,14 +294,23 @@ void FaultDriver::strike_server(ServerId server, Death death, Duration span) {
 
 /// Power fails: after a restart, while a killed process's successor is new (what the first one left to be synced must
 /// be durable as soon as the second one says so); or after a failed write-back.
-void FaultDriver::crash_soon(ServerId server) {
+void FaultDriver::crash_soon(ServerId server, Death death, Duration span) {
   scene_.disturbances.begin();
-  scene_.world.at(scene_.world.now() + some_span(), [this, server] {
+  scene_.world.at(scene_.world.now() + span, [this, server, death] {
     scene_.disturbances.end(scene_.world.now());
     if (ending_ || down_.contains(server)) return;
-    scene_.journal.note(fmt::format("FAULT power server={}", server.value));
-    strike_server(server, Death::kMachine);
+    scene_.journal.note(fmt::format("FAULT {} server={}", death == Death::kMachine ? "power" : "kill", server.value));
+    strike_server(server, death);
   });
+}
+
+/// A newcomer has joined within some milliseconds.
+void FaultDriver::disturb_newcomer(ServerId newcomer) {
+  for (const ServerId server : {newcomer, kMetaServer}) {
+    if (!random_.chance(1, 3)) continue;
+    const Duration soon = std::chrono::microseconds(random_.below(5000));
+    crash_soon(server, random_.chance(1, 2) ? Death::kMachine : Death::kProcess, soon);
+  }
 }
 
 void FaultDriver::restart(ServerId server) {

@@ -39,6 +39,8 @@ class FaultDriver {
   void run(std::uint64_t operations_left);
   /// The meta server's process is killed, if it is up, and started again at once.
   void restart_meta();
+  /// Sometimes it dies, or the meta server does, while it joins.
+  void disturb_newcomer(ServerId newcomer);
   /// Everything works again from here on.
   void mend_all();
 
@@ -78,7 +80,8 @@ class FaultDriver {
   void strike_network(FaultKind kind, const Target& target);
   void strike_server(ServerId server, bmi::sim::Death death) { strike_server(server, death, some_span()); }
   void strike_server(ServerId server, bmi::sim::Death death, Duration span);
-  void crash_soon(ServerId server);
+  void crash_soon(ServerId server) { crash_soon(server, bmi::sim::Death::kMachine, some_span()); }
+  void crash_soon(ServerId server, bmi::sim::Death death, Duration span);
   void strike_client(Workload& client, bmi::sim::Death death);
   void strike_holder(Target target);
   void kill_stuck(std::uint32_t node);

@@ -108,10 +108,11 @@ class SmallSizeBytestreams final : public ForwardingBytestreams {
   std::deque<trove::BytestreamCompletion> ready_;
 };
 
-/// Gives back what a session held without telling the io servers.
+/// Gives back what a session held without telling the io servers; or telling those only that `fencing` knows.
 class FencelessIoServers final : public meta::IoServers {
  public:
-  explicit FencelessIoServers(meta::IoServers& inner) : inner_(inner) {}
+  explicit FencelessIoServers(meta::IoServers& inner, std::unique_ptr<meta::IoServers> fencing = nullptr)
+      : inner_(inner), fencing_(std::move(fencing)) {}
 
   job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) override {
     return inner_.stat(handle, std::move(layout), stop);
@@ -124,12 +125,16 @@ class FencelessIoServers final : public meta::IoServers {
                                         job::StopToken stop) override {
     return inner_.remove(std::move(files), tombstone_until, stop);
   }
-  job::Task<Result<void>> fence(ClientId /*client*/, std::uint32_t /*lowest_epoch*/, job::StopToken /*stop*/) override {
-    co_return Result<void>();
+  job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override {
+    if (fencing_ == nullptr) co_return Result<void>();
+    auto fenced = co_await fencing_->fence(client, lowest_epoch, stop);
+    co_return fenced;
   }
+  void server_added(const ServerEntry& server) override { inner_.server_added(server); }
 
  private:
   meta::IoServers& inner_;
+  const std::unique_ptr<meta::IoServers> fencing_;
 };
 
 /// Says of a refusal that there was no answer.
@@ -153,6 +158,7 @@ class PatientIoServers final : public meta::IoServers {
   job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override {
     return inner_.fence(client, lowest_epoch, stop);
   }
+  void server_added(const ServerEntry& server) override { inner_.server_added(server); }
 
  private:
   meta::IoServers& inner_;
@@ -276,9 +282,11 @@ std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Byt
   }
 }
 
-std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner) {
+std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner,
+                                                     const std::function<std::unique_ptr<meta::IoServers>()>& others) {
   switch (plant) {
     case Plant::kLostFence: return std::make_unique<FencelessIoServers>(inner);
+    case Plant::kUnfencedServer: return std::make_unique<FencelessIoServers>(inner, others());
     case Plant::kEndlessIntent: return std::make_unique<PatientIoServers>(inner);
     default: return nullptr;
   }

@@ -3,6 +3,7 @@
 // (model/defect.h), where such a defect was mended, or a decorator around a part of a server.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -47,6 +48,9 @@ enum class Plant : std::uint8_t {
   kSplitWrite,
   kEndlessStrangers,
   kEarlySlot,
+  kForgottenServer,
+  kUnfencedServer,
+  kEarlyServer,
 };
 
 std::string_view name(Plant plant);
@@ -62,7 +66,9 @@ trove::SimKeyvalOptions store_options(Plant plant);
 /// Each is null when the plant concerns something else. What is wrapped outlives the wrapper.
 std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner);
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner);
-std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner);
+/// `others`: makes one that knows the servers of spate.toml only.
+std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner,
+                                                     const std::function<std::unique_ptr<meta::IoServers>()>& others);
 std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner);
 std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& inner, job::Executor& executor);
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,

@@ -66,6 +66,14 @@ constexpr std::array kRows = {
     PlantRow{Plant::kEarlySlot, "early-slot",
              "a request gets a slot whose last answer the mount has not passed on: a repeated call is run again",
              Defect::kEarlySlot},
+    PlantRow{Plant::kForgottenServer, "forgotten-server",
+             "a meta server that is started again does not know the io servers that were added",
+             Defect::kForgottenServer},
+    PlantRow{Plant::kUnfencedServer, "unfenced-server",
+             "sessions are fenced only at the io servers that were there when the meta server started"},
+    PlantRow{Plant::kEarlyServer, "early-server",
+             "an io server with an empty disk takes clients before it knows which of them are fenced",
+             Defect::kEarlyServer},
 };
 
 const PlantRow& row_of(Plant plant) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/server_machine.h"
 
+#include "server/io/registration.h"
+
 namespace spate::cluster {
 namespace {
 
@@ -76,11 +78,13 @@ void ServerProcess::make_meta() {
   io_servers.map = settings_.map;
   io_servers.server_key = settings_.server_key;
   io_servers.description = "meta server";
-  io_servers_ = std::make_unique<meta::ChannelIoServers>(std::move(io_servers), *context_, random_);
-  planted_io_servers_ = plant_in_io_servers(settings_.plant, *io_servers_);
+  const auto make = [&] { return std::make_unique<meta::ChannelIoServers>(io_servers, *context_, random_); };
+  io_servers_ = make();
+  planted_io_servers_ = plant_in_io_servers(settings_.plant, *io_servers_, make);
   meta::IoServers* io = io_servers_.get();
   if (planted_io_servers_ != nullptr) io = planted_io_servers_.get();
   meta_ = std::make_unique<meta::MetaRole>(std::move(options), *records_, random_, metrics_, *io);
+  meta_->core().membership().on_change([this](std::uint64_t version) { server_->set_map_version(version); });
   meta::MetaParts& parts = meta_->core().parts();
   planted_leases_ = plant_in_leases(settings_.plant, *parts.leases);
   if (planted_leases_ != nullptr) parts.leases = planted_leases_.get();
@@ -98,6 +102,7 @@ void ServerProcess::make_io() {
   options.fs = settings_.map.fs;
   options.server_key = settings_.server_key;
   options.boot = disks_.boot;
+  options.learn_fences = true;
   options.buffer_bytes = kSmallBuffers;
   options.stall_timeout = std::chrono::seconds(2);
   options.policy = settings_.policy;
@@ -129,7 +134,10 @@ job::Task<void> ServerProcess::start() {
     if (!opened) failed_ = true;
   }
   if (!failed_ && alive_) {
-    if (io_ != nullptr) io_->start();
+    if (io_ != nullptr) {
+      io_->start();
+      io_->register_at({entry_, settings_.map.servers.front(), settings_.server_key, {}}, random_);
+    }
     server_->start();
     serving_ = true;
   }

@@ -47,6 +47,7 @@ class Simulation final : private ClientRoster {
     scene_.operations_left = options.operations;
     scene_.restart_meta = [this] { faults_.restart_meta(); };
     if (options.faults) faults_.plan(options.operations, options.aims);
+    if (random_.chance(3, 4)) grow_at_ = options.operations * (5 + random_.below(5)) / 10;
   }
 
   ~Simulation() override {
@@ -171,11 +172,31 @@ class Simulation final : private ClientRoster {
     look_at_states_ = std::max(kFewStates, 2 * scene_.history.states());
   }
 
+  /// Some way into the run an io server is added, which clients hear of when they hear of it.
+  void grow() {
+    if (!grow_at_ || scene_.operations_left > *grow_at_) return;
+    grow_at_.reset();
+    const ServerId added = scene_.world.add_io_server(world_options(options_));
+    scene_.journal.note(fmt::format("server {} is added", added.value));
+    if (options_.faults) faults_.disturb_newcomer(added);
+  }
+
+  void look_at_map() {
+    ServerProcess* const meta = scene_.world.server(kMetaServer);
+    if (meta == nullptr || !meta->serving()) return;
+    const std::uint64_t version = meta->meta()->core().membership().map().version;
+    if (version < map_version_)
+      scene_.fail(fmt::format("the cluster map has gone back from version {} to {}", map_version_, version));
+    map_version_ = version;
+  }
+
   void work() {
     const MonoTime limit = scene_.world.now() + kLongest;
     while (scene_.failure.empty()) {
       replace_the_gone();
       if (scene_.operations_left == 0 && alive().empty()) break;
+      grow();
+      look_at_map();
       faults_.run(scene_.operations_left);
       look_for_the_fenced();
       keep_the_model_small();
@@ -203,6 +224,8 @@ class Simulation final : private ClientRoster {
   std::vector<Workload*> gone_;  // and not known to be fenced yet
   MonoTime next_look_;
   std::size_t look_at_states_ = kFewStates;
+  std::optional<std::uint64_t> grow_at_;  // so many operations are left when a server is added
+  std::uint64_t map_version_ = 0;
 };
 
 }  // namespace

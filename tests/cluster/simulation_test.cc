@@ -65,7 +65,7 @@ TEST(SimulationTest, TheSameSeedIsTheSameRun) {
 /// Short runs, each aimed at the meeting of a fault and a request that have not met often enough in those before.
 TEST(SimulationTest, EveryFaultMeetsEveryRequest) {
   constexpr std::uint64_t kOperations = 300;
-  constexpr std::uint64_t kMostTries = 300;
+  constexpr std::uint64_t kMostTries = 1000;
   constexpr std::uint64_t kMostNth = 3;
   constexpr std::uint64_t kOftenEnough = 2;
   Coverage all;
@@ -111,6 +111,10 @@ TEST_P(Planted, IsFound) {
     for (const std::uint64_t nth : {1U, 3U, 6U, 9U})
       options.aims.push_back({FaultKind::kPartition, wire::Op::kKeepAlive, nth});
   }
+  if (options.plant == Plant::kUnfencedServer) {  // the same, when there are files on the server that was added
+    for (const std::uint64_t nth : {8U, 12U, 16U, 20U, 24U, 28U, 32U, 36U, 40U})
+      options.aims.push_back({FaultKind::kPartition, wire::Op::kKeepAlive, nth});
+  }
   if (options.plant == Plant::kFalseFence) {  // holders must be killed in the middle of a write that ends much later
     for (const std::uint64_t nth : {1U, 4U, 8U, 12U, 16U, 20U, 30U, 40U})
       options.aims.push_back({FaultKind::kStuckHolder, wire::Op::kWrite, nth});
@@ -134,7 +138,8 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                                            Plant::kUnsyncedLog, Plant::kSmallSize, Plant::kForgottenLoss,
                                            Plant::kOwnFsync, Plant::kHarshRenewal, Plant::kKeptPages,
                                            Plant::kExpiredChange, Plant::kShortGrace, Plant::kHastyClaim,
-                                           Plant::kLateCut, Plant::kForgottenError, Plant::kSplitWrite),
+                                           Plant::kLateCut, Plant::kForgottenError, Plant::kSplitWrite,
+                                           Plant::kForgottenServer, Plant::kUnfencedServer),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

@@ -201,9 +201,14 @@ void wait_until_settled(Scene& scene) {
   while (scene.world.now() < limit) {
     scene.world.run_for(std::chrono::seconds(1));
     left = unfinished(scene.world.disks(kMetaServer).records);
+    for (const ServerId id : scene.world.servers()) {
+      ServerProcess* const process = scene.world.server(id);
+      if (process == nullptr || process->io() == nullptr || process->io()->has_redone_removals()) continue;
+      left += fmt::format(" removals of before the crash of server {}", id.value);
+    }
     if (left.empty()) return;
   }
-  scene.fail("the meta server has not finished its work:" + left);
+  scene.fail("the servers have not finished their work:" + left);
 }
 
 void verify(Scene& scene, const std::set<std::uint64_t>& forgotten) {

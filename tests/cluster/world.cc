@@ -82,8 +82,11 @@ ClusterMap World::make_map(const WorldOptions& options) const {
 }
 
 void World::make_machine(const ServerEntry& entry, const WorldOptions& options) {
-  Machine& machine = machines_[entry.id];
-  machine.disks = std::make_unique<ServerDisks>();
+  machines_[entry.id] = {entry, make_disks(entry, options), nullptr};
+}
+
+std::unique_ptr<ServerDisks> World::make_disks(const ServerEntry& entry, const WorldOptions& options) {
+  auto disks = std::make_unique<ServerDisks>();
   trove::SimDiskModel model;
   model.capacity_bytes = options.disk_bytes;
   model.sync_latency = options.sync_latency;
@@ -93,9 +96,9 @@ void World::make_machine(const ServerEntry& entry, const WorldOptions& options) 
     model.write_latency = std::chrono::milliseconds(2);  // other requests come while blocks are being written
   }
   for (std::size_t i = 0; i < entry.targets.size(); ++i) {
-    const std::uint32_t number = entry.id.value * 8 + static_cast<std::uint32_t>(i);
-    machine.disks->targets.push_back(std::make_unique<trove::SimDisk>(clock_, random_, number, model));
+    disks->targets.push_back(std::make_unique<trove::SimDisk>(clock_, random_, ++disks_made_, model));
   }
+  return disks;
 }
 
 std::vector<ServerId> World::servers() const {
@@ -109,18 +112,22 @@ ServerProcess* World::server(ServerId id) { return machines_.at(id).running; }
 void World::start_server(ServerId id) {
   Machine& machine = machines_.at(id);
   SPATE_CHECK(machine.running == nullptr);
-  auto process = std::make_unique<ServerProcess>(ether(), *machine.disks, settings_, *settings_.map.find_server(id),
-                                                 random_.next());
+  auto process = std::make_unique<ServerProcess>(ether(), *machine.disks, settings_, machine.entry, random_.next());
   machine.running = process.get();
   processes_.push_back(std::move(process));
 }
 
 ServerId World::add_io_server(const WorldOptions& options) {
-  const ServerId id(settings_.map.servers.back().id.value + 1);
-  settings_.map.servers.push_back({id, urls_of(id.value), {false, true}, {target_id(id, 0)}});
-  make_machine(settings_.map.servers.back(), options);
+  const ServerId id(machines_.rbegin()->first.value + 1);
+  make_machine({id, urls_of(id.value), {false, true}, {target_id(id, 0)}}, options);
   start_server(id);
   return id;
+}
+
+void World::replace_disks(ServerId id, const WorldOptions& options) {
+  Machine& machine = machines_.at(id);
+  SPATE_CHECK(machine.running == nullptr);
+  replaced_disks_.push_back(std::exchange(machine.disks, make_disks(machine.entry, options)));
 }
 
 void World::kill_server(ServerId id, bmi::sim::Death death) {

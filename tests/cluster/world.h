@@ -55,8 +55,10 @@ class World {
   std::vector<ServerId> servers() const;
   void kill_server(ServerId id, bmi::sim::Death death);
   void start_server(ServerId id);
-  /// Adds an io server with one target to the map and starts it. Processes that run know the map from before.
+  /// Starts an io server with one target that no spate.toml but its own names.
   ServerId add_io_server(const WorldOptions& options);
+  /// Of an io server that is down: what it starts with is empty, and is made anew.
+  void replace_disks(ServerId id, const WorldOptions& options);
   /// Null while it is down.
   ServerProcess* server(ServerId id);
   ServerDisks& disks(ServerId id) { return *machines_.at(id).disks; }
@@ -85,11 +87,13 @@ class World {
 
  private:
   struct Machine {
+    ServerEntry entry;
     std::unique_ptr<ServerDisks> disks;
     ServerProcess* running = nullptr;
   };
   ClusterMap make_map(const WorldOptions& options) const;
   void make_machine(const ServerEntry& entry, const WorldOptions& options);
+  std::unique_ptr<ServerDisks> make_disks(const ServerEntry& entry, const WorldOptions& options);
   bool step_all();
   bool act();
   void bury_the_ended();
@@ -105,6 +109,8 @@ class World {
   RequestWatch watch_;
   ServerSettings settings_;
   std::map<ServerId, Machine> machines_;
+  std::vector<std::unique_ptr<ServerDisks>> replaced_disks_;  // a process that has died may not have ended yet
+  std::uint32_t disks_made_ = 0;
   std::multimap<MonoTime, UniqueFunction<void()>> actions_;
   std::vector<std::unique_ptr<Process>> processes_;  // in the order of their start
   std::uint32_t next_client_node_ = 100;

@@ -83,6 +83,11 @@ meta::SessionRecord session() {
   return r;
 }
 
+meta::ClusterRecord cluster() {
+  const ClusterMap map = sample_map();
+  return {map, {map.servers.back().id}, 0x1234};
+}
+
 std::vector<Item> meta_items() {
   meta::AnswerRecord answer{0x1718, wire::Op::kCreate, Errc::kOk, "", to_bytes(as_bytes("a reply")), kFile};
   meta::AnswerRecord refusal{0x1719, wire::Op::kRename, Errc::kExists, "b is there", {}, {}};
@@ -107,6 +112,7 @@ std::vector<Item> meta_items() {
       meta_record("inode.with_distribution", with_distribution),
       meta_record("inode.two_dimensional", two_dimensional),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
+      meta_record("cluster", cluster()),
       meta_record("counter", meta::CounterRecord{0x123456}),
       meta_record("inode", inode(FileType::kRegular)),
       meta_record("inode.truncating", truncating),
@@ -150,6 +156,8 @@ std::vector<Item> io_items() {
       io_record("fence", io::FenceRecord{6, kTime}, io::decode_fence),
       io_record("loss", io::LossRecord{0x123456789ABCDEF0, 0x1122334455667788}, io::decode_loss),
       io_record("redone", io::RedoneRecord{0x1122334455667788}, io::decode_redone),
+      io_record("joining", io::JoiningRecord{}, io::decode_joining),
+      key("io/key.joining", io::joining_key()),
       key("io/key.identity", io::identity_key()),
       key("io/key.redone", io::redone_key()),
       key("io/key.truncate", io::truncate_key(datafile)),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/operating.md, "Several machines", typed command for command on four machines: the commands are taken from the page."""
+import json
 import os
 import sys
 
@@ -36,7 +37,9 @@ def main():
         check("logs to /var/log/spate" in said, "the mount does not say where it logs: " + said)
         use(machines)
         refusals(machines)
+        running = meta_server_pid(machines)
         machines.type("node4", once["new-server"])
+        check(meta_server_pid(machines) == running, "the meta server was restarted")
         # The mount from before writes to the new server, the old data is there.
         machines.type("node4", "for i in 1 2 3 4; do head -c 9000000 /dev/urandom > /mnt/data/after$i; sync /mnt/data/after$i; done")
         said = machines.type("node4", "test $(find /srv/spate/5/d -type f | wc -l) -gt 0; cat /mnt/data/before; spate status")
@@ -45,6 +48,10 @@ def main():
         machines.type("node1", "mkdir -p /mnt/data; spate mount /mnt/data; cat /mnt/data/after* | cksum > /mnt/data/sum")
         check(machines.type("node4", "cat /mnt/data/after* | cksum") == machines.type("node4", "cat /mnt/data/sum"), "machines read other data")
         reboot(machines)
+
+
+def meta_server_pid(machines):
+    return json.loads(machines.type("node1", "spate status --json"))[0]["pid"]
 
 
 def use(machines):

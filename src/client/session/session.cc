@@ -188,6 +188,7 @@ job::Task<void> Session::keep_alive() {
     identity_.fs_clock_offset_ns = alive->fs_time.ns - executor().now().since_start.count();
     keep_for_next_process();
     observer_->heard();
+    std::ignore = co_await learn_newer_map(limits(stopping_));  // else with the next keep-alive
   }
 }
 
@@ -251,11 +252,25 @@ job::Task<Result<void>> Session::learn_targets(const Layout& layout, Limits limi
   auto turn = co_await map_turn_.acquire(1, limits.stop);
   if (!turn) co_return std::move(turn).error();
   if (servers_.knows_targets(layout)) co_return Result<void>();  // another operation has asked meanwhile
+  auto fetched = co_await fetch_map(std::move(limits));
+  co_return fetched;  // a target that is still missing is told of by Servers::io_channel()
+}
+
+job::Task<Result<void>> Session::learn_newer_map(Limits limits) {
+  if (knows_newest_map()) co_return Result<void>();
+  auto turn = co_await map_turn_.acquire(1, limits.stop);
+  if (!turn) co_return std::move(turn).error();
+  if (knows_newest_map()) co_return Result<void>();  // may have changed
+  auto fetched = co_await fetch_map(std::move(limits));
+  co_return fetched;
+}
+
+job::Task<Result<void>> Session::fetch_map(Limits limits) {
   const wire::ClusterMapRequest request;
   SPATE_CO_TRY(const wire::ClusterMapReply reply, co_await ask<wire::ClusterMapReply>(request, limits, kMapRoom));
   const auto added = servers_.add(reply.map);
   if (!added) co_return Error(added.error()).within(meta().name());
-  co_return Result<void>();  // a target that is still missing is told of by Servers::io_channel()
+  co_return Result<void>();
 }
 
 }  // namespace spate::client

@@ -78,6 +78,8 @@ class Session {
   /// Asks the meta server for the servers of targets that were added after this process has read its spate.toml.
   /// Returns at once when all are known. The deadline of `limits` applies; what fails may be tried again.
   job::Task<Result<void>> learn_targets(const Layout& layout, Limits limits);
+  /// The same if the meta server has said, with any of its replies, that there is a newer cluster map.
+  job::Task<Result<void>> learn_newer_map(Limits limits);
 
   /// For a new operation: the deadline of the options, a trace id of its own.
   Limits limits(job::StopToken stop = {});
@@ -99,6 +101,8 @@ class Session {
  private:
   job::Task<Result<rpc::RawReply>> send_query(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<Result<rpc::RawReply>> send_one_change(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
+  bool knows_newest_map() { return meta().map_version() <= servers_.map().version; }
+  job::Task<Result<void>> fetch_map(Limits limits);
   job::Task<void> keep_alive();
   job::Task<Result<void>> handshake_with_meta(Limits limits);
   void inherit();

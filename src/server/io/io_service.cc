@@ -7,6 +7,7 @@
 #include "log/log.h"
 #include "server/io/parts.h"
 #include "server/io/peer.h"
+#include "server/io/registration.h"
 #include "server/io/removal.h"
 #include "server/io/store.h"
 
@@ -71,6 +72,14 @@ job::Task<Result<void>> IoService::open(bool make) {
 }
 
 void IoService::start() { job::spawn(parts_->gate, purge_again_and_again()); }
+
+void IoService::register_at(RegistrationOptions options, Random& random) {
+  registration_ = std::make_unique<Registration>(std::move(options), *parts_, parts_->flow.network, random);
+  job::spawn(parts_->gate, registration_->run());
+}
+
+bool IoService::lets_clients_in() const { return parts_->fences_known; }
+bool IoService::has_redone_removals() const { return parts_->removals_redone || parts_->options.boot == 0; }
 
 job::Task<void> IoService::stop() {
   parts_->stopping.request_stop();

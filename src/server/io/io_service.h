@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/random.h"
 #include "flow/counters.h"
 #include "job/network.h"
 #include "rpc/service.h"
@@ -17,6 +18,8 @@
 namespace spate::io {
 
 struct Parts;
+class Registration;
+struct RegistrationOptions;
 
 /// One per process and executor. Life cycle: construct -> rpc::Server::add() (after the meta role's, if the process has
 /// one: its join makes the ticket that this one's checks) -> start() -> rpc::Server::stop() awaited -> stop() awaited
@@ -32,6 +35,12 @@ class IoService final : public rpc::Service {
   job::Task<Result<void>> open(bool make);
   /// Begins what goes on in the background.
   void start();
+  /// Tells the meta server that this server is there, in the background. `random` outlives this.
+  void register_at(RegistrationOptions options, Random& random);
+  /// False: the store is new, and has not learned the fences.
+  bool lets_clients_in() const;
+  /// What a crash of the machine may have brought back of removed files is gone again.
+  bool has_redone_removals() const;
   /// Ends it, and what is left of reads that have been answered.
   job::Task<void> stop();
 
@@ -71,6 +80,7 @@ class IoService final : public rpc::Service {
   job::Task<void> purge_again_and_again();
 
   std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Registration> registration_;
 };
 
 }  // namespace spate::io

@@ -25,6 +25,9 @@ struct IoOptions {
   /// the machine can lose is known to be in doubt. 0: the machine is taken never to crash.
   std::uint64_t boot = 0;
 
+  /// A store that is made knows no fences: clients are let in once register_at() has learned them. Else at once.
+  bool learn_fences = false;
+
   /// Of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
   std::uint64_t buffer_bytes = 256ULL << 20U;
   /// Bulk messages of one stream under way at once, 1..64.

@@ -46,6 +46,8 @@ struct Parts {
   /// Whose write-back has failed, which the keyval store has not taken down yet (sync.h).
   std::map<DatafileKey, DatafileTable::Use> unrecorded_losses;
 
+  /// The store has all fences of before this server was one of the file system.
+  bool fences_known = true;
   /// Nothing that has a tombstone is there because of a crash of the machine (removal.h).
   bool removals_redone = false;
   /// The last fence that the background looked at.

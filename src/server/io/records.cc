@@ -17,6 +17,7 @@ constexpr std::uint8_t kFence = 'f';
 constexpr std::uint8_t kIdentity = 'i';
 constexpr std::uint8_t kRedone = 'r';
 constexpr std::uint8_t kLoss = 'l';
+constexpr std::uint8_t kJoining = 'j';
 constexpr std::uint8_t kVersion = 1;
 
 constexpr std::size_t kDatafileBytes = 4 + 8 + 4;
@@ -69,6 +70,7 @@ Result<void> check_version(Decoder& in, std::string_view what) {
 
 Bytes identity_key() { return key_of(kIdentity); }
 Bytes redone_key() { return key_of(kRedone); }
+Bytes joining_key() { return key_of(kJoining); }
 
 Bytes truncate_key(const DatafileKey& datafile) {
   Bytes key = key_of(kTruncate);
@@ -184,6 +186,13 @@ Bytes encode(const LossRecord& record) {
   return value;
 }
 
+Bytes encode(const JoiningRecord& /*record*/) {
+  Bytes value;
+  Encoder out(value);
+  out.u8(kVersion);
+  return value;
+}
+
 Result<TruncateRecord> decode_truncate(ByteView value) {
   Decoder in(value);
   SPATE_TRY(std::ignore, check_version(in, "truncate record"));
@@ -240,6 +249,13 @@ Result<LossRecord> decode_loss(ByteView value) {
   record.boot = in.u64();
   SPATE_TRY(std::ignore, in.finish("loss record"));
   return record;
+}
+
+Result<JoiningRecord> decode_joining(ByteView value) {
+  Decoder in(value);
+  SPATE_TRY(std::ignore, check_version(in, "record of a store without fences"));
+  SPATE_TRY(std::ignore, in.finish("record of a store without fences"));
+  return JoiningRecord();
 }
 
 }  // namespace spate::io

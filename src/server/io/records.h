@@ -49,6 +49,11 @@ struct RedoneRecord {
   friend bool operator==(const RedoneRecord&, const RedoneRecord&) = default;
 };
 
+/// The store was made, and has not learned yet which clients are fenced.
+struct JoiningRecord {
+  friend bool operator==(const JoiningRecord&, const JoiningRecord&) = default;
+};
+
 /// Writes of the datafile up to this change counter may be lost, of those that were not synced before.
 struct LossRecord {
   /// The counter is not known yet: it may be any write.
@@ -60,6 +65,8 @@ struct LossRecord {
 
 Bytes identity_key();
 Bytes redone_key();
+/// Is there as long as the store does not know the fences of before it was made.
+Bytes joining_key();
 Bytes truncate_key(const DatafileKey& datafile);
 Bytes tombstone_key(const DatafileKey& datafile);
 Bytes loss_key(const DatafileKey& datafile);
@@ -88,6 +95,7 @@ Bytes encode(const FenceRecord& record);
 Bytes encode(const IdentityRecord& record);
 Bytes encode(const RedoneRecord& record);
 Bytes encode(const LossRecord& record);
+Bytes encode(const JoiningRecord& record);
 /// kCorrupt, or kFormatTooNew for a version that this build does not know.
 Result<TruncateRecord> decode_truncate(ByteView value);
 Result<TombstoneRecord> decode_tombstone(ByteView value);
@@ -95,6 +103,7 @@ Result<FenceRecord> decode_fence(ByteView value);
 Result<IdentityRecord> decode_identity(ByteView value);
 Result<RedoneRecord> decode_redone(ByteView value);
 Result<LossRecord> decode_loss(ByteView value);
+Result<JoiningRecord> decode_joining(ByteView value);
 
 }  // namespace spate::io
 

@@ -65,12 +65,21 @@ job::Task<Result<void>> open_store(Parts& parts, bool make) {
   SPATE_CO_TRY(const std::optional<Bytes> value, co_await get(transaction, identity_key()));
   if (value) {
     SPATE_CO_TRY(const IdentityRecord found, decode_identity(*value));
-    if (found == wanted) co_return Result<void>();
+    if (found == wanted) {
+      SPATE_CO_TRY(const std::optional<Bytes> joining, co_await get(transaction, joining_key()));
+      if (joining) {
+        SPATE_CO_TRY(std::ignore, decode_joining(*joining));
+      }
+      parts.fences_known = !joining;
+      co_return Result<void>();
+    }
     co_return Error::told(Errc::kWrongFileSystem, "the store belongs to another file system or server: to " +
                                                       words(found) + ", not to " + words(wanted));
   }
   if (!make) co_return Error::told(Errc::kNotFound, "the store does not say whose it is: was it emptied?");
   transaction.put(identity_key(), encode(wanted));
+  parts.fences_known = !parts.options.learn_fences;
+  if (!parts.fences_known) transaction.put(joining_key(), encode(JoiningRecord()));
   auto done = co_await commit(transaction, trove::Durability::kMachine);
   co_return done;
 }
@@ -265,6 +274,31 @@ job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t
     transaction.put(key, encode(record));
     done = co_await commit(transaction, trove::Durability::kMachine);
   }
+  co_return done;
+}
+
+job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientFence> fences) {
+  Result<void> done = Errc::kConflict;
+  for (int i = 0; i < kMaxConflicts && done.code() == Errc::kConflict; ++i) {
+    job::Transaction transaction = parts.keyval.begin();
+    for (const wire::ClientFence& fence : fences) {
+      const Bytes key = fence_key(fence.client);
+      SPATE_CO_TRY(const std::optional<Bytes> there, co_await get(transaction, key));
+      if (there) {  // it was sent while this server was joining
+        SPATE_CO_TRY(const FenceRecord record, decode_fence(*there));
+        if (record.lowest_epoch >= fence.lowest_epoch) continue;
+      }
+      transaction.put(key, encode(FenceRecord{fence.lowest_epoch, parts.now()}));
+    }
+    done = co_await commit(transaction, trove::Durability::kProcess);
+  }
+  co_return done;
+}
+
+job::Task<Result<void>> store_fences_known(Parts& parts) {
+  job::Transaction transaction = parts.keyval.begin();
+  transaction.erase(joining_key());
+  auto done = co_await commit(transaction, trove::Durability::kMachine);
   co_return done;
 }
 

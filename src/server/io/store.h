@@ -5,11 +5,12 @@
 #include <span>
 
 #include "server/io/parts.h"
+#include "wire/membership_messages.h"
 
 namespace spate::io {
 
-/// Recognises the store as this server's; with `make` one that is nobody's becomes it. kWrongFileSystem: it is another
-/// server's; kNotFound: it is nobody's (emptied?): what it forbade is no longer known.
+/// Recognises the store as this server's, and whether it knows the fences; with `make` one that is nobody's becomes it.
+/// kWrongFileSystem: it is another server's; kNotFound: it is nobody's (emptied?): what it forbade is no longer known.
 job::Task<Result<void>> open_store(Parts& parts, bool make);
 
 /// Whether a tombstone forbids to write the datafile. Asks the store once for each entry; the caller holds its lock.
@@ -61,6 +62,10 @@ job::Task<Result<void>> store_redone_boot(Parts& parts, std::uint64_t boot);
 job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
 /// Never lowers a fence. Durable when it ends.
 job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch);
+/// The same for many: none is lowered. They survive the process.
+job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientFence> fences);
+/// The store has all fences of before it was made. Durable when it ends, and so are they.
+job::Task<Result<void>> store_fences_known(Parts& parts);
 /// Looks at one batch of fences after parts.fence_looked_at, round and round, and removes those made at or before
 /// `before`.
 job::Task<Result<void>> purge_fences(Parts& parts, WallTime before);

@@ -52,6 +52,9 @@ void MetaService::fill_table() {
   serve(kAccess, this, &MetaService::lock_row<wire::LockCancelRequest, wire::LockCancelReply, &Locks::cancel>);
   serve(kAccess, this, &MetaService::fetch_events);
   serve(kAccess, this, &MetaService::lock_row<wire::LockReclaimRequest, wire::LockReclaimReply, &Locks::reclaim>);
+  serve(rpc::Access::kServersOnly, this, &MetaService::reserve_server);
+  serve(rpc::Access::kServersOnly, this, &MetaService::join_server);
+  serve(rpc::Access::kServersOnly, this, &MetaService::list_fences);
 }
 
 job::Task<Result<wire::LockEventsReply>> MetaService::fetch_events(rpc::Call& call, wire::LockEventsRequest request) {
@@ -59,6 +62,31 @@ job::Task<Result<wire::LockEventsReply>> MetaService::fetch_events(rpc::Call& ca
   if (events == nullptr) co_return Error::told(Errc::kNotSupported, "this server keeps no locks");
   auto reply = co_await events->fetch(call, std::move(request));
   co_return reply;
+}
+
+job::Task<Result<wire::ReserveServerReply>> MetaService::reserve_server(rpc::Call& call,
+                                                                        wire::ReserveServerRequest /*request*/) {
+  wire::ReserveServerReply reply;
+  SPATE_CO_TRY(reply.server, co_await core_.membership().reserve(call.stop));
+  reply.config = to_bytes(as_bytes(core_.options().config_text));
+  co_return reply;
+}
+
+job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& call, wire::JoinServerRequest request) {
+  ServerEntry server;
+  server.id = request.server;
+  server.urls = std::move(request.urls);
+  server.targets = std::move(request.targets);
+  SPATE_CO_TRY(std::ignore, co_await core_.membership().join(std::move(server), call.stop));
+  wire::JoinServerReply reply;
+  reply.map_version = core_.membership().map().version;
+  co_return reply;
+}
+
+/// A server that has joined before it asks misses no fence: the later ones are sent to it.
+job::Task<Result<wire::ListFencesReply>> MetaService::list_fences(rpc::Call& /*call*/,
+                                                                  wire::ListFencesRequest request) {
+  co_return core_.parts().sessions->fences(request.after);
 }
 
 }  // namespace spate::meta

@@ -46,6 +46,10 @@ class MetaService final : public rpc::Service {
 
   job::Task<Result<wire::LockEventsReply>> fetch_events(rpc::Call& call, wire::LockEventsRequest request);
 
+  job::Task<Result<wire::ReserveServerReply>> reserve_server(rpc::Call& call, wire::ReserveServerRequest request);
+  job::Task<Result<wire::JoinServerReply>> join_server(rpc::Call& call, wire::JoinServerRequest request);
+  job::Task<Result<wire::ListFencesReply>> list_fences(rpc::Call& call, wire::ListFencesRequest request);
+
   /// One row of the part `locks`.
   template <typename Request, typename Reply, job::Task<Result<Reply>> (Locks::*Function)(rpc::Call&, Request)>
   job::Task<Result<Reply>> lock_row(rpc::Call& call, Request request) {

@@ -94,26 +94,32 @@ std::string ChannelIoServers::unanswered(Handle handle) const {
 }
 
 ChannelIoServers::ChannelIoServers(IoServersOptions options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), executor_(network.executor()) {
+    : options_(std::move(options)), network_(network), executor_(network.executor()), random_(random) {
   identity_.kind = wire::PeerKind::kServer;
   identity_.fs = options_.map.fs;
   identity_.key = options_.server_key;
   identity_.policy = options_.handshake;
   identity_.description = options_.description;
-  for (const ServerEntry& server : options_.map.servers) {
-    if (!server.roles.io) continue;
-    rpc::ChannelOptions channel;
-    channel.urls = server.urls;
-    channel.server = server.id;
-    channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network, identity_, random));
-  }
+  for (const ServerEntry& server : std::vector(options_.map.servers)) server_added(server);
+}
+
+void ChannelIoServers::server_added(const ServerEntry& server) {
+  if (!server.roles.io) return;
+  const auto added = options_.map.add(server);
+  SPATE_CHECK(added.has_value());  // the roles of a server never change
+  if (channels_.contains(server.id)) return;
+  rpc::ChannelOptions channel;
+  channel.urls = server.urls;
+  channel.server = server.id;
+  channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
 }
 
 Result<rpc::Channel*> ChannelIoServers::channel_of(TargetId target) {
   const ServerEntry* server = options_.map.server_of_target(target);
   const auto found = server == nullptr ? channels_.end() : channels_.find(server->id);
   if (found == channels_.end()) {
-    return Error::told(Errc::kStaleMap, "target " + std::to_string(target.value) + " is on no io server of spate.toml");
+    return Error::told(Errc::kStaleMap,
+                       "target " + std::to_string(target.value) + " is on no io server of this file system");
   }
   return found->second.get();
 }
@@ -259,7 +265,7 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
           by_server[(*channel)->server()].push_back({files[i].handle, {slot, target}});
           continue;
         }
-        outcome.removed[i] = false;  // until spate.toml has the target again
+        outcome.removed[i] = false;  // until the cluster map has the target again
         outcome.out_of_reach.push_back(target);
         if (outcome.failure) outcome.failure = channel.error();
       }

@@ -24,8 +24,8 @@ struct IoServersOptions {
   Duration deadline = std::chrono::seconds(10);
 };
 
-/// One channel to each io server of the map, each asked for all of its slots at once. One executor; pinned. Network and
-/// random numbers outlive it.
+/// One channel to each io server of the map, each asked for all of its slots at once. The map grows while requests are
+/// under way. One executor; pinned. Network and random numbers outlive it.
 class ChannelIoServers final : public IoServers {
  public:
   ChannelIoServers(IoServersOptions options, job::NetworkContext& network, Random& random);
@@ -34,6 +34,7 @@ class ChannelIoServers final : public IoServers {
   job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) override;
   job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until, job::StopToken stop) override;
   job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override;
+  void server_added(const ServerEntry& server) override;
   std::string unanswered(Handle handle) const override;
 
  private:
@@ -53,7 +54,9 @@ class ChannelIoServers final : public IoServers {
   job::Task<Result<void>> fence_one(rpc::Channel& channel, wire::FenceRequest request, job::StopToken stop);
 
   IoServersOptions options_;
+  job::NetworkContext& network_;
   job::Executor& executor_;
+  Random& random_;
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   std::multimap<Handle, const rpc::Channel*> asked_;  // who has not answered yet, by the file asked about

@@ -87,8 +87,8 @@ std::string removal_obstacle(MetaCore& core, ByteView value) {
   if (!record) return "its record cannot be read";
   for (const Slot& slot : record->layout.slots) {
     for (const TargetId target : slot.targets) {
-      if (core.options().map.server_of_target(target) != nullptr) continue;
-      return "target " + std::to_string(target.value) + " is on no server of spate.toml: put its server back";
+      if (core.membership().map().server_of_target(target) != nullptr) continue;
+      return "target " + std::to_string(target.value) + " is on no server of this file system: put its server back";
     }
   }
   return "an io server that holds its datafiles does not answer, or cannot remove them: see `spate status` and its log";

@@ -171,9 +171,9 @@ job::Task<Result<void>> tell_unknown_target(Repair& repair) {
   if (!inode.readable() || !inode.record.is_regular()) co_return {};
   for (const Slot& slot : inode.record.layout->slots) {
     for (const TargetId target : slot.targets) {
-      if (repair.operation.core().options().map.server_of_target(target) != nullptr) continue;
+      if (repair.operation.core().membership().map().server_of_target(target) != nullptr) continue;
       repair.leave("part of the file lies on target " + std::to_string(target.value) +
-                   ", which is on no server of spate.toml: put its server back, or restore the file from a copy");
+                   ", which is on no server of this file system: put its server back, or restore the file from a copy");
       co_return {};
     }
   }

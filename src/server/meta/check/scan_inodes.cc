@@ -80,7 +80,7 @@ job::Task<Result<void>> look_beside(InodeScan& scan, Handle low, Handle high) {
 void check_targets(InodeScan& scan, const InodeRecord& inode) {
   for (std::uint32_t slot = 0; slot < inode.layout->slots.size(); ++slot) {
     for (const TargetId target : inode.layout->slots[slot].targets) {
-      if (scan.operation.core().options().map.server_of_target(target) != nullptr) continue;
+      if (scan.operation.core().membership().map().server_of_target(target) != nullptr) continue;
       scan.found(Damage::kUnknownTarget, inode).slot = {slot, target};
       return;
     }

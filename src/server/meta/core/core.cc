@@ -78,8 +78,8 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       locks_(store.executor()),
       name_filter_(kFilteredNames),
       handles_({"next_handle", kRootHandle.value + 1}, store),
-      targets_(options_.map.targets_in_turn()),
-      next_base_(random.below(std::max<std::size_t>(targets_.size(), 1))),
+      membership_(options_, store, parts_),
+      next_base_(random.below(std::max<std::size_t>(membership_.targets().size(), 1))),
       objects_(store),
       gate_(store.executor()),
       unsynced_(store.executor()),
@@ -89,6 +89,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
 
 job::Task<Result<void>> MetaCore::start() {
   SPATE_CO_TRY(std::ignore, co_await open_store());
+  SPATE_CO_TRY(std::ignore, co_await membership_.start());
   SPATE_CO_TRY(std::ignore, co_await handles_.start());
   SPATE_CO_TRY(std::ignore, co_await objects_.start());
   if (options_.sync != Duration(0)) job::spawn(gate_, sync_now_and_then());

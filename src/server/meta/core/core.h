@@ -7,6 +7,7 @@
 #include "job/gate.h"
 #include "job/storage.h"
 #include "metrics/metrics.h"
+#include "server/meta/core/membership.h"
 #include "server/meta/core/name_filter.h"
 #include "server/meta/core/operation.h"
 #include "server/meta/core/options.h"
@@ -56,10 +57,9 @@ class MetaCore {
   const NameHash& name_hash() const { return name_hash_; }
   /// A handle that was never given out before.
   job::Task<Result<Handle>> new_handle(job::StopToken stop);
-  /// Where the next file's first slot goes, as a place in `targets()`; each call gives the next place.
+  Membership& membership() { return membership_; }
+  /// Where the next file's first slot goes, as a place in the targets of membership(); each call gives the next place.
   std::uint64_t next_base() { return next_base_++; }
-  /// The cluster map's targets, in turn.
-  const std::vector<TargetId>& targets() const { return targets_; }
   InodeCount& objects() { return objects_; }
 
  private:
@@ -86,7 +86,7 @@ class MetaCore {
   Counter handles_;
   NameHash name_hash_;
   const OperationParts operation_parts_{store_, locks_, name_filter_, name_hash_, parts_};
-  std::vector<TargetId> targets_;
+  Membership membership_;
   std::uint64_t next_base_ = 0;
   InodeCount objects_;
   job::Gate gate_;

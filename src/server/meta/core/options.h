@@ -2,8 +2,11 @@
 // What a meta server is told at its start.
 #pragma once
 
+#include <string>
+
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "model/capability.h"
 #include "model/cluster_map.h"
 #include "model/ids.h"
 
@@ -12,9 +15,10 @@ namespace spate::meta {
 struct MetaOptions {
   FsId fs;
   ServerId server;
-  std::uint16_t shard = 0;  // of every handle that this server gives out
-  KeyRing server_key;       // capabilities and tickets are signed by the one in use
-  ClusterMap map;
+  std::uint16_t shard = 0;                  // of every handle that this server gives out
+  KeyRing server_key;                       // capabilities and tickets are signed by the one in use
+  ClusterMap map;                           // of spate.toml
+  std::string config_text;                  // spate.toml itself, for servers that are to be added
   std::uint64_t strip_bytes = 1ULL << 20U;  // of files whose directory says nothing else
   std::uint32_t strip_count = 0;            // targets of such a file; 0 = all
   /// How long an acknowledged change may be lost by a crash of the machine; 0: it is durable before it is acknowledged.

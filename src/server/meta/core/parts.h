@@ -12,6 +12,7 @@
 #include "server/meta/store/records.h"
 #include "wire/lease_messages.h"
 #include "wire/lock_messages.h"
+#include "wire/membership_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::meta {
@@ -47,6 +48,8 @@ class IoServers {
                                           job::StopToken stop) = 0;
   /// Makes every io server refuse this client's epochs below `lowest_epoch` from now on. Repeatable.
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
+  /// A server is in the cluster map from now on, or has more targets than before. Every fence from now on reaches it.
+  virtual void server_added(const ServerEntry& server) = 0;
   /// The name of a server that has not yet answered a stat or truncate of this file. Empty: there is none.
   virtual std::string unanswered(Handle) const { return {}; }
 };
@@ -114,6 +117,9 @@ class Sessions {
   /// True while something that an ended epoch of the session held is not yet given back. The session may be open again
   /// under a later epoch.
   virtual bool is_ending(ClientId /*client*/) const { return false; }
+  /// The fences that io servers have been told of, or are being told of, of clients above `after`: ascending, at most
+  /// kMaxFences.
+  virtual wire::ListFencesReply fences(ClientId /*after*/) const { return {}; }
   /// Ends the present epoch of a session as silence does: it is fenced, and what it held is given back.
   virtual void end_epoch(ClientId /*client*/) {}
 };

@@ -59,7 +59,7 @@ Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest
   SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, directory, params));
   MetaCore& core = operation.core();
   if (object.is_regular()) {
-    const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.targets()};
+    const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.membership().targets()};
     SPATE_CO_TRY(object.layout, choose_layout(request.layout, directory.hints, defaults, core.next_base()));
   } else {
     object.attributes.device = request.device;

@@ -21,7 +21,7 @@ Outcome<wire::MetaSyncReply> meta_sync(Operation& operation, const wire::MetaSyn
 
 Outcome<wire::ClusterMapReply> cluster_map(Operation& operation, const wire::ClusterMapRequest& /*request*/) {
   wire::ClusterMapReply reply;
-  reply.map = operation.core().options().map;
+  reply.map = operation.core().membership().map();
   co_return reply;
 }
 

@@ -158,7 +158,7 @@ Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::Setxattr
   if (space == XattrSpace::kLayout) {
     SPATE_CO_TRY(std::ignore, check_flags(request.flags, layout_xattr(object, request.name).has_value()));
     const std::string_view text = as_text(request.value);
-    SPATE_CO_TRY(std::ignore, set_layout_xattr(object, request.name, text, operation.core().targets()));
+    SPATE_CO_TRY(std::ignore, set_layout_xattr(object, request.name, text, operation.core().membership().targets()));
   } else if (space == XattrSpace::kAcl) {
     SPATE_CO_TRY(std::ignore, set_acl(operation, object, request));
   } else {
@@ -179,7 +179,8 @@ Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::Re
   SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_writable(operation.who(), object, space));
   if (space == XattrSpace::kLayout) {
-    SPATE_CO_TRY(std::ignore, set_layout_xattr(object, request.name, std::nullopt, operation.core().targets()));
+    SPATE_CO_TRY(std::ignore,
+                 set_layout_xattr(object, request.name, std::nullopt, operation.core().membership().targets()));
   } else if (space == XattrSpace::kAcl) {
     (request.name == kAccessAclXattr ? object.acl : object.default_acl).clear();
   } else {

@@ -160,6 +160,8 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
   if (session.record.released_epoch != epoch) {
     // Durable before the fence: else a crash could bring back an epoch that the io servers refuse for ever.
     SPATE_CO_TRY(std::ignore, co_await core_.sync());
+    // In the same turn: a server that joins from now on learns of this fence by its list.
+    session.fence_begun = epoch;
     // No way round this: while one io server has not confirmed, it may still take what the session writes.
     SPATE_CO_TRY(std::ignore, co_await core_.parts().io->fence(client, epoch, stopping_));
     SPATE_CO_TRY(std::ignore, co_await opens_.release(client, epoch, stopping_));

@@ -124,6 +124,18 @@ bool SessionTable::is_ending(ClientId client) const {
   return session->record.state == SessionState::kEnding || session->record.released_epoch != session->record.epoch;
 }
 
+wire::ListFencesReply SessionTable::fences(ClientId after) const {
+  wire::ListFencesReply reply;
+  for (const auto& [client, session] : sessions_) {
+    const std::uint32_t lowest = std::max(session->record.released_epoch, session->fence_begun);
+    if (client > after && lowest > 1) reply.fences.push_back({client, lowest});
+  }
+  std::ranges::sort(reply.fences, {}, &wire::ClientFence::client);
+  reply.more = reply.fences.size() > wire::kMaxFences;
+  if (reply.more) reply.fences.resize(wire::kMaxFences);
+  return reply;
+}
+
 SessionTicket SessionTable::ticket_for(const Session& session) const {
   const MetaOptions& options = core_.options();
   SessionTicket ticket;

@@ -34,6 +34,7 @@ class SessionTable final : public Sessions {
   /// Open ones.
   std::uint64_t count() const override { return open_; }
   bool is_ending(ClientId client) const override;
+  wire::ListFencesReply fences(ClientId after) const override;
   void end_epoch(ClientId client) override;
 
   /// How long a ticket is valid, and for how long an expired session may come back.
@@ -44,8 +45,9 @@ class SessionTable final : public Sessions {
     Session(SessionRecord its_record, job::Executor& executor) : record(std::move(its_record)), turn(executor, 1) {}
     SessionRecord record;
     MonoTime last_heard;
-    job::Semaphore turn;   // changes of the record follow one another
-    bool unsaved = false;  // the record is ahead of the store
+    std::uint32_t fence_begun = 0;  // io servers are told, or have been told, to refuse the epochs below
+    job::Semaphore turn;            // changes of the record follow one another
+    bool unsaved = false;           // the record is ahead of the store
     bool releasing = false;
     bool open() const { return record.state == SessionState::kOpen; }
   };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/store/records.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "server/meta/store/acl.h"
 #include "wire/archive.h"
 
@@ -24,6 +27,22 @@ struct Format<Superblock> {
     a(r.fs, r.shard, r.made, r.name_seed, r.name_bits);
   }
   static bool valid(const Superblock& r) { return r.fs && r.name_bits >= 1 && r.name_bits <= 63; }
+};
+
+template <>
+struct Format<ClusterRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "cluster";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.map, r.added, r.next_server);
+  }
+  static bool valid(const ClusterRecord& r) {
+    const auto in_map = [&r](ServerId id) { return r.map.find_server(id) != nullptr; };
+    const bool ascending = std::ranges::adjacent_find(r.added, std::ranges::greater_equal()) == r.added.end();
+    const ServerId last = r.map.servers.empty() ? ServerId() : r.map.servers.back().id;
+    return ascending && std::ranges::all_of(r.added, in_map) && last.value < r.next_server;
+  }
 };
 
 template <>
@@ -185,6 +204,7 @@ void write_record(const Record& record, Bytes& out) {
 }  // namespace
 
 void encode_record(const Superblock& record, Bytes& out) { write_record(record, out); }
+void encode_record(const ClusterRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const CounterRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const InodeRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const EntryRecord& record, Bytes& out) { write_record(record, out); }
@@ -217,6 +237,7 @@ Result<Record> decode_record(ByteView bytes) {
 }
 
 template Result<Superblock> decode_record(ByteView);
+template Result<ClusterRecord> decode_record(ByteView);
 template Result<CounterRecord> decode_record(ByteView);
 template Result<InodeRecord> decode_record(ByteView);
 template Result<EntryRecord> decode_record(ByteView);

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "model/attributes.h"
 #include "model/capability.h"
+#include "model/cluster_map.h"
 #include "model/layout.h"
 #include "server/meta/store/acl.h"
 #include "wire/op.h"
@@ -24,6 +25,16 @@ struct Superblock {
   std::uint64_t name_seed = 0;  // NameHash
   std::uint8_t name_bits = 63;
   friend bool operator==(const Superblock&, const Superblock&) = default;
+};
+
+/// The servers, and their targets, as this file system knows them. There is one in each store, under
+/// global_key("cluster"). It has the servers of spate.toml, which counts where both name a server, and those that were
+/// added since.
+struct ClusterRecord {
+  ClusterMap map;
+  std::vector<ServerId> added;    // those of `map` that joined by themselves; ascending
+  std::uint32_t next_server = 1;  // every number that a server has had or that was reserved is below
+  friend bool operator==(const ClusterRecord&, const ClusterRecord&) = default;
 };
 
 /// A persistent counter: everything below `next` may have been given out.
@@ -164,6 +175,7 @@ struct AnswerRecord {
 
 /// Encodes the record as it is stored. Overwrites `out`.
 void encode_record(const Superblock& record, Bytes& out);
+void encode_record(const ClusterRecord& record, Bytes& out);
 void encode_record(const CounterRecord& record, Bytes& out);
 void encode_record(const InodeRecord& record, Bytes& out);
 void encode_record(const EntryRecord& record, Bytes& out);

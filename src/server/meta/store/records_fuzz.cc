@@ -64,6 +64,7 @@ void run(std::uint8_t kind, ByteView input) {
     case 9: return check<UnsettledRecord>(input);
     case 10: return check_keys(input);
     case 11: return check_acl_value(input);
+    case 12: return check<ClusterRecord>(input);
     default: return;
   }
 }

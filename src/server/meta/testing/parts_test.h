@@ -20,8 +20,10 @@ class FakeIo final : public IoServers {
     co_return RemoveOutcome{std::vector<bool>(files.size(), true), {}, {}};
   }
   job::Task<Result<void>> fence(ClientId, std::uint32_t, job::StopToken) override { co_return {}; }
+  void server_added(const ServerEntry& server) override { added.push_back(server); }
   wire::DataSummary data;
   int stats = 0;
+  std::vector<ServerEntry> added;
 };
 
 class FakeSessions final : public Sessions {

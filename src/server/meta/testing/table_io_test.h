@@ -93,6 +93,8 @@ class TableIoServers final : public IoServers {
     co_return outcome_of(lose_reply, call);
   }
 
+  void server_added(const ServerEntry&) override {}
+
   std::string unanswered(Handle) const override { return silent; }
 
   /// Calls wait from now on, until release() or their stop.

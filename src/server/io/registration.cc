@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/registration.h"
+
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "server/io/store.h"
+#include "wire/membership_messages.h"
+
+namespace spate::io {
+namespace {
+
+constexpr Duration kDeadline = std::chrono::seconds(10);
+constexpr Duration kFirstPause = std::chrono::milliseconds(100);
+constexpr Duration kLongestPause = std::chrono::seconds(30);
+constexpr std::uint32_t kFencesRoom = 4096 + wire::kMaxFences * (8 + 4);
+
+rpc::Identity identity_of(const RegistrationOptions& options, FsId fs) {
+  rpc::Identity identity;
+  identity.kind = wire::PeerKind::kServer;
+  identity.fs = fs;
+  identity.key = options.server_key;
+  identity.policy = options.handshake;
+  identity.description = "io server " + std::to_string(options.self.id.value);
+  return identity;
+}
+
+rpc::ChannelOptions channel_options(const ServerEntry& meta) {
+  rpc::ChannelOptions options;
+  options.urls = meta.urls;
+  options.server = meta.id;
+  return options;
+}
+
+}  // namespace
+
+Registration::Registration(RegistrationOptions options, Parts& parts, job::NetworkContext& network, Random& random)
+    : options_(std::move(options)),
+      parts_(parts),
+      identity_(identity_of(options_, parts.options.fs)),
+      meta_(channel_options(options_.meta), network, identity_, random) {}
+
+job::Task<void> Registration::run() {
+  for (Duration pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    const auto registered = co_await register_once();
+    if (registered || parts_.stopping.stopped()) co_return;
+    SPATE_LOG("server", warn, "{}, will try again error={}",
+              parts_.fences_known ? "not registered at the meta server"
+                                  : "no client is let in before the meta server has answered",
+              registered.error().message());
+    const auto slept = co_await parts_.executor.sleep(pause, parts_.stopping);
+    if (!slept) co_return;
+  }
+}
+
+rpc::CallOptions Registration::call_options(std::uint32_t reply_room) const {
+  rpc::CallOptions options;
+  options.deadline = parts_.executor.now() + kDeadline;
+  options.stop = parts_.stopping;
+  options.priority = wire::Priority::kControl;
+  options.reply_room = reply_room;
+  return options;
+}
+
+job::Task<Result<void>> Registration::register_once() {
+  wire::JoinServerRequest request;
+  request.server = options_.self.id;
+  request.urls = options_.self.urls;
+  request.targets = options_.self.targets;
+  const rpc::CallOptions options = call_options(rpc::CallOptions().reply_room);
+  auto joined = co_await meta_.call<wire::JoinServerReply>(request, options);
+  if (joined.code() == Errc::kNotSupported) {
+    // Of an earlier version, which knows the servers of its spate.toml only. It tells no fences either.
+    SPATE_LOG("server", info, "the meta server takes no servers while it runs: it knows those of its spate.toml");
+    parts_.fences_known = true;
+    co_return Result<void>();
+  }
+  if (!joined) co_return std::move(joined).error();
+  SPATE_LOG("server", info, "registered at the meta server map_version={}", joined->map_version);
+  if (parts_.fences_known) co_return Result<void>();
+  auto learned = co_await learn_fences();
+  co_return learned;
+}
+
+job::Task<Result<void>> Registration::learn_fences() {
+  std::size_t count = 0;
+  wire::ListFencesRequest request;
+  for (bool more = true; more;) {
+    const rpc::CallOptions options = call_options(kFencesRoom);
+    SPATE_CO_TRY(const wire::ListFencesReply page, co_await meta_.call<wire::ListFencesReply>(request, options));
+    if (page.more && (page.fences.empty() || page.fences.back().client <= request.after))
+      co_return Error(Errc::kProtocol, meta_.name() + " lists fences out of order");
+    SPATE_CO_TRY(std::ignore, co_await store_fences(parts_, page.fences));
+    count += page.fences.size();
+    more = page.more;
+    if (more) request.after = page.fences.back().client;
+  }
+  SPATE_CO_TRY(std::ignore, co_await store_fences_known(parts_));
+  parts_.fences_known = true;
+  SPATE_LOG("server", info, "clients are let in: the sessions that have ended are known fences={}", count);
+  co_return Result<void>();
+}
+
+}  // namespace spate::io

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/golden/samples.h"
+
+namespace spate::golden {
+
+template <>
+std::vector<wire::ReserveServerRequest> samples() {
+  return {{}};
+}
+
+template <>
+std::vector<wire::ReserveServerReply> samples() {
+  return {{ServerId(5), to_bytes(as_bytes("[fs]\n"))}};
+}
+
+template <>
+std::vector<wire::JoinServerRequest> samples() {
+  return {{ServerId(5), {"shm:///run/spate/5", "tcp://10.0.0.5:7405"}, {TargetId(1280), TargetId(1281)}}};
+}
+
+template <>
+std::vector<wire::JoinServerReply> samples() {
+  return {{0x0102030405060708}};
+}
+
+template <>
+std::vector<wire::ListFencesRequest> samples() {
+  return {{ClientId(0x1112131415161718)}};
+}
+
+template <>
+std::vector<wire::ListFencesReply> samples() {
+  return {{{{ClientId(0x2122232425262728), 7}, {ClientId(0x3132333435363738), 0x41424344}}, true}};
+}
+
+}  // namespace spate::golden
