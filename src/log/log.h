@@ -22,9 +22,10 @@ namespace spate::log {
 enum class Level : std::uint8_t { off = 0, error, warn, info, debug, trace };
 
 /// The folders whose level can be set: those of src/, and "test" for tests.
-inline constexpr std::array<std::string_view, 24> kFolders = {
-    "base",   "config", "metrics", "model", "dist",  "datatype", "wire",    "bmi",  "trove", "job",      "flow", "rpc",
-    "server", "client", "posix",   "capi",  "tools", "daemon",   "preload", "fuse", "nbd",   "assembly", "test"};
+inline constexpr std::array<std::string_view, 25> kFolders = {
+    "base",    "config", "metrics", "model",    "dist",   "datatype", "wire", "bmi",   "trove",
+    "job",     "flow",   "rpc",     "server",   "client", "posix",    "capi", "tools", "daemon",
+    "preload", "fuse",   "nbd",     "assembly", "coord",  "group",    "test"};
 
 namespace detail {
 

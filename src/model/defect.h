@@ -20,6 +20,14 @@ enum class Defect : std::uint8_t {
   kHastyClaim,        // a session that claims its locks after a restart ends the wait for its earlier epochs
   kCutAfterRelease,   // the locks of a session pass on before its truncations are over
   kSplitDirectWrite,  // a write past the page cache lets its datafile's lock go between its blocks and its ends
+  kEarlyReply,        // a reply goes out before all that it saw is replicated
+  kEpochUnchecked,    // a member obeys whoever says that it leads, of whatever epoch
+  kTakeOverUnasked,   // a member takes over without the coordinator's word
+  kLongLease,         // a primary's lease is longer than the others wait
+  kLogNotCut,         // entries that no other member has stay in a log
+  kUnknownTailLeads,  // a member whose log may have lost its end takes over
+  kAnswerNotShipped,  // answers of requests are missing in what other members receive
+  kJoiningServes,     // a member that is still joining counts as one that serves
   kEarlySlot,         // a request gets a slot whose last request's call is not answered yet
   kForgottenServer,   // a meta server that is started again does not know the servers that were added
   kEarlyServer,       // a new io server takes clients before it knows which of them are fenced

@@ -73,6 +73,16 @@ class Transaction {
   virtual bool post_commit(Durability durability, void* user, KeyvalCompletion& done) = 0;
 };
 
+class WriteSet;
+
+/// Is told of each commit at the moment when it is decided: in the order of the decisions, on the store's thread.
+class CommitObserver {
+ public:
+  virtual ~CommitObserver() = default;
+  /// May add writes, which are applied together with the transaction's own.
+  virtual void decided(WriteSet& writes) = 0;
+};
+
 /// One store. Not thread-safe: one thread begins, posts and tests, that of its executor. A stall inside (compaction,
 /// sync, cold read) never blocks the caller: the operation moves to the store's own threads and completes later. All
 /// transactions must be destroyed before the store.
@@ -86,6 +96,8 @@ class Keyval {
   virtual int wait_descriptor() const = 0;
   virtual bool prepare_to_wait() = 0;
   virtual std::string describe() const = 0;
+  /// At most one; null: nobody. It outlives the store, or is taken away before. Commits without writes are not told.
+  virtual void observe_commits(CommitObserver* observer) = 0;
   /// Whether the device has so little space left that only operations that free space should run. Cheap; any thread.
   virtual bool short_of_space() const { return false; }
   /// The store is idle: it gives back memory that it holds only for speed.

@@ -50,6 +50,11 @@ class Resolver {
   /// transaction then fails with kConflict.
   bool unchanged(const ReadPoint& point, const ReadSet& reads) const;
 
+  void observe_commits(CommitObserver* observer) { observer_ = observer; }
+  /// Each store calls it with the writes of a commit that has no conflict, just before it decides the commit.
+  void tell(WriteSet& writes) {
+    if (observer_ != nullptr) observer_->decided(writes);
+  }
   /// Decides a commit without a conflict and returns its version.
   Version decide() { return ++decided_; }
   /// The commit is in the store already. All earlier ones must be.
@@ -79,6 +84,7 @@ class Resolver {
   Version applied_ = 0;
   ReadPoint* oldest_ = nullptr;  // live points in the order of their versions
   ReadPoint* newest_ = nullptr;
+  CommitObserver* observer_ = nullptr;
 };
 
 }  // namespace spate::trove

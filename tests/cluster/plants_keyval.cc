@@ -25,6 +25,7 @@ class PlantedKeyval final : public trove::Keyval {
   int wait_descriptor() const override { return inner_.wait_descriptor(); }
   bool prepare_to_wait() override { return inner_.prepare_to_wait(); }
   std::string describe() const override { return inner_.describe(); }
+  void observe_commits(trove::CommitObserver* observer) override { inner_.observe_commits(observer); }
 
  private:
   class PlantedTransaction;

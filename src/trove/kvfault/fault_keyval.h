@@ -48,6 +48,7 @@ class FaultKeyval final : public Keyval {
   int wait_descriptor() const override { return wait_fd_.get(); }
   bool prepare_to_wait() override;
   std::string describe() const override { return "kvfault(" + inner_.describe() + ")"; }
+  void observe_commits(CommitObserver* observer) override { inner_.observe_commits(observer); }
 
  private:
   class FaultTransaction;

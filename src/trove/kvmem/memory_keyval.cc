@@ -53,6 +53,7 @@ class MemoryTransaction final : public Transaction {
     if (!state_.finish()) {
       done.status = Errc::kConflict;
     } else if (!state_.writes.empty()) {
+      store_.resolver.tell(state_.writes);
       const Version version = store_.resolver.decide();
       store_.resolver.applied_now(version, state_.writes);
       store_.map.apply(version, batch_of(state_.writes), store_.resolver.oldest());
@@ -86,6 +87,7 @@ class MemoryKeyval final : public Keyval {
   int wait_descriptor() const override { return -1; }
   bool prepare_to_wait() override { return true; }
   std::string describe() const override { return "kvmem"; }
+  void observe_commits(CommitObserver* observer) override { store_.resolver.observe_commits(observer); }
 
  private:
   MemoryStore store_;

@@ -49,6 +49,7 @@ class SimKeyval::SimTransaction final : public Transaction {
       return store_.deliver(store_.options_.commit, done);
     }
     if (state_.writes.empty()) return store_.deliver(store_.options_.commit, done);
+    store_.resolver_.tell(state_.writes);
     return store_.commit(state_.writes, durability, done);
   }
 

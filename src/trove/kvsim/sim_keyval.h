@@ -47,6 +47,7 @@ class SimKeyval final : public Keyval {
   int wait_descriptor() const override { return -1; }
   bool prepare_to_wait() override { return ready_.empty(); }
   std::string describe() const override { return "kvsim"; }
+  void observe_commits(CommitObserver* observer) override { resolver_.observe_commits(observer); }
 
   /// never() when nothing will happen by itself.
   MonoTime next_event_time() const { return events_.empty() ? MonoTime::never() : events_.begin()->first.first; }

@@ -41,6 +41,7 @@ class RocksdbStore final : public Keyval {
   int wait_descriptor() const override { return events_.descriptor(); }
   bool prepare_to_wait() override { return events_.prepare_to_wait(); }
   std::string describe() const override { return "rocksdb"; }
+  void observe_commits(CommitObserver* observer) override { resolver_.observe_commits(observer); }
   bool short_of_space() const override { return SpaceReserve::short_of_space(folder_); }
   void trim_memory() override;
 

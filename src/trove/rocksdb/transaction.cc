@@ -116,6 +116,7 @@ bool RocksdbTransaction::post_commit(Durability durability, void* user, KeyvalCo
     return true;
   }
   if (state_.writes.empty()) return true;
+  store_.resolver().tell(state_.writes);
   return store_.commit(state_.writes, durability, user, done);
 }
 

@@ -45,6 +45,7 @@ class TestStore final : public trove::Keyval {
   int wait_descriptor() const override { return -1; }
   bool prepare_to_wait() override { return waiting_.empty(); }
   std::string describe() const override { return "test"; }
+  void observe_commits(trove::CommitObserver* observer) override { inner_->observe_commits(observer); }
 
   /// The machine goes down: of the commits since the last sync only the first `kept` survive. Nothing may be under way.
   void crash_machine(std::size_t kept = 0) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coordinator: the service that says who is in charge (docs/availability.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "job/stop.h"
+#include "job/task.h"
+
+namespace spate::coord {
+
+/// `revision` is that of the change which gave the record this value.
+struct Record {
+  std::string key;
+  Bytes value;
+  std::uint64_t revision = 0;
+};
+
+/// What there was at one moment.
+struct Snapshot {
+  std::uint64_t revision = 0;  // of the last change of anything
+  std::vector<Record> records;
+
+  /// Null when there is none.
+  const Record* find(const std::string& key) const {
+    for (const Record& record : records) {
+      if (record.key == key) return &record;
+    }
+    return nullptr;
+  }
+};
+
+/// All or nothing: made if each compared record has that revision (0: there is no such record).
+struct Change {
+  struct Compare {
+    std::string key;
+    std::uint64_t revision = 0;
+  };
+  struct Put {
+    std::string key;
+    Bytes value;
+  };
+  std::vector<Compare> compares;
+  std::vector<Put> puts;
+  std::vector<std::string> erases;
+
+  Change& compare(std::string key, std::uint64_t revision) {
+    compares.push_back({std::move(key), revision});
+    return *this;
+  }
+  Change& put(std::string key, Bytes value) {
+    puts.push_back({std::move(key), std::move(value)});
+    return *this;
+  }
+};
+
+/// Keys that a change names, at most: etcd takes no more operations in one transaction.
+inline constexpr std::size_t kMaxChangeKeys = 128;
+
+/// Any number of calls at once, on one executor. Each ends within a few seconds, or when `stop` fires. The object must
+/// outlive its calls.
+class Coordinator {
+ public:
+  virtual ~Coordinator() = default;
+
+  /// All records whose keys begin with `prefix`, as they are at some moment between the call and its end, never older.
+  /// kUnreachable, kTimeout: the service is away; ask again.
+  virtual job::Task<Result<Snapshot>> read(std::string prefix, job::StopToken stop) = 0;
+
+  /// Yields the new revision. kConflict: a compared record has another revision, and nothing was changed. kTimeout: not
+  /// known, and reading does not settle it: the change may be made *later*. Only once a compared record has another
+  /// revision it is settled; whoever must know makes another change from the same revision. All other errors: nothing
+  /// was changed and nothing will be.
+  virtual job::Task<Result<std::uint64_t>> change(Change change, job::StopToken stop) = 0;
+};
+
+}  // namespace spate::coord

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/leader.h"
+
+#include <algorithm>
+
+#include "job/run_all.h"
+#include "log/fields.h"
+#include "log/log.h"
+#include "model/defect.h"
+
+namespace spate::group {
+namespace {
+
+/// Entries that are kept in memory for members that are nearly up to date.
+constexpr std::size_t kMostRecent = 8192;
+
+}  // namespace
+
+Leader::Leader(LeaderOptions options, Leadership& leadership, Link& link, job::KeyvalContext& store,
+               trove::ReplicatedKeyval& keyval, LocalLog& log)
+    : options_(options),
+      leadership_(leadership),
+      link_(link),
+      store_(store),
+      executor_(store.executor()),
+      keyval_(keyval),
+      log_(log),
+      before_recent_(keyval.last()),
+      gate_(executor_),
+      progress_(executor_),
+      new_entry_(executor_),
+      sync_wanted_(executor_) {
+  for (const MemberEntry& member : leadership_.record().members) {
+    if (member.server == options_.self) continue;
+    Follower& follower = followers_.emplace_back();
+    follower.server = member.server;
+    follower.progressed = executor_.now();
+    follower.answered = executor_.now();  // its time to answer begins now
+  }
+  record_changed();
+}
+
+Leader::~Leader() {
+  keyval_.on_entry({});
+  keyval_.on_sync_wanted({});
+}
+
+void Leader::start() {
+  keyval_.on_entry([this](trove::LogPosition at, EntryRef entry) { note_entry(at, std::move(entry)); });
+  keyval_.on_sync_wanted([this] { sync_wanted_.set(); });
+  for (Follower& follower : followers_) {
+    job::spawn(gate_, beat(follower));
+    job::spawn(gate_, feed(follower));
+  }
+  job::spawn(gate_, mind_members());
+  job::spawn(gate_, sync_when_wanted());
+}
+
+void Leader::halt() {
+  stopping_.request_stop();
+  pulse();  // who waits for it learns that it leads no more
+}
+
+job::Task<void> Leader::stop() {
+  halt();
+  co_await gate_.close();
+}
+
+void Leader::record_changed() {
+  const GroupRecord& record = leadership_.record();
+  for (Follower& follower : followers_) {
+    const bool serves = record.serves(follower.server);
+    follower.required = serves || follower.promoting;
+    if (!serves) follower.unfit = false;
+  }
+  keyval_.refuse_commits(record.serving() < record.min);
+  pulse();
+}
+
+void Leader::pulse() {
+  progress_.set();
+  progress_.reset();
+}
+
+void Leader::note_entry(trove::LogPosition at, EntryRef entry) {
+  recent_.push_back({at, std::move(entry)});
+  if (recent_.size() > kMostRecent) {
+    before_recent_ = recent_.front().at;
+    recent_.pop_front();
+  }
+  new_entry_.set();
+  new_entry_.reset();
+}
+
+std::uint64_t Leader::replicated() const {
+  std::uint64_t least = keyval_.last().index;
+  for (const Follower& follower : followers_) {
+    if (follower.required) least = std::min(least, follower.matched);
+  }
+  return least;
+}
+
+MonoTime Leader::leased_until() const {
+  MonoTime until = MonoTime::never();
+  const Duration lease = planted(Defect::kLongLease) ? 4 * options_.timing.lease : options_.timing.lease;
+  for (const Follower& follower : followers_) {
+    if (!follower.required) continue;
+    until = std::min(until, follower.leased ? *follower.leased + lease : MonoTime());
+  }
+  return until;
+}
+
+ServerId Leader::successor() const {
+  for (const Follower& follower : followers_) {
+    const bool fit = follower.required && !follower.promoting && !follower.unfit;
+    if (fit && follower.matched == keyval_.last().index) return follower.server;
+  }
+  return {};
+}
+
+std::shared_ptr<Message> Leader::message(MessageKind kind) const {
+  auto out = std::make_shared<Message>();
+  out->kind = kind;
+  out->group = options_.group;
+  out->from = options_.self;
+  out->record = leadership_.record();
+  out->revision = leadership_.revision();
+  out->epoch = out->record.epoch;
+  return out;
+}
+
+bool Leader::note(Follower& follower, const Answer& answer) {
+  if (!answer.obeyed) {
+    if (answer.epoch > leadership_.record().epoch) leadership_.contradicted();
+    return false;
+  }
+  // Another run of its process: what this one has acknowledged may be gone.
+  if (answer.process != follower.process && follower.state == Follower::State::kStream) {
+    follower.state = Follower::State::kProbe;
+    new_entry_.set();  // it may be waiting for one
+    new_entry_.reset();
+  }
+  const bool lacks = answer.tail_unknown || answer.incomplete;
+  if (lacks && answer.revision >= leadership_.revision() && leadership_.record().serves(follower.server)) {
+    follower.unfit = true;
+  }
+  return true;
+}
+
+// Beacons: they hold the lease, and nothing that takes time stands in their way.
+
+job::Task<void> Leader::beat(Follower& follower) {
+  const job::StopToken stop(stopping_);
+  while (!stop.stopped()) {
+    job::spawn(gate_, beat_once(follower));
+    std::ignore = co_await executor_.sleep(options_.timing.beacon, stop);
+  }
+}
+
+job::Task<void> Leader::beat_once(Follower& follower) {
+  const MonoTime sent = executor_.now();
+  const std::shared_ptr<const Message> beacon = message(MessageKind::kBeacon);
+  const auto answer = co_await link_.send(follower.server, beacon, options_.timing.message, stopping_);
+  if (!answer || stopping_.stopped() || !note(follower, *answer)) co_return;
+  follower.leased = std::max(follower.leased.value_or(sent), sent);
+  follower.answered = std::max(follower.answered, sent);
+  pulse();
+}
+
+// Who serves.
+
+bool Leader::must_go(const Follower& follower) const {
+  if (!leadership_.record().serves(follower.server)) return false;
+  if (follower.unfit || follower.state == Follower::State::kCopy) return true;
+  const MonoTime now = executor_.now();
+  return now - follower.answered >= options_.timing.grace || now - follower.progressed >= options_.timing.stalled;
+}
+
+bool Leader::may_serve(const Follower& follower) const {
+  if (leadership_.record().serves(follower.server) || follower.state != Follower::State::kStream) return false;
+  if (planted(Defect::kJoiningServes)) return true;
+  const bool heard = executor_.now() - follower.answered < options_.timing.lease;
+  return heard && follower.matched + 64 >= keyval_.last().index;
+}
+
+job::Task<void> Leader::mind_members() {
+  const job::StopToken stop(stopping_);
+  while (!stop.stopped()) {
+    const auto slept = co_await executor_.sleep(options_.timing.look, stop);
+    if (!slept) co_return;
+    if (keyval_.broken()) co_return leadership_.failed(Error(Errc::kIoError, "store of the group"));
+    for (Follower& follower : followers_) {
+      if (stop.stopped()) co_return;  // may have changed
+      if (follower.matched >= keyval_.last().index) follower.progressed = executor_.now();
+      if (must_go(follower)) {
+        co_await evict(follower);
+      } else if (may_serve(follower)) {
+        co_await promote(follower);
+      }
+    }
+  }
+}
+
+job::Task<void> Leader::evict(Follower& follower) {
+  SPATE_LOG("group", warn, "a member no longer serves group={} server={} {}", options_.group, follower.server,
+            follower.unfit ? "it lacks entries" : "it does not answer or gets no further");
+  GroupRecord wanted = leadership_.record();
+  wanted.find(follower.server)->serving = false;
+  co_await leadership_.alter(std::move(wanted), stopping_);
+}
+
+/// From the moment on when the record may say that it serves, nothing is replicated without it.
+job::Task<void> Leader::promote(Follower& follower) {
+  const std::uint64_t needed = replicated();
+  follower.promoting = true;
+  follower.required = !planted(Defect::kJoiningServes);
+  const std::uint64_t process = follower.process;
+  const MonoTime until = executor_.now() + options_.timing.lease;
+  while (follower.matched < needed && !planted(Defect::kJoiningServes) && executor_.now() < until) {
+    const auto slept = co_await executor_.sleep(options_.timing.look / 10, stopping_);
+    if (!slept) break;
+  }
+  const bool good = follower.matched >= needed && follower.process == process && !stopping_.stopped();
+  if (good || (planted(Defect::kJoiningServes) && !stopping_.stopped())) {
+    GroupRecord wanted = leadership_.record();
+    MemberEntry* const entry = wanted.find(follower.server);
+    entry->serving = true;
+    entry->process = process;
+    co_await leadership_.alter(std::move(wanted), stopping_);
+    if (leadership_.record().serves(follower.server)) {
+      SPATE_LOG("group", info, "a member serves again group={} server={}", options_.group, follower.server);
+      follower.unfit = follower.process != process;
+    }
+  }
+  follower.promoting = false;
+  record_changed();
+}
+
+// Syncs.
+
+job::Task<void> Leader::sync_when_wanted() {
+  const job::StopToken stop(stopping_);
+  while (!stop.stopped()) {
+    const auto woken = co_await sync_wanted_.wait(stop);
+    if (!woken) co_return;
+    sync_wanted_.reset();
+    const std::uint64_t target = keyval_.last().index;
+    std::vector<job::Task<Result<void>>> tasks;
+    tasks.push_back(sync_here(target));
+    for (Follower& follower : followers_) tasks.push_back(sync_at(follower, target));
+    const auto done = co_await job::run_all(executor_, std::move(tasks));
+    if (stop.stopped()) co_return;
+    if (!done) co_return leadership_.failed(done.error());
+    keyval_.synced(target);
+    if (keyval_.sync_wanted() > target) sync_wanted_.set();
+  }
+}
+
+job::Task<Result<void>> Leader::sync_here(std::uint64_t /*target*/) {
+  SPATE_CO_TRY(std::ignore, co_await log_.sync());
+  co_return Result<void>();
+}
+
+/// Goes on until the member has synced that far or is required no more.
+job::Task<Result<void>> Leader::sync_at(Follower& follower, std::uint64_t target) {
+  const job::StopToken stop(stopping_);
+  while (follower.required && follower.synced < target && !stop.stopped()) {
+    if (follower.matched < target) {
+      std::ignore = co_await progress_.wait(stop);
+      continue;
+    }
+    const std::shared_ptr<const Message> sync = message(MessageKind::kSync);
+    const std::uint64_t process = follower.process;
+    const auto answer = co_await ask(follower, sync, options_.timing.message);
+    const bool good = answer && answer->matched && answer->process == process;
+    if (good) {
+      follower.synced = std::max(follower.synced, answer->up_to);
+    } else {
+      std::ignore = co_await executor_.sleep(options_.timing.look, stop);
+    }
+  }
+  co_return Result<void>();
+}
+
+}  // namespace spate::group

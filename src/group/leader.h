@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leader: the work of a primary, in one epoch.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "group/follower.h"
+#include "group/link.h"
+#include "group/local_log.h"
+#include "group/timing.h"
+#include "job/event.h"
+#include "job/gate.h"
+
+namespace spate::group {
+
+/// What a leader needs of the member that it is part of.
+class Leadership {
+ public:
+  virtual ~Leadership() = default;
+  /// The record as this member knows it, and its revision.
+  virtual const GroupRecord& record() const = 0;
+  virtual std::uint64_t revision() const = 0;
+  /// Tries to make `wanted` the record; ends when it is known whether the record has changed, and has read it if so.
+  virtual job::Task<void> alter(GroupRecord wanted, job::StopToken stop) = 0;
+  /// A member obeys a later epoch: the record is worth reading.
+  virtual void contradicted() = 0;
+  /// The store cannot go on.
+  virtual void failed(Error why) = 0;
+};
+
+struct LeaderOptions {
+  std::uint32_t group = 0;
+  ServerId self;
+  Timing timing;
+};
+
+/// Life: construct (the keyval leads already) -> start() -> stop() awaited -> destroyed. One executor.
+class Leader {
+ public:
+  Leader(LeaderOptions options, Leadership& leadership, Link& link, job::KeyvalContext& store,
+         trove::ReplicatedKeyval& keyval, LocalLog& log);
+  ~Leader();
+  Leader(const Leader&) = delete;
+  Leader& operator=(const Leader&) = delete;
+
+  void start();
+  /// It leads no more, and does nothing more of what a leader does: the record is another's.
+  void halt();
+  job::Task<void> stop();
+
+  /// The record has changed: who is required follows it.
+  void record_changed();
+  /// Everything up to here is held by all who serve.
+  std::uint64_t replicated() const;
+  /// Until then no other member answers.
+  MonoTime leased_until() const;
+  /// Set and reset whenever replicated() or leased_until() may have grown.
+  job::Event& progress() { return progress_; }
+  void pulse();
+  /// A serving member that has everything, to be the next primary; none: ServerId().
+  ServerId successor() const;
+
+ private:
+  struct Recent {
+    trove::LogPosition at;
+    EntryRef entry;
+  };
+  /// Entries to be sent, and the place of the one before.
+  struct Batch {
+    trove::LogPosition before;
+    std::vector<EntryRef> entries;
+  };
+
+  void note_entry(trove::LogPosition at, EntryRef entry);
+  std::shared_ptr<Message> message(MessageKind kind) const;
+  /// What each answer tells, whatever was asked. False: the member does not obey.
+  bool note(Follower& follower, const Answer& answer);
+
+  job::Task<void> beat(Follower& follower);
+  job::Task<void> beat_once(Follower& follower);
+  job::Task<void> feed(Follower& follower);
+  job::Task<Result<void>> probe(Follower& follower);
+  job::Task<Result<void>> send_entries(Follower& follower);
+  struct Copy;
+  job::Task<Result<void>> copy(Follower& follower);
+  job::Task<Result<void>> copy_pages(Follower& follower, Copy& copy, job::Transaction& snapshot);
+  job::Task<Result<void>> send_copy(Follower& follower, Copy& copy, std::shared_ptr<Message> message);
+  job::Task<Result<Answer>> ask(Follower& follower, std::shared_ptr<const Message> message, Duration patience);
+  job::Task<Result<std::optional<std::uint64_t>>> epoch_of(std::uint64_t index);
+  job::Task<Result<Batch>> collect(std::uint64_t next);
+
+  job::Task<void> mind_members();
+  job::Task<void> evict(Follower& follower);
+  job::Task<void> promote(Follower& follower);
+  bool must_go(const Follower& follower) const;
+  bool may_serve(const Follower& follower) const;
+
+  job::Task<void> sync_when_wanted();
+  job::Task<Result<void>> sync_here(std::uint64_t target);
+  job::Task<Result<void>> sync_at(Follower& follower, std::uint64_t target);
+
+  const LeaderOptions options_;
+  Leadership& leadership_;
+  Link& link_;
+  job::KeyvalContext& store_;
+  job::Executor& executor_;
+  trove::ReplicatedKeyval& keyval_;
+  LocalLog& log_;
+  std::deque<Follower> followers_;  // pinned
+  trove::LogPosition before_recent_;
+  std::deque<Recent> recent_;
+  std::uint64_t copies_ = 0;
+  job::Gate gate_;
+  job::StopSource stopping_;
+  job::Event progress_;
+  job::Event new_entry_;
+  job::Event sync_wanted_;
+};
+
+}  // namespace spate::group

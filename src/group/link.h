@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Link: how a member reaches the others of its group.
+#pragma once
+
+#include "base/clock.h"
+#include "group/messages.h"
+#include "job/stop.h"
+#include "job/task.h"
+
+namespace spate::group {
+
+/// Any number of calls at once, on one executor; it outlives them. A message may arrive late, more than once, or after
+/// one that was sent later, and it may have arrived when its sender is told of a failure.
+class Link {
+ public:
+  virtual ~Link() = default;
+  /// Fails with kTimeout after `patience`.
+  virtual job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration patience,
+                                         job::StopToken stop) = 0;
+};
+
+}  // namespace spate::group

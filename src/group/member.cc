@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/member.h"
+
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "model/defect.h"
+
+namespace spate::group {
+
+Member::Member(MemberOptions options, coord::Coordinator& coordinator, Link& link, job::KeyvalContext& store,
+               trove::ReplicatedKeyval& keyval)
+    : options_(options),
+      coordinator_(coordinator),
+      link_(link),
+      store_(store),
+      executor_(store.executor()),
+      keyval_(keyval),
+      log_(store, keyval, options.boot),
+      heard_(executor_.now()),
+      acknowledged_(executor_.now()),
+      silent_since_(executor_.now()),
+      led_(executor_),
+      resigned_(executor_),
+      gate_(executor_) {}
+
+Member::~Member() = default;
+
+job::Task<Result<void>> Member::start() {
+  SPATE_CO_TRY(std::ignore, co_await log_.open());
+  job::spawn(gate_, live());
+  co_return Result<void>();
+}
+
+job::Task<void> Member::stop() {
+  stopping_.request_stop();
+  resign(Error(Errc::kCancelled, "the server stops"));
+  if (leader_ != nullptr) co_await leader_->stop();
+  co_await gate_.close();
+  co_await log_.settle();
+}
+
+void Member::resign(Error why) {
+  if (resigned_.is_set()) return;
+  SPATE_LOG("group", info, "resigned group={} leading={}: {}", options_.group, leader_ != nullptr, why);
+  why_ = std::move(why);
+  keyval_.stop_leading();
+  keyval_.fail_waiting(Errc::kCancelled);
+  resigned_.set();
+  if (leader_ != nullptr) leader_->halt();
+}
+
+// The record.
+
+void Member::adopt(const GroupRecord& record, std::uint64_t revision) {
+  if (revision <= revision_) return;
+  const bool new_epoch = record.epoch > record_.epoch || revision_ == 0;
+  record_ = record;
+  revision_ = revision;
+  accusing_ = false;  // settled: the record has moved
+  if (new_epoch) {
+    heard_ = executor_.now();
+    silent_since_ = executor_.now();
+    handed_over_ = false;
+  }
+  if (leader_ == nullptr) return;
+  if (new_epoch || record.primary != options_.self) return resign(Error(Errc::kConflict, "another member leads"));
+  leader_->record_changed();
+}
+
+/// False: it could not be read.
+job::Task<bool> Member::read_record() {
+  const std::string key = record_key(options_.group);
+  const auto seen = co_await coordinator_.read(key, stopping_);
+  if (!seen) co_return false;
+  const coord::Record* const found = seen->find(key);
+  if (found == nullptr) co_return false;
+  const auto record = decode_group_record(found->value);
+  if (!record) {
+    resign(record.error());
+    co_return false;
+  }
+  read_at_ = executor_.now();
+  adopt(*record, found->revision);
+  co_return true;
+}
+
+job::Task<void> Member::alter(GroupRecord wanted, job::StopToken stop) {
+  const std::uint64_t from = revision_;
+  const std::string key = record_key(options_.group);
+  // A take-over, or a change by the primary of this epoch.
+  SPATE_CHECK(wanted.epoch == record_.epoch + 1 || (wanted.epoch == record_.epoch && record_.primary == options_.self));
+  bool unknown = false;
+  while (!stop.stopped() && revision_ == from) {
+    coord::Change change;
+    change.compare(key, from).put(key, encode(wanted));
+    const auto made = co_await coordinator_.change(std::move(change), stop);
+    if (made) co_return adopt(wanted, *made);
+    // Only what moves the record settles a change of which nothing is known: the same one again, if need be.
+    unknown = unknown || made.code() == Errc::kTimeout;
+    if (!unknown && made.code() != Errc::kConflict) co_return;
+    if (made.code() == Errc::kConflict && co_await read_record()) co_return;
+    std::ignore = co_await executor_.sleep(options_.timing.look, stop);
+  }
+}
+
+bool Member::found_complete() const {
+  const MemberEntry* const self = record_.find(options_.self);
+  return self != nullptr && self->serving && self->process == options_.process;
+}
+
+/// The primary has found, after this process began, that this member holds everything.
+job::Task<void> Member::note_complete() {
+  // Nobody has led yet: an empty log is all there is.
+  const bool begins = log_.is_new() && record_.epoch == 1;
+  if (!log_.tail_unknown() || log_.incomplete() || !(begins || found_complete())) co_return;
+  const auto known = co_await log_.tail_is_known();
+  if (!known) resign(known.error());
+}
+
+// The life of a member that does not lead.
+
+job::Task<void> Member::live() {
+  const job::StopToken stop(stopping_);
+  while (!stop.stopped() && !resigned_.is_set()) {
+    const bool due = revision_ == 0 || executor_.now() - read_at_ >= options_.timing.read_record;
+    if (due) std::ignore = co_await read_record();
+    if (revision_ != 0 && leader_ == nullptr && !resigned_.is_set()) co_await step();
+    std::ignore = co_await executor_.sleep(options_.timing.look, stop);
+  }
+}
+
+bool Member::accuses() const { return handed_over_ || executor_.now() - heard_ >= options_.timing.grace; }
+
+job::Task<void> Member::step() {
+  co_await note_complete();
+  if (!record_.serves(options_.self) || log_.incomplete()) co_return;
+  if (record_.epoch < log_.last().epoch) {
+    SPATE_LOG("group", error, "the coordinator knows an older epoch than this member's log: was it restored? group={}",
+              options_.group);
+    co_return;
+  }
+  if (log_.tail_unknown()) co_return co_await consider_tails();
+  GroupRecord wanted = record_;
+  ++wanted.epoch;
+  wanted.primary = options_.self;
+  if (record_.primary == options_.self) {
+    // An earlier run of this process led. What it asked the coordinator for must not be made from now on.
+    co_return co_await take_over(std::move(wanted));
+  }
+  if (!accuses()) co_return;
+  if (!handed_over_) wanted.find(record_.primary)->serving = false;
+  co_await take_over(std::move(wanted));
+}
+
+job::Task<void> Member::take_over(GroupRecord wanted) {
+  SPATE_LOG("group", info, "takes over group={} epoch={}", options_.group, wanted.epoch);
+  accusing_ = true;
+  const bool handed_over = handed_over_;
+  const std::uint64_t epoch = wanted.epoch;
+  if (planted(Defect::kTakeOverUnasked)) {
+    adopt(wanted, revision_ + 1);
+  } else {
+    co_await alter(std::move(wanted), stopping_);
+  }
+  accusing_ = false;
+  const bool ours = record_.epoch == epoch && record_.primary == options_.self;
+  if (!ours || stopping_.stopped() || resigned_.is_set()) co_return;
+  serves_from_ = acknowledged_;
+  const bool alone = record_.members.size() == 1;
+  if (!handed_over && !alone) serves_from_ = acknowledged_ + options_.timing.grace;
+  co_await lead();
+}
+
+job::Task<void> Member::lead() {
+  co_await log_.settle();  // what the last primary sent has been appended
+  if (record_.primary != options_.self || resigned_.is_set()) co_return;  // may have changed
+  keyval_.lead(record_.epoch, log_.last(), log_.first());
+  leader_ = std::make_unique<Leader>(LeaderOptions{options_.group, options_.self, options_.timing}, *this, link_,
+                                     store_, keyval_, log_);
+  leader_->start();
+  job::Transaction mark(store_, keyval_.begin_mark());
+  const auto done = co_await mark.commit(trove::Durability::kProcess);
+  if (done.status != Errc::kOk) co_return resign(Error(done.status, "store of the group"));
+  if (log_.tail_unknown()) {
+    const auto known = co_await log_.tail_is_known();
+    if (!known) co_return resign(known.error());
+  }
+  if (!resigned_.is_set()) led_.set();
+}
+
+/// The machine has lost what it had not synced. If that is true of all who serve, the one that has most leads.
+job::Task<void> Member::consider_tails() {
+  if (executor_.now() - silent_since_ < options_.timing.grace) co_return;
+  const std::uint64_t revision = revision_;
+  bool all = true;
+  bool best = true;
+  GroupRecord wanted = record_;
+  const auto question = std::make_shared<Message>();
+  question->group = options_.group;
+  question->from = options_.self;
+  question->record = record_;
+  for (const MemberEntry& member : record_.members) {
+    if (!member.serving || member.server == options_.self) continue;
+    const std::shared_ptr<const Message> sent = question;
+    const ServerId other = member.server;
+    const auto answer = co_await link_.send(other, sent, options_.timing.message, stopping_);
+    if (revision_ != revision || stopping_.stopped()) co_return;  // may have changed
+    if (!answer) {
+      all = false;
+      wanted.find(other)->serving = false;
+      continue;
+    }
+    // Whoever knows its tail leads, or will.
+    if (!answer->tail_unknown && !answer->incomplete) co_return;
+    const bool more = answer->last > log_.last() || (answer->last == log_.last() && other < options_.self);
+    best = best && (answer->incomplete || !more);
+  }
+  if (!all && executor_.now() - silent_since_ < options_.timing.tail_wait) co_return;
+  if (!best) co_return;
+  ++wanted.epoch;
+  ++wanted.loss;
+  wanted.primary = options_.self;
+  SPATE_LOG("group", error, "all members have lost their ends; the longest log leads group={} loss={}", options_.group,
+            wanted.loss);
+  co_await take_over(std::move(wanted));
+}
+
+// A primary's promises.
+
+job::Task<Result<void>> Member::pass(job::StopToken stop) {
+  if (leader_ == nullptr) co_return Error(Errc::kCancelled, "this member does not lead");
+  const std::uint64_t needed = keyval_.last().index;
+  const auto left = serves_from_ - executor_.now();
+  if (left > Duration(0)) {
+    SPATE_CO_TRY(std::ignore, co_await executor_.sleep_until(serves_from_, stop));
+  }
+  for (;;) {
+    if (resigned_.is_set() || lease_ended_ || keyval_.broken()) {
+      co_return Error(Errc::kCancelled, "this member does not lead any more");
+    }
+    const bool replicated = leader_->replicated() >= needed || planted(Defect::kEarlyReply);
+    // The time last: whoever was held up before this knows it.
+    if (replicated && executor_.now() < leader_->leased_until()) co_return Result<void>();
+    SPATE_CO_TRY(std::ignore, co_await leader_->progress().wait(stop));
+  }
+}
+
+job::Task<Result<void>> Member::hand_over(job::StopToken stop) {
+  if (!leads()) co_return Error(Errc::kTryAgain, "this member does not lead");
+  keyval_.stop_leading();
+  const MonoTime until = executor_.now() + options_.timing.lease;
+  while (leader_->successor() == ServerId() && executor_.now() < until && !stop.stopped()) {
+    std::ignore = co_await executor_.sleep(options_.timing.look / 20, stop);
+  }
+  const ServerId successor = leader_->successor();
+  if (successor == ServerId()) {
+    resign(Error(Errc::kTimeout, "nobody to hand over to"));
+    co_return Error(Errc::kTryAgain, "no member has everything");
+  }
+  lease_ended_ = true;
+  const auto message = std::make_shared<Message>();
+  message->kind = MessageKind::kHandOver;
+  message->group = options_.group;
+  message->from = options_.self;
+  message->epoch = record_.epoch;
+  message->revision = revision_;
+  message->record = record_;
+  const std::shared_ptr<const Message> sent = message;
+  const auto told = co_await link_.send(successor, sent, options_.timing.message, stop);
+  resign(Error(Errc::kCancelled, "handed over"));
+  if (!told) co_return told.error();
+  co_return Result<void>();
+}
+
+}  // namespace spate::group

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Member: one server's part in a group. Source: Lin et al., "PacificA: Replication in Log-Based Distributed Storage
+// Systems", MSR-TR-2008-25, sec. 2; docs/availability.md says what differs.
+#pragma once
+
+#include <optional>
+
+#include "base/random.h"
+#include "coord/coordinator.h"
+#include "group/leader.h"
+
+namespace spate::group {
+
+struct MemberOptions {
+  std::uint32_t group = 0;
+  ServerId self;
+  std::uint64_t boot = 1;     // differs after each start of the machine
+  std::uint64_t process = 1;  // differs after each start of the process
+  Timing timing;
+};
+
+/// A backup until it takes over, then the primary for as long as it can be; after that it has *resigned* for good, and
+/// its process is started again.
+///
+/// Life: construct -> start() -> answer() for each message of others; once led() is set, the roles above the keyval may
+/// begin -> resigned() or a stop: the roles above end -> stop() awaited -> destroyed. One executor.
+class Member final : public Leadership {
+ public:
+  Member(MemberOptions options, coord::Coordinator& coordinator, Link& link, job::KeyvalContext& store,
+         trove::ReplicatedKeyval& keyval);
+  ~Member() override;
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  /// Reads the log. The rest goes on by itself.
+  job::Task<Result<void>> start();
+  job::Task<void> stop();
+
+  job::Task<Answer> answer(std::shared_ptr<const Message> message);
+
+  /// Set when this member is the primary and its store takes transactions.
+  job::Event& led() { return led_; }
+  /// Set when it is the primary no more, or cannot go on. why() says more.
+  job::Event& resigned() { return resigned_; }
+  const Error& why() const { return why_; }
+
+  /// Before anything leaves that depends on the store. Waits until all that is decided now is replicated and no other
+  /// member may have decided anything. What is sent after that was true after the call. Fails, and then nothing may be
+  /// sent, when the member has resigned or `stop` fires.
+  job::Task<Result<void>> pass(job::StopToken stop);
+  /// Gives the group to another member that has everything, and resigns. kTryAgain: there is none now.
+  job::Task<Result<void>> hand_over(job::StopToken stop);
+
+  const GroupRecord& record() const override { return record_; }
+  std::uint64_t revision() const override { return revision_; }
+  bool leads() const { return leader_ != nullptr && !resigned_.is_set(); }
+  const LocalLog& log() const { return log_; }
+
+ private:
+  job::Task<void> alter(GroupRecord wanted, job::StopToken stop) override;
+  void contradicted() override { read_at_ = MonoTime(); }
+  void failed(Error why) override { resign(std::move(why)); }
+
+  void adopt(const GroupRecord& record, std::uint64_t revision);
+  job::Task<bool> read_record();
+  bool found_complete() const;
+  job::Task<void> note_complete();
+
+  job::Task<void> live();
+  job::Task<void> step();
+  bool accuses() const;
+  /// Makes this member the primary, if the record is still the one that it knows.
+  job::Task<void> take_over(GroupRecord wanted);
+  job::Task<void> lead();
+  job::Task<void> consider_tails();
+  void resign(Error why);
+
+  bool obeys(const Message& message);
+  job::Task<void> obey(const Message& message, Answer& answer);
+  job::Task<Result<bool>> take_copy(const Message& message);
+
+  const MemberOptions options_;
+  coord::Coordinator& coordinator_;
+  Link& link_;
+  job::KeyvalContext& store_;
+  job::Executor& executor_;
+  trove::ReplicatedKeyval& keyval_;
+  LocalLog log_;
+  std::unique_ptr<Leader> leader_;
+
+  GroupRecord record_;
+  std::uint64_t revision_ = 0;  // 0: not read yet
+  MonoTime read_at_;            // when the record was read last
+  MonoTime heard_;              // of the primary, or since when it has been given time
+  MonoTime acknowledged_;       // when a beacon was acknowledged last, or this process began
+  MonoTime silent_since_;       // as heard_, of a member that may not lead: for Timing::tail_wait
+  bool accusing_ = false;  // a take-over is under way or its outcome unknown: nothing of the old epoch is acknowledged
+  bool handed_over_ = false;      // the primary has ended its lease in favour of this member
+  bool lease_ended_ = false;      // this primary has done so
+  MonoTime serves_from_;          // of a primary
+  std::uint64_t copy_epoch_ = 0;  // of the copy that is being taken, or was last
+  std::uint64_t copy_ = 0;
+  std::uint64_t copy_number_ = 0;
+
+  job::Event led_;
+  job::Event resigned_;
+  Error why_{Errc::kOk};
+  job::Gate gate_;
+  job::StopSource stopping_;
+};
+
+}  // namespace spate::group

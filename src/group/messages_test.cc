@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/messages.h"
+
+#include "base/expect.h"
+
+namespace spate::group {
+namespace {
+
+Message sample() {
+  Message message;
+  message.kind = MessageKind::kAppend;
+  message.group = 3;
+  message.from = ServerId(2);
+  message.epoch = 9;
+  message.revision = 77;
+  message.record = new_group({ServerId(2), ServerId(5)}, 1);
+  message.position = {8, 100};
+  message.entries = {std::make_shared<const Bytes>(Bytes{std::byte{1}, std::byte{2}})};
+  message.page = {{Bytes{std::byte{3}}, Bytes{}}};
+  message.process = 4;
+  message.copy = 5;
+  message.number = 6;
+  return message;
+}
+
+TEST(GroupMessages, MessageComesBackAsItWas) {
+  const Bytes encoded = encode(sample());
+  const auto decoded = decode_message(encoded);
+  ASSERT_OK(decoded);
+  EXPECT_EQ(encode(*decoded), encoded);
+  EXPECT_EQ(decoded->position.index, 100U);
+  ASSERT_EQ(decoded->entries.size(), 1U);
+  EXPECT_EQ(*decoded->entries.front(), *sample().entries.front());
+}
+
+TEST(GroupMessages, NoShorterMessageIsTaken) {
+  const Bytes encoded = encode(sample());
+  for (std::size_t size = 0; size < encoded.size(); ++size) {
+    EXPECT_ERRC(decode_message(ByteView(encoded).first(size)), Errc::kProtocol);
+  }
+}
+
+TEST(GroupMessages, AnswerComesBackAsItWas) {
+  Answer answer;
+  answer.obeyed = true;
+  answer.epoch = 4;
+  answer.last = {4, 12};
+  answer.up_to = 11;
+  answer.tail_unknown = true;
+  const Bytes encoded = encode(answer);
+  const auto decoded = decode_answer(encoded);
+  ASSERT_OK(decoded);
+  EXPECT_EQ(encode(*decoded), encoded);
+  EXPECT_ERRC(decode_answer(ByteView(encoded).first(encoded.size() - 1)), Errc::kProtocol);
+}
+
+TEST(GroupRecord, ComesBackAsItWas) {
+  GroupRecord record = new_group({ServerId(1), ServerId(2), ServerId(3)}, 2);
+  record.epoch = 12;
+  record.members[1].serving = false;
+  record.members[2].process = 99;
+  const auto decoded = decode_group_record(encode(record));
+  ASSERT_OK(decoded);
+  EXPECT_EQ(*decoded, record);
+}
+
+TEST(GroupRecord, OneOfANewerVersionIsNotGuessedAt) {
+  Bytes bytes = encode(new_group({ServerId(1)}, 1));
+  bytes.front() = std::byte{2};
+  EXPECT_ERRC(decode_group_record(bytes), Errc::kFormatTooNew);
+}
+
+TEST(GroupRecord, NamesEachMemberOnceAndThePrimaryAmongThem) {
+  GroupRecord record = new_group({ServerId(1), ServerId(2)}, 1);
+  record.members[1].server = ServerId(1);
+  EXPECT_ERRC(decode_group_record(encode(record)), Errc::kCorrupt);
+  record = new_group({ServerId(1), ServerId(2)}, 1);
+  record.primary = ServerId(7);
+  EXPECT_ERRC(decode_group_record(encode(record)), Errc::kCorrupt);
+}
+
+}  // namespace
+}  // namespace spate::group

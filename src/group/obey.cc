@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a member does what the primary of its group says.
+#include "group/member.h"
+#include "log/fields.h"
+#include "log/log.h"
+#include "model/defect.h"
+
+namespace spate::group {
+
+/// Whether the sender leads. Later records that it tells of are obeyed at once.
+bool Member::obeys(const Message& message) {
+  if (message.kind == MessageKind::kQuery || revision_ == 0 || stopping_.stopped()) return false;
+  if (planted(Defect::kEpochUnchecked)) return !resigned_.is_set();
+  if (message.epoch != message.record.epoch || message.from != message.record.primary) return false;
+  // Before the record is adopted: what it says of this member's own accusation is settled then.
+  if (message.epoch >= record_.epoch) adopt(message.record, message.revision);
+  if (leader_ != nullptr || resigned_.is_set()) return false;
+  if (accusing_) return false;
+  return message.epoch == record_.epoch && message.from == record_.primary;
+}
+
+job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
+  Answer answer;
+  answer.process = options_.process;
+  if (obeys(*message)) {
+    if (message->kind != MessageKind::kBeacon) co_await obey(*message, answer);
+    // may have changed: what was done took time, and what is acknowledged now must not be of an epoch that is over.
+    const bool still = message->epoch == record_.epoch && !accusing_ && leader_ == nullptr && !resigned_.is_set();
+    answer.obeyed = still || planted(Defect::kEpochUnchecked);
+  }
+  if (answer.obeyed) {
+    heard_ = executor_.now();
+    silent_since_ = executor_.now();
+    acknowledged_ = executor_.now();
+  }
+  answer.epoch = record_.epoch;
+  answer.revision = revision_;
+  answer.last = leader_ != nullptr ? keyval_.last() : log_.last();
+  answer.tail_unknown = log_.tail_unknown() && !found_complete();
+  answer.incomplete = log_.incomplete();
+  answer.short_of_space = store_.store().short_of_space();
+  co_return answer;
+}
+
+job::Task<void> Member::obey(const Message& message, Answer& answer) {
+  Result<bool> done = true;
+  switch (message.kind) {
+    case MessageKind::kProbe: co_await log_.settle(); break;
+    case MessageKind::kAppend:
+      done = co_await log_.append(message.position, message.entries);
+      answer.up_to = message.position.index + message.entries.size();
+      break;
+    case MessageKind::kSync: {
+      const auto synced = co_await log_.sync();
+      if (synced) answer.up_to = *synced;
+      if (!synced) done = synced.error();
+      break;
+    }
+    case MessageKind::kCopyBegin:
+    case MessageKind::kCopyPage:
+    case MessageKind::kCopyEnd: done = co_await take_copy(message); break;
+    case MessageKind::kHandOver: handed_over_ = true; break;
+    default: break;
+  }
+  if (!done && done.code() != Errc::kCancelled) {
+    SPATE_LOG("group", error, "cannot follow group={}: {}", options_.group, done.error());
+    resign(std::move(done).error());  // it may hold half of what was sent
+  }
+  answer.matched = done && *done;
+}
+
+job::Task<Result<bool>> Member::take_copy(const Message& message) {
+  if (message.process != options_.process || record_.serves(options_.self)) co_return false;
+  const bool begins = message.kind == MessageKind::kCopyBegin;
+  const bool known = message.epoch == copy_epoch_ && message.copy <= copy_;
+  if (begins && known) co_return false;
+  const bool next = message.epoch == copy_epoch_ && message.copy == copy_ && message.number == copy_number_;
+  if (!begins && !next) co_return false;
+  if (begins) copy_number_ = 0;
+  copy_epoch_ = message.epoch;
+  copy_ = message.copy;
+  ++copy_number_;
+  Result<void> done;
+  switch (message.kind) {
+    case MessageKind::kCopyBegin: done = co_await log_.begin_copy(); break;
+    case MessageKind::kCopyPage: done = co_await log_.add_page(message.page); break;
+    default: done = co_await log_.end_copy(message.position); break;
+  }
+  if (!done) co_return std::move(done).error();
+  co_return true;
+}
+
+}  // namespace spate::group

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/expect.h"
+#include "log/log.h"
+#include "tests/group/group_run.h"
+
+namespace spate::group {
+namespace {
+
+constexpr std::uint64_t kSeeds = 200;
+
+struct NamedDefect {
+  Defect defect;
+  const char* name;
+};
+
+std::string name_of(const testing::TestParamInfo<NamedDefect>& info) { return info.param.name; }
+
+class GroupSimulation : public testing::Test {
+ protected:
+  GroupSimulation() { EXPECT_OK(log::set_levels("group=off")); }
+  ~GroupSimulation() override { EXPECT_OK(log::set_levels("info")); }
+};
+
+class PlantedGroupSimulation : public GroupSimulation, public testing::WithParamInterface<NamedDefect> {};
+
+TEST_F(GroupSimulation, NothingAnsweredIsLostOrDoneTwiceAndAllMembersServeAgain) {
+  std::uint64_t losses = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const GroupRunResult result = run_group({seed, Defect::kNone});
+    ASSERT_EQ(result.failure, "") << "seed " << seed;
+    losses += result.losses;
+  }
+  EXPECT_GT(losses, 0U);  // power has failed everywhere
+}
+
+TEST_F(GroupSimulation, SameSeedSameRun) {
+  const GroupRunResult first = run_group({7, Defect::kNone});
+  const GroupRunResult second = run_group({7, Defect::kNone});
+  EXPECT_EQ(first.epochs, second.epochs);
+  EXPECT_EQ(first.ended, second.ended);
+}
+
+TEST_P(PlantedGroupSimulation, IsFound) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    if (!run_group({seed, GetParam().defect}).failure.empty()) return;
+  }
+  FAIL() << "not in " << kSeeds << " runs";
+}
+
+INSTANTIATE_TEST_SUITE_P(Defects, PlantedGroupSimulation,
+                         testing::Values(NamedDefect{Defect::kEarlyReply, "EarlyReply"},
+                                         NamedDefect{Defect::kEpochUnchecked, "EpochUnchecked"},
+                                         NamedDefect{Defect::kTakeOverUnasked, "TakeOverUnasked"},
+                                         NamedDefect{Defect::kLongLease, "LongLease"},
+                                         NamedDefect{Defect::kLogNotCut, "LogNotCut"},
+                                         NamedDefect{Defect::kUnknownTailLeads, "UnknownTailLeads"},
+                                         NamedDefect{Defect::kAnswerNotShipped, "AnswerNotShipped"},
+                                         NamedDefect{Defect::kJoiningServes, "JoiningServes"}),
+                         name_of);
+
+}  // namespace
+}  // namespace spate::group
