@@ -17,7 +17,7 @@ std::string name_of(const testing::TestParamInfo<NamedDefect>& info) { return in
 
 class GroupSimulation : public testing::Test {
  protected:
-  GroupSimulation() { EXPECT_OK(log::set_levels("group=off")); }
+  GroupSimulation() { EXPECT_OK(log::set_levels("group=off,test=off")); }
   ~GroupSimulation() override { EXPECT_OK(log::set_levels("info")); }
 };
 

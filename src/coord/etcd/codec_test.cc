@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/etcd/codec.h"
+
+#include "base/expect.h"
+
+namespace spate::coord {
+namespace {
+
+TEST(EtcdBase64, AllLengthsComeBackAsTheyWere) {
+  Bytes bytes;
+  for (int i = 0; i < 40; ++i) {
+    const auto back = from_base64(base64(bytes));
+    ASSERT_OK(back);
+    EXPECT_EQ(*back, bytes);
+    bytes.push_back(static_cast<std::byte>(i * 37 + 200));
+  }
+}
+
+TEST(EtcdBase64, IsWhatOthersWrite) {
+  EXPECT_EQ(base64(as_bytes("any carnal pleas")), "YW55IGNhcm5hbCBwbGVhcw==");
+  EXPECT_ERRC(from_base64("YW5"), Errc::kProtocol);
+  EXPECT_ERRC(from_base64("YW5*"), Errc::kProtocol);
+}
+
+TEST(EtcdCodec, AnswerToARangeHoldsRecordsWithoutThePrefix) {
+  const auto answer =
+      range_answer("/spate/", R"({"header":{"revision":"9"},"kvs":[{"key":")" + base64(as_bytes("/spate/group/1")) +
+                                  R"(","mod_revision":"7","value":"AQI="},{"key":")" +
+                                  base64(as_bytes("/spate/group/2")) + R"(","mod_revision":"8"}]})");
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->revision, 9U);
+  ASSERT_EQ(answer->records.size(), 2U);
+  EXPECT_EQ(answer->records[0].key, "group/1");
+  EXPECT_EQ(answer->records[0].revision, 7U);
+  EXPECT_EQ(answer->records[0].value.size(), 2U);
+  EXPECT_TRUE(answer->records[1].value.empty());
+}
+
+TEST(EtcdCodec, WhatIsNoAnswerIsRefused) {
+  EXPECT_ERRC(range_answer("/spate/", "{}"), Errc::kProtocol);
+  EXPECT_ERRC(range_answer("/spate/", R"({"header":{"revision":"-1"}})"), Errc::kProtocol);
+  EXPECT_ERRC(range_answer("/spate/", R"({"header":{"revision":"1"},"kvs":[{"key":"eA==","mod_revision":"1"}]})"),
+              Errc::kProtocol);
+  for (const char* text : {"", "no", "[]", "7", "{\"header\":3}", R"({"header":{"revision":5}})", R"({"header":[]})"}) {
+    EXPECT_ERRC(txn_answer(text), Errc::kProtocol) << text;
+    EXPECT_ERRC(range_answer("/", text), Errc::kProtocol) << text;
+  }
+  EXPECT_ERRC(range_answer("/", R"({"header":{"revision":"1"},"kvs":[3]})"), Errc::kProtocol);
+  EXPECT_ERRC(range_answer("/", R"({"header":{"revision":"1"},"kvs":{}})"), Errc::kProtocol);
+}
+
+TEST(EtcdCodec, DeeplyNestedAnswerIsRefused) { EXPECT_ERRC(txn_answer(std::string(100'000, '[')), Errc::kProtocol); }
+
+TEST(EtcdCodec, TransactionThatDidNotSucceedIsAConflict) {
+  EXPECT_ERRC(txn_answer(R"({"header":{"revision":"9"}})"), Errc::kConflict);
+  const auto made = txn_answer(R"({"header":{"revision":"9"},"succeeded":true})");
+  ASSERT_OK(made);
+  EXPECT_EQ(*made, 9U);
+}
+
+}  // namespace
+}  // namespace spate::coord

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// EtcdCoordinator: a coordinator that is an etcd cluster.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "coord/coordinator.h"
+#include "coord/etcd/http.h"
+#include "job/executor.h"
+
+namespace spate::coord {
+
+struct EtcdOptions {
+  std::vector<std::string> urls;   // of the members' clients: "http://10.0.0.1:2379"; one at least
+  std::string prefix = "/spate/";  // of all keys: several file systems may use one cluster
+  /// For each member. A member without a quorum would answer only after 7 s (tried, 3.4.23).
+  Duration patience = std::chrono::seconds(1);
+};
+
+/// It asks the member that answered last, then the others. The executor outlives it.
+class EtcdCoordinator final : public Coordinator {
+ public:
+  EtcdCoordinator(EtcdOptions options, job::Executor& executor);
+
+  job::Task<Result<Snapshot>> read(std::string prefix, job::StopToken stop) override;
+  job::Task<Result<std::uint64_t>> change(Change change, job::StopToken stop) override;
+
+ private:
+  job::Task<Result<HttpAnswer>> ask(std::string path, std::string body, job::StopToken stop);
+
+  const EtcdOptions options_;
+  job::Executor& executor_;
+  std::size_t member_ = 0;  // the one to ask next
+  HttpClient http_;         // last: its actions use the executor
+};
+
+}  // namespace spate::coord

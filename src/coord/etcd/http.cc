@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/etcd/http.h"
+
+#include <curl/curl.h>
+
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+
+namespace spate::coord {
+namespace {
+
+/// An answer is a few records.
+constexpr std::size_t kMostBytes = std::size_t{8} << 20U;
+
+struct Exchange {
+  std::string url;
+  std::string body;
+  long timeout_ms = 0;
+  HttpClient::Action action;
+  HttpAnswer answer;
+  CURL* easy = nullptr;
+  curl_slist* headers = nullptr;
+  ~Exchange() {
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(easy);
+  }
+};
+
+std::size_t take_body(char* data, std::size_t size, std::size_t count, void* to) {
+  auto& exchange = *static_cast<Exchange*>(to);
+  if (exchange.answer.body.size() + size * count > kMostBytes) return 0;
+  exchange.answer.body.append(data, size * count);
+  return size * count;
+}
+
+Errc errc_of(CURLcode code) {
+  switch (code) {
+    case CURLE_OK: return Errc::kOk;
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL: return Errc::kUnreachable;
+    case CURLE_OPERATION_TIMEDOUT: return Errc::kTimeout;
+    default: return Errc::kConnectionLost;
+  }
+}
+
+}  // namespace
+
+class HttpClient::Worker {
+ public:
+  Worker() : multi_(curl_multi_init()), thread_([this] { run(); }) { SPATE_CHECK(multi_ != nullptr); }
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    curl_multi_wakeup(multi_);
+    thread_.join();
+    for (const auto& [easy, exchange] : under_way_) curl_multi_remove_handle(multi_, easy);
+    under_way_.clear();
+    curl_multi_cleanup(multi_);
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void post(std::unique_ptr<Exchange> exchange) {
+    {
+      const std::lock_guard lock(mutex_);
+      posted_.push_back(std::move(exchange));
+    }
+    curl_multi_wakeup(multi_);
+  }
+
+ private:
+  void run() {
+    while (begin_posted()) {
+      int running = 0;
+      curl_multi_perform(multi_, &running);
+      finish_ended();
+      curl_multi_poll(multi_, nullptr, 0, 1000, nullptr);
+    }
+  }
+  /// False: the client ends.
+  bool begin_posted() {
+    std::vector<std::unique_ptr<Exchange>> fresh;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return false;
+      fresh.swap(posted_);
+    }
+    for (auto& exchange : fresh) begin(std::move(exchange));
+    return true;
+  }
+  void begin(std::unique_ptr<Exchange> exchange) {
+    CURL* const easy = curl_easy_init();
+    SPATE_CHECK(easy != nullptr);
+    exchange->easy = easy;
+    exchange->headers = curl_slist_append(nullptr, "Content-Type: application/json");
+    curl_easy_setopt(easy, CURLOPT_URL, exchange->url.c_str());
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body.c_str());
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, static_cast<long>(exchange->body.size()));
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &take_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, exchange->timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // the process has other threads
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");     // whatever the environment says: the members are near
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP);
+    under_way_.emplace(easy, std::move(exchange));
+    curl_multi_add_handle(multi_, easy);
+  }
+  void finish_ended() {
+    int left = 0;
+    while (const CURLMsg* const message = curl_multi_info_read(multi_, &left)) {
+      if (message->msg != CURLMSG_DONE) continue;
+      const auto found = under_way_.find(message->easy_handle);
+      const CURLcode code = message->data.result;
+      const std::unique_ptr<Exchange> exchange = std::move(found->second);
+      under_way_.erase(found);
+      curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &exchange->answer.status);
+      curl_multi_remove_handle(multi_, exchange->easy);
+      const Errc status = errc_of(code);
+      if (status == Errc::kOk) {
+        exchange->action(std::move(exchange->answer));
+      } else {
+        exchange->action(Error(status, exchange->url + ": " + curl_easy_strerror(code)));
+      }
+    }
+  }
+
+  CURLM* const multi_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Exchange>> posted_;         // guarded by mutex_
+  bool stopping_ = false;                                 // guarded by mutex_
+  std::map<CURL*, std::unique_ptr<Exchange>> under_way_;  // the thread's
+  std::thread thread_;                                    // last: it uses everything above
+};
+
+HttpClient::HttpClient() {
+  // Once in a process; libcurl counts the calls. (Not thread-safe before 7.84; Debian 12 has 7.88.)
+  SPATE_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+  worker_ = std::make_unique<Worker>();
+}
+
+HttpClient::~HttpClient() {
+  worker_.reset();
+  curl_global_cleanup();
+}
+
+void HttpClient::post(std::string url, std::string body, Duration timeout, Action action) {
+  auto exchange = std::make_unique<Exchange>();
+  exchange->url = std::move(url);
+  exchange->body = std::move(body);
+  exchange->timeout_ms = std::max<long>(1, static_cast<long>(timeout.count() / 1'000'000));
+  exchange->action = std::move(action);
+  worker_->post(std::move(exchange));
+}
+
+}  // namespace spate::coord

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// HttpClient: HTTP requests on a thread of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_function.h"
+
+namespace spate::coord {
+
+struct HttpAnswer {
+  long status = 0;  // HTTP's
+  std::string body;
+};
+
+/// Any thread may post. The destructor ends what is under way and drops its actions.
+class HttpClient {
+ public:
+  HttpClient();
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Called on the client's thread. kUnreachable: nothing was sent. kTimeout, kConnectionLost: it may have arrived.
+  using Action = UniqueFunction<void(Result<HttpAnswer>)>;
+  void post(std::string url, std::string body, Duration timeout, Action action);
+
+ private:
+  class Worker;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace spate::coord

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// EtcdCoordinator against members of etcd that run here.
+#include "base/expect.h"
+#include "coord/etcd/etcd_coordinator.h"
+#include "coord/etcd/etcd_fixture.h"
+
+namespace spate::coord {
+namespace {
+
+constexpr Duration kStart = std::chrono::seconds(60);
+
+class EtcdServiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (etcd_program().empty()) GTEST_SKIP() << "no etcd here: install etcd-server, or set SPATE_ETCD";
+  }
+
+  /// With a cluster that answers.
+  void start(std::size_t members) {
+    members_ = std::make_unique<EtcdMembers>(members);
+    coordinator_ = std::make_unique<EtcdCoordinator>(EtcdOptions{members_->urls()}, executor_);
+    const MonoTime until = clock_.now() + kStart;
+    while (clock_.now() < until && !read("").has_value()) executor_.run(rest());
+    ASSERT_OK(read(""));
+  }
+  job::Task<void> rest() { std::ignore = co_await executor_.sleep(std::chrono::milliseconds(50)); }
+  Result<Snapshot> read(std::string prefix) { return executor_.run(coordinator_->read(std::move(prefix), {})); }
+  Result<std::uint64_t> put(const std::string& key, const std::string& value, std::uint64_t from) {
+    Change change;
+    change.compare(key, from).put(key, to_bytes(as_bytes(value)));
+    return executor_.run(coordinator_->change(std::move(change), {}));
+  }
+  /// An election may be under way: goes on until the change is made or another one was.
+  Result<std::uint64_t> put_at_last(const std::string& key, const std::string& value, std::uint64_t from) {
+    const MonoTime until = clock_.now() + kStart;
+    auto made = put(key, value, from);
+    while (!made && made.code() != Errc::kConflict && clock_.now() < until) made = put(key, value, from);
+    return made;
+  }
+
+  SystemClock clock_;
+  job::Executor executor_{clock_};
+  std::unique_ptr<EtcdMembers> members_;
+  std::unique_ptr<EtcdCoordinator> coordinator_;
+};
+
+TEST_F(EtcdServiceTest, ChangeIsMadeFromTheRevisionThatItNamesOnly) {
+  start(1);
+  const auto first = put("group/1", "a", 0);
+  ASSERT_OK(first);
+  EXPECT_ERRC(put("group/1", "b", 0), Errc::kConflict);
+  EXPECT_OK(put("group/1", "c", *first));
+  EXPECT_ERRC(put("group/1", "d", *first), Errc::kConflict);
+  const auto seen = read("group/");
+  ASSERT_OK(seen);
+  ASSERT_EQ(seen->records.size(), 1U);
+  EXPECT_EQ(as_text(seen->records.front().value), "c");
+}
+
+TEST_F(EtcdServiceTest, ChangeOfSeveralRecordsIsMadeAsAWholeOrNotAtAll) {
+  start(1);
+  ASSERT_OK(put("a", "1", 0));
+  Change change;
+  change.compare("a", 0).compare("b", 0).put("a", {}).put("b", {});
+  EXPECT_ERRC(executor_.run(coordinator_->change(std::move(change), {})), Errc::kConflict);
+  EXPECT_EQ(read("b")->records.size(), 0U);
+  Change erase;
+  erase.compare("b", 0);
+  erase.erases.emplace_back("a");
+  EXPECT_OK(executor_.run(coordinator_->change(std::move(erase), {})));
+  EXPECT_EQ(read("a")->records.size(), 0U);
+}
+
+TEST_F(EtcdServiceTest, AsManyRecordsAsEtcdTakesInOneChange) {
+  start(1);
+  Change change;
+  for (std::size_t i = 0; i < kMaxChangeKeys; ++i) change.put("k" + std::to_string(i), {});
+  EXPECT_OK(executor_.run(coordinator_->change(std::move(change), {})));
+  EXPECT_EQ(read("k")->records.size(), kMaxChangeKeys);
+}
+
+TEST_F(EtcdServiceTest, OneOfThreeMembersMayDie) {
+  start(3);
+  auto revision = put("k", "1", 0);
+  ASSERT_OK(revision);
+  members_->kill(0);
+  revision = put_at_last("k", "2", *revision);
+  // Made and not told, it conflicts with itself: what is read then says so.
+  if (!revision) ASSERT_EQ(as_text(read("k")->records.front().value), "2");
+  EXPECT_EQ(as_text(read("k")->records.front().value), "2");
+}
+
+TEST_F(EtcdServiceTest, WithoutAQuorumAChangeIsNotMadeOrNotKnownSoon) {
+  start(3);
+  const auto first = put("k", "1", 0);
+  ASSERT_OK(first);
+  members_->pause(1);
+  members_->pause(2);
+  const MonoTime begun = clock_.now();
+  const auto made = put("k", "2", *first);
+  EXPECT_FALSE(made.has_value());
+  EXPECT_NE(made.code(), Errc::kConflict);
+  EXPECT_LT(clock_.now() - begun, kStart);  // and not never
+  members_->resume(1);
+  members_->resume(2);
+  // Settled by another change from the same revision, or by the first one.
+  std::ignore = put_at_last("k", "3", *first);
+  const MonoTime until = clock_.now() + kStart;
+  auto seen = read("k");
+  while (!seen && clock_.now() < until) seen = read("k");
+  ASSERT_OK(seen);
+  EXPECT_NE(as_text(seen->records.front().value), "1");
+}
+
+TEST_F(EtcdServiceTest, NobodyThereIsToldSoon) {
+  coordinator_ = std::make_unique<EtcdCoordinator>(EtcdOptions{{"http://127.0.0.1:1"}}, executor_);
+  EXPECT_ERRC(read("k"), Errc::kUnreachable);
+  EXPECT_ERRC(put("k", "v", 0), Errc::kUnreachable);
+}
+
+}  // namespace
+}  // namespace spate::coord
