@@ -27,6 +27,20 @@ struct AddressEntry {
   ContextId context;
 };
 
+/// A bound address: from the top the mark of the connection, the index of the URL, and the number of the peer.
+inline constexpr unsigned kUrlBits = 6;
+inline constexpr unsigned kPeerNumberBits = 40;  // Network::unbound() keeps these
+
+/// The connection that a bound address names, as Post stores it. 0: any connection.
+constexpr std::uint32_t mark_of(Address address) {
+  return static_cast<std::uint32_t>(address.value >> (kPeerNumberBits + kUrlBits));
+}
+
+/// False: a bound address whose URL is no longer the one in use.
+constexpr bool on_current_url(const AddressEntry& entry, Address address) {
+  return mark_of(address) == 0 || (address.value >> kPeerNumberBits & ((1U << kUrlBits) - 1)) == entry.current;
+}
+
 /// Not thread-safe: the core's lock guards it.
 class AddressTable {
  public:

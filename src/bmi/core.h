@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core: the Network over its modules. Operations, contexts and addresses live here; bytes move in the modules.
+// Core: the Network over its modules. Contexts and addresses live here, operations in Posts; bytes move in the modules.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/biased_mutex.h"
-#include "bmi/address_table.h"
 #include "bmi/context.h"
 #include "bmi/memory.h"
 #include "bmi/module.h"
 #include "bmi/network.h"
-#include "bmi/op_table.h"
+#include "bmi/posts.h"
 
 namespace spate::bmi {
 
@@ -45,10 +43,16 @@ class Core final : public Network {
   void prefer_next_url(Address peer) override;
   Result<void> pass_descriptor(Address peer, Tag tag, int fd) override;
   Result<UniqueFd> take_descriptor(Address peer, Tag tag) override;
-  Result<Posted> post_send(const Message& message, ContextId context, void* user) override;
-  Result<Posted> post_recv(const Message& message, ContextId context, void* user) override;
-  Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) override;
-  void cancel(OpId op) override;
+  Result<Posted> post_send(const Message& message, ContextId context, void* user) override {
+    return posts_.post(OpKind::kSend, message, context, user);
+  }
+  Result<Posted> post_recv(const Message& message, ContextId context, void* user) override {
+    return posts_.post(OpKind::kReceive, message, context, user);
+  }
+  Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) override {
+    return posts_.post(OpKind::kSendUnexpected, message, context, user);
+  }
+  void cancel(OpId op) override { posts_.cancel(op); }
   std::size_t test_context(ContextId context, std::span<Completion> out) override;
   std::optional<Completion> test(ContextId context, OpId op) override;
   std::size_t test_some(ContextId context, std::span<const OpId> ops, std::span<Completion> out) override;
@@ -70,7 +74,7 @@ class Core final : public Network {
   class ModuleSink final : public Sink {
    public:
     ModuleSink(Core& core, Module& module) : core_(core), module_(module) {}
-    void completed(std::span<const Outcome> outcomes) override { core_.completed(outcomes); }
+    void completed(std::span<const Outcome> outcomes) override { core_.posts_.completed(outcomes); }
     Address inbound(PeerId peer, ContextId context) override;
     void unexpected(PeerId peer, Address address, Tag tag, Buffer payload, std::uint64_t charge) override;
     void forgotten(PeerId peer, Address address) override;
@@ -87,37 +91,9 @@ class Core final : public Network {
     std::atomic<std::uint32_t> idle_turns{0};  // tests without work
   };
 
-  /// A post on its way to a module.
-  struct Prepared {
-    Module* module = nullptr;
-    Post post;
-  };
-
-  Result<Posted> post(OpKind kind, const Message& message, ContextId context, void* user);
-  Result<std::uint64_t> check(OpKind kind, const Message& message) const;
-  /// True: the message has left. No operation exists, only its id.
-  bool send_at_once(OpKind kind, Address peer, ContextId context, Prepared& prepared);
-  /// Creates the operation and fills in its destination in `prepared`.
-  Result<void> prepare(OpKind kind, Address peer, ContextId context, Prepared& prepared, void* user);
-  static void save(SavedPost& saved, const Post& post);
-  static Result<PostResult> hand_over(OpKind kind, const Prepared& prepared);
-  Posted finish_at_once(OpId id, std::uint64_t actual_size);
-  void release(OpId id);
-
-  void completed(std::span<const Outcome> outcomes);
-  void finish(Op& op, Errc status, std::uint64_t actual_size);
-  bool has_next_url(const Op& op);
-  void post_on_next_url(OpId id);
-  std::optional<Prepared> prepare_next_url(OpId id);
-
   Result<Address> add_address(std::span<const std::string> urls, std::string list);
   std::vector<Route> routes_of(Address address) const;
   std::optional<Route> current_route(Address address) const;
-  AddressEntry* find_entry(Address address) { return addresses_.find(unbound(address)); }
-  /// The connection that a bound address names, as Post stores it. 0: any connection.
-  static std::uint32_t mark_of(Address address);
-  /// False: a bound address whose URL is no longer the one in use.
-  static bool on_current_url(const AddressEntry& entry, Address address);
   Module* module_for(std::string_view url) const;
   Context& find_context(ContextId id) const;
   void progress();
@@ -130,11 +106,9 @@ class Core final : public Network {
   std::vector<Module*> started_;        // the same modules, for callers that need only the pointers
   std::atomic<std::uint32_t> turn_{0};  // counts calls of progress()
 
-  std::mutex lookup_mutex_;  // one lookup at a time; taken before mutex_
-  mutable BiasedMutex mutex_;
-  mutable AddressTable addresses_;  // guarded by mutex_
-  OpTable ops_;                     // guarded by mutex_
-  ContextTable contexts_;           // the contexts themselves are guarded by mutex_
+  std::mutex lookup_mutex_;  // one lookup at a time; taken before the tables' mutex
+  mutable CoreTables tables_;
+  Posts posts_{tables_, options_};
   MemoryService memory_;
 };
 

@@ -8,20 +8,20 @@
 
 namespace spate::bmi {
 
-ContextId Core::open_context() { return contexts_.open(started_).id(); }
+ContextId Core::open_context() { return tables_.contexts.open(started_).id(); }
 
 void Core::close_context(ContextId id) {
   std::unique_ptr<Context> closed;
   {
-    const std::lock_guard lock(mutex_);  // a thread that found it under the lock has finished with it
+    const std::lock_guard lock(tables_.mutex);  // a thread that found it under the lock has finished with it
     SPATE_CHECK(find_context(id).completions().size() == 0);
-    closed = contexts_.close(id);
+    closed = tables_.contexts.close(id);
   }
   for (const QueuedMessage& queued : closed->messages()) queued.module->consumed(queued.peer, queued.charge);
 }
 
 Context& Core::find_context(ContextId id) const {
-  Context* found = contexts_.find(id);
+  Context* found = tables_.contexts.find(id);
   SPATE_CHECK(found != nullptr);
   return *found;
 }
@@ -45,7 +45,7 @@ void Core::progress() {
 Context& Core::awake(ContextId id) {
   Context& context = find_context(id);
   if (context.waiting()) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(tables_.mutex);
     context.awake();
   }
   return context;
@@ -58,14 +58,14 @@ std::size_t Core::test_context(ContextId id, std::span<Completion> out) {
   if (!skip && (out.empty() || context.completions_queued() < out.size())) progress();
   context.set_progressed();
   if (context.completions_queued() == 0) return 0;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(tables_.mutex);
   std::size_t taken = 0;
   while (taken < out.size()) {
     Op* op = context.completions().front();
     if (op == nullptr) break;
     context.completions().remove(*op);
     out[taken++] = op->completion();
-    ops_.release(*op);
+    tables_.ops.release(*op);
   }
   context.count();
   return taken;
@@ -81,15 +81,15 @@ std::size_t Core::test_some(ContextId id, std::span<const OpId> wanted, std::spa
   Context& context = awake(id);
   progress();
   if (context.completions_queued() == 0) return 0;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(tables_.mutex);
   std::size_t taken = 0;
   for (const OpId op_id : wanted) {
     if (taken == out.size()) break;
-    Op* op = ops_.find(op_id);
+    Op* op = tables_.ops.find(op_id);
     if (op == nullptr || !op->done || op->context != id) continue;
     context.completions().remove(*op);
     out[taken++] = op->completion();
-    ops_.release(*op);
+    tables_.ops.release(*op);
   }
   context.count();
   return taken;
@@ -113,7 +113,7 @@ void Core::take_messages(Context& context, std::span<UnexpectedMessage> out, std
   std::array<Taken, 4> batch;
   std::size_t n = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(tables_.mutex);
     std::deque<QueuedMessage>& messages = context.messages();
     for (; n < batch.size() && taken < out.size() && !messages.empty(); ++n) {
       QueuedMessage& queued = messages.front();
@@ -133,7 +133,7 @@ bool Core::prepare_to_wait(ContextId id) {
     if (!module->prepare_to_wait()) return false;
   }
   for (Loaded& loaded : modules_) loaded.idle_turns.store(0, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(tables_.mutex);
   return find_context(id).prepare_to_wait();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core's addresses and what modules report. Posts are in core_posts.cc, tests in core_test_calls.cc.
+// The core's addresses and what modules report. Contexts are in core_test_calls.cc. See bmi/core.h.
 #include "bmi/network.h"
 
 #include <tuple>
@@ -12,13 +12,6 @@
 #include "log/log.h"
 
 namespace spate::bmi {
-namespace {
-
-/// A bound address: from the top the mark of the connection, the index of the URL, and the peer.
-constexpr unsigned kUrlBits = 6;
-
-}  // namespace
-
 std::unique_ptr<Network> make_network(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options) {
   return std::make_unique<Core>(std::move(modules), options);
 }
@@ -64,8 +57,8 @@ Result<Address> Core::lookup(std::span<const std::string> urls) {
   }
   const std::lock_guard one_lookup(lookup_mutex_);
   {
-    const std::lock_guard lock(mutex_);
-    if (const Address known = addresses_.find_list(list)) return known;
+    const std::lock_guard lock(tables_.mutex);
+    if (const Address known = tables_.addresses.find_list(list)) return known;
   }
   return add_address(urls, std::move(list));
 }
@@ -73,8 +66,8 @@ Result<Address> Core::lookup(std::span<const std::string> urls) {
 Result<Address> Core::add_address(std::span<const std::string> urls, std::string list) {
   Address address;
   {
-    const std::lock_guard lock(mutex_);
-    address = addresses_.reserve();
+    const std::lock_guard lock(tables_.mutex);
+    address = tables_.addresses.reserve();
   }
   std::vector<Route> routes;
   Error missing(Errc::kNoSuchModule, urls.front());
@@ -91,9 +84,9 @@ Result<Address> Core::add_address(std::span<const std::string> urls, std::string
     }
   }
   if (routes.empty()) return missing;
-  const std::lock_guard lock(mutex_);
-  addresses_.add(address, std::move(routes), ContextId());
-  addresses_.add_list(std::move(list), address);
+  const std::lock_guard lock(tables_.mutex);
+  tables_.addresses.add(address, std::move(routes), ContextId());
+  tables_.addresses.add_list(std::move(list), address);
   return address;
 }
 
@@ -106,8 +99,8 @@ std::vector<NetworkCount> Core::counts() const {
 }
 
 std::vector<Route> Core::routes_of(Address address) const {
-  const std::lock_guard lock(mutex_);
-  const AddressEntry* entry = addresses_.find(unbound(address));
+  const std::lock_guard lock(tables_.mutex);
+  const AddressEntry* entry = tables_.addresses.find(unbound(address));
   return entry == nullptr ? std::vector<Route>() : entry->routes;
 }
 
@@ -115,8 +108,8 @@ PeerInfo Core::peer_info(Address peer) const {
   std::vector<Route> routes;
   std::size_t current = 0;
   {
-    const std::lock_guard lock(mutex_);
-    const AddressEntry* entry = addresses_.find(unbound(peer));
+    const std::lock_guard lock(tables_.mutex);
+    const AddressEntry* entry = tables_.addresses.find(unbound(peer));
     if (entry == nullptr) return {};
     routes = entry->routes;
     current = entry->current;
@@ -143,8 +136,8 @@ Address Core::bound(Address peer) const {
   Route route;
   std::uint64_t url = 0;
   {
-    const std::lock_guard lock(mutex_);
-    const AddressEntry* entry = addresses_.find(plain);
+    const std::lock_guard lock(tables_.mutex);
+    const AddressEntry* entry = tables_.addresses.find(plain);
     if (entry == nullptr) return {};
     url = entry->current;
     route = entry->routes[entry->current];
@@ -152,15 +145,8 @@ Address Core::bound(Address peer) const {
   const std::uint32_t connection = route.module->connection(route.peer);
   if (connection == 0) return {};
   const std::uint64_t mark = connection_mark(connection);
+  static_assert(kPeerBits == kPeerNumberBits);
   return Address(plain.value | url << kPeerBits | mark << (kPeerBits + kUrlBits));
-}
-
-std::uint32_t Core::mark_of(Address address) {
-  return static_cast<std::uint32_t>(address.value >> (kPeerBits + kUrlBits));
-}
-
-bool Core::on_current_url(const AddressEntry& entry, Address address) {
-  return mark_of(address) == 0 || (address.value >> kPeerBits & ((1U << kUrlBits) - 1)) == entry.current;
 }
 
 void Core::disconnect(Address peer) {
@@ -178,19 +164,19 @@ void Core::set_link_key(Address peer, const Key& key) {
 }
 
 void Core::prefer_next_url(Address peer) {
-  const std::lock_guard lock(mutex_);
-  AddressEntry* entry = addresses_.find(unbound(peer));
+  const std::lock_guard lock(tables_.mutex);
+  AddressEntry* entry = tables_.addresses.find(unbound(peer));
   if (entry != nullptr) entry->current = (entry->current + 1) % static_cast<std::uint32_t>(entry->routes.size());
 }
 
 void Core::prefer_first_url(Address peer) {
-  const std::lock_guard lock(mutex_);
-  if (AddressEntry* entry = addresses_.find(unbound(peer))) entry->current = 0;
+  const std::lock_guard lock(tables_.mutex);
+  if (AddressEntry* entry = tables_.addresses.find(unbound(peer))) entry->current = 0;
 }
 
 std::optional<Route> Core::current_route(Address peer) const {
-  const std::lock_guard lock(mutex_);
-  const AddressEntry* entry = addresses_.find(unbound(peer));
+  const std::lock_guard lock(tables_.mutex);
+  const AddressEntry* entry = tables_.addresses.find(unbound(peer));
   return entry == nullptr ? std::nullopt : std::optional(entry->routes[entry->current]);
 }
 
@@ -208,111 +194,18 @@ Result<UniqueFd> Core::take_descriptor(Address peer, Tag tag) {
   return route->module->take_descriptor(route->peer, tag);
 }
 
-void Core::cancel(OpId id) {
-  Route route;
-  {
-    const std::lock_guard lock(mutex_);
-    Op* op = ops_.find(id);
-    if (op == nullptr || op->done) return;
-    op->cancel_requested = true;  // seen when the operation is between two URLs
-    const AddressEntry* entry = addresses_.find(unbound(op->peer));
-    if (entry == nullptr) return;
-    route = entry->routes[op->url];
-  }
-  route.module->cancel(route.peer, id);
-}
-
-void Core::completed(std::span<const Outcome> outcomes) {
-  std::vector<OpId> again;  // stays empty, and unallocated, unless a connection attempt failed
-  {
-    const std::lock_guard lock(mutex_);
-    for (const Outcome& outcome : outcomes) {
-      Op* op = ops_.find(outcome.op);
-      SPATE_CHECK(op != nullptr && !op->done);
-      if (outcome.status == Errc::kUnreachable && has_next_url(*op)) {
-        again.push_back(outcome.op);
-      } else {
-        finish(*op, outcome.status, outcome.actual_size);
-      }
-    }
-  }
-  for (const OpId id : again) post_on_next_url(id);
-}
-
-void Core::finish(Op& op, Errc status, std::uint64_t actual_size) {
-  op.done = true;
-  op.status = status;
-  op.actual_size = status == Errc::kOk ? actual_size : 0;
-  Context* context = contexts_.find(op.context);
-  SPATE_CHECK(context != nullptr);  // closing a context with operations in flight is the caller's bug
-  context->completions().push(op);
-  context->signal();
-}
-
-bool Core::has_next_url(const Op& op) {
-  if (mark_of(op.peer) != 0) return false;
-  const AddressEntry* entry = addresses_.find(unbound(op.peer));
-  return entry != nullptr && op.attempts + 1 < entry->routes.size();
-}
-
-std::optional<Core::Prepared> Core::prepare_next_url(OpId id) {
-  const std::lock_guard lock(mutex_);
-  Op* op = ops_.find(id);
-  AddressEntry* entry = addresses_.find(unbound(op->peer));
-  if (op->cancel_requested || entry == nullptr || op->attempts + 1 >= entry->routes.size()) {
-    finish(*op, op->cancel_requested ? Errc::kCancelled : Errc::kUnreachable, 0);
-    return std::nullopt;
-  }
-  ++op->attempts;
-  // The first operation that failed moves the address on; the others follow it.
-  if (entry->current == op->url) entry->current = (op->url + 1) % static_cast<std::uint32_t>(entry->routes.size());
-  op->url = entry->current;
-  const Route& route = entry->routes[op->url];
-  const SavedPost& saved = op->saved;
-  return Prepared{route.module, Post{id, route.peer, saved.tag, saved.message_class, saved.receiver_ready,
-                                     saved.segments, saved.size, 0}};
-}
-
-void Core::post_on_next_url(OpId id) {
-  OpKind kind{};
-  {
-    const std::lock_guard lock(mutex_);
-    kind = ops_.find(id)->kind;
-  }
-  while (const std::optional<Prepared> prepared = prepare_next_url(id)) {
-    const Result<PostResult> result = hand_over(kind, *prepared);
-    const std::lock_guard lock(mutex_);
-    Op* op = ops_.find(id);
-    if (result && result->done) finish(*op, Errc::kOk, result->actual_size);
-    if (!result && result.code() == Errc::kUnreachable) continue;
-    if (!result) finish(*op, result.code(), 0);
-    break;
-  }
-  // A cancel that came while no module had the operation is passed on now.
-  Route route;
-  {
-    const std::lock_guard lock(mutex_);
-    const Op* op = ops_.find(id);
-    if (op == nullptr || op->done || !op->cancel_requested) return;
-    const AddressEntry* entry = addresses_.find(unbound(op->peer));
-    if (entry == nullptr) return;
-    route = entry->routes[op->url];
-  }
-  route.module->cancel(route.peer, id);
-}
-
 Address Core::ModuleSink::inbound(PeerId peer, ContextId context) {
-  const std::lock_guard lock(core_.mutex_);
-  const Address address = core_.addresses_.reserve();
-  core_.addresses_.add(address, {Route{&module_, peer, module_.abilities().sends_at_once}}, context);
+  const std::lock_guard lock(core_.tables_.mutex);
+  const Address address = core_.tables_.addresses.reserve();
+  core_.tables_.addresses.add(address, {Route{&module_, peer, module_.abilities().sends_at_once}}, context);
   return address;
 }
 
 void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer payload, std::uint64_t charge) {
   {
-    const std::lock_guard lock(core_.mutex_);
-    const AddressEntry* entry = core_.addresses_.find(address);
-    Context* context = entry == nullptr ? nullptr : core_.contexts_.find(entry->context);
+    const std::lock_guard lock(core_.tables_.mutex);
+    const AddressEntry* entry = core_.tables_.addresses.find(address);
+    Context* context = entry == nullptr ? nullptr : core_.tables_.contexts.find(entry->context);
     if (context != nullptr) {
       context->messages().push_back(
           QueuedMessage{UnexpectedMessage{address, tag, std::move(payload)}, &module_, peer, charge});
@@ -324,15 +217,15 @@ void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer 
 }
 
 void Core::ModuleSink::forgotten(PeerId /*peer*/, Address address) {
-  const std::lock_guard lock(core_.mutex_);
+  const std::lock_guard lock(core_.tables_.mutex);
   // Peers that connect, send and leave must not leave more behind than connected peers may.
-  const AddressEntry* entry = core_.addresses_.find(address);
-  Context* context = entry == nullptr ? nullptr : core_.contexts_.find(entry->context);
+  const AddressEntry* entry = core_.tables_.addresses.find(address);
+  Context* context = entry == nullptr ? nullptr : core_.tables_.contexts.find(entry->context);
   if (context != nullptr) {
     std::erase_if(context->messages(), [&](const QueuedMessage& queued) { return queued.message.peer == address; });
     context->count();
   }
-  core_.addresses_.remove(address);
+  core_.tables_.addresses.remove(address);
 }
 
 }  // namespace spate::bmi
