@@ -37,7 +37,7 @@ Node* MatchTable::take_front(std::uint64_t tag) {
 
 NodeList& MatchTable::list_for(std::uint64_t tag) {
   if ((tags_ + 1) * 3 > slots_.size() * 2) resize(slots_.empty() ? kSmall : slots_.size() * 2);
-  Slot& slot = slots_[slot_of(tag)];
+  TagEntry& slot = slots_[slot_of(tag)];
   if (slot.nodes.empty()) {
     slot.tag = tag;
     ++tags_;
@@ -65,13 +65,13 @@ void MatchTable::free_slot(std::size_t slot) {
     hole = i;
   }
   --tags_;
-  if (tags_ == 0 && slots_.size() > kLarge) std::vector<Slot>().swap(slots_);
+  if (tags_ == 0 && slots_.size() > kLarge) std::vector<TagEntry>().swap(slots_);
 }
 
 void MatchTable::resize(std::size_t slots) {
-  std::vector<Slot> old(slots);
+  std::vector<TagEntry> old(slots);
   old.swap(slots_);
-  for (Slot& slot : old) {
+  for (TagEntry& slot : old) {
     if (!slot.nodes.empty()) slots_[slot_of(slot.tag)] = slot;
   }
 }

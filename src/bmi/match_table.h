@@ -30,7 +30,7 @@ class MatchTable {
   Node* take_any();
 
  private:
-  struct Slot {
+  struct TagEntry {
     std::uint64_t tag = 0;
     NodeList nodes;  // empty: a free slot
   };
@@ -44,7 +44,7 @@ class MatchTable {
 
   std::uint64_t seed_;
   std::size_t tags_ = 0;
-  std::vector<Slot> slots_;  // a power of two, at most 2/3 full
+  std::vector<TagEntry> slots_;  // a power of two, at most 2/3 full
 };
 
 }  // namespace spate::bmi

@@ -32,7 +32,7 @@ Result<Engine::Entry*> Engine::add_wire(const WireOptions& options, std::string 
     wires_.pop_back();
     return watched.error();
   }
-  // What cannot be registered moves like any other memory.
+  // Memory that cannot be registered moves like any other memory.
   for (const MutableByteView memory : registered_) (void)entry.wire->pins().keep(memory).has_value();
   wake();
   return &entry;
@@ -133,13 +133,13 @@ void Engine::open_session(Peer& peer) {
 }
 
 bool Engine::send_alone(Peer& peer, const PacketHeader& header, const Bytes& payload) {
-  Slot* slot = peer.wire->take_slot();
-  if (slot == nullptr) return false;
-  std::byte* const data = Wire::data_of(*slot);
+  PacketBuffer* buffer = peer.wire->take_buffer();
+  if (buffer == nullptr) return false;
+  std::byte* const data = Wire::data_of(*buffer);
   encode(header, payload.size(), data);
   std::ranges::copy(payload, data + kHeaderSize);
   ++counters_.packets_sent;
-  if (!peer.wire->send(*peer.route, *slot, kHeaderSize + payload.size())) keep_turning(peer);
+  if (!peer.wire->send(*peer.route, *buffer, kHeaderSize + payload.size())) keep_turning(peer);
   return true;
 }
 
@@ -157,13 +157,13 @@ void Engine::on_welcome(Peer& peer, ByteView payload) {
 }
 
 void Engine::attempt_failed(Peer& peer, std::string why) {
-  // Whatever it was: the peer may have another URL that does better.
+  // The peer may have another URL that works, so this is no warning.
   SPATE_LOG("bmi/ofi", debug, "not connected url={} reason={}", peer.url, log::Quoted{why});
   peer.failure = std::move(why);
   state_.lose_later(peer, Errc::kUnreachable);
 }
 
-/// Of the shm provider, whose peers are processes of this host: nothing else tells of a sudden end.
+/// Only for the shm provider, whose peers are processes of this host. Nothing else tells of their sudden end.
 UniqueFd Engine::watch_process(const Wire& wire, std::uint32_t pid) {
   if (!wire.on_this_host() || pid == 0) return {};
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
@@ -262,12 +262,12 @@ void Engine::refuse(Entry& entry, const Hello& hello, Errc status) {
   header.session = hello.session;
   Welcome welcome;
   welcome.status = status;
-  if (Slot* slot = entry.wire->take_slot()) {
+  if (PacketBuffer* buffer = entry.wire->take_buffer()) {
     const Bytes payload = encode(welcome);
-    encode(header, payload.size(), Wire::data_of(*slot));
-    std::ranges::copy(payload, Wire::data_of(*slot) + kHeaderSize);
+    encode(header, payload.size(), Wire::data_of(*buffer));
+    std::ranges::copy(payload, Wire::data_of(*buffer) + kHeaderSize);
     // Not heard, it finds out by its timeout.
-    route->failed = !entry.wire->send(*route, *slot, kHeaderSize + payload.size());
+    route->failed = !entry.wire->send(*route, *buffer, kHeaderSize + payload.size());
   }
   entry.wire->close_route(*route);
 }

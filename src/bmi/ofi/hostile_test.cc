@@ -70,10 +70,10 @@ struct HostileTest : testing::Test {
   }
   void say(ByteView bytes) {
     until([&] { return route->refused == nullptr; });
-    Slot* slot = nullptr;
-    until([&] { return (slot = wire->take_slot()) != nullptr; });  // some may be on their way still
-    std::ranges::copy(bytes, Wire::data_of(*slot));
-    (void)wire->send(*route, *slot, bytes.size());
+    PacketBuffer* buffer = nullptr;
+    until([&] { return (buffer = wire->take_buffer()) != nullptr; });  // some may be on their way still
+    std::ranges::copy(bytes, Wire::data_of(*buffer));
+    (void)wire->send(*route, *buffer, bytes.size());
     until([&] { return route->refused == nullptr; });
   }
   void say(PacketHeader header, const Bytes& payload) {
@@ -161,12 +161,12 @@ TEST_F(HostileTest, ADropReachesThePeerHoweverMuchIsInFlight) {
     test();
     if (std::exchange(sent, module->counters().packets_sent) != module->counters().packets_sent) idle = 0;
   }
-  Slot* slot = wire->take_slot();
-  ASSERT_NE(slot, nullptr);
+  PacketBuffer* buffer = wire->take_buffer();
+  ASSERT_NE(buffer, nullptr);
   header = header_of(FrameType::kAbort);
   header.session = raw.welcome->session;
-  encode(header, 0, Wire::data_of(*slot));
-  for (bool sent = wire->send(*route, *slot, kHeaderSize); !sent; sent = wire->resend(*route)) test();
+  encode(header, 0, Wire::data_of(*buffer));
+  for (bool sent = wire->send(*route, *buffer, kHeaderSize); !sent; sent = wire->resend(*route)) test();
   while (module->counters().protocol_errors == 0) test();
   EXPECT_EQ(raw.byes, 0);
   until([&] { return raw.byes > 0; });

@@ -38,7 +38,7 @@ struct OfiOptions {
 class OfiModule : public Module {
  public:
   virtual OfiCounters counters() const = 0;
-  /// Of all endpoints together.
+  /// The sum over all endpoints.
   virtual PinCounters pin_counters() const = 0;
 };
 

@@ -25,7 +25,7 @@ Limits Peer::grant_limits() {
 }
 
 void Peer::disconnected(Errc status) {
-  if (slot_ != nullptr) wire->give_slot(*std::exchange(slot_, nullptr));
+  if (buffer_ != nullptr) wire->give_buffer(*std::exchange(buffer_, nullptr));
   if (route != nullptr) wire->close_route(*std::exchange(route, nullptr));
   pulls_ = NodeList();
   queues_ = {};

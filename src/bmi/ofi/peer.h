@@ -139,9 +139,9 @@ class Peer final : public protocol::Peer {
   PeerHost& host_;
   std::array<protocol::FrameQueue, kClasses> queues_;
   std::array<protocol::Incoming, kClasses> incoming_;
-  Slot* slot_ = nullptr;  // taken by room()
-  NodeList pulls_;        // with reads still to begin
-  NodeList ending_;       // kHeld: with reads in flight whose data is no longer wanted
+  PacketBuffer* buffer_ = nullptr;  // taken by room()
+  NodeList pulls_;                  // with reads still to begin
+  NodeList ending_;                 // kHeld: with reads in flight whose data is no longer wanted
   std::uint32_t reads_ = 0;
   std::vector<Extent> extents_;  // scratch
 };

@@ -100,11 +100,11 @@ bool Peer::offer(Op& op, const protocol::Header& header) {
 MutableByteView Peer::room(MessageClass c) {
   if (route->refused != nullptr || route->failed) return {};
   if (route->in_flight >= (c == MessageClass::kBulk ? kBulkAtOnce : kPacketsAtOnce)) return {};
-  if (slot_ == nullptr) slot_ = wire->take_slot();
-  if (slot_ == nullptr) return {};
+  if (buffer_ == nullptr) buffer_ = wire->take_buffer();
+  if (buffer_ == nullptr) return {};
   const std::uint32_t most = sender().limits().max_packet;
   const std::size_t size = std::min<std::size_t>(wire->packet_bytes(), most == 0 ? SIZE_MAX : most);
-  return {Wire::data_of(*slot_) + kHeaderSize, size - kHeaderSize};
+  return {Wire::data_of(*buffer_) + kHeaderSize, size - kHeaderSize};
 }
 
 /// Sends what was written to room().
@@ -113,10 +113,10 @@ void Peer::publish(const protocol::Header& header, std::size_t payload) {
   for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
     whole.credit[index_of(c)] = receiver().take_owed(c);
   }
-  Slot& slot = *std::exchange(slot_, nullptr);
-  encode(whole, payload, Wire::data_of(slot));
+  PacketBuffer& buffer = *std::exchange(buffer_, nullptr);
+  encode(whole, payload, Wire::data_of(buffer));
   ++host_.counters().packets_sent;
-  (void)wire->send(*route, slot, kHeaderSize + payload);  // what is refused goes out in a next turn
+  (void)wire->send(*route, buffer, kHeaderSize + payload);  // what is refused goes out in a next turn
 }
 
 /// Any packet carries what is owed. It gets a packet of its own only if the peer might wait for it.
@@ -154,16 +154,16 @@ void Peer::say(FrameType type) {
 
 void Peer::say_bye() {
   if (route == nullptr || route->failed) return;
-  Slot* slot = std::exchange(route->refused, nullptr);
-  if (slot == nullptr) slot = std::exchange(slot_, nullptr);
-  if (slot == nullptr) slot = wire->take_slot();
-  if (slot == nullptr) return;
+  PacketBuffer* buffer = std::exchange(route->refused, nullptr);
+  if (buffer == nullptr) buffer = std::exchange(buffer_, nullptr);
+  if (buffer == nullptr) buffer = wire->take_buffer();
+  if (buffer == nullptr) return;
   PacketHeader header;
   header.type = kBye;
   header.session = remote_session;
-  encode(header, 0, Wire::data_of(*slot));
+  encode(header, 0, Wire::data_of(*buffer));
   ++host_.counters().packets_sent;
-  (void)wire->send(*route, *slot, kHeaderSize);
+  (void)wire->send(*route, *buffer, kHeaderSize);
 }
 
 }  // namespace spate::bmi::ofi

@@ -136,7 +136,7 @@ Result<void> Wire::open_domain() {
   failed = fi_domain(fabric, fabric_->info.get(), &domain, nullptr);
   if (failed != 0) return fabric_error(failed, "fi_domain");
   fabric_->domain.reset(domain);
-  return add_slab(options_.receive_packets, receive_slots_);
+  return add_slab(options_.receive_packets, receive_buffers_);
 }
 
 Result<void> Wire::open_endpoint() {
@@ -180,8 +180,8 @@ Result<void> Wire::open_endpoint() {
   if (failed == 0) failed = fi_enable(endpoint);
   if (failed != 0) return fabric_error(failed, "opening an endpoint of " + options_.provider);
   SPATE_TRY(std::ignore, learn_name());
-  for (Slot* slot : receive_slots_) {
-    if (Result<void> posted = post_receive(*slot); !posted) return posted;
+  for (PacketBuffer* buffer : receive_buffers_) {
+    if (Result<void> posted = post_receive(*buffer); !posted) return posted;
   }
   return {};
 }
@@ -243,10 +243,10 @@ Result<void> Wire::reopen(bool at_its_address) {
   known_order_.clear();
   worked_.clear();
   in_flight_ = 0;
-  free_slots_.clear();
+  free_buffers_.clear();
   for (const auto& slab : slabs_) {
-    for (Slot& slot : *slab) {
-      if (slot.kind == Context::Kind::kSend) free_slots_.push_back(&slot);
+    for (PacketBuffer& buffer : *slab) {
+      if (buffer.kind == Context::Kind::kSend) free_buffers_.push_back(&buffer);
     }
   }
   // The same address as before, whatever the provider chose then.
@@ -261,8 +261,8 @@ Result<void> Wire::reopen(bool at_its_address) {
   return open_endpoint();
 }
 
-Result<void> Wire::add_slab(std::size_t packets, std::vector<Slot*>& out) {
-  const bool receive = &out == &receive_slots_;
+Result<void> Wire::add_slab(std::size_t packets, std::vector<PacketBuffer*>& out) {
+  const bool receive = &out == &receive_buffers_;
   const std::size_t bytes = packets * options_.packet_bytes;
   void* const memory = std::aligned_alloc(Buffer::kPageAlignment, (bytes + 4095) / 4096 * 4096);
   SPATE_CHECK(memory != nullptr);
@@ -277,31 +277,31 @@ Result<void> Wire::add_slab(std::size_t packets, std::vector<Slot*>& out) {
     fabric_->slab_keys.emplace_back(key);
     descriptor = fi_mr_desc(key);
   }
-  auto& slab = slabs_.emplace_back(std::make_unique<std::vector<Slot>>(packets));
+  auto& slab = slabs_.emplace_back(std::make_unique<std::vector<PacketBuffer>>(packets));
   for (std::size_t i = 0; i < packets; ++i) {
-    Slot& slot = (*slab)[i];
-    slot.kind = receive ? Context::Kind::kReceive : Context::Kind::kSend;
-    slot.data = static_cast<std::byte*>(memory) + i * options_.packet_bytes;
-    slot.descriptor = descriptor;
-    out.push_back(&slot);
+    PacketBuffer& buffer = (*slab)[i];
+    buffer.kind = receive ? Context::Kind::kReceive : Context::Kind::kSend;
+    buffer.data = static_cast<std::byte*>(memory) + i * options_.packet_bytes;
+    buffer.descriptor = descriptor;
+    out.push_back(&buffer);
   }
   return {};
 }
 
-Slot* Wire::take_slot() {
-  if (free_slots_.empty() && send_slots_ < options_.send_packets) {
-    if (!add_slab(kSlabPackets, free_slots_)) return nullptr;
-    send_slots_ += kSlabPackets;
+PacketBuffer* Wire::take_buffer() {
+  if (free_buffers_.empty() && send_buffers_ < options_.send_packets) {
+    if (!add_slab(kSlabPackets, free_buffers_)) return nullptr;
+    send_buffers_ += kSlabPackets;
   }
-  if (free_slots_.empty()) return nullptr;
-  Slot* slot = free_slots_.back();
-  free_slots_.pop_back();
-  return slot;
+  if (free_buffers_.empty()) return nullptr;
+  PacketBuffer* buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  return buffer;
 }
 
-void Wire::give_slot(Slot& slot) { free_slots_.push_back(&slot); }
+void Wire::give_buffer(PacketBuffer& buffer) { free_buffers_.push_back(&buffer); }
 
-std::byte* Wire::data_of(Slot& slot) { return slot.data; }
+std::byte* Wire::data_of(PacketBuffer& buffer) { return buffer.data; }
 
 std::uint64_t Wire::new_key() {
   // Random, so that a peer that got one key cannot guess another.

@@ -24,15 +24,15 @@
 
 namespace spate::bmi::ofi {
 
-struct Slot;
+struct PacketBuffer;
 
 /// The way from this endpoint to another one. The wire owns it and frees it some time after close_route().
 struct Route {
   std::uint64_t fabric_address = 0;
-  void* owner = nullptr;        // null: closed
-  Bytes name;                   // as the provider gives it
-  std::uint32_t in_flight = 0;  // packets
-  Slot* refused = nullptr;      // filled, but the provider could not take it yet: goes first
+  void* owner = nullptr;            // null: closed
+  Bytes name;                       // as the provider gives it
+  std::uint32_t in_flight = 0;      // packets
+  PacketBuffer* refused = nullptr;  // filled, but the provider could not take it yet: goes first
   bool same_process = false;
   bool failed = false;  // the provider refuses to send there: lose the peer
   // Its connection has failed, and it makes no other one while the endpoint is open.
@@ -101,11 +101,12 @@ class Wire final : public Registrar {
 
   std::size_t packet_bytes() const { return options_.packet_bytes; }
   /// Room for one packet. Null: too many are in flight.
-  Slot* take_slot();
-  void give_slot(Slot& slot);
-  static std::byte* data_of(Slot& slot);
-  /// Sends the slot's first `size` bytes. False: not yet; the wire keeps it as route.refused, and resend() tries again.
-  bool send(Route& route, Slot& slot, std::size_t size);
+  PacketBuffer* take_buffer();
+  void give_buffer(PacketBuffer& buffer);
+  static std::byte* data_of(PacketBuffer& buffer);
+  /// Sends the buffer's first `size` bytes. False: not yet; the wire keeps it as route.refused, and resend() tries
+  /// again.
+  bool send(Route& route, PacketBuffer& buffer, std::size_t size);
   bool resend(Route& route);
   /// Packets sent and not yet gone, of all routes.
   std::size_t packets_in_flight() const { return in_flight_; }
@@ -143,12 +144,12 @@ class Wire final : public Registrar {
   Result<void> open_domain();
   Result<void> open_endpoint();
   Result<void> learn_name();
-  Result<void> add_slab(std::size_t packets, std::vector<Slot*>& out);
-  Result<void> post_receive(Slot& slot);
-  long post_send(Route& route, Slot& slot);
+  Result<void> add_slab(std::size_t packets, std::vector<PacketBuffer*>& out);
+  Result<void> post_receive(PacketBuffer& buffer);
+  long post_send(Route& route, PacketBuffer& buffer);
   void on_completion(WireClient& client, void* context, std::size_t length, bool good);
   void on_failed_completion(WireClient& client);
-  void ended_send(WireClient& client, Slot& slot, bool good);
+  void ended_send(WireClient& client, PacketBuffer& buffer, bool good);
   void ended_read(WireClient& client, ReadSlot& read, bool good);
   void forget_if_unused(Route& route);
   void send_parting();
@@ -167,10 +168,10 @@ class Wire final : public Registrar {
   bool provider_keys_ = false;
   std::size_t max_pieces_ = 1;
   std::vector<std::unique_ptr<std::byte, void (*)(void*)>> slab_memory_;
-  std::vector<std::unique_ptr<std::vector<Slot>>> slabs_;
-  std::vector<Slot*> receive_slots_;
-  std::vector<Slot*> free_slots_;
-  std::size_t send_slots_ = 0;
+  std::vector<std::unique_ptr<std::vector<PacketBuffer>>> slabs_;
+  std::vector<PacketBuffer*> receive_buffers_;
+  std::vector<PacketBuffer*> free_buffers_;
+  std::size_t send_buffers_ = 0;
   std::size_t in_flight_ = 0;
   std::list<std::unique_ptr<Route>> routes_;
   std::vector<Route*> parting_;               // closed, with a refused packet

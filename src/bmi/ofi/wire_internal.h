@@ -49,7 +49,7 @@ struct Context {
   Kind kind = Kind::kReceive;
 };
 
-struct Slot : Context {
+struct PacketBuffer : Context {
   std::byte* data = nullptr;
   void* descriptor = nullptr;
   Route* route = nullptr;  // sends

@@ -63,7 +63,7 @@ void Wire::close_route(Route& route) {
   // Not with shm, where the other process's memory goes with it.
   const bool parts = route.refused != nullptr && !route.failed && !on_this_host() && parting_.size() < kParting;
   if (parts) return parting_.push_back(&route);
-  if (route.refused != nullptr) free_slots_.push_back(std::exchange(route.refused, nullptr));
+  if (route.refused != nullptr) free_buffers_.push_back(std::exchange(route.refused, nullptr));
   forget_if_unused(route);
 }
 
@@ -82,7 +82,7 @@ void Wire::send_parting() {
 
 void Wire::drop_parting() {
   for (Route* route : std::exchange(parting_, {})) {
-    free_slots_.push_back(std::exchange(route->refused, nullptr));
+    free_buffers_.push_back(std::exchange(route->refused, nullptr));
     forget_if_unused(*route);
   }
 }
@@ -142,39 +142,41 @@ void Wire::remove_address(const Route& route) {
   (void)fi_av_remove(fabric_->addresses.get(), &at, 1, 0);
 }
 
-Result<void> Wire::post_receive(Slot& slot) {
-  const long failed =
-      fi_recv(fabric_->endpoint.get(), slot.data, options_.packet_bytes, slot.descriptor, FI_ADDR_UNSPEC, &slot.fabric);
+Result<void> Wire::post_receive(PacketBuffer& buffer) {
+  const long failed = fi_recv(fabric_->endpoint.get(), buffer.data, options_.packet_bytes, buffer.descriptor,
+                              FI_ADDR_UNSPEC, &buffer.fabric);
   if (failed != 0) return fabric_error(failed, "fi_recv");
   return {};
 }
 
-long Wire::post_send(Route& route, Slot& slot) {
+long Wire::post_send(Route& route, PacketBuffer& buffer) {
   if (!route.same_process) {
-    return fi_send(fabric_->endpoint.get(), slot.data, slot.size, slot.descriptor, route.fabric_address, &slot.fabric);
+    return fi_send(fabric_->endpoint.get(), buffer.data, buffer.size, buffer.descriptor, route.fabric_address,
+                   &buffer.fabric);
   }
   ShmNames& local = ShmNames::of_this_process();
   const std::lock_guard lock(local.mutex);
   if (!local.names.contains(route.name)) return -FI_ECONNRESET;
-  return fi_send(fabric_->endpoint.get(), slot.data, slot.size, slot.descriptor, route.fabric_address, &slot.fabric);
+  return fi_send(fabric_->endpoint.get(), buffer.data, buffer.size, buffer.descriptor, route.fabric_address,
+                 &buffer.fabric);
 }
 
-bool Wire::send(Route& route, Slot& slot, std::size_t size) {
+bool Wire::send(Route& route, PacketBuffer& buffer, std::size_t size) {
   SPATE_CHECK(route.refused == nullptr);
-  slot.route = &route;
-  slot.size = size;
-  route.refused = &slot;
+  buffer.route = &route;
+  buffer.size = size;
+  route.refused = &buffer;
   return resend(route);
 }
 
 bool Wire::resend(Route& route) {
   if (route.refused == nullptr) return true;
-  Slot& slot = *route.refused;
-  const long failed = post_send(route, slot);
+  PacketBuffer& buffer = *route.refused;
+  const long failed = post_send(route, buffer);
   if (failed == -FI_EAGAIN) return false;
   route.refused = nullptr;
   if (failed != 0) {
-    free_slots_.push_back(&slot);
+    free_buffers_.push_back(&buffer);
     route.failed = true;
     return false;
   }
@@ -251,8 +253,8 @@ void Wire::on_failed_completion(WireClient& client) {
   auto* any = reinterpret_cast<Context*>(context);
   const bool flushed = entry.err == FI_EIO || entry.err == FI_ECANCELED;  // nothing of ours cancels a send
   if (flushed && any->kind == Context::Kind::kSend) {
-    // Of one that was never up there is nothing to be rid of, and other sessions of the endpoint shall not pay for it.
-    Route& route = *static_cast<Slot*>(any)->route;
+    // A connection that was never up leaves nothing behind. The other sessions of the endpoint can stay.
+    Route& route = *static_cast<PacketBuffer*>(any)->route;
     route.broken = worked_.contains(route.fabric_address);
   }
   on_completion(client, context, 0, false);
@@ -263,19 +265,19 @@ void Wire::on_completion(WireClient& client, void* context, std::size_t length, 
   auto* any = reinterpret_cast<Context*>(context);
   switch (any->kind) {
     case Context::Kind::kReceive: {
-      Slot& slot = static_cast<Slot&>(*any);
-      if (good) client.on_packet({slot.data, std::min(length, options_.packet_bytes)});
-      (void)post_receive(slot).has_value();  // the queue has room for all of them
+      PacketBuffer& buffer = static_cast<PacketBuffer&>(*any);
+      if (good) client.on_packet({buffer.data, std::min(length, options_.packet_bytes)});
+      (void)post_receive(buffer).has_value();  // the queue has room for all of them
       return;
     }
-    case Context::Kind::kSend: return ended_send(client, static_cast<Slot&>(*any), good);
+    case Context::Kind::kSend: return ended_send(client, static_cast<PacketBuffer&>(*any), good);
     case Context::Kind::kRead: return ended_read(client, static_cast<ReadSlot&>(*any), good);
   }
 }
 
-void Wire::ended_send(WireClient& client, Slot& slot, bool good) {
-  Route& route = *slot.route;
-  free_slots_.push_back(&slot);
+void Wire::ended_send(WireClient& client, PacketBuffer& buffer, bool good) {
+  Route& route = *buffer.route;
+  free_buffers_.push_back(&buffer);
   --in_flight_;
   --route.in_flight;
   if (good) worked_.insert(route.fabric_address);

@@ -306,7 +306,7 @@ Result<void> Engine::accept_welcome(Link& link, Packet& packet, Limits& limits) 
 }
 
 void Engine::attempt_failed(Peer& peer, std::string why) {
-  // Whatever it was: the peer may have another URL that does better.
+  // The peer may have another URL that works, so this is no warning.
   SPATE_LOG("bmi/shm", debug, "not connected url={} reason={}", peer.url, log::Quoted{why});
   peer.failure = std::move(why);
   state_.lose_later(peer, Errc::kUnreachable);

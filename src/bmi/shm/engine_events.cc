@@ -169,8 +169,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
   if (link != nullptr && link->closed) return;
   switch (pollable.kind) {
     case Pollable::Kind::kBell:
-      // Whatever else it may be told: an eventfd that its other owner may have changed is never read
-      // (docs/wire-shm.md).
+      // The bell is never read, because its other owner may have changed it (docs/wire-shm.md).
       if ((events & EPOLLIN) != 0 && link->peer != nullptr && link->peer->state == PeerPhase::kUp) activate(*link);
       return;
     case Pollable::Kind::kSocket: return on_socket(*link);

@@ -35,7 +35,7 @@ Room stretch_at(MutableByteView data, std::uint64_t position, std::uint64_t size
 
 }  // namespace
 
-LaneWriter::LaneWriter(std::span<Slot> slots, MutableByteView data, const std::atomic<std::uint64_t>& slots_taken,
+LaneWriter::LaneWriter(std::span<FrameSlot> slots, MutableByteView data, const std::atomic<std::uint64_t>& slots_taken,
                        const std::atomic<std::uint64_t>& bytes_taken)
     : slots_(slots),
       data_(data),
@@ -70,7 +70,7 @@ Room LaneWriter::room(std::uint64_t chunk) { return stretch_at(data_, byte_, chu
 
 void LaneWriter::publish(const FrameHeader& header, std::uint64_t chunk, const InlineWords& small) {
   SPATE_CHECK(slots_free_ > 0 && bytes_free_ >= in_data(chunk));
-  Slot& slot = slots_[slot_ & (slots_.size() - 1)];
+  FrameSlot& slot = slots_[slot_ & (slots_.size() - 1)];
   slot[1].store(header.tag, std::memory_order_relaxed);
   slot[2].store(header.length, std::memory_order_relaxed);
   slot[3].store(header.id, std::memory_order_relaxed);
@@ -94,12 +94,12 @@ void LaneWriter::publish(const FrameHeader& header, std::uint64_t chunk, const I
   for (std::uint64_t i = 0; i < ahead; i += kLine) prefetch_to_write(&data_[(byte_ + i) & (data_.size() - 1)]);
 }
 
-LaneReader::LaneReader(std::span<Slot> slots, MutableByteView data, std::atomic<std::uint64_t>& slots_taken,
+LaneReader::LaneReader(std::span<FrameSlot> slots, MutableByteView data, std::atomic<std::uint64_t>& slots_taken,
                        std::atomic<std::uint64_t>& bytes_taken)
     : slots_(slots), data_(data), slots_taken_(&slots_taken), bytes_taken_(&bytes_taken) {}
 
 LaneReader::Look LaneReader::look(Frame& frame) const {
-  const Slot& slot = slots_[slot_ & (slots_.size() - 1)];
+  const FrameSlot& slot = slots_[slot_ & (slots_.size() - 1)];
   __builtin_prefetch(&data_[byte_ & (data_.size() - 1)]);  // a payload comes at the same time as its slot, not after it
   const std::uint64_t word = slot[0].load(std::memory_order_acquire);
   if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(slot_ + 1)) return Look::kNothing;

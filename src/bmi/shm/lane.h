@@ -25,7 +25,7 @@ class LaneWriter {
  public:
   LaneWriter() = default;
   /// `slots` and `data` lie in the segment; `slots_taken`, `bytes_taken` are the reader's.
-  LaneWriter(std::span<Slot> slots, MutableByteView data, const std::atomic<std::uint64_t>& slots_taken,
+  LaneWriter(std::span<FrameSlot> slots, MutableByteView data, const std::atomic<std::uint64_t>& slots_taken,
              const std::atomic<std::uint64_t>& bytes_taken);
 
   /// Largest payload of one frame.
@@ -45,7 +45,7 @@ class LaneWriter {
  private:
   void refresh();
 
-  std::span<Slot> slots_;
+  std::span<FrameSlot> slots_;
   MutableByteView data_;
   const std::atomic<std::uint64_t>* slots_taken_ = nullptr;
   const std::atomic<std::uint64_t>* bytes_taken_ = nullptr;
@@ -62,7 +62,7 @@ class LaneReader {
  public:
   LaneReader() = default;
   /// `slots_taken`, `bytes_taken`: this side's counters.
-  LaneReader(std::span<Slot> slots, MutableByteView data, std::atomic<std::uint64_t>& slots_taken,
+  LaneReader(std::span<FrameSlot> slots, MutableByteView data, std::atomic<std::uint64_t>& slots_taken,
              std::atomic<std::uint64_t>& bytes_taken);
 
   /// Whether a frame is there.
@@ -84,7 +84,7 @@ class LaneReader {
   bool worth_a_wake();
 
  private:
-  std::span<Slot> slots_;
+  std::span<FrameSlot> slots_;
   MutableByteView data_;
   std::atomic<std::uint64_t>* slots_taken_ = nullptr;
   std::atomic<std::uint64_t>* bytes_taken_ = nullptr;

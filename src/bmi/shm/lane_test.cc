@@ -65,7 +65,7 @@ class LaneTest : public testing::Test {
     reader_.take(frame);
   }
 
-  std::vector<Slot> slots_;
+  std::vector<FrameSlot> slots_;
   Bytes data_;
   std::atomic<std::uint64_t> slots_taken_{0};
   std::atomic<std::uint64_t> bytes_taken_{0};

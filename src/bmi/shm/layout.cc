@@ -11,7 +11,7 @@ constexpr std::uint64_t kLanesOffset = 4096;
 
 std::uint64_t lane_size(const LaneSize& lane) { return lane.slots * kSlotSize + lane.bytes; }
 
-/// Of all lanes, both directions.
+/// Size of all lanes of both directions.
 std::uint64_t size_of(const Geometry& geometry) {
   std::uint64_t size = 0;
   for (const LaneSize& lane : geometry.lanes) size += 2 * lane_size(lane);

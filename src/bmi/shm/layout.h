@@ -20,9 +20,9 @@ enum class Side : std::uint8_t { kAcceptor = 0, kConnector = 1 };
 inline constexpr Side other(Side side) { return side == Side::kAcceptor ? Side::kConnector : Side::kAcceptor; }
 
 /// A slot: word 0 says which frame it holds and is written last.
-using Slot = std::array<std::atomic<std::uint64_t>, 8>;
+using FrameSlot = std::array<std::atomic<std::uint64_t>, 8>;
 inline constexpr std::size_t kSlotSize = 64;
-static_assert(sizeof(Slot) == kSlotSize && std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(FrameSlot) == kSlotSize && std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// How much of the other side's lane of one class a side has taken, since the lane was made.
 struct Taken {
@@ -68,14 +68,14 @@ struct Geometry {
   friend bool operator==(const Geometry&, const Geometry&) = default;
 };
 
-/// Of the lanes in the segment, which carry the frames until the acceptor has admitted its peer: so a process that has
-/// proved nothing makes a server share little memory with it. Part of the format.
+/// Sizes of the lanes in the segment. They carry the frames until the acceptor has admitted its peer, so that a server
+/// shares little memory with a process that has proved nothing. Part of the format.
 inline constexpr Geometry kNarrow{{LaneSize{32, 16 * 1024}, LaneSize{16, 4 * 1024}}};
 
 bool is_valid(const Geometry& geometry);
-/// Of a valid geometry; whole pages. The segment has `geometry`'s lanes; in version 2 these are the narrow ones.
+/// `geometry` is valid. Whole pages. The segment has `geometry`'s lanes; in version 2 these are the narrow ones.
 std::uint64_t segment_size(const Geometry& geometry);
-/// Of the memory for the full lanes, which comes later.
+/// Size of the memory for the full lanes, which comes later.
 std::uint64_t full_lanes_size(const Geometry& geometry);
 std::uint64_t side_offset(Side side);
 

@@ -19,7 +19,7 @@ const Geometry& lanes_of_segment(const Geometry& geometry, std::uint16_t version
 
 template <typename Lane>
 Lane make_lane(MutableByteView memory, const LanePlace& place, const LaneSize& size, const Taken& taken) {
-  Slot* const slots = std::launder(reinterpret_cast<Slot*>(&memory[place.slots]));
+  FrameSlot* const slots = std::launder(reinterpret_cast<FrameSlot*>(&memory[place.slots]));
   return Lane(std::span(slots, size.slots), memory.subspan(place.data, size.bytes), taken.slots, taken.bytes);
 }
 

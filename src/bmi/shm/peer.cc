@@ -158,8 +158,8 @@ bool Peer::offer(Op& op, const FrameHeader& header) {
 }
 
 std::uint64_t Peer::fetch_credit(MessageClass c, bool sleeps) {
-  // What comes back may exceed what was charged on this link: the window was granted with less than its full size while
-  // messages of an earlier link were not taken. Never beyond what this side can count, and never backwards.
+  // The peer may return more credit than this link has charged: the window began smaller than its full size while
+  // messages of an earlier link were not taken. The sum stays within what this side can count and never decreases.
   constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
   // Before this side goes to sleep over it: the peer wakes it, or has just given back what was missing.
   if (sleeps) link->wait_for(kWakeCredit);

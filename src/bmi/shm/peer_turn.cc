@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes in over a link. All of it was written by another process: what returns bool returns false for what the
-// protocol does not allow, and the module drops the peer.
+// What comes in over a link. Another process wrote all of it. Functions that return bool return false when it breaks
+// the protocol, and the module drops the peer.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace spate::bmi::shm {
 
 bool Peer::turn(MessageClass c, int frames) {
-  // What one class of one peer may do in a turn. Bulk keeps control waiting for as long as it takes to copy so much.
+  // Most bytes of one class of one peer in a turn. Control waits for bulk as long as it takes to copy so much.
   constexpr std::uint64_t kShare = 128 * 1024;
   LaneReader& lane = link->in(c);
   std::uint64_t bytes = 0;

@@ -21,7 +21,7 @@ struct ShmOptions {
   /// How long to go on looking after the last thing was found, before sleeping; 0 = not at all, as suits servers whose
   /// hosts compute.
   Duration spin = Duration(0);
-  /// Of the segments that this side makes (it accepted); by class. Memory is used as far as it is written.
+  /// Lanes of the segments that this side makes when it accepts, by class. Memory is used as far as it is written.
   Geometry geometry{{LaneSize{256, 128 * 1024}, LaneSize{256, 512 * 1024}}};
   /// Memory of mem_alloc is taken in arenas of so many bytes (address space; pages cost memory when they are touched).
   std::uint64_t arena_bytes = std::uint64_t{256} << 20U;

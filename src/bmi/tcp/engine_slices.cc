@@ -16,8 +16,8 @@ std::uint64_t Engine::slice() const {
   return since_control_ < kQuiet ? tcp_options_.slice_bytes : tcp_options_.quiet_slice_bytes;
 }
 
-/// Of bulk messages that are posted between two turns the first leaves at once; the others leave together, with the
-/// next turn: small ones in a row cost one system call, and full packets, for many (bench/run bmi figure4).
+/// The first bulk message that is posted between two turns leaves at once. The others leave together in the next turn,
+/// so that a row of small ones costs one system call and fills its packets (bench/run bmi figure4).
 bool Engine::gathers(Connection& connection) { return std::exchange(connection.posted_in_turn, turn_) == turn_; }
 
 void Engine::make_due(Connection& connection, bool to_read) {
