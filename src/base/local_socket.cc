@@ -80,7 +80,7 @@ Result<UniqueFd> bind_in_place(const std::string& path, int backlog) {
   return made;
 }
 
-/// That called listen(2); 0 when nobody listens.
+/// The process that called listen(2); 0 when nobody listens.
 pid_t process_behind(const std::string& path) {
   const auto probe = packet_socket(SOCK_NONBLOCK);
   ucred who{};

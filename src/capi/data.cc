@@ -14,16 +14,16 @@ using Description = datatype::Description;
 
 /// Where in the file: its position, an offset, or descriptions, whose streams follow one another.
 struct AtPosition {};
-using Place = std::variant<AtPosition, std::uint64_t, std::vector<Description>>;
+using FilePosition = std::variant<AtPosition, std::uint64_t, std::vector<Description>>;
 
 struct ReadCall {
   spate_file* file = nullptr;
-  Place place;
+  FilePosition place;
   std::vector<MutableByteView> memory;
 };
 struct WriteCall {
   spate_file* file = nullptr;
-  Place place;
+  FilePosition place;
   std::vector<ByteView> memory;
 };
 
@@ -89,28 +89,28 @@ Work work_of(const WriteCall& call) {
 }
 
 /// The place of an offset from outside.
-Result<Place> place_of(off_t offset) {
+Result<FilePosition> place_of(off_t offset) {
   if (offset < 0) return Error(Errc::kInvalidArgument, "a negative offset");
-  return Place(static_cast<std::uint64_t>(offset));
+  return FilePosition(static_cast<std::uint64_t>(offset));
 }
 
-Result<Place> place_of(Result<std::vector<Description>> parts) {
+Result<FilePosition> place_of(Result<std::vector<Description>> parts) {
   if (!parts) return std::move(parts).error();
-  return Place(*std::move(parts));
+  return FilePosition(*std::move(parts));
 }
 
-Result<Place> place_of(Result<Description> what) {
+Result<FilePosition> place_of(Result<Description> what) {
   if (!what) return std::move(what).error();
   std::vector<Description> parts;
   parts.push_back(*std::move(what));
-  return Place(std::move(parts));
+  return FilePosition(std::move(parts));
 }
 
 template <typename Call>
 using ViewsOf = decltype(Call::memory);
 
 template <typename Call>
-ssize_t run(spate_file* file, Result<Place> place, Result<ViewsOf<Call>> views) {
+ssize_t run(spate_file* file, Result<FilePosition> place, Result<ViewsOf<Call>> views) {
   if (file == nullptr) return refuse_null("file");
   if (!views) return refuse(views.error());
   if (!place) return refuse(place.error());
@@ -119,12 +119,12 @@ ssize_t run(spate_file* file, Result<Place> place, Result<ViewsOf<Call>> views) 
 }
 
 template <typename Call>
-ssize_t run(spate_file* file, Result<Place> place, const iovec* memory, int count) {
+ssize_t run(spate_file* file, Result<FilePosition> place, const iovec* memory, int count) {
   return run<Call>(file, std::move(place), memory_of<typename ViewsOf<Call>::value_type>(memory, count));
 }
 
 template <typename Call>
-int start(spate_file* file, Result<Place> place, Result<ViewsOf<Call>> views, spate_op** op) {
+int start(spate_file* file, Result<FilePosition> place, Result<ViewsOf<Call>> views, spate_op** op) {
   if (op == nullptr) return refuse_null("op");
   *op = nullptr;
   if (file == nullptr) return refuse_null("file");
@@ -136,7 +136,7 @@ int start(spate_file* file, Result<Place> place, Result<ViewsOf<Call>> views, sp
 }
 
 template <typename Call>
-int start(spate_file* file, Result<Place> place, const iovec* memory, int count, spate_op** op) {
+int start(spate_file* file, Result<FilePosition> place, const iovec* memory, int count, spate_op** op) {
   return start<Call>(file, std::move(place), memory_of<typename ViewsOf<Call>::value_type>(memory, count), op);
 }
 
@@ -184,20 +184,20 @@ ssize_t spate_pwritev(spate_file* file, const struct iovec* memory, int count, o
 
 ssize_t spate_read(spate_file* file, void* buffer, size_t size) {
   const iovec memory = one_piece(buffer, size);
-  return run<ReadCall>(file, Place(), &memory, 1);
+  return run<ReadCall>(file, FilePosition(), &memory, 1);
 }
 
 ssize_t spate_write(spate_file* file, const void* buffer, size_t size) {
   const iovec memory = one_piece(buffer, size);
-  return run<WriteCall>(file, Place(), &memory, 1);
+  return run<WriteCall>(file, FilePosition(), &memory, 1);
 }
 
 ssize_t spate_readv(spate_file* file, const struct iovec* memory, int count) {
-  return run<ReadCall>(file, Place(), memory, count);
+  return run<ReadCall>(file, FilePosition(), memory, count);
 }
 
 ssize_t spate_writev(spate_file* file, const struct iovec* memory, int count) {
-  return run<WriteCall>(file, Place(), memory, count);
+  return run<WriteCall>(file, FilePosition(), memory, count);
 }
 
 ssize_t spate_read_list(spate_file* file, const struct spate_range* ranges, size_t range_count,

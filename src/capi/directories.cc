@@ -26,7 +26,7 @@ Work read_entries(posix::OpenFile& directory, spate_dirent* entries, struct stat
   std::size_t n = 0;
   for (; n < count; ++n) {
     auto item = co_await directory.next_entry(st != nullptr);
-    // What was read is handed over; the error comes again with the next call.
+    // The entries that were read are returned; the error comes again with the next call.
     if (!item && n == 0) co_return std::move(item).error();
     if (!item || !*item) break;
     fill(**item, &entries[n]);

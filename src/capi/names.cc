@@ -21,7 +21,7 @@ Work stat_into(FileSystem& fs, Where where, struct stat* out) {
   co_return 0;
 }
 
-/// What is kept under a lease costs no turn of the executor.
+/// An answer that is cached under a lease costs no turn of the executor.
 template <typename MakeWhere>
 int stat_now(spate_fs* fs, const MakeWhere& make_where, struct stat* out) noexcept {
   try {

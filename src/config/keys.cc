@@ -66,7 +66,7 @@ Key row(Key key) {
   return key;
 }
 
-/// Of a repeated section: `kList` is the vector, `kMember` one of its items'.
+/// The key of a repeated section. `kList` is the vector, `kMember` a member of its items.
 template <auto kList, auto kMember>
 Key item_row(Key key) {
   key.get = [](const FileSystemConfig& config, std::size_t item) {

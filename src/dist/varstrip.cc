@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kVarStripName = "varstrip";
 constexpr std::uint8_t kVarStripVersion = 1;
-/// Of stored parameters: version u8, then each strip as slot u16, bytes u64.
+/// Stored parameters: version u8, then each strip as slot u16, bytes u64.
 constexpr std::size_t kStripParameters = 2 + 8;
 constexpr std::size_t kMostStored = (kMaxDistributionBytes - 1) / kStripParameters;
 constexpr std::size_t kMostStrips = 65536;
@@ -146,56 +146,56 @@ VarStrip::VarStrip(std::size_t slots, const std::vector<Strip>& strips) : share_
   SPATE_CHECK(slots >= 1 && slots <= kMaxSlots && strips.size() <= kMostStrips);
   for (const Strip& strip : strips) {
     SPATE_CHECK(strip.slot < slots && strip.bytes >= 1 && strip.bytes <= kMaxStripBytes);
-    Share& share = share_[strip.slot];
+    SlotStrips& share = share_[strip.slot];
     share.strips.push_back(static_cast<std::uint32_t>(strips_.size()));
     strips_.push_back({round_bytes_, share.bytes, strip.bytes, strip.slot});
     share.bytes += strip.bytes;
     round_bytes_ += strip.bytes;
   }
-  for (const Share& share : share_) SPATE_CHECK(share.bytes > 0);
+  for (const SlotStrips& share : share_) SPATE_CHECK(share.bytes > 0);
 }
 
-const VarStrip::Place& VarStrip::strip_at(std::uint64_t in_round) const {
+const VarStrip::PlacedStrip& VarStrip::strip_at(std::uint64_t in_round) const {
   const auto after = std::upper_bound(strips_.begin(), strips_.end(), in_round,
-                                      [](std::uint64_t at, const Place& strip) { return at < strip.logical; });
+                                      [](std::uint64_t at, const PlacedStrip& strip) { return at < strip.logical; });
   return *std::prev(after);
 }
 
 Physical VarStrip::to_physical(std::uint64_t logical) const {
   const std::uint64_t round = logical / round_bytes_;
   const std::uint64_t in_round = logical - round * round_bytes_;
-  const Place& strip = strip_at(in_round);
+  const PlacedStrip& strip = strip_at(in_round);
   return {strip.slot, round * share_[strip.slot].bytes + strip.physical + in_round - strip.logical};
 }
 
 std::uint64_t VarStrip::to_logical(std::uint32_t slot, std::uint64_t physical) const {
-  const Share& share = share_[slot];
+  const SlotStrips& share = share_[slot];
   const std::uint64_t round = physical / share.bytes;
   // Checked before the multiplication: `physical` may be any number.
   if (round > kMaxFileBytes / round_bytes_) return kMaxFileBytes;
   const std::uint64_t in_share = physical - round * share.bytes;
   const auto after = std::upper_bound(share.strips.begin(), share.strips.end(), in_share,
                                       [this](std::uint64_t at, std::uint32_t i) { return at < strips_[i].physical; });
-  const Place& strip = strips_[*std::prev(after)];
+  const PlacedStrip& strip = strips_[*std::prev(after)];
   return std::min(round * round_bytes_ + strip.logical + in_share - strip.physical, kMaxFileBytes);
 }
 
 std::uint64_t VarStrip::contiguous_bytes(std::uint64_t logical) const {
   if (share_.size() == 1) return kMaxFileBytes;
   const std::uint64_t in_round = logical % round_bytes_;
-  const Place& strip = strip_at(in_round);
+  const PlacedStrip& strip = strip_at(in_round);
   return strip.logical + strip.bytes - in_round;
 }
 
 std::uint64_t VarStrip::physical_size(std::uint32_t slot, std::uint64_t logical_size) const {
-  const Share& share = share_[slot];
+  const SlotStrips& share = share_[slot];
   const std::uint64_t round = logical_size / round_bytes_;
   const std::uint64_t in_round = logical_size - round * round_bytes_;
   // The slot's first strip that begins at or after `in_round`; the one before it may be cut.
   const auto next = std::lower_bound(share.strips.begin(), share.strips.end(), in_round,
                                      [this](std::uint32_t i, std::uint64_t at) { return strips_[i].logical < at; });
   if (next == share.strips.begin()) return round * share.bytes;
-  const Place& strip = strips_[*std::prev(next)];
+  const PlacedStrip& strip = strips_[*std::prev(next)];
   return round * share.bytes + strip.physical + std::min(in_round - strip.logical, strip.bytes);
 }
 

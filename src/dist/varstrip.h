@@ -29,21 +29,21 @@ class VarStrip final : public Distribution {
 
  private:
   /// A strip of the first round.
-  struct Place {
+  struct PlacedStrip {
     std::uint64_t logical;   // its first byte in the file
     std::uint64_t physical;  // and in its datafile
     std::uint64_t bytes;
     std::uint32_t slot;
   };
   /// What one slot holds of a round.
-  struct Share {
+  struct SlotStrips {
     std::vector<std::uint32_t> strips;  // indices of its strips, ascending
     std::uint64_t bytes = 0;
   };
-  const Place& strip_at(std::uint64_t in_round) const;
+  const PlacedStrip& strip_at(std::uint64_t in_round) const;
 
-  std::vector<Place> strips_;
-  std::vector<Share> share_;  // by slot
+  std::vector<PlacedStrip> strips_;
+  std::vector<SlotStrips> share_;  // by slot
   std::uint64_t round_bytes_ = 0;
 };
 

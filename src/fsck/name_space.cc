@@ -174,7 +174,7 @@ void NameSpaceCheck::suspect_named(const Linked& inode, const std::vector<Name>&
     queue_.suspect(std::move(finding), unreadable_names_ ? kNamesUnread : std::string());
     return;
   }
-  // Of several names in one directory all but one; names in other directories are the scan of entries' affair.
+  // Reports all but one of several names in one directory. The scan of entries deals with names in other directories.
   std::set<Handle> seen;
   for (const Name& name : names) {
     const bool keep = inode.handle != kRootHandle && seen.insert(name.directory).second;

@@ -18,7 +18,7 @@ struct Options {
   bool data = true;
   /// Background work of servers counts as damage if it is older than this.
   Duration grace = std::chrono::seconds(60);
-  /// Of the table of inodes, bytes: with more inodes than fit, the entries are read several times. >= 4096.
+  /// Size of the table of inodes, bytes. With more inodes than fit, the entries are read several times. >= 4096.
   std::size_t table_bytes = 64U << 20U;
   /// Findings kept in one pass; more are for the next one (or, without repair, are only counted). >= 1.
   std::size_t max_findings = 100'000;

@@ -15,7 +15,7 @@ using wire::RepairOutcome;
 /// Looked at and mended at the same time.
 constexpr std::size_t kAtOnce = 16;
 constexpr std::size_t kMaxRemembered = 1U << 20U;
-/// Of a removed orphan: longer than any capability of its file can live.
+/// Life of the tombstone of a removed orphan: longer than any capability of its file can live.
 constexpr Duration kTombstoneLife = std::chrono::hours(25);
 
 bool is_of_datafile(Damage damage) {
@@ -45,7 +45,7 @@ std::uint64_t identity(const wire::Finding& finding) {
   wire::Finding same;
   same.damage = finding.damage;
   same.handle = finding.handle;
-  // Of these there is one an object, wherever it was met.
+  // An object has at most one finding of these kinds, wherever it was met.
   if (finding.damage != Damage::kMissingDirectory && finding.damage != Damage::kWrongSize) {
     same.directory = finding.directory;
     same.name = finding.name;

@@ -21,7 +21,7 @@ struct ServersOptions {
   Credential credential;  // of the user who runs the check; owns new objects (/lost+found)
   std::string description = "fsck";
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included
-  /// Of a request to an io server whose failure only makes the check incomplete.
+  /// Time for a request to an io server whose failure only makes the check incomplete.
   Duration io_deadline = std::chrono::seconds(15);
   rpc::ChannelObserver* watch = nullptr;  // rpc::ChannelOptions::watch
 };

@@ -12,7 +12,7 @@
 namespace spate::fuse {
 namespace {
 
-/// Of one copy_file_range: the reply's count has 32 bits.
+/// Most bytes of one copy_file_range: the reply's count has 32 bits.
 constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
 /// __FMODE_EXEC of the kernel's <linux/fs.h>: execve(2) opens the file.
 constexpr int kForExecve = 0x20;

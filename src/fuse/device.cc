@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned kMaxWriteBytes = 1U << 20U;  // the kernel's own limit with 256 pages
 constexpr unsigned kMaxBackground = 64;
-// Of protocol 7.40, which this machine's header need not have.
+// From protocol 7.40, which this machine's header need not have.
 constexpr std::int32_t kNotifyResend = 7;
 constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid;
 

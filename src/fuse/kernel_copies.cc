@@ -16,7 +16,7 @@
 namespace spate::fuse {
 namespace {
 
-// Of protocol 7.44, which this machine's header need not have; libfuse 3.14 does not know it either.
+// From protocol 7.44, which this machine's header need not have; libfuse 3.14 does not know it either.
 constexpr std::int32_t kNotifyNewEpoch = 8;
 constexpr auto kBusyPause = std::chrono::milliseconds(10);
 
@@ -37,7 +37,7 @@ bool KernelCopies::tell_kernel(const void* message, std::size_t size) {
   for (bool said = false;;) {
     if (::write(device_.get(), message, size) == static_cast<ssize_t>(size)) return true;
     if (errno == EINTR) continue;
-    // Of an object that the kernel does not know there is no copy.
+    // The kernel has no copy of an object that it does not know.
     if (errno == ENOENT) return true;
     if (errno == EINVAL || errno == ENODEV || errno == ENOTCONN || errno == EBADF || errno == EPERM) return false;
     if (!std::exchange(said, true))

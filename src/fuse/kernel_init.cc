@@ -8,7 +8,7 @@
 namespace spate::fuse {
 namespace {
 
-// Of protocols 7.39 and 7.40, which this machine's header need not have.
+// From protocols 7.39 and 7.40, which this machine's header need not have.
 constexpr std::uint64_t kDirectIoAllowMmap = std::uint64_t{1} << 36U;
 constexpr std::uint64_t kHasResend = std::uint64_t{1} << 39U;
 

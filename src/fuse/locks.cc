@@ -106,7 +106,7 @@ void release_locks(Mount& mount, std::uint64_t open, Handle handle) {
   }
 }
 
-/// Who takes a lock reads what its last holder wrote, on whichever mount that was.
+/// A program that takes a lock reads what the last holder wrote, also through another mount.
 void drop_pages_for_lock(Mount& mount, Handle handle) {
   if (mount.options.cache == CacheMode::kWriteback) return;
   std::ignore = fuse_lowlevel_notify_inval_inode(mount.session, handle.value, 0, 0);

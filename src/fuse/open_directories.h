@@ -35,8 +35,8 @@ class OpenDirectories {
     if (attributes) open.attributes = attributes;
     return last_;
   }
-  /// Of a directory that the servers do not know any more, while somebody has it open: as when it was opened, but with
-  /// no name.
+  /// The attributes of a directory that was removed while somebody has it open: as when it was opened, but with no
+  /// name.
   std::optional<Attributes> removed(Handle handle) {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(handle);

@@ -44,7 +44,7 @@ struct MountOptions {
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // 1..64, that are kept for requests of the kernel
-  /// Of all worker threads together, at most, 16 MiB to 1 GiB: kWorkerBytes each (worker_limit()).
+  /// Most memory of all worker threads together, 16 MiB to 1 GiB: kWorkerBytes each (worker_limit()).
   std::uint64_t memory = std::uint64_t{256} << 20U;
   /// How long one goes on asking the kernel before it sleeps, 0..10 ms.
   Duration busy_poll = std::chrono::microseconds(100);

@@ -9,8 +9,8 @@
 
 namespace spate::fuse {
 
-/// Of the mount whose device (major:minor) is `device`; an empty one, or one that is not in this process's mount
-/// namespace, stays as it was mounted. Thread-safe.
+/// Tells whether the mount whose device (major:minor) is `device` is read-only now. If `device` is empty or not in this
+/// process's mount namespace, the answer is how it was mounted. Thread-safe.
 class ReadOnly {
  public:
   ReadOnly(bool as_mounted, std::string device);

@@ -13,7 +13,8 @@ struct ServerDescriptors {
   UniqueFd control;  // to the supervisor
   UniqueFd handover;
 };
-/// Of `--serve=A,B`, which only a supervisor writes. kInvalidArgument when they are not what they should be.
+/// The descriptors of `--serve=A,B`, which only a supervisor writes. kInvalidArgument when they are not what they
+/// should be.
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text);
 
 /// The process's exit status. Says on standard error why it cannot begin.

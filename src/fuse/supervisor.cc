@@ -194,7 +194,7 @@ void Supervisor::on_crash(const std::string& how) {
   start_successor();
 }
 
-/// Of one that has handed over, or was killed, perhaps while it was about to: an upgrade goes on.
+/// The serving process has handed over, or was killed, perhaps while it was about to. An upgrade goes on.
 void Supervisor::start_successor() {
   const std::string program = next_program_.empty() ? program_ : next_program_;
   const auto started = start(program);

@@ -102,7 +102,7 @@ Result<pid_t> SystemHost::start_server(const std::string& program, UniqueFd cont
 
 void SystemHost::kill_server(pid_t server) { ::kill(server, SIGKILL); }
 
-/// That it starts at all on this machine, and can read the handover state, is better known before.
+/// Tests beforehand that the program starts on this machine and can read the handover state.
 Result<void> SystemHost::check_program(const std::string& program) {
   const pid_t child = ::fork();
   if (child < 0) return errno_error(errno, "fork");

@@ -67,14 +67,14 @@ class WorkerPool final : public job::Source {
   /// `only_executor`: it waits for nothing but the client's executor, unless need_reader() is called before.
   void request_begins(bool only_executor);
   Next request_ends();
-  /// Whoever is at work waits for what another worker may have to do first.
+  /// The busy workers may wait for something that another worker has to do first.
   void need_reader();
 
   /// Ends the sleep of all that read, by SIGUSR1. One that is about to sleep misses it, and is to be told again.
   void interrupt();
   /// True: no worker is left; waits for it at most `limit`.
   bool wait_for_end(std::chrono::milliseconds limit);
-  /// That read or are about to.
+  /// Workers that read or are about to.
   unsigned reading() const;
   unsigned kept() const;
   /// Threads there are, whatever they do.

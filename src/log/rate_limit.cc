@@ -8,7 +8,7 @@ namespace spate::log {
 std::optional<Suppressed> RateLimit::admit() {
   const std::int64_t now = clock_.now().since_start.count();
   std::int64_t next = next_ns_.load(std::memory_order_relaxed);
-  // Of several threads that find the interval over, one wins the exchange and speaks.
+  // When several threads find the interval over, one wins the exchange and logs.
   if (now < next || !next_ns_.compare_exchange_strong(next, now + interval_.count(), std::memory_order_relaxed)) {
     suppressed_.fetch_add(1, std::memory_order_relaxed);
     return std::nullopt;

@@ -46,7 +46,7 @@ class Domains {
   int rounds() const { return rounds_; }
   /// Behind the last byte of a round.
   std::int64_t round_end(int round) const;
-  /// Who has the byte at `offset`, 0 .. aggregators - 1.
+  /// The aggregator of the byte at `offset`, 0 .. aggregators - 1.
   int owner(std::int64_t offset) const;
   /// Behind the last byte of the strip that `offset` is in.
   std::int64_t strip_end(std::int64_t offset) const;

@@ -115,7 +115,7 @@ std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mou
     const std::size_t end = std::min(mountinfo.find('\n'), mountinfo.size());
     Mount mount = parse_mount(mountinfo.substr(0, end));
     mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
-    // Of two at the same place the later one hides the other.
+    // A later entry at the same place hides an earlier one.
     if (!mount.point.empty() && is_below(path, mount.point) && mount.point.size() >= found.point.size())
       found = std::move(mount);
   }

@@ -29,7 +29,7 @@ constexpr std::size_t kFlushedATurn = 8UL << 20U;
 
 }  // namespace
 
-Connection::Connection(ConnectionWorld& world, UniqueFd socket, Peer peer)
+Connection::Connection(ConnectionWorld& world, UniqueFd socket, ClientAddress peer)
     : world_(world),
       socket_(std::move(socket)),
       peer_(std::move(peer)),

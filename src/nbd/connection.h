@@ -23,7 +23,7 @@ namespace spate::nbd {
 class Connection;
 
 /// The client of a connection.
-struct Peer {
+struct ClientAddress {
   std::string text;              // for the log: "127.0.0.1:4711", "unix uid=1000"
   std::vector<std::uint8_t> ip;  // 4 or 16 bytes; empty for a Unix socket
 };
@@ -33,7 +33,7 @@ class ConnectionHost {
  public:
   virtual ~ConnectionHost() = default;
   /// The exports that this peer may use.
-  virtual std::unique_ptr<Catalogue> catalogue(const Peer& peer) = 0;
+  virtual std::unique_ptr<Catalogue> catalogue(const ClientAddress& peer) = 0;
   /// The export of that name in its catalogue.
   virtual Device& device(const std::string& name) = 0;
   /// kNotSupported without certificates and keys.
@@ -93,7 +93,7 @@ struct Traffic {
 /// client is gone; host.ended() waits for them.
 class Connection final : public ReadyHandler {
  public:
-  Connection(ConnectionWorld& world, UniqueFd socket, Peer peer);
+  Connection(ConnectionWorld& world, UniqueFd socket, ClientAddress peer);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -152,7 +152,7 @@ class Connection final : public ReadyHandler {
 
   ConnectionWorld& world_;
   UniqueFd socket_;
-  Peer peer_;
+  ClientAddress peer_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Catalogue> catalogue_;
   Negotiation negotiation_;

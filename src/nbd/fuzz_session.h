@@ -97,7 +97,7 @@ struct Asked {
 };
 
 /// The client's whole side, and what the server has to say to it.
-struct Session {
+struct FuzzSession {
   Bytes bytes;
   std::vector<std::size_t> rests;  // in `bytes`: nothing more is sent until the server has answered (STARTTLS)
   Bytes handshake;                 // what is answered
@@ -112,7 +112,7 @@ class Writer {
  public:
   Writer(const Script& script, ByteView in) : script_(script), in_(in) {}
 
-  Session write() {
+  FuzzSession write() {
     Exports exports(script_.read_only);
     Negotiation negotiation(exports, script_.policy);
     Negotiation::begin(session_.handshake);
@@ -185,7 +185,7 @@ class Writer {
 
   const Script& script_;
   ByteView in_;
-  Session session_;
+  FuzzSession session_;
   std::size_t moved_ = 0;
 };
 
@@ -193,7 +193,7 @@ class Writer {
 class Reader {
  public:
   /// `content_known`: nobody has changed it. `may_fail`: what is right may be refused.
-  Reader(Session& session, ByteView in, bool content_known, bool may_fail)
+  Reader(FuzzSession& session, ByteView in, bool content_known, bool may_fail)
       : session_(session), in_(in), content_known_(content_known), may_fail_(may_fail) {}
 
   /// Returns whether it ended with a whole reply.
@@ -208,7 +208,7 @@ class Reader {
   }
 
  private:
-  static bool in_chunks(const Session& session, const Asked& asked) {
+  static bool in_chunks(const FuzzSession& session, const Asked& asked) {
     const Command command = asked.request.command;
     return session.rules.structured && (command == Command::kRead || command == Command::kBlockStatus);
   }
@@ -288,7 +288,7 @@ class Reader {
     if ((one.request.flags & kReqOne) != 0) SPATE_CHECK(payload.size() == 12);
   }
 
-  Session& session_;
+  FuzzSession& session_;
   ByteView in_;
   const bool content_known_;
   const bool may_fail_;

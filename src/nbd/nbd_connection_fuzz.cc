@@ -134,7 +134,7 @@ struct Bed {
 /// One connection. The client's end never blocks.
 class Run final : private ConnectionHost {
  public:
-  Run(Bed& bed, const Script& script, const Session& session)
+  Run(Bed& bed, const Script& script, const FuzzSession& session)
       : bed_(bed),
         script_(script),
         session_(session),
@@ -143,7 +143,7 @@ class Run final : private ConnectionHost {
     std::array<int, 2> ends{};
     SPATE_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
     client_ = UniqueFd(ends[0]);
-    connection_ = std::make_unique<Connection>(world_, UniqueFd(ends[1]), Peer{"fuzzer", {}});
+    connection_ = std::make_unique<Connection>(world_, UniqueFd(ends[1]), ClientAddress{"fuzzer", {}});
   }
 
   /// To its end. What the server has said.
@@ -161,7 +161,7 @@ class Run final : private ConnectionHost {
   }
 
  private:
-  std::unique_ptr<Catalogue> catalogue(const Peer& /*peer*/) override {
+  std::unique_ptr<Catalogue> catalogue(const ClientAddress& /*peer*/) override {
     return std::make_unique<Exports>(script_.read_only);
   }
   Device& device(const std::string& /*name*/) override { return bed_.device; }
@@ -220,7 +220,7 @@ class Run final : private ConnectionHost {
 
   Bed& bed_;
   const Script& script_;
-  const Session& session_;
+  const FuzzSession& session_;
   ConnectionWorld world_;
   UniqueFd client_;
   std::unique_ptr<Connection> connection_;
@@ -236,7 +236,7 @@ bool begins_with(ByteView whole, ByteView part) {
   return whole.size() >= part.size() && std::equal(part.begin(), part.end(), whole.begin());
 }
 
-void check(const Script& script, Session& session, ByteView said) {
+void check(const Script& script, FuzzSession& session, ByteView said) {
   const bool cut = session.dropped || script.goes_away || script.server_finishes;
   if (cut && said.size() < session.handshake.size()) {
     SPATE_CHECK(begins_with(session.handshake, said));
@@ -267,7 +267,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ByteView in(reinterpret_cast<const std::byte*>(data), size);
   if (size < nbd::fuzz::Script::kBytes) return 0;
   const nbd::fuzz::Script script(in);
-  nbd::fuzz::Session session = nbd::fuzz::Writer(script, in.subspan(nbd::fuzz::Script::kBytes)).write();
+  nbd::fuzz::FuzzSession session = nbd::fuzz::Writer(script, in.subspan(nbd::fuzz::Script::kBytes)).write();
   bed.device.begin(script.read_only, script.later);
   const Bytes said = nbd::fuzz::Run(bed, script, session).drive();
   nbd::fuzz::check(script, session, said);

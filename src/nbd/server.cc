@@ -91,7 +91,7 @@ class Server::Listener final : public ReadyHandler {
 /// What one client sees.
 class Server::View final : public Catalogue {
  public:
-  View(Server& server, const Peer& peer) : server_(server), peer_(peer) {}
+  View(Server& server, const ClientAddress& peer) : server_(server), peer_(peer) {}
 
   void identified(std::vector<std::string> identities) override { identities_ = std::move(identities); }
 
@@ -120,7 +120,7 @@ class Server::View final : public Catalogue {
   }
   bool may_use(const Export& one) const { return one.access.allows(peer_.ip, identities_); }
   Server& server_;
-  const Peer peer_;
+  const ClientAddress peer_;
   std::vector<std::string> identities_;
 };
 
@@ -178,7 +178,7 @@ std::vector<std::string> Server::urls(std::string_view name) const {
   return all;
 }
 
-std::unique_ptr<Catalogue> Server::catalogue(const Peer& peer) { return std::make_unique<View>(*this, peer); }
+std::unique_ptr<Catalogue> Server::catalogue(const ClientAddress& peer) { return std::make_unique<View>(*this, peer); }
 
 Device& Server::device(const std::string& name) {
   const auto found = std::ranges::find(exports_, name, &Export::name);
@@ -194,8 +194,8 @@ Result<std::unique_ptr<Transport>> Server::start_tls(int socket) {
 void Server::take(Accepted client) {
   SPATE_LOG("nbd", debug, "client connected peer={}", client.text);
   ConnectionWorld& world = client.ip.empty() ? unix_world_ : world_;
-  auto connection =
-      std::make_unique<Connection>(world, std::move(client.fd), Peer{std::move(client.text), std::move(client.ip)});
+  auto connection = std::make_unique<Connection>(world, std::move(client.fd),
+                                                 ClientAddress{std::move(client.text), std::move(client.ip)});
   Connection& started = *connection;
   connections_.emplace(&started, std::move(connection));
   started.start();

@@ -50,7 +50,7 @@ class Server final : private ConnectionHost {
   class Listener;
   class View;
 
-  std::unique_ptr<Catalogue> catalogue(const Peer& peer) override;
+  std::unique_ptr<Catalogue> catalogue(const ClientAddress& peer) override;
   Device& device(const std::string& name) override;
   Result<std::unique_ptr<Transport>> start_tls(int socket) override;
   void ended(Connection& connection) override;

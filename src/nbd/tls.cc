@@ -156,8 +156,8 @@ class TlsTransport final : public Transport {
   Wants write_wants_ = Wants::kWritable;
 };
 
-/// Whoever may read a secret's file can take this server's place, and whoever owns it can change it. A group of those
-/// who may read a private key is common.
+/// A user who may read a secret's file can impersonate this server, and its owner can change it. A group of those who
+/// may read a private key is common.
 Result<void> check_secret(const std::string& file, mode_t others_may_not) {
   struct stat st{};
   if (::stat(file.c_str(), &st) != 0) return errno_error(errno, file);

@@ -24,7 +24,7 @@ Result<void> check_range(std::uint64_t offset, std::uint64_t size) {
 }
 
 bool is_synchronous(int flags) { return (flags & (O_SYNC | O_DSYNC)) != 0; }
-/// Of an open file among the owners of locks; 0 is none.
+/// The number of an open file among the owners of locks; 0 is none.
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;

@@ -11,8 +11,8 @@
 
 namespace spate::posix {
 
-/// Of one file system, which the program sees at `link_prefix` (FileSystemOptions). One executor; it outlives its
-/// tasks.
+/// Walks paths of one file system, which the program sees at `link_prefix` (FileSystemOptions). One executor. It
+/// outlives its tasks.
 class PathWalk {
  public:
   /// Outlives it.

@@ -50,7 +50,7 @@ constexpr PathArguments kPlain{-1, 0};
 constexpr PathArguments kAtPath{0, 1};
 
 /// Where a path leads.
-struct Place {
+struct ResolvedPath {
   Mount* mount = nullptr;  // null: out of Spate
   posix::Where where;
   std::string shown;      // the path as the program sees it, straight
@@ -59,7 +59,7 @@ struct Place {
 
 /// Finds out where a path of the call leads. When it leads out of Spate, replaces the frame's path if needed, so that
 /// the kernel can go on with it. `empty`: an empty path stands for the directory descriptor itself.
-Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
+Result<ResolvedPath> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
 /// A copy of `text` that is there when the kernel reads it, after this library has returned: until the thread's calls
 /// after the next, or in the memory that a helper process shares (helper.h).
 const char* keep_text(std::string text);

@@ -30,7 +30,7 @@ struct Object {
 
 /// `empty`: AT_EMPTY_PATH, or a call whose path may be null.
 Result<Object> object_of(Frame& f, PathArguments path, bool follow, bool empty) {
-  SPATE_TRY(Place place, locate(f, path, follow, empty));
+  SPATE_TRY(ResolvedPath place, locate(f, path, follow, empty));
   return Object{place.mount, std::move(place.where), std::move(place.opened)};
 }
 

@@ -72,7 +72,7 @@ Reply getdents64(Frame& f) {
 /// Makes folders named like the path below a folder of our own, goes there, and removes them all: the kernel remembers
 /// the name of the working directory, and nothing can be found or made in it.
 Result<void> enter_removed_directory(const std::string& shown) {
-  // Whoever could tell the name would make it first.
+  // Nobody can guess the name and create it first.
   std::uint64_t number = 0;
   if (failed(raw(SYS_getrandom, &number, sizeof number, 0))) return Errc::kIoError;
   for (const char* place : {"/dev/shm", "/tmp", "/var/tmp", "/run"}) {

@@ -18,7 +18,7 @@ struct OpenParams {
 };
 
 /// A descriptor for a file that was just opened, or -errno.
-long make_descriptor(const Place& place, const OpenParams& params, std::unique_ptr<posix::OpenFile> file) {
+long make_descriptor(const ResolvedPath& place, const OpenParams& params, std::unique_ptr<posix::OpenFile> file) {
   int descriptor = -1;
   auto state =
       MappedState::create({file->handle(), file->type(), params.flags, place.mount->prefix(), place.shown}, descriptor);

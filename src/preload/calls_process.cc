@@ -92,7 +92,7 @@ Reply start_script(Frame& f, const Script& script, const std::string& path, int 
 /// What the frame names after start_program() without a reply.
 enum class Names { kProgram, kInterpreter };
 
-Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int first_word, Names& names) {
+Reply start_opened(Frame& f, const ResolvedPath& place, posix::OpenFile& file, int first_word, Names& names) {
   std::array<std::byte, kHead> head{};
   const MutableByteView room(head);
   auto got = place.mount->run([&](posix::FileSystem&) { return file.pread(0, std::span(&room, 1)); });
@@ -103,7 +103,7 @@ Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int firs
     names = Names::kInterpreter;
     return start_script(f, script, place.shown, first_word);
   }
-  // Of what the kernel does not start nobody would ever close the copy: shells try scripts without "#!" like that.
+  // If the kernel does not start the program, nobody closes the copy. Shells try scripts without "#!" like that.
   if (!text.starts_with(kElf)) return minus(ENOEXEC);
   const Reply memfd = copy_program(*place.mount, file, place.shown);
   if (failed(*memfd)) return memfd;
@@ -111,7 +111,7 @@ Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int firs
   return kToKernel;
 }
 
-Reply start_program(Frame& f, const Place& place, int first_word, Names& names) {
+Reply start_program(Frame& f, const ResolvedPath& place, int first_word, Names& names) {
   auto may = place.mount->run([&](posix::FileSystem& files) { return files.access(place.where, X_OK); });
   if (!may) return refuse(may.error());
   posix::OpenRequest request;

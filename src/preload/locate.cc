@@ -67,8 +67,8 @@ Result<Base> base_of(const Frame& frame, PathArguments arguments, DescriptionRef
 }
 
 /// An absolute path; where it is in Spate, if it is.
-Place absolute(const std::string& path) {
-  Place place;
+ResolvedPath absolute(const std::string& path) {
+  ResolvedPath place;
   Mount* mount = mount_of(path);
   if (mount != nullptr && is_straight(path)) {  // as most are
     place.mount = mount;
@@ -89,10 +89,10 @@ Place absolute(const std::string& path) {
   return place;
 }
 
-Place relative(const Base& base, const std::string& path) {
+ResolvedPath relative(const Base& base, const std::string& path) {
   const std::size_t depth = depth_of(base.shown) - depth_of(base.mount->prefix());
   if (climbs_out(path, depth)) return absolute(straighten(base.shown + "/" + path));
-  Place place;
+  ResolvedPath place;
   place.mount = base.mount;
   place.where.base = base.handle;
   place.where.path = path;
@@ -101,7 +101,7 @@ Place relative(const Base& base, const std::string& path) {
 }
 
 /// Descriptors of Spate have names below /proc and /dev, too.
-Result<bool> locate_descriptor(const std::string& path, Place& place) {
+Result<bool> locate_descriptor(const std::string& path, ResolvedPath& place) {
   const int number = named_descriptor(path, raw(SYS_getpid));
   DescriptionRef opened = number < 0 ? nullptr : description_of(number);
   if (opened == nullptr) return false;
@@ -113,7 +113,7 @@ Result<bool> locate_descriptor(const std::string& path, Place& place) {
 }
 
 /// A relative path from an ordinary directory: nowhere in Spate, or below a prefix that the directory is above of.
-Place from_outside(const Frame& frame, PathArguments arguments, std::string_view path) {
+ResolvedPath from_outside(const Frame& frame, PathArguments arguments, std::string_view path) {
   const int directory = arguments.directory < 0 ? AT_FDCWD : fd(frame, arguments.directory);
   const std::string link = directory == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(directory);
   std::array<char, 4096> text{};
@@ -123,7 +123,7 @@ Place from_outside(const Frame& frame, PathArguments arguments, std::string_view
   std::string whole(text.data(), static_cast<std::size_t>(size));
   if (!whole.ends_with('/')) whole += '/';
   whole += path;
-  return mount_of(whole) == nullptr ? Place() : absolute(whole);
+  return mount_of(whole) == nullptr ? ResolvedPath() : absolute(whole);
 }
 
 }  // namespace
@@ -147,11 +147,11 @@ void redirect(Frame& frame, PathArguments arguments, std::string path) {
   if (arguments.directory >= 0) frame.word[arguments.directory] = AT_FDCWD;
 }
 
-Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool empty) {
+Result<ResolvedPath> locate(Frame& frame, PathArguments arguments, bool follow, bool empty) {
   const char* const given = memory<const char>(frame, arguments.path);
   const std::string path = given == nullptr ? "" : given;
   if (path.size() > posix::kLongestPath) return Errc::kNameTooLong;
-  Place place;
+  ResolvedPath place;
   if (path.starts_with('/')) {
     if (follow) {
       SPATE_TRY(const bool found, locate_descriptor(path, place));

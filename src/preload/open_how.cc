@@ -104,22 +104,22 @@ class Walk {
 };
 
 /// The directory that a call's relative path begins at; mount null: none of Spate.
-Result<Place> directory_of(const Frame& frame) {
+Result<ResolvedPath> directory_of(const Frame& frame) {
   Frame itself = frame;
   itself.word[1] = reinterpret_cast<long>(".");
   return locate(itself, kAtPath, true);
 }
 
 /// The path's own directory is its root.
-Result<Place> locate_confined(Frame& frame, const std::string& path, std::uint64_t resolve, bool follow) {
-  SPATE_TRY(Place place, directory_of(frame));
+Result<ResolvedPath> locate_confined(Frame& frame, const std::string& path, std::uint64_t resolve, bool follow) {
+  SPATE_TRY(ResolvedPath place, directory_of(frame));
   if (place.mount == nullptr) {
     if (path.starts_with('/')) return place;
     Frame copy = frame;
-    SPATE_TRY(const Place inside, locate(copy, kAtPath, false));
+    SPATE_TRY(const ResolvedPath inside, locate(copy, kAtPath, false));
     // From an ordinary directory above: the kernel's links and ours would have to be looked at.
     if (inside.mount != nullptr) return Errc::kCrossDevice;
-    return Place();
+    return ResolvedPath();
   }
   const Handle start = place.where.base;
   place.shown = straighten(place.shown + straighten("/" + path));
@@ -130,7 +130,7 @@ Result<Place> locate_confined(Frame& frame, const std::string& path, std::uint64
 /// From where it begins to where it leads, a path leaves a file system or enters one.
 Result<bool> crosses(const Frame& frame, const std::string& path, const Mount* to) {
   if (path.starts_with('/')) return to != nullptr;
-  SPATE_TRY(const Place from, directory_of(frame));
+  SPATE_TRY(const ResolvedPath from, directory_of(frame));
   return from.mount != to;
 }
 
@@ -149,13 +149,13 @@ int wrong_how(const open_how* how, std::size_t size) {
   return how->mode > 07777U || (how->mode != 0 && !makes) ? EINVAL : 0;
 }
 
-Result<Place> locate_how(Frame& frame, std::uint64_t resolve, bool follow) {
+Result<ResolvedPath> locate_how(Frame& frame, std::uint64_t resolve, bool follow) {
   const char* const given = memory<const char>(frame, 1);
   const std::string path = given == nullptr ? "" : given;
   if (path.empty()) return Errc::kNotFound;
   if (path.size() > posix::kLongestPath) return Errc::kNameTooLong;
   if ((resolve & RESOLVE_BENEATH) != 0 && path.starts_with('/')) return Errc::kCrossDevice;
-  Place place;
+  ResolvedPath place;
   if ((resolve & kConfined) != 0) {
     SPATE_TRY(place, locate_confined(frame, path, resolve, follow));
   } else {

@@ -18,6 +18,6 @@ int wrong_how(const open_how* how, std::size_t size);
 /// As locate(), for the arguments of openat2. kSymlinkLoop: a link where none may be; kCrossDevice: out of where it may
 /// lead; kTryAgain: RESOLVE_CACHED. What was walked here is an entry that must not be followed, or a directory itself;
 /// one request a name, and two a link.
-Result<Place> locate_how(Frame& frame, std::uint64_t resolve, bool follow);
+Result<ResolvedPath> locate_how(Frame& frame, std::uint64_t resolve, bool follow);
 
 }  // namespace spate::preload

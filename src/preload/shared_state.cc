@@ -68,7 +68,7 @@ void drop(const Spare& spare) {
   raw(SYS_munmap, spare.memory.state, sizeof(SharedState));
 }
 
-/// Of this user: the process may have been another one's when it kept it.
+/// Takes a spare that belongs to this user. The process may have had another user when it kept it.
 std::optional<Spare> take_spare() {
   Spares& kept = *spares();
   const std::lock_guard lock(kept.mutex);

@@ -80,7 +80,7 @@ class Bench {
     if (servers_.size() != process.config().servers.size()) servers_.clear();  // elsewhere, some of them: not known
   }
 
-  /// Whatever happens, nothing of it is left behind.
+  /// Runs the benchmark and removes all its files, also after an error.
   Result<void> run() {
     const std::string name = fmt::format(".spate-bench-{}-{:08x}", ::getpid(), process_.random().next() & 0xffffffffU);
     folder_path_ = join_path(remote_path(options_.folder), name);

@@ -98,7 +98,7 @@ Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const 
   return process.run([&](client::Client& c) { return remove_directory(c, parent, name); });
 }
 
-/// What rm(1) refuses, ahead of any removal: everything below would go first.
+/// Refuses what rm(1) refuses before anything is removed; else everything below the name would be gone already.
 Result<void> check_removable(const std::string& name) {
   if (name.empty()) return Error::told(Errc::kNotPermitted, "the root is not removed");
   if (name == "." || name == "..")

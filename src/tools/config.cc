@@ -39,7 +39,7 @@ Result<Loaded> load(Context& context, const std::string& file) {
   return loaded;
 }
 
-/// What the servers refuse at their start and no rule of a single key knows.
+/// Checks that the servers make at their start and that the rules of single keys do not cover.
 std::vector<std::string> look_at_values(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
   const auto levels = log::set_levels(config.log.level);
@@ -62,8 +62,7 @@ bool all_servers_here(const config::FileSystemConfig& config) {
   });
 }
 
-/// What only this machine's files tell. A key or folder that is not here may belong to another host: said, not held
-/// against.
+/// Checks of this machine's files. A missing key or folder may belong to another host, so it is a remark and no error.
 std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
   if (config.fs.auth != config::Auth::kKey) {

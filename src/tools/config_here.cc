@@ -27,7 +27,8 @@ bool is_own_address(const addrinfo& address) {
   return socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any_port), address.ai_addrlen) == 0;
 }
 
-/// Of a URL with a host: whether a name or number of this machine. Of shm: nothing, every machine has such names.
+/// Whether the host of the URL is a name or number of this machine. Nothing for shm, since every machine has such
+/// names.
 std::optional<bool> is_here(const std::string& url) {
   const std::size_t begin = url.find("://");
   if (begin == std::string::npos || url.starts_with("shm:") || url.starts_with("ofi+shm:")) return std::nullopt;

@@ -79,7 +79,7 @@ class Context {
 /// The file system of this machine: what a user has who names none.
 inline constexpr const char* kMachineConfig = "/etc/spate/spate.toml";
 
-/// That this spate.toml is not there, and what makes one.
+/// Error: this spate.toml does not exist. Its text says how to make one.
 Error no_file_system(const std::string& config_file);
 
 /// "spate:/a/b" names something in the file system; anything else is a local path.

@@ -16,7 +16,7 @@ Command make_tail();
 Command make_put();
 Command make_get();
 
-/// What went wrong in a copy of many files: each is told at once, and the others go on.
+/// The errors of a copy of many files. Each is printed at once, and the other files go on.
 class Troubles {
  public:
   /// Prints "spate: message" on standard error. An error that would meet every other file as well (a server that does

@@ -87,7 +87,7 @@ job::Task<void> show_progress(job::Executor& executor, const Progress& progress,
   fmt::print(stderr, "\r\033[K{}\n", progress_sum(progress, seconds_since(executor, begin)));
 }
 
-/// Of all there is to do; said to be all only when it is.
+/// Counts files and bytes for the progress display. The total is shown only when the count is complete.
 job::Task<void> count_all(client::Client& client, const Plan& plan, Progress& progress, job::StopToken stop) {
   for (const CopyParams& params : plan.in)
     co_await count_local(client.cluster().executor(), params.from, progress, stop);

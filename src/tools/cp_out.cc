@@ -60,7 +60,7 @@ timespec spec(WallTime t) {
   return {static_cast<time_t>(t.ns / 1'000'000'000), static_cast<long>(t.ns % 1'000'000'000)};
 }
 
-/// What a server says is a name in a directory is one: nothing is written beside the destination.
+/// Whether a name from a server is a valid entry name. So nothing is written outside the destination.
 bool is_entry_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
@@ -101,7 +101,7 @@ Result<void> remove_access_list(const LocalFile& local, const Source& file) {
   return errno_error(errno, "access list of " + file.to + ", to which nothing was written");
 }
 
-/// What was there before has its mode and owner made no wider than the new ones, ahead of the data.
+/// Narrows mode and owner of an existing file to the new ones before any data is written.
 Result<void> narrow(const LocalFile& local, const struct stat& st, const Source& file) {
   const Attributes& a = file.attributes;
   SPATE_TRY(std::ignore, remove_access_list(local, file));

@@ -26,7 +26,7 @@ struct DeploymentPlan {
 /// FOLDER/spate.toml
 std::string config_path(const std::string& folder);
 std::string log_path(const std::string& folder, ServerId server);
-/// Of --trove; kAuto for any other word.
+/// The value of --trove; kAuto for any other word.
 config::TroveKind trove_kind(const std::string& name);
 /// "server-3"
 std::string server_name(ServerId server);

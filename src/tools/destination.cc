@@ -72,7 +72,7 @@ job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, con
   co_return found;
 }
 
-/// Of a file that was there before: users whom its access list names are none of those who may read the source.
+/// For a file that existed before. Its access list may name users who may not read the source.
 job::Task<Result<void>> remove_access_list(client::Client& client, const client::File& file) {
   constexpr const char* kList = "system.posix_acl_access";
   const Attributes& there = file.attributes();

@@ -12,8 +12,8 @@
 
 namespace spate::tools {
 
-/// What doctor asks of a machine. The real one is system_machine(); tests have one of their own. Each call answers at
-/// once.
+/// The facts about a machine that doctor needs. The real one is system_machine(); tests have one of their own. Each
+/// call answers at once.
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -37,7 +37,7 @@ class Machine {
     std::uint64_t available = 0;  // bytes, to ordinary users
     bool operator==(const Space&) const = default;
   };
-  /// Of the device that holds `folder`.
+  /// Space of the device that holds `folder`.
   virtual Result<Space> space(const std::string& folder) const = 0;
   enum class Port : std::uint8_t { kFree, kServer, kOther, kRefused };
   /// Who listens at a server's TCP address: nobody, that server, another program; kRefused: it may not be listened at.
@@ -53,7 +53,7 @@ struct Diagnosis {
   std::string advice;  // what to do; empty if nothing is to be done
 };
 
-/// What is looked at of a file system: the servers that belong on this machine.
+/// The servers of a file system that belong on this machine.
 struct DoctorSubject {
   std::vector<config::ServerConfig> servers;
 };

@@ -64,7 +64,7 @@ std::string state_of(const std::string& file, const Local& local) {
                      counted(local.configured, "server"), shell_word(folder));
 }
 
-/// Of this user; root sees all.
+/// The mounts of this user; root sees all.
 std::vector<MountPoint> own_mounts() {
   std::vector<MountPoint> all = spate_mounts();
   const uid_t self = ::geteuid();
@@ -106,7 +106,7 @@ struct DestroyOptions {
   bool yes = false;
 };
 
-/// Whoever is at the terminal has typed "yes".
+/// True if the user typed "yes" at the terminal.
 bool agrees(const std::string& folder) {
   std::fprintf(stderr, "This removes the file system in %s with everything in it. Type yes to go on: ",
                printable(folder).c_str());

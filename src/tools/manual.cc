@@ -20,7 +20,7 @@ struct ManualOptions {
   std::vector<std::string> inputs;
 };
 
-/// Of a build that is to give the same bytes each time, else today.
+/// The date of a reproducible build (SOURCE_DATE_EPOCH), else today.
 std::string edition_date() {
   const char* const fixed = std::getenv("SOURCE_DATE_EPOCH");
   const std::time_t now = fixed != nullptr ? static_cast<std::time_t>(std::strtoll(fixed, nullptr, 10))

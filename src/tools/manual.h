@@ -10,7 +10,7 @@ namespace spate::tools {
 /// Hidden; called when Spate is installed.
 Command make_manual();
 
-/// What is the same on all pages.
+/// The date and version that all pages show.
 struct ManualEdition {
   std::string date;
   std::string version;

@@ -54,7 +54,7 @@ std::string as_json(std::istream& lines) {
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// Of the mount's processes; the file system is not asked.
+/// Prints the state of the mount's processes, without a request to the file system.
 int run_status(Context& context, const std::string& directory) {
   if (!context.json) return run_itself(context, "--status", directory);
   std::array<int, 2> ends{};

@@ -16,7 +16,7 @@ struct MountPoint {
   uid_t user = 0;    // who has mounted it, if it is one by FUSE
 };
 
-/// What was mounted at `directory` last; of no type when nothing was.
+/// The last mount at `directory`; its type is empty when there is none.
 MountPoint mounted_at(const std::string& directory);
 /// The mount that `path`, absolute and without links, is in.
 MountPoint mount_of(const std::string& path);

@@ -40,7 +40,7 @@ job::Task<Result<void>> put_one(client::Client& client, std::string path) {
   co_return Result<void>();
 }
 
-/// Whoever read standard output has left ("... | head"): nobody is to be told of that.
+/// The reader of standard output has left ("... | head"). That is no error.
 bool reader_has_left(const Error& error) {
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
   return error.code() == Errc::kConnectionLost && ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;

@@ -54,7 +54,7 @@ std::string progress_line(const Progress& progress, double seconds) {
   const std::uint64_t total = std::max(progress.total_bytes, progress.bytes);
   std::string line = fmt::format("{} {}%  {}  {}", bar(share), static_cast<int>(share * 100),
                                  parts_text(progress.bytes, total), rate_of(progress, seconds));
-  // Of totals that grow, or of a moment, nothing is to be foretold.
+  // No estimate while the total still grows, or after too short a time.
   constexpr double kLeast = 0.01;
   if (progress.counted && share >= kLeast) line += "  " + time_left(seconds * (1 - share) / share);
   return line;

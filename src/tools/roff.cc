@@ -9,7 +9,7 @@
 namespace spate::tools {
 namespace {
 
-/// What troff writes otherwise than it is typed: quotation marks, a hyphen for a minus, accents.
+/// Characters that troff prints differently: quotation marks, a hyphen for a minus, accents.
 std::string_view escape_of(char c) {
   switch (c) {
     case '\\': return "\\(rs";

@@ -56,7 +56,7 @@ std::string start_time_of(int pid) {
   std::string field;
   std::string state;
   rest >> state;
-  // Of a process of several threads the first may have ended while the others still hold its sockets and locks.
+  // The first thread of a process may have ended while the others still hold its sockets and locks.
   if ((state == "Z" || state == "X") && threads_of(pid) <= 1) return {};
   for (int i = 4; i <= 22; ++i) rest >> field;
   return field;
@@ -160,7 +160,7 @@ Result<void> write_pid(const std::string& folder, ServerId server, int pid) {
   return {};
 }
 
-/// What a server that has ended said last: its message, or else the end of its log.
+/// The last words of a server that has ended: its message, or else the end of its log.
 std::string last_words(const std::string& folder, const StartedServer& started) {
   std::ifstream in(log_path(folder, started.server));
   in.seekg(static_cast<std::streamoff>(started.log_begin));

@@ -23,7 +23,7 @@ std::string commands_on_hosts(const std::string& config_file, const std::vector<
 struct FolderLock {
   UniqueFd file;
 };
-/// What up and down wait for each other: longer than either takes to start or to stop servers.
+/// How long up and down wait for each other: longer than either takes to start or to stop servers.
 inline constexpr Duration kLockPatience = std::chrono::seconds(90);
 /// Waits up to `patience` for the others; kBusy after it. `folder`/run must exist.
 Result<FolderLock> lock_folder(const std::string& folder, Duration patience);

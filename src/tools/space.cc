@@ -101,7 +101,7 @@ Result<void> set_attribute(assembly::ClientProcess& process, const std::string& 
   return process.run([&](client::Client& c) { return c.setxattr(request); });
 }
 
-/// What cannot be had is refused here: the meta server takes as many targets as there are.
+/// Refuses a number of targets that cannot be had. The meta server would silently take as many as there are.
 Result<void> check_targets(const config::FileSystemConfig& config, std::uint64_t count, std::uint64_t first) {
   const ClusterMap map = config::cluster_map(config);
   std::size_t targets = 0;

@@ -25,7 +25,7 @@ namespace {
 
 struct UpOptions {
   DeploymentPlan plan;
-  // What was given must be true of a file system that exists.
+  // If the file system exists already, these options must agree with it.
   std::optional<std::uint64_t> io;
   std::optional<std::uint64_t> meta;
   std::optional<std::uint64_t> port;

@@ -32,7 +32,7 @@ void DeviceExtents::ask(int fd, std::uint64_t offset, std::uint64_t size) {
   std::uint64_t device_end = 0;
   for (unsigned i = 0; i < map->fm_mapped_extents; ++i) {
     const fiemap_extent& extent = extents[i];
-    // What follows on the device, too, is one request for it, however the file system keeps its books.
+    // Extents that also follow each other on the device are one request for the device.
     if (i > 0 && extent.fe_physical != device_end) ends_.push_back(extent.fe_logical / kBlock * kBlock);
     device_end = extent.fe_physical + extent.fe_length;
   }

@@ -171,7 +171,7 @@ void Holder::take(Connection& connection, Packet packet) {
   begin(connection, *request);
 }
 
-/// Who is meant.
+/// Fills in the owner of the lock that the request names.
 Result<void> Holder::prepare(Connection& connection, HoldRequest& request, int memfd) {
   wire::LockSpec& lock = request.lock;
   Program* const program = program_of(connection.pid);

@@ -20,7 +20,7 @@ struct MemoryIdentity {
   friend auto operator<=>(const MemoryIdentity&, const MemoryIdentity&) = default;
 };
 
-/// Of any descriptor; none when it is closed. Asks no file system, which might not answer.
+/// Identifies any descriptor; nothing when it is closed. Asks no file system, because that might not answer.
 MemoryIdentity identity_of(int descriptor);
 
 /// A new memfd of `size` bytes that nobody can make shorter or longer, and that only this user can open. Its number, or

@@ -28,7 +28,7 @@ Result<void> check_format_record(ByteView record, const std::string& folder) {
   if (!decoder.ok() || format_name != kFormatName || version == 0) {
     return Error(Errc::kCorrupt, store + ": its format record is damaged; restore it from a backup");
   }
-  // Whatever follows in the record of a newer version is not ours to judge.
+  // The rest of a newer version's record is not checked.
   if (version > kFormatVersion) {
     return Error(Errc::kFormatTooNew, store + ": it has format " + std::to_string(version) +
                                           ", this spated knows up to " + std::to_string(kFormatVersion) +

@@ -41,7 +41,7 @@ rocksdb::Options rocksdb_options(const RocksdbOptions& options) {
   db.compression = rocksdb::kNoCompression;
   db.max_open_files = 256;
   db.max_background_jobs = 2;
-  // What is taken beforehand would look as if the device were full.
+  // Preallocated space would look as if the device were full.
   db.allow_fallocate = false;
   db.bytes_per_sync = std::uint64_t{1} << 20;  // tables only; for the log it would stall the writer
   // One thread writes: the concurrent memtable would only cost.

@@ -48,7 +48,7 @@ void SimDisk::read(const SimFile& file, Operation& operation) {
   }
 }
 
-/// Of one page.
+/// Writes a piece that lies in one page.
 Errc SimDisk::write_piece(SimFile& file, std::uint64_t offset, ByteView piece) {
   const std::uint64_t missing = file.missing_pages({offset, piece.size()});
   if (missing > pages_free()) return Errc::kNoSpace;
@@ -168,7 +168,7 @@ void SimDisk::carry_out_in_part(Operation& operation) {
   carry_out(operation);
 }
 
-/// What a failed operation does all the same.
+/// Applies the effects that a failed operation may still have.
 void SimDisk::fail(const Operation& operation) {
   if (operation.request.op != BytestreamOp::kSync) return;
   ++statistics_.failed_syncs;

@@ -117,7 +117,8 @@ bool RingOp::take_result(RingStep& step, int result) {
     if (step.registered) registered_bytes_ += moved;
     step.advance(moved);
     step.retries = 0;
-    // Of a direct read only what the datafile's end lies in comes short, and no block begins there to be read on from.
+    // A direct read comes short only at the block with the datafile's end. No block begins after it, so there is
+    // nothing to read on from.
     if (step.left > 0 && (is_write() || !queued_->request.direct)) return true;
     if (step.left > 0) stop_at(step.stream_at, Errc::kOk);
   } else if (result < 0) {

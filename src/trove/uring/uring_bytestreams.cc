@@ -65,7 +65,7 @@ Result<void> UringBytestreams::register_memory(MutableByteView memory) {
 void UringBytestreams::forget_memory(MutableByteView memory) {
   for (unsigned slot = 0; slot < regions_.size(); ++slot) {
     if (regions_[slot].memory.data() != memory.data()) continue;
-    // Of a ring that belongs to a thread that is gone the kernel lets go with the ring.
+    // If the ring's thread is gone, the kernel releases the regions with the ring.
     if (regions_[slot].in_ring && ring_->attach()) ring_->set_region(slot, {});
     regions_[slot] = {};
   }
