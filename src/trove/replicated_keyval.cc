@@ -157,23 +157,22 @@ void ReplicatedKeyval::fail_waiting(Errc status) {
 }
 
 std::size_t ReplicatedKeyval::test(std::span<KeyvalCompletion> out) {
+  const std::size_t end = inner_.test(out);
   std::size_t n = 0;
-  for (; n < out.size() && !ready_.empty(); ++n) {
-    out[n] = std::move(ready_.front());
-    ready_.pop_front();
-  }
-  const std::size_t end = n + inner_.test(out.subspan(n));
-  for (std::size_t at = n; at < end; ++at) {
+  for (std::size_t at = 0; at < end; ++at) {
     const auto found = in_flight_.find(out[at].user);
-    bool completes = true;
     if (found != in_flight_.end()) {
       const Commit commit = found->second;
       in_flight_.erase(found);
-      completes = finish(commit, out[at]);
+      if (!finish(commit, out[at])) continue;
     }
-    if (!completes) continue;
     if (n != at) out[n] = std::move(out[at]);
     ++n;
+  }
+  // Now: some of the commits above may have been synced already.
+  for (; n < out.size() && !ready_.empty(); ++n) {
+    out[n] = std::move(ready_.front());
+    ready_.pop_front();
   }
   return n;
 }

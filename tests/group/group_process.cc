@@ -102,10 +102,6 @@ job::Task<Result<std::uint64_t>> GroupProcess::count_once(CountRequest request) 
       if (in.ok() && number > request.number) co_return Errc::kForgottenRequest;  // an old copy of it
       if (in.ok() && number == request.number) {
         value = in.u64();
-        if (request.durable) {
-          const auto synced = co_await records_->sync();
-          if (synced.status != Errc::kOk) co_return synced.status;
-        }
       } else {
         ++value;
         const Bytes counted = pair_of(value, 0);
@@ -117,6 +113,11 @@ job::Task<Result<std::uint64_t>> GroupProcess::count_once(CountRequest request) 
         if (done.status == Errc::kConflict) continue;
         if (done.status != Errc::kOk) co_return done.status;
       }
+    }
+    // A commit has been synced; what was only read may not be yet.
+    if (request.durable) {
+      const auto synced = co_await records_->sync();
+      if (synced.status != Errc::kOk) co_return synced.status;
     }
     SPATE_CO_TRY(std::ignore, co_await member_->pass(stopping_));
     co_return value;

@@ -6,6 +6,7 @@
 #include "trove/kvfault/fault_keyval.h"
 #include "trove/kvmem/memory_keyval.h"
 #include "trove/kvsim/sim_keyval.h"
+#include "trove/replicated_keyval.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
 
 namespace spate::trove {
@@ -118,15 +119,60 @@ class FaultBackend final : public KeyvalBackend {
   std::unique_ptr<FaultKeyval> store_;
 };
 
+/// A group of one: what it has synced is synced everywhere.
+class ReplicatedBackend final : public KeyvalBackend {
+ public:
+  explicit ReplicatedBackend(std::unique_ptr<KeyvalBackend> inner) : inner_(std::move(inner)) { open({}, 1); }
+  Keyval& store() override { return *store_; }
+  bool restart() override {
+    const LogPosition last = store_->last();
+    const std::uint64_t first = store_->first_kept();
+    store_.reset();
+    const bool kept = inner_->restart();
+    open(kept ? last : LogPosition(), kept ? first : 1);
+    return kept;
+  }
+  void idle() override {
+    if (store_->prepare_to_wait()) inner_->idle();
+  }
+
+ private:
+  void open(LogPosition last, std::uint64_t first) {
+    constexpr std::uint64_t kFewEntries = 20;  // so that the log is cut
+    store_ = std::make_unique<ReplicatedKeyval>(inner_->store(), ReplicatedOptions{kFewEntries});
+    store_->on_sync_wanted([this] { store_->synced(store_->last().index); });
+    store_->lead(last.epoch + 1, last, first);
+  }
+
+  std::unique_ptr<KeyvalBackend> inner_;
+  std::unique_ptr<ReplicatedKeyval> store_;
+};
+
 }  // namespace
 
 std::vector<std::string> keyval_backend_names() {
-  return {"rocksdb", "rocksdb_read_threads", "rocksdb_commit_threads", "rocksdb_threads", "kvmem",
-          "kvsim",   "kvsim_late",           "fault_rocksdb",          "fault_kvmem",     "fault_kvsim"};
+  return {"rocksdb",
+          "rocksdb_read_threads",
+          "rocksdb_commit_threads",
+          "rocksdb_threads",
+          "kvmem",
+          "kvsim",
+          "kvsim_late",
+          "fault_rocksdb",
+          "fault_kvmem",
+          "fault_kvsim",
+          "replicated_rocksdb",
+          "replicated_rocksdb_threads",
+          "replicated_kvmem",
+          "replicated_kvsim_late"};
 }
 
 std::unique_ptr<KeyvalBackend> make_keyval_backend(const std::string& name, std::size_t window_bytes) {
   static constexpr std::string_view kFault = "fault_";
+  static constexpr std::string_view kReplicated = "replicated_";
+  if (name.starts_with(kReplicated)) {
+    return std::make_unique<ReplicatedBackend>(make_keyval_backend(name.substr(kReplicated.size()), window_bytes));
+  }
   if (name.starts_with(kFault)) {
     return std::make_unique<FaultBackend>(make_keyval_backend(name.substr(kFault.size()), window_bytes));
   }

@@ -70,7 +70,10 @@ class EtcdMembers {
     child = 0;
   }
   /// It answers nobody until resumed, and its connections stay.
-  void pause(std::size_t number) { ::kill(children_[number], SIGSTOP); }
+  void pause(std::size_t number) {
+    ::kill(children_[number], SIGSTOP);
+    ::waitpid(children_[number], nullptr, WUNTRACED);  // until its last thread stands still
+  }
   void resume(std::size_t number) { ::kill(children_[number], SIGCONT); }
 
  private:
