@@ -110,7 +110,7 @@ class HttpClient::Worker {
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, exchange->timeout_ms);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // the process has other threads
     curl_easy_setopt(easy, CURLOPT_PROXY, "");     // whatever the environment says: the members are near
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
     under_way_.emplace(easy, std::move(exchange));
     curl_multi_add_handle(multi_, easy);
   }
