@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "base/codec.h"
 #include "log/log.h"
 #include "tests/group/counters.h"
 #include "tests/group/group_world.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "job/deadline.h"
-#include "model/defect.h"
 
 namespace spate::group {
 namespace {

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "model/defect.h"
 #include "tests/group/group_process.h"
 
 namespace spate::group {

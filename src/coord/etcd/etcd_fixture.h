@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,13 +104,17 @@ class EtcdMembers {
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const std::string log = folder_ + "/" + name(number) + ".log";
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    pid_t child = 0;
-    SPATE_CHECK(::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environ) == 0);
-    posix_spawn_file_actions_destroy(&actions);
+    const UniqueFd out(::open(log.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600));
+    SPATE_CHECK(out);
+    const pid_t child = ::fork();
+    SPATE_CHECK(child >= 0);
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is aborted leaves nothing behind
+      ::dup2(out.get(), STDOUT_FILENO);
+      ::dup2(out.get(), STDERR_FILENO);
+      ::execv(program.c_str(), arguments.data());
+      ::_exit(127);
+    }
     return child;
   }
 
