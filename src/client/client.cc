@@ -143,8 +143,14 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   request.where = std::move(where);
   request.open_flags = open_flags;
   const Limits limits = session().limits();
-  auto reply = co_await ask_to_open(cluster_, request, limits);
+  Result<wire::OpenReply> reply = Errc::kUnknown;
+  if (auto kept = cluster_.kept_opens().take(request.where, open_flags)) {
+    reply = *std::move(kept);
+  } else {
+    reply = co_await ask_to_open(cluster_, request, limits);
+  }
   auto file = co_await opened(std::move(reply), request.open_flags);
+  if (file) (*file)->keep_when_closed(request.open_flags);
   co_return file;
 }
 

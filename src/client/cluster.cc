@@ -35,8 +35,10 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       locks_(session_, attributes_),
       appends_(executor(), locks_, session_.handover()),
       unsynced_(executor()),
+      kept_opens_(*this),
       closes_(executor()) {
   session_.observe(*this);
+  locks_.on_lease_recall([this](Handle object) { kept_opens_.changed(object); });
   if (!session_.inherited()) return;
   locks_.inherit();
   unsynced_.forget_some();
@@ -45,6 +47,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
 Cluster::~Cluster() = default;
 
 job::Task<void> Cluster::stop(Limits limits) {
+  co_await kept_opens_.stop(limits);
   stopping_.request_stop();
   session_.request_stop();
   attributes_.clear();
@@ -86,6 +89,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
     co_return Error(Errc::kProtocol, session_.meta().name() + " sent a reply that cannot be read");
   reply->body = reply->body.last(reader.decoder().remaining());
   change.end(touched, granted);
+  for (const Handle object : touched.objects) kept_opens_.changed(object);
   if (granted.granted) locks_.listen_for_recalls();
   SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));
   co_return reply;

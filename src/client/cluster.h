@@ -9,6 +9,7 @@
 #include "client/bypass/lent_file.h"
 #include "client/bypass/offload.h"
 #include "client/data/unsynced.h"
+#include "client/file/kept_opens.h"
 #include "client/locks/appends.h"
 #include "client/locks/locks.h"
 #include "client/session/session.h"
@@ -56,9 +57,13 @@ class Cluster final : private SessionObserver {
   UnsyncedFiles& unsynced() { return unsynced_; }
   AttributeCache& attributes() { return attributes_; }
   const AttributeCache& attributes() const { return attributes_; }
+  KeptOpens& kept_opens() { return kept_opens_; }
 
  private:
-  void handshake_begins() override { attributes_.clear(); }
+  void handshake_begins() override {
+    attributes_.clear();
+    kept_opens_.distrust_all();
+  }
   void session_changed() override { locks_.session_changed(); }
   void heard() override { locks_.heard(); }
   job::Task<void> end_inheritance() override { return locks_.end_inherited_waits(); }
@@ -75,6 +80,7 @@ class Cluster final : private SessionObserver {
   Locks locks_;
   Appends appends_;
   UnsyncedFiles unsynced_;
+  KeptOpens kept_opens_;
   job::Gate closes_;
   job::StopSource stopping_;
 };

@@ -224,13 +224,16 @@ bool Session::hand_over() {
 /// "name value" a line.
 std::string Session::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
+  const client::KeptOpens& opens = mount_.process.client().cluster().kept_opens();
   const unsigned workers = workers_.workers();
   std::string text = fmt::format(
       "file_system {}\nname {}\nopen_files {}\nclosing {}\nworkers {}\nworkers_with_request {}\nworkers_at_most {}\n"
-      "worker_memory_at_most_bytes {}\nanswered_from_leases {}\nasked {}\nrecalled {}\ncopied {}\n",
+      "worker_memory_at_most_bytes {}\nanswered_from_leases {}\nasked {}\nrecalled {}\ncopied "
+      "{}\nopened_without_asking {}\n"
+      "kept_opens {}\n",
       mount_.options.config_file, mount_.process.config().fs.name, mount_.files.size(), mount_.releases.under_way(),
       workers, workers_.at_work(), worker_limit(mount_.options), workers * kWorkerBytes, kept.hits, kept.misses,
-      kept.recalls, kept.copied);
+      kept.recalls, kept.copied, opens.taken(), opens.size());
   for (const rpc::ServerWait& wait : mount_.process.run([](client::Client& c) { return servers_waited_for(c); }))
     text += fmt::format("waits_for {}\n", rpc::text_of(wait));
   return text;

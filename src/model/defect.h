@@ -28,6 +28,7 @@ enum class Defect : std::uint8_t {
   kUnknownTailLeads,  // a member whose log may have lost its end takes over
   kAnswerNotShipped,  // answers of requests are missing in what other members receive
   kJoiningServes,     // a member that is still joining counts as one that serves
+  kOpenAfterChange,   // an open for reading that a client has kept is used though the file was changed meanwhile
   kEarlySlot,         // a request gets a slot whose last request's call is not answered yet
   kForgottenServer,   // a meta server that is started again does not know the servers that were added
   kEarlyServer,       // a new io server takes clients before it knows which of them are fenced

@@ -51,6 +51,7 @@ enum class Plant : std::uint8_t {
   kForgottenServer,
   kUnfencedServer,
   kEarlyServer,
+  kOpenAfterChange,
 };
 
 std::string_view name(Plant plant);

@@ -74,6 +74,9 @@ constexpr std::array kRows = {
     PlantRow{Plant::kEarlyServer, "early-server",
              "an io server with an empty disk takes clients before it knows which of them are fenced",
              Defect::kEarlyServer},
+    PlantRow{Plant::kOpenAfterChange, "open-after-change",
+             "an open for reading that a client has kept is used though another client has changed the file",
+             Defect::kOpenAfterChange},
 };
 
 const PlantRow& row_of(Plant plant) {

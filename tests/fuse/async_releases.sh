@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Files that are closed while the meta server does not answer: no worker of the mount waits for it.
+# Files that were open for writing are closed while the meta server does not answer: no worker of the mount waits for it.
 . "$(dirname "$0")/lib.sh"
 files=20
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
@@ -8,7 +8,7 @@ mount_at kept threads=2
 mount_at asked threads=2,noleases # each close waits there: what the other mount would show
 for i in $(seq $files); do echo text > "$dir/kept/$i"; done
 
-open_all() { for i in $(seq $files); do eval "exec $((i + 20))< \"\$dir/$1/$i\""; done; }
+open_all() { for i in $(seq $files); do eval "exec $((i + 20))<> \"\$dir/$1/$i\""; done; }
 close_all() { for i in $(seq $files); do eval "exec $((i + 20))<&-"; done; }
 is() { [ "$(status "$1" "$2")" "$3" "$4" ]; }
 meta=$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")

@@ -249,6 +249,11 @@ bool AttributeCache::wants_events() const {
   return !objects_.empty();
 }
 
+bool AttributeCache::has_lease(Handle object) const {
+  const std::lock_guard lock(mutex_);
+  return objects_.in_force(object, clock_.now());
+}
+
 Duration AttributeCache::longest_silence() const {
   const std::lock_guard lock(mutex_);
   return lease_ / 4;

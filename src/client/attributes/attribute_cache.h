@@ -102,6 +102,8 @@ class AttributeCache {
   void clear();
   /// Whether anything is kept. Then the leases must be renewed, and others that change it wait for this client.
   bool wants_events() const;
+  /// Whether there is a lease on the object. No use of it.
+  bool has_lease(Handle object) const;
   /// How often to ask for events, so that leases do not expire. 0: nothing is known of leases yet.
   Duration longest_silence() const;
 

@@ -162,6 +162,19 @@ job::Task<void> File::learn_data() {
   if (asked) written_.learn(*asked);
 }
 
+void File::keep_when_closed(std::uint8_t open_flags) {
+  if (KeptOpens::can_be_kept(open_flags)) kept_flags_ = open_flags;
+}
+
+/// A close that tells nothing but that it is one.
+bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended) {
+  if (kept_flags_ == 0 || request.atime || request.mtime || request.mode) return false;
+  KeptOpens::Kept open{handle_, kept_flags_, attributes_.version, capability_.now(), request_id, std::move(on_ended)};
+  const bool kept = cluster_.kept_opens().keep(open);
+  if (!kept) on_ended = std::move(open.on_ended);
+  return kept;
+}
+
 job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<void()> on_ended) {
   const Limits limits = cluster_.session().limits();
   co_await data_.bypass().give_back(limits);
@@ -178,6 +191,11 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   co_await append_.leave();
   const rpc::SessionEpoch opened_in = capability_.epoch();
   written_.keep_close(request, limits.request_id);
+  if (kept_open(request, limits.request_id, on_ended)) {
+    written_.leave(false);
+    if (!lost) co_return lost.error();
+    co_return attributes_;
+  }
   auto reply = co_await cluster_.close(std::move(request), opened_in, limits, std::move(on_ended));
   written_.leave(reply && reply->attributes.link_count == 0);
   if (!lost) co_return lost.error();  // whatever else went wrong: nobody is told of it again

@@ -45,6 +45,9 @@ class File {
   /// This is a file that another process has opened, of which `record` tells; keep_in() included.
   void inherit(HandoverState::Open& record);
 
+  /// The server has just judged an open with these flags: the last close may keep it (client/file/kept_opens.h).
+  void keep_when_closed(std::uint8_t open_flags);
+
   /// The process ends and another goes on: what servers lend to this one is given back.
   job::Task<void> hand_over(Limits limits);
 
@@ -136,6 +139,7 @@ class File {
   job::Task<Result<void>> sync_names(Limits limits);
   job::Task<void> learn_data();
   bool knows_data() const;
+  bool kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended);
 
   Cluster& cluster_;
   const Handle handle_;
@@ -146,6 +150,7 @@ class File {
   WrittenData written_;
   FileData data_;
   FileAppend append_;
+  std::uint8_t kept_flags_ = 0;   // what the server has judged, if the open may be kept
   Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
 };
 

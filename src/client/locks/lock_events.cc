@@ -81,6 +81,7 @@ void Locks::take(const std::vector<wire::LockEvent>& events) {
         break;
       case wire::LockEventType::kLeaseRecalled:
         attributes_.recalled(Handle(event.subject));
+        if (on_lease_recall_) on_lease_recall_(Handle(event.subject));
         untold_ = true;  // somebody waits for us
         break;
     }

@@ -51,6 +51,8 @@ class Locks {
   void session_changed() { check_session(); }
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
+  /// Called when the lease on an object was recalled, after it was dropped.
+  void on_lease_recall(UniqueFunction<void(Handle)> action) { on_lease_recall_ = std::move(action); }
 
   /// Takes over what an earlier process has left, before everything else; the session is the earlier process's already.
   void inherit();
@@ -133,6 +135,7 @@ class Locks {
   job::Event reclaim_done_;
   std::vector<std::pair<std::uint64_t, wire::LockSpec>> inherited_waits_;
   UniqueFunction<void(Handle)> on_recall_;
+  UniqueFunction<void(Handle)> on_lease_recall_;
   job::StopSource stopping_;
   job::Gate gate_;
 };

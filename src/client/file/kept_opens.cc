@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/file/kept_opens.h"
+
+#include <utility>
+
+#include "client/cluster.h"
+#include "client/file/open_capability.h"
+#include "log/log.h"
+#include "model/defect.h"
+
+namespace spate::client {
+namespace {
+
+// Guesses: what the meta server should have to know of one client, and for how long after a program's last close.
+constexpr std::size_t kMost = 4096;
+constexpr Duration kLongestIdle = std::chrono::seconds(60);
+constexpr Duration kLookInterval = std::chrono::seconds(2);
+/// A capability that is taken over is good for so long at least.
+constexpr Duration kLeastLife = std::chrono::minutes(5);
+
+}  // namespace
+
+KeptOpens::KeptOpens(Cluster& cluster) : cluster_(cluster), gate_(cluster.executor()) {}
+
+bool KeptOpens::can_be_kept(std::uint8_t open_flags) {
+  return (open_flags & wire::kOpenRead) != 0 && (open_flags & ~(wire::kOpenRead | wire::kOpenExecute)) == 0;
+}
+
+/// The session in which it is open goes on, and so does the capability.
+bool KeptOpens::is_good(const Kept& open) const {
+  const Session& session = cluster_.session();
+  const rpc::SessionEpoch opened_in{open.capability.client, open.capability.session_epoch};
+  return opened_in == session.identity().session() &&
+         open.capability.expiry.ns - session.fs_time().ns > kLeastLife.count();
+}
+
+bool KeptOpens::keep(Kept& open) {
+  if (gate_.closed() || stopping_.stopped() || !is_good(open)) return false;
+  // Without a lease nobody would say that the file is to be removed, nor that others may read it no longer.
+  const auto now = cluster_.attributes().find_attributes({open.handle, {}, 0});
+  if (!now || !*now || (*now)->version != open.version) return false;
+  if (idle_.size() >= kMost) close_soon(remove(idle_.begin()));
+  idle_.push_back({std::move(open), cluster_.executor().now(), true});
+  places_.emplace(idle_.back().open.handle, std::prev(idle_.end()));
+  size_ = idle_.size();
+  if (!watching_) watching_ = job::spawn(gate_, close_outlived());
+  return true;
+}
+
+std::optional<KeptOpens::Place> KeptOpens::find(Handle file, std::uint8_t open_flags) const {
+  const auto [begin, end] = places_.equal_range(file);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second->open.open_flags == open_flags) return at->second;
+  }
+  return std::nullopt;
+}
+
+KeptOpens::Kept KeptOpens::remove(Place place) {
+  const auto [begin, end] = places_.equal_range(place->open.handle);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second != place) continue;
+    places_.erase(at);
+    break;
+  }
+  Kept open = std::move(place->open);
+  idle_.erase(place);
+  size_ = idle_.size();
+  return open;
+}
+
+/// What is kept under the lease tells that nothing has changed since the server has judged the open: a change of mode,
+/// owner or list is a new version. It also tells what the server would: of a file that is being written it does not.
+std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std::uint8_t open_flags) {
+  if (idle_.empty() || !can_be_kept(open_flags)) return std::nullopt;
+  AttributeCache& attributes = cluster_.attributes();
+  const auto there = attributes.find_attributes(where);
+  if (!there || !*there) return std::nullopt;
+  const auto place = find((*there)->handle, open_flags);
+  if (!place) return std::nullopt;
+  auto now = attributes.find({(*there)->handle, {}, 0});
+  if (!now || !*now || !(*place)->trusted || !is_good((*place)->open)) return std::nullopt;
+  if ((*now)->attributes.version != (*place)->open.version && !planted(Defect::kOpenAfterChange)) return std::nullopt;
+  Kept open = remove(*place);
+  if (open.on_ended) open.on_ended();
+  wire::OpenReply reply;
+  reply.capability = open.capability;
+  reply.object = **std::move(now);
+  taken_.fetch_add(1, std::memory_order_relaxed);
+  return reply;
+}
+
+void KeptOpens::changed(Handle file) {
+  if (planted(Defect::kOpenAfterChange)) return;
+  for (auto at = places_.find(file); at != places_.end(); at = places_.find(file)) close_soon(remove(at->second));
+}
+
+void KeptOpens::distrust_all() {
+  for (Idle& idle : idle_) idle.trusted = false;
+}
+
+/// Nobody waits for it; it is sent until it is answered.
+job::Task<void> KeptOpens::close(Kept open, Limits limits) {
+  wire::CloseRequest request;
+  request.handle = open.handle;
+  request.rights = Rights::kRead;
+  limits.request_id = open.request_id;
+  const rpc::SessionEpoch opened_in{open.capability.client, open.capability.session_epoch};
+  UniqueFunction<void()> on_ended = [ended = std::move(open.on_ended), id = open.request_id,
+                                     handover = cluster_.session().handover()]() mutable {
+    if (ended) ended();
+    if (handover != nullptr && id != 0) handover->call_answered(id);  // its answer is needed no more
+  };
+  const Handle handle = open.handle;
+  const auto closed = co_await cluster_.close(std::move(request), opened_in, limits, std::move(on_ended));
+  if (!closed && !session_ended(closed.code()))
+    SPATE_LOG("client", debug, "an open that was kept is not closed handle={} error={}", handle.value,
+              closed.error().message());
+}
+
+/// A failure to begin leaves the open to the end of the session, which is near.
+void KeptOpens::close_soon(Kept open) {
+  std::ignore = job::spawn(gate_, close(std::move(open), cluster_.session().limits(stopping_)));
+}
+
+std::vector<KeptOpens::Kept> KeptOpens::remove_outlived() {
+  const MonoTime now = cluster_.executor().now();
+  std::vector<Kept> outlived;
+  for (Place at = idle_.begin(); at != idle_.end();) {
+    const Place place = at++;
+    const bool of_use = place->trusted && now - place->since < kLongestIdle && is_good(place->open) &&
+                        cluster_.attributes().has_lease(place->open.handle);
+    if (!of_use) outlived.push_back(remove(place));
+  }
+  return outlived;
+}
+
+/// One after the other, so that others' requests come between.
+job::Task<void> KeptOpens::close_outlived() {
+  while (!idle_.empty() && !stopping_.stopped()) {
+    std::ignore = co_await cluster_.executor().sleep(kLookInterval, stopping_);
+    std::vector<Kept> outlived = remove_outlived();
+    for (Kept& open : outlived) {
+      const Limits limits = cluster_.session().limits(stopping_);
+      co_await close(std::move(open), limits);
+    }
+  }
+  watching_ = false;
+}
+
+job::Task<void> KeptOpens::stop(Limits limits) {
+  stopping_.request_stop();
+  while (!idle_.empty()) {
+    const Limits own = limits;
+    if (!job::spawn(gate_, close(remove(idle_.begin()), own))) break;
+  }
+  co_await gate_.close();
+}
+
+}  // namespace spate::client

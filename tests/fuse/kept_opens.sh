@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A file that a program has read and closed is opened again without the servers. Another mount sees nothing of it: what it removes goes,
+# what it writes is read, also when the process that serves the mount was replaced or killed.
+. "$(dirname "$0")/lib.sh"
+export SPATE_META_SESSION_LEASE='8 s'
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mount_at a noatime
+mount_at b
+datafiles() { find "$dir"/fs/server-*/target-0/d -type f | wc -l; }
+none_left() { [ "$(datafiles)" -eq 0 ]; }
+keeps() { [ "$(status "$1" kept_opens)" -eq "$2" ]; }
+is_served_anew() { [ "$(status a server)" != "$1" ] && [ -n "$(status a server)" ]; }
+
+# Each file is asked for once.
+for i in $(seq 20); do echo "$i" > "$dir/b/f$i"; done
+ls -l "$dir/a" > /dev/null
+for i in $(seq 20); do equal "$(cat "$dir/a/f$i")" "$i"; done
+wait_until keeps a 20
+opened=$(asked open) closed=$(asked close)
+for _ in 1 2 3; do for i in $(seq 20); do equal "$(cat "$dir/a/f$i")" "$i"; done; done
+equal "$(asked open) $(asked close)" "$opened $closed"
+equal "$(status a opened_without_asking)" 60
+
+# What the other mount does is seen at once, and nothing is left of what it removes.
+for i in $(seq 5); do
+  echo more >> "$dir/b/f$i" && equal "$(tail -n 1 "$dir/a/f$i")" more
+  equal "$(cat "$dir/a/f$i" | wc -l)" 2
+  mv "$dir/b/f$i" "$dir/b/other" && fails 'No such file' cat "$dir/a/f$i"
+done
+rm "$dir"/b/* && fails 'No such file' cat "$dir/a/f20"
+wait_until none_left
+wait_until keeps a 0
+
+# A descriptor that was opened that way reads on after the removal, until it is closed.
+echo text > "$dir/b/open" && cat "$dir/a/open" "$dir/a/open" > /dev/null
+wait_until keeps a 1
+exec 5< "$dir/a/open"
+keeps a 0
+rm "$dir/b/open"
+equal "$(cat <&5)" text
+exec 5<&-
+wait_until none_left
+
+# The next process of the mount ends what the one before has kept.
+for how in upgrade kill; do
+  echo "$how" > "$dir/b/file"
+  ls -l "$dir/a" > /dev/null
+  cat "$dir/a/file" > /dev/null
+  wait_until keeps a 1
+  server=$(status a server)
+  if [ $how = upgrade ]; then "$spate" mount --upgrade "$dir/a"; else kill -9 "$server"; fi
+  wait_until is_served_anew "$server"
+  equal "$(cat "$dir/a/file")" $how
+  rm "$dir/b/file"
+  wait_until none_left
+done
+
+# A restart of the meta server, and an end of the mount.
+echo text > "$dir/b/file"
+ls -l "$dir/a" > /dev/null
+cat "$dir/a/file" > /dev/null
+wait_until keeps a 1
+kill -9 "$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")"
+"$spate" up -q --dir "$dir/fs"
+equal "$(cat "$dir/a/file")" text
+ls -l "$dir/a" > /dev/null
+cat "$dir/a/file" > /dev/null
+"$spate" umount "$dir/a"
+rm "$dir/b/file"
+wait_until none_left
