@@ -35,6 +35,7 @@ job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Obser
 }  // namespace
 
 job::Task<Result<Summary>> run(Servers& servers, const Options& options, Observer& observer) {
+  SPATE_CO_TRY(std::ignore, co_await servers.learn_servers());
   Summary summary;
   RepairQueue queue(servers, options, observer);
   for (unsigned spent = 0; spent < options.max_passes;) {

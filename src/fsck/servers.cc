@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fsck/servers.h"
 
+#include "wire/meta_messages.h"
+
 namespace spate::fsck {
 
 Servers::Servers(ServersOptions options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), network_(network) {
+    : options_(std::move(options)), network_(network), random_(random) {
   identity_.kind = wire::PeerKind::kServer;
   identity_.fs = options_.map.fs;
   identity_.key = options_.server_key;
@@ -12,14 +14,29 @@ Servers::Servers(ServersOptions options, job::NetworkContext& network, Random& r
   identity_.credential = options_.credential;
   identity_.description = options_.description;
   for (const ServerEntry& server : options_.map.servers) {
-    rpc::ChannelOptions channel;
-    channel.urls = server.urls;
-    channel.server = server.id;
-    channel.watch = options_.watch;
-    channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network, identity_, random));
+    add(server);
     if (server.roles.meta && !meta_) meta_ = server.id;
   }
   SPATE_CHECK(meta_);  // config refuses a file system without a meta server
+}
+
+void Servers::add(const ServerEntry& server) {
+  if (channels_.contains(server.id)) return;
+  rpc::ChannelOptions channel;
+  channel.urls = server.urls;
+  channel.server = server.id;
+  channel.watch = options_.watch;
+  channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
+}
+
+job::Task<Result<void>> Servers::learn_servers() {
+  constexpr std::uint32_t kMapRoom = 1U << 20U;
+  const wire::ClusterMapRequest request;
+  SPATE_CO_TRY(const wire::ClusterMapReply reply, co_await ask_meta<wire::ClusterMapReply>(request, kMapRoom));
+  const auto grown = options_.map.grow(reply.map);
+  if (!grown) co_return grown.error();
+  for (const ServerEntry& server : options_.map.servers) add(server);
+  co_return Result<void>();
 }
 
 rpc::CallOptions Servers::call_options(Duration deadline, std::uint32_t reply_room) const {

@@ -56,6 +56,8 @@ class Servers {
   ServerId server_of(TargetId target) const;
   /// "server 3 (tcp://...)".
   std::string name_of(ServerId server) const { return channels_.at(server)->name(); }
+  /// Asks the meta server for the servers that were added since spate.toml was read. Before anybody else is asked.
+  job::Task<Result<void>> learn_servers();
   /// Servers that have not answered get another chance.
   void forget_failures() { down_.clear(); }
 
@@ -64,9 +66,11 @@ class Servers {
     return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost;
   }
   rpc::CallOptions call_options(Duration deadline, std::uint32_t reply_room) const;
+  void add(const ServerEntry& server);
 
   ServersOptions options_;
   job::NetworkContext& network_;
+  Random& random_;
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   ServerId meta_;

@@ -163,6 +163,11 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   return std::move(loaded.config);
 }
 
+Result<void> prepare_server(const std::string& folder, ServerId server) {
+  SPATE_TRY(std::ignore, make_folder(folder + "/" + server_name(server)));
+  return write_file(unformatted_path(folder, server), "");
+}
+
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   SPATE_TRY(const config::FileSystemConfig config, planned_config(plan, FsId(random.next() | 1U)));
   for (const char* sub : {"/keys", "/log"}) {
@@ -170,8 +175,7 @@ Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   }
   SPATE_TRY(std::ignore, create_keys(plan.folder, random));
   for (const config::ServerConfig& server : config.servers) {
-    SPATE_TRY(std::ignore, make_folder(plan.folder + "/" + server_name(server.id)));
-    SPATE_TRY(std::ignore, write_file(unformatted_path(plan.folder, server.id), ""));
+    SPATE_TRY(std::ignore, prepare_server(plan.folder, server.id));
   }
   // Last, and all at once: its presence says that everything else is there.
   const std::string path = config_path(plan.folder);

@@ -50,6 +50,8 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
 /// Writes keys, spate.toml and folders of servers into a prepared, locked folder. Whatever an earlier try has left is
 /// replaced.
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random);
+/// The folder of a server that is to be made.
+Result<void> prepare_server(const std::string& folder, ServerId server);
 /// Removes what `spate up` has made in the folder, with all data, and the folder if nothing else is in it. Its servers
 /// have ended.
 Result<void> remove_deployment(const std::string& folder);

@@ -214,7 +214,7 @@ int run_status(Context& context, const DownOptions&) {
   context.names_dead_servers = false;
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
-  const auto& servers = (*process)->config().servers;
+  const auto servers = all_servers(**process);
   std::vector<ServerId> ids;
   for (const config::ServerConfig& server : servers) ids.push_back(server.id);
   nlohmann::json list = nlohmann::json::array();

@@ -65,7 +65,7 @@ int run_ping(Context& context, const PingArguments& options) {
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
   int code = kExitOk;
-  for (const config::ServerConfig& server : (*process)->config().servers) {
+  for (const config::ServerConfig& server : all_servers(**process)) {
     PingOptions how;
     how.count = options.count;
     how.deadline = std::chrono::milliseconds(options.timeout_ms);

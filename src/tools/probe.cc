@@ -18,6 +18,7 @@ namespace spate::tools {
 namespace {
 
 constexpr int kConnectMs = 50;
+constexpr Duration kMapPatience = std::chrono::seconds(1);
 constexpr std::size_t kLargePayload = 8 * 1024;
 
 bool connects(const std::string& host, const std::string& port) {
@@ -102,6 +103,24 @@ bool answers(const std::vector<std::string>& urls) {
     if (connects(host, url.substr(colon + 1))) return true;
   }
   return false;
+}
+
+std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process) {
+  std::ignore = process.run([](client::Client& client) {
+    client::Limits limits = client.session().limits();
+    limits.deadline = client.cluster().executor().now() + kMapPatience;
+    return client.session().learn_map(std::move(limits));
+  });
+  std::vector<config::ServerConfig> servers = process.config().servers;
+  for (const ServerEntry& entry : process.client().session().servers().map().servers) {
+    if (process.config().find_server(entry.id) != nullptr) continue;
+    config::ServerConfig server;
+    server.id = entry.id;
+    server.urls = entry.urls;
+    static_cast<Roles&>(server.roles) = entry.roles;
+    servers.push_back(std::move(server));
+  }
+  return servers;
 }
 
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how) {

@@ -27,6 +27,9 @@ struct PingOptions {
   bool bandwidth = false;
 };
 
+/// The servers of spate.toml, and those that the meta server knows besides, if it answers within a second.
+std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process);
+
 /// Asks one server, which proves that it has the keys of this file system, and that this client's is good. It opens no
 /// session, so that a server answers even when others are down. The error says which step failed.
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);

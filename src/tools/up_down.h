@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate up`, `spate down`, `spate restart`, `spate status`, `spate logs`, `spate ping`,
-// `spate list`, `spate destroy`.
+// `spate list`, `spate destroy`, `spate server`.
 #pragma once
 
 #include "tools/command.h"
@@ -25,5 +25,6 @@ Command make_status();
 Command make_ping();
 Command make_list();
 Command make_destroy();
+Command make_server();
 
 }  // namespace spate::tools

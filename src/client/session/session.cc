@@ -256,6 +256,13 @@ job::Task<Result<void>> Session::learn_targets(const Layout& layout, Limits limi
   co_return fetched;  // a target that is still missing is told of by Servers::io_channel()
 }
 
+job::Task<Result<void>> Session::learn_map(Limits limits) {
+  auto turn = co_await map_turn_.acquire(1, limits.stop);
+  if (!turn) co_return std::move(turn).error();
+  auto fetched = co_await fetch_map(std::move(limits));
+  co_return fetched;
+}
+
 job::Task<Result<void>> Session::learn_newer_map(Limits limits) {
   if (knows_newest_map()) co_return Result<void>();
   auto turn = co_await map_turn_.acquire(1, limits.stop);

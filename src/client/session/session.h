@@ -78,6 +78,8 @@ class Session {
   /// Asks the meta server for the servers of targets that were added after this process has read its spate.toml.
   /// Returns at once when all are known. The deadline of `limits` applies; what fails may be tried again.
   job::Task<Result<void>> learn_targets(const Layout& layout, Limits limits);
+  /// Asks for the cluster map, whatever is known.
+  job::Task<Result<void>> learn_map(Limits limits);
   /// The same if the meta server has said, with any of its replies, that there is a newer cluster map.
   job::Task<Result<void>> learn_newer_map(Limits limits);
 

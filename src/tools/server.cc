@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate server add`: a new io server on this machine, while the file system is in use.
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fsck/servers.h"
+#include "tools/deployment.h"
+#include "tools/fsck.h"
+#include "tools/server_control.h"
+#include "tools/text.h"
+#include "tools/up_down.h"
+#include "wire/membership_messages.h"
+#include "wire/meta_messages.h"
+
+namespace spate::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kFirstPort = 7400;
+constexpr std::uint32_t kPortsTried = 200;
+constexpr std::uint32_t kReplyRoom = (1U << 20U) + (64U << 10U);
+constexpr Duration kStartPatience = std::chrono::seconds(60);
+constexpr Duration kJoinPatience = std::chrono::seconds(30);
+
+struct ServerOptions {
+  std::string action;
+  std::string host;  // empty, NAME or NAME:PORT
+  std::vector<std::string> storage;
+};
+
+/// What is known of the new server, and where it is written down.
+struct Addition {
+  std::string file;    // spate.toml
+  std::string folder;  // of it
+  bool deployment = false;
+  std::string before;  // the file's text
+  ServerId id;
+  std::string keyval;  // empty: beside its first folder
+  std::vector<std::string> storage;
+  std::vector<std::string> urls;
+};
+
+/// As the holder of the server key.
+class MetaServer {
+ public:
+  static Result<MetaServer> open(Context& context) {
+    MetaServer meta;
+    SPATE_TRY(meta.process_, context.file_system(true));
+    client::Session& session = meta.process_->client().session();
+    meta.servers_ =
+        std::make_unique<fsck::Servers>(servers_options(session), session.network(), meta.process_->random());
+    return meta;
+  }
+  Result<ServerId> reserve() {
+    const wire::ReserveServerRequest request;
+    auto reply = process_->run(
+        [&](client::Client&) { return servers_->ask_meta<wire::ReserveServerReply>(request, kReplyRoom); });
+    if (reply.code() == Errc::kNotSupported)
+      return Error::told(Errc::kNotSupported,
+                         "the meta server has an older version: upgrade it, or name the new server "
+                         "in its spate.toml and restart it");
+    if (!reply) return std::move(reply).error();
+    return reply->server;
+  }
+  /// Until the server is part of the file system.
+  Result<void> wait_for(ServerId id) {
+    return process_->run([&](client::Client& client) { return joined(client.cluster().executor(), id); });
+  }
+
+ private:
+  job::Task<Result<void>> joined(job::Executor& executor, ServerId id) {
+    const MonoTime until = executor.now() + kJoinPatience;
+    while (executor.now() < until) {
+      const wire::ClusterMapRequest request;
+      SPATE_CO_TRY(const auto reply, co_await servers_->ask_meta<wire::ClusterMapReply>(request, kReplyRoom));
+      if (reply.map.find_server(id) != nullptr) co_return Result<void>();
+      std::ignore = co_await executor.sleep(std::chrono::milliseconds(50), {});
+    }
+    co_return Error::told(Errc::kTimeout, fmt::format("server {} runs, but the meta server does not know it yet: its "
+                                                      "log says why",
+                                                      id.value));
+  }
+
+  assembly::ClientProcess* process_ = nullptr;
+  std::unique_ptr<fsck::Servers> servers_;
+};
+
+Result<std::uint32_t> free_port() {
+  Result<void> why;
+  for (std::uint32_t port = kFirstPort; port < kFirstPort + kPortsTried; ++port) {
+    DeploymentPlan plan;
+    plan.meta_servers = 0;
+    plan.io_servers = 1;
+    plan.first_port = port;
+    why = check_ports(plan);
+    if (why) return port;
+  }
+  return why.error();
+}
+
+/// HOST as it was given, with a free port of this machine if it names none.
+Result<std::string> address_of(const std::string& host) {
+  const bool has_port = host.rfind(':') != std::string::npos && !host.ends_with(']');
+  if (has_port) return "tcp://" + host;
+  SPATE_TRY(const std::uint32_t port, free_port());
+  return fmt::format("tcp://{}:{}", host, port);
+}
+
+Result<std::string> read_text(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return errno_error(errno, "open " + file);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+/// All at once, under the mode that the file has.
+Result<void> replace_text(const std::string& file, const std::string& text) {
+  const std::string fresh = file + ".new";
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  std::error_code error;
+  if (!out) return errno_error(errno, "write " + fresh);
+  fs::permissions(fresh, fs::status(file, error).permissions(), error);
+  if (!error) fs::rename(fresh, file, error);
+  return error ? Result<void>(errno_error(error.value(), "write " + file)) : Result<void>();
+}
+
+/// Lists of strings are the same in JSON and in TOML.
+std::string text_with(const Addition& added) {
+  std::string text = added.before;
+  if (!text.ends_with('\n')) text += '\n';
+  text += fmt::format("\n[[servers]]\nid = {}\nurls = {}\nroles = [\"io\"]\nstorage = {}\n", added.id.value,
+                      nlohmann::json(added.urls).dump(), nlohmann::json(added.storage).dump());
+  if (!added.keyval.empty()) text += "keyval = " + nlohmann::json(added.keyval).dump() + "\n";
+  return text;
+}
+
+Result<Addition> plan_addition(Context& context, const ServerOptions& options) {
+  Addition added;
+  SPATE_TRY(added.file, context.config_file());
+  added.folder = fs::path(added.file).parent_path().string();
+  added.deployment = is_deployment(added.folder);
+  SPATE_TRY(added.before, read_text(added.file));
+  std::error_code ignored;
+  for (const std::string& folder : options.storage)
+    added.storage.push_back(fs::absolute(folder, ignored).lexically_normal());
+  if (added.deployment) return added;
+  if (options.host.empty() || options.storage.empty())
+    return Error::told(Errc::kInvalidArgument,
+                       "name this machine as the others reach it, and the folders for data: `spate server add HOST "
+                       "--storage DIR`");
+  if (added.file != kMachineConfig || ::geteuid() != 0)
+    return Error::told(Errc::kNotPermitted, fmt::format("run it as root, on the machine of the new server, with {}: "
+                                                        "the service spated@ reads that",
+                                                        kMachineConfig));
+  return added;
+}
+
+Result<void> name_it(const ServerOptions& options, MetaServer& meta, Addition& added) {
+  SPATE_TRY(const std::string address, address_of(options.host.empty() ? "127.0.0.1" : options.host));
+  SPATE_TRY(added.id, meta.reserve());
+  if (!added.deployment) added.urls.push_back(fmt::format("shm:///run/spate/{}", added.id.value));
+  added.urls.push_back(address);
+  if (!added.deployment) return {};
+  const std::string home = added.folder + "/" + server_name(added.id);
+  added.keyval = home + "/keyval";
+  if (added.storage.empty()) added.storage.push_back(home + "/target-0");
+  return {};
+}
+
+Result<void> start_in_deployment(const Addition& added) {
+  SPATE_TRY(std::ignore, prepare_server(added.folder, added.id));
+  SPATE_TRY(const StartedServer started, start_server(added.folder, added.id));
+  SystemClock clock;
+  const std::string why_not = wait_ready(added.folder, started, clock.now() + kStartPatience);
+  if (why_not.empty()) return {};
+  std::ignore = stop_server(added.folder, added.id, started.pid, std::chrono::seconds(2));
+  return Error::told(Errc::kUnreachable, why_not);
+}
+
+/// The service of this machine.
+Result<void> start_service() {
+  if (std::system("spate-setup --format") == 0) return {};
+  return Error::told(Errc::kUnreachable, "spate-setup --format has failed");
+}
+
+int run_add(Context& context, const ServerOptions& options) {
+  auto added = plan_addition(context, options);
+  if (!added) return context.fail(added.error());
+  Result<FolderLock> lock = FolderLock();
+  if (added->deployment) lock = lock_folder(added->folder, kLockPatience);
+  if (!lock) return context.fail(lock.error());
+  auto meta = MetaServer::open(context);
+  if (!meta) return context.fail(meta.error());
+  if (const auto named = name_it(options, *meta, *added); !named) return context.fail(named.error());
+  const std::string text = text_with(*added);
+  if (const auto good = config::load({text, added->file, added->folder, {}}); !good) return context.fail(good.error());
+  if (const auto written = replace_text(added->file, text); !written) return context.fail(written.error());
+  const auto started = added->deployment ? start_in_deployment(*added) : start_service();
+  if (!started) {
+    std::ignore = replace_text(added->file, added->before);
+    return context.fail(started.error());
+  }
+  if (const auto joined = meta->wait_for(added->id); !joined) return context.fail(joined.error());
+  if (context.json) {
+    context.print_json({{"server", added->id.value}, {"urls", added->urls}, {"storage", added->storage}});
+  } else if (!context.quiet) {
+    print(fmt::format("server {} ({}) is part of the file system: new files use it\n", added->id.value,
+                      added->urls.back()));
+  }
+  return kExitOk;
+}
+
+int run_server(Context& context, const ServerOptions& options) {
+  if (options.action != "add") return context.usage("server takes add, not \"" + options.action + "\"");
+  return run_add(context, options);
+}
+
+}  // namespace
+
+Command make_server() {
+  auto options = std::make_shared<ServerOptions>();
+  Command command;
+  command.name = "server";
+  command.group = "Start and stop";
+  command.summary = "add an io server on this machine while the file system is in use";
+  command.details =
+      "server add [HOST[:PORT]] --storage DIR...\n"
+      "It gets the next number, is written into this machine's spate.toml, made and started. Nothing else is "
+      "restarted\n"
+      "and no other machine's spate.toml changes. HOST: this machine as the others reach it. In a file system of\n"
+      "`spate up` neither HOST nor --storage is needed. It takes the server key.";
+  command.positionals = {
+      {"ACTION", "add", &options->action, true, {"add"}},
+      {"HOST", "this machine's name or address, with a port if the usual ones are not to be used", &options->host}};
+  command.options = {{"--storage", "a folder for file data, for each device one", &options->storage}};
+  command.run = [options](Context& context) { return run_server(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools
