@@ -20,7 +20,7 @@
 namespace spate::tools {
 namespace {
 
-constexpr double kGiB = static_cast<double>(1ULL << 30U);
+constexpr double kBytesPerGiB = static_cast<double>(1ULL << 30U);
 constexpr std::uint64_t kSmallRead = 4096;
 constexpr std::uint64_t kProbeRequests = 20'000;  // small ones: about a second
 
@@ -157,7 +157,7 @@ class Bench {
     if (moved == 0) return {};
     const double rate = static_cast<double>(moved) / 1e9 / (after.begin - before.begin);
     add({work == DataWork::kWrite ? "write" : "read", "GB/s", rate, probed, 0, 0}, before, after,
-        static_cast<double>(moved) / kGiB);
+        static_cast<double>(moved) / kBytesPerGiB);
     return {};
   }
 

@@ -11,8 +11,8 @@ namespace spate::io {
 namespace {
 
 /// Between two looks at whether a holder's operations have ended: most end within the first.
-constexpr Duration kFirstPause = std::chrono::microseconds(50);
-constexpr Duration kLongestPause = std::chrono::milliseconds(5);
+constexpr Duration kFirstPoll = std::chrono::microseconds(50);
+constexpr Duration kLongestPoll = std::chrono::milliseconds(5);
 
 /// A lease holder's word for the time of its last write.
 WallTime write_time(const Lease& lease, WallTime now) {
@@ -103,7 +103,7 @@ void Leases::mark_recalled(Lease& lease) {
 }
 
 job::Task<Result<void>> Leases::recall(std::uint64_t id, MonoTime deadline, job::StopToken stop) {
-  Duration pause = kFirstPause;
+  Duration pause = kFirstPoll;
   for (;;) {
     Lease* const lease = find(id);  // may have changed
     if (lease == nullptr) co_return Result<void>();
@@ -115,7 +115,7 @@ job::Task<Result<void>> Leases::recall(std::uint64_t id, MonoTime deadline, job:
       co_return fenced;
     }
     SPATE_CO_TRY(std::ignore, co_await parts_.executor.sleep(pause, stop));
-    pause = std::min(2 * pause, kLongestPause);
+    pause = std::min(2 * pause, kLongestPoll);
   }
   auto finished = co_await finish(id, stop);
   co_return finished;
@@ -242,7 +242,7 @@ job::Task<void> Leases::stop() {
     const Lease& lease = *by_id_.begin()->second;
     const bool busy = lease.writable() && lease.words().busy.load(std::memory_order_seq_cst) > 0;
     if (busy && parts_.executor.clock().now() < until) {
-      std::ignore = co_await parts_.executor.sleep(kLongestPause);
+      std::ignore = co_await parts_.executor.sleep(kLongestPoll);
       continue;
     }
     std::ignore = co_await note(lease.key, {});

@@ -12,8 +12,8 @@ namespace spate::io {
 namespace {
 
 constexpr Duration kDeadline = std::chrono::seconds(10);
-constexpr Duration kFirstPause = std::chrono::milliseconds(100);
-constexpr Duration kLongestPause = std::chrono::seconds(30);
+constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
+constexpr Duration kLongestRetry = std::chrono::seconds(30);
 constexpr std::uint32_t kFencesRoom = 4096 + wire::kMaxFences * (8 + 4);
 
 rpc::Identity identity_of(const RegistrationOptions& options, FsId fs) {
@@ -42,7 +42,7 @@ Registration::Registration(RegistrationOptions options, Parts& parts, job::Netwo
       meta_(channel_options(options_.meta), network, identity_, random) {}
 
 job::Task<void> Registration::run() {
-  for (Duration pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+  for (Duration pause = kFirstRetry;; pause = std::min(pause * 2, kLongestRetry)) {
     const auto registered = co_await register_once();
     if (registered || parts_.stopping.stopped()) co_return;
     SPATE_LOG("server", warn, "{}, will try again error={}",

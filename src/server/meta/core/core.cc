@@ -46,9 +46,6 @@ bool is_answer(Errc code) {
   }
 }
 
-/// The reply header's, and some more.
-constexpr std::size_t kHeaderRoom = 1024;
-
 /// What stands before a reply to a change. Of an answer that was given before nobody knows what it touched.
 Bytes with_touched(const rpc::Call& call, const wire::Touched& touched, const wire::Granted& granted,
                    const Bytes& reply) {
@@ -57,7 +54,7 @@ Bytes with_touched(const rpc::Call& call, const wire::Touched& touched, const wi
   if ((call.peer->features & wire::kFeatureGrants) != 0) {
     Bytes grants;
     wire::encode_body(granted, grants);
-    if (out.size() + grants.size() + reply.size() + kHeaderRoom > call.header.reply_room) {
+    if (out.size() + grants.size() + reply.size() + kReplyHeaderRoom > call.header.reply_room) {
       grants.clear();
       wire::encode_body(wire::Granted(), grants);  // a lease that its client does not know of does no harm
     }

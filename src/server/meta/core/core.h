@@ -17,6 +17,9 @@
 
 namespace spate::meta {
 
+/// Bytes that are set aside for the header of a reply when it is decided what else its client has room for.
+constexpr std::size_t kReplyHeaderRoom = 1024;
+
 /// One store, one executor, one process. Life: construct -> attach() -> start() -> change() and read() -> stop().
 class MetaCore {
  public:

@@ -40,12 +40,11 @@ wire::BatchedAnswer answer_of(Result<Bytes> result) {
 /// places.
 using Failed = std::map<std::size_t, wire::BatchedAnswer>;
 
-constexpr std::size_t kHeaderRoom = 1024;
 constexpr std::size_t kFieldsRoom = 32;  // of an answer or a name, beside what is in it
 
 /// Of the reply. An answer that its client has no room for would be lost with what was committed.
 std::size_t size_of(const wire::ChangeBatchReply& reply, const wire::Touched& touched) {
-  std::size_t bytes = kHeaderRoom + touched.objects.size() * sizeof(std::uint64_t);
+  std::size_t bytes = kReplyHeaderRoom + touched.objects.size() * sizeof(std::uint64_t);
   for (const wire::TouchedName& name : touched.names) bytes += kFieldsRoom + name.name.size();
   for (const wire::BatchedAnswer& one : reply.answers) bytes += kFieldsRoom + one.context.size() + one.body.size();
   return bytes;
