@@ -177,7 +177,7 @@ job::Task<Result<void>> Client::close_inherited(const HandoverState::Open& recor
   const Limits limits = session().limits();
   SPATE_CO_TRY(std::ignore, co_await session().ensure_open(limits));
   const rpc::SessionEpoch epoch = session().identity().session();
-  auto done = co_await cluster_.close(std::move(request), epoch, limits, std::move(on_ended));
+  auto done = co_await cluster_.close({std::move(request), 1}, epoch, limits, std::move(on_ended));
   if (!done) co_return std::move(done).error();
   co_return Result<void>();
 }

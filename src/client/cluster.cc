@@ -14,7 +14,7 @@ bool without_effect(wire::Op op, Errc code) {
   const bool of_names =
       (number >= static_cast<unsigned>(Errc::kNotFound) && number < static_cast<unsigned>(Errc::kNoSpace)) ||
       code == Errc::kInvalidArgument || code == Errc::kNotSupported;
-  return of_names && op != wire::Op::kClose;
+  return of_names && op != wire::Op::kClose && op != wire::Op::kCloseWriters;
 }
 
 /// The request may be under way still, or was never answered.
@@ -105,13 +105,18 @@ struct Cluster::Closing {
 };
 
 /// Under one request id as long as it takes: under another one it could end another open of the file.
-job::Task<void> Cluster::close_for_sure(wire::CloseRequest request, Limits limits, std::shared_ptr<Closing> closing) {
-  closing->reply = co_await change<wire::CloseReply>(request, limits);
+job::Task<void> Cluster::close_for_sure(wire::CloseWritersRequest request, Limits limits,
+                                        std::shared_ptr<Closing> closing) {
+  if (request.opens > 1) {
+    closing->reply = co_await change<wire::CloseReply>(request, limits);
+  } else {
+    closing->reply = co_await change<wire::CloseReply>(request.close, limits);
+  }
   if (closing->on_ended && closing->reply.code() != Errc::kCancelled) closing->on_ended();
   closing->ended.set();
 }
 
-job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseRequest request, rpc::SessionEpoch opened_in,
+job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseWritersRequest request, rpc::SessionEpoch opened_in,
                                                    Limits limits, UniqueFunction<void()> on_ended) {
   // Shared with the close itself, which may outlive this call.
   const auto closing = std::make_shared<Closing>(executor());

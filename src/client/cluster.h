@@ -44,9 +44,10 @@ class Cluster final : private SessionObserver {
   /// Ends an open of a file that was opened in that epoch of the session. It goes on until it is answered, or with it
   /// the open has ended with its session, also when this fails with `limits`: nothing is left open then for long.
   /// kSessionFenced: it has ended with its session already. `on_ended`, if any, is called when nothing is left open:
-  /// perhaps after this has failed, and not at all if the client is stopped before.
-  job::Task<Result<wire::CloseReply>> close(wire::CloseRequest request, rpc::SessionEpoch opened_in, Limits limits,
-                                            UniqueFunction<void()> on_ended = {});
+  /// perhaps after this has failed, and not at all if the client is stopped before. More than one open in `request`:
+  /// the meta server must have agreed on the feature closes.
+  job::Task<Result<wire::CloseReply>> close(wire::CloseWritersRequest request, rpc::SessionEpoch opened_in,
+                                            Limits limits, UniqueFunction<void()> on_ended = {});
 
   Session& session() { return session_; }
   const Options& options() const { return session_.options(); }
@@ -71,7 +72,7 @@ class Cluster final : private SessionObserver {
 
   job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits, const ChangePlan& plan);
   struct Closing;
-  job::Task<void> close_for_sure(wire::CloseRequest request, Limits limits, std::shared_ptr<Closing> closing);
+  job::Task<void> close_for_sure(wire::CloseWritersRequest request, Limits limits, std::shared_ptr<Closing> closing);
 
   Session session_;
   Offload offload_;  // for what may wait for a device

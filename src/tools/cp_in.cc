@@ -164,7 +164,7 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
     closing.mtime = wall(entry.st.st_mtim);
     closing.atime = wall(entry.st.st_atim);
   }
-  auto closed = co_await (*file)->close(closing);
+  auto closed = co_await (*file)->close(std::move(closing));
   if (moved && !closed) moved = std::move(closed).error();
   if (!moved) co_return std::move(moved).error().within(making.from + " to spate:" + making.to);
   co_return Result<void>();

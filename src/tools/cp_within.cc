@@ -132,7 +132,7 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
     closing.mtime = a.mtime;
     closing.atime = a.atime;
   }
-  auto closed = co_await (*target)->close(closing);
+  auto closed = co_await (*target)->close(std::move(closing));
   if (done && !closed) done = std::move(closed).error();
   if (!done) co_return std::move(done).error().within("spate:" + pair.from + " to spate:" + pair.to);
   co_return done;

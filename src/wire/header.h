@@ -26,11 +26,13 @@ enum Feature : std::uint64_t {
   kFeatureFlushes = 8,     // datafile_flush is known
   kFeatureAllocates = 16,  // datafile_allocate is known
   kFeatureBatches = 32,    // change_batch is known
+  kFeatureCloses = 64,     // close_writers is known
 };
 /// Those of a client that keeps attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// What a server of this version can do. A client asks for what it uses.
-constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches;
+constexpr std::uint64_t kOurFeatures =
+    kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches | kFeatureCloses;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

@@ -205,8 +205,8 @@ struct CloseRequest {
   static constexpr std::string_view kName = "close request";
   Handle handle;
   Rights rights = Rights::kNone;  // as opened
-  /// The datafiles' state after this session's last write. Used only when this was the only writing session; else the
-  /// meta server asks the io servers itself.
+  /// The datafiles' state after the last write through this open. Used only when no other open for writing overlapped
+  /// with it; else the meta server asks the io servers itself.
   std::optional<DataSummary> data;
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
@@ -217,6 +217,21 @@ struct CloseRequest {
   }
 };
 using CloseReply = ObjectReply;
+
+/// A close of the last one of several opens for writing that overlapped, all of one client. `close.data` is the
+/// datafiles' state after the last write through any of them. Used only when the file has had no other open for writing
+/// since it had none.
+struct CloseWritersRequest {
+  static constexpr Op kOp = Op::kCloseWriters;
+  static constexpr std::string_view kName = "close of writers request";
+  CloseRequest close;
+  std::uint32_t opens = 1;  // with this one
+  template <typename A>
+  void fields(A& a) {
+    a(close, opens);
+  }
+};
+using CloseWritersReply = ObjectReply;
 
 struct MkdirRequest {
   static constexpr Op kOp = Op::kMkdir;

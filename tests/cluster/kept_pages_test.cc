@@ -98,6 +98,60 @@ TEST_F(KernelPageCacheTest, PagesStayAfterTheMountsOwnTruncation) {
   EXPECT_TRUE(next_open_keeps());
 }
 
+TEST_F(KernelPageCacheTest, PagesStayAfterTwoWritersOfTheMount) {
+  make();
+  for (const bool first_closes_first : {true, false}) {
+    std::unique_ptr<client::File> first = open(kToWrite);
+    std::unique_ptr<client::File> second = open(kToWrite);
+    write(mount_, *first, 0, 10);
+    write(mount_, *second, 5, kSpread);
+    write(mount_, *first, kSpread, 100);
+    if (first_closes_first) std::swap(first, second);
+    close(std::move(second));
+    close(std::move(first));
+    EXPECT_TRUE(next_open_keeps()) << first_closes_first;
+  }
+  EXPECT_EQ(run(mount_, mount_.client().stat(client::path_from_root("file")))->attributes.size, kSpread + 100);
+}
+
+TEST_F(KernelPageCacheTest, PagesStayWhenWritersOfTheMountFollowOneAnotherOpen) {
+  make();
+  std::unique_ptr<client::File> file = open(kToWrite);
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    std::unique_ptr<client::File> next = open(kToWrite);
+    write(mount_, *next, i * 10, 10);
+    close(std::exchange(file, std::move(next)));
+  }
+  close(std::move(file));
+  EXPECT_TRUE(next_open_keeps());
+}
+
+TEST_F(KernelPageCacheTest, AWriteOfAnotherClientBetweenTwoWritersOfTheMountDropsPages) {
+  for (const bool closes : {true, false}) {
+    make();
+    std::unique_ptr<client::File> first = open(kToWrite);
+    const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
+    std::unique_ptr<client::File> second = open(kToWrite);
+    write(other_, *others, 0, 10);
+    if (closes) std::ignore = run(other_, others->close());
+    write(mount_, *first, 0, kSpread);
+    close(std::move(first));
+    close(std::move(second));
+    EXPECT_FALSE(next_open_keeps()) << closes;
+    if (!closes) std::ignore = run(other_, others->close());
+  }
+}
+
+TEST_F(KernelPageCacheTest, AChangePastThePagesOfTwoWritersDropsPages) {
+  make();
+  std::unique_ptr<client::File> first = open(kToWrite);
+  std::unique_ptr<client::File> second = open(kToWrite);
+  pages_->spoil(first->handle());
+  close(std::move(first));
+  close(std::move(second));
+  EXPECT_FALSE(next_open_keeps());
+}
+
 TEST_F(KernelPageCacheTest, AWriteOfAnotherClientDropsPages) {
   for (const bool closes : {true, false}) {
     make();

@@ -147,6 +147,8 @@ class Workload {
 
   // Pages (workload_pages.cc).
   job::Task<void> use_pages();
+  job::Task<std::shared_ptr<client::File>> open_with_pages(std::uint64_t handle, bool writes);
+  job::Task<void> close_with_pages(std::shared_ptr<client::File> file);
   job::Task<void> check_kept_pages(std::shared_ptr<client::File> file, ReadId id);
   job::Task<void> fill_pages(std::shared_ptr<client::File> file);
   job::Task<void> write_through_pages(std::shared_ptr<client::File> file);

@@ -13,13 +13,34 @@ constexpr std::uint64_t kWhole = 96 * 1024;  // more than any file has
 
 }  // namespace
 
-/// A program opens a file, reads it, perhaps writes it, and closes it; what it reads comes from the pages if an open
-/// has kept them.
+/// A program opens a file, perhaps twice, reads it, perhaps writes it, and closes it; what it reads comes from the
+/// pages if an open has kept them.
 job::Task<void> Workload::use_pages() {
   const Node* node = scene_.history.likely().find(some_object(true));
   if (node == nullptr || node->handle == 0 || !scene_.data.knows(node->handle)) co_return;
   const std::uint64_t handle = node->handle;
   const bool writes = random_.chance(1, 2);
+  const std::size_t opens = writes && random_.chance(1, 2) ? 2 : 1;
+  std::vector<std::shared_ptr<client::File>> files;
+  while (files.size() < opens) {
+    std::shared_ptr<client::File> file = co_await open_with_pages(handle, writes);
+    if (dead()) co_return;
+    if (file == nullptr) break;
+    files.push_back(std::move(file));
+  }
+  for (const std::shared_ptr<client::File>& file : files) {
+    if (writes) co_await write_through_pages(file);
+    if (dead()) co_return;
+  }
+  if (random_.chance(1, 2)) std::ranges::reverse(files);
+  for (const std::shared_ptr<client::File>& file : files) {
+    co_await close_with_pages(file);
+    if (dead()) co_return;
+  }
+}
+
+/// None when that fails or this client dies.
+job::Task<std::shared_ptr<client::File>> Workload::open_with_pages(std::uint64_t handle, bool writes) {
   const MonoTime begun = process_.executor().now();
   const std::vector<Extent> whole{{0, kWhole}};
   const ReadId id = scene_.data.begin_read(handle, whole);
@@ -28,25 +49,28 @@ job::Task<void> Workload::use_pages() {
   const auto flags = static_cast<std::uint8_t>(wire::kOpenRead | (writes ? wire::kOpenWrite : 0U));
   auto opened = co_await process_.client().open(where, flags);
   if (dead() || !opened) scene_.data.drop_read(id);
-  if (dead()) co_return;
+  if (dead()) co_return nullptr;
   if (!opened) {
     if (opened.code() != Errc::kStaleHandle || !scene_.history.may_be_gone(handle))
       note_failure("open", opened.code(), begun);
-    co_return;
+    co_return nullptr;
   }
-  const std::shared_ptr<client::File> file = *std::move(opened);
+  std::shared_ptr<client::File> file = *std::move(opened);
   co_await check_kept_pages(file, id);
-  if (dead()) co_return;
+  if (dead()) co_return nullptr;
   if (!pages_.contains(handle)) co_await fill_pages(file);
-  if (!dead() && writes) co_await write_through_pages(file);
-  if (dead()) co_return;
+  co_return file;
+}
+
+job::Task<void> Workload::close_with_pages(std::shared_ptr<client::File> file) {
+  const std::uint64_t handle = file->handle().value;
+  const MonoTime begun = process_.executor().now();
   auto closed = co_await kept_.close(*file);
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} close {} with pages: {}", index_, handle, name(closed.code())));
-  if (closed.code() == Errc::kLostWrite) unsynced_[handle].clear();  // it is told once
-  const bool gone = scene_.history.may_be_gone(handle);
   if (closed.code() == Errc::kLostWrite) unsynced_[handle].clear();  // told: later syncs need not tell it again
   if (closed || closed.code() == Errc::kLostWrite || closed.code() == Errc::kSessionFenced) co_return;
+  const bool gone = scene_.history.may_be_gone(handle);
   if (closed.code() != Errc::kStaleHandle || !gone) note_failure("close", closed.code(), begun);
 }
 

@@ -60,6 +60,20 @@ printf y | tee >(dd of="$dir/data" bs=1 seek=7000001 conv=notrunc status=none) |
 equal "$(resident)" 0
 cmp "$dir/data" "$file"
 kept
+# Two programs write it at the same time.
+python3 - "$file" "$dir/data" << 'END'
+import os, sys
+for name in sys.argv[1:]:
+    one = os.open(name, os.O_RDWR)
+    two = os.open(name, os.O_RDWR)
+    os.pwrite(two, b"2" * 300000, 200000)
+    os.pwrite(one, b"1" * 300000, 100000)
+    os.close(one)
+    os.pwrite(two, b"2" * 1000, 90000)
+    os.close(two)
+END
+cmp "$dir/data" "$file"
+kept
 # Cut at the open, and written in one datafile only.
 head -c 8192 /dev/urandom > "$dir/data"
 cat "$dir/data" > "$file"

@@ -101,8 +101,7 @@ std::vector<wire::OpenRequest> samples() {
   return {{path(), wire::kOpenRead | wire::kOpenTruncate, true}};
 }
 
-template <>
-std::vector<wire::CloseRequest> samples() {
+wire::CloseRequest close_request() {
   wire::CloseRequest all;
   all.handle = kFile;
   all.rights = Rights::kWrite;
@@ -110,6 +109,17 @@ std::vector<wire::CloseRequest> samples() {
   all.atime = WallTime{1'700'000'000'000'000'101};
   all.mtime = WallTime{1'700'000'000'000'000'102};
   all.mode = 0600;
+  return all;
+}
+
+template <>
+std::vector<wire::CloseWritersRequest> samples() {
+  return {{close_request(), 3}};
+}
+
+template <>
+std::vector<wire::CloseRequest> samples() {
+  const wire::CloseRequest all = close_request();
   wire::CloseRequest plain;
   plain.handle = kFile;
   plain.rights = Rights::kRead;

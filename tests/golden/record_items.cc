@@ -61,7 +61,7 @@ meta::InodeRecord inode(FileType type) {
     r.hints = {65536, 4, TargetId(513), {}};
   }
   r.write_opens = 2;
-  r.single_writer = true;
+  r.writers = 1;
   r.keep_mtime = true;
   r.write_generation = 42;
   r.truncate_generation = 43;
@@ -93,7 +93,8 @@ std::vector<Item> meta_items() {
   meta::AnswerRecord refusal{0x1719, wire::Op::kRename, Errc::kExists, "b is there", {}, {}};
   meta::InodeRecord truncating = inode(FileType::kRegular);
   truncating.truncating = true;
-  truncating.single_writer = truncating.keep_mtime = false;
+  truncating.writers = 0;
+  truncating.keep_mtime = false;
   meta::InodeRecord with_lists = inode(FileType::kDirectory);
   with_lists.acl = {{1, 7, ~0U}, {2, 5, 1000}, {4, 5, ~0U}, {16, 5, ~0U}, {32, 0, ~0U}};
   with_lists.default_acl = {{1, 7, ~0U}, {4, 5, ~0U}, {32, 5, ~0U}};
@@ -103,12 +104,15 @@ std::vector<Item> meta_items() {
   two_dimensional.layout->distribution = *parse_distribution("twod_stripe:2,16");
   meta::InodeRecord written = inode(FileType::kRegular);
   written.written_by_users = true;
+  meta::InodeRecord several_writers = inode(FileType::kRegular);
+  several_writers.writers = 2;
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
   asked.asker = {ClientId(0x0102030405060708), 6, 7, 0x1718, Rights::kReadWrite};
   asked.before = 0x1234;
   return {
       meta_record("inode.lists", with_lists),
       meta_record("inode.written", written),
+      meta_record("inode.several_writers", several_writers),
       meta_record("inode.with_distribution", with_distribution),
       meta_record("inode.two_dimensional", two_dimensional),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),

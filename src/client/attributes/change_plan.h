@@ -46,5 +46,6 @@ inline ChangePlan plan_of(const wire::TruncateRequest& r) { return {true, {{&r.w
 inline ChangePlan plan_of(const wire::SetxattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
 inline ChangePlan plan_of(const wire::RemovexattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
 inline ChangePlan plan_of(const wire::CloseRequest& r) { return {true, {}, {r.handle}}; }
+inline ChangePlan plan_of(const wire::CloseWritersRequest& r) { return plan_of(r.close); }
 
 }  // namespace spate::client

@@ -154,9 +154,10 @@ job::Task<Result<std::uint64_t>> File::change_sum_now() {
 
 bool File::knows_data() const { return !capability_.interrupted() && allows(capability_.rights(), Rights::kWrite); }
 
-job::Task<void> File::learn_data() {
+/// What other opens have written this one has not heard of.
+job::Task<void> File::learn_data(std::uint32_t writers) {
   if (!knows_data() || !capability_.in_current_epoch()) co_return;
-  std::vector<std::uint32_t> slots = written_.unknown_slots();
+  std::vector<std::uint32_t> slots = writers > 1 ? data_.all_slots() : written_.unknown_slots();
   if (slots.empty()) co_return;
   const auto asked = co_await data_.ask_soon(std::move(slots));
   if (asked) written_.learn(*asked);
@@ -178,11 +179,13 @@ bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id
 job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<void()> on_ended) {
   const Limits limits = cluster_.session().limits();
   co_await data_.bypass().give_back(limits);
-  if (options.learn_data) co_await learn_data();
+  std::uint32_t writers = options.last_of_writers ? options.last_of_writers() : 1;
+  if (writers > 1 && (cluster_.session().meta().features() & wire::kFeatureCloses) == 0) writers = 0;
+  if (options.learn_data && writers > 0) co_await learn_data(writers);
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = capability_.rights();
-  if (knows_data()) request.data = written_.summary(*distribution_);
+  if (knows_data() && writers > 0) request.data = written_.summary(*distribution_);
   request.atime = options.atime;
   request.mtime = options.mtime;
   request.mode = options.mode;
@@ -196,7 +199,8 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
     if (!lost) co_return lost.error();
     co_return attributes_;
   }
-  auto reply = co_await cluster_.close(std::move(request), opened_in, limits, std::move(on_ended));
+  wire::CloseWritersRequest close{std::move(request), std::max(writers, 1U)};
+  auto reply = co_await cluster_.close(std::move(close), opened_in, limits, std::move(on_ended));
   written_.leave(reply && reply->attributes.link_count == 0);
   if (!lost) co_return lost.error();  // whatever else went wrong: nobody is told of it again
   if (!reply) co_return std::move(reply).error();

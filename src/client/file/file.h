@@ -22,6 +22,10 @@ struct CloseOptions {
   /// A writer asks the io servers, for a second at most, for the datafiles that it does not know: then the meta server
   /// learns the size from the close, if nobody else writes, and need not ask them itself.
   bool learn_data = false;
+  /// When given: called once nothing is written through this open any more, just before the close is sent. Says how
+  /// many of this client's opens for writing have overlapped, this one included, if nothing is written through any of
+  /// them any more; 0 while others go on. Of several that end together, the io servers are asked for all datafiles.
+  UniqueFunction<std::uint32_t()> last_of_writers;
   /// Nobody hears what the close returns: a write that may be lost is left to be told to the next open.
   bool unheard = false;
   std::optional<WallTime> atime;
@@ -109,6 +113,8 @@ class File {
   /// The sum of the change counters of all datafiles, as the io servers tell it within a second: it is another one
   /// after any change of the file's data by anybody.
   job::Task<Result<std::uint64_t>> change_sum_now();
+  /// A change through this open may come into effect later than it was said to have failed.
+  bool may_change_later() const { return written_.uncertain(); }
   /// Everything that this client has written and cut before, through whichever open of the file, and the file's entry
   /// and inode, survive a crash of any machine. kLostWrite when a server restarted before an earlier write was synced:
   /// that write may be gone. It is told once to each open that there was then, to all syncs that overlap, and if there
@@ -137,7 +143,7 @@ class File {
  private:
   job::Task<Result<void>> sync_datafiles(Limits limits);
   job::Task<Result<void>> sync_names(Limits limits);
-  job::Task<void> learn_data();
+  job::Task<void> learn_data(std::uint32_t writers);
   bool knows_data() const;
   bool kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended);
 

@@ -111,7 +111,7 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
     if (handover != nullptr && id != 0) handover->call_answered(id);  // its answer is needed no more
   };
   const Handle handle = open.handle;
-  const auto closed = co_await cluster_.close(std::move(request), opened_in, limits, std::move(on_ended));
+  const auto closed = co_await cluster_.close({std::move(request), 1}, opened_in, limits, std::move(on_ended));
   if (!closed && !session_ended(closed.code()))
     SPATE_LOG("client", debug, "an open that was kept is not closed handle={} error={}", handle.value,
               closed.error().message());

@@ -46,9 +46,13 @@ void KeptPages::erase(Handle handle) {
 /// What was opened in different epochs of the session may have been written by others in between.
 void KeptPages::begin_writing(const File& file) {
   Writing& writing = writing_[file.handle()];
-  if (writing.files.empty()) writing.epoch = file.session_epoch();
+  if (writing.files.empty()) {
+    writing = {};
+    writing.epoch = file.session_epoch();
+  }
   if (writing.epoch != file.session_epoch()) writing.spoiled = true;
   writing.files.insert(&file);
+  ++writing.opens;
 }
 
 job::Task<bool> KeptPages::opened(File& file) {
@@ -85,9 +89,8 @@ void KeptPages::dropped(const Attributes& as_opened) {
 void KeptPages::end_writing(const File& file, const Result<Attributes>& closed) {
   const std::lock_guard lock(mutex_);
   const auto found = writing_.find(file.handle());
-  if (found == writing_.end() || found->second.files.erase(&file) == 0) return;
-  if (!found->second.files.empty()) return;
-  // The meta server knows the size from a close only if no other session had the file open for writing meanwhile.
+  if (found == writing_.end() || found->second.last != &file) return;
+  // The meta server knows the size from a close only if no other client had the file open for writing meanwhile.
   const bool agree = closed && closed->size_known && !found->second.spoiled;
   writing_.erase(found);
   if (agree) put(*closed);
@@ -99,11 +102,25 @@ bool KeptPages::followed(const File& file) {
   return found != writing_.end() && found->second.files.contains(&file) && !found->second.spoiled;
 }
 
+/// The opens that are counted have overlapped at the meta server as well: none of them is told of its close before it
+/// has left `files`, and each had been answered before it came in.
+std::uint32_t KeptPages::stop_writing(const File& file) {
+  const std::lock_guard lock(mutex_);
+  const auto found = writing_.find(file.handle());
+  if (found == writing_.end() || found->second.files.erase(&file) == 0) return 1;
+  Writing& writing = found->second;
+  if (file.may_change_later()) writing.spoiled = true;
+  if (!writing.files.empty()) return 0;
+  writing.last = &file;
+  return writing.spoiled && writing.opens > 1 ? 0 : writing.opens;
+}
+
 job::Task<Result<Attributes>> KeptPages::close(File& file, UniqueFunction<void()> on_ended) {
   CloseOptions options;
   options.learn_data = followed(file);
+  options.last_of_writers = [this, &file] { return stop_writing(file); };
   options.unheard = true;  // the program's close(2) has returned
-  auto closed = co_await file.close(options, std::move(on_ended));
+  auto closed = co_await file.close(std::move(options), std::move(on_ended));
   end_writing(file, closed);
   co_return closed;
 }

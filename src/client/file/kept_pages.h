@@ -38,8 +38,10 @@ class KeptPages {
  private:
   /// While files are open for writing here.
   struct Writing {
-    std::set<const File*> files;
-    std::uint32_t epoch = 0;  // of the session in which they were opened
+    std::set<const File*> files;  // that may write
+    std::uint32_t opens = 0;      // how many have been among `files`
+    const File* last = nullptr;   // the last of them, whose close is under way
+    std::uint32_t epoch = 0;      // of the session in which they were opened
     bool spoiled = false;
   };
 
@@ -49,6 +51,7 @@ class KeptPages {
   void erase(Handle handle);
   void begin_writing(const File& file);
   bool followed(const File& file);
+  std::uint32_t stop_writing(const File& file);
   void end_writing(const File& file, const Result<Attributes>& closed);
 
   std::mutex mutex_;  // guards all

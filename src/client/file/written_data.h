@@ -36,6 +36,7 @@ class WrittenData {
   void note(const std::vector<SlotState>& slots);
   /// Something was tried whose effect is not known, or others may have written in between.
   void note_uncertain() { uncertain_ = true; }
+  bool uncertain() const { return uncertain_; }
   /// The file was truncated: the meta server knows its datafiles better now.
   void note_truncated();
 

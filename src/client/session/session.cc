@@ -19,8 +19,9 @@ constexpr std::uint32_t kMapRoom = 1U << 20U;  // of 4,096 servers with an addre
 
 /// By which a request is known again. What a close tells besides the handle depends on the process that sends it.
 std::uint64_t digest_of(wire::Op op, ByteView body) {
-  const ByteView counts = op == wire::Op::kClose ? body.first(std::min(body.size(), sizeof(std::uint64_t))) : body;
-  return hash64(counts, static_cast<std::uint64_t>(op));
+  const bool closes = op == wire::Op::kClose || op == wire::Op::kCloseWriters;
+  if (!closes) return hash64(body, static_cast<std::uint64_t>(op));
+  return hash64(body.first(std::min(body.size(), sizeof(Handle))), static_cast<std::uint64_t>(wire::Op::kClose));
 }
 
 rpc::Identity identity_of(const Options& options) {

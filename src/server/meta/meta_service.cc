@@ -30,6 +30,7 @@ void MetaService::fill_table() {
   change<wire::CreateRequest, &create>();
   change<wire::OpenRequest, &open>();
   change<wire::CloseRequest, &close>();
+  change<wire::CloseWritersRequest, &close_writers>();
   change<wire::TruncateRequest, &truncate>();
   change<wire::MkdirRequest, &mkdir>();
   change<wire::SymlinkRequest, &symlink>();

@@ -67,7 +67,7 @@ job::Task<Result<void>> mend_open_count(Repair& repair) {
   if (writers > UINT32_MAX || !repair.confirm(counted)) co_return {};
   if (inode->write_opens == 0) ++inode->write_generation;
   inode->write_opens = static_cast<std::uint32_t>(writers);
-  inode->single_writer = false;  // what a writer says at its close is not believed: the datafiles are asked
+  inode->writers = 0;  // what a writer says at its close is not believed: the datafiles are asked
   if (writers == 0) {
     ask_datafiles(repair.operation, *inode);
     co_return {};

@@ -8,6 +8,9 @@ namespace {
 
 constexpr std::size_t kAnswersAtOnce = 64;
 
+/// The next process of a client does not know in which way the one before it has closed a file.
+wire::Op kind_of(wire::Op op) { return op == wire::Op::kCloseWriters ? wire::Op::kClose : op; }
+
 }  // namespace
 
 AnswerTable::Client& AnswerTable::client(ClientId id) {
@@ -51,7 +54,8 @@ job::Task<Result<std::optional<AnswerRecord>>> AnswerTable::find(job::Transactio
   slot.known = true;
   if (!read.value || sequence > slot.last) co_return std::optional<AnswerRecord>();
   if (sequence < slot.last) co_return Errc::kForgottenRequest;
-  if (record.op != call.header.op) co_return Error::told(Errc::kProtocol, "two requests under one request id");
+  if (kind_of(record.op) != kind_of(call.header.op))
+    co_return Error::told(Errc::kProtocol, "two requests under one request id");
   co_return std::optional<AnswerRecord>(std::move(record));
 }
 

@@ -19,6 +19,7 @@ Outcome<wire::SetattrReply> setattr(Operation& operation, const wire::SetattrReq
 Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateRequest& request);
 Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request);
 Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request);
+Outcome<wire::CloseReply> close_writers(Operation& operation, const wire::CloseWritersRequest& request);
 Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::TruncateRequest& request);
 Outcome<wire::MkdirReply> mkdir(Operation& operation, const wire::MkdirRequest& request);
 Outcome<wire::SymlinkReply> symlink(Operation& operation, const wire::SymlinkRequest& request);

@@ -26,6 +26,17 @@ void store_summary(InodeRecord& inode, const wire::DataSummary& data) {
   ++a.version;
 }
 
+/// Once writers is 0 it stays so until the last one has closed; it is 0 after 2^32 opens as well.
+void begin_write(InodeRecord& inode) {
+  if (inode.write_opens == 0) {
+    inode.writers = 1;
+    ++inode.write_generation;
+  } else if (inode.writers != 0) {
+    ++inode.writers;
+  }
+  ++inode.write_opens;
+}
+
 bool end_writes(InodeRecord& inode, std::uint32_t opens) {
   if (opens > inode.write_opens) {
     SPATE_LOG("server/meta", error, "more opens for writing end than were counted handle={}", inode.handle().value);
@@ -156,7 +167,7 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
     inode.keep_mtime = false;
     if (as_it_is) return;
   } else if (!alone) {
-    inode.single_writer = false;  // what the writer knows of the datafiles is out of date now
+    inode.writers = 0;  // what the writers know of the datafiles is out of date now
   }
   put_intent(operation, inode, std::move(intent));
   operation.answer_after_truncate(inode.handle());

@@ -11,6 +11,9 @@ namespace spate::meta {
 /// determined or set, unless the last close has set it (keep_mtime).
 void store_summary(InodeRecord& inode, const wire::DataSummary& data);
 
+/// Counts an open for writing.
+void begin_write(InodeRecord& inode);
+
 /// Ends `opens` opens for writing. True when nobody writes the file any more: then call store_summary() or
 /// leave_unsettled().
 bool end_writes(InodeRecord& inode, std::uint32_t opens);

@@ -152,6 +152,12 @@ class MetaSizes : public RoleTest {
  protected:
   TestClient client = connect();
   TestClient other = connect();
+
+  static wire::CloseWritersRequest close_of_writers(Handle handle, std::uint32_t opens) {
+    wire::CloseWritersRequest request{close_request(handle, Rights::kWrite), opens};
+    request.close.data = wire::DataSummary{1000, 4096, WallTime{5}, 5};
+    return request;
+  }
 };
 
 TEST_F(MetaSizes, AFlagWithoutItsIntentIsPutRight) {
@@ -188,6 +194,54 @@ TEST_F(MetaSizes, WhatIsAskedForIsAskedOnceHoweverManyWait) {
   for (const auto& opening : openings) EXPECT_OK(opening->result);
   EXPECT_EQ(inode(handle).write_opens, 20U);
   EXPECT_EQ(inode(handle).attributes.mtime, WallTime{77});
+}
+
+TEST_F(MetaSizes, TheLastCloseOfOneClientsWritersTellsTheSize) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  const auto closed = asked<wire::CloseReply>(client, close_of_writers(handle, 2));
+  ASSERT_OK(closed);
+  EXPECT_TRUE(closed->attributes.size_known);
+  EXPECT_EQ(closed->attributes.size, 1000U);
+  EXPECT_EQ(io.calls("stat"), 0U);
+}
+
+TEST_F(MetaSizes, TheLastCloseOfFewerWritersThanThereWereTellsNothing) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
+  ASSERT_OK(close_file(other, handle, Rights::kWrite));
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  const auto closed = asked<wire::CloseReply>(client, close_of_writers(handle, 2));
+  ASSERT_OK(closed);
+  EXPECT_FALSE(closed->attributes.size_known);
+  EXPECT_EQ(io.calls("stat"), 1U);
+}
+
+TEST_F(MetaSizes, AfterATruncationTheLastCloseOfWritersTellsNothing) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  ASSERT_OK(truncate(other, "f", 10));
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
+  EXPECT_FALSE(asked<wire::CloseReply>(client, close_of_writers(handle, 3))->attributes.size_known);
+}
+
+/// A close that the process before has sent, the next one sends as a plain one.
+TEST_F(MetaSizes, APlainCloseIsAnsweredAsTheCloseOfWritersWithItsId) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  ASSERT_OK(asked<wire::CloseReply>(client, close_of_writers(handle, 2), id(10)));
+  ASSERT_OK(asked<wire::CloseReply>(client, close_request(handle, Rights::kWrite), id(10)));
+  EXPECT_EQ(inode(handle).write_opens, 1U);
+}
+
+TEST_F(MetaSizes, ACloseOfNoWritersIsRefused) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  EXPECT_ERRC(asked<wire::CloseReply>(client, close_of_writers(handle, 0)), Errc::kInvalidArgument);
+  EXPECT_EQ(inode(handle).write_opens, 1U);
 }
 
 TEST_F(MetaSizes, ManyFilesAtOnceAreAllSettled) {

@@ -35,7 +35,7 @@ Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::Truncate
     co_return Errc::kPermissionDenied;
   }
   SPATE_CO_TRY(std::ignore, after_truncations(operation, inode));
-  begin_truncate(operation, inode, request.size, request.by_open_file && inode.single_writer, Rights::kNone);
+  begin_truncate(operation, inode, request.size, request.by_open_file && inode.writers == 1, Rights::kNone);
   operation.put(inode);
   wire::ObjectReply reply = object_reply(inode);
   if (reply.attributes.size_known) reply.attributes.size = request.size;  // it is so when this is answered

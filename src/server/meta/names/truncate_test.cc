@@ -291,7 +291,7 @@ TEST_F(MetaTruncate, ByAnOpenFileNeedsNoModeBitsButTheOpen) {
   EXPECT_ERRC(asked<wire::ObjectReply>(other, request), Errc::kBadDescriptor);
   ASSERT_OK(asked<wire::ObjectReply>(client, request));
   EXPECT_EQ(data_of(handle).size, 40U);
-  EXPECT_TRUE(inode(handle).single_writer);
+  EXPECT_EQ(inode(handle).writers, 1U);
   ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   EXPECT_ERRC(asked<wire::ObjectReply>(client, request), Errc::kBadDescriptor);
   request.by_open_file = false;

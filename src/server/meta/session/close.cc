@@ -29,13 +29,13 @@ Result<void> check_form(const wire::CloseRequest& request) {
   return {};
 }
 
-/// The only writing session knows the datafiles best; of anyone else's knowledge it is not sure what it lacks.
-bool is_usable(const InodeRecord& inode, const std::optional<wire::DataSummary>& data) {
-  return data && inode.single_writer && !inode.truncating && data->size <= kMaxFileBytes;
+/// `opens` writers together know the datafiles best when there were no others.
+bool is_usable(const InodeRecord& inode, const std::optional<wire::DataSummary>& data, std::uint32_t opens) {
+  return data && inode.writers == opens && !inode.truncating && data->size <= kMaxFileBytes;
 }
 
-void end_writing(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
-  const bool usable = is_usable(inode, request.data);
+void end_writing(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request, std::uint32_t opens) {
+  const bool usable = is_usable(inode, request.data, opens);
   if (!end_writes(inode, 1)) return;
   if (usable) {
     store_summary(inode, *request.data);
@@ -76,9 +76,8 @@ bool note_read(Operation& operation, InodeRecord& inode, const wire::CloseReques
   return true;
 }
 
-}  // namespace
-
-Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request) {
+/// `opens`: how many opens for writing `request.data` tells of.
+Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request, std::uint32_t opens) {
   SPATE_CO_TRY(std::ignore, check_form(request));
   const bool writes = allows(request.rights, Rights::kWrite);
   if (writes || notes_a_read(request)) {
@@ -86,7 +85,7 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
   }
   SPATE_CO_TRY(std::ignore, co_await operation.core().parts().opens->drop(operation, request.handle, request.rights));
   SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
-  if (writes) end_writing(operation, inode, request);
+  if (writes) end_writing(operation, inode, request, opens);
   if (sets_anything(request)) {
     if (owns(operation.who(), inode.attributes)) {
       set_attributes(operation, inode, request);
@@ -99,6 +98,19 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
     SPATE_CO_TRY(std::ignore, co_await put_or_remove(operation, inode));
   }
   co_return object_reply(inode);
+}
+
+}  // namespace
+
+Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request) {
+  auto reply = co_await close(operation, request, 1);
+  co_return reply;
+}
+
+Outcome<wire::CloseReply> close_writers(Operation& operation, const wire::CloseWritersRequest& request) {
+  if (request.opens == 0) co_return Error::told(Errc::kInvalidArgument, "a close of no open");
+  auto reply = co_await close(operation, request.close, request.opens);
+  co_return reply;
 }
 
 }  // namespace spate::meta

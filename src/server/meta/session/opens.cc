@@ -124,10 +124,9 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
     if (!had_one) hint->keep();
   });
   if (writes) {
-    inode.single_writer = inode.write_opens == 0;
+    begin_write(inode);
     inode.written_by_users =
         inode.written_by_users || !is_root(operation.who()) || (open_flags & wire::kOpenByUser) != 0;
-    if (inode.write_opens++ == 0) ++inode.write_generation;
     inode.attributes.size_known = false;
     // Should a crash lose it, the file's size would be believed while someone writes. (A new file would be lost as
     // well.)

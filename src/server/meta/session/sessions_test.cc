@@ -194,7 +194,7 @@ TEST_F(MetaSessions, WhoComesBackWhileAFenceIsUnderWayIsServedAtOnce) {
   EXPECT_ERRC(close_file(client, handle, Rights::kWrite), Errc::kBadDescriptor);  // was the old epoch's
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   EXPECT_EQ(inode(handle).write_opens, 2U);
-  EXPECT_FALSE(inode(handle).single_writer);
+  EXPECT_EQ(inode(handle).writers, 2U);
   down = false;
   wait_alive(client, seconds(15));
   EXPECT_EQ(inode(handle).write_opens, 1U);

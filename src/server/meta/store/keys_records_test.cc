@@ -77,7 +77,7 @@ InodeRecord some_file() {
   inode.layout = Layout{};
   inode.layout->slots = {Slot{{TargetId(256)}}, Slot{{TargetId(512), TargetId(513)}}};
   inode.write_opens = 2;
-  inode.single_writer = true;
+  inode.writers = 1;
   inode.write_generation = 3;
   inode.truncate_generation = 9;
   return inode;

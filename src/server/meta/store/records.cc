@@ -60,11 +60,12 @@ bool valid_type(FileType type) { return type >= FileType::kRegular && type <= Fi
 
 template <>
 struct Format<InodeRecord> {
-  static constexpr std::uint8_t kVersion = 4;
+  static constexpr std::uint8_t kVersion = 5;
   /// Few objects need the fields of later versions: the others' records stay as short as they were. A layout that
   /// version 3 did not know makes a record of version 4 as well, so that an older server says that it is too new.
   static std::uint8_t version_for(const InodeRecord& r) {
     const bool striped = !r.layout || r.layout->distribution.kind == DistributionSpec::kSimpleStripe;
+    if (r.writers > 1) return 5;
     if (r.hints.distribution || !striped) return 4;
     if (r.written_by_users) return 3;
     return r.acl.empty() && r.default_acl.empty() ? 1 : 2;
@@ -81,13 +82,16 @@ struct Format<InodeRecord> {
     if (version >= 2) a(r.acl, r.default_acl);
     if (version >= 3) a(r.written_by_users);
     if (version >= 4) a(r.hints.distribution);
+    if (version >= 5) a(r.writers);
   }
   template <typename A, typename R>
   static void fields(A& a, R& r) {
     attributes(a, r.attributes);
     a(r.layout, r.target, r.parent, r.entries_version);
     a(r.hints.strip_bytes, r.hints.strip_count, r.hints.first_target);
-    a(r.write_opens, r.single_writer, r.truncating, r.keep_mtime, r.write_generation, r.truncate_generation);
+    bool one_writer = r.writers == 1;
+    a(r.write_opens, one_writer, r.truncating, r.keep_mtime, r.write_generation, r.truncate_generation);
+    if constexpr (!std::is_const_v<R>) r.writers = one_writer ? 1 : 0;
     a(r.xattr_count, r.xattr_bytes);
   }
   static bool valid(const InodeRecord& r) {

@@ -65,9 +65,11 @@ struct InodeRecord {
   std::uint64_t entries_version = 0;
   DirectoryHints hints;           // of a directory
   std::uint32_t write_opens = 0;  // opens for writing, of all sessions; while > 0 size and mtime are in the datafiles
-  bool single_writer = false;     // since write_opens was 0 it has not been above 1, nor did anyone else truncate
-  bool truncating = false;        // a truncate intent is there
-  bool keep_mtime = false;        // the last close set mtime, but change_sum is still to be asked of the datafiles
+  // How many opens for writing there have been since write_opens was 0. 0: what its writers know of the datafiles may
+  // be out of date.
+  std::uint32_t writers = 0;
+  bool truncating = false;  // a truncate intent is there
+  bool keep_mtime = false;  // the last close set mtime, but change_sum is still to be asked of the datafiles
   // Grows whenever write_opens leaves 0: 0 of a file that nobody ever opened for writing.
   std::uint64_t write_generation = 0;
   std::uint64_t truncate_generation = 0;  // of the last truncate intent

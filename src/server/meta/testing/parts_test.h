@@ -6,6 +6,7 @@
 #include <set>
 
 #include "server/meta/core/core.h"
+#include "server/meta/names/sizes.h"
 
 namespace spate::meta {
 
@@ -76,10 +77,7 @@ class FakeOpens final : public Opens {
   job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t flags, bool) override {
     const bool writes = (flags & wire::kOpenWrite) != 0;
     begun.insert(inode.handle());
-    if (writes) {
-      inode.single_writer = inode.write_opens == 0;
-      if (inode.write_opens++ == 0) ++inode.write_generation;
-    }
+    if (writes) begin_write(inode);
     inode.attributes.size_known = inode.write_opens == 0;
     OpenRecord record;
     record.readers = writes ? 0 : 1;
