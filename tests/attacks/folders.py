@@ -366,6 +366,41 @@ def who_is_ready_says_so_himself(fs):
     check(up.returncode != 0, "a stranger's word was taken: %s%s" % said)
 
 
+def programs_come_from_the_folder_of_the_one_that_runs(fs):
+    """Programs of a stranger stand first in the PATH and in the working directory, and spate is called by a name without a folder."""
+    theirs = own(os.path.join(fs.root, "planted"))
+    told = os.path.join(fs.root, "started")
+    for name in ("spate", "spated", "spate-mount", "spate-export", "spate-holder", "libspate-preload.so", "libspate-bmi-ofi.so"):
+        with open(os.path.join(theirs, name), "w") as f:
+            f.write("#!/bin/sh\necho %s \"$@\" >> %s\n" % (name, told))
+        os.chmod(f.name, 0o755)
+    env = dict(fs.env, PATH=theirs + ":" + os.environ["PATH"], SPATE_FS=fs.root + "/elsewhere")
+
+    def spate(*arguments):
+        return subprocess.run(["spate", *arguments], executable=SPATE, env=env, cwd=theirs, capture_output=True, text=True, timeout=60)
+
+    place, image, socket_path = own(fs.root + "/looked-at"), fs.root + "/image", fs.root + "/export"
+    with open(image, "wb") as f:
+        f.truncate(1 << 20)
+    where = ["--dir", fs.root + "/elsewhere"]
+    done = spate("up", "-q", "--io", "1", "--port", str(free_ports(2)), *where)
+    try:
+        check(done.returncode == 0, done.stderr)
+        for words in (["mount", place], ["run", "--", "ls", "/spate"], ["umount", place]):
+            done = spate(*words)
+            check(done.returncode == 0, "%s: %s%s" % (words, done.stdout, done.stderr))
+        export = subprocess.Popen(["spate", "export", "-U", socket_path, image], executable=SPATE, env=env, cwd=theirs)
+        wait_until(lambda: os.path.exists(socket_path) or export.poll() is not None, "the export is served")
+        check(export.poll() is None, "spate export ended")
+        export.terminate()
+        export.wait()
+    finally:
+        down = spate("down", "-q", *where)
+    check(down.returncode == 0, down.stderr)
+    started = open(told, encoding="utf-8").read() if os.path.exists(told) else ""
+    check(not started, "started: " + started)
+
+
 def main():
     need_root()
     with Cluster(io=1) as fs:
@@ -373,7 +408,8 @@ def main():
         os.chmod(fs.root, 0o755)
         for each in (mounts_are_asked_by_nobody_else, a_log_is_no_link, up_takes_no_folder_that_others_prepare,
                      nobody_is_ended_for_a_strangers_pid_file, nobody_is_ended_for_a_strangers_answer, who_is_ready_says_so_himself,
-                     a_mount_is_called_as_its_user_likes, memory_of_a_stranger_is_not_opened):
+                     a_mount_is_called_as_its_user_likes, memory_of_a_stranger_is_not_opened,
+                     programs_come_from_the_folder_of_the_one_that_runs):
             if sys.argv[1:] and each.__name__ not in sys.argv[1:]:
                 continue
             each(fs)
