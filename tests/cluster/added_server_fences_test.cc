@@ -47,7 +47,7 @@ class FencedClient {
     write(silent_, *mine, 'a');
     lock(silent_, mine->handle(), Errc::kOk);
     if (when_ == When::kAddedBeforeRestart) crash(kMetaServer);
-    world_.fabric().partition(kMetaServer.value, silent_.node(), true);
+    world_.fabric().links().partition(kMetaServer.value, silent_.node(), true);
     world_.run_for(std::chrono::seconds(12));
     if (when_ == When::kReplacedAfter) replace();
     lock(other_, theirs->handle(), Errc::kOk);
@@ -55,7 +55,7 @@ class FencedClient {
     world_.run_for(std::chrono::seconds(2));
     const auto late = begin_write(silent_, *mine, 'l');
     world_.run_for(std::chrono::seconds(2));
-    if (when_ == When::kReplacedAfter) world_.fabric().partition(kMetaServer.value, added_.value, false);
+    if (when_ == When::kReplacedAfter) world_.fabric().links().partition(kMetaServer.value, added_.value, false);
     EXPECT_OK(end_call(world_, writing));
     world_.run_for(std::chrono::seconds(8));
     return content(*theirs);
@@ -81,7 +81,7 @@ class FencedClient {
   void replace() {
     world_.kill_server(added_, Death::kMachine);
     world_.replace_disks(added_, options_);
-    world_.fabric().partition(kMetaServer.value, added_.value, true);
+    world_.fabric().links().partition(kMetaServer.value, added_.value, true);
     world_.start_server(added_);
   }
   /// With one strip, on `server` if it is given.

@@ -111,12 +111,12 @@ class DirectedTest : public ::testing::Test {
     world_.watch().on_arrival([this, op](const WatchedRequest& request) {
       if (request.op != op || stalled_) return;
       stalled_ = true;
-      world_.fabric().stall(0, true);
+      world_.fabric().links().stall(0, true);
     });
   }
   void go_on() {
     world_.watch().on_arrival({});
-    world_.fabric().stall(0, false);
+    world_.fabric().links().stall(0, false);
     stalled_ = false;
   }
 
@@ -152,7 +152,7 @@ TEST_F(DirectedTest, AClientThatFellOverComesBackToTheFirstPath) {
   const auto url = [&] { return client_.client().session().meta().peer_info().url; };
   EXPECT_EQ(mkdir("a"), Errc::kOk);
   const std::string first = url();
-  world_.fabric().stall(0, true);
+  world_.fabric().links().stall(0, true);
   EXPECT_EQ(mkdir("b"), Errc::kOk);
   EXPECT_NE(url(), first);
   world_.run_for(std::chrono::minutes(2));  // tried in vain meanwhile
@@ -222,10 +222,10 @@ TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsMetInTheOldOne) {
   world_.run_for(std::chrono::seconds(1));
   ASSERT_NE(theirs, nullptr);
   const std::uint32_t epoch = client_.client().session().identity().epoch;
-  world_.fabric().partition(1, client_.node(), true);
+  world_.fabric().links().partition(1, client_.node(), true);
   world_.run_for(std::chrono::seconds(10));
   world_.fabric().drop_connection(1, client_.node());
-  world_.fabric().partition(1, client_.node(), false);
+  world_.fabric().links().partition(1, client_.node(), false);
   world_.run_for(std::chrono::seconds(10));
   ASSERT_GT(client_.client().session().identity().epoch, epoch);
   const auto found = run(client_.client().stat(client::path_from_root("f")));
@@ -282,10 +282,10 @@ TEST_F(DirectedTest, TheRightToAppendEndsWithItsSession) {
   client::Locks& locks = client_.client().cluster().locks();
   ASSERT_TRUE(locks.holds(file->handle(), kRight));
   const std::uint32_t epoch = client_.client().session().identity().epoch;
-  world_.fabric().partition(1, client_.node(), true);
+  world_.fabric().links().partition(1, client_.node(), true);
   world_.run_for(std::chrono::seconds(10));
   world_.fabric().drop_connection(1, client_.node());
-  world_.fabric().partition(1, client_.node(), false);
+  world_.fabric().links().partition(1, client_.node(), false);
   while (client_.client().session().identity().epoch == epoch)
     ASSERT_TRUE(world_.turn(world_.now() + std::chrono::minutes(1)));
   EXPECT_FALSE(locks.holds(file->handle(), kRight));

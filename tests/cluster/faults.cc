@@ -187,13 +187,13 @@ void FaultDriver::strike_network(FaultKind kind, const Target& target) {
   switch (kind) {
     case FaultKind::kDropConnection: fabric.drop_connection(a, b); return;
     case FaultKind::kStalledPath:
-      fabric.stall(0, true);
-      return keep_in_force(kind, target, some_span(), [&fabric] { fabric.stall(0, false); });
+      fabric.links().stall(0, true);
+      return keep_in_force(kind, target, some_span(), [&fabric] { fabric.links().stall(0, false); });
     case FaultKind::kPartition: {
       const std::uint64_t direction = random_.below(4);
-      if (direction != 0) fabric.partition_one_way(a, b, true);
-      if (direction != 1) fabric.partition_one_way(b, a, true);
-      return keep_in_force(kind, target, some_span(), [&fabric, a, b] { fabric.partition(a, b, false); });
+      if (direction != 0) fabric.links().partition_one_way(a, b, true);
+      if (direction != 1) fabric.links().partition_one_way(b, a, true);
+      return keep_in_force(kind, target, some_span(), [&fabric, a, b] { fabric.links().partition(a, b, false); });
     }
     case FaultKind::kReorder: link.jitter = std::chrono::milliseconds(1 + random_.below(10)); break;
     default:
@@ -201,8 +201,9 @@ void FaultDriver::strike_network(FaultKind kind, const Target& target) {
       link.slow_per_mille = 200;
       link.slow = std::chrono::milliseconds(1 + random_.below(500));
   }
-  fabric.set_link(a, b, link);
-  keep_in_force(kind, target, some_span(), [this, a, b] { scene_.world.fabric().set_link(a, b, scene_.usual_link); });
+  fabric.links().set_link(a, b, link);
+  keep_in_force(kind, target, some_span(),
+                [this, a, b] { scene_.world.fabric().links().set_link(a, b, scene_.usual_link); });
 }
 
 void FaultDriver::note_crash_of(ServerId server) {

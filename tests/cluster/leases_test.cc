@@ -103,7 +103,7 @@ class LeasesTest : public ::testing::Test {
   void set_data_latency(ClientProcess& process, Duration latency) {
     for (const ServerId id : world_.servers()) {
       if (id == kMetaServer) continue;
-      world_.fabric().set_link(process.node(), id.value, {.latency = latency});
+      world_.fabric().links().set_link(process.node(), id.value, {.latency = latency});
     }
   }
   /// Answered without asking anybody.

@@ -167,9 +167,9 @@ TEST_F(LentRightsTest, GoWithAUsersWriteAfterTheSessionHadRunOut) {
   const auto flags = static_cast<std::uint8_t>(kLentReadWrite | wire::kOpenByUser);
   auto opened = run(root_, root_.client().open(client::path_from_root(name), flags));
   ASSERT_OK(opened);
-  world_.fabric().partition(root_.node(), kMetaServer.value, true);
+  world_.fabric().links().partition(root_.node(), kMetaServer.value, true);
   world_.run_for(std::chrono::seconds(20));
-  world_.fabric().partition(root_.node(), kMetaServer.value, false);
+  world_.fabric().links().partition(root_.node(), kMetaServer.value, false);
   EXPECT_EQ(mode(user_, name), kLending) << "an open changes nothing";
   const Bytes data(100);
   EXPECT_OK(run(root_, (*opened)->write(0, data)));

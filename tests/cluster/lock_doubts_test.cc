@@ -46,7 +46,9 @@ class LockDoubts {
     return call(world_, client, set(client, mode, wait)).code();
   }
   bool holds(ClientProcess& client) { return locks(client).holds(kRootHandle, {LockKind::kFlock, 1}); }
-  void part(ClientProcess& client, bool parted) { world_.fabric().partition(kMetaServer.value, client.node(), parted); }
+  void part(ClientProcess& client, bool parted) {
+    world_.fabric().links().partition(kMetaServer.value, client.node(), parted);
+  }
   /// Whether the answer is lost that comes so long after the request was sent.
   template <typename T>
   bool lose_answer(ClientProcess& client, const Outcome<T>& request, Duration after) {

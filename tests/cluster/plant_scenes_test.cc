@@ -48,9 +48,9 @@ Errc lock_after_silence(Plant plant) {
   const auto file = make(world, silent, "f");
   const Handle handle = file->handle();
   SPATE_CHECK(lock(world, silent, bytes_from(handle, 0)) == Errc::kOk);
-  world.fabric().partition(kMetaServer.value, silent.node(), true);
+  world.fabric().links().partition(kMetaServer.value, silent.node(), true);
   world.run_for(std::chrono::seconds(6));
-  world.fabric().partition(kMetaServer.value, silent.node(), false);
+  world.fabric().links().partition(kMetaServer.value, silent.node(), false);
   std::ignore = lock(world, silent, bytes_from(handle, 100));
   std::ignore = call(world, silent, silent.client().cluster().locks().release(handle, {LockKind::kProcess, 1}));
   return lock(world, other, bytes_from(handle, 100));

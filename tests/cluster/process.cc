@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/process.h"
 
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 
 namespace spate::cluster {
 namespace {

@@ -27,9 +27,9 @@ Duration Scene::pause() const {
 void Scene::part(std::uint32_t a, std::uint32_t b, Duration span) {
   journal.note(fmt::format("nodes {} and {} are parted", a, b));
   disturbances.begin();
-  world.fabric().partition(a, b, true);
+  world.fabric().links().partition(a, b, true);
   world.at(world.now() + span, [this, a, b] {
-    world.fabric().partition(a, b, false);
+    world.fabric().links().partition(a, b, false);
     disturbances.end(world.now());
   });
 }

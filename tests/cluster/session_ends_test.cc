@@ -63,10 +63,10 @@ class LostLocksTest : public ::testing::Test {
   }
   /// Nothing passes between it and the meta server until its session has expired and is fenced.
   void be_silent() {
-    world_.fabric().partition(kMetaServer.value, silent_.node(), true);
+    world_.fabric().links().partition(kMetaServer.value, silent_.node(), true);
     world_.run_for(std::chrono::seconds(6));
   }
-  void be_heard() { world_.fabric().partition(kMetaServer.value, silent_.node(), false); }
+  void be_heard() { world_.fabric().links().partition(kMetaServer.value, silent_.node(), false); }
 
   World world_;
   ClientProcess& silent_;
@@ -224,10 +224,10 @@ TEST(CloseTest, ACloseThatItsCallerAbandonsStillEndsTheOpen) {
     const auto found = call(world, other, other.client().lookup(client::path_from_root("f")));
     return found && !found->attributes.size_known;
   };
-  world.fabric().partition(kMetaServer.value, writer.node(), true);
+  world.fabric().links().partition(kMetaServer.value, writer.node(), true);
   EXPECT_NE(call(world, writer, first->close()).code(), Errc::kOk);
   EXPECT_TRUE(is_being_written());
-  world.fabric().partition(kMetaServer.value, writer.node(), false);
+  world.fabric().links().partition(kMetaServer.value, writer.node(), false);
   world.run_for(std::chrono::seconds(5));
   EXPECT_TRUE(is_being_written());  // through the second open
   EXPECT_OK(call(world, writer, second->close()));

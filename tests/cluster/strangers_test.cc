@@ -13,12 +13,12 @@
 namespace spate::cluster {
 namespace {
 
-using bmi::sim::Place;
+using bmi::sim::NetworkInterface;
 using bmi::sim::RawPeer;
 
 constexpr std::size_t kCrowd = 400;
 constexpr std::uint32_t kFirstNode = 5000;
-constexpr Place kMeta{kMetaServer.value, 0};
+constexpr NetworkInterface kMeta{kMetaServer.value, 0};
 
 Bytes ping(FsId fs, std::size_t payload) {
   wire::RequestHeader header;
@@ -69,7 +69,7 @@ class Strangers {
     return options;
   }
   RawPeer& come() {
-    const Place place{kFirstNode + static_cast<std::uint32_t>(crowd_.size()), 0};
+    const NetworkInterface place{kFirstNode + static_cast<std::uint32_t>(crowd_.size()), 0};
     RawPeer& peer = crowd_.emplace_back(world_.fabric(), place);
     peer.connect(kMeta);
     return peer;

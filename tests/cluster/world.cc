@@ -35,11 +35,11 @@ World::World(const WorldOptions& options)
     settings_.policy.direct_piece_bytes = kDirectAlignment;
   }
   settings_.watch = &watch_;
-  fabric_.set_file_reader([this](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
+  fabric_.hosts().set_file_reader([this](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
     return read_file(node, fd, offset, out);
   });
   if (options.bypass != io::BypassPolicy::kOff) {
-    fabric_.set_descriptor_copier([this](std::uint32_t /*node*/, int fd) -> Result<int> {
+    fabric_.hosts().set_descriptor_copier([this](std::uint32_t /*node*/, int fd) -> Result<int> {
       trove::SimDisk* const disk = disk_of(fd);
       if (disk == nullptr) return Errc::kBadDescriptor;
       return disk->lending().pass(fd);
@@ -155,7 +155,7 @@ ClientProcess& World::start_client(client::Options options) {
 }
 
 ClientProcess& World::start_client_beside(ServerId server, client::Options options) {
-  fabric_.put_on_machine_of(next_client_node_, server.value);
+  fabric_.hosts().put_on_machine_of(next_client_node_, server.value);
   beside_[next_client_node_] = server;
   return start_client(std::move(options));
 }

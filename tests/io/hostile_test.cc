@@ -155,13 +155,13 @@ TEST_F(HostileTest, AServerThatStopsDoesNotWaitForASlowClient) {
   client_.set_deadline(std::chrono::seconds(90));
   world_.spawn(read_and_forget(client_.read(request, client_.capability(kFile))));
   world_.pass(std::chrono::microseconds(45));  // the request is there, and its answer is on the way
-  world_.fabric().partition(1, client_.node(), true);
+  world_.fabric().links().partition(1, client_.node(), true);
   world_.pass(std::chrono::milliseconds(10));
   EXPECT_EQ(world_.io().counters().bytes(flow::Lane::kCached, flow::Direction::kRead), kMuch);
   const MonoTime before = world_.clock().now();
   world_.restart();
   EXPECT_LT(world_.clock().now() - before, std::chrono::seconds(5));
-  world_.fabric().partition(1, client_.node(), false);
+  world_.fabric().links().partition(1, client_.node(), false);
   world_.pass(std::chrono::seconds(100));
 }
 

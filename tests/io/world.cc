@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 #include "bmi/tcp/tcp_module.h"
 #include "trove/kvmem/memory_keyval.h"
 #include "trove/mem/mem_bytestreams.h"

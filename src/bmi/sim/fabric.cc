@@ -2,11 +2,8 @@
 // Time and packets; connections are in fabric_connect.cc, faults in fabric_faults.cc.
 #include "bmi/sim/fabric.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -19,15 +16,6 @@ namespace {
 
 constexpr std::uint64_t kHeaderBytes = 64;  // guess: what headers cost on a wire
 
-Result<std::size_t> pread_file(std::uint32_t /*node*/, int fd, std::uint64_t offset, MutableByteView out) {
-  ssize_t n = 0;
-  do {
-    n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
-  } while (n < 0 && errno == EINTR);
-  if (n < 0) return errno_error(errno, "pread");
-  return static_cast<std::size_t>(n);
-}
-
 }  // namespace
 
 StreamKey stream_of(const Packet& packet) {
@@ -37,14 +25,14 @@ StreamKey stream_of(const Packet& packet) {
 }
 
 Fabric::Fabric(ManualClock& clock, Random& random, FabricOptions options)
-    : clock_(clock), random_(random), options_(options), file_reader_(pread_file) {
+    : clock_(clock), random_(random), options_(options), links_(clock, random, events_, options.link, options.nic) {
   SPATE_CHECK(options_.chunk_bytes >= 1 && options_.window >= 1);
 }
 
 Fabric::~Fabric() { SPATE_CHECK(endpoints_.empty()); }
 
 std::unique_ptr<Module> Fabric::attach(std::uint32_t node, std::uint32_t path) {
-  return std::make_unique<SimModule>(*this, Place{node, path});
+  return std::make_unique<SimModule>(*this, NetworkInterface{node, path});
 }
 
 bool Fabric::deliver_next() {
@@ -68,64 +56,28 @@ void Fabric::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
   digest_ = hash64(raw, digest_);
 }
 
-Result<std::size_t> Fabric::read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
-  return file_reader_(node, fd, offset, out);
-}
-
 Result<void> Fabric::pass_descriptor(ConnectionEnd end, Tag tag, int fd) {
   const End* from = open_end(end);
-  if (from == nullptr || !passes_descriptors()) return Error(Errc::kConnectionLost, "pass a descriptor");
-  SPATE_TRY(const int copy, descriptor_copier_(from->place.node, fd));
+  if (from == nullptr || !hosts_.copies_descriptors()) return Error(Errc::kConnectionLost, "pass a descriptor");
+  SPATE_TRY(const int copy, hosts_.copy_descriptor(from->interface.node, fd));
   if (End* to = open_end(end.other())) to->endpoint->descriptor(end.other(), tag, copy);
   return {};
-}
-
-bool Fabric::blocked(Place from, Place to) const {
-  return cut_.contains({from.node, to.node}) || (from.node != to.node && (stalled_.contains(from.path)));
-}
-
-Duration Fabric::delay(Place from, Place to) {
-  const auto it = links_.find(pair_of(from.node, to.node));
-  const LinkOptions& link = it == links_.end() ? options_.link : it->second;
-  Duration total = link.latency;
-  if (link.jitter.count() > 0) total += Duration(random_.below(static_cast<std::uint64_t>(link.jitter.count()) + 1));
-  if (link.slow_per_mille > 0 && random_.chance(link.slow_per_mille, 1000)) {
-    total += Duration(random_.below(static_cast<std::uint64_t>(link.slow.count()) + 1));
-  }
-  return total;
-}
-
-Duration Fabric::wire_time(Place place, std::uint64_t bytes) const {
-  const auto it = nic_options_.find(place.node);
-  const std::uint64_t speed = it == nic_options_.end() ? options_.nic.bytes_per_second : it->second.bytes_per_second;
-  return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(speed)));
-}
-
-void Fabric::travel(Place from, Place to, MonoTime departs, EventQueue::Action arrive) {
-  auto event = [this, from, to, action = std::move(arrive)]() mutable {
-    if (blocked(from, to)) {
-      held_.push_back({from, to, std::move(action)});
-    } else {
-      action();
-    }
-  };
-  events_.at(departs + delay(from, to), std::move(event));
 }
 
 void Fabric::send(ConnectionEnd end, Packet packet) {
   End* sender = open_end(end);
   if (sender == nullptr) return;
-  const Place from = sender->place;
-  const Place to = find(end)->ends[1 - end.side].place;
+  const NetworkInterface from = sender->interface;
+  const NetworkInterface to = find(end)->ends[1 - end.side].interface;
   const std::size_t nic_class = packet.message_class == MessageClass::kBulk ? 1 : 0;
   const std::uint64_t size = packet.payload.size() + kHeaderBytes;
   MonoTime& sending_until = nics_[from].sending_until.at(nic_class);
-  sending_until = std::max(clock_.now(), sending_until) + wire_time(from, size);
+  sending_until = std::max(clock_.now(), sending_until) + links_.wire_time(from, size);
   if (packet.token != 0) events_.at(sending_until, [this, end, token = packet.token] { packet_left(end, token); });
   Stream& stream = sender->outgoing[stream_of(packet)];
   const PacketName name{end, stream_of(packet), stream.first + stream.queue.size(), size, nic_class};
   stream.queue.push_back({std::move(packet), false});
-  travel(from, to, sending_until, [this, name] { packet_arrived(name); });
+  links_.travel(from, to, sending_until, [this, name] { packet_arrived(name); });
 }
 
 void Fabric::packet_left(ConnectionEnd sender, std::uint64_t token) {
@@ -136,9 +88,9 @@ void Fabric::packet_left(ConnectionEnd sender, std::uint64_t token) {
 void Fabric::packet_arrived(const PacketName& name) {
   Connection* connection = find(name.sender);
   if (connection == nullptr) return;
-  const Place place = connection->ends[1 - name.sender.side].place;
-  const Duration time = wire_time(place, name.size);
-  MonoTime& until = nics_[place].receiving_until.at(name.nic_class);
+  const NetworkInterface interface = connection->ends[1 - name.sender.side].interface;
+  const Duration time = links_.wire_time(interface, name.size);
+  MonoTime& until = nics_[interface].receiving_until.at(name.nic_class);
   // It came in while the sender was still sending, so an idle interface adds nothing.
   const MonoTime began{clock_.now().since_start - time};
   until = std::max(clock_.now(), std::max(until, began) + time);
@@ -171,7 +123,7 @@ void Fabric::deliver(ConnectionEnd receiver, Packet packet) {
   End& end = find(receiver)->ends[receiver.side];
   if (!end.open) {
     // The machine was restarted and knows nothing of this connection: it says so.
-    if (end.vanished && endpoints_.contains(end.place)) tell_lost(receiver.other());
+    if (end.vanished && endpoints_.contains(end.interface)) tell_lost(receiver.other());
     return;
   }
   statistics_.packets += 1;

@@ -4,11 +4,9 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "base/clock.h"
@@ -16,24 +14,11 @@
 #include "base/result.h"
 #include "bmi/module.h"
 #include "bmi/sim/events.h"
+#include "bmi/sim/hosts.h"
+#include "bmi/sim/links.h"
 #include "bmi/sim/packet.h"
 
 namespace spate::bmi::sim {
-
-/// The way between two nodes, in both directions.
-struct LinkOptions {
-  Duration latency = std::chrono::microseconds(20);
-  /// Added to each packet, uniform in [0, jitter]: what lets streams overtake each other.
-  Duration jitter{0};
-  /// How many of 1000 packets are delayed by up to `slow` more.
-  std::uint32_t slow_per_mille = 0;
-  Duration slow = std::chrono::milliseconds(20);
-};
-
-/// A node's interface; each direction and each message class queues by itself (control is never behind bulk).
-struct NicOptions {
-  std::uint64_t bytes_per_second = 12'500'000'000;  // 100 Gb/s; >= 1
-};
 
 struct FabricOptions {
   LinkOptions link;
@@ -91,13 +76,6 @@ class Endpoint {
 /// Time passes only in deliver_next() and run_until(). What a test does between them happens at one instant.
 class Fabric {
  public:
-  /// Reads a file segment: at most out.size() bytes of `fd` at `offset`, as seen on `node`. 0: the end of the file.
-  using FileReader =
-      std::function<Result<std::size_t>(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out)>;
-
-  /// A copy of what `fd` stands for on `node`, for another process of the same machine.
-  using DescriptorCopier = std::function<Result<int>(std::uint32_t node, int fd)>;
-
   Fabric(ManualClock& clock, Random& random, FabricOptions options = {});
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -123,21 +101,8 @@ class Fabric {
   void kill_node(std::uint32_t node, Death death = Death::kProcess);
   /// Breaks every connection between two nodes, on any path; both sides hear of it, each after a delay of its own.
   void drop_connection(std::uint32_t a, std::uint32_t b);
-  /// Nothing passes from one node to another; sent packets wait. Existing connections survive, new ones time out.
-  void partition(std::uint32_t a, std::uint32_t b, bool on);
-  void partition_one_way(std::uint32_t from, std::uint32_t to, bool on);
-  /// As partition(), for a whole network.
-  void stall(std::uint32_t path, bool on);
-  void set_link(std::uint32_t a, std::uint32_t b, const LinkOptions& options) { links_[pair_of(a, b)] = options; }
-  void set_nic(std::uint32_t node, const NicOptions& options) { nic_options_[node] = options; }
-  /// Default: pread. A simulated store lends its own numbers for descriptors through this.
-  void set_file_reader(FileReader reader) { file_reader_ = std::move(reader); }
-
-  /// Without one no descriptor can be passed. Copies are numbers that no kernel gives: closing them does nothing.
-  void set_descriptor_copier(DescriptorCopier copier) { descriptor_copier_ = std::move(copier); }
-  /// `node` runs on the machine of another node: they pass each other descriptors, and know each other's uid, 0.
-  void put_on_machine_of(std::uint32_t node, std::uint32_t other) { machines_[node] = other; }
-  bool same_machine(std::uint32_t a, std::uint32_t b) const { return machine_of(a) == machine_of(b); }
+  Links& links() { return links_; }
+  Hosts& hosts() { return hosts_; }
 
   const FabricStatistics& statistics() const { return statistics_; }
   /// A digest of everything that has happened, with its time.
@@ -145,21 +110,19 @@ class Fabric {
 
   // For endpoints.
   /// Returns the number of this instance, never used again.
-  std::uint64_t enter(Place place, Endpoint& endpoint);
-  void leave(Place place, Endpoint& endpoint);
+  std::uint64_t enter(NetworkInterface interface, Endpoint& endpoint);
+  void leave(NetworkInterface interface, Endpoint& endpoint);
   /// Connects two places. connected() or connect_failed() follows, at the latest after `timeout`.
-  ConnectionEnd connect(Place from, Place to, const Hello& hello, Duration timeout);
+  ConnectionEnd connect(NetworkInterface from, NetworkInterface to, const Hello& hello, Duration timeout);
   /// The other side hears of it after a while; this one hears nothing more.
   void close(ConnectionEnd end);
   void send(ConnectionEnd end, Packet packet);
   /// Calls poked() on the endpoint with this instance number in an event of its own, at this instant.
-  void poke(Place place, std::uint64_t instance) { poke_at(clock_.now(), place, instance); }
+  void poke(NetworkInterface interface, std::uint64_t instance) { poke_at(clock_.now(), interface, instance); }
   /// The same, later.
-  void poke_at(MonoTime when, Place place, std::uint64_t instance);
+  void poke_at(MonoTime when, NetworkInterface interface, std::uint64_t instance);
   MonoTime now() const { return clock_.now(); }
-  Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out);
-  bool passes_descriptors() const { return descriptor_copier_ != nullptr; }
-  /// Of this end's process, to the other end's; there at once.
+  /// Passes a descriptor of this end's process to the other end's process, which has it at once.
   Result<void> pass_descriptor(ConnectionEnd end, Tag tag, int fd);
   Random& random() { return random_; }
   const FabricOptions& options() const { return options_; }
@@ -179,7 +142,7 @@ class Fabric {
     std::uint64_t first = 0;  // number of the queue's first packet
   };
   struct End {
-    Place place;
+    NetworkInterface interface;
     Endpoint* endpoint = nullptr;  // null: gone
     bool open = false;
     bool established = false;
@@ -195,11 +158,6 @@ class Fabric {
     std::array<MonoTime, 2> sending_until;  // by class
     std::array<MonoTime, 2> receiving_until;
   };
-  struct Held {
-    Place from;
-    Place to;
-    EventQueue::Action arrive;
-  };
   struct PacketName {
     ConnectionEnd sender;
     StreamKey stream;
@@ -208,21 +166,9 @@ class Fabric {
     std::size_t nic_class;
   };
 
-  static std::pair<std::uint32_t, std::uint32_t> pair_of(std::uint32_t a, std::uint32_t b) {
-    return a < b ? std::pair{a, b} : std::pair{b, a};
-  }
   Connection* find(ConnectionEnd end);
   End* open_end(ConnectionEnd end);
-  Endpoint* listener_at(Place place) const;
-  bool blocked(Place from, Place to) const;
-  std::uint32_t machine_of(std::uint32_t node) const {
-    const auto found = machines_.find(node);
-    return found == machines_.end() ? node : found->second;
-  }
-  Duration delay(Place from, Place to);
-  Duration wire_time(Place place, std::uint64_t bytes) const;
-  void travel(Place from, Place to, MonoTime departs, EventQueue::Action arrive);
-  void release_held();
+  Endpoint* listener_at(NetworkInterface interface) const;
   void connect_arrived(ConnectionEnd connector);
   void connect_answered(ConnectionEnd connector, bool accepted);
   void establish(ConnectionEnd connector);
@@ -241,17 +187,11 @@ class Fabric {
   Random& random_;
   FabricOptions options_;
   EventQueue events_;
-  std::map<Place, Entered> endpoints_;
+  std::map<NetworkInterface, Entered> endpoints_;
   std::map<std::uint64_t, Connection> connections_;
-  std::map<Place, Nic> nics_;
-  std::map<std::uint32_t, NicOptions> nic_options_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, LinkOptions> links_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> cut_;  // ordered pairs (from, to)
-  std::set<std::uint32_t> stalled_;
-  std::vector<Held> held_;
-  FileReader file_reader_;
-  DescriptorCopier descriptor_copier_;
-  std::map<std::uint32_t, std::uint32_t> machines_;  // of nodes that are on another one's
+  std::map<NetworkInterface, Nic> nics_;
+  Links links_;
+  Hosts hosts_;
   std::uint64_t next_connection_ = 0;
   std::uint64_t next_instance_ = 0;
   FabricStatistics statistics_;

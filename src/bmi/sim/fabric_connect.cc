@@ -10,22 +10,22 @@ namespace {
 enum Noted : std::uint64_t { kNotedConnected = 100, kNotedLost, kNotedRefused };
 }
 
-std::uint64_t Fabric::enter(Place place, Endpoint& endpoint) {
-  const bool free = endpoints_.emplace(place, Entered{&endpoint, ++next_instance_}).second;
+std::uint64_t Fabric::enter(NetworkInterface interface, Endpoint& endpoint) {
+  const bool free = endpoints_.emplace(interface, Entered{&endpoint, ++next_instance_}).second;
   SPATE_CHECK(free);
   return next_instance_;
 }
 
-void Fabric::leave(Place place, Endpoint& endpoint) {
-  const auto it = endpoints_.find(place);
+void Fabric::leave(NetworkInterface interface, Endpoint& endpoint) {
+  const auto it = endpoints_.find(interface);
   if (it == endpoints_.end() || it->second.endpoint != &endpoint) return;  // killed before
   close_all(endpoint, Death::kProcess);
   endpoints_.erase(it);
 }
 
-void Fabric::poke_at(MonoTime when, Place place, std::uint64_t instance) {
-  events_.at(when, [this, place, instance] {
-    const auto it = endpoints_.find(place);
+void Fabric::poke_at(MonoTime when, NetworkInterface interface, std::uint64_t instance) {
+  events_.at(when, [this, interface, instance] {
+    const auto it = endpoints_.find(interface);
     if (it != endpoints_.end() && it->second.instance == instance) it->second.endpoint->poked();
   });
 }
@@ -40,23 +40,23 @@ Fabric::End* Fabric::open_end(ConnectionEnd end) {
   return connection != nullptr && connection->ends[end.side].open ? &connection->ends[end.side] : nullptr;
 }
 
-Endpoint* Fabric::listener_at(Place place) const {
-  const auto it = endpoints_.find(place);
+Endpoint* Fabric::listener_at(NetworkInterface interface) const {
+  const auto it = endpoints_.find(interface);
   return it != endpoints_.end() && it->second.endpoint->listening() ? it->second.endpoint : nullptr;
 }
 
-ConnectionEnd Fabric::connect(Place from, Place to, const Hello& hello, Duration timeout) {
+ConnectionEnd Fabric::connect(NetworkInterface from, NetworkInterface to, const Hello& hello, Duration timeout) {
   const auto it = endpoints_.find(from);
   SPATE_CHECK(it != endpoints_.end());
   const ConnectionEnd connector{++next_connection_, 0};
   Connection& connection = connections_[connector.connection];
-  connection.ends[0].place = from;
+  connection.ends[0].interface = from;
   connection.ends[0].endpoint = it->second.endpoint;
   connection.ends[0].open = true;
   connection.ends[0].hello = hello;
-  connection.ends[1].place = to;
+  connection.ends[1].interface = to;
   connection.timeout = events_.at(clock_.now() + timeout, [this, connector] { connect_timed_out(connector); });
-  travel(from, to, clock_.now(), [this, connector] { connect_arrived(connector); });
+  links_.travel(from, to, clock_.now(), [this, connector] { connect_arrived(connector); });
   return connector;
 }
 
@@ -64,17 +64,17 @@ void Fabric::connect_arrived(ConnectionEnd connector) {
   Connection* connection = find(connector);
   if (connection == nullptr || !connection->ends[0].open) return;
   End& listener = connection->ends[1];
-  const Place from = connection->ends[0].place;
-  const Place to = listener.place;
+  const NetworkInterface from = connection->ends[0].interface;
+  const NetworkInterface to = listener.interface;
   Endpoint* endpoint = listener_at(to);
   if (endpoint == nullptr) {
-    travel(to, from, clock_.now(), [this, connector] { connect_answered(connector, false); });
+    links_.travel(to, from, clock_.now(), [this, connector] { connect_answered(connector, false); });
     return;
   }
   listener.endpoint = endpoint;
   listener.open = true;
   listener.established = true;
-  travel(to, from, clock_.now(), [this, connector] { connect_answered(connector, true); });
+  links_.travel(to, from, clock_.now(), [this, connector] { connect_answered(connector, true); });
   const Hello answer = endpoint->accept(connector.other(), connection->ends[0].hello);
   if (Connection* still = find(connector)) still->ends[1].hello = answer;
 }
@@ -126,8 +126,8 @@ void Fabric::close(ConnectionEnd end) {
 void Fabric::tell_lost(ConnectionEnd end) {
   const End* open = open_end(end);
   if (open == nullptr) return;
-  const Place from = find(end)->ends[1 - end.side].place;
-  travel(from, open->place, clock_.now(), [this, end] { lose(end); });
+  const NetworkInterface from = find(end)->ends[1 - end.side].interface;
+  links_.travel(from, open->interface, clock_.now(), [this, end] { lose(end); });
 }
 
 void Fabric::lose(ConnectionEnd end) {

@@ -50,7 +50,7 @@ TEST(Faults, NothingLeavesAKilledProcess) {
   Two two;
   const Bytes data(10);
   // In the interface's queue, behind a large one that is still leaving.
-  two.cluster.fabric.set_nic(2, {.bytes_per_second = 1'000'000});
+  two.cluster.fabric.links().set_nic(2, {.bytes_per_second = 1'000'000});
   const Bytes large(200'000);
   two.cluster.request(two.b, two.to_a, 5, large);
   two.cluster.request(two.b, two.to_a, 6, data);
@@ -119,12 +119,12 @@ TEST(Faults, APartitionHoldsAndThenDeliversInOrder) {
   FabricOptions options;
   options.link.jitter = 100us;
   Two two(3, options);
-  two.cluster.fabric.partition(1, 2, true);
+  two.cluster.fabric.links().partition(1, 2, true);
   const Bytes data(100);
   for (std::uint64_t i = 0; i < 20; ++i) two.cluster.request(two.a, two.to_b, i, data);
   two.cluster.settle();
   EXPECT_THAT(two.b.arrived, testing::IsEmpty());
-  two.cluster.fabric.partition(1, 2, false);
+  two.cluster.fabric.links().partition(1, 2, false);
   for (std::uint64_t i = 20; i < 40; ++i) two.cluster.request(two.a, two.to_b, i, data);
   two.cluster.settle();
   ASSERT_EQ(two.b.arrived.size(), 40U);
@@ -133,7 +133,7 @@ TEST(Faults, APartitionHoldsAndThenDeliversInOrder) {
 
 TEST(Faults, AOneWayFaultAffectsOneDirection) {
   Two two;
-  two.cluster.fabric.partition_one_way(1, 2, true);
+  two.cluster.fabric.links().partition_one_way(1, 2, true);
   const Bytes data(100);
   Bytes room(100);
   const OpId in = two.cluster.recv(two.a, two.to_b, 1, room);
@@ -148,13 +148,13 @@ TEST(Faults, NoConnectionIsMadeAcrossAPartition) {
   Cluster cluster;
   Process& a = cluster.start(1, 1, {.connect_timeout_ms = 250});
   Process& b = cluster.start(2);
-  cluster.fabric.partition(1, 2, true);
+  cluster.fabric.links().partition(1, 2, true);
   const Bytes data(100);
   const OpId op = cluster.request(a, cluster.lookup(a, b), 1, data);
   EXPECT_EQ(cluster.finish(a, op), Errc::kUnreachable);
   EXPECT_EQ(cluster.clock.now(), MonoTime{250ms});
   // The call that was under way arrives at last, and finds that nobody waits for its answer.
-  cluster.fabric.partition(1, 2, false);
+  cluster.fabric.links().partition(1, 2, false);
   cluster.settle();
   EXPECT_THAT(b.arrived, testing::IsEmpty());
   cluster.introduce(a, cluster.lookup(a, b), b);
@@ -165,7 +165,7 @@ TEST(Faults, AStalledPathIsLeftForTheNext) {
   Cluster cluster;
   Process& a = cluster.start(1, 2, {.connect_timeout_ms = 100});
   Process& b = cluster.start(2, 2);
-  cluster.fabric.stall(0, true);
+  cluster.fabric.links().stall(0, true);
   const Address to_b = cluster.lookup(a, {"sim://2", "sim2://2"});
   const Bytes data(100);
   std::vector<OpId> ops;
@@ -185,14 +185,14 @@ TEST(Faults, AStallInTheMiddleHoldsOnlyItsPath) {
   const Address second = cluster.lookup(a, {"sim2://2"});
   cluster.introduce(a, first, b);
   cluster.introduce(a, second, b);
-  cluster.fabric.stall(0, true);
+  cluster.fabric.links().stall(0, true);
   const Bytes data(100);
   cluster.request(a, first, 1, data);
   cluster.request(a, second, 2, data);
   cluster.settle();
   ASSERT_EQ(b.arrived.size(), 1U);
   EXPECT_EQ(b.arrived[0].tag, Tag{2});
-  cluster.fabric.stall(0, false);
+  cluster.fabric.links().stall(0, false);
   cluster.settle();
   EXPECT_EQ(b.arrived.size(), 2U);
 }

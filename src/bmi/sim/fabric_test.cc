@@ -33,9 +33,10 @@ TEST(EventQueue, RunsInTheOrderOfTimeThenOfScheduling) {
   EXPECT_EQ(queue.next_time(), MonoTime::never());
 }
 
-TEST(Place, UrlsThereAndBack) {
-  for (const Place place : {Place{0, 0}, Place{17, 0}, Place{17, 1}, Place{4'000'000'000, 9}}) {
-    EXPECT_EQ(parse_url(url_of(place)), place);
+TEST(NetworkInterface, UrlsThereAndBack) {
+  for (const NetworkInterface interface :
+       {NetworkInterface{0, 0}, NetworkInterface{17, 0}, NetworkInterface{17, 1}, NetworkInterface{4'000'000'000, 9}}) {
+    EXPECT_EQ(parse_url(url_of(interface)), interface);
   }
   EXPECT_EQ(url_of({3, 1}), "sim2://3");
   for (const char* bad : {"sim://", "sim://x", "sim:/1", "sim0://1", "sim1://1", "sim://1 ", "sim://-1",
@@ -126,7 +127,7 @@ TEST(Fabric, ControlDoesNotQueueBehindBulk) {
 
 TEST(Fabric, ALinkHasItsOwnLatency) {
   Cluster cluster(1, gigabyte_per_second());
-  cluster.fabric.set_link(2, 1, {.latency = 7ms});
+  cluster.fabric.links().set_link(2, 1, {.latency = 7ms});
   Process& a = cluster.start(1);
   Process& b = cluster.start(2);
   const Address to_b = cluster.lookup(a, b);
@@ -216,7 +217,7 @@ TEST(Fabric, FileSegmentsAreReadThroughTheHook) {
   Process& a = cluster.start(1);
   Process& b = cluster.start(2);
   // A simulated store of node 1: descriptor 1000007 has 70,000 bytes, given out in small pieces.
-  cluster.fabric.set_file_reader(
+  cluster.fabric.hosts().set_file_reader(
       [](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) -> Result<std::size_t> {
         EXPECT_EQ(node, 1U);
         EXPECT_EQ(fd, 1'000'007);

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "bmi/network.h"
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 
 namespace spate::bmi::sim {
 
@@ -35,7 +35,7 @@ using Credits = std::array<std::uint64_t, kPools>;
 struct Hello {
   std::uint64_t instance = 0;  // of the process: changes with each restart
   std::uint64_t peer = 0;      // the connector's own number for the other side
-  Place place;
+  NetworkInterface interface;
   Credits limits{};                   // what it may be made to hold, by pool
   std::uint64_t max_unexpected = 0;   // largest unexpected message that it takes, bytes
   std::uint64_t unexpected_held = 0;  // held already, from an earlier connection

@@ -12,7 +12,7 @@ constexpr std::uint64_t kAnnouncements = 4096;
 constexpr std::size_t kMostDescriptors = 64;
 }  // namespace
 
-Peer::Peer(Host& host, PeerId id, Address address, std::optional<Place> target)
+Peer::Peer(Host& host, PeerId id, Address address, std::optional<NetworkInterface> target)
     : host_(host), id_(id), address_(address), target_(target) {
   const NetworkOptions& options = *host_.options;
   // The control class is shared by two kinds of messages, so that neither can keep the other out.
@@ -26,13 +26,13 @@ Peer::Peer(Host& host, PeerId id, Address address, std::optional<Place> target)
 
 PeerState Peer::state() const {
   PeerState state;
-  const Place place = target_ ? *target_ : origin_.place;
-  state.url = url_of(place);
+  const NetworkInterface interface = target_ ? *target_ : origin_.interface;
+  state.url = url_of(interface);
   if (!target_) state.url += "#" + std::to_string(origin_.instance);
-  state.reached = url_of(target_ ? *target_ : host_.place);
+  state.reached = url_of(target_ ? *target_ : host_.interface);
   state.connected = connected_;
   state.connections = connections_;
-  state.same_host = host_.fabric.same_machine(place.node, host_.place.node);
+  state.same_host = host_.fabric.hosts().same_machine(interface.node, host_.interface.node);
   state.takes_descriptors = state.same_host;
   if (state.same_host) state.uid = 0;
   return state;
@@ -42,7 +42,7 @@ Hello Peer::hello() const {
   Hello hello;
   hello.instance = host_.instance;
   hello.peer = id_.value;
-  hello.place = host_.place;
+  hello.interface = host_.interface;
   for (std::size_t i = 0; i < kPools; ++i) hello.limits.at(i) = receive_credit_.at(i).limit;
   hello.max_unexpected = host_.options->max_unexpected_bytes;
   hello.unexpected_held = receive_credit_[kUnexpectedPool].held;
@@ -52,7 +52,7 @@ Hello Peer::hello() const {
 void Peer::connect_if_idle() {
   if (end_.connection != 0) return;
   const Duration timeout = std::chrono::milliseconds(host_.options->connect_timeout_ms);
-  end_ = host_.fabric.connect(host_.place, *target_, hello(), timeout);
+  end_ = host_.fabric.connect(host_.interface, *target_, hello(), timeout);
 }
 
 void Peer::connected(ConnectionEnd end, const Hello& other) {

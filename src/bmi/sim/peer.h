@@ -19,7 +19,7 @@ namespace spate::bmi::sim {
 /// The parts of the module that a peer uses. They outlive it.
 struct Host {
   Fabric& fabric;
-  Place place;
+  NetworkInterface interface;
   std::uint64_t instance = 0;
   const NetworkOptions* options = nullptr;
   Sink* sink = nullptr;
@@ -31,7 +31,7 @@ struct Host {
 class Peer {
  public:
   /// `target`: where to connect to; nothing for a process that connected to us.
-  Peer(Host& host, PeerId id, Address address, std::optional<Place> target);
+  Peer(Host& host, PeerId id, Address address, std::optional<NetworkInterface> target);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
@@ -149,7 +149,7 @@ class Peer {
   Host& host_;
   const PeerId id_;
   const Address address_;
-  const std::optional<Place> target_;
+  const std::optional<NetworkInterface> target_;
   Hello origin_;
 
   ConnectionEnd end_;

@@ -191,8 +191,8 @@ bool Peer::gather(const Send& send, std::uint64_t offset, MutableByteView out) {
     } else {
       std::size_t got = 0;
       while (got < n) {
-        const auto read = host_.fabric.read_file(host_.place.node, segment.fd, segment.offset + skip + got,
-                                                 out.subspan(got, n - got));
+        const auto read = host_.fabric.hosts().read_file(host_.interface.node, segment.fd, segment.offset + skip + got,
+                                                         out.subspan(got, n - got));
         if (!read) return false;
         if (*read == 0) break;
         got += *read;

@@ -5,20 +5,21 @@
 
 namespace spate::bmi::sim {
 
-RawPeer::RawPeer(Fabric& fabric, Place place) : fabric_(fabric), place_(place), instance_(fabric.enter(place, *this)) {}
+RawPeer::RawPeer(Fabric& fabric, NetworkInterface interface)
+    : fabric_(fabric), interface_(interface), instance_(fabric.enter(interface, *this)) {}
 
-RawPeer::~RawPeer() { fabric_.leave(place_, *this); }
+RawPeer::~RawPeer() { fabric_.leave(interface_, *this); }
 
-void RawPeer::connect(Place to) {
+void RawPeer::connect(NetworkInterface to) {
   Hello hello;
   hello.instance = instance_;
   hello.peer = 1;
-  hello.place = place_;
+  hello.interface = interface_;
   hello.limits.fill(std::uint64_t{1} << 40);
   hello.max_unexpected = std::uint64_t{1} << 40;
   connected_ = false;
   failed_ = false;
-  end_ = fabric_.connect(place_, to, hello, std::chrono::seconds(10));
+  end_ = fabric_.connect(interface_, to, hello, std::chrono::seconds(10));
 }
 
 void RawPeer::send_unexpected(Tag tag, ByteView payload) {

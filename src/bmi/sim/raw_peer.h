@@ -13,13 +13,13 @@ namespace spate::bmi::sim {
 class RawPeer final : private Endpoint {
  public:
   /// The place must be free, as for Fabric::attach.
-  RawPeer(Fabric& fabric, Place place);
+  RawPeer(Fabric& fabric, NetworkInterface interface);
   RawPeer(const RawPeer&) = delete;
   RawPeer& operator=(const RawPeer&) = delete;
   ~RawPeer() override;
 
   /// Under way until connected() or failed() is true. Again after a loss: as the same process.
-  void connect(Place to);
+  void connect(NetworkInterface to);
   bool connected() const { return connected_; }
   bool failed() const { return failed_; }
   /// How often the other side has ended the connection.
@@ -45,7 +45,7 @@ class RawPeer final : private Endpoint {
   void poked() override {}
 
   Fabric& fabric_;
-  const Place place_;
+  const NetworkInterface interface_;
   std::uint64_t instance_ = 0;
   ConnectionEnd end_;
   bool connected_ = false;

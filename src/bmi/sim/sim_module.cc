@@ -7,18 +7,18 @@
 #include "bmi/registry.h"
 
 namespace spate::bmi::sim {
-SimModule::SimModule(Fabric& fabric, Place place)
-    : fabric_(fabric), scheme_(url_scheme(url_of(place))), host_{fabric, place, 0, nullptr, nullptr, outbox_} {
+SimModule::SimModule(Fabric& fabric, NetworkInterface interface)
+    : fabric_(fabric), scheme_(url_scheme(url_of(interface))), host_{fabric, interface, 0, nullptr, nullptr, outbox_} {
   // From now on: a second process at the same place is refused at once, not when it starts.
-  host_.instance = fabric_.enter(place, *this);
+  host_.instance = fabric_.enter(interface, *this);
 }
 
-SimModule::~SimModule() { fabric_.leave(host_.place, *this); }
+SimModule::~SimModule() { fabric_.leave(host_.interface, *this); }
 
 Abilities SimModule::abilities() const {
   Abilities abilities;
   abilities.virtual_time = true;
-  abilities.passes_descriptors = fabric_.passes_descriptors();
+  abilities.passes_descriptors = fabric_.hosts().copies_descriptors();
   return abilities;
 }
 
@@ -29,19 +29,19 @@ Result<void> SimModule::start(Sink& sink, const NetworkOptions& options) {
 }
 
 Result<std::string> SimModule::listen(std::string_view url, ContextId context) {
-  const std::optional<Place> place = parse_url(url);
-  if (!place || *place != host_.place)
-    return Error(Errc::kBadAddress, std::string(url) + " is not " + url_of(host_.place));
+  const std::optional<NetworkInterface> interface = parse_url(url);
+  if (!interface || *interface != host_.interface)
+    return Error(Errc::kBadAddress, std::string(url) + " is not " + url_of(host_.interface));
   if (dead_) return Errc::kConnectionLost;
   if (listening_) return Error(Errc::kExists, std::string(url));
   listening_ = true;
   context_ = context;
-  return url_of(host_.place);
+  return url_of(host_.interface);
 }
 
 Result<PeerId> SimModule::lookup(std::string_view url, Address address) {
-  const std::optional<Place> target = parse_url(url);
-  if (!target || target->path != host_.place.path) return Error(Errc::kBadAddress, std::string(url));
+  const std::optional<NetworkInterface> target = parse_url(url);
+  if (!target || target->path != host_.interface.path) return Error(Errc::kBadAddress, std::string(url));
   const PeerId id{++next_peer_};
   peers_.emplace(id, std::make_unique<Peer>(host_, id, address, target));
   return id;
@@ -146,10 +146,10 @@ bool SimModule::progress() {
   return any;
 }
 
-// What a post completed must be heard of although no event may ever come to this process again.
+// A post's completion must be reported, although no other event may ever come to this process.
 void SimModule::settle(Peer& peer, ConnectionEnd before) {
   track(peer, before);
-  if (!outbox_.empty()) fabric_.poke(host_.place, host_.instance);
+  if (!outbox_.empty()) fabric_.poke(host_.interface, host_.instance);
 }
 
 // Upwards only from here (and inbound, unexpected, forgotten): no table is being walked when the core calls back.
@@ -185,8 +185,8 @@ Peer& SimModule::stranger_from(const Hello& from) {
   peer.begin_as_stranger();
   const StrangerLimits& limits = host_.options->strangers;
   admit_by_.emplace_back(fabric_.now() + std::chrono::milliseconds(limits.deadline_ms), peer.id());
-  fabric_.poke_at(admit_by_.back().first, host_.place, host_.instance);
-  const std::string source = "node " + std::to_string(from.place.node);
+  fabric_.poke_at(admit_by_.back().first, host_.interface, host_.instance);
+  const std::string source = "node " + std::to_string(from.interface.node);
   if (const auto victim = strangers_.add(peer.id(), source, limits, fabric_.random())) drop_stranger(*victim);
   return peer;
 }

@@ -19,7 +19,7 @@ namespace spate::bmi::sim {
 /// remembers the last kRemembered processes that had connected, so that they come back under the same address.
 class SimModule final : public Module, private Endpoint {
  public:
-  SimModule(Fabric& fabric, Place place);
+  SimModule(Fabric& fabric, NetworkInterface interface);
   SimModule(const SimModule&) = delete;
   SimModule& operator=(const SimModule&) = delete;
   ~SimModule() override;

@@ -13,7 +13,7 @@
 #include "base/expect.h"
 #include "bmi/network.h"
 #include "bmi/sim/fabric.h"
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 
 namespace spate::bmi::sim {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 
 #include <charconv>
 
@@ -17,24 +17,24 @@ std::optional<std::uint32_t> parse_number(std::string_view text) {
 
 }  // namespace
 
-std::string url_of(Place place) {
-  return "sim" + (place.path == 0 ? std::string() : std::to_string(place.path + 1)) + "://" +
-         std::to_string(place.node);
+std::string url_of(NetworkInterface interface) {
+  return "sim" + (interface.path == 0 ? std::string() : std::to_string(interface.path + 1)) + "://" +
+         std::to_string(interface.node);
 }
 
-std::optional<Place> parse_url(std::string_view url) {
+std::optional<NetworkInterface> parse_url(std::string_view url) {
   const std::string_view scheme = url_scheme(url);
   if (!scheme.starts_with("sim")) return std::nullopt;
-  Place place;
+  NetworkInterface interface;
   if (scheme.size() > 3) {
     const auto number = parse_number(scheme.substr(3));
     if (!number || *number < 2) return std::nullopt;
-    place.path = *number - 1;
+    interface.path = *number - 1;
   }
   const auto node = parse_number(url.substr(scheme.size() + 3));
   if (!node) return std::nullopt;
-  place.node = *node;
-  return place;
+  interface.node = *node;
+  return interface;
 }
 
 }  // namespace spate::bmi::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Place: the address of a simulated process, and its URL.
+// NetworkInterface: the address of a simulated process, and its URL.
 #pragma once
 
 #include <compare>
@@ -11,15 +11,15 @@
 namespace spate::bmi::sim {
 
 /// One network interface: a node's number, and which of its networks (0: "sim://", 1: "sim2://", ...).
-struct Place {
+struct NetworkInterface {
   std::uint32_t node = 0;
   std::uint32_t path = 0;
-  friend constexpr auto operator<=>(const Place&, const Place&) = default;
+  friend constexpr auto operator<=>(const NetworkInterface&, const NetworkInterface&) = default;
 };
 
 /// "sim://7" on path 0, "sim2://7" on path 1, and so on.
-std::string url_of(Place place);
+std::string url_of(NetworkInterface interface);
 /// Nothing for any other text.
-std::optional<Place> parse_url(std::string_view url);
+std::optional<NetworkInterface> parse_url(std::string_view url);
 
 }  // namespace spate::bmi::sim

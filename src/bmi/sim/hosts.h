@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts: the machines under the nodes of a simulated network: which nodes share one, and what their descriptors are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace spate::bmi::sim {
+
+/// One thread.
+class Hosts {
+ public:
+  /// Reads a file segment: at most out.size() bytes of `fd` at `offset`, as seen on `node`. 0: the end of the file.
+  using FileReader =
+      std::function<Result<std::size_t>(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out)>;
+  /// A copy of what `fd` stands for on `node`, for another process of the same machine.
+  using DescriptorCopier = std::function<Result<int>(std::uint32_t node, int fd)>;
+
+  Hosts();
+  Hosts(const Hosts&) = delete;
+  Hosts& operator=(const Hosts&) = delete;
+
+  /// Default: pread. A simulated store lends its own numbers for descriptors through this.
+  void set_file_reader(FileReader reader) { file_reader_ = std::move(reader); }
+  /// Without one no descriptor can be passed. Copies are numbers that no kernel gives: closing them does nothing.
+  void set_descriptor_copier(DescriptorCopier copier) { descriptor_copier_ = std::move(copier); }
+  /// `node` runs on the machine of another node: they pass each other descriptors, and know each other's uid, 0.
+  void put_on_machine_of(std::uint32_t node, std::uint32_t other) { machines_[node] = other; }
+  bool same_machine(std::uint32_t a, std::uint32_t b) const { return machine_of(a) == machine_of(b); }
+
+  Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) const {
+    return file_reader_(node, fd, offset, out);
+  }
+  bool copies_descriptors() const { return descriptor_copier_ != nullptr; }
+  Result<int> copy_descriptor(std::uint32_t node, int fd) const { return descriptor_copier_(node, fd); }
+
+ private:
+  std::uint32_t machine_of(std::uint32_t node) const {
+    const auto found = machines_.find(node);
+    return found == machines_.end() ? node : found->second;
+  }
+
+  FileReader file_reader_;
+  DescriptorCopier descriptor_copier_;
+  std::map<std::uint32_t, std::uint32_t> machines_;  // of nodes that are on another one's
+};
+
+}  // namespace spate::bmi::sim
