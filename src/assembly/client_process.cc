@@ -87,7 +87,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
-  // Whoever has appended is asked for the right to it, whatever it does meanwhile: a look each second would not do.
+  // The server may recall an append right from this client at any time. One look a second would answer too late.
   const client::ProgressMode progress_mode = settings.progress_thread              ? client::ProgressMode::kAlways
                                              : keeps || settings.background_thread ? client::ProgressMode::kReady
                                                                                    : client::ProgressMode::kNone;

@@ -76,7 +76,7 @@ std::size_t descriptors_for_datafiles() {
   return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 8, 64, 1024));
 }
 
-/// What the kernel holds back of a folder's file system goes to its device: an ordered stop leaves nothing to a crash.
+/// Writes the file system of the folder to its device, so that a crash after an ordered stop loses nothing.
 void sync_device(const std::string& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::syncfs(fd.get()) != 0) {

@@ -44,7 +44,7 @@ class Umac128 {
   Umac128(Umac128&& other) noexcept;
   Umac128& operator=(Umac128&& other) noexcept;
 
-  /// Of the parts, one after the other, under the nonce `high`, `low` (8 bytes each, big-endian).
+  /// The code of the parts, one after the other, under the nonce `high`, `low` (8 bytes each, big-endian).
   Code code(std::uint64_t high, std::uint64_t low, std::span<const ByteView> parts);
 
  private:

@@ -110,7 +110,7 @@ class LateModule final : public Module {
     SPATE_TRY(std::unique_ptr<Module> module, loader_(scheme_, environment_));
     if (Result<void> started = module->start(*sink_, *options_); !started) return started.error();
     watch(module->wait_descriptor());
-    // What cannot be registered moves like any other memory.
+    // Memory that cannot be registered moves like any other memory.
     for (const MutableByteView memory : memory_) (void)module->mem_register(memory).has_value();
     owned_ = std::move(module);
     inner_.store(owned_.get(), std::memory_order_release);

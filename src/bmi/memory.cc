@@ -31,7 +31,7 @@ MutableByteView MemoryService::allocate(std::span<Module* const> modules, std::s
     memory = {kept.heap.get(), size};
   }
   for (Module* module : modules) {
-    // What a module cannot register it moves like any other memory.
+    // A module moves memory that it cannot register like any other memory.
     if (module != owner) (void)module->mem_register(memory).has_value();
   }
   const std::lock_guard lock(mutex_);

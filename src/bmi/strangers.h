@@ -67,7 +67,7 @@ class Strangers {
   std::size_t size() const { return source_of_.size(); }
 
  private:
-  /// Of one source.
+  /// The strangers of one source.
   struct Group {
     std::vector<Key> silent;  // in the order of arrival
     std::vector<Key> asking;

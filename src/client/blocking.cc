@@ -159,7 +159,7 @@ void Driver::keep_alive() {
   }
 }
 
-/// Whoever wants to drive meanwhile wakes the executor, and gets it.
+/// A thread that wants to drive meanwhile wakes the executor and takes over.
 void Driver::drive_when_idle() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {

@@ -92,7 +92,7 @@ class Client {
   job::Task<Result<wire::ReaddirReply>> list_and_keep(const wire::ReaddirRequest& request);
   job::Task<Result<bool>> lists_with_leases(Handle directory);
   job::Task<Result<wire::ReaddirReply>> page_of(const wire::ReaddirRequest& request);
-  /// Of the meta server, whatever is kept.
+  /// Asks the meta server, even if an answer is cached.
   job::Task<Result<wire::ObjectReply>> look_again(NamePath where, Limits limits);
   template <typename Reply, typename Request>
   job::Task<Result<void>> change(const Request& request);

@@ -133,7 +133,7 @@ job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseWritersRequest req
     if (waited.code() != Errc::kTimeout) co_return waited.error();
     co_return Error(Errc::kTimeout, session_.meta().name() + " has not answered a close yet");
   }
-  // Of a descriptor that a program has: it is told that its session ended, not that there is no such descriptor.
+  // The program has this descriptor. The error says that the session has ended, not that the descriptor does not exist.
   const Errc code = closing->reply.code();
   if (session_ended(code) || code == Errc::kBadDescriptor)
     co_return Error(Errc::kSessionFenced, "the file was closed with its session");

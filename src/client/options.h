@@ -53,7 +53,7 @@ struct Options {
   Credential credential;
   std::string description = "client";  // for `spate status` and the servers' logs
 
-  /// Of one operation, resends included. kTimeout or kUnreachable after it.
+  /// Time for one operation, resends included. kTimeout or kUnreachable after it.
   Duration deadline = std::chrono::seconds(30);
   /// One attempt is given up after this and made again over a new connection.
   Duration attempt_timeout = std::chrono::seconds(10);

@@ -13,7 +13,7 @@
 
 namespace spate::config {
 
-/// Who is let in. kNone: whoever reaches a server's port, which must be one of its own machine.
+/// Who is let in. kNone lets in everybody who reaches a server's port, which must be one of its own machine.
 enum class Auth : std::uint8_t { kKey = 0, kNone = 1 };
 /// How a server's storage is driven. kAuto: io_uring where the kernel allows it, else the thread pool. kMemory: nothing
 /// is kept when the server ends; for tests and measurements of the network.

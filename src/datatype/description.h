@@ -97,7 +97,7 @@ class Description {
   bool ordered_ = true;
 };
 
-/// Of one piece of a list.
+/// One piece of a list.
 constexpr std::size_t kEncodedPieceBytes = 16;
 /// docs/wire.md, "Description". blocks() <= kMaxRequestBlocks, or the receiver will refuse it.
 void encode(Encoder& out, const Description& description);

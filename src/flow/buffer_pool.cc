@@ -43,7 +43,7 @@ BufferPool::~BufferPool() {
   }
 }
 
-std::optional<BufferPool::Lease> BufferPool::try_acquire(ClientId owner, std::uint64_t size) {
+std::optional<PooledBuffer> BufferPool::try_acquire(ClientId owner, std::uint64_t size) {
   SPATE_CHECK(size >= kMinUnitBytes && size <= largest_);
   if (short_of_room_ || used_ + size > total_) return std::nullopt;
   const auto found = owners_.find(owner);
@@ -52,11 +52,11 @@ std::optional<BufferPool::Lease> BufferPool::try_acquire(ClientId owner, std::ui
   return grant(owner, size);
 }
 
-BufferPool::Lease BufferPool::grant(ClientId owner, std::uint64_t size) {
+PooledBuffer BufferPool::grant(ClientId owner, std::uint64_t size) {
   used_ += size;
   owners_[owner].held += size;
   used_gauge_.set(static_cast<std::int64_t>(used_));
-  return Lease(*this, owner, take_memory(size));
+  return PooledBuffer(*this, owner, take_memory(size));
 }
 
 MutableByteView BufferPool::take_memory(std::uint64_t size) {
@@ -145,7 +145,7 @@ void BufferPool::Awaiter::give_up() {
   pool_.serve();
 }
 
-Result<BufferPool::Lease> BufferPool::Awaiter::await_resume() {
+Result<PooledBuffer> BufferPool::Awaiter::await_resume() {
   if (!lease_) return stop_.reason();
   return *std::move(lease_);
 }

@@ -59,21 +59,22 @@ class BufferPool {
   ~BufferPool();
 
   /// A buffer in use. Move-only.
-  class Lease {
+  class PooledBuffer {
    public:
-    Lease() = default;
-    Lease(BufferPool& pool, ClientId owner, MutableByteView memory) : pool_(&pool), owner_(owner), memory_(memory) {}
-    Lease(Lease&& other) noexcept
+    PooledBuffer() = default;
+    PooledBuffer(BufferPool& pool, ClientId owner, MutableByteView memory)
+        : pool_(&pool), owner_(owner), memory_(memory) {}
+    PooledBuffer(PooledBuffer&& other) noexcept
         : pool_(std::exchange(other.pool_, nullptr)), owner_(other.owner_), memory_(std::exchange(other.memory_, {})) {}
-    Lease& operator=(Lease&& other) noexcept {
+    PooledBuffer& operator=(PooledBuffer&& other) noexcept {
       std::swap(pool_, other.pool_);
       std::swap(owner_, other.owner_);
       std::swap(memory_, other.memory_);
       return *this;
     }
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-    ~Lease() {
+    PooledBuffer(const PooledBuffer&) = delete;
+    PooledBuffer& operator=(const PooledBuffer&) = delete;
+    ~PooledBuffer() {
       if (pool_ != nullptr) pool_->give_back(owner_, memory_);
     }
     MutableByteView view() const { return memory_; }
@@ -88,9 +89,9 @@ class BufferPool {
 
   /// A buffer, if `owner` can have one now and no other client waits for it. `size`:
   /// kMinUnitBytes..BufferPoolOptions::largest_bytes.
-  std::optional<Lease> try_acquire(ClientId owner, std::uint64_t size);
-  /// Waits for a buffer. Yields a Result<Lease>; if stopped first, the token's reason. Never wait while holding a
-  /// buffer whose transfer does not progress by itself: the pool could be full of such buffers, a deadlock.
+  std::optional<PooledBuffer> try_acquire(ClientId owner, std::uint64_t size);
+  /// Waits for a buffer. Yields a Result<PooledBuffer>; if stopped first, the token's reason. Never wait while holding
+  /// a buffer whose transfer does not progress by itself: the pool could be full of such buffers, a deadlock.
   auto acquire(ClientId owner, std::uint64_t size, job::StopToken stop) { return Awaiter(*this, owner, size, stop); }
 
   std::uint64_t total_bytes() const { return total_; }
@@ -103,7 +104,7 @@ class BufferPool {
         : pool_(pool), owner_(owner), size_(size), stop_(stop) {}
     bool await_ready();
     void await_suspend(std::coroutine_handle<> handle);
-    Result<Lease> await_resume();
+    Result<PooledBuffer> await_resume();
 
    private:
     friend class BufferPool;
@@ -114,7 +115,7 @@ class BufferPool {
     job::StopToken stop_;
     job::StopCallback on_stop_;
     std::coroutine_handle<> handle_;
-    std::optional<Lease> lease_;
+    std::optional<PooledBuffer> lease_;
   };
   struct Owner {
     std::uint64_t held = 0;
@@ -123,7 +124,7 @@ class BufferPool {
   };
 
   void give_back(ClientId owner, MutableByteView memory);
-  Lease grant(ClientId owner, std::uint64_t size);
+  PooledBuffer grant(ClientId owner, std::uint64_t size);
   MutableByteView take_memory(std::uint64_t size);
   void serve();
   void forget_if_empty(ClientId owner);
@@ -142,5 +143,7 @@ class BufferPool {
   metrics::Gauge used_gauge_;
   metrics::Counter waits_;
 };
+
+using PooledBuffer = BufferPool::PooledBuffer;
 
 }  // namespace spate::flow

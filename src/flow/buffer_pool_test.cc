@@ -18,7 +18,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 class BufferPoolTest : public testing::Test {
  protected:
   struct Taker {
-    std::optional<BufferPool::Lease> lease;
+    std::optional<PooledBuffer> lease;
     Errc outcome = Errc::kOk;
     bool ended = false;
     job::StopSource stop;

@@ -60,7 +60,7 @@ struct PastCache {
 };
 
 /// One slot's share of a request: a stream of the datafile's bytes. Description and distribution outlive the flow.
-struct Share {
+struct DatafileStream {
   Asker asker;
   DatafileId datafile;
   const datatype::Description& what;

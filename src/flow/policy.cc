@@ -36,7 +36,7 @@ Result<PathChoice> named_direct(const PathFacts& facts) {
   return PathChoice{DataPath::kDirect, true, false, "asked for by name"};
 }
 
-/// Of what goes past the page cache.
+/// The path p2p, for a request that names it.
 Result<PathChoice> named_peer(const PathFacts& facts) {
   const std::string_view refusal = facts.sealed ? kSealed : facts.peer_refusal;
   if (!refusal.empty()) {

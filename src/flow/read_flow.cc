@@ -15,7 +15,7 @@ constexpr std::size_t kMaxSegments = 32768;
 
 }  // namespace
 
-ReadFlow::ReadFlow(FlowContext& context, Device& device, const Share& share, const Route& route)
+ReadFlow::ReadFlow(FlowContext& context, Device& device, const DatafileStream& share, const Route& route)
     : context_(context),
       device_(device),
       share_(share),
@@ -23,7 +23,7 @@ ReadFlow::ReadFlow(FlowContext& context, Device& device, const Share& share, con
       watch_(context.network.executor(), context.options.stall_timeout),
       window_(context.options.in_flight) {}
 
-void ReadFlow::post(bmi::SegmentList segments, BufferPool::Lease buffer) {
+void ReadFlow::post(bmi::SegmentList segments, PooledBuffer buffer) {
   Outgoing& out = window_.push();
   bmi::Message message;
   message.peer = route_.peer;
@@ -53,7 +53,7 @@ job::Task<Result<void>> ReadFlow::wait_oldest() {
   const auto sent = co_await out.op->wait(watch_.token());
   out.op.reset();
   spare_ = std::move(out.buffer);
-  out.buffer = BufferPool::Lease();
+  out.buffer = PooledBuffer();
   window_.pop();
   watch_.progress();
   if (!sent) co_return sent.error();
@@ -67,7 +67,7 @@ Result<void> ReadFlow::retire_done() {
     const auto sent = out.op->result();
     out.op.reset();
     spare_ = std::move(out.buffer);
-    out.buffer = BufferPool::Lease();
+    out.buffer = PooledBuffer();
     window_.pop();
     watch_.progress();
     if (!sent) return sent.error();
@@ -76,12 +76,12 @@ Result<void> ReadFlow::retire_done() {
 }
 
 /// A buffer that was just sent from is taken first: it is still in the processor's caches.
-job::Task<Result<BufferPool::Lease>> ReadFlow::take_buffer(std::uint64_t size) {
+job::Task<Result<PooledBuffer>> ReadFlow::take_buffer(std::uint64_t size) {
   for (;;) {
     SPATE_CO_TRY(std::ignore, retire_done());
     if (!window_.full()) {
       if (spare_.is_from(&pool())) co_return std::move(spare_);
-      spare_ = BufferPool::Lease();
+      spare_ = PooledBuffer();
       auto lease = pool().try_acquire(share_.asker.client, size);
       if (lease) co_return *std::move(lease);
       if (window_.empty()) {
@@ -97,7 +97,7 @@ job::Task<Result<void>> ReadFlow::send_buffered(job::StopToken stop) {
   watch_.begin(stop);
   StorageReader reader(device_, share_);
   while (!reader.ended()) {
-    SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer(route_.unit_bytes));
+    SPATE_CO_TRY(PooledBuffer buffer, co_await take_buffer(route_.unit_bytes));
     SPATE_CO_TRY(const std::uint64_t bytes, co_await reader.fill(buffer.view(), watch_.token()));
     if (bytes == 0) break;
     const bmi::Segment segment = bmi::Segment::of(buffer.view().first(bytes));
@@ -108,7 +108,7 @@ job::Task<Result<void>> ReadFlow::send_buffered(job::StopToken stop) {
   while (!window_.empty()) {
     SPATE_CO_TRY(std::ignore, co_await wait_oldest());
   }
-  spare_ = BufferPool::Lease();
+  spare_ = PooledBuffer();
   context_.counters.moved(Lane::kBuffered, Direction::kRead, stream_bytes_);
   co_return Result<void>();
 }
@@ -184,7 +184,8 @@ bool ReadFlow::cut_at_end() {
 job::Task<Result<void>> ReadFlow::make_resident() {
   std::uint64_t bytes = 0;
   for (const Extent& extent : extents_) bytes += extent.size;
-  const Place place{share_.asker.client, share_.datafile, extents_.front().offset, bytes, share_.asker.priority};
+  const SchedulerRequest place{share_.asker.client, share_.datafile, extents_.front().offset, bytes,
+                               share_.asker.priority};
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kMakeResident;
@@ -197,7 +198,7 @@ job::Task<Result<void>> ReadFlow::make_resident() {
 
 job::Task<void> ReadFlow::drain() {
   while (!window_.empty()) std::ignore = co_await wait_oldest();
-  spare_ = BufferPool::Lease();
+  spare_ = PooledBuffer();
   watch_.end();
 }
 

@@ -18,7 +18,7 @@ namespace spate::flow {
 /// FlowOptions::in_flight messages are in flight. Pinned. Not thread-safe: one executor.
 class ReadFlow {
  public:
-  ReadFlow(FlowContext& context, Device& device, const Share& share, const Route& route);
+  ReadFlow(FlowContext& context, Device& device, const DatafileStream& share, const Route& route);
   ReadFlow(const ReadFlow&) = delete;
   ReadFlow& operator=(const ReadFlow&) = delete;
 
@@ -48,20 +48,20 @@ class ReadFlow {
  private:
   struct Outgoing {
     std::optional<job::NetworkOp> op;
-    BufferPool::Lease buffer;
+    PooledBuffer buffer;
     wire::BulkSeals::Code code{};
   };
 
   void begin_stream(const trove::BytestreamStat& stat);
-  job::Task<Result<BufferPool::Lease>> take_buffer(std::uint64_t size);
+  job::Task<Result<PooledBuffer>> take_buffer(std::uint64_t size);
   job::Task<Result<void>> wait_oldest();
   Result<void> retire_done();
-  void post(bmi::SegmentList segments, BufferPool::Lease buffer);
+  void post(bmi::SegmentList segments, PooledBuffer buffer);
   bmi::SegmentList seal(bmi::SegmentList segments, Outgoing& out);
   job::Task<Result<std::uint64_t>> gather();
   job::Task<Result<void>> make_resident();
-  job::Task<Result<BufferPool::Lease>> read_message(std::uint64_t bytes);
-  job::Task<Result<void>> leave_peer(BufferPool::Lease& buffer);
+  job::Task<Result<PooledBuffer>> read_message(std::uint64_t bytes);
+  job::Task<Result<void>> leave_peer(PooledBuffer& buffer);
   job::Task<Result<void>> read_blocks(MutableByteView buffer);
   job::Task<Result<void>> read_pieces(MutableByteView buffer);
   bool cut_at_end();
@@ -83,11 +83,11 @@ class ReadFlow {
   std::vector<bmi::Segment> sealed_;  // the message that is being posted, with its code
   FlowContext& context_;
   Device& device_;
-  const Share share_;
+  const DatafileStream share_;
   const Route route_;
   StallWatch watch_;
   Window<Outgoing> window_;
-  BufferPool::Lease spare_;
+  PooledBuffer spare_;
   std::uint64_t stream_bytes_ = 0;
   trove::BytestreamStat stat_;
 

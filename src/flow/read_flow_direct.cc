@@ -23,14 +23,14 @@ job::Task<Result<void>> ReadFlow::send_direct(PastCache how, trove::BytestreamSt
   while (!ended_ && !cursor_->done()) {
     SPATE_CO_TRY(const std::uint64_t bytes, co_await gather());
     if (bytes == 0) break;
-    SPATE_CO_TRY(BufferPool::Lease buffer, co_await read_message(bytes));
+    SPATE_CO_TRY(PooledBuffer buffer, co_await read_message(bytes));
     post(segments_, std::move(buffer));
     stream_bytes_ += bytes;
   }
   while (!window_.empty()) {
     SPATE_CO_TRY(std::ignore, co_await wait_oldest());
   }
-  spare_ = BufferPool::Lease();
+  spare_ = PooledBuffer();
   count_direct();
   co_return Result<void>();
 }
@@ -42,13 +42,13 @@ void ReadFlow::count_direct() {
 }
 
 /// The message's extents in a buffer, and in segments_ what of the buffer is to be sent.
-job::Task<Result<BufferPool::Lease>> ReadFlow::read_message(std::uint64_t bytes) {
+job::Task<Result<PooledBuffer>> ReadFlow::read_message(std::uint64_t bytes) {
   const bool fits = plan_.make(extents_, how_.alignment, room());
   if (!fits && !how_.may_fall_back) {
     co_return Error(Errc::kNotSupported,
                     "the pieces are too small to be read past the page cache: read with path automatic or buffered");
   }
-  SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer(room()));
+  SPATE_CO_TRY(PooledBuffer buffer, co_await take_buffer(room()));
   if (!fits) {
     if (how_.peer) {
       SPATE_CO_TRY(std::ignore, co_await leave_peer(buffer));
@@ -74,9 +74,9 @@ job::Task<Result<BufferPool::Lease>> ReadFlow::read_message(std::uint64_t bytes)
 }
 
 /// From here on by main memory; `buffer` becomes one of it.
-job::Task<Result<void>> ReadFlow::leave_peer(BufferPool::Lease& buffer) {
+job::Task<Result<void>> ReadFlow::leave_peer(PooledBuffer& buffer) {
   context_.counters.fell_back(Lane::kPeer, Direction::kRead);
-  buffer = BufferPool::Lease();
+  buffer = PooledBuffer();
   how_.peer = false;
   SPATE_CO_TRY(buffer, co_await take_buffer(room()));
   co_return Result<void>();
@@ -90,8 +90,8 @@ job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
     plan_.zero_behind(buffer, 0);
     co_return Result<void>();
   }
-  const Place place{share_.asker.client, share_.datafile, plan_.ranges().front().offset, sum(plan_.ranges()),
-                    share_.asker.priority};
+  const SchedulerRequest place{share_.asker.client, share_.datafile, plan_.ranges().front().offset, sum(plan_.ranges()),
+                               share_.asker.priority};
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRead;
@@ -114,8 +114,8 @@ job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
 
 /// Through the page cache; what lies beyond the datafile's end reads as zeros.
 job::Task<Result<void>> ReadFlow::read_pieces(MutableByteView buffer) {
-  const Place place{share_.asker.client, share_.datafile, extents_.front().offset, buffer.size(),
-                    share_.asker.priority};
+  const SchedulerRequest place{share_.asker.client, share_.datafile, extents_.front().offset, buffer.size(),
+                               share_.asker.priority};
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
   for (const Extent& extent : extents_) {
     const MutableByteView into = buffer.first(extent.size);

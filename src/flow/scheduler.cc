@@ -13,15 +13,15 @@ Scheduler::Scheduler(job::Executor& executor, SchedulerOptions options)
       large_(options.per_round),
       background_(options.per_round) {}
 
-Scheduler::Queue& Scheduler::queue_of(const Place& place) {
-  if (place.priority == wire::Priority::kControl) return control_;
-  if (place.priority == wire::Priority::kBackground) return background_;
-  return place.bytes <= options_.small_bytes ? small_ : large_;
+Scheduler::Queue& Scheduler::queue_of(const SchedulerRequest& request) {
+  if (request.priority == wire::Priority::kControl) return control_;
+  if (request.priority == wire::Priority::kBackground) return background_;
+  return request.bytes <= options_.small_bytes ? small_ : large_;
 }
 
 void Scheduler::Queue::add(Awaiter& waiter) {
   ++size_;
-  Client& client = clients_[waiter.place_.client];
+  Client& client = clients_[waiter.request_.client];
   if (client.in_round < per_round_ && client.later.empty()) {
     join_round(waiter, client);  // what comes ahead of the sweep is met by it, what comes behind when it starts over
   } else {
@@ -39,7 +39,7 @@ void Scheduler::Queue::remove(Awaiter& waiter) {
   if (waiter.in_round_) {
     round_.erase(waiter.position());
   } else {
-    std::erase(clients_[waiter.place_.client].later, &waiter);
+    std::erase(clients_[waiter.request_.client].later, &waiter);
   }
   if (--size_ == 0) clients_.clear();
 }
@@ -118,13 +118,13 @@ bool Scheduler::Awaiter::await_ready() {
 void Scheduler::Awaiter::await_suspend(std::coroutine_handle<> handle) {
   handle_ = handle;
   order_ = owner_.next_order_++;
-  owner_.queue_of(place_).add(*this);
+  owner_.queue_of(request_).add(*this);
   on_stop_.arm(stop_, [](void* self) { static_cast<Awaiter*>(self)->give_up(); }, this);
 }
 
 void Scheduler::Awaiter::give_up() {
   outcome_ = stop_.reason();
-  owner_.queue_of(place_).remove(*this);
+  owner_.queue_of(request_).remove(*this);
   owner_.executor_.schedule(handle_);
 }
 

@@ -34,7 +34,7 @@ struct Asker {
 };
 
 /// Describes an operation for the scheduler. An operation that moves no data (stat, sync, truncate) has bytes 0.
-struct Place {
+struct SchedulerRequest {
   ClientId client;
   DatafileId datafile;
   std::uint64_t offset = 0;  // of its first extent in the datafile, bytes
@@ -76,13 +76,13 @@ class Scheduler {
   };
 
   /// Waits for a ticket. Yields a Result<Ticket>: kBusy if too many wait, the token's reason if stopped first.
-  auto admit(const Place& place, job::StopToken stop = {}) { return Awaiter(*this, place, stop); }
+  auto admit(const SchedulerRequest& request, job::StopToken stop = {}) { return Awaiter(*this, request, stop); }
 
   std::size_t running() const { return running_; }
   std::size_t waiting() const { return control_.size() + small_.size() + large_.size() + background_.size(); }
 
  private:
-  /// An operation's place in a sweep. Ties are ordered by arrival.
+  /// An operation's request in a sweep. Ties are ordered by arrival.
   struct Position {
     DatafileId datafile;
     std::uint64_t offset = 0;
@@ -91,7 +91,8 @@ class Scheduler {
   };
   class Awaiter {
    public:
-    Awaiter(Scheduler& owner, const Place& place, job::StopToken stop) : owner_(owner), place_(place), stop_(stop) {}
+    Awaiter(Scheduler& owner, const SchedulerRequest& request, job::StopToken stop)
+        : owner_(owner), request_(request), stop_(stop) {}
     bool await_ready();
     void await_suspend(std::coroutine_handle<> handle);
     Result<Ticket> await_resume();
@@ -99,9 +100,9 @@ class Scheduler {
    private:
     friend class Scheduler;
     void give_up();
-    Position position() const { return {place_.datafile, place_.offset, order_}; }
+    Position position() const { return {request_.datafile, request_.offset, order_}; }
     Scheduler& owner_;
-    const Place place_;
+    const SchedulerRequest request_;
     job::StopToken stop_;
     job::StopCallback on_stop_;
     std::coroutine_handle<> handle_;
@@ -135,7 +136,7 @@ class Scheduler {
     std::unordered_map<ClientId, Client> clients_;  // of this round
   };
 
-  Queue& queue_of(const Place& place);
+  Queue& queue_of(const SchedulerRequest& request);
   void finished();
   Awaiter& take_next();
   Awaiter& take_normal();

@@ -11,8 +11,9 @@
 namespace spate::flow {
 namespace {
 
-Place place(std::uint64_t client, std::uint64_t handle, std::uint64_t offset, std::uint64_t bytes = 1 << 20) {
-  Place p;
+SchedulerRequest request(std::uint64_t client, std::uint64_t handle, std::uint64_t offset,
+                         std::uint64_t bytes = 1 << 20) {
+  SchedulerRequest p;
   p.client = ClientId(client);
   p.datafile = {Handle(handle), 0};
   p.offset = offset;
@@ -25,14 +26,14 @@ class SchedulerTest : public testing::Test {
  protected:
   struct Op {
     explicit Op(job::Executor& executor) : end(executor) {}
-    Place place;
+    SchedulerRequest request;
     job::Event end;
     job::StopSource stop;
     Errc outcome = Errc::kOk;
   };
 
   static job::Task<void> go(SchedulerTest& test, Op& op) {
-    auto ticket = co_await test.scheduler().admit(op.place, op.stop);
+    auto ticket = co_await test.scheduler().admit(op.request, op.stop);
     op.outcome = ticket.code();
     if (!ticket) co_return;
     test.order_.push_back(&op);
@@ -41,9 +42,9 @@ class SchedulerTest : public testing::Test {
 
   Scheduler& scheduler() { return *scheduler_; }
   void use(const SchedulerOptions& options) { scheduler_.emplace(executor_, options); }
-  Op& start(const Place& p) {
+  Op& start(const SchedulerRequest& p) {
     Op& op = *ops_.emplace_back(std::make_unique<Op>(executor_));
-    op.place = p;
+    op.request = p;
     job::spawn(gate_, go(*this, op));
     return op;
   }
@@ -52,13 +53,13 @@ class SchedulerTest : public testing::Test {
     }
   }
   /// Ends whatever runs, again and again; what ran, in order, without `first` of them.
-  std::vector<Place> finish(std::size_t first = 1) {
+  std::vector<SchedulerRequest> finish(std::size_t first = 1) {
     for (std::size_t ended = 0; ended < order_.size(); ++ended) {
       order_[ended]->end.set();
       turn();
     }
-    std::vector<Place> places;
-    for (std::size_t i = first; i < order_.size(); ++i) places.push_back(order_[i]->place);
+    std::vector<SchedulerRequest> places;
+    for (std::size_t i = first; i < order_.size(); ++i) places.push_back(order_[i]->request);
     return places;
   }
   void TearDown() override {
@@ -74,17 +75,17 @@ class SchedulerTest : public testing::Test {
   std::vector<Op*> order_;
 };
 
-std::vector<std::uint64_t> offsets(const std::vector<Place>& places) {
+std::vector<std::uint64_t> offsets(const std::vector<SchedulerRequest>& places) {
   std::vector<std::uint64_t> all;
-  for (const Place& p : places) all.push_back(p.offset);
+  for (const SchedulerRequest& p : places) all.push_back(p.offset);
   return all;
 }
 
 TEST_F(SchedulerTest, RunsAtOnceWhatTheDeviceTakes) {
   use({.running = 2});
-  start(place(1, 1, 0));
-  start(place(1, 1, 1));
-  start(place(1, 1, 2));
+  start(request(1, 1, 0));
+  start(request(1, 1, 1));
+  start(request(1, 1, 2));
   EXPECT_EQ(order_.size(), 2U);
   EXPECT_EQ(scheduler().running(), 2U);
   EXPECT_EQ(scheduler().waiting(), 1U);
@@ -92,27 +93,27 @@ TEST_F(SchedulerTest, RunsAtOnceWhatTheDeviceTakes) {
 
 TEST_F(SchedulerTest, WaitingOperationsRunInTheOrderOfTheirOffsets) {
   use({.running = 1, .per_round = 100});
-  start(place(1, 1, 50));
-  for (const std::uint64_t offset : {70U, 10U, 90U, 30U}) start(place(1, 1, offset));
+  start(request(1, 1, 50));
+  for (const std::uint64_t offset : {70U, 10U, 90U, 30U}) start(request(1, 1, offset));
   EXPECT_EQ(offsets(finish()), (std::vector<std::uint64_t>{10, 30, 70, 90}));
 }
 
 TEST_F(SchedulerTest, TheSweepGoesOnFromWhereItIs) {
   use({.running = 1, .per_round = 100});
-  start(place(1, 1, 0));
-  for (const std::uint64_t offset : {20U, 40U, 60U}) start(place(1, 1, offset));
+  start(request(1, 1, 0));
+  for (const std::uint64_t offset : {20U, 40U, 60U}) start(request(1, 1, offset));
   order_[0]->end.set();
   turn();  // 20 runs
-  start(place(1, 1, 10));
-  start(place(1, 1, 30));
+  start(request(1, 1, 10));
+  start(request(1, 1, 30));
   EXPECT_EQ(offsets(finish(2)), (std::vector<std::uint64_t>{30, 40, 60, 10}));
 }
 
 TEST_F(SchedulerTest, AClientWithManyDoesNotKeepOthersWaiting) {
   use({.running = 1, .per_round = 2});
-  start(place(1, 1, 0));
-  for (std::uint64_t i = 1; i <= 10; ++i) start(place(1, 1, i));
-  start(place(2, 2, 0));  // behind all of them by offset, and last to come
+  start(request(1, 1, 0));
+  for (std::uint64_t i = 1; i <= 10; ++i) start(request(1, 1, i));
+  start(request(2, 2, 0));  // behind all of them by offset, and last to come
   const auto ran = finish();
   std::size_t at = 0;
   while (ran[at].client != ClientId(2)) ++at;
@@ -121,10 +122,10 @@ TEST_F(SchedulerTest, AClientWithManyDoesNotKeepOthersWaiting) {
 
 TEST_F(SchedulerTest, SmallOnesGoFirstButLetLargeOnesThrough) {
   use({.running = 1, .small_bytes = 4096, .per_round = 100, .small_run = 3});
-  start(place(1, 1, 0));
-  start(place(1, 1, 1000));
-  start(place(1, 1, 2000));
-  for (std::uint64_t i = 1; i <= 8; ++i) start(place(2, 2, i, 512));
+  start(request(1, 1, 0));
+  start(request(1, 1, 1000));
+  start(request(1, 1, 2000));
+  for (std::uint64_t i = 1; i <= 8; ++i) start(request(2, 2, i, 512));
   const auto ran = finish();
   std::vector<std::size_t> large;
   for (std::size_t i = 0; i < ran.size(); ++i) {
@@ -135,19 +136,19 @@ TEST_F(SchedulerTest, SmallOnesGoFirstButLetLargeOnesThrough) {
 
 TEST_F(SchedulerTest, RefusesMoreThanMayWait) {
   use({.running = 1, .waiting = 2});
-  start(place(1, 1, 0));
-  start(place(1, 1, 1));
-  start(place(1, 1, 2));
-  EXPECT_EQ(start(place(1, 1, 3)).outcome, Errc::kBusy);
+  start(request(1, 1, 0));
+  start(request(1, 1, 1));
+  start(request(1, 1, 2));
+  EXPECT_EQ(start(request(1, 1, 3)).outcome, Errc::kBusy);
   EXPECT_EQ(finish().size(), 2U);
 }
 
 TEST_F(SchedulerTest, AStoppedOperationLeavesTheQueue) {
   use({.running = 1, .per_round = 1});
-  start(place(1, 1, 0));
-  Op& in_round = start(place(1, 1, 1));
-  Op& later = start(place(1, 1, 2));
-  start(place(1, 1, 3));
+  start(request(1, 1, 0));
+  Op& in_round = start(request(1, 1, 1));
+  Op& later = start(request(1, 1, 2));
+  start(request(1, 1, 3));
   in_round.stop.request_stop();
   later.stop.request_stop(Errc::kTimeout);
   turn();
@@ -156,27 +157,27 @@ TEST_F(SchedulerTest, AStoppedOperationLeavesTheQueue) {
   EXPECT_EQ(offsets(finish()), (std::vector<std::uint64_t>{3}));
 }
 
-Place of_priority(wire::Priority priority, std::uint64_t offset) {
-  Place p = place(1, 1, offset);
+SchedulerRequest of_priority(wire::Priority priority, std::uint64_t offset) {
+  SchedulerRequest p = request(1, 1, offset);
   p.priority = priority;
   return p;
 }
 
 TEST_F(SchedulerTest, ControlGoesFirstAndBackgroundLast) {
   use({.running = 1, .per_round = 100});
-  start(place(1, 1, 0));
+  start(request(1, 1, 0));
   start(of_priority(wire::Priority::kBackground, 1));
-  start(place(1, 1, 2));
-  start(place(2, 1, 3, 512));
+  start(request(1, 1, 2));
+  start(request(2, 1, 3, 512));
   start(of_priority(wire::Priority::kControl, 4));
   EXPECT_EQ(offsets(finish()), (std::vector<std::uint64_t>{4, 3, 2, 1}));
 }
 
 TEST_F(SchedulerTest, NothingWaitsForEver) {
   use({.running = 1, .per_round = 100, .control_run = 3, .others_run = 2});
-  start(place(1, 1, 0));
+  start(request(1, 1, 0));
   for (std::uint64_t i = 0; i < 12; ++i) start(of_priority(wire::Priority::kControl, 100 + i));
-  for (std::uint64_t i = 0; i < 4; ++i) start(place(1, 1, 200 + i));
+  for (std::uint64_t i = 0; i < 4; ++i) start(request(1, 1, 200 + i));
   start(of_priority(wire::Priority::kBackground, 300));
   const auto ran = offsets(finish());
   EXPECT_EQ(std::vector(ran.begin(), ran.begin() + 12),

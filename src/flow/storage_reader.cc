@@ -14,7 +14,7 @@ namespace {
 /// believed any more.
 constexpr int kMaxShortReads = 4;
 
-trove::BytestreamRequest read_request(const Share& share, std::span<const Extent> extents,
+trove::BytestreamRequest read_request(const DatafileStream& share, std::span<const Extent> extents,
                                       std::span<const MutableByteView> memory) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRead;
@@ -28,7 +28,7 @@ Error short_read() { return Error(Errc::kIoError, "read fewer bytes than the dat
 
 }  // namespace
 
-StorageReader::StorageReader(Device& device, const Share& share)
+StorageReader::StorageReader(Device& device, const DatafileStream& share)
     : device_(device), share_(share), cursor_(share.what, share.distribution, share.datafile.slot) {}
 
 job::Task<Result<std::uint64_t>> StorageReader::fill(MutableByteView out, job::StopToken stop) {
@@ -127,7 +127,7 @@ void StorageReader::split_at_end(MutableByteView out) {
 
 job::Task<Result<trove::BytestreamStat>> StorageReader::stat(job::StopToken stop) {
   if (has_stat_) co_return stat_;
-  Place place;
+  SchedulerRequest place;
   place.client = share_.asker.client;
   place.priority = share_.asker.priority;
   place.datafile = share_.datafile;

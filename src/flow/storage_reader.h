@@ -15,7 +15,7 @@ namespace spate::flow {
 /// client never takes such zeros for data. Pinned. Not thread-safe: one executor, one fill() at a time.
 class StorageReader {
  public:
-  StorageReader(Device& device, const Share& share);
+  StorageReader(Device& device, const DatafileStream& share);
   StorageReader(const StorageReader&) = delete;
   StorageReader& operator=(const StorageReader&) = delete;
 
@@ -30,12 +30,12 @@ class StorageReader {
   job::Task<Result<std::uint64_t>> read_rest(MutableByteView out, std::uint64_t got, job::StopToken stop);
   job::Task<Result<std::uint64_t>> read_unordered(MutableByteView out, job::StopToken stop);
   void split_at_end(MutableByteView out);
-  Place place() const {
+  SchedulerRequest place() const {
     return {share_.asker.client, share_.datafile, extents_.front().offset, bytes_, share_.asker.priority};
   }
 
   Device& device_;
-  const Share share_;
+  const DatafileStream share_;
   datatype::SlotCursor cursor_;
   std::vector<Extent> extents_;  // of the batch under way
   std::uint64_t bytes_ = 0;      // in it

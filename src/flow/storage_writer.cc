@@ -28,7 +28,8 @@ job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView d
 
 job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, Through through,
                                                      job::StopToken stop) {
-  const Place place{share_.asker.client, share_.datafile, extents.front().offset, data.size(), share_.asker.priority};
+  const SchedulerRequest place{share_.asker.client, share_.datafile, extents.front().offset, data.size(),
+                               share_.asker.priority};
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
   // kWrite only reads the memory.
   const MutableByteView from(const_cast<std::byte*>(data.data()), data.size());

@@ -16,7 +16,7 @@ enum class Through : std::uint8_t { kCache, kMainMemory, kDeviceMemory };
 class StorageWriter {
  public:
   /// `fs_time` becomes the datafile's mtime.
-  StorageWriter(Device& device, const Share& share, WallTime fs_time)
+  StorageWriter(Device& device, const DatafileStream& share, WallTime fs_time)
       : device_(device), share_(share), time_(fs_time) {}
   StorageWriter(const StorageWriter&) = delete;
   StorageWriter& operator=(const StorageWriter&) = delete;
@@ -38,7 +38,7 @@ class StorageWriter {
                                         job::StopToken stop);
 
   Device& device_;
-  const Share share_;
+  const DatafileStream share_;
   const WallTime time_;
   std::vector<Extent> extents_;
   trove::BytestreamStat stat_;

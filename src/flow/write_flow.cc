@@ -11,7 +11,8 @@
 
 namespace spate::flow {
 
-WriteFlow::WriteFlow(FlowContext& context, Device& device, const Share& share, const Route& route, WallTime fs_time)
+WriteFlow::WriteFlow(FlowContext& context, Device& device, const DatafileStream& share, const Route& route,
+                     WallTime fs_time)
     : context_(context),
       device_(device),
       share_(share),
@@ -25,7 +26,7 @@ job::Task<Result<void>> WriteFlow::run(job::StopToken stop) {
   watch_.begin(stop);
   auto moved = co_await move_all();
   if (!moved) co_await cancel_all();
-  spare_ = BufferPool::Lease();
+  spare_ = PooledBuffer();
   watch_.end();
   if (!aligner_) context_.counters.moved(Lane::kBuffered, Direction::kWrite, stream_bytes_);
   co_return moved;
@@ -45,7 +46,7 @@ job::Task<Result<void>> WriteFlow::run_direct(Extent range, PastCache how, job::
 void WriteFlow::count_direct() {
   std::uint64_t on_edges = 0;
   for (const Edge& edge : edges_) on_edges += edge.data.size();
-  // Of a message that failed the ends are there, and its bytes were not counted.
+  // A message that failed has added its edges, but its bytes were not counted.
   const std::uint64_t in_blocks = stream_bytes_ - std::min(stream_bytes_, on_edges);
   const std::uint64_t by_peer = std::min(peer_bytes_, in_blocks);
   context_.counters.moved(Lane::kPeer, Direction::kWrite, by_peer);
@@ -74,7 +75,7 @@ job::Task<Result<void>> WriteFlow::move_all() {
 job::Task<Result<void>> WriteFlow::post_receives() {
   while (!window_.full() && !ahead_.done()) {
     if (!spare_.is_from(&pool())) {
-      spare_ = BufferPool::Lease();
+      spare_ = PooledBuffer();
       SPATE_CO_TRY(const bool got, co_await take_spare());
       if (!got) break;
     }
@@ -105,7 +106,7 @@ job::Task<Result<bool>> WriteFlow::take_spare() {
 void WriteFlow::post(std::uint64_t size, const datatype::SlotCursor& at) {
   Incoming& in = window_.push();
   in.buffer = std::move(spare_);
-  spare_ = BufferPool::Lease();
+  spare_ = PooledBuffer();
   in.size = size;
   in.at = at;
   in.lead = aligner_ ? aligner_->lead(ahead_at_) : 0;
@@ -141,7 +142,7 @@ job::Task<Result<void>> WriteFlow::write_oldest() {
   stream_bytes_ += in.size;
   in.op.reset();
   spare_ = std::move(in.buffer);
-  in.buffer = BufferPool::Lease();
+  in.buffer = PooledBuffer();
   window_.pop();
   co_return Result<void>();
 }
@@ -183,7 +184,7 @@ job::Task<Result<void>> WriteFlow::store_blocks(const BlockAligner::Blocks& bloc
 /// Writes what has already arrived in the other device's memory. Waiting for a buffer while holding one is safe here:
 /// they belong to two pools, and no flow waits in the opposite order.
 job::Task<Result<void>> WriteFlow::write_by_main_memory(const BlockAligner::Blocks& blocks) {
-  SPATE_CO_TRY(const BufferPool::Lease buffer,
+  SPATE_CO_TRY(const PooledBuffer buffer,
                co_await context_.pool.acquire(share_.asker.client, main_buffer_bytes(), watch_.token()));
   std::memcpy(buffer.view().data(), blocks.data.data(), blocks.data.size());
   context_.counters.copied_again(Lane::kDirect, Direction::kWrite, blocks.data.size());
@@ -198,7 +199,7 @@ job::Task<void> WriteFlow::cancel_all() {
     Incoming& in = window_.front();
     std::ignore = co_await in.op->wait();
     in.op.reset();
-    in.buffer = BufferPool::Lease();
+    in.buffer = PooledBuffer();
     window_.pop();
   }
 }

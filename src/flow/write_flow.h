@@ -18,7 +18,7 @@ namespace spate::flow {
 /// message, the next ones arrive. Pinned. Not thread-safe: one executor.
 class WriteFlow {
  public:
-  WriteFlow(FlowContext& context, Device& device, const Share& share, const Route& route, WallTime fs_time);
+  WriteFlow(FlowContext& context, Device& device, const DatafileStream& share, const Route& route, WallTime fs_time);
   WriteFlow(const WriteFlow&) = delete;
   WriteFlow& operator=(const WriteFlow&) = delete;
 
@@ -41,7 +41,7 @@ class WriteFlow {
   struct Incoming {
     std::optional<job::NetworkOp> op;
     std::optional<datatype::SlotCursor> at;  // where its bytes go
-    BufferPool::Lease buffer;
+    PooledBuffer buffer;
     std::uint64_t size = 0;
     std::uint64_t lead = 0;  // bytes of the buffer before it
     wire::BulkSeals::Code code{};
@@ -70,14 +70,14 @@ class WriteFlow {
   std::uint64_t checked_messages_ = 0;
   FlowContext& context_;
   Device& device_;
-  const Share share_;
+  const DatafileStream share_;
   const Route route_;
   StorageWriter writer_;
   StallWatch watch_;
   Window<Incoming> window_;
   datatype::SlotCursor ahead_;  // behind the last message that a receive was posted for
   std::vector<Extent> scratch_;
-  BufferPool::Lease spare_;
+  PooledBuffer spare_;
   std::uint64_t stream_bytes_ = 0;
   std::optional<BlockAligner> aligner_;  // run_direct only
   std::uint64_t ahead_at_ = 0;           // then: where in the datafile `ahead_` is

@@ -36,7 +36,7 @@ struct Handshake {
   wire::Protect protect = wire::Protect::kNone;
 };
 
-/// Who has proved a key.
+/// A peer that has proved a key.
 struct Accepted {
   wire::AuthenticateRequest request;
   std::optional<wire::SessionKeys> keys;         // none: version 1, or nobody has a key

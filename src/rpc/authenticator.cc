@@ -20,7 +20,7 @@ Result<Bytes> Authenticator::hello(Call& call, ByteView body) {
   return reply;
 }
 
-/// Who it says it is goes into the log.
+/// Logs a failed authenticate with the identity that the peer claims.
 void Authenticator::note_failure(Call& call, ByteView body, const Error& error) {
   wire::AuthenticateRequest claim;
   wire::Reader reader(body);

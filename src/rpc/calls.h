@@ -49,12 +49,12 @@ class Calls {
   job::Task<void> watch_connections(job::StopToken stop);
 
  private:
-  using Slot = std::pair<ClientId, std::uint16_t>;
+  using RequestSlot = std::pair<ClientId, std::uint16_t>;
   void abandon_the_disconnected();
 
   job::NetworkContext& network_;
   std::list<Entry*> entries_;
-  std::map<Slot, Entry*> by_slot_;
+  std::map<RequestSlot, Entry*> by_slot_;
   job::Event changed_;
 };
 

@@ -157,7 +157,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     }
     const Errc code = reply.code();
     if (code == Errc::kUnauthenticated && handshake && --handshakes_left > 0) {
-      session_.reset();  // the server does not know this connection
+      connection_.reset();  // the server does not know this connection
       continue;
     }
     // kCancelled by the server: a newer handshake of this client has ended the request there.
@@ -191,9 +191,10 @@ Error Channel::no_answer(Errc last) const {
   return Error::told(code, name() + " gave no answer before the deadline");
 }
 
-bool Channel::session_is_current() const {
-  if (session_ == nullptr || session_->client != identity_.client || session_->epoch != identity_.epoch) return false;
-  return network_.network().bound(*peer_) == session_->address;
+bool Channel::handshake_holds() const {
+  if (connection_ == nullptr || connection_->client != identity_.client || connection_->epoch != identity_.epoch)
+    return false;
+  return network_.network().bound(*peer_) == connection_->address;
 }
 
 /// The first URL is the best (shared memory, as a rule): one that failed once is not given up for good. Only while
@@ -201,13 +202,13 @@ bool Channel::session_is_current() const {
 void Channel::return_to_first_url() {
   if (return_at_ == MonoTime::never() || calls_ > 0 || network_.executor().now() < return_at_) return;
   return_at_ = MonoTime::never();  // the handshake that follows sees where it was found
-  session_.reset();
+  connection_.reset();
   network_.network().prefer_first_url(*peer_);
 }
 
 job::Task<Result<void>> Channel::ensure_handshake(HandshakeGoal goal, job::StopToken stop) {
   for (;;) {
-    if (session_is_current()) co_return Result<void>();
+    if (handshake_holds()) co_return Result<void>();
     if (!handshake_runs_) break;
     auto waited = co_await handshake_ended_.wait(stop);
     if (!waited) co_return waited;
@@ -242,23 +243,23 @@ wire::RequestHeader Channel::header_of(wire::Op op, const CallOptions& options) 
 job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options,
                                              job::StopToken stop, bool* answered) {
   // A stranger's request goes by whichever connection there is; sealed, if the server knows this side on it.
-  const SessionPtr session = options.handshake || session_is_current() ? session_ : nullptr;
+  const ConnectionPtr connection = options.handshake || handshake_holds() ? connection_ : nullptr;
   wire::RequestHeader header = header_of(op, options);
-  if (session != nullptr) header.version = session->version;
+  if (connection != nullptr) header.version = connection->version;
   Bytes head;
   wire::encode_body(header, head);
   Sending sending;
   sending.op = op;
   sending.trace = options.trace;
-  sending.address = session != nullptr ? session->address : *peer_;
+  sending.address = connection != nullptr ? connection->address : *peer_;
   sending.head = head;
   sending.body = body;
   sending.reply_room = options.reply_room;
   sending.bulk = options.bulk;
-  if (session != nullptr) sending.bulk_seals = session->bulk_seals;
-  sending.seals = session != nullptr && session->seals ? &*session->seals : nullptr;
+  if (connection != nullptr) sending.bulk_seals = connection->bulk_seals;
+  sending.seals = connection != nullptr && connection->seals ? &*connection->seals : nullptr;
   auto reply = co_await exchange(sending, stop, answered);
-  if (reply && session != nullptr) reply->features = session->features;
+  if (reply && connection != nullptr) reply->features = connection->features;
   co_return reply;
 }
 
@@ -309,9 +310,9 @@ job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopT
   co_return reply;
 }
 
-/// The session over that connection is over.
+/// Forgets the connection, which is lost.
 void Channel::forget(bmi::Address address) {
-  if (session_ != nullptr && (session_->address == address || address == *peer_)) session_.reset();
+  if (connection_ != nullptr && (connection_->address == address || address == *peer_)) connection_.reset();
 }
 
 Error Channel::broken_seal(const Sending& sending) {

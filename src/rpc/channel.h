@@ -32,7 +32,7 @@ struct CallOptions {
   /// kSessionUnknown once there is another session. Unset: in whichever is current when it is sent.
   std::optional<SessionEpoch> only_in;
   bool handshake = true;  // false: as a stranger, for what a server tells anyone (ping)
-  /// Of the operation that this request is part of: the same in the logs of every server it reaches. 0: a new one.
+  /// Trace id of the operation that this request is part of. The logs of all servers show the same id. 0: a new one.
   TraceId trace;
   /// Called before each attempt with the tag of the reply: posts what belongs to the request (receives or sends of bulk
   /// data), on the peer given. Null: nothing. Not owned.
@@ -134,13 +134,13 @@ class Channel {
   /// one, or none was tried.
   std::string unreached() const;
   /// wire::Feature: what the server agreed to in the last handshake.
-  std::uint64_t features() const { return session_ != nullptr ? session_->features : 0; }
+  std::uint64_t features() const { return connection_ != nullptr ? connection_->features : 0; }
   /// Whether an error says that the connection is gone, or was none worth having.
   static bool is_lost(Errc code) {
     return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
   }
   /// Makes the next request repeat the handshake (a new session was opened).
-  void repeat_handshake() { session_.reset(); }
+  void repeat_handshake() { connection_.reset(); }
   /// The call that has waited longest for this server, and what came of its last attempt. Not of a call that the server
   /// answers when there is something to tell (lock_events).
   struct Waiting {
@@ -153,7 +153,7 @@ class Channel {
   /// A call under way.
   class Under;
   /// One connection after its handshake. Calls under way keep it when another one has taken its place.
-  struct Session {
+  struct Connection {
     bmi::Address address;  // bound to the connection
     std::uint16_t version = wire::kProtocolVersion;
     std::uint64_t features = 0;
@@ -162,7 +162,7 @@ class Channel {
     ClientId client;          // the file system's session that its handshake was made in:
     std::uint32_t epoch = 0;  // another channel's handshake may have begun a new one
   };
-  using SessionPtr = std::shared_ptr<Session>;
+  using ConnectionPtr = std::shared_ptr<Connection>;
   /// A request that is to be sent once.
   struct Sending {
     wire::Op op = wire::Op::kPing;
@@ -188,7 +188,7 @@ class Channel {
   job::Task<Result<void>> handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
                                          job::StopToken stop);
   job::Task<Result<void>> authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop);
-  void join(const wire::AuthenticateReply& accepted, const SessionPtr& session);
+  void join(const wire::AuthenticateReply& accepted, const ConnectionPtr& connection);
   void leave_old_connection();
   void forget(bmi::Address address);
   Error refusal(Error error) const;
@@ -201,7 +201,7 @@ class Channel {
                                       bool* answered = nullptr);
   job::Task<Result<RawReply>> exchange(const Sending& sending, job::StopToken stop, bool* answered = nullptr);
   Result<RawReply> read_reply(const Sending& sending, bmi::Tag tag, Buffer message);
-  bool session_is_current() const;
+  bool handshake_holds() const;
   Result<void> resolve();
   bmi::Tag next_tag();
 
@@ -210,8 +210,8 @@ class Channel {
   Identity& identity_;
   Random& random_;
   std::optional<bmi::Address> peer_;
-  SessionPtr session_;  // null: no handshake yet
-  bmi::Address spent_;  // the connection by which an authenticate was sent: there is no second handshake on it
+  ConnectionPtr connection_;  // null: no handshake yet
+  bmi::Address spent_;        // the connection by which an authenticate was sent: there is no second handshake on it
   bool handshake_runs_ = false;
   job::Event handshake_ended_;
   std::uint64_t incarnation_sent_ = 0;

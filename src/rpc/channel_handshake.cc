@@ -9,13 +9,13 @@
 namespace spate::rpc {
 namespace {
 
-/// Whoever answers a hello may be anybody. What he may refuse it for: then somebody else is asked, if there is one.
+/// Anybody may answer a hello. After a refusal with one of these codes the next URL is tried, if there is one.
 bool is_refusal(Errc code) {
   return code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem || code == Errc::kUnauthenticated ||
          code == Errc::kNotSupported;
 }
 
-/// And what may have kept it from its goal. Anything else would be believed of the file system's session.
+/// Codes that only delay a handshake. Any other code would be taken for the end of the file system's session.
 bool is_delay(Errc code) {
   return code == Errc::kBusy || code == Errc::kTimeout || code == Errc::kCancelled || Channel::is_lost(code);
 }
@@ -83,7 +83,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
 
 /// A new handshake needs a new connection.
 void Channel::leave_old_connection() {
-  session_.reset();
+  connection_.reset();
   if (spent_ && network_.network().bound(*peer_) == spent_) network_.network().disconnect(spent_);
   spent_ = {};
 }
@@ -131,15 +131,16 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   request.ticket = identity_.ticket;
   CallOptions options;
   options.trace = TraceId(random_.next());
-  auto session = std::make_shared<Session>();
-  session->address = address;
-  session->version = initiator.version();
-  session->features = initiator.features();
-  session->client = identity_.client;
-  session->epoch = identity_.epoch;
+  auto connection = std::make_shared<Connection>();
+  connection->address = address;
+  connection->version = initiator.version();
+  connection->features = initiator.features();
+  connection->client = identity_.client;
+  connection->epoch = identity_.epoch;
   const Bytes message = initiator.authenticate(header_of(wire::Op::kAuthenticate, options), std::move(request));
-  if (initiator.protect() != wire::Protect::kNone) session->seals.emplace(*initiator.keys(), End::kInitiator);
-  if (initiator.protect() == wire::Protect::kData) session->bulk_seals = bulk_seals(*initiator.keys(), End::kInitiator);
+  if (initiator.protect() != wire::Protect::kNone) connection->seals.emplace(*initiator.keys(), End::kInitiator);
+  if (initiator.protect() == wire::Protect::kData)
+    connection->bulk_seals = bulk_seals(*initiator.keys(), End::kInitiator);
   // Before the server can ask for bulk connections.
   if (initiator.keys()) network_.network().set_link_key(address, initiator.keys()->link);
   Sending sending;
@@ -147,7 +148,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   sending.trace = options.trace;
   sending.address = address;
   sending.head = message;
-  sending.seals = session->seals ? &*session->seals : nullptr;
+  sending.seals = connection->seals ? &*connection->seals : nullptr;
   sending.seal_request = false;
   spent_ = address;
   auto raw = co_await exchange(sending, stop);
@@ -157,21 +158,21 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   if (!initiator.proven(*accepted)) {
     co_return Error::told(Errc::kUnauthenticated, name() + " did not prove the key: not a server of this file system");
   }
-  join(*accepted, session);
+  join(*accepted, connection);
   co_return Result<void>();
 }
 
-void Channel::join(const wire::AuthenticateReply& accepted, const SessionPtr& session) {
+void Channel::join(const wire::AuthenticateReply& accepted, const ConnectionPtr& connection) {
   if (identity_.kind == wire::PeerKind::kClient && accepted.answer_slots > 0) {  // from a meta server: the session
-    session->client = identity_.client = accepted.client;
-    session->epoch = identity_.epoch = accepted.epoch;
+    connection->client = identity_.client = accepted.client;
+    connection->epoch = identity_.epoch = accepted.epoch;
     identity_.ticket = accepted.ticket;
     identity_.answer_slots = accepted.answer_slots;
     identity_.lease_ms = accepted.lease_ms;
     identity_.fs_clock_offset_ns = accepted.fs_time.ns - network_.executor().now().since_start.count();
   }
   note_url();
-  session_ = session;
+  connection_ = connection;
 }
 
 }  // namespace spate::rpc

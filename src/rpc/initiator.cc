@@ -124,7 +124,7 @@ Bytes Initiator::authenticate(wire::RequestHeader header, wire::AuthenticateRequ
 }
 
 bool Initiator::proven(const wire::AuthenticateReply& reply) const {
-  // Whoever has a key is never content with a server that asks for none: it may be anybody.
+  // An initiator with a key refuses a server that asks for none, because that may be anybody.
   if (version_ >= wire::kTranscriptVersion || !key_) return true;
   return equal_secret(wire::server_proof(*key_, reply_.server_nonce, nonce_), reply.server_proof);
 }

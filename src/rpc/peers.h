@@ -30,7 +30,7 @@ class Peers {
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  /// Who is at `address` by the connection `bound`; a stranger if nothing has come by it before. Calls of the
+  /// The peer at `address` on the connection `bound`; a stranger if nothing has come on it before. Calls of the
   /// connection before keep its peer.
   std::shared_ptr<Peer> at(bmi::Address address, bmi::Address bound);
   /// Those that are authenticated now, by address.

@@ -37,7 +37,7 @@ class Seals {
   Umac64 in_;
 };
 
-/// Of the bulk messages of one connection, for `own` end.
+/// The seals of the bulk messages of one connection, for `own` end.
 std::shared_ptr<wire::BulkSeals> bulk_seals(const wire::SessionKeys& keys, End own);
 
 /// The tags of the requests that have come over one connection: none may come twice. A tag that is more than kSize

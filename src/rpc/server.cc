@@ -32,7 +32,8 @@ std::optional<std::uint16_t> version_of(ByteView request) {
   return in.ok() ? std::optional(version) : std::nullopt;
 }
 
-/// Who wants to be somebody else does so on a connection of its own. (Version 1 repeats the handshake on the same one.)
+/// A peer cannot change its identity on a connection; it needs another connection. (Version 1 repeats the handshake on
+/// the same one.)
 bool is_second_hello(const Call& call) {
   const Peer& peer = *call.peer;
   return call.header.op == wire::Op::kHello && (peer.authenticated || peer.sealing) &&

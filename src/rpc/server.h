@@ -38,9 +38,9 @@ struct ServerOptions {
   std::size_t max_requests = 1024;              // worked on at once; more wait for a place
   std::size_t max_aside = 16384;                // that wait for other servers or clients, and take no place (Aside)
   std::uint64_t max_waiting_bytes = 64ULL << 20U;  // of requests that wait for a place; beyond it they are told kBusy
-  /// Of max_requests, those of peers that have not proved a key, in all and of one of them. One more of one peer drops
-  /// it; one more in all drops the one that has most: by asking without ever taking the answers nobody shall keep the
-  /// others out.
+  /// The part of max_requests for peers that have not proved a key, in all and for each. A peer that exceeds its part
+  /// is dropped. When all together exceed theirs, the one with the most requests is dropped, so that a peer that never
+  /// takes its answers cannot keep the others out.
   std::size_t max_stranger_requests = 256;
   std::uint32_t max_requests_of_a_stranger = 64;
 };

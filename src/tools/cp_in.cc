@@ -106,7 +106,7 @@ job::Task<Result<void>> write_whole(client::File& file, const Whole& whole, Prog
   co_return written;
 }
 
-/// Of a file whose blocks are fewer than its size says, something may be holes.
+/// A file with fewer blocks than its size needs may have holes.
 bool may_have_holes(const struct stat& st) {
   constexpr std::int64_t kWorthwhile = 64 << 10;
   return st.st_size > kWorthwhile && st.st_blocks < st.st_size / 512;
@@ -276,7 +276,7 @@ job::Task<Result<void>> begin_file(Job& job, Entry entry) {
     co_return made;
   }
   if (entry.st.st_nlink > 1) job.linked[key] = where;
-  // What the user names may be a link.
+  // A name that the user gave may be a link.
   if (!entry.inside) where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
   {
     auto room = co_await job.slots.acquire(1);  // bounds how many are spawned, too

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kCopiesAtOnce = 16;
 
-/// Of one request, so that progress is seen.
+/// Most bytes of one request, so that progress is visible.
 constexpr std::uint64_t kSpanBytes = 128U << 20U;
 /// Holes shorter than this are left to the io servers, which keep them.
 constexpr std::uint64_t kLeastSkip = 16U << 20U;
@@ -42,7 +42,7 @@ struct Pair {
 
 Making making_of(const Pair& pair) { return Making{pair.place, "spate:" + pair.from, pair.to}; }
 
-/// Of a file: what the user names may be a link.
+/// How to make a file. A name that the user gave may be a link.
 Making making_of_file(const Pair& pair) {
   Making making = making_of(pair);
   if (!pair.inside) making.where.flags |= wire::NamePath::kFollowLast;

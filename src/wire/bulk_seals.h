@@ -21,7 +21,7 @@ class BulkSeals {
   /// `out`: of what this side sends; `in`: of what comes.
   BulkSeals(const Key& out, const Key& in) : out_(out), in_(in) {}
 
-  /// Of the `unit`th message (from 0) under `tag`. One message for each tag and unit only.
+  /// The seal of the `unit`th message (from 0) under `tag`. Each tag and unit seals one message only.
   Code seal(std::uint64_t tag, std::uint64_t unit, std::span<const ByteView> data) {
     return out_.code(tag, unit, data);
   }
@@ -33,7 +33,7 @@ class BulkSeals {
   Umac128 in_;
 };
 
-/// What a receiver says of a message that is not.
+/// The receiver's error for a message whose seal does not fit.
 Error altered_bulk_message();
 
 }  // namespace spate::wire

@@ -124,7 +124,7 @@ struct InodeFact {
   std::uint64_t version = 0;
   FileType type = FileType::kRegular;
   std::uint32_t link_count = 0;
-  /// Of a file whose size is known and not 0: the size, the slot that holds the last byte, and how long its datafile
+  /// For a file whose size is known and not 0: the size, the slot that holds the last byte, and how long its datafile
   /// must be.
   std::uint64_t size = 0;
   std::optional<SlotRef> last_slot;

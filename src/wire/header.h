@@ -77,7 +77,7 @@ struct ReplyHeader {
   static constexpr std::string_view kName = "reply header";
   std::uint16_t version = kProtocolVersion;
   Errc status = Errc::kOk;
-  // Of an error: what to tell a person, at most 512 bytes; of kCrossDevice: NamePath::kRootedLinks. See context_of().
+  // With an error: text for a person, at most 512 bytes. With kCrossDevice: NamePath::kRootedLinks. See context_of().
   std::string context;
   Incarnation incarnation;
   std::uint64_t map_version = 0;
@@ -88,8 +88,8 @@ struct ReplyHeader {
   }
 };
 
-/// What travels of an error besides its code: whatever there is to tell, the code's own sentence included; nothing when
-/// that is all. Only a server knows whether an error's context tells everything.
+/// The text that travels with an error's code. It includes the code's own sentence, and is empty when there is nothing
+/// else to tell. Only a server knows whether an error's context tells everything.
 std::string context_of(const Error& error);
 /// The error that has travelled so.
 Error error_of(Errc status, std::string context);

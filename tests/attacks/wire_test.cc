@@ -5,7 +5,7 @@
 
 #include "base/expect.h"
 #include "bmi/sim/fabric.h"
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 #include "tests/attacks/site.h"
 
 namespace spate::attacks {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 
 namespace spate::bmi::conformance {
 namespace {

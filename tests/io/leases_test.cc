@@ -80,7 +80,7 @@ class LeasesTest : public ::testing::Test {
   /// A lease for writing.
   std::shared_ptr<LeaseWords> lend(ClientId client = kHolder, std::uint32_t epoch = 1) {
     auto words = std::make_shared<LeaseWords>();
-    Lease lease;
+    BypassLease lease;
     lease.client = client;
     lease.epoch = epoch;
     lease.expiry = WallTime{parts_.now().ns + Duration(std::chrono::hours(1)).count()};

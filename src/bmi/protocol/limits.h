@@ -16,14 +16,14 @@ namespace spate::bmi::protocol {
 inline constexpr std::size_t kClasses = 2;
 inline constexpr std::size_t index_of(MessageClass c) { return static_cast<std::size_t>(c); }
 
-/// Of a message, bytes; so that sums with it do not overflow.
+/// The longest message, bytes. Sums with it do not overflow.
 inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
 
 /// A random number for each peer that is looked up. Only the two ends of the pair know it. It identifies the pair's
 /// connections, and it tells the acceptor that a peer has come back.
 using LinkId = std::array<std::byte, 16>;
 
-/// What a charged message costs of the credit of its class: its payload and the receiver's bookkeeping for it.
+/// The cost of a charged message, in credit of its class, is its payload and this for the receiver's bookkeeping.
 inline constexpr std::uint64_t kMessageOverhead = 256;
 inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
 

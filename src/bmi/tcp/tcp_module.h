@@ -12,7 +12,7 @@
 namespace spate::bmi::tcp {
 
 struct TcpOptions {
-  /// Of each pair, 1 to kMaxBulkConnections. Messages of one tag keep to one of them.
+  /// Bulk connections of each pair of processes, 1 to kMaxBulkConnections. Messages of one tag keep to one of them.
   unsigned bulk_connections = 1;
   /// Messages per class that a peer may announce without this side having posted their receives.
   std::uint32_t max_announced = 8192;

@@ -225,7 +225,7 @@ void AttributeCache::heard(MonoTime asked, std::uint64_t table, bool complete) {
     table_ = 0;
     return;
   }
-  // What has run out meanwhile may have been changed: the server waits for nobody so long.
+  // Attributes whose lease has expired may have been changed, because the server no longer waits for this client.
   objects_.expire(clock_.now());
   if (complete) objects_.renew_all(asked + usable());
 }

@@ -30,7 +30,7 @@ class AttributeCache {
     bool on = false;
     /// Objects and names together that are kept; beyond it what was used longest ago goes. >= 16.
     std::size_t most = 50000;
-    /// Of those who keep what they are answered; null: nobody does. Not owned, outlives the cache.
+    /// Copies that callers of the client keep (a kernel); null: nobody keeps any. Not owned, outlives the cache.
     Copies* copies = nullptr;
     /// What worth_listing() says.
     Listings listings = Listings::kAuto;
@@ -142,7 +142,7 @@ class AttributeCache {
   void keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply);
   void keep_listed(KeptObject& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
 
-  void plan_place(PendingChange& change, const ChangePlan::Place& place);
+  void plan_place(PendingChange& change, const ChangePlan::ChangedName& place);
   void keep_changed(const PendingChange& change, const wire::Touched& touched, const wire::Granted& granted);
   bool newer_known(const PendingChange& change, Handle object, std::uint64_t order) const;
   void keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until);

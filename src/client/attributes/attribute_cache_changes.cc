@@ -23,8 +23,8 @@ bool names_any_of(const wire::Touched& touched, Handle directory) {
 
 }  // namespace
 
-/// Who keeps names has moved its copies with what they lead to, under the lease of the directory that they are in now:
-/// that must last as long as they are used.
+/// A caller that keeps names has moved its copies along with the objects. They now depend on the lease of the new
+/// directory, which must last as long as they are used.
 void AttributeCache::keep_moved_names(const wire::Touched& touched) {
   if (!copies_.any_names() || touched.names.size() < 2) return;
   MonoTime until;
@@ -42,7 +42,7 @@ void AttributeCache::keep_moved_names(const wire::Touched& touched) {
     copies_.give_name(objects_.find(name.directory)->name_copies, until);
 }
 
-void AttributeCache::plan_place(PendingChange& change, const ChangePlan::Place& place) {
+void AttributeCache::plan_place(PendingChange& change, const ChangePlan::ChangedName& place) {
   const Handle start = place.where->start;
   const std::string_view path = place.where->path;
   if (path.empty() && !place.entry) return change.objects.push_back(start);
@@ -76,7 +76,7 @@ AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   change.events_before = events_.count();
   change.all = !plan.known;
   change.objects = plan.objects;
-  for (const ChangePlan::Place& place : plan.places) plan_place(change, place);
+  for (const ChangePlan::ChangedName& place : plan.places) plan_place(change, place);
   return changes_.begin(std::move(change));
 }
 
@@ -123,8 +123,8 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
   objects_.make_room();
 }
 
-/// Of its attributes nothing is known any more, unless by a later change. Who may look names up has not changed where
-/// only entries did.
+/// Forgets the object's attributes, unless a later change has renewed them. If only entries changed, the rights to look
+/// up names are the same as before.
 void AttributeCache::forget_changed(Handle object, std::uint64_t order, bool entries_only) {
   KeptObject* const found = objects_.find(object);
   if (found == nullptr || (order != 0 && found->order > order)) return;

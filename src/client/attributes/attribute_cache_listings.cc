@@ -30,7 +30,7 @@ void AttributeCache::end_listing(const Lookup& lookup, Handle directory, const w
   forget_events();
 }
 
-/// Of a reply that does not add up nothing more is kept.
+/// Keeps what a page of a listing tells. Stops at the first entry that contradicts the rest of the reply.
 void AttributeCache::keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply) {
   if (events_.too_long_ago(lookup.events_before)) return;
   std::unordered_set<Handle> gone;  // recalled or changed since it was asked
@@ -59,7 +59,7 @@ void AttributeCache::keep_page(const Lookup& lookup, Handle directory, const wir
 void AttributeCache::keep_listed(KeptObject& directory, const wire::LeaseStep& name, wire::ObjectReply object,
                                  MonoTime until) {
   KeptObject& at = objects_.renewed(name.object, until);
-  // What is known already a look-up would not be needed for either.
+  // A look-up of these names would need no request either.
   if (!at.reply) {
     at.listed = true;
     ++counters_.listed;

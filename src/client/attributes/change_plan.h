@@ -10,13 +10,13 @@ namespace spate::client {
 
 /// A value; refers to the request that it is of.
 struct ChangePlan {
-  struct Place {
+  struct ChangedName {
     const wire::NamePath* where = nullptr;
     bool entry = false;  // the name is added, removed or given to something else; not only what it leads to changes
     bool fresh = false;  // when there is such a name already, nothing is changed
   };
   bool known = false;  // else it may change anything
-  std::vector<Place> places;
+  std::vector<ChangedName> places;
   std::vector<Handle> objects;
 };
 

@@ -11,7 +11,7 @@
 
 namespace spate::client {
 
-/// Of one directory: whether somebody has copies of names in it.
+/// Tells whether somebody has copies of names in one directory.
 struct NameCopies {
   std::uint64_t epoch = 0;  // GivenCopies's when a name was copied last; 0: never
   MonoTime until;           // of that epoch: when the last of the copies is not used any more

@@ -4,7 +4,7 @@
 namespace spate::client {
 namespace {
 
-/// Of all that may be kept, the part that the names of one directory may take by being listed.
+/// Listing one directory may fill at most 1/4 of the cache.
 constexpr std::size_t kPartOfOneDirectory = 4;
 
 }  // namespace
@@ -39,7 +39,7 @@ KeptObject& KeptObjects::renewed(Handle handle, MonoTime until) {
   } else {
     used_.splice(used_.end(), used_, object.place);
   }
-  // What was kept under a lease that had run out may have been changed since.
+  // The object may have been changed after its lease expired.
   if (end_of(object) <= clock_.now()) {
     forget_names(handle, object);
     copies_.drop_attributes(handle);

@@ -10,8 +10,8 @@
 
 namespace spate::client {
 
-/// Whoever asks for something remembers count() before the request is sent. What is noted later is newer than the
-/// answer. A bounded list: when it is full everything counts as changed. Its user serialises calls.
+/// A request remembers count() before it is sent. Events that are noted later are newer than its answer. The list is
+/// bounded: when it is full, everything counts as changed. Not thread-safe; the caller serialises calls.
 class RecentEvents {
  public:
   struct Event {

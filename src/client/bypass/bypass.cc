@@ -28,7 +28,7 @@ Bypass::Bypass(Session& session, LentFiles& lent_files)
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   const auto found = slots_.find(slot);
   if (found == slots_.end()) return nullptr;
-  for (HeldPtr Slot::* const kind : {&Slot::writer, &Slot::reader}) {
+  for (HeldPtr SlotLeases::* const kind : {&SlotLeases::writer, &SlotLeases::reader}) {
     const HeldPtr held = found->second.*kind;
     if (held == nullptr || (for_writing ? !held->writable : !held->file->readable())) continue;
     if (held->granted()) return held;
@@ -39,7 +39,7 @@ Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
 
 void Bypass::let_go(std::uint32_t slot, const HeldPtr& held) {
   const HeldPtr keep = held;
-  Slot& entry = slots_[slot];
+  SlotLeases& entry = slots_[slot];
   if (entry.writer == keep) entry.writer = nullptr;
   if (entry.reader == keep) entry.reader = nullptr;
 }
@@ -117,7 +117,7 @@ job::Task<Result<void>> Bypass::ask(const BypassParams& params, Limits limits) {
         refusal_ = taken.error().message();
         continue;
       }
-      Slot& slot = slots_[request.slots[i].slot];
+      SlotLeases& slot = slots_[request.slots[i].slot];
       slot.not_before = MonoTime();
       (params.for_writing ? slot.writer : slot.reader) = std::move(held);
     }
@@ -185,7 +185,7 @@ job::Task<void> Bypass::give_back(Limits limits) {
   }
   ended_.clear();
   for (auto& [channel, request] : requests) {
-    // Whatever comes of it: the server takes back what is not given.
+    // The result does not matter: the server recalls a lease that is not given back.
     const auto returned = co_await channel->call<wire::BypassReturnReply>(request, limits.call_options());
     std::ignore = returned;
   }

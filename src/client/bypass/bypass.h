@@ -31,8 +31,8 @@ struct BypassParams {
   bool for_writing = false;
 };
 
-/// Of one open file. Leases are asked for when they seem worth it, given back by give_back(), and no more used once a
-/// server has recalled them: then the server does the work, as ever. One executor.
+/// The bypass leases of one open file. It asks for a lease when that seems worth it, returns it by give_back(), and no
+/// longer uses it once a server has recalled it. From then on the server moves the data. One executor.
 class Bypass {
  public:
   /// Both outlive it.
@@ -76,7 +76,7 @@ class Bypass {
     bool granted() const { return words().state.load(std::memory_order_acquire) == LeaseWords::kGranted; }
   };
   using HeldPtr = std::shared_ptr<Held>;
-  struct Slot {
+  struct SlotLeases {
     HeldPtr reader;
     HeldPtr writer;
     MonoTime not_before;  // a refusal is not asked about again before
@@ -92,7 +92,7 @@ class Bypass {
 
   Session& session_;
   LentFiles& lent_files_;
-  std::unordered_map<std::uint32_t, Slot> slots_;
+  std::unordered_map<std::uint32_t, SlotLeases> slots_;
   std::vector<HeldPtr> ended_;  // their bytes are still to be told
   std::string refusal_ = "no lease was asked for yet";
   std::uint64_t bytes_seen_ = 0;

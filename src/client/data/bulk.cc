@@ -65,7 +65,7 @@ void BulkData::post_unit(Unit& unit, bmi::Message& message, std::span<const Muta
   }
 }
 
-/// Of a message that has moved `moved` bytes, and was to carry `expected` of the stream.
+/// Checks a message that has moved `moved` bytes and was announced to carry `expected` bytes of the stream.
 Result<void> BulkData::check(Unit& unit, std::uint64_t moved, std::uint64_t expected) {
   if (moved != expected + (seals_ != nullptr ? wire::BulkSeals::kSize : 0)) {
     return Error(Errc::kProtocol, "server sent a bulk message of another length than it announced");

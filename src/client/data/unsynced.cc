@@ -8,14 +8,14 @@
 
 namespace spate::client {
 
-void UnsyncedFile::lose(Slot& slot) {
+void UnsyncedFile::lose(UnsyncedSlot& slot) {
   ++losses_;
   slot.since.reset();
 }
 
 void UnsyncedFile::note_written(std::span<const SlotState> slots) {
   for (const SlotState& s : slots) {
-    Slot& slot = slots_[s.slot];
+    UnsyncedSlot& slot = slots_[s.slot];
     if (slot.since && *slot.since != s.incarnation) lose(slot);
     slot.first = slot.since ? std::min(slot.first, s.state.change_counter) : s.state.change_counter;
     slot.since = s.incarnation;
@@ -40,7 +40,7 @@ std::vector<std::uint32_t> UnsyncedFile::take_dirty() {
 
 void UnsyncedFile::put_back(std::span<const std::uint32_t> slots) {
   for (const std::uint32_t number : slots) {
-    Slot& slot = slots_[number];
+    UnsyncedSlot& slot = slots_[number];
     slot.dirty = true;
     slot.first = std::min(slot.first, std::exchange(slot.taken, kNone));
   }
@@ -50,7 +50,7 @@ void UnsyncedFile::synced(std::span<const SlotState> slots) {
   for (const SlotState& s : slots) {
     const auto found = slots_.find(s.slot);
     if (found == slots_.end()) continue;
-    Slot& slot = found->second;
+    UnsyncedSlot& slot = found->second;
     const bool lost = s.lost != 0 && s.lost >= slot.taken;
     slot.taken = kNone;
     if (slot.since && (lost || *slot.since != s.incarnation)) lose(slot);

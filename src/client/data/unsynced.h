@@ -73,17 +73,17 @@ class UnsyncedFile {
  private:
   friend class UnsyncedFiles;
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  struct Slot {
+  struct UnsyncedSlot {
     std::optional<Incarnation> since;  // the server process that took writes which are not synced
     std::uint64_t first = kNone;       // change counter of the first of them; 0: not known
     std::uint64_t taken = kNone;       // the same of those that a sync is to cover that is under way
     bool dirty = false;
   };
-  void lose(Slot& slot);
+  void lose(UnsyncedSlot& slot);
 
   const std::uint32_t slot_count_;
-  std::map<std::uint32_t, Slot> slots_;  // those that were touched
-  bool assumed_ = false;                 // all of it may have been written: what is known of it was forgotten
+  std::map<std::uint32_t, UnsyncedSlot> slots_;  // those that were touched
+  bool assumed_ = false;                         // all of it may have been written: what is known of it was forgotten
   std::uint64_t losses_ = 0;
   std::uint64_t losses_told_ = 0;
   std::set<HandoverState::Open*> records_;

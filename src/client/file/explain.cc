@@ -19,7 +19,7 @@ std::string name_of(wire::DataPath path) {
   return "refused";
 }
 
-/// Of a transfer that is not told to go past the server.
+/// Why this client's options refuse the bypass, for a transfer with automatic path; empty if they do not.
 std::string own_refusal(const Options& options, bool is_write) {
   if (options.bypass == BypassMode::kOff) return "client.bypass is off";
   if (is_write && options.bypass != BypassMode::kWrite) return "client.bypass is for reading only";

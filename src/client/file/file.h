@@ -55,8 +55,8 @@ class File {
   /// The process ends and another goes on: what servers lend to this one is given back.
   job::Task<void> hand_over(Limits limits);
 
-  /// Of the session in which it is open: of an answer to a resent open, perhaps one that has ended meanwhile. Then the
-  /// next operation opens it again, and close() has nothing to close (kSessionFenced).
+  /// The epoch of the session in which the file is open. After a resent open this epoch may have ended already. Then
+  /// the next operation opens the file again, and close() has nothing to close (kSessionFenced).
   std::uint32_t session_epoch() const { return capability_.now().session_epoch; }
   Handle handle() const { return handle_; }
   const Layout& layout() const { return layout_; }

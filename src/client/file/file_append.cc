@@ -69,7 +69,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_in_turn(Params params) {
   co_return end;
 }
 
-/// Whoever has it may be cut off, and the meta server away: not for longer than any other request.
+/// Waits for the append right, but no longer than for any other request. Its holder may be cut off and the meta server
+/// down.
 job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
   job::DeadlineScope patience(data_.cluster().executor(), data_.session().limits().deadline, stop);
   auto right = co_await rights().take(file, patience.token());

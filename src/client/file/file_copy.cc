@@ -41,14 +41,14 @@ Result<FileCopy::Shares> FileCopy::shares_of(CopySpan span) {
     const TargetId target_id = to_.layout().slots[slot].targets.front();
     if (from_.layout().slots[from.slot].targets.front() != target_id) return no;
     SPATE_TRY(rpc::Channel * channel, to_.session().servers().io_channel(target_id));
-    auto share = std::find_if(shares.begin(), shares.end(), [&](const Share& s) { return s.channel == channel; });
-    if (share == shares.end()) share = shares.insert(shares.end(), Share{channel, {}});
+    auto share = std::find_if(shares.begin(), shares.end(), [&](const ServerCopy& s) { return s.channel == channel; });
+    if (share == shares.end()) share = shares.insert(shares.end(), ServerCopy{channel, {}});
     share->pieces.push_back({target_id, from.slot, slot, from.offset, begin, end - begin});
   }
   return shares;
 }
 
-job::Task<Result<void>> FileCopy::copy_share(const Share& share, const CopyRights& rights, Limits limits) {
+job::Task<Result<void>> FileCopy::copy_share(const ServerCopy& share, const CopyRights& rights, Limits limits) {
   wire::DatafileCopyRequest request;
   request.from = from_.handle();
   request.to = to_.handle();
@@ -85,7 +85,7 @@ job::Task<Result<void>> FileCopy::copy_by_servers(CopySpan span) {
     SPATE_CO_TRY(rights.to, to_.capability().to_change());
     rights.from = from_.capability().now();
     std::vector<job::Task<Result<void>>> tasks;
-    for (const Share& share : shares) tasks.push_back(copy_share(share, rights, limits));
+    for (const ServerCopy& share : shares) tasks.push_back(copy_share(share, rights, limits));
     done = co_await job::run_all(to_.cluster().executor(), std::move(tasks));
     if (done || !must_renew(done.code())) break;
     SPATE_CO_TRY(std::ignore, co_await to_.capability().renew(limits, rights.to, done.code()));

@@ -27,18 +27,18 @@ class FileCopy {
 
  private:
   /// What one server copies.
-  struct Share {
+  struct ServerCopy {
     rpc::Channel* channel = nullptr;
     std::vector<wire::CopyPiece> pieces;
   };
-  using Shares = std::vector<Share>;
-  /// Under which a copy is made.
+  using Shares = std::vector<ServerCopy>;
+  /// The capabilities under which a copy is made.
   struct CopyRights {
     Capability from;
     Capability to;
   };
   Result<Shares> shares_of(CopySpan span);
-  job::Task<Result<void>> copy_share(const Share& share, const CopyRights& rights, Limits limits);
+  job::Task<Result<void>> copy_share(const ServerCopy& share, const CopyRights& rights, Limits limits);
   job::Task<Result<void>> copy_by_servers(CopySpan span);
   job::Task<Result<std::uint64_t>> copy_by_client(CopySpan span);
   job::Task<Result<std::uint64_t>> copy_data(CopySpan span);

@@ -15,7 +15,8 @@
 
 namespace spate::client {
 
-/// Of one open file. Any number of operations at once. One executor. What a method promises is said at File.
+/// Reads, writes and truncations of one open file. Any number of operations may run at once, on one executor. File
+/// documents the methods.
 class FileData {
  public:
   /// All that outlives it.

@@ -24,13 +24,13 @@ class KeptPages {
   KeptPages(const KeptPages&) = delete;
   KeptPages& operator=(const KeptPages&) = delete;
 
-  /// Of a file that has just been opened: whether the pages from before may stay. Where somebody may be writing it the
-  /// io servers are asked, for a second at most. After false the caller drops the pages and then calls dropped().
+  /// Tells whether the pages of a file that was just opened may stay. Asks the io servers, for at most a second, if
+  /// somebody may be writing the file. After false the caller drops the pages and then calls dropped().
   job::Task<bool> opened(File& file);
   /// The pages have been dropped since opened() said so of a file with these attributes.
   void dropped(const Attributes& as_opened);
-  /// Closes the file, for a kernel that tells nobody of the result. Of one that the pages have followed, what the
-  /// datafiles are now is what they agree with. `on_ended`: as File::close().
+  /// Closes the file, for a kernel that tells nobody of the result. If the pages have followed all changes, they agree
+  /// with the present state of the datafiles. `on_ended`: as File::close().
   job::Task<Result<Attributes>> close(File& file, UniqueFunction<void()> on_ended = {});
   /// The file's data has changed, or may have, and its pages have not followed: the next open drops them.
   void spoil(Handle handle);

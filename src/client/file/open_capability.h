@@ -15,8 +15,8 @@ inline bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || c
 /// The number of attempts of an operation with another capability, or in another epoch of the session.
 inline constexpr int kMostRenewals = 4;
 
-/// Of one open file. An operation makes it current, takes a copy, and renews it when a server has refused the copy. One
-/// executor; any number of operations at once.
+/// The capability of one open file. An operation makes it current, takes a copy, and renews it when a server has
+/// refused the copy. One executor; any number of operations at once.
 class OpenCapability {
  public:
   struct Params {

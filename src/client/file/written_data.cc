@@ -51,7 +51,7 @@ void WrittenData::note_truncated() {
   unsynced_->note_all();
 }
 
-/// Of a file that this open has made, the state is known before the first write: there is none.
+/// If this open has made the file, its state is known before the first write: there are no data.
 std::optional<wire::DataSummary> WrittenData::summary(const Distribution& distribution) const {
   if (uncertain_ || wrote_by_itself_) return std::nullopt;
   std::vector<SlotState> states;

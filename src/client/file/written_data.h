@@ -17,8 +17,8 @@ namespace spate::client {
 /// Size, allocation, mtime and change sum of all slots together; `states` holds each slot once.
 wire::DataSummary summarize(const Distribution& distribution, std::span<const SlotState> states);
 
-/// Of one open file. Sends no messages. One executor. Life: construct -> [keep_in() or inherit()] -> calls -> leave()
-/// -> destroyed.
+/// Remembers what one open file has written, and sends no messages. One executor. Life cycle: construct -> [keep_in()
+/// or inherit()] -> calls -> leave() -> destroyed.
 class WrittenData {
  public:
   /// All outlive it. `created`, `truncated`: by this open.
@@ -40,8 +40,8 @@ class WrittenData {
   /// The file was truncated: the meta server knows its datafiles better now.
   void note_truncated();
 
-  /// What close may tell the meta server of the data: nothing unless this open has seen each datafile after the last
-  /// change.
+  /// Size, times and change counter for the close request. Nothing unless this open has seen the state of each datafile
+  /// after the last change.
   std::optional<wire::DataSummary> summary(const Distribution& distribution) const;
   /// The slots that summary() misses; none when asking for them does not help.
   std::vector<std::uint32_t> unknown_slots() const;

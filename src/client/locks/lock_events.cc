@@ -103,7 +103,7 @@ void Locks::know_table(std::uint64_t table) {
 std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::LockEventsRequest& request,
                                          const wire::LockEventsReply& reply) {
   const bool knew_table = table_ != 0;
-  // Who has ever locked something must claim it, though nothing be left: the server waits for that.
+  // A client that has ever locked something must send a claim, even an empty one, because the server waits for it.
   if (table_ == 0 || !has_locked_) {
     if (table_ != reply.table) acknowledged_ = 0;
     know_table(reply.table);

@@ -13,7 +13,7 @@
 namespace spate::client {
 namespace {
 
-/// Whoever gave up waiting is told so soon, whether the server can be reached or not.
+/// A caller that gave up waiting gets its answer soon, whether the server can be reached or not.
 constexpr Duration kCancelPatience = std::chrono::seconds(2);
 
 HandoverState::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {

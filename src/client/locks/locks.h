@@ -112,7 +112,7 @@ class Locks {
 
   Session& session_;
   AttributeCache& attributes_;
-  // Of which session all of this is.
+  // The session to which everything below belongs.
   ClientId client_;
   std::uint32_t epoch_ = 0;
   std::uint64_t table_ = 0;         // the server's, 0: it has told us of none

@@ -13,7 +13,8 @@ namespace {
 /// Changes and batches that are under way while others wait for them. Two keep a server busy: it runs one while the
 /// answer to the other travels.
 constexpr unsigned kUnderWay = 2;
-/// Of one batch. The server runs nothing else of it meanwhile, and its answer is as large.
+/// Bounds of one batch: changes, and bytes. The server runs nothing else between its changes, and the answer is about
+/// as large.
 constexpr std::size_t kMostTogether = 32;
 constexpr std::size_t kMostBytes = std::size_t{16} << 10U;
 constexpr std::size_t kLargestChange = 4096;

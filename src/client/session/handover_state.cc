@@ -46,7 +46,7 @@ struct HandoverState::Layout {
   std::uint64_t bytes = 0;
   std::uint64_t generation = 0;
   std::uint64_t session_number = 0;  // session[session_number % 2] counts; 0: none yet
-  std::array<Session, 2> session;
+  std::array<SessionRecord, 2> session;
   LockState locks;
   std::uint64_t server_changes = 0;
   std::uint64_t server_count = 0;
@@ -56,7 +56,7 @@ struct HandoverState::Layout {
   std::uint64_t high_opens = 0;
   std::uint64_t high_lock_uses = 0;
   std::array<Server, kMostServers> servers;
-  std::array<Slot, kMostSlots> slots;
+  std::array<RequestSlot, kMostSlots> slots;
   alignas(16) std::array<std::byte, kFrontendBytes> frontend;
   std::array<Held, kMostHeld> held;
   std::array<Wait, kMostWaits> waits;
@@ -117,28 +117,28 @@ HandoverState::~HandoverState() { ::munmap(&layout_, sizeof(Layout)); }
 std::uint64_t HandoverState::generation() const { return layout_.generation; }
 
 /// Two copies, so that one is always whole.
-void HandoverState::keep_session(const Session& session) {
+void HandoverState::keep_session(const SessionRecord& session) {
   layout_.session[(layout_.session_number + 1) % 2] = session;
   in_order();
   ++layout_.session_number;
 }
 
-std::optional<HandoverState::Session> HandoverState::session() const {
+std::optional<HandoverState::SessionRecord> HandoverState::session() const {
   if (layout_.session_number == 0) return std::nullopt;
   return layout_.session[layout_.session_number % 2];
 }
 
 std::uint32_t HandoverState::slot_count() const { return kMostSlots; }
 
-HandoverState::Slot HandoverState::slot(std::uint32_t index) const {
-  Slot& shared = layout_.slots.at(index);
-  Slot slot{shared.sequence, shared.request_id, shared.digest, 0, shared.ended};
+HandoverState::RequestSlot HandoverState::slot(std::uint32_t index) const {
+  RequestSlot& shared = layout_.slots.at(index);
+  RequestSlot slot{shared.sequence, shared.request_id, shared.digest, 0, shared.ended};
   slot.answered = std::atomic_ref(shared.answered).load(std::memory_order_acquire);
   return slot;
 }
 
-void HandoverState::begin_request(std::uint32_t index, const Slot& slot) {
-  Slot& shared = layout_.slots.at(index);
+void HandoverState::begin_request(std::uint32_t index, const RequestSlot& slot) {
+  RequestSlot& shared = layout_.slots.at(index);
   const std::atomic_ref request_id(shared.request_id);  // call_answered() reads it
   request_id.store(0, std::memory_order_relaxed);
   in_order();
@@ -157,7 +157,7 @@ void HandoverState::end_request(std::uint32_t index) { layout_.slots.at(index).e
 void HandoverState::call_answered(std::uint64_t request_id) {
   const std::uint32_t used = slots_used_;
   for (std::uint32_t i = 0; i < used; ++i) {
-    Slot& shared = layout_.slots[i];
+    RequestSlot& shared = layout_.slots[i];
     if (std::atomic_ref(shared.request_id).load(std::memory_order_relaxed) == request_id)
       std::atomic_ref(shared.answered).store(request_id, std::memory_order_release);
   }

@@ -79,11 +79,11 @@ class HandoverRecords {
 /// One executor uses it, except where a function says otherwise.
 class HandoverState {
  public:
-  /// Of the layout in memory: who has another one cannot take over.
+  /// Version of the layout in memory. A process with another version cannot take over.
   static constexpr std::uint32_t kVersion = 5;
   static constexpr std::size_t kFrontendBytes = 4096;
 
-  struct Session {
+  struct SessionRecord {
     ClientId client;
     std::uint32_t epoch = 0;
     std::uint32_t lease_ms = 0;
@@ -93,7 +93,7 @@ class HandoverState {
   };
   /// The last request of a request slot. The kernel repeats the program's call until that call is answered, which is
   /// later than the answer of the server.
-  struct Slot {
+  struct RequestSlot {
     std::uint64_t sequence = 0;
     std::uint64_t request_id = 0;
     std::uint64_t digest = 0;    // of the request
@@ -133,7 +133,7 @@ class HandoverState {
     Handle handle;
     MonoTime until;
   };
-  /// Of a file that is cached above this client: the state of its datafiles that the cache agrees with.
+  /// A file that is cached above this client, and the state of its datafiles that the cache agrees with.
   struct Kept {
     std::uint64_t handle = 0;  // 0: nothing
     std::uint64_t size = 0;
@@ -173,17 +173,17 @@ class HandoverState {
 
   /// 1 for the process that made it, one more for each after it.
   std::uint64_t generation() const;
-  /// Of this generation's numbers that must differ from those of others: counters begin here.
+  /// Counters of this generation begin here, so that their numbers differ from those of other generations.
   std::uint64_t first_number() const { return generation() << 40U; }
   bool inherited() const { return generation() > 1; }
 
-  void keep_session(const Session& session);
-  std::optional<Session> session() const;
+  void keep_session(const SessionRecord& session);
+  std::optional<SessionRecord> session() const;
 
   std::uint32_t slot_count() const;
-  Slot slot(std::uint32_t index) const;
+  RequestSlot slot(std::uint32_t index) const;
   /// The slot's next request: written down before it is sent.
-  void begin_request(std::uint32_t index, const Slot& slot);
+  void begin_request(std::uint32_t index, const RequestSlot& slot);
   void end_request(std::uint32_t index);
   /// The program's call has been answered: no later process is asked for it. Called for each call of the kernel, after
   /// the answer. Thread-safe.
@@ -220,7 +220,7 @@ class HandoverState {
   void asked_again(std::uint64_t request_id);
   /// An earlier process's append to this file may be asked for again: nobody else may append until then. Thread-safe.
   bool may_append_again(Handle handle);
-  /// Whatever was not asked for again by now never will be.
+  /// Requests that the kernel has not repeated by now never come again.
   void forget_unasked();
 
   /// Somebody keeps a copy of the object's attributes that is used until then at the longest. False: too many do. One

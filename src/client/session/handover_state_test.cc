@@ -51,7 +51,7 @@ HandoverState::Append append_of(std::uint64_t request_id, std::uint64_t end, std
 TEST_F(HandoverStateTest, TheNextProcessFindsTheSessionAndKnowsThatItIsTheNext) {
   EXPECT_FALSE(handover_->inherited());
   EXPECT_EQ(handover_->session(), std::nullopt);
-  HandoverState::Session session;
+  HandoverState::SessionRecord session;
   session.client = ClientId(5);
   handover_->keep_session(session);
   session.epoch = 2;

@@ -15,7 +15,7 @@ void RequestSlots::reset(std::uint16_t count) {
   sequences_.assign(count, 0);
   inherited_.assign(count, false);
   for (std::uint16_t slot = 0; slot < count && handover_ != nullptr; ++slot) {
-    const HandoverState::Slot last = handover_->slot(slot);
+    const HandoverState::RequestSlot last = handover_->slot(slot);
     sequences_[slot] = last.sequence;
     inherited_[slot] = last.may_come_again();
   }
@@ -27,8 +27,9 @@ void RequestSlots::reset(std::uint16_t count) {
   }
 }
 
-/// Of a slot whose call is not answered yet the next request would make the server forget its answer. When there are no
-/// others the slot that has been free for longest is taken: one call may make any number of requests.
+/// The next request in a slot makes the server forget the slot's last answer, so slots whose call is not answered yet
+/// come last. Among these it takes the one that has been free for longest, because one call may make any number of
+/// requests.
 std::vector<std::uint16_t>::iterator RequestSlots::best_free() {
   const auto may_be_used = [&](std::uint16_t slot) { return !handover_->slot(slot).may_come_again(); };
   if (handover_ == nullptr || planted(Defect::kEarlySlot)) return free_.end() - 1;
@@ -41,7 +42,7 @@ std::vector<std::uint16_t>::iterator RequestSlots::best_free() {
 std::uint16_t RequestSlots::take(Params params) {
   const auto is_its_own = [&](std::uint16_t slot) {
     if (!inherited_[slot]) return false;
-    const HandoverState::Slot last = handover_->slot(slot);
+    const HandoverState::RequestSlot last = handover_->slot(slot);
     return last.request_id == params.request_id && last.digest == params.digest;
   };
   auto place = params.request_id == 0 ? free_.end() : std::find_if(free_.begin(), free_.end(), is_its_own);
@@ -61,12 +62,12 @@ void RequestSlots::give_back(std::uint16_t slot) {
   free_.push_back(slot);
 }
 
-job::Task<Result<RequestSlots::Lease>> RequestSlots::acquire(Params params, job::StopToken stop) {
+job::Task<Result<RequestSlots::Use>> RequestSlots::acquire(Params params, job::StopToken stop) {
   SPATE_CHECK(ready());
   auto units = co_await units_->acquire(1, stop);
   if (!units) co_return std::move(units).error();
   const std::uint16_t slot = take(params);
-  co_return Lease(*this, slot, *std::move(units));
+  co_return Use(*this, slot, *std::move(units));
 }
 
 }  // namespace spate::client

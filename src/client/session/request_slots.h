@@ -27,17 +27,17 @@ class RequestSlots {
   void reset(std::uint16_t count);
   bool ready() const { return units_ != nullptr; }
 
-  class Lease {
+  class Use {
    public:
-    Lease() = default;
-    Lease(RequestSlots& owner, std::uint16_t slot, job::Semaphore::Units units)
+    Use() = default;
+    Use(RequestSlots& owner, std::uint16_t slot, job::Semaphore::Units units)
         : owner_(&owner), slot_(slot), units_(std::move(units)) {}
-    Lease(Lease&& other) noexcept
+    Use(Use&& other) noexcept
         : owner_(std::exchange(other.owner_, nullptr)), slot_(other.slot_), units_(std::move(other.units_)) {}
-    Lease& operator=(Lease&&) = delete;
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-    ~Lease() {
+    Use& operator=(Use&&) = delete;
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() {
       if (owner_ != nullptr) owner_->give_back(slot_);
     }
     wire::RequestId id() const { return {slot_, owner_->sequences_[slot_]}; }
@@ -54,7 +54,7 @@ class RequestSlots {
     std::uint64_t digest = 0;
   };
   /// Waits for a free slot. A request that an earlier process began gets the id that it had.
-  job::Task<Result<Lease>> acquire(Params params, job::StopToken stop);
+  job::Task<Result<Use>> acquire(Params params, job::StopToken stop);
 
  private:
   std::uint16_t take(Params params);

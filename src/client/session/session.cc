@@ -17,7 +17,8 @@ constexpr Duration kAskAgainPatience = std::chrono::seconds(5);
 
 constexpr std::uint32_t kMapRoom = 1U << 20U;  // of 4,096 servers with an address of 200 bytes each
 
-/// By which a request is known again. What a close tells besides the handle depends on the process that sends it.
+/// The digest by which a repeated request is recognised. It leaves out what a close tells besides the handle, because
+/// that depends on the process that sends it.
 std::uint64_t digest_of(wire::Op op, ByteView body) {
   const bool closes = op == wire::Op::kClose || op == wire::Op::kCloseWriters;
   if (!closes) return hash64(body, static_cast<std::uint64_t>(op));
@@ -143,7 +144,7 @@ void Session::inherit() {
 
 void Session::keep_for_next_process() {
   if (options_.handover == nullptr || !identity_.ticket) return;
-  HandoverState::Session session;
+  HandoverState::SessionRecord session;
   session.client = identity_.client;
   session.epoch = identity_.epoch;
   session.lease_ms = identity_.lease_ms;

@@ -76,7 +76,7 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
                co_await stat_datafile(target, asker_of(work.call, nullptr), key.id, work.active.token()));
   // From here to the lease's entry nothing is awaited.
   if (work.request.for_writing && datafile->gap_writers > 0) co_return no("a write through the server is under way");
-  Lease lease;
+  BypassLease lease;
   lease.client = client;
   lease.epoch = epoch_of(work.call);
   lease.expiry = work.call.header.capability->expiry;
@@ -104,7 +104,7 @@ std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& c
   }
   const bmi::PeerInfo peer = parts.flow.network.network().peer_info(call.address);
   if (!peer.passes_descriptors) return "the client is not connected to this server by shm://";
-  // Whoever can write the file as this user could do so without asking; nobody else gets to.
+  // A process that can write the file as this user could do so without a lease. Nobody else gets one.
   if (for_writing && peer.uid != parts.options.own_uid) return "the client does not run as the server's user";
   return std::nullopt;
 }

@@ -111,7 +111,7 @@ Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSe
   slots.list.reserve(targets.size());
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const DatafileKey key{where.slots[i].target, {where.handle, where.slots[i].slot}};
-    Slot slot{key.id, targets[i], parts.datafiles.use(key)};
+    ResolvedSlot slot{key.id, targets[i], parts.datafiles.use(key)};
     if (generation != 0 && generation < slot.datafile->layout_generation) {
       return Error::told(Errc::kStaleLayout, "the file's layout has changed: open it again");
     }

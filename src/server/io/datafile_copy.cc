@@ -13,7 +13,7 @@
 namespace spate::io {
 namespace {
 
-/// Of one storage operation, so that others have their turn on the device, and a fence ends the rest.
+/// Most bytes of one storage operation. Others get their turn on the device in between, and a fence ends the rest.
 constexpr std::uint64_t kCopyStep = 16U << 20U;
 
 struct Pair {

@@ -27,7 +27,7 @@ job::Task<Result<void>> stat_slot(StatWork& work, Target& target, DatafileId id,
 
 job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& call,
                                                                     wire::DatafileStatRequest request) {
-  // Whoever may look up a name may stat it, without opening: so no capability is asked for.
+  // stat(2) needs no open file, only the right to look up the name. So this request needs no capability.
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));

@@ -58,7 +58,7 @@ job::Task<Result<wire::DatafileFlushReply>> IoService::datafile_flush(rpc::Call&
   co_return reply;
 }
 
-/// Of clients that do not know datafile_flush: they hear of a loss by this one request only, as of an error.
+/// For clients that do not know datafile_flush. Only this request tells them of lost writes, as an error.
 job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& call,
                                                                     wire::DatafileSyncRequest request) {
   SPATE_CO_TRY(const std::vector<Synced> synced, co_await sync_slots(*parts_, call, request.handle, request.slots));

@@ -39,7 +39,7 @@ job::Task<Result<void>> truncate_slot(TruncateWork& work, std::size_t index) {
   const DatafileTable::Use datafile = work.parts.datafiles.use({target.description.id, id});
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await work.parts.leases.lock(*datafile, DatafileLock::Mode::kExclusive,
                                                                               ClientId(), work.active.token()));
-  // Of a removed file nothing is left to cut, and it must not come back.
+  // A removed file has nothing left to cut, and it must not come back.
   SPATE_CO_TRY(const bool removed, co_await is_removed(work.parts, *datafile));
   if (removed) co_return Result<void>();
   SPATE_CO_TRY(std::ignore, co_await cut(work, target, *datafile, work.request.sizes[index]));

@@ -23,7 +23,7 @@ struct ExplainWork {
 };
 
 job::Task<Result<void>> explain_slot(ExplainWork& work, std::size_t index) {
-  Slot& slot = work.slots.list[index];
+  ResolvedSlot& slot = work.slots.list[index];
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   const auto direction = work.request.is_write ? flow::Direction::kWrite : flow::Direction::kRead;
   const StreamParams params{direction,      work.request.path, work.request.what, *work.slots.distribution,

@@ -51,7 +51,7 @@ class IoService final : public rpc::Service {
   job::Task<Result<void>> purge();
 
   const flow::Counters& counters() const;
-  /// Of all buffers for bulk data, in use now, bytes.
+  /// Bytes of the buffers for bulk data that are in use now.
   std::uint64_t buffers_used() const;
 
  private:

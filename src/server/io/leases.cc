@@ -15,7 +15,7 @@ constexpr Duration kFirstPoll = std::chrono::microseconds(50);
 constexpr Duration kLongestPoll = std::chrono::milliseconds(5);
 
 /// A lease holder's word for the time of its last write.
-WallTime write_time(const Lease& lease, WallTime now) {
+WallTime write_time(const BypassLease& lease, WallTime now) {
   return WallTime{std::clamp<std::int64_t>(lease.words().last_write_ns.load(std::memory_order_relaxed), 0, now.ns)};
 }
 
@@ -32,9 +32,9 @@ Leases::Leases(LeasesParts parts, metrics::Registry& metrics)
 MonoTime Leases::deadline() const { return parts_.executor.clock().now() + parts_.options.recall_deadline; }
 bool Leases::full() const { return by_id_.size() >= parts_.options.max_leases; }
 
-std::uint64_t Leases::add(Lease lease) {
+std::uint64_t Leases::add(BypassLease lease) {
   lease.id = next_id_++;
-  auto owned = std::make_unique<Lease>(std::move(lease));
+  auto owned = std::make_unique<BypassLease>(std::move(lease));
   by_key_.emplace(owned->key, owned.get());
   const std::uint64_t id = owned->id;
   by_id_.emplace(id, std::move(owned));
@@ -43,13 +43,13 @@ std::uint64_t Leases::add(Lease lease) {
   return id;
 }
 
-Lease* Leases::find(std::uint64_t id) {
+BypassLease* Leases::find(std::uint64_t id) {
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : found->second.get();
 }
 
-Lease* Leases::find(std::uint64_t id, ClientId client) {
-  Lease* const lease = find(id);
+BypassLease* Leases::find(std::uint64_t id, ClientId client) {
+  BypassLease* const lease = find(id);
   return lease != nullptr && lease->client == client ? lease : nullptr;
 }
 
@@ -97,7 +97,7 @@ job::Task<Result<DatafileLock::Hold>> Leases::lock(DatafileTable::Entry& entry, 
   }
 }
 
-void Leases::mark_recalled(Lease& lease) {
+void Leases::mark_recalled(BypassLease& lease) {
   std::uint32_t granted = LeaseWords::kGranted;
   if (lease.words().state.compare_exchange_strong(granted, LeaseWords::kRecalled)) recalled_.add();
 }
@@ -105,7 +105,7 @@ void Leases::mark_recalled(Lease& lease) {
 job::Task<Result<void>> Leases::recall(std::uint64_t id, MonoTime deadline, job::StopToken stop) {
   Duration pause = kFirstPoll;
   for (;;) {
-    Lease* const lease = find(id);  // may have changed
+    BypassLease* const lease = find(id);  // may have changed
     if (lease == nullptr) co_return Result<void>();
     mark_recalled(*lease);
     if (!lease->writable() || lease->words().busy.load(std::memory_order_seq_cst) == 0) break;
@@ -122,7 +122,7 @@ job::Task<Result<void>> Leases::recall(std::uint64_t id, MonoTime deadline, job:
 }
 
 job::Task<Result<void>> Leases::finish(std::uint64_t id, job::StopToken stop) {
-  Lease* const lease = find(id);
+  BypassLease* const lease = find(id);
   if (lease == nullptr) co_return Result<void>();
   const DatafileKey key = lease->key;
   mark_recalled(*lease);
@@ -134,7 +134,7 @@ job::Task<Result<void>> Leases::finish(std::uint64_t id, job::StopToken stop) {
 job::Task<Result<void>> Leases::note(const DatafileKey& key, job::StopToken stop) {
   if (by_key_.empty()) co_return Result<void>();
   for (const std::uint64_t id : writers_in_the_way(key, ClientId())) {
-    Lease* lease = find(id);  // may have changed
+    BypassLease* lease = find(id);  // may have changed
     if (lease == nullptr) continue;
     const std::uint64_t writes = lease->words().writes.load(std::memory_order_seq_cst);
     // One that is under way may have changed something already.
@@ -158,7 +158,7 @@ job::Task<Result<void>> Leases::fence(Target& target, const DatafileKey& key, jo
   bool silent = false;
   const auto [begin, end] = by_key_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
-    Lease& lease = *it->second;
+    BypassLease& lease = *it->second;
     all.push_back(lease.id);
     mark_recalled(lease);
     if (!lease.writable() || lease.words().busy.load(std::memory_order_seq_cst) == 0) continue;
@@ -216,7 +216,7 @@ job::Task<Result<void>> Leases::end_left_over(job::StopToken stop) {
   for (Target& target : parts_.targets) {
     SPATE_CO_TRY(auto pages, target.device.storage().store().left_leases());
     for (auto& page : pages) {
-      Lease lease;
+      BypassLease lease;
       lease.client = ClientId(page->words().client);
       lease.epoch = page->words().epoch;
       lease.key = {target.description.id, page->datafile()};
@@ -239,7 +239,7 @@ job::Task<void> Leases::stop() {
   const MonoTime until = deadline();
   while (!by_id_.empty()) {
     const std::uint64_t id = by_id_.begin()->first;
-    const Lease& lease = *by_id_.begin()->second;
+    const BypassLease& lease = *by_id_.begin()->second;
     const bool busy = lease.writable() && lease.words().busy.load(std::memory_order_seq_cst) > 0;
     if (busy && parts_.executor.clock().now() < until) {
       std::ignore = co_await parts_.executor.sleep(kLongestPoll);

@@ -19,7 +19,7 @@ namespace spate::io {
 
 struct Target;
 
-/// What leases need of the io server; all of it outlives them.
+/// The parts of the io server that Leases uses. They outlive it.
 struct LeasesParts {
   job::Executor& executor;
   const IoOptions& options;
@@ -28,7 +28,7 @@ struct LeasesParts {
 };
 
 /// One client's right to one datafile.
-struct Lease {
+struct BypassLease {
   std::uint64_t id = 0;
   ClientId client;
   std::uint32_t epoch = 0;
@@ -57,12 +57,12 @@ class Leases {
   job::Task<Result<DatafileLock::Hold>> lock(DatafileTable::Entry& entry, DatafileLock::Mode mode, ClientId who,
                                              job::StopToken stop);
 
-  std::uint64_t add(Lease lease);
+  std::uint64_t add(BypassLease lease);
   bool full() const;
   bool has_writer(const DatafileKey& key) const;
   bool has_other_writer(const DatafileKey& key, ClientId client) const;
   /// The lease, if it is this client's.
-  Lease* find(std::uint64_t id, ClientId client);
+  BypassLease* find(std::uint64_t id, ClientId client);
 
   /// When this ends, no operation of the holder has an effect any more. A holder that is still at work after `deadline`
   /// is fenced: the datafile moves to a new local file.
@@ -86,16 +86,16 @@ class Leases {
  private:
   std::vector<std::uint64_t> writers_in_the_way(const DatafileKey& key, ClientId who) const;
   job::Task<Result<void>> fence(Target& target, const DatafileKey& key, job::StopToken stop);
-  void mark_recalled(Lease& lease);
-  Lease* find(std::uint64_t id);
+  void mark_recalled(BypassLease& lease);
+  BypassLease* find(std::uint64_t id);
   void erase(std::uint64_t id);
 
   WallTime now() const { return parts_.executor.clock().wall(); }
 
   const LeasesParts parts_;
   std::uint64_t next_id_;
-  std::map<std::uint64_t, std::unique_ptr<Lease>> by_id_;
-  std::unordered_multimap<DatafileKey, Lease*> by_key_;
+  std::map<std::uint64_t, std::unique_ptr<BypassLease>> by_id_;
+  std::unordered_multimap<DatafileKey, BypassLease*> by_key_;
   metrics::Gauge held_;
   metrics::Counter granted_;
   metrics::Counter recalled_;

@@ -28,7 +28,7 @@ struct IoOptions {
   /// A store that is made knows no fences: clients are let in once register_at() has learned them. Else at once.
   bool learn_fences = false;
 
-  /// Of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
+  /// Size of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
   std::uint64_t buffer_bytes = 256ULL << 20U;
   /// Bulk messages of one stream under way at once, 1..64.
   std::size_t in_flight = 4;

@@ -61,7 +61,7 @@ struct Parts {
 };
 
 /// A slot that a request names, found.
-struct Slot {
+struct ResolvedSlot {
   DatafileId id;
   Target* target = nullptr;
   DatafileTable::Use datafile;
@@ -70,7 +70,7 @@ struct Slot {
 /// A request's slots and distribution, checked.
 struct Slots {
   std::unique_ptr<const Distribution> distribution;
-  std::vector<Slot> list;
+  std::vector<ResolvedSlot> list;
 };
 
 }  // namespace spate::io

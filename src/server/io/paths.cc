@@ -12,8 +12,8 @@
 namespace spate::io {
 namespace {
 
-/// Of the pages that a large read begins with, so many must be there for it to count as cached: what is being read
-/// ahead or pushed out is no reason to go through the cache.
+/// A large read counts as cached if this part of its first pages is in the cache. Pages that are being read ahead or
+/// evicted are no reason to go through the cache.
 constexpr std::uint64_t kCachedShare = 2;  // 1/2. Guess
 
 struct Beginning {
@@ -44,7 +44,7 @@ std::optional<Extent> one_run(const StreamParams& params, std::uint32_t slot) {
   return run;
 }
 
-job::Task<Result<std::optional<bool>>> cache_state(Slot& slot, const Beginning& first) {
+job::Task<Result<std::optional<bool>>> cache_state(ResolvedSlot& slot, const Beginning& first) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kProbeCache;
   request.id = slot.id;
@@ -58,8 +58,8 @@ job::Task<Result<std::optional<bool>>> cache_state(Slot& slot, const Beginning& 
 
 }  // namespace
 
-job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamParams& params, trove::BytestreamStat stat,
-                                       bool has_descriptor) {
+job::Task<Result<ChosenPath>> path_for(Parts& parts, ResolvedSlot& slot, const StreamParams& params,
+                                       trove::BytestreamStat stat, bool has_descriptor) {
   const Beginning first = beginning_of(params, slot.id.slot);
   const flow::PolicyOptions& policy = parts.options.policy;
   flow::PathFacts facts;

@@ -25,8 +25,8 @@ struct ChosenPath {
 
 /// Counts and logs when the policy had to take another path than it wanted; kNotSupported for a path that was asked for
 /// by name and cannot be had. `stat` is the datafile's; `has_descriptor` as in flow::PathFacts.
-job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamParams& params, trove::BytestreamStat stat,
-                                       bool has_descriptor);
+job::Task<Result<ChosenPath>> path_for(Parts& parts, ResolvedSlot& slot, const StreamParams& params,
+                                       trove::BytestreamStat stat, bool has_descriptor);
 
 /// A request that names a path has its data in bulk: in a message they would take another one. kInvalidArgument.
 Result<void> check_inline(wire::DataPath asked);

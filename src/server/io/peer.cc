@@ -8,7 +8,7 @@
 namespace spate::io {
 namespace {
 
-/// Of the direct path's buffers, 8 each: as many messages under way as eight streams have. Guess.
+/// Slabs of buffers for the direct path, 8 buffers each: enough messages under way for eight streams. Guess.
 constexpr std::uint64_t kDirectSlabs = 4;
 
 /// Other networks look at the memory (a registration, a copy by another process), and that the kernel refuses.

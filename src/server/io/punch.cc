@@ -32,7 +32,7 @@ struct PunchWork {
 };
 
 job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
-  Slot& slot = work.slots.list[index];
+  ResolvedSlot& slot = work.slots.list[index];
   SPATE_CO_TRY(const DatafileLock::Hold hold,
                co_await work.parts.leases.lock(*slot.datafile, DatafileLock::Mode::kShared, work.asker.client,
                                                work.active.token()));

@@ -74,7 +74,7 @@ std::vector<std::uint64_t> inline_sizes(const wire::ReadRequest& request, const 
   std::vector<std::uint64_t> sizes;
   sizes.reserve(slots.list.size());
   std::uint64_t left = request.inline_limit;
-  for (const Slot& slot : slots.list) {
+  for (const ResolvedSlot& slot : slots.list) {
     const std::uint64_t size = flow::stream_bytes_up_to(request.what, *slots.distribution, slot.id.slot, left);
     if (size > left) return {};
     left -= size;
@@ -84,8 +84,8 @@ std::vector<std::uint64_t> inline_sizes(const wire::ReadRequest& request, const 
 }
 
 job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, MutableByteView out) {
-  const Slot& slot = work.slots.list[index];
-  const flow::Share share{work.asker, slot.id, work.what, *work.slots.distribution};
+  const ResolvedSlot& slot = work.slots.list[index];
+  const flow::DatafileStream share{work.asker, slot.id, work.what, *work.slots.distribution};
   flow::StorageReader reader(slot.target->device, share);
   SPATE_CO_TRY(work.done[index].bytes, co_await reader.fill(out, work.active.token()));
   SPATE_CO_TRY(work.done[index].stat, co_await reader.stat(work.active.token()));
@@ -141,7 +141,7 @@ job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32
 }
 
 /// The datafile's descriptor and state; a null one when it was never written.
-job::Task<Result<std::shared_ptr<const trove::OpenDatafile>>> open_slot(BulkRead& bulk, Slot& slot) {
+job::Task<Result<std::shared_ptr<const trove::OpenDatafile>>> open_slot(BulkRead& bulk, ResolvedSlot& slot) {
   auto file = bulk.parts.datafiles.file(*slot.datafile);
   if (file != nullptr) co_return file;
   trove::BytestreamRequest request;
@@ -155,7 +155,7 @@ job::Task<Result<std::shared_ptr<const trove::OpenDatafile>>> open_slot(BulkRead
   co_return file;
 }
 
-job::Task<Result<void>> send(flow::ReadFlow& flow, const flow::PathChoice& choice, BulkRead& bulk, Slot& slot,
+job::Task<Result<void>> send(flow::ReadFlow& flow, const flow::PathChoice& choice, BulkRead& bulk, ResolvedSlot& slot,
                              SlotRead& done, std::shared_ptr<const trove::OpenDatafile> file) {
   Result<void> sent;
   if (choice.path == wire::DataPath::kCached) {
@@ -172,10 +172,10 @@ job::Task<Result<void>> send(flow::ReadFlow& flow, const flow::PathChoice& choic
 }
 
 job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
-  Slot& slot = bulk.slots.list[index];
+  ResolvedSlot& slot = bulk.slots.list[index];
   SlotRead& done = bulk.done[index];
   const bmi::Tag tag(bulk.tag.value + 1 + index);
-  const flow::Share share{bulk.asker, slot.id, bulk.request.what, *bulk.slots.distribution};
+  const flow::DatafileStream share{bulk.asker, slot.id, bulk.request.what, *bulk.slots.distribution};
   const flow::Route route{bulk.peer, tag, bulk.request.unit_bytes, bulk.seals};
   std::shared_ptr<const trove::OpenDatafile> file;
   flow::PathChoice choice;

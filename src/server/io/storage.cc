@@ -5,7 +5,7 @@ namespace spate::io {
 
 job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, flow::Asker asker,
                                                       trove::BytestreamRequest request, job::StopToken stop) {
-  flow::Place place;
+  flow::SchedulerRequest place;
   place.client = asker.client;
   place.priority = asker.priority;
   place.datafile = request.id;

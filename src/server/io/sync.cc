@@ -11,7 +11,7 @@ namespace {
 
 /// Returns the completion of the sync, which may hold an error of write-back. Fails if the sync could not begin.
 job::Task<Result<trove::BytestreamCompletion>> run_sync(Target& target, DatafileId id, job::StopToken stop) {
-  flow::Place place;
+  flow::SchedulerRequest place;
   place.datafile = id;
   SPATE_CO_TRY(const auto ticket, co_await target.device.scheduler().admit(place, stop));
   trove::BytestreamRequest request;

@@ -32,7 +32,7 @@ struct WriteWork {
 Result<std::vector<ByteView>> cut_inline(const wire::WriteRequest& request, const Slots& slots) {
   std::vector<ByteView> streams;
   ByteView rest = request.data;
-  for (const Slot& slot : slots.list) {
+  for (const ResolvedSlot& slot : slots.list) {
     const std::uint64_t size = flow::stream_bytes_up_to(request.what, *slots.distribution, slot.id.slot, rest.size());
     if (size > rest.size()) return Error::told(Errc::kProtocol, "the request holds less data than it describes");
     streams.push_back(rest.first(size));
@@ -47,7 +47,7 @@ std::optional<trove::BytestreamStat> stat_of(const flow::StorageWriter& writer) 
 }
 
 /// The datafile's lock, once it is known that the datafile may be written.
-job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, Slot& slot, DatafileLock::Mode mode) {
+job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, ResolvedSlot& slot, DatafileLock::Mode mode) {
   SPATE_CO_TRY(DatafileLock::Hold hold,
                co_await work.parts.leases.lock(*slot.datafile, mode, work.asker.client, work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
@@ -56,10 +56,10 @@ job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, Slot& slot, Da
 
 /// A stream that came in the request.
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& work, std::size_t index) {
-  Slot& slot = work.slots.list[index];
+  ResolvedSlot& slot = work.slots.list[index];
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
   const GapWriter gaps(work.parts.leases, *slot.datafile);
-  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
+  const flow::DatafileStream share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
   flow::StorageWriter writer(slot.target->device, share, work.request.fs_time);
   datatype::SlotCursor at(share.what, share.distribution, slot.id.slot);
   SPATE_CO_TRY(std::ignore, co_await writer.write(at, work.inline_data[index], work.active.token()));
@@ -71,7 +71,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
 /// A stream in bulk messages. Past the page cache, what fills no block comes last, when nobody writes past it; the lock
 /// is kept from the first block to the last edge, so that a truncation is before the write or after it.
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& work, std::size_t index) {
-  Slot& slot = work.slots.list[index];
+  ResolvedSlot& slot = work.slots.list[index];
   const StreamParams params{flow::Direction::kWrite,
                             work.request.path,
                             work.request.what,
@@ -91,7 +91,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   const auto mode = direct ? DatafileLock::Mode::kDirect : DatafileLock::Mode::kShared;
   SPATE_CO_TRY(DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
   const GapWriter gaps(work.parts.leases, *slot.datafile);
-  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
+  const flow::DatafileStream share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
   flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
   Result<void> moved;
   if (direct) {
@@ -115,7 +115,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
 }
 
 job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
-  Slot& slot = work.slots.list[index];
+  ResolvedSlot& slot = work.slots.list[index];
   Result<std::optional<trove::BytestreamStat>> stat = std::optional<trove::BytestreamStat>();
   if (work.request.has_inline_data) {
     stat = co_await write_inline(work, index);

@@ -27,7 +27,7 @@ struct SimKeyvalOptions {
   SimLatency read{std::chrono::microseconds(2), std::chrono::microseconds(300)};
   SimLatency commit{std::chrono::microseconds(5), std::chrono::microseconds(500)};
   SimLatency sync{std::chrono::microseconds(100), std::chrono::milliseconds(5)};
-  /// Of 1000 operations that could complete at their post so many do.
+  /// So many of 1000 operations that could complete at their post do so.
   std::uint32_t immediate_per_mille = 500;
   std::size_t conflict_window_bytes = std::size_t{1} << 20;
   /// Opening the store makes durable what an earlier process left in its log. False: a planted bug.

@@ -6,7 +6,7 @@
 namespace spate::trove {
 namespace {
 
-// What a read may do inline: about a quarter of a millisecond of the loop's time (guess).
+// Most keys of a read that runs inline: about a quarter of a millisecond of the loop's time (guess).
 constexpr std::size_t kInlineKeys = 256;
 constexpr std::size_t kInlineEntries = 1024;
 

@@ -27,12 +27,12 @@ struct SimDiskModel {
   Duration jitter{0};                                      // added to each operation, uniform in [0, jitter]
   /// Reads find their data in the page cache, and writes leave it there until a sync. Else both go to the device.
   bool page_cache = true;
-  /// Of 1000 operations on what is in memory so many complete in their post.
+  /// So many of 1000 operations on data in memory complete in their post.
   std::uint32_t immediate_per_mille = 300;
   std::uint64_t capacity_bytes = std::uint64_t{1} << 40U;
   std::uint64_t max_datafile_bytes = std::uint64_t{1} << 44U;  // as ext4 has it: a larger one is kFileTooBig
-  /// Of requests past the page cache; 0: there are none. They take the device's time, and a crash treats what they
-  /// wrote as what a sync has not covered: it may be there or not.
+  /// Alignment of requests past the page cache; 0: there are none. They take the device's time. After a crash, what
+  /// they wrote may be there or not, like data that no sync has covered.
   std::uint32_t direct_alignment = 0;
 };
 

@@ -149,7 +149,7 @@ job::Task<void> FileIntentRecovery::work_on(Handle handle, std::shared_ptr<Work>
   if (left_over_ && !looking_ && works_.size() < kMaxFiles / 2) look_for_work();
 }
 
-/// Who waits is told of a refusal that lasts; who comes later waits for the next attempt.
+/// Requests that wait get an error if the refusal is permanent. Later requests wait for the next attempt.
 void FileIntentRecovery::note_failure(Handle handle, std::shared_ptr<Work>& work, const Error& error) {
   work->obstacle = error.message();
   if (const auto more = log_limit_.admit()) {

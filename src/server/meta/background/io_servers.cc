@@ -9,7 +9,7 @@
 namespace spate::meta {
 namespace {
 
-/// Of one request: 32 bytes each in the reply, 16 in the request.
+/// Most slots of one request: 32 bytes each in the reply, 16 in the request.
 constexpr std::size_t kSlotsAtOnce = 1024;
 constexpr std::size_t kRemovalsAtOnce = 2048;
 constexpr std::size_t kStateBytes = 32;
@@ -25,8 +25,8 @@ job::Task<std::vector<Result<void>>> run_all(job::Executor& executor, std::vecto
   co_return outcomes;
 }
 
-/// That a file would be too large is said before all else: then no further attempt helps. Then who has not answered: as
-/// long as that server may still do what it was asked to, what others refuse is not given up.
+/// kFileTooBig comes first, because no further attempt helps. Then come servers without an answer: they may still carry
+/// out the request, so it is not given up although others refuse it.
 Result<void> first_failure(const std::vector<Result<void>>& outcomes) {
   for (const Result<void>& outcome : outcomes) {
     if (outcome.code() == Errc::kFileTooBig) return outcome.error();

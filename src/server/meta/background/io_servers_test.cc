@@ -9,7 +9,7 @@
 
 #include "base/expect.h"
 #include "bmi/sim/fabric.h"
-#include "bmi/sim/place.h"
+#include "bmi/sim/network_interface.h"
 #include "log/log.h"
 #include "rpc/server.h"
 

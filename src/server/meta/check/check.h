@@ -36,7 +36,7 @@ using InodeStates = std::unordered_map<Handle, InodeState>;
 
 /// Checked in a change; kUnreadable is no error here.
 job::Task<Result<InodeState>> inode_state(Operation& operation, Handle handle);
-/// Of all these handles, repeats allowed, in one read of the operation's state (not checked).
+/// Looks up all these handles, repeats allowed, in one read of the operation's state (not checked).
 job::Task<Result<InodeStates>> inode_states(Operation& operation, std::vector<Handle> handles);
 
 /// The record of the counter: every number below it may have been given out.

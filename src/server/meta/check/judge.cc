@@ -18,7 +18,7 @@ bool names(const Layout& layout, const wire::SlotRef& slot) {
   return std::find(targets.begin(), targets.end(), slot.target) != targets.end();
 }
 
-/// Of a file whose inode is there.
+/// Judges a datafile of a file whose inode exists.
 wire::Judgement judge_live(const InodeRecord& inode, const wire::DatafileFact& datafile) {
   if (!inode.is_regular() || !names(*inode.layout, datafile.slot)) return {Verdict::kMisplaced, 0, 0};
   const Attributes& a = inode.attributes;

@@ -19,12 +19,12 @@ AnswerTable::Client& AnswerTable::client(ClientId id) {
   return *entry;
 }
 
-AnswerTable::Slot& AnswerTable::slot_of(const rpc::Call& call) {
+AnswerTable::RequestSlot& AnswerTable::slot_of(const rpc::Call& call) {
   Client& its = client(call.header.client);
   const std::size_t index = call.header.id.slot;
   SPATE_CHECK(index < slots_);  // enter() has refused others
   if (its.slots.size() <= index) its.slots.resize(index + 1);
-  if (its.slots[index] == nullptr) its.slots[index] = std::make_unique<Slot>(store_.executor());
+  if (its.slots[index] == nullptr) its.slots[index] = std::make_unique<RequestSlot>(store_.executor());
   return *its.slots[index];
 }
 
@@ -40,7 +40,7 @@ job::Task<Result<Answers::Turn>> AnswerTable::enter(const rpc::Call& call) {
 
 job::Task<Result<std::optional<AnswerRecord>>> AnswerTable::find(job::Transaction& store, const rpc::Call& call) {
   const std::uint64_t sequence = call.header.id.sequence;
-  Slot& slot = slot_of(call);
+  RequestSlot& slot = slot_of(call);
   if (slot.known && sequence > slot.last) co_return std::optional<AnswerRecord>();
   // Not checked at commit: whoever holds the turn is the only one who writes this record.
   const StoreKey key = answer_key(call.header.client, call.header.id.slot);
@@ -76,7 +76,7 @@ void AnswerTable::remember(job::Transaction& store, const rpc::Call& call, const
 }
 
 void AnswerTable::confirm(const rpc::Call& call) {
-  Slot& slot = slot_of(call);
+  RequestSlot& slot = slot_of(call);
   slot.last = call.header.id.sequence;
   slot.known = true;
 }

@@ -33,19 +33,19 @@ class AnswerTable final : public Answers {
   std::size_t size() const { return clients_.size(); }
 
  private:
-  struct Slot {
-    explicit Slot(job::Executor& executor) : turn(executor, 1) {}
+  struct RequestSlot {
+    explicit RequestSlot(job::Executor& executor) : turn(executor, 1) {}
     job::Semaphore turn;
     std::uint64_t last = 0;
     bool known = false;  // `last` is what the store says
   };
   struct Client {
-    std::vector<std::unique_ptr<Slot>> slots;  // as many as were used: clients take the lowest free one
+    std::vector<std::unique_ptr<RequestSlot>> slots;  // as many as were used: clients take the lowest free one
     bool forgotten = false;
   };
 
   Client& client(ClientId id);
-  Slot& slot_of(const rpc::Call& call);
+  RequestSlot& slot_of(const rpc::Call& call);
   job::Task<Result<bool>> erase_some(ClientId client);
 
   job::KeyvalContext& store_;

@@ -51,18 +51,18 @@ Walker::Step Walker::next_component(std::string& component) {
   return path_.find_first_not_of('/', end) == std::string::npos ? Step::kLast : Step::kMore;
 }
 
-job::Task<Result<Place>> Walker::to_last() {
-  SPATE_CO_TRY(Place place, co_await to_last_of_any_length());
+job::Task<Result<PathEnd>> Walker::to_last() {
+  SPATE_CO_TRY(PathEnd place, co_await to_last_of_any_length());
   if (place.name.size() > kMaxNameBytes) co_return Errc::kNameTooLong;
   co_return place;
 }
 
-job::Task<Result<Place>> Walker::to_last_of_any_length() {
+job::Task<Result<PathEnd>> Walker::to_last_of_any_length() {
   if (!flags_known_) co_return Error::told(Errc::kInvalidArgument, "a path with flags that this server does not know");
   if (links_ == 0 && path_.size() > kMaxPathBytes) co_return Errc::kNameTooLong;
   if (path_.find('\0') != std::string::npos) co_return Error::told(Errc::kInvalidArgument, "a path with a NUL byte");
   for (;;) {
-    Place place;
+    PathEnd place;
     const std::size_t before = position_;
     const Step step = next_component(place.name);
     if (step == Step::kMore && place.name.size() > kMaxNameBytes) co_return Errc::kNameTooLong;
@@ -73,9 +73,9 @@ job::Task<Result<Place>> Walker::to_last_of_any_length() {
       co_return place;
     }
     if (step == Step::kLast) {
-      place.last = place.name == "."    ? Place::Last::kDot
-                   : place.name == ".." ? Place::Last::kDotDot
-                                        : Place::Last::kName;
+      place.last = place.name == "."    ? PathEnd::Last::kDot
+                   : place.name == ".." ? PathEnd::Last::kDotDot
+                                        : PathEnd::Last::kName;
       co_return place;
     }
     SPATE_CO_TRY(std::ignore, co_await enter(std::move(place.name)));
@@ -102,7 +102,7 @@ job::Task<Result<void>> Walker::enter(std::string component) {
   co_return substitute(at_, link);
 }
 
-Result<void> Walker::follow(const Place& place, const InodeRecord& link) { return substitute(place.directory, link); }
+Result<void> Walker::follow(const PathEnd& place, const InodeRecord& link) { return substitute(place.directory, link); }
 
 Result<void> Walker::substitute(Handle directory, const InodeRecord& link) {
   if (++links_ > kMaxSymlinkDepth) return Errc::kSymlinkLoop;
@@ -120,25 +120,25 @@ Result<void> Walker::substitute(Handle directory, const InodeRecord& link) {
 namespace {
 
 /// What `place` names; nothing when it is a link to be followed.
-job::Task<Result<std::optional<InodeRecord>>> object_at(Operation& operation, Walker& walker, const Place& place,
+job::Task<Result<std::optional<InodeRecord>>> object_at(Operation& operation, Walker& walker, const PathEnd& place,
                                                         bool follow_last) {
   std::optional<InodeRecord> object;
-  if (place.last == Place::Last::kStart) {
+  if (place.last == PathEnd::Last::kStart) {
     SPATE_CO_TRY(object, co_await operation.inode(place.directory));
   } else {
     SPATE_CO_TRY(const InodeRecord directory, co_await operation.inode(place.directory, ReadMode::kSnapshot));
     SPATE_CO_TRY(std::ignore, check_searchable(operation.who(), directory));
-    if (place.last == Place::Last::kName) {
+    if (place.last == PathEnd::Last::kName) {
       SPATE_CO_TRY(const auto entry, co_await next_entry(operation, place.directory, place.name, ReadMode::kSnapshot));
       if (!entry) co_return Errc::kNotFound;
       const EntryRecord found = *entry;
       SPATE_CO_TRY(object, co_await inode_of(operation, found, ReadMode::kChecked));
     } else {
-      const Handle handle = place.last == Place::Last::kDot ? place.directory : directory.parent;
+      const Handle handle = place.last == PathEnd::Last::kDot ? place.directory : directory.parent;
       SPATE_CO_TRY(object, co_await operation.inode(handle));
     }
   }
-  if (object->is_symlink() && (follow_last || place.slash) && place.last == Place::Last::kName) {
+  if (object->is_symlink() && (follow_last || place.slash) && place.last == PathEnd::Last::kName) {
     SPATE_CO_TRY(std::ignore, walker.follow(place, *object));
     co_return std::optional<InodeRecord>();
   }
@@ -152,14 +152,14 @@ job::Task<Result<InodeRecord>> walk(Operation& operation, wire::NamePath where) 
   const bool follow_last = (where.flags & wire::NamePath::kFollowLast) != 0;
   Walker walker(operation, where);
   for (;;) {
-    SPATE_CO_TRY(const Place place, co_await walker.to_last());
+    SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
     SPATE_CO_TRY(auto object, co_await object_at(operation, walker, place, follow_last));
     if (object) co_return *std::move(object);
   }
 }
 
-job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, Place place) {
-  SPATE_CHECK(place.last == Place::Last::kName);
+job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, PathEnd place) {
+  SPATE_CHECK(place.last == PathEnd::Last::kName);
   SPATE_CO_TRY(std::ignore, operation.lock({place.directory}));
   NamedEntry named;
   SPATE_CO_TRY(named.directory, co_await operation.inode(place.directory));

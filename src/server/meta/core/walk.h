@@ -11,7 +11,7 @@ namespace spate::meta {
 inline constexpr std::size_t kDeepest = 1U << 20U;
 
 /// Where a path ends: its last component, not yet looked up.
-struct Place {
+struct PathEnd {
   enum class Last : std::uint8_t {
     kName,
     kDot,
@@ -36,12 +36,12 @@ class Walker {
   /// Walks up to the last component. kNameTooLong, kNotFound, kNotDirectory, kPermissionDenied, kSymlinkLoop,
   /// kStaleHandle (the start is gone), kInvalidArgument (a NUL byte); kCrossDevice for an absolute link without
   /// kRootedLinks, with the link's target and what follows it in the path as context.
-  job::Task<Result<Place>> to_last();
+  job::Task<Result<PathEnd>> to_last();
   /// The same for a caller that must check something else before the length of the last component. The component may be
   /// longer than kMaxNameBytes.
-  job::Task<Result<Place>> to_last_of_any_length();
+  job::Task<Result<PathEnd>> to_last_of_any_length();
   /// Call it when the object at `place` is this link and the operation follows it. to_last() goes on from there.
-  Result<void> follow(const Place& place, const InodeRecord& link);
+  Result<void> follow(const PathEnd& place, const InodeRecord& link);
 
  private:
   enum class Step : std::uint8_t { kEnd, kLast, kMore };
@@ -68,7 +68,7 @@ struct NamedEntry {
 };
 
 /// Locks the directory of `place` (which is a kName) and looks the name up.
-job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, Place place);
+job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, PathEnd place);
 /// The inode behind an entry just read; kCorrupt when there is none.
 job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, trove::ReadMode mode);
 

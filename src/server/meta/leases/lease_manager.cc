@@ -142,11 +142,11 @@ job::Task<Result<bool>> LeaseManager::prepare(const rpc::Call& call) {
   const ClientId client = call.header.client;
   const std::uint32_t epoch = call.header.session_epoch;
   if (call.peer->kind == wire::PeerKind::kServer || !events_.listen(call)) co_return false;
-  Session& session = sessions_[client];
+  SessionLeases& session = sessions_[client];
   if (session.epoch < epoch) {
     table_.drop_session(client, epoch);
     tell_held();
-    session = Session{epoch, false, {}};
+    session = SessionLeases{epoch, false, {}};
   }
   if (session.epoch > epoch) co_return false;  // a late copy
   if (session.recorded) co_return true;
@@ -204,7 +204,7 @@ void LeaseManager::note_granted(const LeaseHolder& holder) {
 void LeaseManager::grant_listed(wire::ListLeaseReply& reply, Handle directory, const LeaseHolder& holder,
                                 LeaseTable::Stamp stamp) {
   const std::vector<wire::DirectoryEntry>& entries = reply.page.entries;
-  // Who may not look names up must not keep them either.
+  // A client that may not look up names must not cache them either.
   if (entries.empty() || !entries.front().attributes || !table_.grant(directory, holder, stamp)) return;
   for (std::uint32_t i = 0; i < entries.size(); ++i) {
     if (!table_.grant(entries[i].handle, holder, stamp)) reply.refused.push_back(i);

@@ -42,7 +42,7 @@ class LeaseManager final : public Leases {
   std::uint32_t lease_ms() const;
 
  private:
-  struct Session {
+  struct SessionLeases {
     std::uint32_t epoch = 0;
     bool recorded = false;  // in the store
     MonoTime heard;         // it asked for events, or got a lease
@@ -68,7 +68,7 @@ class LeaseManager final : public Leases {
   HolderNotes notes_;
   LeaseTable table_;
   MonoTime grace_end_;
-  std::unordered_map<ClientId, Session> sessions_;
+  std::unordered_map<ClientId, SessionLeases> sessions_;
   job::Event answered_;  // a session has dropped what it kept, or has ended
   metrics::Counter granted_;
   metrics::Counter recalls_;

@@ -35,7 +35,8 @@ bool LockManager::in_grace() {
     std::erase_if(pending, [&](const auto& holder) { return !sessions.is_ending(holder.first); });
     return !pending.empty();
   }
-  // Who is there and does not claim its locks may believe that it has them, and write. Its epoch's end takes the note.
+  // A client that is alive and does not claim its locks may believe that it has them, and write. So its epoch ends,
+  // which removes its note.
   for (const ClientId client : notes_.pending_clients()) {
     if (!sessions.is_ending(client)) sessions.end_epoch(client);
   }
@@ -67,10 +68,10 @@ job::Task<Result<void>> LockManager::release(ClientId client, std::uint32_t belo
 
 std::vector<ClientId> LockManager::noted() const { return notes_.pending_clients(); }
 
-LockManager::Session& LockManager::session_of(const rpc::Call& call) {
+LockManager::SessionLocks& LockManager::session_of(const rpc::Call& call) {
   std::ignore = events_.listen(call);
-  Session& session = sessions_[call.header.client];
-  if (session.epoch < call.header.session_epoch) session = Session{call.header.session_epoch, false, 0, {}};
+  SessionLocks& session = sessions_[call.header.client];
+  if (session.epoch < call.header.session_epoch) session = SessionLocks{call.header.session_epoch, false, 0, {}};
   return session;
 }
 

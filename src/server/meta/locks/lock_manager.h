@@ -36,7 +36,7 @@ class LockManager final : public Locks {
 
  private:
   /// What one epoch of a session has asked for.
-  struct Session {
+  struct SessionLocks {
     std::uint32_t epoch = 0;
     bool recorded = false;                                     // in the store
     std::uint64_t floor = 0;                                   // requests below it are late copies
@@ -45,8 +45,8 @@ class LockManager final : public Locks {
 
   Result<void> admit(const rpc::Call& call) const;
   Result<LockParams> params_of(const rpc::Call& call, const wire::LockSpec& lock) const;
-  Session& session_of(const rpc::Call& call);
-  Result<std::optional<wire::LockReply>> earlier_answer(Session& session, const wire::LockRequest& request) const;
+  SessionLocks& session_of(const rpc::Call& call);
+  Result<std::optional<wire::LockReply>> earlier_answer(SessionLocks& session, const wire::LockRequest& request) const;
   Result<wire::LockReply> decide(const LockParams& params, const wire::LockRequest& request);
   void claimed_all(ClientId client, std::uint32_t epoch);
   void tell_changes();
@@ -56,7 +56,7 @@ class LockManager final : public Locks {
   HolderNotes notes_;
   LockTable table_;
   MonoTime forfeit_;
-  std::unordered_map<ClientId, Session> sessions_;
+  std::unordered_map<ClientId, SessionLocks> sessions_;
   std::map<ClientId, std::uint32_t> reclaimed_;  // with the epoch that has claimed the locks from before the restart
   std::set<ClientId> claimed_too_soon_;          // and an earlier epoch of theirs is not given back yet
 };

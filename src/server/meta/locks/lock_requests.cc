@@ -36,7 +36,7 @@ Result<LockParams> LockManager::params_of(const rpc::Call& call, const wire::Loc
 
 /// Nothing when the request is new. A sequence below what the client still may send is a late copy: nobody waits for
 /// it.
-Result<std::optional<wire::LockReply>> LockManager::earlier_answer(Session& session,
+Result<std::optional<wire::LockReply>> LockManager::earlier_answer(SessionLocks& session,
                                                                    const wire::LockRequest& request) const {
   if (request.sequence < session.floor) return Errc::kForgottenRequest;
   session.floor = std::max(session.floor, request.oldest);
@@ -71,7 +71,7 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
   }
   for (;;) {
     SPATE_CO_TRY(std::ignore, admit(call));
-    Session& session = session_of(call);
+    SessionLocks& session = session_of(call);
     SPATE_CO_TRY(auto known, earlier_answer(session, request));
     if (known) co_return *known;
     if (request.table != 0 && request.table != events_.table_number()) co_return Errc::kLocksForgotten;
@@ -111,7 +111,7 @@ job::Task<Result<wire::LockCancelReply>> LockManager::cancel(rpc::Call& call, wi
   reply.table = events_.table_number();
   reply.ended = table_.cancel({call.header.client, call.header.session_epoch, request.sequence});
   // A copy of the request that comes later must not be carried out: nobody would know.
-  Session& session = session_of(call);
+  SessionLocks& session = session_of(call);
   const bool new_one = request.sequence >= session.floor && session.answers.size() < kMostAnswers;
   if (new_one) session.answers.try_emplace(request.sequence, Errc::kCancelled);
   tell_changes();

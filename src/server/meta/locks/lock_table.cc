@@ -12,7 +12,7 @@ constexpr std::size_t kMostNewPieces = 2;  // LockRanges::set
 
 }  // namespace
 
-LockTable::Place LockTable::place_of(Handle handle, LockKind kind) {
+LockTable::FileKey LockTable::place_of(Handle handle, LockKind kind) {
   switch (kind) {
     case LockKind::kFlock: return {handle, Space::kFlocks};
     case LockKind::kAppend: return {handle, Space::kAppends};
@@ -55,13 +55,13 @@ bool LockTable::fits(const File& file, const LockParams& params) const {
 }
 
 void LockTable::apply(const LockParams& params) {
-  const Place place = place_of(params.handle, params.owner.kind);
+  const FileKey place = place_of(params.handle, params.owner.kind);
   File& file = files_[place];
   LockRanges& ranges = file.held[params.owner];
   const std::size_t before = ranges.pieces().size();
   ranges.set(params.range, params.mode);
   const std::size_t after = ranges.pieces().size();
-  Session& session = sessions_[params.owner.client];
+  SessionUsage& session = sessions_[params.owner.client];
   session.pieces += after - before;
   file.pieces += after - before;
   pieces_ += after - before;
@@ -89,7 +89,7 @@ void LockTable::forget_if_idle(const LockOwner& owner) {
 }
 
 LockOutcome LockTable::set(const LockParams& params, std::uint64_t wait) {
-  const Place place = place_of(params.handle, params.owner.kind);
+  const FileKey place = place_of(params.handle, params.owner.kind);
   if (params.mode == LockMode::kNone) {
     const auto file = files_.find(place);
     if (file == files_.end() || !file->second.held.contains(params.owner)) return LockOutcome::kGranted;
@@ -121,11 +121,11 @@ LockOutcome LockTable::set(const LockParams& params, std::uint64_t wait) {
 }
 
 LockOutcome LockTable::enqueue(const LockParams& params, std::uint64_t number) {
-  const Place place = place_of(params.handle, params.owner.kind);
+  const FileKey place = place_of(params.handle, params.owner.kind);
   File& file = files_[place];
   const LockWait wait{params.owner.client, params.owner.epoch, number};
   if (waits_.contains(wait)) return LockOutcome::kQueued;
-  Session& session = sessions_[params.owner.client];
+  SessionUsage& session = sessions_[params.owner.client];
   if (session.waits >= limits_.waits_of_session || file.queue.size() >= limits_.waits_for_file) {
     forget_if_idle(params.owner);
     return LockOutcome::kTooMany;
@@ -186,7 +186,7 @@ bool LockTable::would_deadlock(const LockParams& params) const {
 }
 
 void LockTable::release(Handle handle, const LockOwner& owner) {
-  const Place place = place_of(handle, owner.kind);
+  const FileKey place = place_of(handle, owner.kind);
   const auto found = files_.find(place);
   if (found == files_.end()) return;
   File& file = found->second;
@@ -201,7 +201,7 @@ void LockTable::release(Handle handle, const LockOwner& owner) {
 bool LockTable::cancel(const LockWait& wait) {
   const auto found = waits_.find(wait);
   if (found == waits_.end()) return false;
-  const Place place = found->second;
+  const FileKey place = found->second;
   File& file = files_.at(place);
   dequeue(file, std::find_if(file.queue.begin(), file.queue.end(), [&](const Waiting& w) { return w.wait == wait; }));
   to_serve_.insert(place);
@@ -215,9 +215,9 @@ void LockTable::release_client(ClientId client, std::uint32_t below_epoch) {
   for (auto entry = owners_.lower_bound(first); entry != owners_.end() && entry->first.client == client; ++entry) {
     const auto& [owner, state] = *entry;
     if (owner.epoch >= below_epoch) break;
-    std::set<Place> places = state.held;
+    std::set<FileKey> places = state.held;
     for (const std::uint64_t number : state.waits) places.insert(waits_.at({client, owner.epoch, number}));
-    for (const Place& place : places) all.emplace_back(place.handle, owner);
+    for (const FileKey& place : places) all.emplace_back(place.handle, owner);
   }
   for (const auto& [handle, owner] : all) release(handle, owner);
 }
@@ -252,7 +252,7 @@ void LockTable::serve_once(File& file) {
 
 void LockTable::serve() {
   while (!to_serve_.empty()) {
-    const Place place = *to_serve_.begin();
+    const FileKey place = *to_serve_.begin();
     to_serve_.erase(to_serve_.begin());
     const auto found = files_.find(place);
     if (found == files_.end()) continue;
@@ -262,7 +262,7 @@ void LockTable::serve() {
   }
 }
 
-void LockTable::recall(const Place& place, const File& file) {
+void LockTable::recall(const FileKey& place, const File& file) {
   if (place.space != Space::kAppends || file.queue.empty()) return;
   for (const auto& [owner, ranges] : file.held) {
     if (recalled_.insert({place, owner}).second) recalls_.push_back({place.handle, owner});

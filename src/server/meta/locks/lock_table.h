@@ -104,10 +104,10 @@ class LockTable {
 
  private:
   enum class Space : std::uint8_t { kRecords, kFlocks, kAppends };
-  struct Place {
+  struct FileKey {
     Handle handle;
     Space space = Space::kRecords;
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const FileKey&, const FileKey&) = default;
   };
   struct Waiting {
     LockWait wait;
@@ -120,15 +120,15 @@ class LockTable {
     bool empty() const { return held.empty() && queue.empty(); }
   };
   struct Owner {
-    std::set<Place> held;
+    std::set<FileKey> held;
     std::set<std::uint64_t> waits;
     std::uint32_t pid = 0;
   };
-  struct Session {
+  struct SessionUsage {
     std::size_t pieces = 0;
     std::size_t waits = 0;
   };
-  static Place place_of(Handle handle, LockKind kind);
+  static FileKey place_of(Handle handle, LockKind kind);
 
   bool grantable(const File& file, const LockParams& params) const;
   bool has_turn(const File& file, const Waiting& waiting) const;
@@ -140,16 +140,16 @@ class LockTable {
   std::list<Waiting>::iterator dequeue(File& file, std::list<Waiting>::iterator waiting);
   void serve();
   void serve_once(File& file);
-  void recall(const Place& place, const File& file);
+  void recall(const FileKey& place, const File& file);
   void forget_if_idle(const LockOwner& owner);
 
   const LockLimits limits_;
-  std::map<Place, File> files_;
+  std::map<FileKey, File> files_;
   std::map<LockOwner, Owner> owners_;
-  std::map<ClientId, Session> sessions_;
-  std::map<LockWait, Place> waits_;
-  std::set<Place> to_serve_;
-  std::set<std::pair<Place, LockOwner>> recalled_;
+  std::map<ClientId, SessionUsage> sessions_;
+  std::map<LockWait, FileKey> waits_;
+  std::set<FileKey> to_serve_;
+  std::set<std::pair<FileKey, LockOwner>> recalled_;
   std::vector<Ended> ended_;
   std::vector<Recall> recalls_;
   std::size_t pieces_ = 0;

@@ -42,7 +42,7 @@ using Failed = std::map<std::size_t, wire::BatchedAnswer>;
 
 constexpr std::size_t kFieldsRoom = 32;  // of an answer or a name, beside what is in it
 
-/// Of the reply. An answer that its client has no room for would be lost with what was committed.
+/// The size of the reply. A client with too little room would lose the answers to changes that were committed.
 std::size_t size_of(const wire::ChangeBatchReply& reply, const wire::Touched& touched) {
   std::size_t bytes = kReplyHeaderRoom + touched.objects.size() * sizeof(std::uint64_t);
   for (const wire::TouchedName& name : touched.names) bytes += kFieldsRoom + name.name.size();

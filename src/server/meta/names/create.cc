@@ -45,9 +45,9 @@ std::uint8_t open_flags_of(const wire::CreateRequest& request) {
 }
 
 /// The errors of a last component that is no new name.
-Result<void> check_place(const wire::CreateRequest& request, const Place& place) {
+Result<void> check_place(const wire::CreateRequest& request, const PathEnd& place) {
   const bool opens = request.type == FileType::kRegular && (request.open_flags & wire::kOpenExclusive) == 0;
-  if (place.last != Place::Last::kName) return opens ? Errc::kIsDirectory : Errc::kExists;
+  if (place.last != PathEnd::Last::kName) return opens ? Errc::kIsDirectory : Errc::kExists;
   if (place.slash) return opens ? Errc::kIsDirectory : Errc::kNotFound;
   return {};
 }
@@ -106,9 +106,9 @@ Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateReques
   const bool follow = !exclusive && (request.where.flags & wire::NamePath::kFollowLast) != 0;
   Walker walker(operation, request.where);
   for (;;) {
-    SPATE_CO_TRY(const Place place, co_await walker.to_last());
-    if (place.last != Place::Last::kName) co_return check_place(request, place).error();
-    // Whatever is there, or is not: as Linux does it, which looks at the slash first.
+    SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
+    if (place.last != PathEnd::Last::kName) co_return check_place(request, place).error();
+    // As on Linux, the slash is checked first, whether the object exists or not.
     if (place.slash && (request.open_flags & kRights) != 0) co_return Errc::kIsDirectory;
     SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
     if (!named.entry) {

@@ -10,7 +10,7 @@ namespace spate::meta {
 Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& request) {
   Walker walker(operation, request.where);
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.existing));
-  SPATE_CO_TRY(const Place place, co_await walker.to_last());
+  SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
   SPATE_CO_TRY(std::ignore, check_addable(place));
   SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
   if (named.entry) co_return Errc::kExists;
@@ -27,8 +27,8 @@ Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& req
 
 Outcome<wire::UnlinkReply> unlink(Operation& operation, const wire::UnlinkRequest& request) {
   Walker walker(operation, request.where);
-  SPATE_CO_TRY(const Place place, co_await walker.to_last());
-  if (place.last != Place::Last::kName) co_return Errc::kIsDirectory;
+  SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
+  if (place.last != PathEnd::Last::kName) co_return Errc::kIsDirectory;
   SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
   if (!named.entry) co_return Errc::kNotFound;
   const EntryRecord entry = *named.entry;

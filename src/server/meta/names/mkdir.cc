@@ -8,7 +8,7 @@ namespace spate::meta {
 
 Outcome<wire::MkdirReply> mkdir(Operation& operation, const wire::MkdirRequest& request) {
   Walker walker(operation, request.where);
-  SPATE_CO_TRY(const Place place, co_await walker.to_last());
+  SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
   SPATE_CO_TRY(std::ignore, check_addable(place));
   SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
   if (named.entry) co_return Errc::kExists;
@@ -24,7 +24,7 @@ Outcome<wire::SymlinkReply> symlink(Operation& operation, const wire::SymlinkReq
   if (request.target.find('\0') != std::string::npos)
     co_return Error::told(Errc::kInvalidArgument, "a target with a NUL byte");
   Walker walker(operation, request.where);
-  SPATE_CO_TRY(const Place place, co_await walker.to_last());
+  SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
   SPATE_CO_TRY(std::ignore, check_addable(place));
   SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
   if (named.entry) co_return Errc::kExists;

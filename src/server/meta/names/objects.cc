@@ -44,8 +44,8 @@ void touch_entries(InodeRecord& directory, WallTime now, int more, int directori
   directory.attributes.link_count += static_cast<std::uint32_t>(directories);
 }
 
-Result<void> check_addable(const Place& place) {
-  if (place.last != Place::Last::kName) return Errc::kExists;
+Result<void> check_addable(const PathEnd& place) {
+  if (place.last != PathEnd::Last::kName) return Errc::kExists;
   return {};
 }
 

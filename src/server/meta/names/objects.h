@@ -15,7 +15,7 @@ void touch(InodeRecord& inode, WallTime now);
 void touch_entries(InodeRecord& directory, WallTime now, int more, int directories);
 
 /// The error of changing a last component that is no name ('.', '..', the start itself) when adding: kExists.
-Result<void> check_addable(const Place& place);
+Result<void> check_addable(const PathEnd& place);
 
 struct NewObject {
   FileType type = FileType::kRegular;

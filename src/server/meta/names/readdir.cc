@@ -259,7 +259,7 @@ job::Task<Result<Page>> list(Operation& operation, Wanted wanted) {
   Page page;
   page.room = posted > kReplyOverhead ? posted - kReplyOverhead : 0;
   page.max_entries = wanted.max_entries;
-  // Who may list but not search sees names only, as by stat.
+  // A caller that may list but not search the directory sees names only, as by stat.
   if (may(operation.who(), directory, kWantExecute)) page.detail = wanted.detail;
   page.reply.parent = directory.parent;
   SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), wanted.cookie, page));

@@ -14,8 +14,8 @@ constexpr unsigned kConflictsBeforeLockingAncestors = 3;
 
 /// Both sides as the operation has read them.
 struct Move {
-  Place from;
-  Place to;
+  PathEnd from;
+  PathEnd to;
   bool exchange = false;
   InodeRecord directories[2];
   std::optional<EntryRecord> to_entry;
@@ -41,8 +41,8 @@ job::Task<Result<void>> find_places(Operation& operation, const wire::RenameRequ
   Walker to(operation, request.to);
   SPATE_CO_TRY(move.to, co_await to.to_last_of_any_length());
   // Not kBusy: a client takes that for a passing trouble, and tries on.
-  if (move.from.last != Place::Last::kName) co_return Errc::kInvalidArgument;
-  if (move.to.last != Place::Last::kName) {
+  if (move.from.last != PathEnd::Last::kName) co_return Errc::kInvalidArgument;
+  if (move.to.last != PathEnd::Last::kName) {
     co_return (request.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kInvalidArgument;
   }
   co_return {};

@@ -6,10 +6,10 @@
 namespace spate::meta {
 namespace {
 
-Errc error_of_last(const Place& place) {
+Errc error_of_last(const PathEnd& place) {
   switch (place.last) {
-    case Place::Last::kDot: return Errc::kInvalidArgument;
-    case Place::Last::kDotDot: return Errc::kNotEmpty;
+    case PathEnd::Last::kDot: return Errc::kInvalidArgument;
+    case PathEnd::Last::kDotDot: return Errc::kNotEmpty;
     default: return Errc::kInvalidArgument;
   }
 }
@@ -18,8 +18,8 @@ Errc error_of_last(const Place& place) {
 
 Outcome<wire::RmdirReply> rmdir(Operation& operation, const wire::RmdirRequest& request) {
   Walker walker(operation, request.where);
-  SPATE_CO_TRY(const Place place, co_await walker.to_last());
-  if (place.last != Place::Last::kName) co_return error_of_last(place);
+  SPATE_CO_TRY(const PathEnd place, co_await walker.to_last());
+  if (place.last != PathEnd::Last::kName) co_return error_of_last(place);
   SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
   if (!named.entry) co_return Errc::kNotFound;
   const EntryRecord entry = *named.entry;

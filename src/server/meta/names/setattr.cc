@@ -34,7 +34,7 @@ bool sets_times(const wire::SetattrRequest& request) {
   return request.atime || request.mtime || request.atime_now || request.mtime_now || request.btime;
 }
 
-/// Whoever may write may say "now" for both times, as writing does; anything else is the owner's.
+/// A caller that may write may set both times to "now", as a write does. Only the owner may set other times.
 Result<void> check_times(const Credential& who, const InodeRecord& object, const wire::SetattrRequest& request) {
   if (!sets_times(request) || owns(who, object.attributes)) return {};
   if (!request.atime_now || !request.mtime_now || request.btime) return Errc::kNotPermitted;

@@ -157,7 +157,8 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   if (inode.write_opens == 0) {
     if (lends_in_doubt(inode)) drop_lent_rights(a);  // its datafiles will not be asked any more
     inode.written_by_users = false;
-    // Of a file that has datafiles, a crash of an io machine may have brought back what an earlier truncation had cut.
+    // If the file has datafiles, a crash of an io machine may have brought back data that an earlier truncation had
+    // cut.
     const bool as_it_is = a.size_known && a.size == size && a.change_sum == 0 && inode.truncate_generation == 0;
     // One that grows may be refused: until then it has the size that it had.
     // While nobody has asked the datafiles of the last writer yet, they say how large it is, as long as this takes.

@@ -11,7 +11,7 @@
 namespace spate::meta {
 namespace {
 
-/// Whoever could read tells when it did: an atime alone.
+/// A client with the right to read reports an atime alone.
 bool notes_a_read(const wire::CloseRequest& request) {
   return request.atime && !request.mtime && !request.mode && allows(request.rights, Rights::kRead);
 }

@@ -192,7 +192,7 @@ job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32
 
 job::Task<Result<void>> SessionTable::erase(Session& session) {
   const ClientId client = session.record.client;
-  // Of one that ended with nothing open no epoch was fenced: nothing that it still could write is behind these.
+  // A session that ended with nothing open was not fenced. It cannot write anything under these locks any more.
   SPATE_CO_TRY(std::ignore, co_await release_locks(client, UINT32_MAX));
   SPATE_CO_TRY(std::ignore, co_await answers_.forget(client, stopping_));
   Errand errand = [client](Operation& operation) { return erase_session(operation, client); };

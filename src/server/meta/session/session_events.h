@@ -43,7 +43,7 @@ class SessionEvents {
         : epoch(its_epoch), last_number(std::uint64_t{its_epoch} << 32U), changed(executor) {}
     const std::uint32_t epoch;
     bool over = false;
-    // Of the epoch's own range: an acknowledgment from an older epoch says nothing of these.
+    // Numbers come from the epoch's own range, so that an acknowledgment from an older epoch does not match them.
     std::uint64_t last_number;
     std::deque<wire::LockEvent> events;
     std::uint64_t polls = 0;  // the newest request is the one that waits

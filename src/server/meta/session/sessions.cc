@@ -195,7 +195,7 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
   co_return session;
 }
 
-/// Who resumes a session is the one to whom its ticket was given, or at least says to be the same user.
+/// A session may be resumed by the client that got its ticket, or by one that claims to be the same user.
 Result<void> SessionTable::check_claim(const Session& session, const wire::AuthenticateRequest& request) const {
   if (request.ticket) {
     const MetaOptions& options = core_.options();

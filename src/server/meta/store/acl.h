@@ -31,7 +31,7 @@ struct AclEntry {
 };
 using Acl = std::vector<AclEntry>;
 
-/// Of one list. The kernel asks for a list with room for 4096 bytes.
+/// Most entries of one list. The kernel asks for a list with room for 4096 bytes.
 constexpr std::size_t kMaxAclEntries = 256;
 
 /// Decodes a list from the attribute's value (version 2, little-endian, as in <linux/posix_acl_xattr.h>). An empty

@@ -61,7 +61,8 @@ struct InodeRecord {
   std::optional<Layout> layout;
   std::string target;
   Handle parent;  // of a directory; the root is its own
-  /// Of a directory: grows with every entry added, removed or replaced. Of a file without a name that may get one: 1.
+  /// A directory's counter grows with every entry added, removed or replaced. 1 for a file without a name that may get
+  /// one.
   std::uint64_t entries_version = 0;
   DirectoryHints hints;           // of a directory
   std::uint32_t write_opens = 0;  // opens for writing, of all sessions; while > 0 size and mtime are in the datafiles
