@@ -203,10 +203,10 @@ TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsThem) {
 
 TEST_F(KeptOpensTest, ThoseOfASessionThatRanOutAreNotUsed) {
   visit_under_lease(*a_);
-  world_.fabric().partition(kMetaServer.value, a_->node(), true);
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
   world_.run_for(seconds(20));
   ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
-  world_.fabric().partition(kMetaServer.value, a_->node(), false);
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), false);
   EXPECT_ERRC(open(*a_), Errc::kStaleHandle);
   world_.run_for(seconds(30));
   EXPECT_FALSE(has_datafiles());
