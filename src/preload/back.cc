@@ -13,10 +13,10 @@
 #include <memory>
 #include <new>
 
+#include "preload/broker_link.h"
 #include "preload/calls.h"
 #include "preload/front_link.h"
 #include "preload/helper.h"
-#include "preload/holder_link.h"
 #include "preload/holding.h"
 #include "preload/lifetime.h"
 #include "preload/locks.h"
@@ -116,7 +116,7 @@ void notice_fork() {
   forget_descriptors();
   forget_spare_states();
   forget_own_turns();
-  forget_holder_links();
+  forget_broker_links();
   forget_record_locks();
   forget_working_directory();
 }

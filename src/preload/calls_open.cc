@@ -65,7 +65,7 @@ Reply openat2(Frame& f) {
 }
 
 /// A hidden descriptor of an open file's memory, which another one can use when this is its last descriptor, and no
-/// other process, nor the holder, has ever had one. Else -1.
+/// other process, nor the broker, has ever had one. Else -1.
 int keep_for_another(int number) {
   const DescriptionRef d = known_description_of(number);
   if (d == nullptr || d->may_be_shared() || d->state()->kept.load() != 0 || d->numbers.load() != 1) return -1;

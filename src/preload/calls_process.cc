@@ -142,7 +142,7 @@ Reply prepare(Frame& f, PathArguments path, int first_word) {
 
 Reply exec(Frame& f, PathArguments path, int first_word) {
   if (const Reply refused = prepare(f, path, first_word)) return refused;
-  // The connections end with the program; what it has open, the next one opens anew: until then the holder has it.
+  // The connections end with the program; what it has open, the next one opens anew: until then the broker has it.
   const int directory = path.directory < 0 ? AT_FDCWD : fd(f, path.directory);
   const bool starts = raw(SYS_faccessat, directory, memory<const char>(f, path.path), X_OK) == 0;
   if (starts && !front().in_vfork_child() && any_client_started()) end_before_exec();

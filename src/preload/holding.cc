@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "preload/holder_of_file.h"
+#include "preload/broker_of_file.h"
 #include "preload/locks.h"
 
 namespace spate::preload {
@@ -12,16 +12,16 @@ namespace {
 /// Whom to ask about what is gone.
 struct Asked {
   Mount* mount;
-  std::uint64_t holder;
+  std::uint64_t broker;
   friend auto operator<=>(const Asked&, const Asked&) = default;
 };
 
 void settle_at(const Asked& asked) {
-  const Question question{*asked.mount, asked.holder, HoldRequest{}};
-  std::ignore = ask_holder(question);
+  const Question question{*asked.mount, asked.broker, BrokerRequest{}};
+  std::ignore = ask_broker(question);
 }
 
-bool left_with_holder(Description& d) {
+bool left_with_broker(Description& d) {
   return (d.state()->kept.load() & (SharedState::kHeld | SharedState::kLocked)) != 0;
 }
 
@@ -29,8 +29,8 @@ bool left_with_holder(Description& d) {
 
 Result<void> hand_over(Description& d, int descriptor) {
   if (d.is_place() || !d.is_open() || (d.state()->kept.load() & SharedState::kHeld) != 0) return {};
-  HoldRequest request;
-  request.word = HoldWord::kHold;
+  BrokerRequest request;
+  request.word = BrokerOp::kHold;
   request.lock.handle = d.handle();
   SPATE_TRY(std::ignore, ask_about(d, descriptor, request));
   d.state()->kept.fetch_or(SharedState::kHeld);
@@ -46,8 +46,8 @@ void before_losing(int descriptor) {
 Result<void> lose(DescriptionRef description) {
   if (description == nullptr) return {};
   drop_record_locks(*description);
-  const bool left = left_with_holder(*description);
-  Asked asked{&description->mount(), left ? holder_of(*description).value_or(0) : 0};
+  const bool left = left_with_broker(*description);
+  Asked asked{&description->mount(), left ? broker_of(*description).value_or(0) : 0};
   auto last = release(std::move(description));
   if (left && (!last || *last)) settle_at(asked);
   return last ? Result<void>() : Result<void>(std::move(last).error());
@@ -59,8 +59,8 @@ void lose_everything() {
     before_losing(number);
     const DescriptionRef d = known_description_of(number);
     if (d == nullptr) continue;
-    if (left_with_holder(*d)) {
-      asked.insert({&d->mount(), holder_of(*d).value_or(0)});
+    if (left_with_broker(*d)) {
+      asked.insert({&d->mount(), broker_of(*d).value_or(0)});
       std::ignore = replace(number, nullptr);
       raw(SYS_close, number);
     } else {

@@ -11,7 +11,7 @@ void notice_fork();
 void end_everything();
 
 /// Another program takes the process over, or it was a helper (helper.h): the same, and the files that go on are left
-/// with the holder (holding.h).
+/// with the broker (holding.h).
 void end_before_exec();
 
 }  // namespace spate::preload

@@ -5,16 +5,16 @@
 
 #include <map>
 
-#include "preload/holder_of_file.h"
+#include "preload/broker_of_file.h"
 
 namespace spate::preload {
 namespace {
 
-/// The files that this process may have record locks on, and at which incarnation of the holder.
+/// The files that this process may have record locks on, and at which incarnation of the broker.
 struct Locked {
   using File = std::pair<Mount*, Handle>;
   struct At {
-    std::uint64_t holder = 0;
+    std::uint64_t broker = 0;
     std::uint64_t incarnation = 0;  // 0: it has not been asked by this program
   };
   std::mutex mutex;
@@ -27,7 +27,7 @@ Locked*& locked() {
   return all;
 }
 
-/// The result of a lock that the holder has refused.
+/// The result of a lock that the broker has refused.
 Reply refuse_lock(const Error& error) {
   if (error.code() != Errc::kCancelled) return refuse(error);
   const long result = interruption();
@@ -35,19 +35,19 @@ Reply refuse_lock(const Error& error) {
 }
 
 /// F_SETLK and the like for the process. The file is noted before: it may be locked whatever comes back.
-Reply set_of_process(Description& d, int descriptor, HoldRequest request) {
+Reply set_of_process(Description& d, int descriptor, BrokerRequest request) {
   look_at_inherited_locks();
-  auto holder = holder_of(d);
-  if (!holder) return refuse(holder.error());
+  auto broker = broker_of(d);
+  if (!broker) return refuse(broker.error());
   Locked& all = *locked();
   {
     const std::lock_guard guard(all.mutex);
     request.incarnation =
-        all.files.try_emplace({&d.mount(), d.handle()}, Locked::At{*holder, 0}).first->second.incarnation;
+        all.files.try_emplace({&d.mount(), d.handle()}, Locked::At{*broker, 0}).first->second.incarnation;
   }
   d.state()->kept.fetch_or(SharedState::kRecordLocked);
-  const auto own = d.mount().holder();
-  const bool known_there = own && own->id == *holder;
+  const auto own = d.mount().broker();
+  const bool known_there = own && own->id == *broker;
   const auto reply = ask_about(d, known_there ? -1 : descriptor, request);
   if (!reply) return refuse_lock(reply.error());
   const std::lock_guard guard(all.mutex);
@@ -56,9 +56,9 @@ Reply set_of_process(Description& d, int descriptor, HoldRequest request) {
   return 0;
 }
 
-/// flock and OFD locks. A holder that is another one than before has none of this file's: whoever locks hears of that,
+/// flock and OFD locks. A broker that is another one than before has none of this file's: whoever locks hears of that,
 /// whoever unlocks begins anew.
-Reply set_of_file(Description& d, int descriptor, HoldRequest request) {
+Reply set_of_file(Description& d, int descriptor, BrokerRequest request) {
   request.incarnation = d.state()->locked_at.load();
   d.state()->kept.fetch_or(SharedState::kLocked);
   const auto reply = ask_about(d, descriptor, request);
@@ -79,10 +79,10 @@ void look_at_inherited_locks() {
   for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
     const DescriptionRef d = description_of(number);
     if (d == nullptr || (d->state()->kept.load() & SharedState::kRecordLocked) == 0) continue;
-    auto holder = holder_of(*d);
-    if (!holder) continue;
+    auto broker = broker_of(*d);
+    if (!broker) continue;
     const std::lock_guard guard(all.mutex);
-    all.files.try_emplace({&d->mount(), d->handle()}, Locked::At{*holder, 0});
+    all.files.try_emplace({&d->mount(), d->handle()}, Locked::At{*broker, 0});
   }
 }
 
@@ -95,8 +95,8 @@ Reply record_lock(Description& d, int descriptor, int command, struct ::flock* l
   const bool tests = command == F_GETLK || command == F_OFD_GETLK;
   auto spec = d.run([&](posix::OpenFile& file) { return file.record_lock_spec(params, !tests); });
   if (!spec) return refuse(spec.error());
-  HoldRequest request;
-  request.word = tests ? HoldWord::kTest : HoldWord::kLock;
+  BrokerRequest request;
+  request.word = tests ? BrokerOp::kTest : BrokerOp::kLock;
   request.lock = *std::move(spec);
   request.wait = command == F_SETLKW || command == F_OFD_SETLKW;
   if (!tests) return params.open_file ? set_of_file(d, descriptor, request) : set_of_process(d, descriptor, request);
@@ -112,8 +112,8 @@ Reply whole_lock(Description& d, int descriptor, int operation) {
   if (!open) return refuse(open.error());
   auto spec = (*open)->flock_spec(operation);
   if (!spec) return refuse(spec.error());
-  HoldRequest request;
-  request.word = HoldWord::kLock;
+  BrokerRequest request;
+  request.word = BrokerOp::kLock;
   request.lock = *std::move(spec);
   request.wait = (operation & LOCK_NB) == 0;
   return set_of_file(d, descriptor, request);
@@ -121,8 +121,8 @@ Reply whole_lock(Description& d, int descriptor, int operation) {
 
 void drop_record_locks(Description& d) {
   Locked& all = *locked();
-  HoldRequest request;
-  request.word = HoldWord::kDrop;
+  BrokerRequest request;
+  request.word = BrokerOp::kDrop;
   request.lock.handle = d.handle();
   Locked::At at;
   {
@@ -132,8 +132,8 @@ void drop_record_locks(Description& d) {
     at = std::move(file->second);
     all.files.erase(file);
   }
-  const Question question{d.mount(), at.holder, request};
-  std::ignore = ask_holder(question);
+  const Question question{d.mount(), at.broker, request};
+  std::ignore = ask_broker(question);
 }
 
 void drop_all_record_locks() {
@@ -144,11 +144,11 @@ void drop_all_record_locks() {
     files.swap(all.files);
   }
   for (const auto& [file, at] : files) {
-    HoldRequest request;
-    request.word = HoldWord::kDrop;
+    BrokerRequest request;
+    request.word = BrokerOp::kDrop;
     request.lock.handle = file.second;
-    const Question question{*file.first, at.holder, request};
-    std::ignore = ask_holder(question);
+    const Question question{*file.first, at.broker, request};
+    std::ignore = ask_broker(question);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks of open files: fcntl's record locks and flock. The holder (preload/holder) owns them, so they survive fork and
+// Locks of open files: fcntl's record locks and flock. The broker (preload/broker) owns them, so they survive fork and
 // exec.
 #pragma once
 

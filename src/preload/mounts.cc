@@ -83,12 +83,12 @@ std::optional<Result<Attributes>> Mount::kept_attributes(const posix::Where& whe
   return running_->files.kept_attributes(where);
 }
 
-Result<HolderPlace> Mount::holder() const {
+Result<BrokerPlace> Mount::broker() const {
   SPATE_TRY(const std::string config_file, assembly::locate_config(config_));
   SPATE_TRY(const auto overrides, config::overrides_from_environment(assembly::whole_environment()));
   std::string terms = config_file;
   for (const config::Override& one : overrides) terms += "\n" + one.key + "=" + one.value;
-  return HolderPlace{std::max<std::uint64_t>(hash64(as_bytes(terms)), 1), config_file};
+  return BrokerPlace{std::max<std::uint64_t>(hash64(as_bytes(terms)), 1), config_file};
 }
 
 Result<Mount::Running*> Mount::client() {

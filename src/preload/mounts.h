@@ -18,8 +18,8 @@
 
 namespace spate::preload {
 
-/// Where this user's programs find the holder of a file system (preload/holder), and what it is started with.
-struct HolderPlace {
+/// Where this user's programs find the broker of a file system (preload/broker), and what it is started with.
+struct BrokerPlace {
   std::uint64_t id = 0;  // of the configuration and the settings; never 0
   std::string config_file;
 };
@@ -46,7 +46,7 @@ class Mount {
   std::optional<Result<Attributes>> kept_attributes(const posix::Where& where) const;
 
   /// The same for all programs of this user that have the same configuration and settings.
-  Result<HolderPlace> holder() const;
+  Result<BrokerPlace> broker() const;
 
   bool started() const { return running_ != nullptr; }
   /// In a child of fork(): the parent's client is left as it is, a new one is started when it is needed.

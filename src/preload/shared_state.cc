@@ -102,7 +102,7 @@ void fill(SharedState& state, const MappedState::What& what) {
   state.position = 0;
   state.kept = 0;
   state.locked_at = 0;
-  state.holder = 0;
+  state.broker = 0;
 }
 
 /// What the inode tells of a state that is as its user has made it: the time of its last change, of which 94 bits can

@@ -4,7 +4,7 @@
 // duplicates, passes on by fork and exec, and closes.
 //
 // A process that has it mapped may have given up its user's rights since (setuid), and may write anything into it. So
-// nothing in it is believed: there is no pointer in it, its size is sealed (holder/memory.h), positions and flags are
+// nothing in it is believed: there is no pointer in it, its size is sealed (broker/memory.h), positions and flags are
 // numbers that any value may stand in, and what the file *is* counts only with the seal that the inode has: only the
 // user that owns the memfd can set that.
 #pragma once
@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "model/attributes.h"
 #include "posix/open_file.h"
-#include "preload/holder/memory.h"
+#include "preload/broker/memory.h"
 #include "preload/turn.h"
 
 namespace spate::preload {
@@ -38,14 +38,14 @@ struct SharedState {
   posix::Position position;
   TurnWord turn;                     // of whoever uses the position
   std::atomic<std::uint32_t> flags;  // kSettableFlags that are set
-  // What spate-holder has of this open file: flags are set before it is asked, and never taken back.
+  // What spate-broker has of this open file: flags are set before it is asked, and never taken back.
   static constexpr std::uint32_t kHeld = 1;          // it is open there
   static constexpr std::uint32_t kLocked = 2;        // flock, OFD locks
   static constexpr std::uint32_t kRecordLocked = 4;  // some process has had record locks through it
   static constexpr std::uint32_t kKnown = 8;         // it has been asked about it
   std::atomic<std::uint32_t> kept;
-  std::atomic<std::uint64_t> locked_at;  // incarnation of the holder that has its locks; 0: none
-  std::atomic<std::uint64_t> holder;     // which of this user's holders (HolderPlace::id); 0: nobody has asked
+  std::atomic<std::uint64_t> locked_at;  // incarnation of the broker that has its locks; 0: none
+  std::atomic<std::uint64_t> broker;     // which of this user's brokers (BrokerPlace::id); 0: nobody has asked
 };
 static_assert(std::is_standard_layout_v<SharedState>);
 

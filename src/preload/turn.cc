@@ -23,7 +23,7 @@ constexpr std::uint64_t kPidMask = (1U << 22U) - 1;  // the most that the kernel
 constexpr unsigned kSpaceShift = 22;
 constexpr std::uint64_t kSpaceMask = (1U << 9U) - 1;
 constexpr unsigned kFewWakes = 16;
-constexpr long kPieceNs = 50'000'000;  // between looks at signals, and at whether the holder lives
+constexpr long kPieceNs = 50'000'000;  // between looks at signals, and at whether the broker lives
 
 /// The state and the start time in /proc/PID/stat; nothing: there is no such process.
 struct Life {
@@ -84,7 +84,7 @@ std::uint64_t own_word() {
   return word;
 }
 
-bool holder_lives(std::uint64_t word) {
+bool broker_lives(std::uint64_t word) {
   const std::uint64_t pid = word & kPidMask;
   const std::uint64_t space = word >> kSpaceShift & kSpaceMask;
   if (pid == 0) return false;
@@ -120,7 +120,7 @@ Turn::Turn(TurnWord& word) : word_(word) {
     const bool changed = wait_for_change(word_, seen);
     // A short wait goes on, as the kernel's does; whoever only wakes others makes none longer.
     if ((!changed || ++wakes % kFewWakes == 0) && (interrupted_ = interruption()) != 0) return;
-    if (!changed && !holder_lives(seen))
+    if (!changed && !broker_lives(seen))
       held_ = word_.compare_exchange_strong(seen, mine | kWaiters);
     else
       seen = word_.load();

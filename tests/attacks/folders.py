@@ -370,7 +370,7 @@ def programs_come_from_the_folder_of_the_one_that_runs(fs):
     """Programs of a stranger stand first in the PATH and in the working directory, and spate is called by a name without a folder."""
     theirs = own(os.path.join(fs.root, "planted"))
     told = os.path.join(fs.root, "started")
-    for name in ("spate", "spated", "spate-mount", "spate-export", "spate-holder", "libspate-preload.so", "libspate-bmi-ofi.so"):
+    for name in ("spate", "spated", "spate-mount", "spate-export", "spate-broker", "libspate-preload.so", "libspate-bmi-ofi.so"):
         with open(os.path.join(theirs, name), "w") as f:
             f.write("#!/bin/sh\necho %s \"$@\" >> %s\n" % (name, told))
         os.chmod(f.name, 0o755)

@@ -52,7 +52,7 @@ def main():
     try:
         # Programs that he may run, wherever the build is.
         os.mkdir(home + "/bin")
-        for name in ("spate", "spated", "spate-mount", "spate-holder"):
+        for name in ("spate", "spated", "spate-mount", "spate-broker"):
             shutil.copy(os.path.join(BIN, name), home + "/bin")
         shutil.copytree(os.path.join(BIN, "../lib"), home + "/lib")
         os.mkdir(home + "/home")

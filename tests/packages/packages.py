@@ -20,7 +20,7 @@ NAMES = {"spate", "spate-server", "spate-fuse", "libspate1", "libspate-dev", "sp
 # What lintian says and why it stays.
 EXPLAINED = {
     "initial-upload-closes-no-bugs": "there is no upload to Debian",
-    "no-manual-page": "spate-holder is started by the library of `spate run`, never by hand",
+    "no-manual-page": "spate-broker is started by the library of `spate run`, never by hand",
     "package-name-doesnt-match-sonames": "libraries that `spate run` loads into programs by their paths; no program is linked with them",
     "shared-library-lacks-version": "the same",
     "bogus-mail-host": "who builds them has whatever address this machine has",

@@ -141,7 +141,7 @@ def test_a_file_on_its_way_through_a_socket_lives():
     assert receiver.communicate()[0] == "from nobody\n"
 
 
-def test_removed_files_end_with_their_last_holder():
+def test_removed_files_end_with_their_last_broker():
     path = write("last", bytes(1 << 20))
     before = os.statvfs(D).f_files - os.statvfs(D).f_ffree
     assert sh(f"exec 3<{path}; rm {path}; exec sh -c 'exec wc -c <&3'") == "1048576\n"
@@ -158,19 +158,19 @@ def test_flock_is_for_whoever_has_the_descriptor():
 def test_flock_goes_on_over_exec():
     path = write("over")
     script = "f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); os.set_inheritable(f.fileno(), True)\nos.execv('/bin/sh', ['sh', '-c', 'echo locked; read x'])"
-    holder = python(script, path)
-    says(holder, "locked")
+    broker = python(script, path)
+    says(broker, "locked")
     assert not is_free(path)
-    end(holder)
+    end(broker)
     becomes_free(path)
 
 
 def test_flock_ends_with_a_descriptor_that_exec_closes():
     path = write("cloexec")
-    holder = python("f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX)\nos.execv('/bin/sh', ['sh', '-c', 'echo locked; read x'])", path)
-    says(holder, "locked")
+    broker = python("f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX)\nos.execv('/bin/sh', ['sh', '-c', 'echo locked; read x'])", path)
+    says(broker, "locked")
     becomes_free(path)
-    end(holder)
+    end(broker)
 
 
 def test_flock_is_shared_by_fork_and_ends_with_the_last():
@@ -196,30 +196,30 @@ def test_either_of_them_may_unlock():
         assert child_status(child) == 0 and is_free(path)
 
 
-def test_killing_the_last_holder_releases_everything():
+def test_killing_the_last_broker_releases_everything():
     path, record = write("killed"), write("killed2")
     script = ("f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); g = open(sys.argv[2], 'r+'); fcntl.lockf(g, fcntl.LOCK_EX)\n"
               "print('locked', flush=True); sys.stdin.readline()")
-    holder = python(script, path, record)
-    says(holder, "locked")
+    broker = python(script, path, record)
+    says(broker, "locked")
     assert not is_free(path) and not is_free(record, fcntl.lockf)
-    holder.kill()
+    broker.kill()
     becomes_free(path)
     becomes_free(record, fcntl.lockf)
 
 
-def test_who_waits_for_a_lock_gets_it_when_the_holder_is_killed():
+def test_who_waits_for_a_lock_gets_it_when_the_broker_is_killed():
     path = write("waits")
     script = "f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print('locked', flush=True); sys.stdin.readline()"
-    holder = python(script, path)
-    says(holder, "locked")
+    broker = python(script, path)
+    says(broker, "locked")
     before = lock_requests()
     killed = python(script, path)
     until(lambda: lock_requests() > before)
     killed.kill()
     killed.wait()
     waits = python(script, path)
-    holder.kill()
+    broker.kill()
     says(waits, "locked")  # not stuck behind the wait of one that is gone
     end(waits)
 
@@ -228,22 +228,22 @@ def test_record_locks_go_on_over_exec_and_end_with_a_close():
     path = write("record", b"0123456789")
     again = "import fcntl, os, sys\nprint('locked', flush=True); sys.stdin.readline(); os.close(int(sys.argv[1])); print('closed', flush=True); sys.stdin.readline()"
     script = f"f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); os.set_inheritable(f.fileno(), True)\nos.execv(sys.executable, ['python3', '-c', {again!r}, str(f.fileno())])"
-    holder = python(script, path)
-    says(holder, "locked")
+    broker = python(script, path)
+    says(broker, "locked")
     assert not is_free(path, fcntl.lockf)
-    holder.stdin.write("go\n")
-    holder.stdin.flush()
-    says(holder, "closed")
+    broker.stdin.write("go\n")
+    broker.stdin.flush()
+    says(broker, "closed")
     assert is_free(path, fcntl.lockf)
-    end(holder)
+    end(broker)
 
 
 def test_record_locks_end_with_a_descriptor_that_exec_or_dup2_closes():
     path = write("record2", b"0123456789")
-    holder = python("f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX)\nos.execv('/bin/sh', ['sh', '-c', 'echo locked; read x'])", path)
-    says(holder, "locked")
+    broker = python("f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX)\nos.execv('/bin/sh', ['sh', '-c', 'echo locked; read x'])", path)
+    says(broker, "locked")
     assert is_free(path, fcntl.lockf)
-    end(holder)
+    end(broker)
     one = open(path, "r+")
     fcntl.lockf(one, fcntl.LOCK_EX)
     other = os.open(path, os.O_RDONLY)
@@ -316,14 +316,14 @@ def test_daemons_that_close_everything():
         assert program.communicate()[0] == "0123456789" and program.returncode == 0
 
 
-def test_locks_of_a_holder_that_was_killed_are_not_taken_for_held():
+def test_locks_of_a_broker_that_was_killed_are_not_taken_for_held():
     path = write("orphaned")
     with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         folder = os.environ["SPATE_FS"].removesuffix("spate.toml")
-        holder = subprocess.check_output(["pgrep", "-f", f"spate-holder {folder}"], text=True).split()
-        assert len(holder) == 1
-        os.kill(int(holder[0]), signal.SIGKILL)
+        broker = subprocess.check_output(["pgrep", "-f", f"spate-broker {folder}"], text=True).split()
+        assert len(broker) == 1
+        os.kill(int(broker[0]), signal.SIGKILL)
         raises(errno.EIO, fcntl.flock, file, fcntl.LOCK_SH)
         fcntl.flock(file, fcntl.LOCK_UN)
         until(lambda: is_locked_now(file))  # the killed one's lock ends with its lease; this file is as good as new

@@ -10,7 +10,7 @@ spate=$SPATE_BIN/spate
 mkdir "$dir/local"
 
 end() {
-  for holder in $(pgrep -f "spate-holder $dir/"); do kill "$holder" || true; done
+  for broker in $(pgrep -f "spate-broker $dir/"); do kill "$broker" || true; done
   "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
   rm -rf "$dir"
 }

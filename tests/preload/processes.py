@@ -67,7 +67,7 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     os.write(told, b"x")
     assert child_status(child) == 0
     for other in others + [go, told]: os.close(other)
-    # The same of a directory, which is never left with the holder.
+    # The same of a directory, which is never left with the broker.
     os.mkdir(f"{D}/left")
     fd = os.open(f"{D}/left", os.O_RDONLY)
     go, told = os.pipe()

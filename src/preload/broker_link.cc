@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/holder_link.h"
+#include "preload/broker_link.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/local_socket.h"
+#include "preload/broker/channel.h"
 #include "preload/front_link.h"
-#include "preload/holder/channel.h"
-#include "preload/start_holder.h"
+#include "preload/start_broker.h"
 
 namespace spate::preload {
 namespace {
@@ -35,60 +35,60 @@ Links*& links() {
   return all;
 }
 
-UniqueFd take_idle(std::uint64_t holder) {
+UniqueFd take_idle(std::uint64_t broker) {
   Links& all = *links();
   const std::lock_guard lock(all.mutex);
-  auto& idle = all.idle[holder];
+  auto& idle = all.idle[broker];
   if (idle.empty()) return {};
   UniqueFd taken = std::move(idle.back());
   idle.pop_back();
   return taken;
 }
 
-void give_back(std::uint64_t holder, UniqueFd socket) {
+void give_back(std::uint64_t broker, UniqueFd socket) {
   Links& all = *links();
   const std::lock_guard lock(all.mutex);
-  auto& idle = all.idle[holder];
+  auto& idle = all.idle[broker];
   if (idle.size() < kMostIdle) idle.push_back(std::move(socket));
 }
 
 Result<UniqueFd> connect_to(const Question& question) {
-  SPATE_TRY(const HolderPlace own, question.mount.holder());
+  SPATE_TRY(const BrokerPlace own, question.mount.broker());
   for (int i = 0; i < kConnectTries; ++i) {
-    auto socket = connect_to_user(::geteuid(), holder_name(question.holder));
+    auto socket = connect_to_user(::geteuid(), broker_name(question.broker));
     if (socket) return socket;
     if (socket.code() != Errc::kNotFound) return Error(Errc::kNoLocks, socket.error().message());
-    if (own.id != question.holder) return Error(Errc::kNoLocks, "who held the file's locks has ended");
-    SPATE_TRY(std::ignore, start_holder(own));
+    if (own.id != question.broker) return Error(Errc::kNoLocks, "who held the file's locks has ended");
+    SPATE_TRY(std::ignore, start_broker(own));
     if (i > 0) ::usleep(kConnectPauseUs);
   }
-  return Error(Errc::kNoLocks, "spate-holder does not listen");
+  return Error(Errc::kNoLocks, "spate-broker does not listen");
 }
 
-/// Until there is something to receive. A signal that comes ends the wait at the holder, which then answers.
+/// Until there is something to receive. A signal that comes ends the wait at the broker, which then answers.
 void wait_for_answer(int socket, bool interruptible) {
   bool cancelled = false;
   for (;;) {
     pollfd look{socket, POLLIN, 0};
     if (::poll(&look, 1, interruptible && !cancelled ? kPieceMs : -1) > 0) return;
     if (!interruptible || cancelled || interruption() == 0) continue;
-    HoldRequest cancel;
-    cancel.word = HoldWord::kCancel;
+    BrokerRequest cancel;
+    cancel.word = BrokerOp::kCancel;
     std::ignore = send_packet(socket, packet_of(cancel), -1);
     cancelled = true;
   }
 }
 
-Result<HoldReply> ask_once(const Question& question) {
-  UniqueFd socket = take_idle(question.holder);
+Result<BrokerReply> ask_once(const Question& question) {
+  UniqueFd socket = take_idle(question.broker);
   if (!socket) {
     SPATE_TRY(socket, connect_to(question));
   }
   SPATE_TRY(std::ignore, send_packet(socket.get(), packet_of(question.request), question.memfd));
-  wait_for_answer(socket.get(), question.request.word == HoldWord::kLock && question.request.wait);
+  wait_for_answer(socket.get(), question.request.word == BrokerOp::kLock && question.request.wait);
   SPATE_TRY(const Packet packet, receive_packet(socket.get(), true));
-  SPATE_TRY(HoldReply reply, wire::decode_body<HoldReply>(packet.body));
-  give_back(question.holder, std::move(socket));
+  SPATE_TRY(BrokerReply reply, wire::decode_body<BrokerReply>(packet.body));
+  give_back(question.broker, std::move(socket));
   return reply;
 }
 
@@ -96,14 +96,14 @@ void tell_once(const Error& error) {
   static std::atomic<bool> told{false};
   if (told.exchange(true)) return;
   const std::string line =
-      "spate: locks and files that other programs go on with need spate-holder: " + error.message() + "\n";
+      "spate: locks and files that other programs go on with need spate-broker: " + error.message() + "\n";
   raw(SYS_write, 2, line.data(), line.size());
 }
 
 }  // namespace
 
-Result<HoldReply> ask_holder(const Question& question) {
-  Error last(Errc::kNoLocks, "spate-holder ended");
+Result<BrokerReply> ask_broker(const Question& question) {
+  Error last(Errc::kNoLocks, "spate-broker ended");
   for (int i = 0; i < kAskTries; ++i) {
     auto reply = ask_once(question);
     if (reply && reply->error != Errc::kOk) return Error(reply->error);
@@ -117,6 +117,6 @@ Result<HoldReply> ask_holder(const Question& question) {
 
 /// A thread of the parent may have held the lock, and been about to change what it guards: that is not looked at. Its
 /// sockets are closed already, see notice_fork().
-void forget_holder_links() { links() = new Links; }
+void forget_broker_links() { links() = new Links; }
 
 }  // namespace spate::preload

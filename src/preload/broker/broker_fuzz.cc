@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a holder: programs that connect, say what the input says with whatever descriptor, leave and come back. The
+// Fuzzer of a broker: programs that connect, say what the input says with whatever descriptor, leave and come back. The
 // servers are not there, so that everything that gets as far as them fails. However it was talked to, a proper program
 // is answered afterwards, and no descriptor is left behind.
 //
@@ -20,7 +20,7 @@
 #include "base/check.h"
 #include "base/codec.h"
 #include "log/log.h"
-#include "preload/holder/holder.h"
+#include "preload/broker/broker.h"
 
 namespace spate::preload::fuzz {
 namespace {
@@ -52,7 +52,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-/// A holder that begins anew when it has ended for want of work.
+/// A broker that begins anew when it has ended for want of work.
 class Bed {
  public:
   Bed() : process_(open_client()), listening_(local_socket(SOCK_NONBLOCK)) {
@@ -73,7 +73,7 @@ class Bed {
 
  private:
   static std::unique_ptr<assembly::ClientProcess> open_client() {
-    std::string folder = (std::filesystem::temp_directory_path() / "holder_fuzz.XXXXXX").string();
+    std::string folder = (std::filesystem::temp_directory_path() / "broker_fuzz.XXXXXX").string();
     SPATE_CHECK(::mkdtemp(folder.data()) != nullptr);
     assembly::ClientSettings settings;
     settings.config_file = folder + "/spate.toml";
@@ -87,9 +87,9 @@ class Bed {
   }
   void serve() {
     for (;;) {
-      auto holder = Holder::make(*process_, UniqueFd(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 3)));
-      SPATE_CHECK(holder.has_value());
-      (*holder)->run();
+      auto broker = Broker::make(*process_, UniqueFd(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 3)));
+      SPATE_CHECK(broker.has_value());
+      (*broker)->run();
     }
   }
   const std::unique_ptr<assembly::ClientProcess> process_;
@@ -110,13 +110,13 @@ class Run {
     programs_ = {};
     memories_ = {};
     const UniqueFd proper = bed_.connect();
-    const HoldRequest settle;
+    const BrokerRequest settle;
     SPATE_CHECK(send_packet(proper.get(), packet_of(settle), -1).has_value());
     pollfd answered{proper.get(), POLLIN, 0};
     SPATE_CHECK(::poll(&answered, 1, kPatienceMs) == 1);  // it hangs, or has ended
     const auto packet = receive_packet(proper.get(), false);
     SPATE_CHECK(packet.has_value());
-    const auto reply = wire::decode_body<HoldReply>(packet->body);
+    const auto reply = wire::decode_body<BrokerReply>(packet->body);
     SPATE_CHECK(reply.has_value() && reply->error == Errc::kOk);
   }
 
@@ -142,9 +142,9 @@ class Run {
     for (std::byte& byte : out) byte = static_cast<std::byte>(in_.u8());
     return out;
   }
-  HoldRequest request() {
-    HoldRequest made;
-    made.word = static_cast<HoldWord>(in_.u8() % 8);
+  BrokerRequest request() {
+    BrokerRequest made;
+    made.word = static_cast<BrokerOp>(in_.u8() % 8);
     made.incarnation = in_.u8() % 3;
     made.wait = in_.u8() % 2 != 0;
     made.lock.handle = Handle(in_.u8() % 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/holder/channel.h"
+#include "preload/broker/channel.h"
 
 #include <array>
 #include <cerrno>
@@ -19,16 +19,16 @@ Error broken(int failed, const char* what) {
 
 }  // namespace
 
-std::string holder_name(std::uint64_t id) {
+std::string broker_name(std::uint64_t id) {
   std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "holder-%016llx", static_cast<unsigned long long>(id));
+  std::snprintf(name.data(), name.size(), "broker-%016llx", static_cast<unsigned long long>(id));
   return name.data();
 }
 
 Result<void> send_packet(int socket, const Bytes& body, int descriptor) {
   const int failed =
       send_local_packet(socket, body, descriptor < 0 ? std::span<const int>() : std::span(&descriptor, 1));
-  if (failed != 0) return broken(failed, "send to the other side of a holder's socket");
+  if (failed != 0) return broken(failed, "send to the other side of a broker's socket");
   return {};
 }
 
@@ -37,8 +37,8 @@ Result<Packet> receive_packet(int socket, bool wait) {
   out.body.resize(kLargest);
   LocalPacket got;
   const int failed = receive_local_packet(socket, out.body, got, wait);
-  if (failed != 0) return broken(failed, "hear from the other side of a holder's socket");
-  if (got.size == 0) return Error(Errc::kConnectionLost, "the other side of a holder's socket has ended");
+  if (failed != 0) return broken(failed, "hear from the other side of a broker's socket");
+  if (got.size == 0) return Error(Errc::kConnectionLost, "the other side of a broker's socket has ended");
   out.descriptor = std::move(got.descriptors[0]);
   out.body.resize(got.size);
   return out;

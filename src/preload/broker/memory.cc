@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/holder/memory.h"
+#include "preload/broker/memory.h"
 
 #include <fcntl.h>
 #include <linux/memfd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: one task of the holder at the servers.
+// Work: one task of the broker at the servers.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "assembly/client_process.h"
-#include "preload/holder/messages.h"
+#include "preload/broker/messages.h"
 
 namespace spate::preload {
 
-/// Filled in by the holder's loop, then run on the client's executor until finished() is true; the loop owns it,
+/// Filled in by the broker's loop, then run on the client's executor until finished() is true; the loop owns it,
 /// destroys it after that, and touches nothing but cancel() before.
 class Work {
  public:
@@ -28,10 +28,10 @@ class Work {
   Work& operator=(const Work&) = delete;
 
   // What to do.
-  HoldRequest request;
+  BrokerRequest request;
   std::vector<Owner> owners;           // kDrop
   std::unique_ptr<client::File> file;  // kHold: opened here; kDrop: to be closed
-  HoldReply reply;
+  BrokerReply reply;
 
   /// The executor's thread calls `then` when everything is done; only finished() is still false.
   void begin(std::function<void()> then);

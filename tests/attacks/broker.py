@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spate-holder, which has the locks of a user's programs: a stranger cannot reach it, and a program that floods it keeps no other one from
+"""spate-broker, which has the locks of a user's programs: a stranger cannot reach it, and a program that floods it keeps no other one from
 its locks."""
 import errno
 import glob
@@ -30,19 +30,19 @@ else: raise AssertionError("two have the lock")
 """
 
 
-def socket_of_holder(config):
-    """Of the holder that serves this file system: its command line names both."""
+def socket_of_broker(config):
+    """Of the broker that serves this file system: its command line names both."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path) as f:
                 words = f.read().split("\0")
         except OSError:
             continue
-        if len(words) >= 3 and words[0].endswith("/spate-holder") and words[1].startswith(config):
+        if len(words) >= 3 and words[0].endswith("/spate-broker") and words[1].startswith(config):
             found = [place for place in ("/run/spate-0/", "/tmp/spate-0/") if os.path.exists(place + words[2])]
             check(len(found) == 1, "the socket %s is in %s" % (words[2], found))
             return found[0] + words[2]
-    raise AssertionError("no holder")
+    raise AssertionError("no broker")
 
 
 def connect(address):
@@ -61,8 +61,8 @@ def main():
                                    env=dict(fs.env, SPATE_FS=fs.dir))
         try:
             check(program.stdout.readline() == "locked\n", "no lock")
-            address = socket_of_holder(fs.dir)
-            check(as_stranger(lambda: connect(address)) == errno.EACCES, "a stranger comes to the holder")
+            address = socket_of_broker(fs.dir)
+            check(as_stranger(lambda: connect(address)) == errno.EACCES, "a stranger comes to the broker")
             # More connections than it takes from one process, all of them silent.
             flood = []
             signal.alarm(60)
@@ -73,13 +73,13 @@ def main():
             for one in flood[-100:]:
                 one.settimeout(10)
                 closed += one.recv(1) == b""
-            check(closed == 100, "the holder keeps connections without bound: %d of the last 100 are closed" % closed)
+            check(closed == 100, "the broker keeps connections without bound: %d of the last 100 are closed" % closed)
             run_below_spate(fs, TAKE, timeout=30)
             for one in flood:
                 one.close()
         finally:
             program.communicate("go\n", timeout=60)
-        wait_until(lambda: not os.path.exists(address), "the holder removes its socket when it ends", 30)
+        wait_until(lambda: not os.path.exists(address), "the broker removes its socket when it ends", 30)
 
 
 main()

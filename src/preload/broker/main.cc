@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of spate-holder: started by the preload library only, with the socket that programs connect to as
+// main() of spate-broker: started by the preload library only, with the socket that programs connect to as
 // descriptor 3.
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include "assembly/locate.h"
 #include "base/local_socket.h"
 #include "log/log.h"
-#include "preload/holder/holder.h"
+#include "preload/broker/broker.h"
 
 namespace {
 
@@ -24,14 +24,14 @@ Result<void> serve(const std::string& config_file, const std::string& socket_nam
   settings.config_file = config_file;
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
   settings.overrides.push_back({"client.bypass", "off", "programs without a mount"});
-  settings.program = "spate-holder";
+  settings.program = "spate-broker";
   settings.credential = assembly::own_credential();
   settings.progress_thread = true;
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
-  SPATE_TRY(auto holder, preload::Holder::make(*process, UniqueFd(kListening)));
-  holder->run();
-  remove_socket(socket_name);  // while it still listens: afterwards the name may be the next holder's
-  holder.reset();              // before the client that it uses
+  SPATE_TRY(auto broker, preload::Broker::make(*process, UniqueFd(kListening)));
+  broker->run();
+  remove_socket(socket_name);  // while it still listens: afterwards the name may be the next broker's
+  broker.reset();              // before the client that it uses
   return {};
 }
 
@@ -39,7 +39,7 @@ Result<void> serve(const std::string& config_file, const std::string& socket_nam
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fputs("spate-holder: started by libspate-preload.so as it is needed, never by hand (docs/preload.md)\n",
+    std::fputs("spate-broker: started by libspate-preload.so as it is needed, never by hand (docs/preload.md)\n",
                stderr);
     return 2;
   }

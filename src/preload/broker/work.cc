@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/holder/work.h"
+#include "preload/broker/work.h"
 
 #include <array>
 
@@ -39,21 +39,21 @@ job::Task<Result<void>> Work::run() {
 job::Task<Result<void>> Work::act() {
   client::Locks& locks = process_.client().cluster().locks();
   switch (request.word) {
-    case HoldWord::kHold: {
+    case BrokerOp::kHold: {
       auto held = co_await hold();
       co_return held;
     }
-    case HoldWord::kLock: {
+    case BrokerOp::kLock: {
       auto set = co_await locks.set(request.lock, request.wait && request.lock.mode != LockMode::kNone, stop_);
       co_return set;
     }
-    case HoldWord::kTest: {
+    case BrokerOp::kTest: {
       auto found = co_await locks.test(request.lock);
       if (!found) co_return std::move(found).error();
       reply.conflict = *std::move(found);
       co_return Result<void>();
     }
-    case HoldWord::kDrop: {
+    case BrokerOp::kDrop: {
       auto dropped = co_await drop();
       co_return dropped;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between a program and its holder (README.md). Each is one packet of a local socket, with at most one
+// The messages between a program and its broker (README.md). Each is one packet of a local socket, with at most one
 // descriptor.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace spate::preload {
 
-enum class HoldWord : std::uint8_t {
+enum class BrokerOp : std::uint8_t {
   kHold = 1,    // with the file's memfd: it is open as long as that memfd is
   kLock = 2,    // sets `lock`, with the memfd unless it is a process's
   kTest = 3,    // what would be in the way of `lock`
@@ -18,12 +18,12 @@ enum class HoldWord : std::uint8_t {
   kCancel = 6   // the lock that this connection waits for is not wanted any more; no reply of its own
 };
 
-struct HoldRequest {
-  static constexpr std::string_view kName = "holder request";
+struct BrokerRequest {
+  static constexpr std::string_view kName = "broker request";
   static constexpr std::uint16_t kVersion = 1;
   std::uint16_t version = kVersion;
-  HoldWord word = HoldWord::kSettle;
-  std::uint64_t incarnation = 0;  // of the holder that has the open file's locks already; 0: it has none
+  BrokerOp word = BrokerOp::kSettle;
+  std::uint64_t incarnation = 0;  // of the broker that has the open file's locks already; 0: it has none
   wire::LockSpec lock;            // its owner is not looked at: of kProcess it is who is connected, of others the memfd
   bool wait = false;
   template <typename A>
@@ -32,8 +32,8 @@ struct HoldRequest {
   }
 };
 
-struct HoldReply {
-  static constexpr std::string_view kName = "holder reply";
+struct BrokerReply {
+  static constexpr std::string_view kName = "broker reply";
   Errc error = Errc::kOk;
   std::uint64_t incarnation = 0;
   std::optional<wire::LockSpec> conflict;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldFiles: the open files of programs that the holder watches, and the programs themselves.
+// HeldFiles: the open files of programs that the broker watches, and the programs themselves.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 #include "client/client.h"
-#include "preload/holder/memory.h"
+#include "preload/broker/memory.h"
 
 namespace spate::preload {
 

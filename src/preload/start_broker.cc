@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/start_holder.h"
+#include "preload/start_broker.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/local_socket.h"
+#include "preload/broker/channel.h"
 #include "preload/front_link.h"
-#include "preload/holder/channel.h"
 
 namespace spate::preload {
 namespace {
@@ -24,16 +24,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kBacklog = 256;
-constexpr int kListening = 3;  // as spate-holder expects it
+constexpr int kListening = 3;  // as spate-broker expects it
 constexpr int kAside = 10;     // above the numbers that are set up
 
 /// In the build folder and where it is installed: beside the libraries' folder.
 std::string find_program() {
   Dl_info own{};
-  if (::dladdr(reinterpret_cast<void*>(&start_holder), &own) == 0) return {};
+  if (::dladdr(reinterpret_cast<void*>(&start_broker), &own) == 0) return {};
   const fs::path folder = fs::path(own.dli_fname).parent_path();
   for (const fs::path& place : {folder / "../bin", folder / "../../bin"}) {
-    const std::string file = (place / "spate-holder").lexically_normal().string();
+    const std::string file = (place / "spate-broker").lexically_normal().string();
     if (raw(SYS_access, file.c_str(), X_OK) == 0) return file;
   }
   return {};
@@ -57,7 +57,7 @@ struct Start {
 };
 
 /// In a process that is a copy of the program: nothing but system calls.
-[[noreturn]] void become_holder(const Start& start) {
+[[noreturn]] void become_broker(const Start& start) {
   raw(SYS_setsid);
   if (raw(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {
     const long listening = raw(SYS_fcntl, start.listening, F_DUPFD, kAside);
@@ -76,20 +76,20 @@ struct Start {
 
 }  // namespace
 
-Result<void> start_holder(const HolderPlace& place) {
+Result<void> start_broker(const BrokerPlace& place) {
   std::string program = find_program();
-  if (program.empty()) return Error(Errc::kNoLocks, "spate-holder is not in ../bin of the preload library's folder");
-  auto listening = listen_for_own_user(holder_name(place.id), kBacklog);
+  if (program.empty()) return Error(Errc::kNoLocks, "spate-broker is not in ../bin of the preload library's folder");
+  auto listening = listen_for_own_user(broker_name(place.id), kBacklog);
   if (!listening && listening.code() == Errc::kBusy) return {};  // somebody has been faster
   if (!listening) return Error(Errc::kNoLocks, listening.error().message());
   std::string config = place.config_file;
-  std::string name = holder_name(place.id);
+  std::string name = broker_name(place.id);
   std::array<char*, 4> words{program.data(), config.data(), name.data(), nullptr};
   const std::vector<char*> variables = environment();
   const Start start{program.c_str(), words.data(), variables.data(), listening->get()};
   const long child = raw(SYS_clone, 0, 0, 0, 0, 0);  // no signal when it ends, and no wait() of the program's finds it
-  if (child == 0) become_holder(start);
-  if (failed(child)) return errno_error(static_cast<int>(-child), "start spate-holder");
+  if (child == 0) become_broker(start);
+  if (failed(child)) return errno_error(static_cast<int>(-child), "start spate-broker");
   while (raw(SYS_wait4, child, nullptr, __WALL, nullptr) == -EINTR) {
   }
   return {};

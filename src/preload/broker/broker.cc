@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/holder/holder.h"
+#include "preload/broker/broker.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -32,14 +32,14 @@ void wake_up(int event) {
 
 }  // namespace
 
-Result<std::unique_ptr<Holder>> Holder::make(assembly::ClientProcess& process, UniqueFd listening) {
+Result<std::unique_ptr<Broker>> Broker::make(assembly::ClientProcess& process, UniqueFd listening) {
   SPATE_TRY(auto files, HeldFiles::make());
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return errno_error(errno, "eventfd");
-  return std::unique_ptr<Holder>(new Holder(process, std::move(listening), std::move(files), std::move(wake)));
+  return std::unique_ptr<Broker>(new Broker(process, std::move(listening), std::move(files), std::move(wake)));
 }
 
-Holder::Holder(assembly::ClientProcess& process, UniqueFd listening, std::unique_ptr<HeldFiles> files, UniqueFd wake)
+Broker::Broker(assembly::ClientProcess& process, UniqueFd listening, std::unique_ptr<HeldFiles> files, UniqueFd wake)
     : process_(process),
       listening_(std::move(listening)),
       files_(std::move(files)),
@@ -47,9 +47,9 @@ Holder::Holder(assembly::ClientProcess& process, UniqueFd listening, std::unique
       incarnation_(process.random().next() | 1U),
       active_(process.clock().now()) {}
 
-Holder::~Holder() = default;
+Broker::~Broker() = default;
 
-bool Holder::idle() const {
+bool Broker::idle() const {
   if (!files_->all().empty() || !releases_.empty()) return false;
   const auto busy = [](const Connection& c) { return c.work != nullptr; };
   const auto locked = [](const auto& entry) { return !entry.second.locked.empty(); };
@@ -59,7 +59,7 @@ bool Holder::idle() const {
   return process_.clock().now() - active_ > kPatience;
 }
 
-void Holder::run() {
+void Broker::run() {
   while (!idle()) {
     wait();
     std::uint64_t count = 0;
@@ -75,7 +75,7 @@ void Holder::run() {
   }
 }
 
-void Holder::wait() {
+void Broker::wait() {
   std::vector<pollfd> all{{listening_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {files_->inotify(), POLLIN, 0}};
   for (const Connection& connection : connections_) {
     if (!connection.lost) all.push_back({connection.socket->get(), POLLIN, 0});
@@ -86,7 +86,7 @@ void Holder::wait() {
   ::poll(all.data(), all.size(), kLookMs);
 }
 
-void Holder::accept_all() {
+void Broker::accept_all() {
   for (;;) {
     UniqueFd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
@@ -105,13 +105,13 @@ void Holder::accept_all() {
   }
 }
 
-std::size_t Holder::connections_of(pid_t pid) const {
+std::size_t Broker::connections_of(pid_t pid) const {
   return static_cast<std::size_t>(
       std::count_if(connections_.begin(), connections_.end(), [pid](const Connection& c) { return c.pid == pid; }));
 }
 
 /// A process keeps its number until its end is noticed here: its pidfd is kept.
-Program* Holder::program_of(pid_t pid) {
+Program* Broker::program_of(pid_t pid) {
   const auto known = programs_.find(pid);
   if (known != programs_.end())
     return known->second.ended || ready(known->second.pidfd.get()) ? nullptr : &known->second;
@@ -123,7 +123,7 @@ Program* Holder::program_of(pid_t pid) {
   return &made;
 }
 
-void Holder::collect() {
+void Broker::collect() {
   for (Connection& connection : connections_) {
     if (connection.work == nullptr || !connection.work->finished()) continue;
     Work& work = *connection.work;
@@ -136,7 +136,7 @@ void Holder::collect() {
   std::erase_if(releases_, [](const auto& entry) { return entry.second->finished(); });
 }
 
-void Holder::hear(Connection& connection) {
+void Broker::hear(Connection& connection) {
   while (!connection.lost) {
     auto packet = receive_packet(connection.socket->get(), false);
     if (packet) {
@@ -150,16 +150,16 @@ void Holder::hear(Connection& connection) {
   }
 }
 
-void Holder::take(Connection& connection, Packet packet) {
-  auto request = wire::decode_body<HoldRequest>(packet.body);
-  if (!request || request->version != HoldRequest::kVersion) return answer(connection, Errc::kVersionMismatch);
+void Broker::take(Connection& connection, Packet packet) {
+  auto request = wire::decode_body<BrokerRequest>(packet.body);
+  if (!request || request->version != BrokerRequest::kVersion) return answer(connection, Errc::kVersionMismatch);
   if (connection.work != nullptr && connection.work->finished()) collect();
-  if (request->word == HoldWord::kCancel) {
+  if (request->word == BrokerOp::kCancel) {
     if (connection.work != nullptr) connection.work->cancel();
     return;
   }
   if (connection.work != nullptr) return answer(connection, Errc::kProtocol);
-  if (request->word == HoldWord::kSettle) {
+  if (request->word == BrokerOp::kSettle) {
     collect();
     files_->look_for_gone();
     release_what_ended();
@@ -172,13 +172,13 @@ void Holder::take(Connection& connection, Packet packet) {
 }
 
 /// Fills in the owner of the lock that the request names.
-Result<void> Holder::prepare(Connection& connection, HoldRequest& request, int memfd) {
+Result<void> Broker::prepare(Connection& connection, BrokerRequest& request, int memfd) {
   wire::LockSpec& lock = request.lock;
   Program* const program = program_of(connection.pid);
   if (program == nullptr) return Errc::kNoLocks;
-  const bool whole = request.word == HoldWord::kHold;
+  const bool whole = request.word == BrokerOp::kHold;
   const bool of_process = !whole && lock.kind == LockKind::kProcess;
-  const bool sets = request.word == HoldWord::kLock && lock.mode != LockMode::kNone;
+  const bool sets = request.word == BrokerOp::kLock && lock.mode != LockMode::kNone;
   if (memfd >= 0) {
     SPATE_TRY(HeldFile* const held, files_->watch(memfd, lock.handle));
     connection.file = held->identity;
@@ -194,20 +194,20 @@ Result<void> Holder::prepare(Connection& connection, HoldRequest& request, int m
   return sets && forgotten ? Errc::kLostLock : Result<void>();
 }
 
-void Holder::answer(Connection& connection, Errc error) {
-  HoldReply reply;
+void Broker::answer(Connection& connection, Errc error) {
+  BrokerReply reply;
   reply.error = error == Errc::kExists ? Errc::kOk : error;
   reply.incarnation = incarnation_;
   connection.file = {};
   if (!send_packet(connection.socket->get(), packet_of(reply), -1)) connection.lost = true;
 }
 
-void Holder::begin(Connection& connection, const HoldRequest& request) {
+void Broker::begin(Connection& connection, const BrokerRequest& request) {
   connection.work = std::make_unique<Work>(process_);
   Work* const work = connection.work.get();
   work->request = request;
   work->reply.incarnation = incarnation_;
-  if (request.word == HoldWord::kDrop) {
+  if (request.word == BrokerOp::kDrop) {
     Program& program = programs_.at(connection.pid);
     std::set<Handle> handles{request.lock.handle};
     if (!request.lock.handle) handles = program.locked;
@@ -221,7 +221,7 @@ void Holder::begin(Connection& connection, const HoldRequest& request) {
   });
 }
 
-void Holder::look_for_ended() {
+void Broker::look_for_ended() {
   for (auto& [pid, program] : programs_) {
     if (program.ended || !ready(program.pidfd.get())) continue;
     program.ended = true;
@@ -233,17 +233,17 @@ void Holder::look_for_ended() {
   }
 }
 
-bool Holder::in_use(const MemoryIdentity& file) const {
+bool Broker::in_use(const MemoryIdentity& file) const {
   return std::any_of(connections_.begin(), connections_.end(),
                      [&](const Connection& c) { return c.work != nullptr && c.file == file; });
 }
 
-bool Holder::at_work(pid_t pid) const {
+bool Broker::at_work(pid_t pid) const {
   return std::any_of(connections_.begin(), connections_.end(),
                      [&](const Connection& c) { return c.work != nullptr && c.pid == pid; });
 }
 
-void Holder::release_what_ended() {
+void Broker::release_what_ended() {
   auto& files = files_->all();
   for (auto entry = files.begin(); entry != files.end();) {
     HeldFile& held = entry->second;
@@ -273,17 +273,17 @@ void Holder::release_what_ended() {
   }
 }
 
-void Holder::release(std::vector<Work::Owner> owners, std::unique_ptr<client::File> file) {
+void Broker::release(std::vector<Work::Owner> owners, std::unique_ptr<client::File> file) {
   if (owners.empty() && file == nullptr) return;
   auto& work = releases_[++last_release_] = std::make_unique<Work>(process_);
-  work->request.word = HoldWord::kDrop;
+  work->request.word = BrokerOp::kDrop;
   work->owners = std::move(owners);
   work->file = std::move(file);
   active_ = process_.clock().now();
   work->begin([wake = wake_.get()] { wake_up(wake); });
 }
 
-void Holder::settle() {
+void Broker::settle() {
   for (Connection& connection : connections_) {
     if (connection.settles == 0 || (!releases_.empty() && releases_.begin()->first < connection.settles)) continue;
     connection.settles = 0;

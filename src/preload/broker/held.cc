@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/holder/held.h"
+#include "preload/broker/held.h"
 
 #include <fcntl.h>
 #include <sys/inotify.h>

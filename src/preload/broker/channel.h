@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A holder's messages on a local socket (SOCK_SEQPACKET).
+// A broker's messages on a local socket (SOCK_SEQPACKET).
 #pragma once
 
 #include <string>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "preload/holder/messages.h"
+#include "preload/broker/messages.h"
 
 namespace spate::preload {
 
-/// The name of a holder's socket (base/local_socket.h).
-std::string holder_name(std::uint64_t id);
+/// The name of a broker's socket (base/local_socket.h).
+std::string broker_name(std::uint64_t id);
 
 /// A copy of `descriptor` (-1: none) goes with it. Never waits; kConnectionLost, kTryAgain (no room).
 Result<void> send_packet(int socket, const Bytes& body, int descriptor);

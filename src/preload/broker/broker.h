@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holder: serves the programs of one user and one file system (README.md).
+// Broker: serves the programs of one user and one file system (README.md).
 #pragma once
 
 #include <sys/types.h>
 
 #include <list>
 
-#include "preload/holder/channel.h"
-#include "preload/holder/held.h"
-#include "preload/holder/work.h"
+#include "preload/broker/channel.h"
+#include "preload/broker/held.h"
+#include "preload/broker/work.h"
 
 namespace spate::preload {
 
 /// Life cycle: make() -> run() returns -> destroyed. One thread; work at the servers runs in the client.
-class Holder {
+class Broker {
  public:
   /// `listening`: a socket that programs connect to.
-  static Result<std::unique_ptr<Holder>> make(assembly::ClientProcess& process, UniqueFd listening);
-  ~Holder();
-  Holder(const Holder&) = delete;
-  Holder& operator=(const Holder&) = delete;
+  static Result<std::unique_ptr<Broker>> make(assembly::ClientProcess& process, UniqueFd listening);
+  ~Broker();
+  Broker(const Broker&) = delete;
+  Broker& operator=(const Broker&) = delete;
 
   /// Returns when for a while there was no request and nothing was held.
   void run();
@@ -34,16 +34,16 @@ class Holder {
     bool lost = false;
   };
 
-  Holder(assembly::ClientProcess& process, UniqueFd listening, std::unique_ptr<HeldFiles> files, UniqueFd wake);
+  Broker(assembly::ClientProcess& process, UniqueFd listening, std::unique_ptr<HeldFiles> files, UniqueFd wake);
   bool idle() const;
   void wait();
   void accept_all();
   void collect();
   void hear(Connection& connection);
   void take(Connection& connection, Packet packet);
-  Result<void> prepare(Connection& connection, HoldRequest& request, int memfd);
+  Result<void> prepare(Connection& connection, BrokerRequest& request, int memfd);
   void answer(Connection& connection, Errc error);
-  void begin(Connection& connection, const HoldRequest& request);
+  void begin(Connection& connection, const BrokerRequest& request);
   Program* program_of(pid_t pid);
   void look_for_ended();
   bool in_use(const MemoryIdentity& file) const;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connection to spate-broker (preload/broker), which owns locks and files that outlive the process that asked for
+// them. Thread-safe.
+#pragma once
+
+#include <string>
+
+#include "preload/broker/messages.h"
+#include "preload/mounts.h"
+
+namespace spate::preload {
+
+struct Question {
+  Mount& mount;
+  std::uint64_t broker;  // BrokerPlace::id; the mount's own is started when it is not there
+  BrokerRequest request;
+  int memfd = -1;  // any descriptor of it
+};
+
+/// Sends a request and waits for the answer. A lock request waits until the lock is granted, or until a signal comes
+/// that the program does not block (kCancelled). Fails with the broker's error, or with kNoLocks when the broker cannot
+/// be reached or started; a message says that once.
+Result<BrokerReply> ask_broker(const Question& question);
+
+/// In a child of fork().
+void forget_broker_links();
+
+}  // namespace spate::preload
