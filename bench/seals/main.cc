@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <getopt.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <functional>
@@ -94,17 +95,28 @@ Result<void> run_operations(const Settings& settings) {
       SPATE_TRY(std::ignore, measure::pin(server, settings.cpu));
     }
   }
-  using Method = Result<void> (Operations::*)(std::uint64_t);
-  const std::array<std::pair<const char*, Method>, 4> all{{{"stat", &Operations::stat},
-                                                           {"read 4 KiB", &Operations::read},
-                                                           {"write 4 KiB", &Operations::write},
-                                                           {"create and unlink", &Operations::create}}};
-  for (const auto& [name, method] : all) {
-    const auto side = [call = method](Operations& client) {
-      return Side{[&client, call](std::uint64_t count) { return (client.*call)(count); },
+  struct Row {
+    const char* name;
+    std::uint64_t divisor;  // of Settings::count: large transfers take longer
+    std::function<Result<void>(Operations&, std::uint64_t)> run;
+  };
+  constexpr std::size_t kSmall = 4096;
+  constexpr std::size_t kLarge = std::size_t{1} << 20U;
+  const std::array<Row, 6> all{
+      {{"stat", 1, [](Operations& o, std::uint64_t n) { return o.stat(n); }},
+       {"read 4 KiB", 1, [](Operations& o, std::uint64_t n) { return o.read(n, kSmall); }},
+       {"write 4 KiB", 1, [](Operations& o, std::uint64_t n) { return o.write(n, kSmall); }},
+       {"create and unlink", 1, [](Operations& o, std::uint64_t n) { return o.create(n); }},
+       {"read 1 MiB", 10, [](Operations& o, std::uint64_t n) { return o.read(n, kLarge); }},
+       {"write 1 MiB", 10, [](Operations& o, std::uint64_t n) { return o.write(n, kLarge); }}}};
+  for (const Row& row : all) {
+    const auto side = [&row](Operations& client) {
+      return Side{[&client, &row](std::uint64_t count) { return row.run(client, count); },
                   [&client] { return client.cpu_seconds(); }};
     };
-    SPATE_TRY(std::ignore, compare(name, settings, side(*clients[0]), side(*clients[1])));
+    Settings own = settings;
+    own.count = std::max<std::uint64_t>(1, settings.count / row.divisor);
+    SPATE_TRY(std::ignore, compare(row.name, own, side(*clients[0]), side(*clients[1])));
   }
   return {};
 }

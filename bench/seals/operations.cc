@@ -6,7 +6,7 @@
 namespace spate::bench {
 namespace {
 
-constexpr std::size_t kFileBytes = 4096;
+constexpr std::size_t kFileBytes = std::size_t{1} << 20U;
 constexpr std::uint8_t kOpenBoth = wire::kOpenRead | wire::kOpenWrite;
 const std::string kFile = "/seals/file";
 
@@ -76,13 +76,13 @@ Result<void> Operations::repeat(std::uint64_t count, Make make) {
 
 Result<void> Operations::stat(std::uint64_t count) { return repeat(count, stat_one); }
 
-Result<void> Operations::read(std::uint64_t count) {
-  Bytes memory(kFileBytes);
+Result<void> Operations::read(std::uint64_t count, std::size_t bytes) {
+  Bytes memory(bytes);
   return repeat(count, [this, &memory](client::Client&) { return read_one(*file_, memory); });
 }
 
-Result<void> Operations::write(std::uint64_t count) {
-  const Bytes memory(kFileBytes);
+Result<void> Operations::write(std::uint64_t count, std::size_t bytes) {
+  const Bytes memory(bytes);
   return repeat(count, [this, &memory](client::Client&) { return file_->write(0, memory); });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations: small operations of a client of a running file system, and the processor time that they cost all.
+// Operations: operations of a client of a running file system, and the processor time that they cost all.
 #pragma once
 
 #include <sys/types.h>
@@ -13,17 +13,17 @@
 
 namespace spate::bench {
 
-/// A client of the file system of `config_file`, whose servers are `servers`. It makes a folder and a file of 4 KiB.
+/// A client of the file system of `config_file`, whose servers are `servers`. It makes a folder and a file of 1 MiB.
 class Operations {
  public:
   static Result<std::unique_ptr<Operations>> open(const std::string& config_file, std::vector<pid_t> servers);
 
   /// `count` times `stat` of the file, by its path.
   Result<void> stat(std::uint64_t count);
-  /// `count` times a read of the file's 4 KiB.
-  Result<void> read(std::uint64_t count);
+  /// `count` times a read of the file's first `bytes`, at most 1 MiB.
+  Result<void> read(std::uint64_t count, std::size_t bytes);
   /// `count` times a write of them.
-  Result<void> write(std::uint64_t count);
+  Result<void> write(std::uint64_t count, std::size_t bytes);
   /// `count` times a file that is made and removed again.
   Result<void> create(std::uint64_t count);
 
