@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate mkdir`, `spate rm`, `spate mv`, `spate ln`.
 #include <fmt/core.h>
-#include <sys/stat.h>
 
 #include "tools/destination.h"
+#include "tools/modes.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
 
@@ -20,15 +20,9 @@ struct ChangeOptions {
   bool exchange = false;
 };
 
-std::uint32_t mode_without_umask(std::uint32_t mode) {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return mode & ~mask;
-}
-
 Result<void> make_directory(assembly::ClientProcess& process, const std::string& path, bool parents) {
   wire::NewAttributes attributes;
-  attributes.mode = mode_without_umask(0777);
+  attributes.mode = 0777U & ~own_umask();
   auto made = process.run([&](client::Client& c) { return c.mkdir(client::path_from_root(path), attributes); });
   if (made) return {};
   if (!parents) return made.error();
@@ -127,30 +121,17 @@ Result<void> remove_one(assembly::ClientProcess& process, const std::string& nam
 }
 
 int run_rm(Context& context, const ChangeOptions& options) {
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  int code = kExitOk;
-  std::vector<std::string> paths = options.paths;
-  if (!take_remote_paths(context, **process, paths, code)) return code;
-  for (const std::string& name : paths) {
-    auto removed = remove_one(**process, remote_path(name), options);
-    if (!removed) code = context.fail(removed.error(), name);
-  }
-  return code;
+  return for_each_remote_path(context, options.paths,
+                              [&](assembly::ClientProcess& process, const std::string&, const std::string& path) {
+                                return remove_one(process, path, options);
+                              });
 }
 
 int run_rmdir(Context& context, const ChangeOptions& options) {
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  int code = kExitOk;
-  std::vector<std::string> paths = options.paths;
-  if (!take_remote_paths(context, **process, paths, code)) return code;
-  for (const std::string& name : paths) {
-    const auto removed =
-        (*process)->run([&](client::Client& c) { return c.rmdir(client::path_from_root(remote_path(name), false)); });
-    if (!removed) code = context.fail(removed.error(), name);
-  }
-  return code;
+  return for_each_remote_path(
+      context, options.paths, [](assembly::ClientProcess& process, const std::string&, const std::string& path) {
+        return process.run([&](client::Client& c) { return c.rmdir(client::path_from_root(path, false)); });
+      });
 }
 
 /// The last path, or, when it is a directory, the name of `source` in it.

@@ -2,7 +2,6 @@
 // `spate chmod`, `spate chown`, `spate touch`.
 #include <grp.h>
 #include <pwd.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <ctime>
@@ -60,31 +59,19 @@ void change_below(Context& context, assembly::ClientProcess& process, const std:
 }
 
 int change_all(Context& context, const AttributeOptions& options, const MakeChange& make) {
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  int code = kExitOk;
-  std::vector<std::string> paths = options.paths;
-  if (!take_remote_paths(context, **process, paths, code)) return code;
-  for (const std::string& name : paths) {
-    const std::string path = remote_path(name);
-    const wire::NamePath where = client::path_from_root(path, !options.no_dereference);
-    const auto object = (*process)->run([&](client::Client& c) { return c.lookup(where); });
-    if (!object) {
-      code = context.fail(object.error(), name);
-      continue;
-    }
-    const auto done = change_object(**process, where, object->attributes, make);
-    if (!done) code = context.fail(done.error(), name);
-    if (options.recursive && object->attributes.type == FileType::kDirectory)
-      change_below(context, **process, path, object->attributes.handle, make, code);
-  }
-  return code;
-}
-
-std::uint32_t own_umask() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return mask;
+  int below = kExitOk;
+  const int code = for_each_remote_path(
+      context, options.paths,
+      [&](assembly::ClientProcess& process, const std::string&, const std::string& path) -> Result<void> {
+        const wire::NamePath where = client::path_from_root(path, !options.no_dereference);
+        SPATE_TRY(const auto object, process.run([&](client::Client& c) { return c.lookup(where); }));
+        const Attributes& attributes = object.attributes;
+        auto done = change_object(process, where, attributes, make);
+        if (options.recursive && attributes.type == FileType::kDirectory)
+          change_below(context, process, path, attributes.handle, make, below);
+        return done;
+      });
+  return code == kExitOk ? below : code;
 }
 
 int run_chmod(Context& context, const AttributeOptions& options) {
@@ -186,16 +173,10 @@ int run_touch(Context& context, const AttributeOptions& options) {
     if (atime) times.atime = *date;
     if (mtime) times.mtime = *date;
   }
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  int code = kExitOk;
-  std::vector<std::string> paths = options.paths;
-  if (!take_remote_paths(context, **process, paths, code)) return code;
-  for (const std::string& name : paths) {
-    const auto done = touch_one(**process, remote_path(name), options, times);
-    if (!done) code = context.fail(done.error(), name);
-  }
-  return code;
+  return for_each_remote_path(context, options.paths,
+                              [&](assembly::ClientProcess& process, const std::string&, const std::string& path) {
+                                return touch_one(process, path, options, times);
+                              });
 }
 
 Command make(std::string name, std::string summary, const std::shared_ptr<AttributeOptions>& options,

@@ -149,4 +149,18 @@ bool take_remote_paths(Context& context, assembly::ClientProcess& process, std::
   return true;
 }
 
+int for_each_remote_path(Context& context, std::vector<std::string> paths,
+                         const std::function<Result<void>(assembly::ClientProcess& process, const std::string& name,
+                                                          const std::string& path)>& act) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  int code = kExitOk;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  for (const std::string& name : paths) {
+    const auto done = act(**process, name, remote_path(name));
+    if (!done) code = context.fail(done.error(), name);
+  }
+  return code;
+}
+
 }  // namespace spate::tools

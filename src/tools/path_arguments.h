@@ -2,6 +2,7 @@
 // The paths that the words of a command line name, patterns among them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ Result<std::vector<std::string>> expand_patterns(assembly::ClientProcess& proces
 /// expand_patterns() of paths that must all be in the file system: else, or when that fails, the message is printed and
 /// `code` becomes the exit code. True: `paths` holds the expanded paths.
 bool take_remote_paths(Context& context, assembly::ClientProcess& process, std::vector<std::string>& paths, int& code);
+
+/// Takes the paths as take_remote_paths() does, and calls `act` with each of them as `name`, the word, and `path`, the
+/// path in the file system. The message of a failure is printed with the name, and the next path follows. Returns the
+/// exit code.
+int for_each_remote_path(Context& context, std::vector<std::string> paths,
+                         const std::function<Result<void>(assembly::ClientProcess& process, const std::string& name,
+                                                          const std::string& path)>& act);
 
 /// A path below a mount of Spate as the path in the file system that is mounted there, by the kernel's table of mounts;
 /// --fs is set to what was mounted, if it is not given. Any other path stays as it is.
