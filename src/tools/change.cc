@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "tools/destination.h"
-#include "tools/modes.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
 

@@ -2,6 +2,7 @@
 // `spate chmod`, `spate chown`, `spate touch`.
 #include <grp.h>
 #include <pwd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <ctime>
@@ -190,6 +191,12 @@ Command make(std::string name, std::string summary, const std::shared_ptr<Attrib
 }
 
 }  // namespace
+
+std::uint32_t own_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
 
 Command make_chmod() {
   auto options = std::make_shared<AttributeOptions>();

@@ -4,7 +4,7 @@
 #include "tools/complete.h"
 #include "tools/config.h"
 #include "tools/copy.h"
-#include "tools/doctor_machine.h"
+#include "tools/doctor.h"
 #include "tools/export.h"
 #include "tools/fsck.h"
 #include "tools/manual.h"

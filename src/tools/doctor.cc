@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/config.h"
+#include "tools/doctor_checks.h"
 #include "tools/doctor_machine.h"
 #include "tools/name_space.h"
 #include "tools/probe.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks of `spate doctor`.
+#include "tools/doctor_checks.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
 #include <sstream>
 
-#include "tools/doctor.h"
 #include "tools/text.h"
 
 namespace spate::tools {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/modes.h"
 
-#include <sys/stat.h>
-
 #include <string>
 
 namespace spate::tools {
@@ -41,12 +39,6 @@ int shift_of(char letter) { return letter == 'u' ? 6 : letter == 'g' ? 3 : lette
 bool is_operation(char letter) { return letter == '+' || letter == '-' || letter == '='; }
 
 }  // namespace
-
-std::uint32_t own_umask() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return mask;
-}
 
 Result<void> ModeChange::parse_clauses(std::string_view text, std::uint32_t umask, std::vector<Clause>& clauses) {
   const Error wrong(Errc::kInvalidArgument, "\"" + std::string(text) + "\" is no mode: 0755, or u+x,go-w");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modes as chmod(1) takes them.
+// Modes as chmod(1) takes them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,6 @@
 #include "base/result.h"
 
 namespace spate::tools {
-
-/// The process's own. For a process of one thread: it is changed for a moment.
-std::uint32_t own_umask();
 
 /// A change of permission bits: "0755", or clauses as in "u=rwx,go-w,a+X".
 /// Source: POSIX.1-2017, chmod, "Extended description".

@@ -29,6 +29,10 @@ Command make_setstripe();
 Command make_getstripe();
 Command make_explain();
 
+/// The bits that this process takes away from the mode of what it makes. For a process of one thread: the kernel only
+/// tells them by changing them, so they are 0 for a moment.
+std::uint32_t own_umask();
+
 /// "-rw-r--r--"
 std::string mode_text(FileType type, std::uint32_t mode);
 std::string_view type_name(FileType type);

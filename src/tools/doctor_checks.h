@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checks of `spate doctor`, over an interface to the machine. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "config/filesystem_config.h"
+
+namespace spate::tools {
+
+/// The facts about a machine that doctor needs. The real one is system_machine(); tests have one of their own. Each
+/// call answers at once.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  /// The whole of a small file, such as those of /proc and /sys.
+  virtual Result<std::string> read(const std::string& file) const = 0;
+  virtual Result<std::vector<std::string>> list(const std::string& folder) const = 0;
+  enum class Limit : std::uint8_t { kDescriptors, kLockedMemory };
+  /// What a program may raise it to; UINT64_MAX: anything.
+  virtual std::uint64_t limit(Limit which) const = 0;
+  /// "6.1.0-18-amd64"
+  virtual std::string kernel() const = 0;
+  virtual bool is_root() const = 0;
+  /// In the folders of PATH.
+  virtual bool has_program(const std::string& name) const = 0;
+  virtual Result<void> open_fuse() const = 0;
+  virtual Result<void> make_ring() const = 0;  // io_uring
+  /// Whether something keeps the clock right.
+  virtual bool clock_is_kept() const = 0;
+  struct Space {
+    std::uint64_t total = 0;      // bytes
+    std::uint64_t available = 0;  // bytes, to ordinary users
+    bool operator==(const Space&) const = default;
+  };
+  /// Space of the device that holds `folder`.
+  virtual Result<Space> space(const std::string& folder) const = 0;
+  enum class Port : std::uint8_t { kFree, kServer, kOther, kRefused };
+  /// Who listens at a server's TCP address: nobody, that server, another program; kRefused: it may not be listened at.
+  virtual Port port(const config::ServerConfig& server, const std::string& url) const = 0;
+};
+
+enum class Verdict : std::uint8_t { kOk, kWarning, kFailure };
+
+struct Diagnosis {
+  std::string check;  // "io_uring"
+  Verdict verdict = Verdict::kOk;
+  std::string what;    // what is found
+  std::string advice;  // what to do; empty if nothing is to be done
+};
+
+/// The servers of a file system that belong on this machine.
+struct DoctorSubject {
+  std::vector<config::ServerConfig> servers;
+};
+
+/// All checks, in the order in which they are shown. Without a subject those of ports and stores are left out.
+std::vector<Diagnosis> examine(const Machine& machine, const std::optional<DoctorSubject>& subject);
+
+}  // namespace spate::tools
