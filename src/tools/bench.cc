@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "measure/cpu.h"
 #include "measure/raw_stream.h"
 #include "tools/bench_work.h"
+#include "tools/commands.h"
 #include "tools/server_control.h"
 
 namespace spate::tools {

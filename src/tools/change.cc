@@ -2,6 +2,7 @@
 // `spate mkdir`, `spate rm`, `spate mv`, `spate ln`.
 #include <fmt/core.h>
 
+#include "tools/commands.h"
 #include "tools/destination.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"

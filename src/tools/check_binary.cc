@@ -13,8 +13,8 @@
 #include <set>
 
 #include "base/printable.h"
+#include "tools/commands.h"
 #include "tools/elf.h"
-#include "tools/run.h"
 
 namespace spate::tools {
 namespace {

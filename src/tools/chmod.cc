@@ -8,6 +8,7 @@
 #include <ctime>
 #include <functional>
 
+#include "tools/commands.h"
 #include "tools/modes.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"

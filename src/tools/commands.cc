@@ -1,19 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/bench.h"
-#include "tools/command.h"
-#include "tools/complete.h"
-#include "tools/config.h"
-#include "tools/copy.h"
-#include "tools/doctor.h"
-#include "tools/export.h"
-#include "tools/fsck.h"
-#include "tools/manual.h"
-#include "tools/mount.h"
-#include "tools/name_space.h"
-#include "tools/run.h"
-#include "tools/stats.h"
-#include "tools/sum.h"
-#include "tools/up_down.h"
+#include "tools/commands.h"
 
 namespace spate::tools {
 

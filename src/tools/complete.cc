@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/complete.h"
 
 #include <algorithm>
 #include <map>
@@ -7,6 +6,7 @@
 
 #include "base/printable.h"
 #include "config/keys.h"
+#include "tools/commands.h"
 #include "tools/known.h"
 #include "tools/name_space.h"
 

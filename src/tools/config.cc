@@ -13,6 +13,7 @@
 #include "config/key_file.h"
 #include "config/keys.h"
 #include "log/log.h"
+#include "tools/commands.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {

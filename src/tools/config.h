@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate config`.
+// Which servers of a configuration are this machine's.
 #pragma once
 
 #include "config/filesystem_config.h"
 #include "tools/command.h"
 
 namespace spate::tools {
-
-Command make_config();
 
 /// An address of the server is this machine's, or all of them are names that each machine has (shm).
 bool belongs_here(const config::ServerConfig& server);

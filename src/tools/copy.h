@@ -9,13 +9,6 @@
 
 namespace spate::tools {
 
-Command make_cp();
-Command make_cat();
-Command make_head();
-Command make_tail();
-Command make_put();
-Command make_get();
-
 /// The errors of a copy of many files. Each is printed at once, and the other files go on.
 class Troubles {
  public:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "tools/commands.h"
 #include "tools/copy.h"
 #include "tools/name_space.h"
 #include "tools/text.h"

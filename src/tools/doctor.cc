@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/doctor.h"
 
 #include <fmt/core.h>
 
@@ -7,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tools/commands.h"
 #include "tools/config.h"
 #include "tools/doctor_checks.h"
 #include "tools/doctor_machine.h"

@@ -13,6 +13,7 @@
 
 #include "assembly/locate.h"
 #include "config/load.h"
+#include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/known.h"
 #include "tools/mounts.h"

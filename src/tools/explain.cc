@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "tools/commands.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/export.h"
 
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+
+#include "tools/commands.h"
 
 namespace spate::tools {
 namespace {

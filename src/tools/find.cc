@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "tools/commands.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
 

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "fsck/check.h"
 #include "fsck/texts.h"
+#include "tools/commands.h"
 
 namespace spate::tools {
 namespace {

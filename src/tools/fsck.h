@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate fsck`: the front end of src/fsck.
+// What the checks of src/fsck need of the servers of a file system.
 #pragma once
 
 #include "fsck/servers.h"
 #include "tools/command.h"
 
 namespace spate::tools {
-
-Command make_fsck();
 
 /// For a process that was opened with the server key.
 fsck::ServersOptions servers_options(client::Session& session);

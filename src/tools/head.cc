@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "tools/command.h"
+#include "tools/commands.h"
 #include "tools/copy.h"
 #include "tools/path_arguments.h"
 #include "tools/text.h"

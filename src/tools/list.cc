@@ -14,6 +14,7 @@
 
 #include "config/load.h"
 #include "tools/autostart.h"
+#include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/known.h"
 #include "tools/mounts.h"

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "tools/commands.h"
 
 namespace spate::tools {
 namespace {

@@ -2,13 +2,9 @@
 // `spate manual`: writes the manual pages, out of what `spate help` and `spate config explain` print.
 #pragma once
 
-#include "tools/command.h"
 #include "tools/roff.h"
 
 namespace spate::tools {
-
-/// Hidden; called when Spate is installed.
-Command make_manual();
 
 /// The date and version that all pages show.
 struct ManualEdition {

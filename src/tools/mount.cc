@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/mount.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tools/commands.h"
 #include "tools/mounts.h"
 #include "tools/text.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands on names: ls, stat, mkdir, rm, mv, ln, df, setstripe, getstripe; and how attributes are shown.
+// How attributes are shown, and directories listed.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,24 +10,6 @@
 #include "tools/text.h"
 
 namespace spate::tools {
-
-Command make_ls();
-Command make_tree();
-Command make_du();
-Command make_stat();
-Command make_find();
-Command make_mkdir();
-Command make_rm();
-Command make_rmdir();
-Command make_touch();
-Command make_chmod();
-Command make_chown();
-Command make_mv();
-Command make_ln();
-Command make_df();
-Command make_setstripe();
-Command make_getstripe();
-Command make_explain();
 
 /// The bits that this process takes away from the mode of what it makes. For a process of one thread: the kernel only
 /// tells them by changing them, so they are 0 for a moment.

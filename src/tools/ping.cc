@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/commands.h"
 #include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/text.h"

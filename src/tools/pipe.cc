@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "tools/commands.h"
 #include "tools/copy.h"
 #include "tools/destination.h"
 #include "tools/path_arguments.h"

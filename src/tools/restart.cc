@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "config/load.h"
+#include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/known.h"
 #include "tools/server_control.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+
+#include "tools/commands.h"
 
 namespace spate::tools {
 namespace {

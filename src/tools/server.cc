@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fsck/servers.h"
+#include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/fsck.h"
 #include "tools/server_control.h"

@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "dist/registry.h"
+#include "tools/commands.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dist/registry.h"
+#include "tools/commands.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
 #include "tools/text.h"

@@ -11,6 +11,7 @@
 
 #include "fsck/servers.h"
 #include "job/gate.h"
+#include "tools/commands.h"
 #include "tools/fsck.h"
 #include "tools/name_space.h"
 #include "tools/probe.h"

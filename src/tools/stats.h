@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate stats`; and how a metrics snapshot is shown.
+// How a metrics snapshot is shown.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "metrics/snapshot.h"
-#include "tools/command.h"
 
 namespace spate::tools {
-
-Command make_stats();
 
 /// The operations that were asked for, a line each (count, failures, mean, p50, p99, max), then what else was counted.
 /// `seconds`: the time that the snapshot covers, for rates; 0 shows none.

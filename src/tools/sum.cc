@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate sum`: checksums of files and trees, inside and outside alike, and the check of a list of them.
-#include "tools/sum.h"
 
 #include <fmt/core.h>
 
@@ -14,6 +13,7 @@
 #include "job/event.h"
 #include "job/gate.h"
 #include "job/semaphore.h"
+#include "tools/commands.h"
 #include "tools/name_space.h"
 #include "tools/sum_list.h"
 #include "tools/sum_source.h"

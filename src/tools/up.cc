@@ -11,6 +11,7 @@
 #include "assembly/locate.h"
 #include "config/load.h"
 #include "tools/autostart.h"
+#include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/known.h"
 #include "tools/name_space.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate up`, `spate down`, `spate restart`, `spate status`, `spate logs`, `spate ping`,
-// `spate list`, `spate destroy`, `spate server`.
+// Starting and stopping the servers of a file system on this machine.
 #pragma once
 
 #include "tools/command.h"
@@ -16,15 +15,5 @@ int stop_file_system(Context& context, const std::string& folder);
 
 /// kBusy, naming them, when the file system in this folder is mounted: programs would wait until the servers are back.
 Result<void> check_no_mounts(const std::string& folder);
-
-Command make_up();
-Command make_down();
-Command make_restart();
-Command make_logs();
-Command make_status();
-Command make_ping();
-Command make_list();
-Command make_destroy();
-Command make_server();
 
 }  // namespace spate::tools
