@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `cmake --install` gives is complete: binaries, library, header, pkg-config, CMake package, systemd unit."""
+"""What `cmake --install` gives is complete: binaries, library, header, pkg-config, CMake package, systemd unit, and
+the Python package where it was built.
+  install.py BUILD [PYTHON]"""
 import os
 import shutil
 import subprocess
@@ -86,6 +88,12 @@ def main(root):
         env["SPATE_FS"] = root + "/fs"
         for program in ("/by-pkg-config", "/project/build/user"):
             check(run(root + program, env=env).strip() == "0.1.0", "another version")
+        for python in sys.argv[2:]:
+            env["PYTHONPATH"] = moved + "/lib/python3/dist-packages"
+            said = run(python, "-B", "-c", "import spate; print(spate.__file__, spate.connect().listdir('/'))", env=env)
+            check(said.startswith(env["PYTHONPATH"] + "/spate/__init__.py ["), "the Python package: " + said)
+            found = run(python, "-B", "-c", "import importlib.metadata as m; print([e.value for e in m.entry_points(group='fsspec.specs') if e.name == 'spate'])", env=env)
+            check("spate.fsspec:SpateFileSystem" in found, "fsspec does not find spate://: " + found)
     finally:
         run(spate, "down", "-q", "--dir", root + "/fs", env=env)
 

@@ -15,7 +15,7 @@ sys.path[:0] = [SOURCE + "/tests/newcomer", SOURCE + "/tests/integration"]
 from bare_chroot import bare_debian, inside, install, run, walk_as_newcomer  # noqa: E402
 from cluster import check, skip  # noqa: E402
 
-NAMES = {"spate", "spate-server", "spate-fuse", "libspate1", "libspate-dev", "spate-mpi"}
+NAMES = {"spate", "spate-server", "spate-fuse", "libspate1", "libspate-dev", "spate-mpi", "python3-spate"}
 
 # What lintian says and why it stays.
 EXPLAINED = {
@@ -33,6 +33,7 @@ USE = """
 export HOME=/root SPATE_FS=/srv/data
 spate up --dir /srv/data --io 2
 echo kept | spate put spate:/file
+python3 -W error -c 'import spate; print("by Python:", spate.connect().open_file("/file").pread(9, 0))'
 """
 LOOK = "export HOME=/root SPATE_FS=/srv/data; spate up --dir /srv/data; spate cat spate:/file; spate down --dir /srv/data"
 
@@ -70,6 +71,7 @@ def on_bare_debian(debs):
         walk_as_newcomer(root)
         again = USE + "dpkg -i %s > /dev/null 2>&1; spate status; spate cat spate:/file; spate down --dir /srv/data" % " ".join(files)
         said = inside(root, again)
+        check("by Python: b'kept" in said, "the Python package: " + said)
         check("kept" in said and said.count(" up ") >= 3, "after an upgrade under running servers: " + said)
         inside(root, "dpkg --purge %s" % " ".join(sorted(NAMES)))
         check(not os.path.exists(root + "/usr/bin/spate"), "spate is still there")

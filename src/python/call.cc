@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/call.h"
+
+#include <spate.h>
+
+#include <cstring>
+
+namespace spate::python {
+
+void raise_error(int error, const char* sentence) {
+  // OSError chooses its subclass by the number; pybind11 wants to be given the class that it has chosen.
+  const py::object made = py::reinterpret_borrow<py::object>(PyExc_OSError)(error, decoded(sentence));
+  PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
+  throw py::error_already_set();
+}
+
+void raise_error(long negative_errno) {
+  const int error = static_cast<int>(-negative_errno);
+  const char* const sentence = spate_last_error();
+  raise_error(error, *sentence != '\0' ? sentence : std::strerror(error));
+}
+
+py::str decoded(const char* name) { return py::reinterpret_steal<py::str>(PyUnicode_DecodeFSDefault(name)); }
+
+Memory::Memory(const py::handle& object, Use use) {
+  if (PyObject_GetBuffer(object.ptr(), &view_, use == Use::kWrite ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
+    throw py::error_already_set();
+}
+
+}  // namespace spate::python

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the binding calls libspate: without Python's global lock, and with errors as OSError.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+namespace spate::python {
+
+namespace py = pybind11;
+
+/// Throws OSError (FileNotFoundError, ...) for a negative errno of this thread's last call, with the library's
+/// sentence.
+[[noreturn]] void raise_error(long negative_errno);
+/// Throws OSError of the binding's own.
+[[noreturn]] void raise_error(int error, const char* sentence);
+
+/// Runs `make()`, a call of libspate, without the global lock. Throws OSError for a negative result.
+template <typename Make>
+auto call(const Make& make) {
+  const auto result = [&make] {
+    const py::gil_scoped_release released;
+    return make();
+  }();
+  if (result < 0) raise_error(static_cast<long>(result));
+  return result;
+}
+
+/// A path or a name: str, bytes or os.PathLike. Names that are not UTF-8 keep their bytes (PEP 383).
+class Path {
+ public:
+  Path() = default;
+  explicit Path(py::bytes encoded) : encoded_(std::move(encoded)) {}
+  [[nodiscard]] const char* c_str() const { return PyBytes_AS_STRING(encoded_.ptr()); }
+
+ private:
+  py::bytes encoded_;
+};
+
+/// The name of an object as str.
+py::str decoded(const char* name);
+
+/// The memory of an object with the buffer protocol, which can be neither resized nor freed meanwhile. Made and
+/// destroyed with the global lock held.
+class Memory {
+ public:
+  enum class Use { kRead, kWrite };
+  /// Throws BufferError or TypeError: no buffer, not contiguous, or read-only where it is written.
+  Memory(const py::handle& object, Use use);
+  Memory(Memory&& other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
+  Memory& operator=(Memory&&) = delete;
+  ~Memory() { PyBuffer_Release(&view_); }
+  [[nodiscard]] void* data() const { return view_.buf; }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_{};
+};
+
+}  // namespace spate::python
+
+namespace pybind11::detail {
+template <>
+struct type_caster<spate::python::Path> {
+  PYBIND11_TYPE_CASTER(spate::python::Path, const_name("Union[str, bytes, os.PathLike]"));
+  bool load(handle source, bool /*convert*/) {
+    PyObject* encoded = nullptr;
+    if (PyUnicode_FSConverter(source.ptr(), &encoded) == 0) {
+      // A NUL inside is a wrong value; anything else, such as a number, a wrong type.
+      if (PyErr_ExceptionMatches(PyExc_ValueError) != 0) throw error_already_set();
+      PyErr_Clear();
+      return false;
+    }
+    value = spate::python::Path(reinterpret_steal<bytes>(encoded));
+    return true;
+  }
+};
+}  // namespace pybind11::detail

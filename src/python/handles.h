@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handles of libspate, shared by the Python objects that use them. Each is freed when its last user is gone, and
+// users are counted under Python's global lock, so that no call runs on a handle that another thread has freed.
+#pragma once
+
+#include <spate.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/call.h"
+
+namespace spate::python {
+
+/// A session with a file system. Ends with the last open file.
+class Connection {
+ public:
+  Connection(const char* where, const spate_options& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  /// Throws RuntimeError in a process that was forked from the one that connected.
+  [[nodiscard]] spate_fs* handle() const;
+  [[nodiscard]] bool is_of_this_process() const;
+
+ private:
+  spate_fs* handle_ = nullptr;
+  pid_t process_;
+};
+
+/// An open file.
+class OpenedFile {
+ public:
+  /// Takes over `handle`.
+  OpenedFile(std::shared_ptr<Connection> connection, spate_file* handle)
+      : connection_(std::move(connection)), handle_(handle) {}
+  ~OpenedFile();
+  OpenedFile(const OpenedFile&) = delete;
+  OpenedFile& operator=(const OpenedFile&) = delete;
+  /// Throws RuntimeError in a forked process.
+  [[nodiscard]] spate_file* handle() const;
+  [[nodiscard]] bool is_of_this_process() const { return connection_->is_of_this_process(); }
+  /// Ends the open. Only by the last user, who destroys this object next. Throws OSError.
+  void close();
+
+ private:
+  std::shared_ptr<Connection> connection_;
+  spate_file* handle_;
+};
+
+/// A read or write that was started. Not used by two threads at once: the second gets an error.
+class Operation {
+ public:
+  using Start = int (*)(spate_file*, void*, std::size_t, off_t, spate_op**);
+  Operation(std::shared_ptr<OpenedFile> file, Memory memory, off_t offset, Start start);
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  /// The bytes moved; the same again once it has ended. Throws OSError.
+  ssize_t wait();
+  bool done();
+
+ private:
+  spate_op* take();
+  void end(ssize_t result);
+  std::shared_ptr<OpenedFile> file_;
+  std::optional<Memory> memory_;  // until it has ended
+  spate_op* op_ = nullptr;        // null: it has ended, or a thread waits for it
+  std::optional<ssize_t> result_;
+  std::string sentence_;  // of a failure
+};
+
+/// Fields of struct stat as os.stat_result.
+py::object stat_result(const struct stat& st);
+
+void bind_file_system(py::module_& module);
+void bind_file(py::module_& module);
+void bind_operation(py::module_& module);
+
+/// The Python class File: an open file or directory.
+class File {
+ public:
+  explicit File(std::shared_ptr<OpenedFile> opened) : opened_(std::move(opened)) {}
+  /// Throws ValueError once it is closed. Whoever has the result keeps it open.
+  [[nodiscard]] std::shared_ptr<OpenedFile> opened() const;
+  [[nodiscard]] bool closed() const { return opened_ == nullptr; }
+  /// Throws OSError EBUSY, and leaves it open, while calls of other threads or started operations are under way. In a
+  /// forked process it only forgets the file, which is the parent's.
+  void close();
+
+ private:
+  std::shared_ptr<OpenedFile> opened_;
+};
+
+}  // namespace spate::python

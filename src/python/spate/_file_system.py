@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FileSystem: the calls of the extension module, and what is made of them."""
+from __future__ import annotations
+
+import atexit
+import os
+import posixpath
+import stat
+import weakref
+from typing import IO, TYPE_CHECKING, Any, Iterator, NamedTuple
+
+from . import _files, _spate
+from ._patterns import Layout
+
+if TYPE_CHECKING:
+    from _typeshed import StrOrBytesPath as Path
+
+_COPY_BYTES = 64 << 20  # of one copy_file_range, so that Ctrl-C is heard in between
+
+
+class DirEntry(NamedTuple):
+    """A name in a directory, and the attributes of what it names (of a symbolic link: its own)."""
+
+    name: str
+    path: str
+    stat: os.stat_result
+
+    def is_dir(self) -> bool:
+        return stat.S_ISDIR(self.stat.st_mode)
+
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.stat.st_mode)
+
+    def is_symlink(self) -> bool:
+        return stat.S_ISLNK(self.stat.st_mode)
+
+
+class FileSystem(_spate.FileSystem):
+    """A session. Paths begin at the file system's root, with or without a leading "/". Names are those of the module os.
+
+    Leaving a `with` block, or close(), ends it as soon as its last file is closed; so does the program's end."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        _sessions.add(self)
+
+    def open(self, path: Path, mode: str = "r", buffering: int = -1, *, layout: Layout | None = None,
+             encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> IO[Any]:
+        """As the builtin open(). `layout`: of a file that it creates."""
+        if "b" in mode and (encoding, errors, newline) != (None, None, None):
+            raise ValueError("binary mode takes no encoding, errors or newline")
+        flags = _files.flags_of(mode)
+        file = self.open_file(path, flags, 0o666, layout)
+        text = {} if "b" in mode else {"encoding": encoding, "errors": errors, "newline": newline}
+        try:
+            return _files.opened(file, flags, mode, buffering, os.fsdecode(path), **text)
+        except BaseException:
+            file.close()
+            raise
+
+    def lstat(self, path: Path) -> os.stat_result:
+        """Attributes; of a symbolic link its own."""
+        return self.stat(path, follow_symlinks=False)
+
+    def exists(self, path: Path) -> bool:
+        """Whether it names something; not a symbolic link that leads nowhere."""
+        return self._mode(path) is not None
+
+    def isdir(self, path: Path) -> bool:
+        mode = self._mode(path)
+        return mode is not None and stat.S_ISDIR(mode)
+
+    def isfile(self, path: Path) -> bool:
+        mode = self._mode(path)
+        return mode is not None and stat.S_ISREG(mode)
+
+    def _mode(self, path: Path) -> int | None:
+        try:
+            return self.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def scandir(self, path: Path = "/") -> Iterator[DirEntry]:
+        """The entries of a directory with their attributes: a request for some hundreds of them."""
+        base = os.fsdecode(path)
+        with self.open_file(path, os.O_RDONLY | os.O_DIRECTORY) as directory:
+            while entries := directory.read_entries():
+                for name, _inode, _type, known in entries:
+                    full = posixpath.join(base, name)
+                    try:
+                        yield DirEntry(name, full, known or self.lstat(full))
+                    except FileNotFoundError:
+                        pass  # removed meanwhile
+
+    def listdir(self, path: Path = "/") -> list[str]:
+        """The names in a directory, in no order."""
+        with self.open_file(path, os.O_RDONLY | os.O_DIRECTORY) as directory:
+            names: list[str] = []
+            while entries := directory.read_entries():
+                names += [entry[0] for entry in entries]
+            return names
+
+    def walk(self, top: Path = "/") -> Iterator[tuple[str, list[str], list[str]]]:
+        """As os.walk(), from the top down; it follows no symbolic link. An error ends it."""
+        base = os.fsdecode(top)
+        folders: list[str] = []
+        files: list[str] = []
+        for entry in self.scandir(base):
+            (folders if entry.is_dir() else files).append(entry.name)
+        yield base, folders, files
+        for name in folders:
+            yield from self.walk(posixpath.join(base, name))
+
+    def makedirs(self, path: Path, mode: int = 0o777, exist_ok: bool = False) -> None:
+        """Makes a directory and those above it that are missing."""
+        try:
+            self.mkdir(path, mode)
+        except FileNotFoundError:
+            parent = posixpath.dirname(os.fsdecode(path).rstrip("/"))
+            if parent in ("", "/"):
+                raise
+            self.makedirs(parent, mode, exist_ok=True)
+            self.makedirs(path, mode, exist_ok)
+        except FileExistsError:
+            if not exist_ok or not self.isdir(path):
+                raise
+
+    def rmtree(self, path: Path) -> None:
+        """Removes a directory and all that is in it; it follows no symbolic link. What others remove meanwhile is gone, too."""
+        for entry in self.scandir(path):
+            if entry.is_dir():
+                self.rmtree(entry.path)
+                continue
+            try:
+                self.unlink(entry.path)
+            except FileNotFoundError:
+                pass
+        try:
+            self.rmdir(path)
+        except FileNotFoundError:
+            pass
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Copies a file's bytes, on the servers where both have the same layout. A target that is there is replaced."""
+        with self.open_file(source) as read, self.open_file(target, os.O_RDWR | os.O_CREAT) as written:
+            if read.stat().st_ino == written.stat().st_ino:
+                raise ValueError("%s and %s are the same file" % (os.fsdecode(source), os.fsdecode(target)))
+            written.truncate(0)
+            at = 0
+            while copied := read.copy_range(written, _COPY_BYTES, at, at):
+                at += copied
+
+
+_sessions: weakref.WeakSet[FileSystem] = weakref.WeakSet()
+
+
+# A session that a program leaves open keeps its locks and leases until they expire.
+@atexit.register
+def _close_all() -> None:
+    for session in list(_sessions):
+        session.close()
+
+
+def connect(where: Path | None = None, **options: Any) -> FileSystem:
+    """Uses a file system: its spate.toml, or the folder that holds one; None: the environment's SPATE_FS, else the one that
+    `spate up` started last. Options: settings={"client.deadline": "5s"}, over spate.toml; umask=0o022;
+    progress_thread=True: operations that were started go on while no thread waits for them."""
+    return FileSystem(where, **options)
