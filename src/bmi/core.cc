@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core's addresses and what modules report. Contexts are in core_test_calls.cc. See bmi/core.h.
-#include "bmi/network.h"
+// The core's addresses and what modules report. Contexts are in core_test_calls.cc.
+#include "bmi/core.h"
 
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
-#include "bmi/core.h"
 #include "bmi/registry.h"
 #include "log/fields.h"
 #include "log/log.h"
