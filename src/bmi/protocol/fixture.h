@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/expect.h"
-#include "bmi/protocol/module_state.h"
+#include "bmi/protocol/peer.h"
 
 namespace spate::bmi::protocol {
 

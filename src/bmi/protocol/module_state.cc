@@ -5,18 +5,7 @@
 
 namespace spate::bmi::protocol {
 
-Result<PostResult> ModuleState::post(const Post& post, Peer* peer, bool receive, bool unexpected) {
-  if (peer == nullptr || peer->state == PeerPhase::kGone || !peer->usable_for(post)) return Errc::kConnectionLost;
-  Op& op = begin_op(post, *peer, receive, unexpected);
-  PostResult result;
-  result.done = receive ? peer->post_recv(op) : peer->post_send(op);
-  if (!result.done) return result;
-  result.actual_size = receive ? op.arriving : op.size;
-  release(op);
-  return result;
-}
-
-Op& ModuleState::begin_op(const Post& post, Peer& peer, bool receive, bool unexpected) {
+Op& ModuleState::begin_op(const Post& post, PeerRecord& peer, bool receive, bool unexpected) {
   Op& op = ops.at(op_slot(post.op));
   SPATE_CHECK(!op.id);
   op.id = post.op;

@@ -9,7 +9,7 @@
 #include "bmi/outbox.h"
 #include "bmi/protocol/limits.h"
 #include "bmi/protocol/op.h"
-#include "bmi/protocol/peer.h"
+#include "bmi/protocol/peer_record.h"
 #include "bmi/slot_table.h"
 
 namespace spate::bmi::protocol {
@@ -31,10 +31,8 @@ struct Loss {
 
 /// The module's lock guards it.
 struct ModuleState {
-  /// See Module::post_send and post_recv. `peer`: of the post, or null.
-  Result<PostResult> post(const Post& post, Peer* peer, bool receive, bool unexpected);
   /// The operation of a post, filled in and linked to its peer.
-  Op& begin_op(const Post& post, Peer& peer, bool receive, bool unexpected);
+  Op& begin_op(const Post& post, PeerRecord& peer, bool receive, bool unexpected);
   /// Frees the operation; its caller knows its end.
   void release(Op& op);
   /// Reports the operation's end and frees it.
@@ -52,12 +50,12 @@ struct ModuleState {
     Op* op = ops.find(op_slot(id));
     return op != nullptr && id && op->id == id ? op : nullptr;
   }
-  void lose_later(const Peer& peer, Errc status) { lost.push_back(Loss{peer.id, status}); }
+  void lose_later(const PeerRecord& peer, Errc status) { lost.push_back(Loss{peer.id, status}); }
 
   const NetworkOptions* options = nullptr;
   Limits limits;  // what this side allows
   SlotTable<Op> ops;
-  Outbox<Peer> outbox;
+  Outbox<PeerRecord> outbox;
   std::vector<Loss> lost;
   Counters counters;
 };

@@ -17,7 +17,7 @@
 namespace spate::bmi::protocol {
 
 struct Incoming;
-class Peer;
+class PeerRecord;
 
 enum class OpState : std::uint8_t {
   kWaitLink,     // for its class to be open: in Peer::waiting_
@@ -45,7 +45,7 @@ struct Extent {
 
 struct Op : Node {
   OpId id;  // 0: free
-  Peer* peer = nullptr;
+  PeerRecord* peer = nullptr;
   OpState state = OpState::kPosted;
   MessageClass message_class = MessageClass::kControl;
   bool receive = false;

@@ -3,32 +3,20 @@
 
 #include <utility>
 
-#include "bmi/protocol/module_state.h"
-
 namespace spate::bmi::protocol {
 
 Peer::Peer(ModuleState& module, PeerId peer_id, std::uint64_t seed)
-    : id(peer_id), module_(module), sender_(module, *this, *this), receiver_(module, *this, *this, seed) {}
+    : PeerRecord(peer_id), module_(module), sender_(module, *this, *this), receiver_(module, *this, *this, seed) {}
 
-void Peer::link_op(Op& op) {
-  op.previous_of_peer = last_op_;
-  op.next_of_peer = nullptr;
-  (last_op_ != nullptr ? last_op_->next_of_peer : first_op_) = &op;
-  last_op_ = &op;
-}
-
-void Peer::unlink_op(Op& op) {
-  (op.previous_of_peer != nullptr ? op.previous_of_peer->next_of_peer : first_op_) = op.next_of_peer;
-  (op.next_of_peer != nullptr ? op.next_of_peer->previous_of_peer : last_op_) = op.previous_of_peer;
-}
-
-PeerState Peer::describe() const {
-  PeerState all;
-  all.connected = state == PeerPhase::kUp;
-  if (connections > 0 || !outbound || attempted) all.url = url;
-  all.connections = connections;
-  all.failure = failure;
-  return all;
+Result<PostResult> Peer::post(const Post& post, bool receive, bool unexpected) {
+  if (state == PeerPhase::kGone || !usable_for(post)) return Errc::kConnectionLost;
+  Op& op = module_.begin_op(post, *this, receive, unexpected);
+  PostResult result;
+  result.done = receive ? post_recv(op) : post_send(op);
+  if (!result.done) return result;
+  result.actual_size = receive ? op.arriving : op.size;
+  module_.release(op);
+  return result;
 }
 
 bool Peer::post_send(Op& op) {
@@ -97,7 +85,7 @@ void Peer::reset(Errc status) {
   open_ = {};
   sender_.reset();
   receiver_.reset();
-  for (Op* op = first_op_; op != nullptr;) {
+  for (Op* op = first_op(); op != nullptr;) {
     Op* const next = op->next_of_peer;
     if (op->state != OpState::kHeld || op->uses == 0) module_.completed(*op, status, 0);
     op = next;

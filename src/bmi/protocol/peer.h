@@ -4,22 +4,15 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "bmi/module.h"
+#include "bmi/protocol/module_state.h"
 #include "bmi/protocol/path.h"
+#include "bmi/protocol/peer_record.h"
 #include "bmi/protocol/receiver.h"
 #include "bmi/protocol/sender.h"
 
 namespace spate::bmi::protocol {
-
-/// The state of a peer.
-enum class PeerPhase : std::uint8_t {
-  kIdle,        // looked up, not connected
-  kConnecting,  // its connection is being made
-  kUp,
-  kGone,  // inbound, not connected
-};
 
 /// Each module derives its peer from it and implements Path. Pinned; the module owns it. Not thread-safe: the module's
 /// lock guards it. Life cycle: made by a lookup or by an inbound connection -> up() and opened() -> reset() when the
@@ -27,14 +20,13 @@ enum class PeerPhase : std::uint8_t {
 ///
 /// The protocol is passive: the module drives its device, hands what arrives to sender() and receiver() and asks for
 /// nothing. What they queue in return leaves with the module's next flush, which follows each call.
-class Peer : public Path {
+class Peer : public PeerRecord, public Path {
  public:
   Peer(ModuleState& module, PeerId id, std::uint64_t seed);
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-  ~Peer() override = default;
 
-  // Posts: `op` is filled in and belongs to this peer. True when it is complete at once.
+  /// See Module::post_send, post_recv and, if `unexpected`, post_send_unexpected.
+  Result<PostResult> post(const Post& post, bool receive, bool unexpected);
+  // The same of an operation that is filled in and belongs to this peer. True when it is complete at once.
   bool post_send(Op& op);
   bool post_recv(Op& op);
   void cancel(Op& op);
@@ -59,30 +51,6 @@ class Peer : public Path {
   Receiver& receiver() { return receiver_; }
   const Receiver& receiver() const { return receiver_; }
 
-  /// What every module knows of a peer, for Module::peer_state.
-  PeerState describe() const;
-  /// See Module::connection.
-  std::uint32_t connection() const { return state == PeerPhase::kUp ? connections : 0; }
-  /// Whether the post names this connection or none (Post::connection).
-  bool usable_for(const Post& post) const { return may_use(post, state == PeerPhase::kUp, connections); }
-
-  /// All operations, oldest first.
-  Op* first_op() const { return first_op_; }
-  void link_op(Op& op);
-  void unlink_op(Op& op);
-
-  const PeerId id;
-  Address address;  // inbound: set when the core gave it, by the thread that delivers
-  bool outbound = false;
-  PeerPhase state = PeerPhase::kIdle;
-  bool stranger = false;  // inbound, not admitted: NetworkOptions::strangers bounds what it may do
-  std::string url;
-  bool attempted = false;  // to connect, ever
-  std::string failure;     // why the last attempt failed; empty when it did not
-  LinkId link_id{};
-  ContextId context;  // inbound: of the listener
-  std::uint32_t connections = 0;
-
  protected:
   ModuleState& module() { return module_; }
 
@@ -92,8 +60,6 @@ class Peer : public Path {
   Receiver receiver_;
   std::array<NodeList, kClasses> waiting_;  // for the class to be open, in the order of their posts
   std::array<bool, kClasses> open_{};
-  Op* first_op_ = nullptr;
-  Op* last_op_ = nullptr;
 };
 
 }  // namespace spate::bmi::protocol

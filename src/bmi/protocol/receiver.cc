@@ -5,11 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "bmi/protocol/module_state.h"
-
 namespace spate::bmi::protocol {
 
-Receiver::Receiver(ModuleState& module, Path& path, Peer& owner, std::uint64_t seed)
+Receiver::Receiver(ModuleState& module, Path& path, PeerRecord& owner, std::uint64_t seed)
     : module_(module), path_(path), owner_(owner), seed_(seed), classes_{ClassState(seed), ClassState(seed)} {}
 
 Receiver::~Receiver() { drop_arrived(); }

@@ -10,18 +10,17 @@
 #include "bmi/match_table.h"
 #include "bmi/protocol/credit.h"
 #include "bmi/protocol/limits.h"
+#include "bmi/protocol/module_state.h"
 #include "bmi/protocol/path.h"
 
 namespace spate::bmi::protocol {
-
-struct ModuleState;
 
 /// Part of Peer; the module's lock guards it. Everything that arrives was written by another process: what returns bool
 /// returns false for what the protocol does not allow, and the module drops the peer. The peer may have operations and
 /// buffered messages from connection to connection; reset() drops the messages.
 class Receiver {
  public:
-  Receiver(ModuleState& module, Path& path, Peer& owner, std::uint64_t seed);
+  Receiver(ModuleState& module, Path& path, PeerRecord& owner, std::uint64_t seed);
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
   ~Receiver();
@@ -96,7 +95,7 @@ class Receiver {
 
   ModuleState& module_;
   Path& path_;
-  Peer& owner_;
+  PeerRecord& owner_;
   const std::uint64_t seed_;
   std::array<ClassState, kClasses> classes_;
   std::array<std::uint64_t, kClasses> kept_back_{};  // of what is owed, until a frame carries it

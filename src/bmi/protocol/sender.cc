@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "bmi/protocol/module_state.h"
-
 namespace spate::bmi::protocol {
 
 void Sender::open(const Limits& limits) {

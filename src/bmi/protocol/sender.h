@@ -7,18 +7,17 @@
 
 #include "bmi/protocol/credit.h"
 #include "bmi/protocol/limits.h"
+#include "bmi/protocol/module_state.h"
 #include "bmi/protocol/path.h"
 
 namespace spate::bmi::protocol {
-
-struct ModuleState;
 
 /// Part of Peer; the module's lock guards it. Life cycle: open() -> reset() at the end of the connection -> open()
 /// again. A small message is sent at once, charged to the peer's credit. A large one, and a small one without credit,
 /// is announced. The peer clears it when it has a receive, or reads it by itself if it is located.
 class Sender {
  public:
-  Sender(ModuleState& module, Path& path, const Peer& owner) : module_(module), path_(path), owner_(owner) {}
+  Sender(ModuleState& module, Path& path, const PeerRecord& owner) : module_(module), path_(path), owner_(owner) {}
 
   /// `limits`: what the peer allows this side.
   void open(const Limits& limits);
@@ -76,7 +75,7 @@ class Sender {
 
   ModuleState& module_;
   Path& path_;
-  const Peer& owner_;
+  const PeerRecord& owner_;
   Limits remote_;
   std::array<ClassState, kClasses> classes_;
   NodeList unexpected_waiting_;  // for credit

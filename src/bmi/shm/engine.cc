@@ -101,7 +101,8 @@ Result<PostResult> Engine::post_send_unexpected(const Post& p) { return post(p, 
 
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
   std::unique_lock lock(mutex_);
-  const Result<PostResult> result = state_.post(post, peers_.find(post.peer), receive, unexpected);
+  Result<PostResult> result = Errc::kConnectionLost;
+  if (Peer* peer = peers_.find(post.peer)) result = peer->post(post, receive, unexpected);
   settle();
   state_.outbox.deliver(lock, *sink_);
   return result;
@@ -117,7 +118,8 @@ bool Engine::send_at_once(const Post& post, bool unexpected) {
 void Engine::cancel(PeerId id, OpId op_id) {
   std::unique_lock lock(mutex_);
   Op* op = state_.find_op(op_id);
-  if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
+  Peer* peer = peers_.find(id);
+  if (op != nullptr && op->peer == peer) peer->cancel(*op);
   settle();
   state_.outbox.deliver(lock, *sink_);
 }

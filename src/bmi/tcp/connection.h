@@ -93,6 +93,7 @@ class Connection : public Pollable {
   // Set by the module and the peer.
   Peer* peer = nullptr;
   std::unique_ptr<BulkHandshake> handshake;
+  ContextId context;                      // accepted: of its listener
   std::string remote;                     // for people
   unsigned channel = 0;                   // 0: control
   std::uint64_t segment_bytes = 1;        // payload of a packet

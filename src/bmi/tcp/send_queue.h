@@ -10,11 +10,10 @@
 #include "bmi/protocol/op.h"
 #include "bmi/ring.h"
 #include "bmi/tcp/frame.h"
+#include "bmi/tcp/send_observer.h"
 #include "bmi/tcp/zero_copy_sends.h"
 
 namespace spate::bmi::tcp {
-
-using protocol::Op;
 
 /// How a flush ended.
 enum class FlushStatus : std::uint8_t {
@@ -27,17 +26,6 @@ enum class FlushStatus : std::uint8_t {
 
 /// Scratch memory for reading files that sendfile cannot send; shared by the queues of a module.
 using SendScratch = std::array<std::byte, 64 * 1024>;
-
-/// Learns which operations have left.
-class SendObserver {
- public:
-  virtual ~SendObserver() = default;
-  /// The operation's whole frame was taken by the kernel: its memory may be reused, unless calls that it was lent to
-  /// (Op::uses) have not ended.
-  virtual void sent(Op& op) = 0;
-  /// The kernel no longer reads the memory for one of these calls. The operation may have ended already.
-  virtual void told(OpId op) = 0;
-};
 
 /// Not thread-safe (the module's lock).
 class SendQueue {

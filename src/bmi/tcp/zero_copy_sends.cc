@@ -9,8 +9,6 @@
 #include <cstring>
 #include <ctime>
 
-#include "bmi/tcp/send_queue.h"
-
 namespace spate::bmi::tcp {
 
 bool ZeroCopySends::enable(int socket) {

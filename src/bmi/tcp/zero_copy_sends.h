@@ -6,10 +6,9 @@
 
 #include "bmi/module.h"
 #include "bmi/ring.h"
+#include "bmi/tcp/send_observer.h"
 
 namespace spate::bmi::tcp {
-
-class SendObserver;
 
 /// The calls of one socket whose end the kernel has not reported yet. Not thread-safe: the module's lock guards it.
 class ZeroCopySends {

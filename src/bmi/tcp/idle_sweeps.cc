@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closes idle connections, on the side that made them (NetworkOptions::idle_close_ms). The other side never does, since
-// a request may be in flight.
-#include "bmi/tcp/engine.h"
+#include "bmi/tcp/idle_sweeps.h"
+
 #include "log/fields.h"
 #include "log/log.h"
 
@@ -13,16 +12,17 @@ constexpr unsigned kSweeps = 2;
 
 }  // namespace
 
-void Engine::begin_sweeps() {
-  if (state_.options->idle_close_ms == 0 || next_sweep_ != MonoTime::never()) return;
-  next_sweep_ = clock_.now() + Duration(std::chrono::milliseconds(state_.options->idle_close_ms)) / kSweeps;
-  arm_timer();
+void IdleSweeps::begin() {
+  const std::uint32_t idle_ms = state_.options->idle_close_ms;
+  if (idle_ms == 0 || next_ != MonoTime::never()) return;
+  next_ = state_.clock.now() + Duration(std::chrono::milliseconds(idle_ms)) / kSweeps;
+  timer_.arm(next_);
 }
 
-bool Engine::sweep_idle() {
-  if (clock_.now() < next_sweep_) return false;
+bool IdleSweeps::sweep() {
+  if (state_.clock.now() < next_) return false;
   bool connected = false;
-  for (const auto& [id, peer] : peers_.all()) {
+  for (const auto& [id, peer] : state_.peers.all()) {
     if (!peer->outbound || peer->state != PeerPhase::kUp) continue;
     const std::uint64_t traffic = peer->traffic();
     const bool idle = peer->at_rest() && traffic == peer->traffic_at_sweep;
@@ -33,12 +33,12 @@ bool Engine::sweep_idle() {
       continue;
     }
     peer->idle_sweeps = 0;
-    ++counters_.connections_idle;
+    ++state_.tcp_counters.connections_idle;
     SPATE_LOG("bmi/tcp", debug, "idle connection closed peer={}", log::Quoted{peer->url});
-    lose_peer(*peer, Errc::kOk);
+    connections_.lose_peer(*peer, Errc::kOk);
   }
-  next_sweep_ = MonoTime::never();
-  if (connected) begin_sweeps();
+  next_ = MonoTime::never();
+  if (connected) begin();
   return true;
 }
 

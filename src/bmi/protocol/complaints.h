@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Complaints: what a module logs of its peers.
+#pragma once
+
+#include <string_view>
+
+#include "base/clock.h"
+#include "log/log.h"
+#include "log/rate_limit.h"
+
+namespace spate::bmi::protocol {
+
+/// A line now and then, so that no peer can fill the log. Thread-safe.
+class Complaints {
+ public:
+  /// `module`: the folder that speaks, "bmi/tcp".
+  Complaints(const Clock& clock, log::Source module) : module_(module), peers_(clock), strangers_(clock) {}
+
+  /// A peer was dropped, or could not be connected.
+  void peer_dropped(std::string_view who, std::string_view why);
+  /// A connection was dropped whose peer was not admitted.
+  void stranger_dropped(std::string_view who, std::string_view why);
+  /// A connection could not be accepted.
+  void out_of_descriptors();
+
+ private:
+  const log::Source module_;
+  log::RateLimit peers_;
+  log::RateLimit strangers_;  // of its own: a flood of one kind hides nothing of the other
+};
+
+}  // namespace spate::bmi::protocol

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// EventSet: an epoll set.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/unique_fd.h"
+
+namespace spate::bmi::protocol {
+
+/// Thread-safe after open(), as epoll is.
+class EventSet {
+ public:
+  /// What returns bool returns false, with errno: out of descriptors or memory, or the user has used up
+  /// fs.epoll.max_user_watches.
+  bool open();
+  int descriptor() const { return epoll_.get(); }
+  /// `target`: what look() reports of the descriptor.
+  bool add(int fd, std::uint32_t events, void* target) const { return control(EPOLL_CTL_ADD, fd, events, target); }
+  /// epoll looks once more: it reports the state that there is now, also for edges that are behind.
+  bool change(int fd, std::uint32_t events, void* target) const { return control(EPOLL_CTL_MOD, fd, events, target); }
+  void remove(int fd) const { (void)control(EPOLL_CTL_DEL, fd, 0, nullptr); }
+  /// What is ready now, in `room`.
+  std::span<const epoll_event> look(std::span<epoll_event> room) const;
+
+ private:
+  bool control(int what, int fd, std::uint32_t events, void* target) const;
+
+  UniqueFd epoll_;
+};
+
+}  // namespace spate::bmi::protocol

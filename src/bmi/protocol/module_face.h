@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModuleFace: the calls of Module that are alike in all modules which speak this protocol.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "base/biased_mutex.h"
+#include "bmi/module.h"
+#include "bmi/protocol/shared_state.h"
+
+namespace spate::bmi::protocol {
+
+/// `Module`: the class of the module, which derives from this one. It has settle(), which loses the peers that are to
+/// be lost, and lose_peer(). `Interface`: the module's interface. `State`: a SharedState.
+///
+/// Thread-safe: one lock guards everything except the delivery to the sink. One thread at a time delivers, without the
+/// lock (bmi/outbox.h).
+template <typename Module, typename Interface, typename State>
+class ModuleFace : public Interface {
+ public:
+  ModuleFace(const ModuleFace&) = delete;
+  ModuleFace& operator=(const ModuleFace&) = delete;
+
+  std::uint32_t connection(PeerId id) const final {
+    const std::lock_guard lock(mutex_);
+    const auto* peer = state_.peers.find(id);
+    return peer == nullptr ? 0 : peer->connection();
+  }
+  void disconnect(PeerId id) final {
+    std::unique_lock lock(mutex_);
+    if (auto* peer = state_.peers.find(id)) self().lose_peer(*peer, Errc::kConnectionLost);
+    deliver(lock);
+  }
+  Result<PostResult> post_send(const Post& post) final { return self().post(post, false, false); }
+  Result<PostResult> post_recv(const Post& post) final { return self().post(post, true, false); }
+  Result<PostResult> post_send_unexpected(const Post& post) final { return self().post(post, false, true); }
+  void cancel(PeerId id, OpId op_id) final {
+    std::unique_lock lock(mutex_);
+    Op* op = state_.find_op(op_id);
+    auto* peer = state_.peers.find(id);
+    if (op != nullptr && op->peer == peer) peer->cancel(*op);
+    deliver(lock);
+  }
+  bool progress() override {
+    // A thread waits here for another one that is inside. If it returned, it would spin, since the descriptor stays
+    // readable until the other thread has fetched the events.
+    std::unique_lock lock(mutex_);
+    const bool did = self().poll();
+    return deliver(lock) || did;
+  }
+
+  Result<PostResult> post(const Post& post, bool receive, bool unexpected) {
+    std::unique_lock lock(mutex_);
+    const Result<PostResult> result = begin(post, receive, unexpected);
+    deliver(lock);
+    return result;
+  }
+
+ protected:
+  template <typename... Arguments>
+  explicit ModuleFace(Arguments&&... arguments) : state_(std::forward<Arguments>(arguments)...) {}
+  ~ModuleFace() override = default;
+
+  /// With the lock held.
+  Result<PostResult> begin(const Post& post, bool receive, bool unexpected) {
+    auto* peer = state_.peers.find(post.peer);
+    if (peer == nullptr) return Errc::kConnectionLost;
+    return peer->post(post, receive, unexpected);
+  }
+  /// Ends a call with the lock held. Returns whether there was anything to deliver.
+  bool deliver(std::unique_lock<BiasedMutex>& lock) {
+    self().settle();
+    return state_.outbox.deliver(lock, *sink_);
+  }
+
+  Sink* sink_ = nullptr;       // set by start()
+  mutable BiasedMutex mutex_;  // guards the state
+  State state_;
+
+ private:
+  Module& self() { return static_cast<Module&>(*this); }
+};
+
+}  // namespace spate::bmi::protocol

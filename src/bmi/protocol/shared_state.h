@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedState: what the parts of one module share.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "bmi/protocol/module_state.h"
+#include "bmi/protocol/peer_table.h"
+
+namespace spate::bmi::protocol {
+
+/// ModuleState with the peers, which are of class P. Each module adds what else its parts share. The module's lock
+/// guards it.
+template <typename P>
+struct SharedState : ModuleState {
+  /// Calls `lose(peer, status)` for each peer that was to be lost later, also for those that this makes lost.
+  template <typename Lose>
+  void take_losses(Lose lose) {
+    while (!lost.empty()) {
+      const Loss loss = lost.back();
+      lost.pop_back();
+      if (P* peer = peers.find(loss.peer)) lose(*peer, loss.status);
+    }
+  }
+  /// An inbound peer left: at most `most` of these are remembered.
+  void left(P& peer, std::size_t most) {
+    if (std::unique_ptr<P> forgotten = peers.left(peer, most)) outbox.forgotten(std::move(forgotten));
+  }
+
+  PeerTable<P> peers;
+};
+
+}  // namespace spate::bmi::protocol

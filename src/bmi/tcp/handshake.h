@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What both sides of a handshake use.
+#pragma once
+
+#include <sys/socket.h>
+
+#include "base/bytes.h"
+#include "bmi/tcp/connection.h"
+
+namespace spate::bmi::tcp {
+
+/// Handles one message of a handshake, of kSize bytes: by a function of `Owner`, which outlives the connection.
+template <typename Owner, std::size_t kSize, bool (Owner::*kOnMessage)(Connection&, const std::byte*)>
+class HandshakeHandler final : public FrameHandler {
+ public:
+  explicit HandshakeHandler(Owner& owner) : owner_(owner) {}
+  std::size_t header_size() const override { return kSize; }
+  bool on_header(Connection& connection, const std::byte* bytes) override {
+    return (owner_.*kOnMessage)(connection, bytes);
+  }
+  void on_payload(Connection& /*connection*/) override {}
+
+ private:
+  Owner& owner_;
+};
+
+/// Sends a part of a handshake. So little was sent before it that it fits into the socket: else the caller drops the
+/// connection.
+inline bool send_whole(int socket, ByteView bytes) {
+  return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace spate::bmi::tcp

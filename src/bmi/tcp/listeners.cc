@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/tcp/listeners.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "log/log.h"
+
+namespace spate::bmi::tcp {
+
+bool Listeners::add(UniqueFd socket, ContextId context) {
+  auto listener = std::make_unique<Listener>();
+  listener->socket = std::move(socket);
+  listener->context = context;
+  if (!events_.watch(listener->socket.get(), EPOLLIN, *listener)) return false;
+  listeners_.push_back(std::move(listener));
+  return true;
+}
+
+void Listeners::accept_from(Listener& listener) {
+  const auto take = [&](UniqueFd socket) { accepted(std::move(socket), listener); };
+  if (acceptor_.accept(listener.socket.get(), take)) return;
+  ++state_.tcp_counters.refused;
+  state_.complaints.out_of_descriptors();
+}
+
+void Listeners::accepted(UniqueFd socket, Listener& listener) {
+  const SocketAddress remote = remote_address(socket.get());
+  const std::string name = "tcp://" + remote.text();
+  Connection* connection = connections_.add(std::move(socket), hello_handler_, false);
+  if (connection == nullptr) {
+    ++state_.tcp_counters.refused;
+    return state_.complaints.peer_dropped(name,
+                                          errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
+  }
+  connection->remote = name;
+  connection->accepted_at = state_.clock.now();
+  connection->context = listener.context;
+  std::uint32_t patience_ms = state_.options->connect_timeout_ms;
+  if (state_.options->strangers.apply()) patience_ms = std::min(patience_ms, state_.options->strangers.deadline_ms);
+  connections_.set_deadline(*connection, std::chrono::milliseconds(patience_ms));
+  const auto victim = state_.strangers.add(connection, remote.source(), state_.options->strangers, state_.random);
+  if (victim) connections_.drop_stranger(**victim, "too many strangers");
+}
+
+/// Tells a proper process why it is not let in. Always true: it has kept to the protocol.
+bool Listeners::refuse(Connection& connection, const Welcome& welcome) {
+  (void)send_whole(connection.socket(), encode(welcome));
+  ++state_.tcp_counters.refused;
+  connections_.close(&connection);
+  return true;
+}
+
+bool Listeners::on_hello(Connection& connection, const std::byte* bytes) {
+  const std::optional<Hello> hello = decode_hello(bytes);
+  if (!hello) return false;
+  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
+    state_.complaints.peer_dropped(connection.remote, "speaks versions " + std::to_string(hello->version_min) + " to " +
+                                                          std::to_string(hello->version_max) +
+                                                          " of the tcp module's protocol, this side " +
+                                                          std::to_string(kVersionMin) + " to " +
+                                                          std::to_string(kVersionMax) + ": upgrade the older one");
+    return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});
+  }
+  return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello, bytes);
+}
+
+/// A separate peer until it is admitted, so that a process that has overheard a link's id cannot replace another peer.
+Peer& Listeners::stranger(Connection& connection, const Hello& hello) {
+  Peer& peer = state_.add_peer();
+  peer.stranger = true;
+  peer.came_in(hello.link, connection.context);
+  state_.outbox.inbound(peer);
+  connections_.set_deadline(
+      connection,
+      connection.accepted_at + std::chrono::milliseconds(state_.options->strangers.deadline_ms) - state_.clock.now());
+  return peer;
+}
+
+Peer& Listeners::returning_peer(Connection& connection, const Hello& hello) {
+  state_.strangers.remove(&connection);
+  connections_.deadlines().clear(connection);
+  if (Peer* known = state_.peers.inbound(hello.link)) {
+    connections_.lose_peer(*known, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
+    state_.peers.came_back(*known);
+    return *known;
+  }
+  Peer& peer = state_.add_peer();
+  peer.came_in(hello.link, connection.context);
+  state_.peers.set_inbound(peer);
+  state_.outbox.inbound(peer);
+  return peer;
+}
+
+bool Listeners::accept_control(Connection& connection, const Hello& hello) {
+  Peer* const peer =
+      &(state_.options->strangers.apply() ? stranger(connection, hello) : returning_peer(connection, hello));
+  peer->url = connection.remote;
+  peer->bulk_count = hello.bulk_connections;
+  peer->token = state_.random.next();
+  peer->same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
+  peer->reached = reached_url(local_address(connection.socket()));
+  connection.peer = peer;
+  peer->state = PeerPhase::kUp;
+  peer->channels[0].connection = &connection;  // so that it is closed with the peer, whatever happens next
+  const std::uint16_t version = std::min(hello.version_max, kVersionMax);
+  if (!send_whole(connection.socket(), encode(Welcome{Errc::kOk, version, peer->token, peer->receiver().grant()})))
+    return false;
+  peer->connected(connection, hello.limits);
+  return true;
+}
+
+bool Listeners::accept_bulk(Connection& connection, const Hello& hello, const std::byte* bytes) {
+  Peer* const peer = state_.peers.inbound(hello.link);
+  const bool known_peer = peer != nullptr && peer->state == PeerPhase::kUp && hello.channel <= peer->bulk_count &&
+                          peer->channels[hello.channel].connection == nullptr;
+  const bool proving = hello.version_min >= kProvingVersion;
+  if (known_peer && proving && peer->link_key && reached_url(local_address(connection.socket())) == peer->reached)
+    return begin_proof(connection, *peer, hello, bytes);
+  if (!known_peer || proving || peer->link_key || peer->token != hello.token) {
+    // As a rule its control connection went while it was on the way: nothing that anybody must know.
+    SPATE_LOG("bmi/tcp", debug, "bulk connection refused, its control connection is gone peer={}", connection.remote);
+    return refuse(connection, Welcome{Errc::kConnectionLost, hello.version_min, 0, {}});
+  }
+  if (!send_whole(connection.socket(), encode(Welcome{Errc::kOk, hello.version_min, 0, {}}))) return false;
+  return open_bulk(connection, *peer, hello.channel);
+}
+
+/// The acceptor proves first, and remains without obligations until the connector has: half open, a stranger.
+bool Listeners::begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes) {
+  auto handshake = std::make_unique<BulkHandshake>();
+  std::copy_n(bytes, kHelloSize, handshake->hello.begin());
+  handshake->welcome = encode(Welcome{Errc::kOk, kVersionMax, state_.random.next(), {}});
+  handshake->peer = peer.id;
+  handshake->connections = peer.connections;
+  handshake->channel = hello.channel;
+  const LinkProof proof = link_proof(*peer.link_key, Side::kAcceptor, handshake->hello, handshake->welcome);
+  std::array<std::byte, kWelcomeSize + sizeof proof> answer;
+  std::ranges::copy(handshake->welcome, answer.begin());
+  std::ranges::copy(proof, answer.begin() + kWelcomeSize);
+  connection.handshake = std::move(handshake);
+  connection.set_handler(proof_handler_);
+  return send_whole(connection.socket(), answer);
+}
+
+bool Listeners::on_proof(Connection& connection, const std::byte* bytes) {
+  const std::unique_ptr<BulkHandshake> handshake = std::move(connection.handshake);
+  Peer* const peer = state_.peers.find(handshake->peer);
+  const bool same = peer != nullptr && peer->state == PeerPhase::kUp && peer->connections == handshake->connections &&
+                    peer->link_key && peer->channels[handshake->channel].connection == nullptr;
+  if (same) {
+    const LinkProof wanted = link_proof(*peer->link_key, Side::kConnector, handshake->hello, handshake->welcome);
+    if (equal_secret(wanted, ByteView(bytes, sizeof wanted))) return open_bulk(connection, *peer, handshake->channel);
+    state_.complaints.peer_dropped(connection.remote,
+                                   "a bulk connection that does not prove the key of the connection it names");
+  }
+  ++state_.tcp_counters.refused;
+  connections_.close(&connection);
+  return true;
+}
+
+bool Listeners::open_bulk(Connection& connection, Peer& peer, unsigned channel) {
+  state_.strangers.remove(&connection);
+  connections_.deadlines().clear(connection);
+  set_connection_options(connection.socket(), state_.tcp_options.notsent_lowat_bytes);
+  connection.peer = &peer;
+  connection.channel = channel;
+  peer.channels[channel].connection = &connection;
+  peer.connected(connection, {});
+  return true;
+}
+
+void Listeners::admitted(Peer& peer) {
+  Connection& connection = *peer.channels[0].connection;
+  state_.strangers.remove(&connection);
+  connections_.deadlines().clear(connection);
+  // The same process, before it came back.
+  if (Peer* before = state_.peers.set_inbound(peer)) connections_.lose_peer(*before, Errc::kConnectionLost);
+}
+
+}  // namespace spate::bmi::tcp

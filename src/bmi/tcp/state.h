@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// State: what the parts of the tcp module share.
+#pragma once
+
+#include <memory>
+
+#include "base/random.h"
+#include "bmi/protocol/complaints.h"
+#include "bmi/protocol/shared_state.h"
+#include "bmi/strangers.h"
+#include "bmi/tcp/connection.h"
+#include "bmi/tcp/counters.h"
+#include "bmi/tcp/peer.h"
+#include "bmi/tcp/tcp_module.h"
+
+namespace spate::bmi::tcp {
+
+/// See protocol::SharedState.
+struct State : protocol::SharedState<Peer> {
+  State(const Clock& its_clock, const TcpOptions& its_options, PeerHost& its_host)
+      : clock(its_clock), tcp_options(its_options), host(its_host), complaints(its_clock, "bmi/tcp") {}
+
+  Peer& add_peer() {
+    return peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
+  }
+
+  const Clock& clock;
+  const TcpOptions tcp_options;
+  PeerHost& host;
+  SystemRandom random;
+  Strangers<Connection*> strangers;  // accepted, no hello yet; and control connections of peers not admitted
+  TcpCounters tcp_counters;
+  protocol::Complaints complaints;
+};
+
+}  // namespace spate::bmi::tcp
