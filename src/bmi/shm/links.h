@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links: the links of the shm module and the ends of its peers.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "bmi/protocol/wake_timer.h"
+#include "bmi/shm/events.h"
+#include "bmi/shm/polled_links.h"
+#include "bmi/shm/state.h"
+
+namespace spate::bmi::shm {
+
+/// The module's lock guards it. A link lives until free_closed() after its close().
+class Links {
+ public:
+  Links(State& state, Events& events, PolledLinks& polled, protocol::WakeTimer& timer)
+      : state_(state), events_(events), polled_(polled), deadlines_(timer) {}
+
+  Link& add(UniqueFd socket, Side side);
+  /// Null or closed: no effect.
+  void close(Link* link);
+  /// No event is left that may point at a closed one.
+  void free_closed() { closed_.clear(); }
+  std::size_t size() const { return open_.size(); }
+
+  /// When a link is to be dropped or looked at: Link::deadline.
+  protocol::Deadlines<Link>& deadlines() { return deadlines_; }
+
+  /// Closes the peer's link. Its operations end with `status`; kProtocol counts as what it is, and they end with
+  /// kConnectionLost.
+  void lose_peer(Peer& peer, Errc status);
+  /// Loses the peers that are to be lost.
+  void settle() {
+    state_.take_losses([this](Peer& peer, Errc status) { lose_peer(peer, status); });
+  }
+  /// An accepted link whose peer, if it has one, is not admitted.
+  void drop_stranger(Link& link, std::string_view why);
+
+ private:
+  State& state_;
+  Events& events_;
+  PolledLinks& polled_;
+  std::unordered_map<Link*, std::unique_ptr<Link>> open_;
+  std::vector<std::unique_ptr<Link>> closed_;
+  protocol::Deadlines<Link> deadlines_;
+};
+
+}  // namespace spate::bmi::shm
