@@ -90,7 +90,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   reply->body = reply->body.last(reader.decoder().remaining());
   change.end(touched, granted);
   for (const Handle object : touched.objects) kept_opens_.changed(object);
-  if (granted.granted) locks_.listen_for_recalls();
+  if (granted.granted) locks_.start_listening();
   SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));
   co_return reply;
 }

@@ -65,7 +65,7 @@ class Cluster final : private SessionObserver {
     attributes_.clear();
     kept_opens_.distrust_all();
   }
-  void session_changed() override { locks_.session_changed(); }
+  void session_changed() override { locks_.check_session(); }
   void heard() override { locks_.heard(); }
   job::Task<void> end_inheritance() override { return locks_.end_inherited_waits(); }
   bool lost_lock(Handle file) override { return locks_.lost(file); }

@@ -33,8 +33,7 @@ AttributeCache::AttributeCache(Options options, const Clock& clock)
       clock_(clock),
       copies_(options.copies),
       changes_(copies_),
-      objects_(options.most, clock, changes_, copies_),
-      listing_credit_(kMostListingCredit) {
+      objects_(options.most, clock, changes_, copies_) {
   SPATE_CHECK(options.most >= 16);
 }
 
@@ -67,7 +66,7 @@ std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& 
     if (at == nullptr) return std::nullopt;
   }
   if (!at->reply || changes_.touch_entries_of(here)) return std::nullopt;
-  if (std::exchange(at->listed, false)) earn(kListingCreditOfAUse);
+  if (std::exchange(at->listed, false)) listing_credit_.used();
   return Found{at, false};
 }
 
@@ -169,7 +168,7 @@ void AttributeCache::end_lookup(const Lookup& lookup, const wire::LookupLeaseRep
   if (reply != nullptr && reply->granted) {
     meet_table(reply->table, reply->lease_ms);
     if (!recalled_since(lookup, *reply)) keep(*reply, lookup.asked + usable());
-    earn(kListingCreditOfAUse);  // a listing might have brought it
+    listing_credit_.used();  // a listing might have brought it
   }
   --looking_;
   forget_events();

@@ -14,6 +14,7 @@
 #include "client/attributes/copies.h"
 #include "client/attributes/given_copies.h"
 #include "client/attributes/kept_objects.h"
+#include "client/attributes/listing_credit.h"
 #include "client/attributes/recent_events.h"
 #include "client/options.h"
 #include "wire/lease_messages.h"
@@ -117,11 +118,6 @@ class AttributeCache {
   Counters counters() const;
 
  private:
-  // Guesses: a scan of a large tree that looks at names only asks for leases on so many; one entry in so many that is
-  // used makes the others worth their while.
-  static constexpr std::int64_t kMostListingCredit = 16384;
-  static constexpr std::int64_t kListingCreditOfAUse = 8;
-
   struct Found {
     const KeptObject* object = nullptr;
     bool nothing = false;  // it is known that there is no such name
@@ -133,7 +129,6 @@ class AttributeCache {
   void forget_events();
   void meet_table(std::uint64_t table, std::uint32_t lease_ms);
   void drop_all();
-  void earn(std::int64_t entries);
   Duration usable() const;
   Duration copy_time(const KeptObject& object, MonoTime now) const;
 
@@ -161,7 +156,7 @@ class AttributeCache {
   std::uint64_t table_ = 0;
   Duration lease_{0};
   Counters counters_;
-  std::int64_t listing_credit_;  // entries that may be listed with leases before any of them is used
+  ListingCredit listing_credit_;
 };
 
 /// Encloses a change. If it is destroyed without an outcome, it treats everything as changed.

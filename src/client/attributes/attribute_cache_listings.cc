@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache and listings: what a page of a directory brings under leases, and whether it is worth asking for.
-#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -12,16 +11,12 @@ bool AttributeCache::worth_listing(Handle directory) const {
   const std::lock_guard lock(mutex_);
   const KeptObject* const found = objects_.find(directory);
   if (found != nullptr && !objects_.has_room_for(*found)) return false;
-  return options_.listings == Listings::kObjects || listing_credit_ > 0;
-}
-
-void AttributeCache::earn(std::int64_t entries) {
-  listing_credit_ = std::clamp<std::int64_t>(listing_credit_ + entries, 0, kMostListingCredit);
+  return options_.listings == Listings::kObjects || listing_credit_.left();
 }
 
 void AttributeCache::end_listing(const Lookup& lookup, Handle directory, const wire::ListLeaseReply* reply) {
   const std::lock_guard lock(mutex_);
-  if (reply != nullptr) earn(-static_cast<std::int64_t>(reply->page.entries.size()));
+  if (reply != nullptr) listing_credit_.listed(reply->page.entries.size());
   if (reply != nullptr && reply->granted) {
     meet_table(reply->table, reply->lease_ms);
     keep_page(lookup, directory, *reply);

@@ -48,7 +48,7 @@ class Locks {
   /// others.
   bool lost(Handle handle);
   /// Call it when the session may be another one, or in another epoch. Marks locks of the old one as lost.
-  void session_changed() { check_session(); }
+  void check_session();
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
   /// Called when the lease on an object was recalled, after it was dropped.
@@ -61,7 +61,7 @@ class Locks {
   job::Task<void> end_inherited_waits();
 
   /// Leases of attributes were granted: their recalls come with the events of locks.
-  void listen_for_recalls() { start_listening(); }
+  void start_listening();
   /// The meta server was heard: by a new connection it may be a new process, that has forgotten everything.
   void heard();
 
@@ -83,7 +83,6 @@ class Locks {
   using WaitPtr = std::shared_ptr<Wait>;
 
   std::uint64_t next_sequence();
-  void check_session();
   void note(const wire::LockSpec& lock, std::uint64_t sequence);
   void leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, const WaitPtr& wait);
   void give_up_what_is_in_doubt();
@@ -99,7 +98,6 @@ class Locks {
   void end_wait(std::uint64_t sequence, WaitState state);
   void ask_again();
   bool wants_events() const;
-  void start_listening();
   job::Task<void> listen();
   void take(const std::vector<wire::LockEvent>& events);
   std::optional<std::uint64_t> hear(MonoTime asked, const wire::LockEventsRequest& request,
