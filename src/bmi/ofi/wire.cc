@@ -1,170 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and closing an endpoint, and registering memory with it. Its traffic: wire_io.cc.
 #include "bmi/ofi/wire.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <array>
 #include <cstring>
+#include <list>
+#include <tuple>
+#include <utility>
 
 #include "base/check.h"
-#include "base/random.h"
-#include "bmi/ofi/wire_internal.h"
+#include "bmi/ofi/address_book.h"
+#include "bmi/ofi/domain.h"
+#include "bmi/ofi/fabric.h"
+#include "bmi/ofi/packet_pool.h"
+#include "bmi/ofi/shm_names.h"
 
 namespace spate::bmi::ofi {
 namespace {
 
-constexpr std::uint32_t kApi = FI_VERSION(1, 15);
 constexpr std::size_t kQueueSize = 1024;
-constexpr std::size_t kSlabPackets = 64;
-
-/// Buffers that ofi_rxm makes ready for each connection (of 16 KiB each): by itself it takes 32 MiB a peer. Its
-/// completion queue has room for those of so many peers as the universe has, and devices have a limit (32,767 entries
-/// with rdma_rxe, which libfabric's 256 peers exceed by one): more peers share it. And no second cache of registrations
-/// below PinCache: what that one deregisters would stay registered, and a peer that has its key would read what is
-/// there later. Set before libfabric reads its settings, and only if the environment does not set it.
-void choose_settings() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    (void)::setenv("FI_OFI_RXM_MSG_RX_SIZE", "64", 0);
-    (void)::setenv("FI_OFI_RXM_MSG_TX_SIZE", "64", 0);
-    (void)::setenv("FI_UNIVERSE_SIZE", "128", 0);
-    (void)::setenv("FI_MR_CACHE_MONITOR", "disabled", 0);
-    (void)::setenv("FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000", 0);
-  });
-}
-
-Info make_hints(const WireOptions& options, bool with_reads) {
-  Info hints(fi_allocinfo());
-  SPATE_CHECK(hints != nullptr);
-  hints->fabric_attr->prov_name = ::strdup(options.provider.c_str());
-  hints->ep_attr->type = FI_EP_RDM;
-  hints->caps = FI_MSG;
-  if (with_reads) hints->caps |= FI_RMA | FI_READ | FI_REMOTE_READ;
-  hints->mode = FI_CONTEXT | FI_CONTEXT2;
-  hints->tx_attr->msg_order = FI_ORDER_SAS;
-  hints->rx_attr->msg_order = FI_ORDER_SAS;
-  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-  hints->domain_attr->threading = FI_THREAD_DOMAIN;
-  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-  return hints;
-}
-
-bool is_shm(const WireOptions& options) { return options.provider == "shm"; }
 
 /// net's descriptor is always readable in 1.17: to sleep on it would be to spin.
 bool may_have_descriptor(const WireOptions& options) { return options.provider != "net"; }
 
-}  // namespace
-
-ShmNames& ShmNames::of_this_process() {
-  static ShmNames names;
-  return names;
+/// `sleeps`: whether it has a descriptor to sleep on, as it does if the provider can.
+Result<Fid<fid_cq>> open_queue(const Domain& domain, bool& sleeps) {
+  fi_cq_attr options{};
+  options.format = FI_CQ_FORMAT_MSG;
+  options.size = kQueueSize;
+  fid_cq* queue = nullptr;
+  int failed = 0;
+  for (const fi_wait_obj wait : {FI_WAIT_FD, FI_WAIT_NONE}) {
+    if (wait == FI_WAIT_FD && !may_have_descriptor(domain.options())) continue;
+    options.wait_obj = wait;
+    failed = fi_cq_open(&domain.get(), &options, &queue, nullptr);
+    sleeps = failed == 0 && wait == FI_WAIT_FD;
+    if (failed == 0) break;
+  }
+  if (failed != 0) return fabric_error(failed, "fi_cq_open");
+  return Fid<fid_cq>(queue);
 }
 
-Wire::Wire(WireOptions options) : options_(std::move(options)), fabric_(std::make_unique<Fabric>()) {}
+}  // namespace
+
+/// In the order of their opening; closed in reverse, but for the registrations of callers' memory: see ~Wire.
+struct Wire::Parts {
+  explicit Parts(const WireOptions& options) : domain(options), packets(domain), addresses(options.on_this_host()) {}
+
+  Domain domain;
+  PacketPool packets;
+  AddressBook addresses;
+  Fid<fid_cq> queue;
+  Fid<fid_ep> endpoint;
+  std::list<ReadSlot> reads;  // in flight, in the order of their beginning
+};
+
+Wire::Wire(const WireOptions& options) : parts_(std::make_unique<Parts>(options)), options_(parts_->domain.options()) {}
 
 Result<std::unique_ptr<Wire>> Wire::open(const WireOptions& options, PageWatcher* watch) {
-  choose_settings();
   std::unique_ptr<Wire> wire(new Wire(options));
-  SPATE_TRY(std::ignore, wire->find_provider());
-  SPATE_TRY(std::ignore, wire->open_domain());
+  SPATE_TRY(std::ignore, wire->parts_->domain.find_provider());
+  SPATE_TRY(std::ignore, wire->parts_->domain.open(watch));
+  SPATE_TRY(std::ignore, wire->parts_->packets.open());
   SPATE_TRY(std::ignore, wire->open_endpoint());
-  wire->pins_ = std::make_unique<PinCache>(*wire, watch, options.pins);
   return wire;
 }
 
 Wire::~Wire() {
+  close_endpoint();
   // Registrations of callers' memory go while there is a domain, whatever still uses them: the endpoint is closed
   // first.
-  {
-    ShmNames& local = ShmNames::of_this_process();
-    const std::lock_guard lock(local.mutex);
-    if (is_shm(options_)) local.names.erase(name_);
-    fabric_->endpoint.reset();
-  }
-  pins_.reset();
-  fabric_->queue.reset();
-  fabric_->addresses.reset();
-  fabric_->slab_keys.clear();
-  fabric_->domain.reset();
+  parts_->domain.close_pins();
 }
 
-Result<void> Wire::find_provider() {
-  const char* const node = options_.node.empty() || is_shm(options_) ? nullptr : options_.node.c_str();
-  const char* const service = options_.service.empty() || is_shm(options_) ? nullptr : options_.service.c_str();
-  const std::uint64_t flags = options_.bind && node != nullptr ? FI_SOURCE : 0;
-  fi_info* found = nullptr;
-  int failed = 0;
-  for (const bool with_reads : {true, false}) {
-    const Info hints = make_hints(options_, with_reads);
-    failed = fi_getinfo(kApi, node, service, flags, hints.get(), &found);
-    reads_ = failed == 0 && with_reads;
-    if (failed == 0) break;
-  }
-  if (failed != 0) {
-    return Error(Errc::kNotSupported, "libfabric's provider \"" + options_.provider + "\" has no way to " +
-                                          (options_.node.empty() ? "any network" : options_.node) + " here (" +
-                                          fi_strerror(-failed) + "; it has: " + known_providers() + ")");
-  }
-  fabric_->info.reset(found);
-  const fi_info& info = *found;
-  device_ = std::string(info.domain_attr->name) + "/" + info.fabric_attr->name;
-  const auto mode = static_cast<unsigned>(info.domain_attr->mr_mode);
-  local_needed_ = (mode & FI_MR_LOCAL) != 0;
-  virtual_addresses_ = (mode & FI_MR_VIRT_ADDR) != 0;
-  provider_keys_ = (mode & FI_MR_PROV_KEY) != 0;
-  max_pieces_ = std::max<std::size_t>(1, info.tx_attr->iov_limit);
-  options_.packet_bytes = std::min(options_.packet_bytes, info.ep_attr->max_msg_size);
-  // Above the inject size, shm answers each message in the sender's memory, which may be gone (ShmNames).
-  if (is_shm(options_)) options_.packet_bytes = std::min(options_.packet_bytes, info.tx_attr->inject_size);
-  options_.receive_packets = std::min(options_.receive_packets, info.rx_attr->size);
-  if (options_.packet_bytes < 1024) return Error(Errc::kNotSupported, options_.provider + " takes too small messages");
-  return {};
+void Wire::close_endpoint() {
+  ShmNames& local = ShmNames::of_this_process();
+  const std::lock_guard lock(local.mutex);
+  if (on_this_host()) local.names.erase(name_);
+  parts_->endpoint.reset();
 }
 
-Result<void> Wire::open_domain() {
-  fid_fabric* fabric = nullptr;
-  int failed = fi_fabric(fabric_->info->fabric_attr, &fabric, nullptr);
-  if (failed != 0) return fabric_error(failed, "fi_fabric");
-  fabric_->fabric.reset(fabric);
-  fid_domain* domain = nullptr;
-  failed = fi_domain(fabric, fabric_->info.get(), &domain, nullptr);
-  if (failed != 0) return fabric_error(failed, "fi_domain");
-  fabric_->domain.reset(domain);
-  return add_slab(options_.receive_packets, receive_buffers_);
+const std::string& Wire::device() const { return parts_->domain.device(); }
+bool Wire::reads() const { return parts_->domain.reads(); }
+std::size_t Wire::max_pieces() const { return parts_->domain.max_pieces(); }
+bool Wire::local_needed() const { return parts_->domain.local_needed(); }
+PinCache& Wire::pins() { return parts_->domain.pins(); }
+void* Wire::descriptor_of(const PinCache::Region& region) const { return parts_->domain.descriptor_of(region); }
+Extent Wire::extent_of(const PinCache::Region& region, const std::byte* data, std::uint64_t size) const {
+  return parts_->domain.extent_of(region, data, size);
 }
+
+PacketBuffer* Wire::take_buffer() { return parts_->packets.take(); }
+void Wire::give_buffer(PacketBuffer& buffer) { parts_->packets.give(buffer); }
+std::byte* Wire::data_of(PacketBuffer& buffer) { return buffer.data; }
 
 Result<void> Wire::open_endpoint() {
-  fi_av_attr address_options{};
-  address_options.type = FI_AV_TABLE;
-  fid_av* addresses = nullptr;
-  int failed = fi_av_open(fabric_->domain.get(), &address_options, &addresses, nullptr);
-  if (failed != 0) return fabric_error(failed, "fi_av_open");
-  fabric_->addresses.reset(addresses);
-  fi_cq_attr queue_options{};
-  queue_options.format = FI_CQ_FORMAT_MSG;
-  queue_options.size = kQueueSize;
-  queue_options.wait_obj = may_have_descriptor(options_) ? FI_WAIT_FD : FI_WAIT_NONE;
-  fid_cq* queue = nullptr;
-  failed = fi_cq_open(fabric_->domain.get(), &queue_options, &queue, nullptr);
-  if (failed != 0 && queue_options.wait_obj == FI_WAIT_FD) {
-    queue_options.wait_obj = FI_WAIT_NONE;
-    failed = fi_cq_open(fabric_->domain.get(), &queue_options, &queue, nullptr);
-  }
-  if (failed != 0) return fabric_error(failed, "fi_cq_open");
-  fabric_->queue.reset(queue);
+  Domain& domain = parts_->domain;
+  SPATE_TRY(std::ignore, parts_->addresses.open(domain.get()));
+  bool sleeps = false;
+  SPATE_TRY(parts_->queue, open_queue(domain, sleeps));
   wait_fd_ = -1;
-  if (queue_options.wait_obj == FI_WAIT_FD && fi_control(&queue->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
+  if (sleeps && fi_control(&parts_->queue->fid, FI_GETWAIT, &wait_fd_) != 0) wait_fd_ = -1;
   fid_ep* endpoint = nullptr;
-  failed = fi_endpoint(fabric_->domain.get(), fabric_->info.get(), &endpoint, nullptr);
+  int failed = fi_endpoint(&domain.get(), &domain.info(), &endpoint, nullptr);
   if (failed != 0) return fabric_error(failed, "fi_endpoint");
-  fabric_->endpoint.reset(endpoint);
-  const bool named = is_shm(options_) && options_.bind && !options_.node.empty();
+  parts_->endpoint.reset(endpoint);
+  const bool named = on_this_host() && options_.bind && !options_.node.empty();
   std::string wanted = "fi_shm://" + options_.node;
   if (named) {
     // A name in use by this process the provider would share rather than refuse.
@@ -175,12 +119,12 @@ Result<void> Wire::open_endpoint() {
     }
     failed = fi_setname(&endpoint->fid, wanted.data(), wanted.size() + 1);
   }
-  if (failed == 0) failed = fi_ep_bind(endpoint, &addresses->fid, 0);
-  if (failed == 0) failed = fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV);
+  if (failed == 0) failed = fi_ep_bind(endpoint, &parts_->addresses.get().fid, 0);
+  if (failed == 0) failed = fi_ep_bind(endpoint, &parts_->queue->fid, FI_TRANSMIT | FI_RECV);
   if (failed == 0) failed = fi_enable(endpoint);
   if (failed != 0) return fabric_error(failed, "opening an endpoint of " + options_.provider);
   SPATE_TRY(std::ignore, learn_name());
-  for (PacketBuffer* buffer : receive_buffers_) {
+  for (PacketBuffer* buffer : parts_->packets.receive()) {
     if (Result<void> posted = post_receive(*buffer); !posted) return posted;
   }
   return {};
@@ -189,10 +133,10 @@ Result<void> Wire::open_endpoint() {
 Result<void> Wire::learn_name() {
   name_.resize(kMaxAddress);
   std::size_t size = name_.size();
-  const int failed = fi_getname(&fabric_->endpoint->fid, name_.data(), &size);
+  const int failed = fi_getname(&parts_->endpoint->fid, name_.data(), &size);
   if (failed != 0) return fabric_error(failed, "fi_getname");
   name_.resize(size);
-  if (!is_shm(options_)) return {};
+  if (!on_this_host()) return {};
   while (!name_.empty() && name_.back() == std::byte{0}) name_.pop_back();
   ShmNames& local = ShmNames::of_this_process();
   const std::lock_guard lock(local.mutex);
@@ -201,23 +145,22 @@ Result<void> Wire::learn_name() {
 }
 
 Result<std::string> Wire::device_for(const WireOptions& options) {
-  choose_settings();
-  Wire wire(options);
-  SPATE_TRY(std::ignore, wire.find_provider());
-  return wire.device_;
+  Domain domain(options);
+  SPATE_TRY(std::ignore, domain.find_provider());
+  return domain.device();
 }
 
 std::string Wire::text_of(ByteView name) const {
-  constexpr std::size_t kPrefix = std::string_view("fi_shm://").size();
-  if (is_shm(options_)) return name.size() < kPrefix ? std::string() : std::string(as_text(name.subspan(kPrefix)));
+  constexpr std::size_t kPrefix = kShmPrefix.size();
+  if (on_this_host()) return name.size() < kPrefix ? std::string() : std::string(as_text(name.subspan(kPrefix)));
   char ip[INET6_ADDRSTRLEN] = "";
-  if (fabric_->info->addr_format == FI_SOCKADDR_IN && name.size() >= sizeof(sockaddr_in)) {
+  if (parts_->domain.info().addr_format == FI_SOCKADDR_IN && name.size() >= sizeof(sockaddr_in)) {
     sockaddr_in v4{};
     std::memcpy(&v4, name.data(), sizeof v4);
     inet_ntop(AF_INET, &v4.sin_addr, ip, sizeof ip);
     return std::string(ip) + ":" + std::to_string(ntohs(v4.sin_port));
   }
-  if (fabric_->info->addr_format == FI_SOCKADDR_IN6 && name.size() >= sizeof(sockaddr_in6)) {
+  if (parts_->domain.info().addr_format == FI_SOCKADDR_IN6 && name.size() >= sizeof(sockaddr_in6)) {
     sockaddr_in6 v6{};
     std::memcpy(&v6, name.data(), sizeof v6);
     inet_ntop(AF_INET6, &v6.sin6_addr, ip, sizeof ip);
@@ -227,126 +170,217 @@ std::string Wire::text_of(ByteView name) const {
 }
 
 Result<void> Wire::reopen(bool at_its_address) {
-  if (is_shm(options_)) options_.node = text_of(name_);
-  {
-    ShmNames& local = ShmNames::of_this_process();
-    const std::lock_guard lock(local.mutex);
-    if (is_shm(options_)) local.names.erase(name_);
-    fabric_->endpoint.reset();
-  }
-  fabric_->queue.reset();
-  fabric_->addresses.reset();
-  reads_in_flight_.clear();
+  const std::string node = text_of(name_);
+  close_endpoint();
+  parts_->queue.reset();
+  parts_->addresses.close();
+  parts_->reads.clear();
   parting_.clear();
-  routes_.clear();
-  known_.clear();
-  known_order_.clear();
-  worked_.clear();
   in_flight_ = 0;
-  free_buffers_.clear();
-  for (const auto& slab : slabs_) {
-    for (PacketBuffer& buffer : *slab) {
-      if (buffer.kind == Context::Kind::kSend) free_buffers_.push_back(&buffer);
-    }
-  }
+  parts_->packets.take_all_back();
   // The same address as before, whatever the provider chose then.
-  if (!is_shm(options_) && at_its_address) {
-    std::free(fabric_->info->src_addr);
-    fabric_->info->src_addr = std::malloc(name_.size());
-    SPATE_CHECK(fabric_->info->src_addr != nullptr);
-    std::memcpy(fabric_->info->src_addr, name_.data(), name_.size());
-    fabric_->info->src_addrlen = name_.size();
+  if (on_this_host()) {
+    parts_->domain.bind_to_node(node, at_its_address);
+  } else if (at_its_address) {
+    parts_->domain.bind_to(name_);
   }
-  options_.bind = options_.bind || at_its_address;
   return open_endpoint();
 }
 
-Result<void> Wire::add_slab(std::size_t packets, std::vector<PacketBuffer*>& out) {
-  const bool receive = &out == &receive_buffers_;
-  const std::size_t bytes = packets * options_.packet_bytes;
-  void* const memory = std::aligned_alloc(Buffer::kPageAlignment, (bytes + 4095) / 4096 * 4096);
-  SPATE_CHECK(memory != nullptr);
-  std::memset(memory, 0, bytes);
-  slab_memory_.emplace_back(static_cast<std::byte*>(memory), &std::free);
-  void* descriptor = nullptr;
-  if (local_needed_) {
-    fid_mr* key = nullptr;
-    const int failed = fi_mr_reg(fabric_->domain.get(), memory, bytes, receive ? FI_RECV : FI_SEND, 0,
-                                 provider_keys_ ? 0 : new_key(), 0, &key, nullptr);
-    if (failed != 0) return fabric_error(failed, "registering packet buffers (ulimit -l?)");
-    fabric_->slab_keys.emplace_back(key);
-    descriptor = fi_mr_desc(key);
+bool Wire::may_sleep() {
+  if (wait_fd_ < 0) return true;  // the caller sleeps by the clock
+  fid* waited = &parts_->queue->fid;
+  return fi_trywait(&parts_->domain.fabric(), &waited, 1) == FI_SUCCESS;
+}
+
+Route* Wire::open_route(ByteView name, void* owner) { return parts_->addresses.open_route(name, name_, owner); }
+
+void Wire::close_route(Route& route) {
+  constexpr std::size_t kParting = 64;  // they hold packets that others need
+  route.owner = nullptr;
+  // Not with shm, where the other process's memory goes with it.
+  const bool parts = route.refused != nullptr && !route.failed && !on_this_host() && parting_.size() < kParting;
+  if (parts) return parting_.push_back(&route);
+  if (route.refused != nullptr) parts_->packets.give(*std::exchange(route.refused, nullptr));
+  parts_->addresses.forget_if_unused(route);
+}
+
+void Wire::send_parting() {
+  std::vector<Route*> left;
+  for (Route* route : std::exchange(parting_, {})) {
+    (void)resend(*route);
+    if (route->refused != nullptr) {
+      left.push_back(route);
+    } else {
+      parts_->addresses.forget_if_unused(*route);
+    }
   }
-  auto& slab = slabs_.emplace_back(std::make_unique<std::vector<PacketBuffer>>(packets));
-  for (std::size_t i = 0; i < packets; ++i) {
-    PacketBuffer& buffer = (*slab)[i];
-    buffer.kind = receive ? Context::Kind::kReceive : Context::Kind::kSend;
-    buffer.data = static_cast<std::byte*>(memory) + i * options_.packet_bytes;
-    buffer.descriptor = descriptor;
-    out.push_back(&buffer);
+  parting_ = std::move(left);
+}
+
+void Wire::drop_parting() {
+  for (Route* route : std::exchange(parting_, {})) {
+    parts_->packets.give(*std::exchange(route->refused, nullptr));
+    parts_->addresses.forget_if_unused(*route);
   }
+}
+
+Result<void> Wire::post_receive(PacketBuffer& buffer) {
+  const long failed = fi_recv(parts_->endpoint.get(), buffer.data, options_.packet_bytes, buffer.descriptor,
+                              FI_ADDR_UNSPEC, &buffer.fabric);
+  if (failed != 0) return fabric_error(failed, "fi_recv");
   return {};
 }
 
-PacketBuffer* Wire::take_buffer() {
-  if (free_buffers_.empty() && send_buffers_ < options_.send_packets) {
-    if (!add_slab(kSlabPackets, free_buffers_)) return nullptr;
-    send_buffers_ += kSlabPackets;
+long Wire::post_send(Route& route, PacketBuffer& buffer) {
+  if (!route.same_process) {
+    return fi_send(parts_->endpoint.get(), buffer.data, buffer.size, buffer.descriptor, route.fabric_address,
+                   &buffer.fabric);
   }
-  if (free_buffers_.empty()) return nullptr;
-  PacketBuffer* buffer = free_buffers_.back();
-  free_buffers_.pop_back();
-  return buffer;
+  ShmNames& local = ShmNames::of_this_process();
+  const std::lock_guard lock(local.mutex);
+  if (!local.names.contains(route.name)) return -FI_ECONNRESET;
+  return fi_send(parts_->endpoint.get(), buffer.data, buffer.size, buffer.descriptor, route.fabric_address,
+                 &buffer.fabric);
 }
 
-void Wire::give_buffer(PacketBuffer& buffer) { free_buffers_.push_back(&buffer); }
-
-std::byte* Wire::data_of(PacketBuffer& buffer) { return buffer.data; }
-
-std::uint64_t Wire::new_key() {
-  // Random, so that a peer that got one key cannot guess another.
-  SystemRandom random;
-  const std::size_t size = fabric_->info->domain_attr->mr_key_size;
-  const std::uint64_t key = random.next();
-  return size >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * size)) - 1);
+bool Wire::send(Route& route, PacketBuffer& buffer, std::size_t size) {
+  SPATE_CHECK(route.refused == nullptr);
+  buffer.route = &route;
+  buffer.size = size;
+  route.refused = &buffer;
+  return resend(route);
 }
 
-Result<void*> Wire::pin(const PageRange& range) {
-  constexpr int kTries = 4;  // a random key may be taken
-  int failed = 0;
-  for (int i = 0; i < kTries; ++i) {
-    fid_mr* key = nullptr;
-    failed = fi_mr_reg(fabric_->domain.get(), reinterpret_cast<void*>(range.begin), range.size(),
-                       FI_READ | FI_REMOTE_READ, 0, provider_keys_ ? 0 : new_key(), 0, &key, nullptr);
-    if (failed == 0) return static_cast<void*>(key);
-    if (failed != -FI_ENOKEY) break;
+bool Wire::resend(Route& route) {
+  if (route.refused == nullptr) return true;
+  PacketBuffer& buffer = *route.refused;
+  const long failed = post_send(route, buffer);
+  if (failed == -FI_EAGAIN) return false;
+  route.refused = nullptr;
+  if (failed != 0) {
+    parts_->packets.give(buffer);
+    route.failed = true;
+    return false;
   }
-  return fabric_error(failed, "registering memory");
+  ++route.in_flight;
+  ++in_flight_;
+  return true;
 }
 
-void Wire::unpin(void* handle) { (void)fi_close(&static_cast<fid_mr*>(handle)->fid); }
-
-Extent Wire::extent_of(const PinCache::Region& region, const std::byte* data, std::uint64_t size) const {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  return {fi_mr_key(static_cast<fid_mr*>(region.handle())),
-          virtual_addresses_ ? address : address - region.range().begin, size};
-}
-
-void* Wire::descriptor_of(const PinCache::Region& region) const {
-  return local_needed_ ? fi_mr_desc(static_cast<fid_mr*>(region.handle())) : nullptr;
-}
-
-std::string known_providers() {
-  fi_info* all = nullptr;
-  std::string names;
-  if (fi_getinfo(kApi, nullptr, nullptr, FI_PROV_ATTR_ONLY, nullptr, &all) != 0) return names;
-  const Info list(all);
-  for (const fi_info* info = all; info != nullptr; info = info->next) {
-    const std::string_view name = info->fabric_attr->prov_name;
-    if (name.starts_with("ofi_")) continue;
-    names += (names.empty() ? "" : ", ") + std::string(name);
+Wire::Begun Wire::read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors,
+                       const Extent& from, void* who) {
+  parts_->reads.emplace_back();
+  ReadSlot& read = parts_->reads.back();
+  read.kind = Context::Kind::kRead;
+  read.who = who;
+  read.route = &route;
+  read.self = std::prev(parts_->reads.end());
+  fi_rma_iov remote{};
+  remote.addr = from.address;
+  remote.len = from.size;
+  remote.key = from.key;
+  fi_msg_rma message{};
+  message.msg_iov = pieces.data();
+  message.desc = const_cast<void**>(descriptors.data());
+  message.iov_count = pieces.size();
+  message.addr = route.fabric_address;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = &read.fabric;
+  long failed = -FI_ECONNRESET;
+  if (!route.same_process) {
+    failed = fi_readmsg(parts_->endpoint.get(), &message, FI_COMPLETION);
+  } else {
+    ShmNames& local = ShmNames::of_this_process();
+    const std::lock_guard lock(local.mutex);
+    if (local.names.contains(route.name)) failed = fi_readmsg(parts_->endpoint.get(), &message, FI_COMPLETION);
   }
-  return names;
+  if (failed == 0) {
+    ++route.reads;
+    return Begun::kYes;
+  }
+  parts_->reads.pop_back();
+  if (failed == -FI_EAGAIN) return Begun::kNotYet;
+  return Begun::kNo;
+}
+
+bool Wire::poll(WireClient& client) {
+  constexpr int kRounds = 8;
+  std::array<fi_cq_msg_entry, 32> entries;  // filled by the provider
+  bool did = false;
+  if (!parting_.empty()) send_parting();
+  for (int round = 0; round < kRounds; ++round) {
+    const ssize_t n = fi_cq_read(parts_->queue.get(), entries.data(), entries.size());
+    if (n == -FI_EAVAIL) {
+      on_failed_completion(client);
+      did = true;
+      continue;
+    }
+    if (n <= 0) break;
+    did = true;
+    for (ssize_t i = 0; i < n; ++i) {
+      const fi_cq_msg_entry& entry = entries[static_cast<std::size_t>(i)];
+      on_completion(client, entry.op_context, entry.len, true);
+    }
+    if (n < static_cast<ssize_t>(entries.size())) break;
+  }
+  return did;
+}
+
+void Wire::on_failed_completion(WireClient& client) {
+  fi_cq_err_entry entry{};
+  if (fi_cq_readerr(parts_->queue.get(), &entry, 0) != 1) return;
+  void* context = entry.op_context;
+  // shm, in 1.17, does not say which read failed; it does them one after the other, so it was the oldest.
+  if (context == nullptr && !parts_->reads.empty()) context = &parts_->reads.front().fabric;
+  if (context == nullptr) return;
+  // The error of a queue pair in its error state. ofi_rxm 1.17 continues to use it.
+  auto* any = reinterpret_cast<Context*>(context);
+  const bool flushed = entry.err == FI_EIO || entry.err == FI_ECANCELED;  // nothing of ours cancels a send
+  if (flushed && any->kind == Context::Kind::kSend) {
+    // A connection that was never up leaves nothing behind. The other sessions of the endpoint can stay.
+    Route& route = *static_cast<PacketBuffer*>(any)->route;
+    route.broken = parts_->addresses.was_reached(route);
+  }
+  on_completion(client, context, 0, false);
+}
+
+void Wire::on_completion(WireClient& client, void* context, std::size_t length, bool good) {
+  // The context is each operation's first member.
+  auto* any = reinterpret_cast<Context*>(context);
+  switch (any->kind) {
+    case Context::Kind::kReceive: {
+      PacketBuffer& buffer = static_cast<PacketBuffer&>(*any);
+      if (good) client.on_packet({buffer.data, std::min(length, options_.packet_bytes)});
+      (void)post_receive(buffer).has_value();  // the queue has room for all of them
+      return;
+    }
+    case Context::Kind::kSend: return ended_send(client, static_cast<PacketBuffer&>(*any), good);
+    case Context::Kind::kRead: return ended_read(client, static_cast<ReadSlot&>(*any), good);
+  }
+}
+
+void Wire::ended_send(WireClient& client, PacketBuffer& buffer, bool good) {
+  Route& route = *buffer.route;
+  parts_->packets.give(buffer);
+  --in_flight_;
+  --route.in_flight;
+  if (good) parts_->addresses.reached(route);
+  if (route.owner != nullptr) {
+    client.on_sent(route, good);
+  } else {
+    parts_->addresses.forget_if_unused(route);
+  }
+}
+
+void Wire::ended_read(WireClient& client, ReadSlot& read, bool good) {
+  void* const who = read.who;
+  Route& route = *read.route;
+  --route.reads;
+  parts_->reads.erase(read.self);
+  client.on_read(who, good);
+  parts_->addresses.forget_if_unused(route);
 }
 
 }  // namespace spate::bmi::ofi

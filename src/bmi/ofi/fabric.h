@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What wire.cc and wire_io.cc share: libfabric's objects and the contexts of its operations.
+// libfabric's objects, owned, and the contexts of its operations.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -9,12 +9,15 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <list>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
+#include <utility>
 
-#include "bmi/ofi/wire.h"
+#include "base/error.h"
+#include "bmi/ofi/route.h"
 
 namespace spate::bmi::ofi {
 
@@ -31,16 +34,8 @@ struct InfoFreer {
 };
 using Info = std::unique_ptr<fi_info, InfoFreer>;
 
-/// In the order of their opening; closed in reverse.
-struct Wire::Fabric {
-  Info info;
-  Fid<fid_fabric> fabric;
-  Fid<fid_domain> domain;
-  std::vector<Fid<fid_mr>> slab_keys;
-  Fid<fid_av> addresses;
-  Fid<fid_cq> queue;
-  Fid<fid_ep> endpoint;
-};
+/// The version of its interface.
+inline constexpr std::uint32_t kApi = FI_VERSION(1, 15);
 
 /// The context of a completion. libfabric may use the first member while the operation is in flight.
 struct Context {
@@ -56,20 +51,10 @@ struct PacketBuffer : Context {
   std::size_t size = 0;
 };
 
-struct Wire::ReadSlot : Context {
+struct ReadSlot : Context {
   void* who = nullptr;
   Route* route = nullptr;
   std::list<ReadSlot>::iterator self;
-};
-
-/// The endpoints of the shm provider in this process. In 1.17 two endpoints share one mapping, which disappears with
-/// its owner; touching it afterwards ends the process. A sender therefore holds the lock and checks first. The object
-/// is process-wide, like the defect.
-class ShmNames {
- public:
-  static ShmNames& of_this_process();
-  std::mutex mutex;
-  std::set<Bytes> names;  // guarded by mutex
 };
 
 inline Error fabric_error(long failed, std::string what) {

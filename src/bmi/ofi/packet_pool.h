@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// PacketPool: the packet buffers of an endpoint, in registered memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bmi/ofi/domain.h"
+#include "bmi/ofi/fabric.h"
+
+namespace spate::bmi::ofi {
+
+/// Not thread-safe. It dies before the domain.
+class PacketPool {
+ public:
+  explicit PacketPool(const Domain& domain) : domain_(domain) {}
+
+  Result<void> open() { return add_slab(domain_.options().receive_packets, receive_); }
+  /// Those to receive into; they belong to the endpoint.
+  std::span<PacketBuffer* const> receive() const { return receive_; }
+  /// One to send. Null: too many are in flight.
+  PacketBuffer* take();
+  void give(PacketBuffer& buffer) { free_.push_back(&buffer); }
+  /// The endpoint is closed: nothing is in flight, and every buffer to send is free.
+  void take_all_back();
+
+ private:
+  Result<void> add_slab(std::size_t packets, std::vector<PacketBuffer*>& out);
+
+  const Domain& domain_;
+  std::vector<std::unique_ptr<std::byte, void (*)(void*)>> memory_;
+  std::vector<Fid<fid_mr>> keys_;
+  std::vector<std::unique_ptr<std::vector<PacketBuffer>>> slabs_;
+  std::vector<PacketBuffer*> receive_;
+  std::vector<PacketBuffer*> free_;
+  std::size_t made_ = 0;  // to send
+};
+
+}  // namespace spate::bmi::ofi

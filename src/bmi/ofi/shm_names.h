@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// ShmNames: the endpoints of libfabric's shm provider in this process.
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string_view>
+
+#include "base/bytes.h"
+
+namespace spate::bmi::ofi {
+
+inline constexpr std::string_view kShmPrefix = "fi_shm://";
+
+/// In 1.17 two endpoints of one process share one mapping, which disappears with its owner; touching it afterwards ends
+/// the process. A sender therefore holds the lock and checks first. The object is process-wide, like the defect.
+class ShmNames {
+ public:
+  static ShmNames& of_this_process() {
+    static ShmNames names;
+    return names;
+  }
+  std::mutex mutex;
+  std::set<Bytes> names;  // guarded by mutex
+};
+
+}  // namespace spate::bmi::ofi
