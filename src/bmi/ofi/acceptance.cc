@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/ofi/acceptance.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace spate::bmi::ofi {
+
+void Acceptance::on_hello(Endpoint& endpoint, ByteView payload) {
+  const std::optional<Hello> hello = decode_hello(payload);
+  if (!hello || !endpoint.listens) {
+    ++state_.ofi_counters.protocol_errors;
+    return;
+  }
+  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
+    state_.complaints.peer_dropped(
+        "a caller", "speaks versions " + std::to_string(hello->version_min) + " to " +
+                        std::to_string(hello->version_max) + " of the ofi module's protocol, this side " +
+                        std::to_string(kVersionMin) + " to " + std::to_string(kVersionMax) + ": upgrade the older one");
+    return refuse(endpoint, *hello, Errc::kVersionMismatch);
+  }
+  Peer* peer = state_.options->strangers.apply() ? stranger(endpoint, *hello) : returning_peer(endpoint, *hello);
+  if (peer != nullptr) welcome_peer(endpoint, *peer, *hello);
+}
+
+/// Whether the hello is one of a session that stands: said twice, since the answer may have gone the way of an older
+/// connection. Then it is answered again.
+bool Acceptance::said_before(Peer& peer, const Hello& hello) {
+  if (peer.state != PeerPhase::kUp || peer.link_id != hello.link || peer.remote_session != hello.session) return false;
+  if (!peer.answered) say_welcome(peer, hello.session);
+  return true;
+}
+
+/// A separate peer until it is admitted, so that a process that has overheard a link's id cannot replace another peer.
+Peer* Acceptance::stranger(Endpoint& endpoint, const Hello& hello) {
+  Peer* const known = state_.peers.inbound(hello.link);
+  if (known != nullptr && said_before(*known, hello)) return nullptr;
+  if (state_.strangers.find_if([&](Peer* peer) { return said_before(*peer, hello); })) return nullptr;
+  if (sessions_.count() >= state_.ofi_options.inbound_limit) {
+    state_.complaints.peer_dropped("a caller", "too many peers");
+    refuse(endpoint, hello, Errc::kBusy);
+    return nullptr;
+  }
+  Peer& peer = state_.add_peer();
+  peer.stranger = true;
+  peer.admit_by = state_.clock.now() + std::chrono::milliseconds(state_.options->strangers.deadline_ms);
+  peer.came_in(hello.link, endpoint.context);
+  state_.outbox.inbound(peer);
+  // As it says itself where it is; the answer has to reach it there. Without its port.
+  const std::string address = endpoint.wire->text_of(hello.address);
+  const auto victim =
+      state_.strangers.add(&peer, address.substr(0, address.rfind(':')), state_.options->strangers, state_.random);
+  if (victim) {
+    sessions_.note_stranger_dropped(**victim, "too many strangers");
+    sessions_.lose_peer(**victim, Errc::kConnectionLost);
+  }
+  return &peer;
+}
+
+Peer* Acceptance::returning_peer(Endpoint& endpoint, const Hello& hello) {
+  if (Peer* known = state_.peers.inbound(hello.link)) {
+    Peer& peer = *known;
+    if (said_before(peer, hello)) return nullptr;
+    // Reads of its last session are still in flight on another endpoint: it may try again.
+    if (peer.wire != endpoint.wire.get() && peer.grace_of_reads() != MonoTime::never()) return nullptr;
+    sessions_.lose_peer(peer, Errc::kConnectionLost);  // it has a new session, so the old one is dead
+    state_.peers.came_back(peer);
+    return &peer;
+  }
+  if (state_.peers.inbound_connected() >= state_.ofi_options.inbound_limit) {
+    state_.complaints.peer_dropped("a caller", "too many peers");
+    refuse(endpoint, hello, Errc::kBusy);
+    return nullptr;
+  }
+  Peer& peer = state_.add_peer();
+  peer.came_in(hello.link, endpoint.context);
+  state_.peers.set_inbound(peer);
+  state_.outbox.inbound(peer);
+  return &peer;
+}
+
+void Acceptance::refuse(Endpoint& endpoint, const Hello& hello, Errc status) {
+  ++state_.ofi_counters.refused;
+  Peer stranger(state_.host, state_, PeerId(), 0);
+  Route* route = endpoint.wire->open_route(hello.address, &stranger);
+  if (route == nullptr) return;
+  PacketHeader header;
+  header.type = kWelcome;
+  header.session = hello.session;
+  Welcome welcome;
+  welcome.status = status;
+  if (PacketBuffer* buffer = endpoint.wire->take_buffer()) {
+    const Bytes payload = encode(welcome);
+    encode(header, payload.size(), Wire::data_of(*buffer));
+    std::ranges::copy(payload, Wire::data_of(*buffer) + kHeaderSize);
+    // Not heard, it finds out by its timeout.
+    route->failed = !endpoint.wire->send(*route, *buffer, kHeaderSize + payload.size());
+  }
+  endpoint.wire->close_route(*route);
+}
+
+void Acceptance::welcome_peer(Endpoint& endpoint, Peer& peer, const Hello& hello) {
+  peer.wire = endpoint.wire.get();
+  peer.route = peer.wire->open_route(hello.address, &peer);
+  peer.url = url_of(endpoint.suffix, peer.wire->text_of(hello.address), hello.address);
+  peer.state = PeerPhase::kUp;  // so that it is taken down like any other, whatever happens next
+  sessions_.open(peer);
+  if (peer.route == nullptr) {
+    ++state_.ofi_counters.refused;
+    return state_.lose_later(peer, Errc::kConnectionLost);
+  }
+  peer.remote_session = hello.session;
+  peer.process = watch_process(*peer.wire, hello.pid);
+  peer.granted = peer.grant_limits();
+  peer.answered = false;
+  if (!say_welcome(peer, hello.session)) return state_.lose_later(peer, Errc::kConnectionLost);
+  peer.connected(hello.limits);
+}
+
+bool Acceptance::say_welcome(Peer& peer, std::uint64_t session) {
+  if (peer.route->refused != nullptr) return true;  // the last one is not out yet
+  Welcome welcome;
+  welcome.pid = static_cast<std::uint32_t>(::getpid());
+  welcome.session = peer.local_session;
+  welcome.limits = peer.granted;
+  PacketHeader header;
+  header.type = kWelcome;
+  header.session = session;
+  return sessions_.send(peer, header, encode(welcome));
+}
+
+}  // namespace spate::bmi::ofi

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Acceptance: lets in the peers that say hello to a listening endpoint.
+#pragma once
+
+#include <cstdint>
+
+#include "bmi/ofi/endpoints.h"
+#include "bmi/ofi/sessions.h"
+
+namespace spate::bmi::ofi {
+
+/// The module's lock guards it.
+class Acceptance {
+ public:
+  Acceptance(State& state, Sessions& sessions) : state_(state), sessions_(sessions) {}
+
+  void on_hello(Endpoint& endpoint, ByteView payload);
+
+ private:
+  Peer* stranger(Endpoint& endpoint, const Hello& hello);
+  Peer* returning_peer(Endpoint& endpoint, const Hello& hello);
+  bool said_before(Peer& peer, const Hello& hello);
+  void refuse(Endpoint& endpoint, const Hello& hello, Errc status);
+  void welcome_peer(Endpoint& endpoint, Peer& peer, const Hello& hello);
+  bool say_welcome(Peer& peer, std::uint64_t session);
+
+  State& state_;
+  Sessions& sessions_;
+};
+
+}  // namespace spate::bmi::ofi

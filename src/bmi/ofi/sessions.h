@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: the connections of the ofi module, and the ends of its peers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "bmi/ofi/agenda.h"
+#include "bmi/ofi/state.h"
+
+namespace spate::bmi::ofi {
+
+/// The module's lock guards it. A session is what the packets of a peer carry in both directions.
+class Sessions {
+ public:
+  Sessions(State& state, Agenda& agenda) : state_(state), agenda_(agenda) {}
+
+  /// Begins a session of this peer, with a new number.
+  void open(Peer& peer);
+  void close(const Peer& peer) { open_.erase(peer.local_session); }
+  /// The peer of a session of this endpoint, or null.
+  Peer* find(std::uint64_t session, const Wire& wire) const;
+  std::size_t count() const { return open_.size(); }
+  /// Sends a packet of the handshake over the peer's route. False: out of packet buffers.
+  bool send(Peer& peer, const PacketHeader& header, const Bytes& payload);
+
+  /// Ends the peer's session. Its operations end with `status`; kProtocol counts as what it is, and they end with
+  /// kConnectionLost.
+  void lose_peer(Peer& peer, Errc status);
+  /// Loses the peers that are to be lost.
+  void settle() {
+    state_.take_losses([this](Peer& peer, Errc status) { lose_peer(peer, status); });
+  }
+  /// Counts and says that a peer which is not admitted is dropped. The caller loses it.
+  void note_stranger_dropped(const Peer& peer, std::string_view why);
+
+ private:
+  State& state_;
+  Agenda& agenda_;
+  std::unordered_map<std::uint64_t, Peer*> open_;  // by what their packets carry
+};
+
+/// For the end of a process of this host, of which nothing else tells. Empty if `wire` leads to other hosts.
+UniqueFd watch_process(const Wire& wire, std::uint32_t pid);
+
+}  // namespace spate::bmi::ofi
