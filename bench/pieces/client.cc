@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pieces_client SPATE.TOML PIECE STRIDE ROUNDS SERVER-PID...: writes and reads 16384 pieces of PIECE bytes, STRIDE
-// bytes apart, with one request, ROUNDS times. Prints a JSON line for each kind and direction: nanoseconds of processor
-// time a piece, of the servers and of this process, and of the clock. With "-" in place of SPATE.TOML and a file's name
-// in place of the servers: one pread or pwrite a piece on that file.
+// bytes apart, with one request, ROUNDS times; and as many bytes in one piece. Prints a JSON line for each kind and
+// direction: nanoseconds of processor time a piece, of the servers and of this process, and of the clock. With "-" in
+// place of SPATE.TOML and a file's name in place of the servers: one pread or pwrite a piece on that file.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -75,7 +75,10 @@ bool run_spate(const char* config, const Plan& plan) {
       measure_row(plan, "list", "write",
                   [&] { return spate_write_list(file, list.data(), list.size(), &all, 1) == whole; }) &&
       measure_row(plan, "list", "read",
-                  [&] { return spate_read_list(file, list.data(), list.size(), &all, 1) == whole; });
+                  [&] { return spate_read_list(file, list.data(), list.size(), &all, 1) == whole; }) &&
+      measure_row(plan, "bytes", "write",
+                  [&] { return spate_pwrite(file, memory.data(), memory.size(), 0) == whole; }) &&
+      measure_row(plan, "bytes", "read", [&] { return spate_pread(file, memory.data(), memory.size(), 0) == whole; });
   if (!done) fmt::print(stderr, "pieces_client: {}\n", spate_last_error());
   return spate_close(file) == 0 && spate_disconnect(fs) == 0 && done;
 }

@@ -29,6 +29,27 @@ void Cursor::next_outside(std::uint64_t from, std::uint64_t to) {
   load();
 }
 
+/// The last block of a row is left out, since it may merge with the first of the next row.
+Cursor::Run Cursor::run() const {
+  const std::span<const Level> levels = description_->levels();
+  if (levels.empty() || piece_.size != block_size_ || raw_.size != block_size_) return {};
+  const Level& row = levels.back();
+  const std::uint64_t ahead = index_[levels.size() - 1];
+  if (ahead == 0 || row.stride <= block_size_) return {};
+  const std::uint64_t in_window = (description_->total_bytes() - raw_.stream) / block_size_;
+  return {std::min(row.count - 1 - ahead, in_window), row.stride};
+}
+
+void Cursor::next_in_run(std::uint64_t count) {
+  const std::size_t row = description_->levels().size() - 1;
+  const std::uint64_t stride = description_->levels()[row].stride;
+  index_[row] += count;
+  block_offset_ += count * stride;
+  block_stream_ += count * block_size_;
+  piece_ = {piece_.offset + count * stride, block_size_, piece_.stream + count * block_size_};
+  load_raw();
+}
+
 void Cursor::seek(std::uint64_t stream) {
   if (stream >= description_->total_bytes()) {
     end();

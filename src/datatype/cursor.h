@@ -32,6 +32,15 @@ class Cursor {
   /// Like next(), but also skips pieces that lie wholly within [from, to) of the file, as far as it can without a walk.
   /// It may still stop at such a piece. O(levels), however many blocks it skips; O(pieces skipped) in a list.
   void next_outside(std::uint64_t from, std::uint64_t to);
+  /// What follows the current piece in its row of blocks: `count` pieces of the same size, each `stride` bytes of the
+  /// file after the one before, and next to it in the stream. There may be more of them. 0 in a list.
+  struct Run {
+    std::uint64_t count = 0;
+    std::uint64_t stride = 0;
+  };
+  Run run() const;
+  /// Like next(), `count` times; 1 <= count <= run().count. O(1).
+  void next_in_run(std::uint64_t count);
   /// Goes to the piece that holds byte `stream` of the stream (the piece then begins there); done when there is none.
   /// O(levels); O(pieces) in a list.
   void seek(std::uint64_t stream);

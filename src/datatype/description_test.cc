@@ -192,6 +192,40 @@ TEST(Description, OneRequestHasALimitedNumberOfBlocks) {
   EXPECT_EQ(requests, 4);
 }
 
+TEST(Description, ARunIsWhatTheCursorYieldsNext) {
+  std::uint64_t leapt = 0;
+  for (std::uint64_t seed = 1; seed <= 5000 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed);
+    const DescriptionCase c = draw_case(random);
+    std::vector<Piece> expected;
+    for (Cursor cursor(c.description); !cursor.done(); cursor.next()) expected.push_back(cursor.piece());
+    std::size_t at = 0;
+    for (Cursor cursor(c.description); !cursor.done(); ++at) {
+      ASSERT_EQ(cursor.piece(), expected[at]);
+      const Cursor::Run run = cursor.run();
+      for (std::uint64_t i = 1; i <= run.count; ++i) {
+        ASSERT_LT(at + i, expected.size());
+        const Piece block{expected[at].offset + i * run.stride, expected[at].size,
+                          expected[at].stream + i * expected[at].size};
+        ASSERT_EQ(expected[at + i], block);
+      }
+      if (run.count == 0 || random.chance(1, 3)) {
+        cursor.next();
+        continue;
+      }
+      const std::uint64_t count = 1 + random.below(run.count);
+      cursor.next_in_run(count);
+      at += count;
+      leapt += count;
+      ASSERT_EQ(cursor.piece(), expected[at]);
+      cursor.next();
+    }
+    ASSERT_EQ(at, expected.size());
+  }
+  EXPECT_GT(leapt, 1000U);
+}
+
 TEST(Description, ALongListIsSentInParts) {
   std::vector<Extent> pieces;
   for (std::uint64_t i = 0; i < 100; ++i) pieces.push_back({i * 10, 1 + i % 3});

@@ -17,29 +17,33 @@ SlotCursor::SlotCursor(const Description& description, const Distribution& distr
 std::uint64_t SlotCursor::next_extents(const BatchLimits& limits, std::vector<Extent>& out) {
   out.clear();
   SPATE_CHECK(limits.max_pieces >= 1);
-  return walk(limits.max_bytes, true, [&](const SlotPiece& piece) {
+  return walk(limits.max_bytes, true, [&](const Row& row) -> std::uint64_t {
+    const SlotPiece& piece = row.piece;
     if (!out.empty() && out.back().offset + out.back().size == piece.physical) {
       out.back().size += piece.size;
-      return true;
+      return 1;
     }
-    if (out.size() == limits.max_pieces) return false;
-    out.push_back({piece.physical, piece.size});
-    return true;
+    const std::uint64_t count = std::min<std::uint64_t>(row.more + 1, limits.max_pieces - out.size());
+    for (std::uint64_t i = 0; i < count; ++i) out.push_back({piece.physical + i * row.stride, piece.size});
+    return count;
   });
 }
 
 std::uint64_t SlotCursor::next_batch(const BatchLimits& limits, std::vector<SlotPiece>& out) {
   out.clear();
   SPATE_CHECK(limits.max_pieces >= 1);
-  return walk(limits.max_bytes, false, [&](const SlotPiece& piece) {
+  return walk(limits.max_bytes, false, [&](const Row& row) -> std::uint64_t {
+    const SlotPiece& piece = row.piece;
     if (!out.empty() && out.back().physical + out.back().size == piece.physical &&
         out.back().stream + out.back().size == piece.stream) {
       out.back().size += piece.size;
-      return true;
+      return 1;
     }
-    if (out.size() == limits.max_pieces) return false;
-    out.push_back(piece);
-    return true;
+    const std::uint64_t count = std::min<std::uint64_t>(row.more + 1, limits.max_pieces - out.size());
+    for (std::uint64_t i = 0; i < count; ++i) {
+      out.push_back({piece.physical + i * row.stride, piece.size, piece.stream + i * piece.size});
+    }
+    return count;
   });
 }
 
@@ -53,10 +57,20 @@ std::uint64_t SlotCursor::walk(std::uint64_t max_bytes, bool across_strips, cons
       ++steps;
       continue;
     }
-    const SlotPiece piece = peek(max_bytes - bytes, across_strips);
-    if (!accept(piece)) break;
-    advance(piece);
-    bytes += piece.size;
+    Row row;
+    row.piece = peek(max_bytes - bytes, across_strips);
+    const Cursor::Run run = cursor_.run();
+    row.more = more_in_row(row.piece, run, std::min((max_bytes - bytes) / row.piece.size, kMaxStepsPerBatch - steps));
+    row.stride = run.stride;
+    const std::uint64_t taken = accept(row);
+    if (taken == 0) break;
+    if (taken > 1) {
+      cursor_.next_in_run(taken - 1);
+      position_ = cursor_.piece().offset;
+      steps += taken - 1;
+    }
+    advance(SlotPiece{row.piece.physical + (taken - 1) * row.stride, row.piece.size, 0});
+    bytes += taken * row.piece.size;
   }
   slot_offset_ += bytes;
   settle_within(kMaxStepsPerBatch - steps);  // so that done() holds as soon as it can
@@ -99,6 +113,13 @@ SlotPiece SlotCursor::peek(std::uint64_t max_bytes, bool across_strips) const {
   }
   next.size = std::min(next.size, max_bytes);
   return next;
+}
+
+/// How many blocks after `piece` lie in run_ as it does; with it at most `most`.
+std::uint64_t SlotCursor::more_in_row(const SlotPiece& piece, const Cursor::Run& row, std::uint64_t most) const {
+  const Piece& block = cursor_.piece();
+  if (row.count == 0 || most == 0 || piece.size != block.size || block.end() > run_.end) return 0;
+  return std::min({row.count, most - 1, (run_.end - block.end()) / row.stride});
 }
 
 void SlotCursor::advance(const SlotPiece& taken) {

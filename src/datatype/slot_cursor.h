@@ -60,13 +60,21 @@ class SlotCursor {
     std::uint64_t end = 0;
     std::uint64_t physical = 0;
   };
-  /// Calls accept(next run of the slot) for at most max_bytes, until it declines one. Returns the bytes accepted.
+  /// Pieces of one size, `stride` bytes apart in the datafile and neighbours in the stream: `piece` and `more` others.
+  struct Row {
+    SlotPiece piece;
+    std::uint64_t more = 0;
+    std::uint64_t stride = 0;
+  };
+  /// Calls accept(next row of the slot) for at most max_bytes. It returns how many of the pieces it takes; the walk
+  /// ends when it takes none. Returns the bytes accepted.
   template <typename Accept>
   std::uint64_t walk(std::uint64_t max_bytes, bool across_strips, const Accept& accept);
   bool settle();
   void settle_within(std::size_t steps);
   void find_run(std::uint64_t logical);
   SlotPiece peek(std::uint64_t max_bytes, bool across_strips) const;
+  std::uint64_t more_in_row(const SlotPiece& piece, const Cursor::Run& row, std::uint64_t most) const;
   void advance(const SlotPiece& taken);
 
   const Distribution* distribution_;

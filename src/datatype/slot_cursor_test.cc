@@ -132,6 +132,31 @@ TEST(SlotCursor, BatchesOfAnySizeAreTheNaiveStreamOnBothSides) {
   }
 }
 
+TEST(SlotCursor, BatchesOfLongRowsAreTheNaiveStream) {
+  for (std::uint64_t seed = 1; seed <= 1000 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed);
+    const std::uint64_t block = 1 + random.below(8);
+    const Level row{1 + random.below(100), block + random.below(30)};
+    const std::vector<Level> levels{{1 + random.below(3), row.count * row.stride + random.below(50)}, row};
+    std::vector<std::uint64_t> bytes;
+    spell_levels(7, block, levels, bytes);
+    const std::uint64_t first = random.below(bytes.size());
+    const std::uint64_t size = 1 + random.below(bytes.size() - first);
+    bytes = {bytes.begin() + static_cast<std::ptrdiff_t>(first),
+             bytes.begin() + static_cast<std::ptrdiff_t>(first + size)};
+    const Description d = *Description::strided_window(7, block, levels, {first, size});
+    const SimpleStripe dist(1 + random.below(3), 50 + random.below(1000));
+    for (std::uint32_t slot = 0; slot < dist.slot_count(); ++slot) {
+      const std::vector<SlotByte> expected = naive(bytes, dist, slot);
+      SlotCursor cursor(d, dist, slot);
+      std::vector<SlotByte> got;
+      while (!cursor.done() && got.size() <= expected.size()) append_batch(cursor, random, expected, got);
+      ASSERT_EQ(got, expected);
+    }
+  }
+}
+
 TEST(SlotCursor, AContiguousRequestIsOneExtentOfEachDatafile) {
   const SimpleStripe dist(4, 65536);
   const Description d = *Description::contiguous(0, 100ULL << 20U);

@@ -31,7 +31,7 @@ std::uint64_t for_each_piece(const Span& span, std::uint64_t bytes, PieceCursor&
     if (at >= bytes) break;
     const std::uint64_t size = std::min({here.memory.size(), bytes - at, span.stream - moved});
     copy(at, here.memory.first(size));
-    cursor.advance(size);
+    cursor.advance_within(size);
     moved += size;
   }
   return moved;
@@ -58,7 +58,7 @@ Span span_at(PieceCursor cursor, bool for_writing) {
     span.stream += size;
     ++span.pieces;
     last = here.offset;
-    cursor.advance(size);
+    cursor.advance_within(size);
   }
   if (span.pieces < kFewest) span.pieces = 0;
   return span;

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/pieces.h"
 
-#include <algorithm>
-
-#include "base/check.h"
-
 namespace spate::trove {
 namespace {
 
@@ -86,30 +82,6 @@ PieceCursor::PieceCursor(std::span<const Extent> extents, std::span<const Mutabl
   skip_empty();
 }
 
-void PieceCursor::skip_empty() {
-  if (left_ == 0) return;
-  while (!extents_.empty() && in_extent_ == extents_.front().size) {
-    extents_ = extents_.subspan(1);
-    in_extent_ = 0;
-  }
-  while (!memory_.empty() && in_memory_ == memory_.front().size()) {
-    memory_ = memory_.subspan(1);
-    in_memory_ = 0;
-  }
-  SPATE_CHECK(!extents_.empty() && !memory_.empty());
-}
-
-std::uint64_t PieceCursor::piece_size() const {
-  return std::min({left_, extents_.front().size - in_extent_, memory_.front().size() - in_memory_});
-}
-
-void PieceCursor::move_within_piece(std::uint64_t bytes) {
-  in_extent_ += bytes;
-  in_memory_ += bytes;
-  left_ -= bytes;
-  skip_empty();
-}
-
 Step PieceCursor::next(std::span<iovec> out) const {
   Step step;
   PieceCursor at = *this;
@@ -121,7 +93,7 @@ Step PieceCursor::next(std::span<iovec> out) const {
     std::byte* const memory = at.memory_.front().data() + at.in_memory_;
     out[step.pieces++] = {memory, size};
     step.bytes += size;
-    at.move_within_piece(size);
+    at.advance_within(size);
   }
   return step;
 }
@@ -129,7 +101,7 @@ Step PieceCursor::next(std::span<iovec> out) const {
 void PieceCursor::advance(std::uint64_t bytes) {
   while (bytes > 0) {
     const std::uint64_t size = std::min(bytes, piece_size());
-    move_within_piece(size);
+    advance_within(size);
     bytes -= size;
   }
 }

@@ -4,9 +4,11 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
 #include "trove/bytestream.h"
 
 namespace spate::trove {
@@ -54,14 +56,32 @@ class PieceCursor {
   /// The next step, at most out.size() pieces (>= 1); adjacent extents become one step. Does not move.
   Step next(std::span<iovec> out) const;
   void advance(std::uint64_t bytes);
+  /// Moves by `bytes`, which lie within here().
+  void advance_within(std::uint64_t bytes) {
+    in_extent_ += bytes;
+    in_memory_ += bytes;
+    left_ -= bytes;
+    skip_empty();
+  }
   /// Bytes that are left up to the limit.
   std::uint64_t left() const { return left_; }
 
  private:
-  void skip_empty();
-  /// Moves by `bytes`, which lie within one piece.
-  void move_within_piece(std::uint64_t bytes);
-  std::uint64_t piece_size() const;
+  void skip_empty() {
+    if (left_ == 0) return;
+    while (!extents_.empty() && in_extent_ == extents_.front().size) {
+      extents_ = extents_.subspan(1);
+      in_extent_ = 0;
+    }
+    while (!memory_.empty() && in_memory_ == memory_.front().size()) {
+      memory_ = memory_.subspan(1);
+      in_memory_ = 0;
+    }
+    SPATE_CHECK(!extents_.empty() && !memory_.empty());
+  }
+  std::uint64_t piece_size() const {
+    return std::min({left_, extents_.front().size - in_extent_, memory_.front().size() - in_memory_});
+  }
 
   std::span<const Extent> extents_;
   std::span<const MutableByteView> memory_;
