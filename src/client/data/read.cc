@@ -145,6 +145,18 @@ job::Task<Result<std::uint64_t>> ask_for_size(const Transfer& transfer, std::spa
   co_return transfer.target.distribution.logical_size(sizes);
 }
 
+/// Whether all of the stream lies in the file, as far as the servers that were read know. Not known if fewer bytes came
+/// than the stream has; and of an unordered description, whose servers send zeros for a piece beyond the end of their
+/// datafile when a later piece lies within, only if the file's last byte that it names is there.
+bool is_whole(const Transfer& transfer, std::span<const SlotState> told) {
+  const std::uint64_t sent = std::accumulate(transfer.sent.begin(), transfer.sent.end(), std::uint64_t{0});
+  if (sent < transfer.what.total_bytes()) return false;
+  if (transfer.what.ordered()) return true;
+  const Physical last = transfer.target.distribution.to_physical(datatype::file_end(transfer.what) - 1);
+  return std::any_of(told.begin(), told.end(),
+                     [&](const SlotState& s) { return s.slot == last.slot && s.state.size > last.offset; });
+}
+
 /// Where a short read ends: a hole or the end of the file? `told`: by the servers that were read. `before`: the size
 /// under a lease when the read began.
 job::Task<Result<std::uint64_t>> settle_short_read(Transfer& transfer, const std::vector<Share>& shares,
@@ -175,8 +187,7 @@ job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::De
   std::vector<job::Task<Result<void>>> tasks;
   for (const Share& share : *shares) tasks.push_back(read_share(transfer, share));
   SPATE_CO_TRY(TransferResult result, co_await run_transfer(transfer, std::move(tasks)));
-  const std::uint64_t sent = std::accumulate(transfer.sent.begin(), transfer.sent.end(), std::uint64_t{0});
-  if (sent < result.bytes) {
+  if (!is_whole(transfer, result.slots)) {
     auto valid = co_await settle_short_read(transfer, *shares, result.slots, known_size);
     if (!valid) co_return std::move(valid).error();
     result.bytes = *valid;
