@@ -64,5 +64,47 @@ TEST_F(ClientLists, RandomListsEqualAModel) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
+/// An io server that answers every read with an error, and keeps what it was asked.
+class Recorder final : public rpc::Service {
+ public:
+  Recorder() { serve(rpc::Access::kAuthenticated, this, &Recorder::read); }
+  std::vector<datatype::Description> asked;
+  job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override {
+    reply.client = request.client;
+    reply.ticket = request.ticket.value();
+    reply.epoch = reply.ticket.epoch;
+    co_return Result<void>();
+  }
+
+ private:
+  job::Task<Result<wire::ReadReply>> read(rpc::Call&, wire::ReadRequest request) {
+    asked.push_back(std::move(request.what));
+    co_return Errc::kIoError;
+  }
+};
+
+TEST_F(ClientLists, AServerIsAskedForThePiecesThatItHolds) {
+  Recorder recorder;
+  IoHost& host = *io_.front();  // slots 0 and 3 of each stripe of six strips
+  executor_.run(host.server->stop());
+  host.server = std::make_unique<rpc::Server>(host.server->options(), *host.context, random_, host.metrics);
+  host.server->add(recorder);
+  host.server->start();
+  auto file = create("parts");
+  ASSERT_NE(file, nullptr);
+  std::vector<Extent> pieces;
+  for (std::uint64_t strip = 0; strip < 12; ++strip) pieces.push_back({strip * kStrip + 100, 50});
+  Bytes memory_bytes(12 * 50);
+  const std::array<MutableByteView, 1> memory{memory_bytes};
+  const auto n = executor_.run(file->read_list(*datatype::Description::list(pieces), memory));
+  EXPECT_ERRC(n, Errc::kIoError);
+  const std::vector<Extent> own{{100, 50}, {3 * kStrip + 100, 50}, {6 * kStrip + 100, 50}, {9 * kStrip + 100, 50}};
+  ASSERT_EQ(recorder.asked.size(), 1U);
+  EXPECT_EQ(recorder.asked.front(), *datatype::Description::list(own));
+  EXPECT_OK(executor_.run(file->close()));
+  executor_.run(host.server->stop());
+}
+
 }  // namespace
 }  // namespace spate::client::testing

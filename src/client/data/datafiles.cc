@@ -9,7 +9,7 @@ namespace {
 Bytes punch_body(const Transfer& transfer, const Share& share, Punch how) {
   const auto fill = [&](auto request) {
     request.where = slot_set(transfer.target, share);
-    request.what = transfer.what;
+    request.what = share.what;
     request.fs_time = transfer.target.session.fs_time();
     if constexpr (requires { request.extend; }) {
       request.extend = true;

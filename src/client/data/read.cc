@@ -68,7 +68,7 @@ job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
   const bool in_reply = in_message(transfer, share, settings.inline_read_bytes);
   wire::ReadRequest request;
   request.where = slot_set(transfer.target, share);
-  request.what = transfer.what;
+  request.what = share.what;
   request.inline_limit = in_reply ? settings.inline_read_bytes : 0;
   request.unit_bytes = settings.unit_bytes;
   request.path = transfer.target.path;

@@ -33,6 +33,7 @@ struct Share {
   rpc::Channel* channel = nullptr;
   std::vector<wire::SlotRef> slots;         // ascending
   std::vector<std::uint64_t> stream_bytes;  // of each slot's stream
+  datatype::Description what;               // for the request: as much of the transfer's as this server needs
   std::uint64_t total_bytes() const;
 };
 

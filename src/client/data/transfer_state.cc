@@ -2,6 +2,7 @@
 #include "client/data/transfer_state.h"
 
 #include "client/bypass/bypass.h"
+#include "datatype/list_parts.h"
 #include "datatype/measure.h"
 #include "job/run_all.h"
 
@@ -17,14 +18,29 @@ BypassParams bypass_params(const Transfer& transfer, const Share& share, bool is
   return {target.handle, target.capability, target.path, *share.channel, share.slots, share.total_bytes(), is_write};
 }
 
+/// A list goes to each server in part: else every server would decode, and step over, the pieces of all others.
+void describe_shares(const Transfer& transfer, std::vector<Share>& shares) {
+  if (transfer.what.kind() != datatype::Kind::kList || shares.size() < 2) {
+    for (Share& share : shares) share.what = transfer.what;
+    return;
+  }
+  std::vector<std::size_t> share_of(transfer.target.distribution.slot_count(), shares.size());
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    for (const wire::SlotRef& ref : shares[i].slots) share_of[ref.slot] = i;
+  }
+  auto parts = datatype::split_list(transfer.what, transfer.target.distribution, share_of, shares.size());
+  for (std::size_t i = 0; i < shares.size(); ++i) shares[i].what = std::move(parts[i]);
+}
+
 }  // namespace
 
 Result<std::vector<Share>> shares_of(const Transfer& transfer) {
   const auto slots = datatype::slots_touched(transfer.what, transfer.target.distribution);
   SPATE_TRY(auto shares, make_shares(transfer.target, slots));
+  describe_shares(transfer, shares);
   for (Share& share : shares) {
     for (const auto& ref : share.slots) {
-      share.stream_bytes.push_back(datatype::bytes_for_slot(transfer.what, transfer.target.distribution, ref.slot));
+      share.stream_bytes.push_back(datatype::bytes_for_slot(share.what, transfer.target.distribution, ref.slot));
     }
   }
   return shares;

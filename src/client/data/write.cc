@@ -30,7 +30,7 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   const Options& settings = transfer.target.session.options();
   wire::WriteRequest request;
   request.where = slot_set(transfer.target, share);
-  request.what = transfer.what;
+  request.what = share.what;
   request.unit_bytes = settings.unit_bytes;
   request.path = transfer.target.path;
   request.fs_time = transfer.target.session.fs_time();
