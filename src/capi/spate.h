@@ -102,11 +102,11 @@ SPATE_API int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_
                                 const struct spate_layout* layout, spate_file** file);
 /* Opens the object itself, by the st_ino that spate_fstat() gave to whoever has it open, in this program or in another
  * of the same file system: no path is walked, and the object may have been renamed. Of many processes one walks the
- * path and passes the number on. -ESTALE: there is no such object any more. O_CREAT and O_EXCL are refused. */
+ * path and passes the number on. The object's own mode decides, not those of the folders above it. -ESTALE: there is no
+ * such object any more. O_CREAT and O_EXCL are refused. */
 SPATE_API int spate_open_inode(spate_fs* fs, uint64_t inode, int flags, spate_file** file);
 /* Ends the open and frees the handle, whatever the result. -EIO: data that was written and not synced may be lost,
- * because a server restarted. */
-/* -EBUSY, and nothing happens, while operations on it have not been waited for. */
+ * because a server restarted. -EBUSY, and nothing happens, while operations on it have not been waited for. */
 SPATE_API int spate_close(spate_file* file);
 
 /* Read and write at an offset: preadv(2), pwritev(2). Reads are short only at the end of the file; holes read as zeros.
@@ -133,8 +133,8 @@ SPATE_API ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, sp
                                         size_t size, unsigned flags);
 
 /* List I/O: pieces of a file, given in any order, read or written as one stream with pieces of memory: one request to
- * each server for 16384 pieces (PVFS's partitioned file interface). Pieces of one write do not overlap. A read ends at
- * the first byte of the stream that lies beyond the end of the file. */
+ * each server for some thousand pieces (PVFS's partitioned file interface). Pieces of one write do not overlap. A read
+ * ends at the first byte of the stream that lies beyond the end of the file. */
 struct spate_range {
   uint64_t offset;
   uint64_t size;

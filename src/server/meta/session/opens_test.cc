@@ -47,6 +47,27 @@ TEST_F(MetaOpens, ModeBitsDecide) {
   EXPECT_EQ(records(KeyKind::kOpen), 1U);
 }
 
+TEST_F(MetaOpens, AnOpenByInodeAsksForNoRightOnTheFoldersAbove) {
+  wire::MkdirRequest mkdir;
+  mkdir.where = at("private");
+  mkdir.attributes.mode = 0700;
+  ASSERT_OK(asked<wire::ObjectReply>(client, mkdir));
+  const auto shared = create(client, "private/shared", 0, 0644);
+  const auto own = create(client, "private/own", 0, 0600);
+  ASSERT_OK(shared);
+  ASSERT_OK(own);
+  TestClient bobs = connect(bob());
+  EXPECT_ERRC(open_file(bobs, "private/shared", wire::kOpenRead), Errc::kPermissionDenied);
+  wire::OpenRequest by_inode = open_request("", wire::kOpenRead);
+  by_inode.where.start = shared->object.attributes.handle;
+  EXPECT_OK(asked<wire::OpenReply>(bobs, by_inode));
+  by_inode.open_flags = wire::kOpenWrite;
+  EXPECT_ERRC(asked<wire::OpenReply>(bobs, by_inode), Errc::kPermissionDenied);
+  by_inode = open_request("", wire::kOpenRead);
+  by_inode.where.start = own->object.attributes.handle;
+  EXPECT_ERRC(asked<wire::OpenReply>(bobs, by_inode), Errc::kPermissionDenied);
+}
+
 TEST_F(MetaOpens, WhoMakesAFileHasTheRightsHeAskedForWhateverItsMode) {
   const auto made = create(client, "f", kRW, 0);
   ASSERT_OK(made);
