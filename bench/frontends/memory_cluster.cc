@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/memory_cluster.h"
 
+#include "bmi/sim/attach.h"
 #include "bmi/sim/network_interface.h"
 #include "trove/kvmem/memory_keyval.h"
 
@@ -123,7 +124,7 @@ std::unique_ptr<bmi::Network> MemoryCluster::client_network() { return attach(kC
 
 std::unique_ptr<bmi::Network> MemoryCluster::attach(std::uint32_t node) {
   std::vector<std::unique_ptr<bmi::Module>> modules;
-  modules.push_back(fabric_.attach(node));
+  modules.push_back(bmi::sim::attach(fabric_, node));
   return bmi::make_network(std::move(modules));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/expect.h"
+#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "job/event.h"
 #include "job/gate.h"
@@ -26,7 +27,7 @@ class BufferPoolTest : public testing::Test {
 
   BufferPoolTest() {
     std::vector<std::unique_ptr<bmi::Module>> modules;
-    modules.push_back(fabric_.attach(1));
+    modules.push_back(bmi::sim::attach(fabric_, 1));
     network_ = bmi::make_network(std::move(modules));
     pool_.emplace(*network_, executor_, BufferPoolOptions{16 * kMiB}, metrics_);
   }

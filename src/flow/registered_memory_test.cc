@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/expect.h"
+#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 
 namespace spate::flow {
@@ -42,7 +43,7 @@ class RegisteredMemoryTest : public testing::Test {
  protected:
   RegisteredMemoryTest() {
     std::vector<std::unique_ptr<bmi::Module>> modules;
-    modules.push_back(fabric_.attach(1));
+    modules.push_back(bmi::sim::attach(fabric_, 1));
     network_ = bmi::make_network(std::move(modules));
     memory_.emplace(*network_, std::vector<trove::Bytestreams*>{&first_, &second_});
   }

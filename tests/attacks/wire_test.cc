@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
+#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "tests/attacks/site.h"
@@ -21,7 +22,7 @@ class WireTest : public ::testing::Test {
     client_ = victim(3);
   }
   MakeModule at(std::uint32_t node) {
-    return [this, node] { return fabric_.attach(node); };
+    return [this, node] { return bmi::sim::attach(fabric_, node); };
   }
   std::unique_ptr<Victim> victim(std::uint32_t node) {
     auto victim = std::make_unique<Victim>(at(node), executor_, random_, wire::PeerKind::kClient,

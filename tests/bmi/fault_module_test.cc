@@ -9,6 +9,7 @@
 
 #include "base/expect.h"
 #include "base/random.h"
+#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 
 namespace spate::bmi::fault {
@@ -27,11 +28,11 @@ class FaultModuleTest : public testing::Test {
  protected:
   FaultModuleTest() {
     std::vector<std::unique_ptr<Module>> modules;
-    modules.push_back(std::make_unique<FaultModule>(fabric.attach(1), plan));
+    modules.push_back(std::make_unique<FaultModule>(bmi::sim::attach(fabric, 1), plan));
     client.network = make_network(std::move(modules));
     client.context = client.network->open_context();
     std::vector<std::unique_ptr<Module>> honest;
-    honest.push_back(fabric.attach(2));
+    honest.push_back(bmi::sim::attach(fabric, 2));
     server.network = make_network(std::move(honest));
     server.context = server.network->open_context();
     EXPECT_OK(server.network->listen("sim://2", server.context));
@@ -182,7 +183,7 @@ TEST_F(FaultModuleTest, TruncatedAndCorruptReceives) {
 TEST_F(FaultModuleTest, UnexpectedMessagesOfAnInstrumentedServer) {
   std::vector<std::unique_ptr<Module>> modules;
   auto at_server = std::make_shared<Plan>();
-  modules.push_back(std::make_unique<FaultModule>(fabric.attach(3), at_server));
+  modules.push_back(std::make_unique<FaultModule>(bmi::sim::attach(fabric, 3), at_server));
   Side third;
   third.network = make_network(std::move(modules));
   third.context = third.network->open_context();

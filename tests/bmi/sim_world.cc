@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "bmi/sim/attach.h"
 #include "bmi/sim/network_interface.h"
 
 namespace spate::bmi::conformance {
@@ -30,7 +31,7 @@ Traits SimWorld::traits() const {
 
 std::unique_ptr<Network> SimWorld::make(std::uint32_t node, const NetworkOptions& options) {
   std::vector<std::unique_ptr<Module>> modules;
-  modules.push_back(fabric_.attach(node));
+  modules.push_back(bmi::sim::attach(fabric_, node));
   if (wrap_) modules.back() = wrap_(std::move(modules.back()));
   return make_network(std::move(modules), options);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/process.h"
 
+#include "bmi/sim/attach.h"
 #include "bmi/sim/network_interface.h"
 
 namespace spate::cluster {
@@ -30,7 +31,7 @@ bmi::StrangerLimits stranger_limits() {
 Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed, const bmi::StrangerLimits& strangers)
     : ether_(ether), node_(node), random_(seed), clock_(ether.clock), executor_(clock_, shuffled(random_)) {
   std::vector<std::unique_ptr<bmi::Module>> modules;
-  for (std::uint32_t path = 0; path < 2; ++path) modules.push_back(ether_.fabric.attach(node, path));
+  for (std::uint32_t path = 0; path < 2; ++path) modules.push_back(bmi::sim::attach(ether_.fabric, node, path));
   network_ = bmi::make_network(std::move(modules), network_options(strangers));
   context_ = std::make_unique<job::NetworkContext>(*network_, executor_);
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "bmi/sim/attach.h"
 #include "client/attributes/copies.h"
 #include "datatype/measure.h"
 #include "dist/registry.h"
@@ -172,7 +173,7 @@ class Responder {
  public:
   Responder(bmi::sim::Fabric& fabric, ServerId id, Script& script) : id_(id), script_(script) {
     std::vector<std::unique_ptr<bmi::Module>> modules;
-    modules.push_back(fabric.attach(id.value));
+    modules.push_back(bmi::sim::attach(fabric, id.value));
     network_ = bmi::make_network(std::move(modules), {});
     context_ = network_->open_context();
     SPATE_CHECK(network_->listen(urls_of(id.value).front(), context_).has_value());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "bmi/sim/attach.h"
 #include "log/log.h"
 #include "rpc/initiator.h"
 #include "rpc/seals.h"
@@ -52,7 +53,7 @@ class Asker {
   Asker(World& world, std::uint32_t node, ServerId server, wire::PeerKind kind)
       : world_(world), server_(server), kind_(kind) {
     std::vector<std::unique_ptr<bmi::Module>> modules;
-    modules.push_back(world.fabric().attach(node));
+    modules.push_back(bmi::sim::attach(world.fabric(), node));
     network_ = bmi::make_network(std::move(modules), {});
     context_ = network_->open_context();
     peer_ = network_->lookup(urls_of(server.value)).value();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/expect.h"
+#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "job/gate.h"
 #include "server/io/parts.h"
@@ -34,7 +35,7 @@ class HolderPage final : public trove::LeasePage {
 class LeasesTest : public ::testing::Test {
  protected:
   LeasesTest()
-      : network_(networks_of(fabric_.attach(1))),
+      : network_(networks_of(bmi::sim::attach(fabric_, 1))),
         streams_(std::make_unique<trove::MemBytestreams>(std::make_shared<trove::MemStore>(1U << 20U)), {}, clock_),
         parts_({}, {IoTarget{kDatafile.target, storage_, 1}}, keyval_, context_, metrics_) {
     const Bytes data(100, std::byte{'x'});

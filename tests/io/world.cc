@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "bmi/sim/attach.h"
 #include "bmi/sim/network_interface.h"
 #include "bmi/tcp/tcp_module.h"
 #include "trove/kvmem/memory_keyval.h"
@@ -67,7 +68,7 @@ std::unique_ptr<bmi::Network> World::make_network() {
   if (options_.tcp) {
     modules.push_back(bmi::tcp::make_tcp_module(*clock_));
   } else {
-    modules.push_back(fabric_->attach(++nodes_));
+    modules.push_back(bmi::sim::attach(*fabric_, ++nodes_));
   }
   return bmi::make_network(std::move(modules), options_.network);
 }

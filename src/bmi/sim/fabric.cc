@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/checksum.h"
-#include "bmi/sim/sim_module.h"
 
 namespace spate::bmi::sim {
 namespace {
@@ -30,10 +29,6 @@ Fabric::Fabric(ManualClock& clock, Random& random, FabricOptions options)
 }
 
 Fabric::~Fabric() { SPATE_CHECK(endpoints_.empty()); }
-
-std::unique_ptr<Module> Fabric::attach(std::uint32_t node, std::uint32_t path) {
-  return std::make_unique<SimModule>(*this, NetworkInterface{node, path});
-}
 
 bool Fabric::deliver_next() {
   if (events_.empty()) return false;

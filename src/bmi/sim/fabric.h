@@ -81,10 +81,6 @@ class Fabric {
   Fabric& operator=(const Fabric&) = delete;
   ~Fabric();
 
-  /// The module of a process on `node`: "sim://<node>", or "sim<path + 1>://<node>". The place must be free: never
-  /// used, or its module killed or destroyed. Destroying a module ends its process's part as Death::kProcess does.
-  std::unique_ptr<Module> attach(std::uint32_t node, std::uint32_t path = 0);
-
   // Time.
   /// never() when nothing will happen by itself.
   MonoTime next_event_time() const { return events_.next_time(); }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer: connections and their loss; sending is in peer_send.cc, receiving in peer_receive.cc.
 #include "bmi/sim/peer.h"
 
 #include <algorithm>
@@ -7,22 +6,11 @@
 
 namespace spate::bmi::sim {
 namespace {
-// The most messages that one peer may have announced without a receive, by class. Each costs a table entry here.
-constexpr std::uint64_t kAnnouncements = 4096;
 constexpr std::size_t kMostDescriptors = 64;
 }  // namespace
 
 Peer::Peer(Host& host, PeerId id, Address address, std::optional<NetworkInterface> target)
-    : host_(host), id_(id), address_(address), target_(target) {
-  const NetworkOptions& options = *host_.options;
-  // The control class is shared by two kinds of messages, so that neither can keep the other out.
-  receive_credit_[kUnexpectedPool] = {options.buffered_per_peer_bytes / 2,
-                                      options.max_unexpected_bytes + kMessageCharge, 0, 0};
-  receive_credit_[kEagerControlPool] = {options.buffered_per_peer_bytes / 2, 0, 0, 0};
-  receive_credit_[kEagerBulkPool] = {options.buffered_per_peer_bytes, 0, 0, 0};
-  receive_credit_[kAnnounceControlPool] = {kAnnouncements, 1, 0, 0};
-  receive_credit_[kAnnounceBulkPool] = {kAnnouncements, 1, 0, 0};
-}
+    : host_(host), id_(id), address_(address), target_(target), sender_(host, *this), receiver_(host, *this) {}
 
 PeerState Peer::state() const {
   PeerState state;
@@ -43,26 +31,24 @@ Hello Peer::hello() const {
   hello.instance = host_.instance;
   hello.peer = id_.value;
   hello.interface = host_.interface;
-  for (std::size_t i = 0; i < kPools; ++i) hello.limits.at(i) = receive_credit_.at(i).limit;
-  hello.max_unexpected = host_.options->max_unexpected_bytes;
-  hello.unexpected_held = receive_credit_[kUnexpectedPool].held;
+  receiver_.describe(hello);
   return hello;
 }
 
-void Peer::connect_if_idle() {
-  if (end_.connection != 0) return;
-  const Duration timeout = std::chrono::milliseconds(host_.options->connect_timeout_ms);
-  end_ = host_.fabric.connect(host_.interface, *target_, hello(), timeout);
+std::uint64_t Peer::begin_post() {
+  if (!outbound() && !connected_) return 0;
+  if (end_.connection == 0) {
+    const Duration timeout = std::chrono::milliseconds(host_.options->connect_timeout_ms);
+    end_ = host_.fabric.connect(host_.interface, *target_, hello(), timeout);
+  }
+  return ++next_order_;
 }
 
 void Peer::connected(ConnectionEnd end, const Hello& other) {
   end_ = end;
   connected_ = true;
   connections_ += 1;
-  for (std::size_t i = 0; i < kPools; ++i) send_credit_.at(i) = {other.limits.at(i), 0, 0};
-  send_credit_[kUnexpectedPool].largest = other.max_unexpected + kMessageCharge;
-  send_credit_[kUnexpectedPool].outstanding = other.unexpected_held;
-  for (std::size_t lane = 0; lane < kLanes; ++lane) pump(static_cast<Lane>(lane));
+  sender_.connected(other);
 }
 
 void Peer::descriptor(Tag tag, int fd) {
@@ -87,58 +73,22 @@ void Peer::lose(Errc status) {
   end_ = {};
   connected_ = false;
   OpQueue posted;  // posting them again keeps their order
-  for (const auto& [op, send] : sends_) posted.emplace(send.order, op);
-  for (const auto& [op, receive] : receives_) posted.emplace(receive.order, op);
+  sender_.lose(posted);
+  receiver_.lose(posted);
   for (const auto& [order, op] : posted) host_.outbox.push_back({op, status, 0});
-  sends_.clear();
-  receives_.clear();
-  for (OpQueue& queue : waiting_) queue.clear();
-  outgoing_.clear();
-  posted_.clear();
-  arrivals_.clear();
   descriptors_.clear();
-  incoming_.clear();
-  for (std::size_t i = 0; i < kPools; ++i) {
-    // Unexpected messages are with the caller already: they count against the next connection too.
-    if (i != kUnexpectedPool) receive_credit_.at(i).held = 0;
-    receive_credit_.at(i).owed = 0;
-  }
 }
 
 void Peer::cancel(OpId op) {
-  if (sends_.contains(op)) {
-    cancel_send(op);
-  } else if (receives_.contains(op)) {
-    cancel_receive(op);
+  if (sender_.has(op)) {
+    sender_.cancel(op);
+  } else if (receiver_.has(op)) {
+    receiver_.cancel(op);
   }
-}
-
-void Peer::consumed(std::uint64_t charge) { release(kUnexpectedPool, charge); }
-
-/// In the pool's unit: bytes, or announcements.
-std::uint64_t Peer::most_of(Pool pool) const {
-  if (!stranger_) return receive_credit_.at(pool).limit;
-  const StrangerLimits& share = host_.options->strangers;
-  return pool == kAnnounceControlPool || pool == kAnnounceBulkPool ? share.announced : share.buffered_bytes;
-}
-
-bool Peer::hold(Pool pool, std::uint64_t amount) {
-  ReceiveCredit& credit = receive_credit_.at(pool);
-  return (!stranger_ || credit.held + amount <= most_of(pool)) && credit.hold(amount);
-}
-
-void Peer::release(Pool pool, std::uint64_t amount) {
-  ReceiveCredit& credit = receive_credit_.at(pool);
-  credit.release(amount);
-  if (!connected_) {
-    credit.owed = 0;  // the next connection begins with what is held then
-    return;
-  }
-  if (credit.pressing()) transmit({});
 }
 
 void Peer::transmit(Packet packet) {
-  for (std::size_t i = 0; i < kPools; ++i) packet.credits.at(i) = std::exchange(receive_credit_.at(i).owed, 0);
+  receiver_.take_owed(packet.credits);
   host_.fabric.send(end_, std::move(packet));
 }
 
@@ -148,28 +98,26 @@ void Peer::violation() {
 }
 
 void Peer::received(Packet packet) {
-  bool credited = false;
-  for (std::size_t i = 0; i < kPools; ++i) {
-    send_credit_.at(i).give(packet.credits.at(i));
-    credited |= packet.credits.at(i) != 0;
-  }
-  using enum Packet::Kind;
   // Room first: what the packet leads to may report upwards and come back to us.
-  if (credited) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) pump(static_cast<Lane>(lane));
-    if (!connected_) return;
-  }
+  if (sender_.give(packet.credits) && !connected_) return;
+  using enum Packet::Kind;
   switch (packet.kind) {
     case kUnexpected: return on_unexpected(packet);
-    case kEager: return on_eager(packet);
-    case kAnnounce: return on_announce(packet);
-    case kReady: return on_ready(packet);
-    case kClear: return on_clear(packet.transfer);
-    case kRefuse: return on_refuse(packet.transfer);
-    case kData: return on_data(packet);
-    case kWithdraw: return on_withdraw(packet);
+    case kEager: return receiver_.on_eager(packet);
+    case kAnnounce: return receiver_.on_announce(packet);
+    case kReady: return receiver_.on_ready(packet);
+    case kClear: return sender_.on_clear(packet.transfer);
+    case kRefuse: return sender_.on_refuse(packet.transfer);
+    case kData: return receiver_.on_data(packet);
+    case kWithdraw: return receiver_.on_withdraw(packet);
     case kCredit: return;
   }
+}
+
+void Peer::on_unexpected(const Packet& packet) {
+  if (!receiver_.hold_unexpected(packet)) return violation();
+  const std::uint64_t charge = packet.payload.size() + kMessageCharge;
+  host_.sink->unexpected(id_, address_, packet.tag, Buffer::copy_of(packet.payload), charge);
 }
 
 }  // namespace spate::bmi::sim

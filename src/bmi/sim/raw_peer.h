@@ -12,7 +12,7 @@ namespace spate::bmi::sim {
 /// its fabric.
 class RawPeer final : private Endpoint {
  public:
-  /// The place must be free, as for Fabric::attach.
+  /// The place must be free, as for attach().
   RawPeer(Fabric& fabric, NetworkInterface interface);
   RawPeer(const RawPeer&) = delete;
   RawPeer& operator=(const RawPeer&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimModule: the module of one process in a simulated world, for one of its networks. Made by Fabric::attach.
+// SimModule: the module of one process in a simulated world, for one of its networks. Made by attach().
 #pragma once
 
 #include <deque>

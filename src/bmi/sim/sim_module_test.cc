@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/expect.h"
+#include "bmi/sim/attach.h"
 
 namespace spate::bmi::sim {
 namespace {
@@ -55,8 +56,8 @@ struct Pair {
   NetworkOptions limits;
   Recorder at_client;
   Recorder at_server;
-  std::unique_ptr<Module> client = fabric.attach(2);
-  std::unique_ptr<Module> server = fabric.attach(1);
+  std::unique_ptr<Module> client = attach(fabric, 2);
+  std::unique_ptr<Module> server = attach(fabric, 1);
   PeerId peer;
   Bytes data = Bytes(100);
 };

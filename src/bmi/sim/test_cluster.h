@@ -12,6 +12,7 @@
 
 #include "base/expect.h"
 #include "bmi/network.h"
+#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 
@@ -34,7 +35,7 @@ class Cluster {
     auto process = std::make_unique<Process>();
     process->node = node;
     std::vector<std::unique_ptr<Module>> modules;
-    for (std::uint32_t path = 0; path < paths; ++path) modules.push_back(fabric.attach(node, path));
+    for (std::uint32_t path = 0; path < paths; ++path) modules.push_back(attach(fabric, node, path));
     process->network = make_network(std::move(modules), options);
     process->context = process->network->open_context();
     for (std::uint32_t path = 0; path < paths; ++path) {

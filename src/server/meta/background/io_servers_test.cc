@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/expect.h"
+#include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
 #include "log/log.h"
@@ -104,7 +105,7 @@ class MetaIoServers : public ::testing::Test {
       map.servers.push_back(entry);
       servers.push_back(std::make_unique<Process>(*this, id));
     }
-    network = bmi::make_network(one_module(fabric.attach(100)), {});
+    network = bmi::make_network(one_module(bmi::sim::attach(fabric, 100)), {});
     context = std::make_unique<job::NetworkContext>(*network, executor);
     IoServersOptions options;
     options.map = map;
@@ -119,7 +120,7 @@ class MetaIoServers : public ::testing::Test {
   /// One io server.
   struct Process {
     Process(MetaIoServers& world, std::uint32_t id)
-        : network(bmi::make_network(one_module(world.fabric.attach(id)), {})),
+        : network(bmi::make_network(one_module(bmi::sim::attach(world.fabric, id)), {})),
           context(std::make_unique<job::NetworkContext>(*network, world.executor)) {
       SPATE_CHECK(network->listen(bmi::sim::url_of({id, 0}), context->id()).has_value());
       rpc::ServerOptions options;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bmi/sim/receiver.h"
+
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
-
-#include "bmi/sim/peer.h"
 
 namespace spate::bmi::sim {
 namespace {
+
+// The most messages that one peer may have announced without a receive, by class. Each costs a table entry here.
+constexpr std::uint64_t kAnnouncements = 4096;
 
 void scatter(const std::vector<Segment>& segments, std::uint64_t offset, ByteView data) {
   for (const Segment& segment : segments) {
@@ -24,15 +28,69 @@ void scatter(const std::vector<Segment>& segments, std::uint64_t offset, ByteVie
 
 }  // namespace
 
-Result<PostResult> Peer::post_recv(const Post& post) {
-  if (!outbound() && !connected_) return Errc::kConnectionLost;
+Receiver::Receiver(Host& host, Line& line) : host_(host), line_(line) {
+  const NetworkOptions& options = *host_.options;
+  // The control class is shared by two kinds of messages, so that neither can keep the other out.
+  credit_[kUnexpectedPool] = {options.buffered_per_peer_bytes / 2, options.max_unexpected_bytes + kMessageCharge, 0, 0};
+  credit_[kEagerControlPool] = {options.buffered_per_peer_bytes / 2, 0, 0, 0};
+  credit_[kEagerBulkPool] = {options.buffered_per_peer_bytes, 0, 0, 0};
+  credit_[kAnnounceControlPool] = {kAnnouncements, 1, 0, 0};
+  credit_[kAnnounceBulkPool] = {kAnnouncements, 1, 0, 0};
+}
+
+void Receiver::describe(Hello& hello) const {
+  for (std::size_t i = 0; i < kPools; ++i) hello.limits.at(i) = credit_.at(i).limit;
+  hello.max_unexpected = host_.options->max_unexpected_bytes;
+  hello.unexpected_held = credit_[kUnexpectedPool].held;
+}
+
+void Receiver::take_owed(Credits& credits) {
+  for (std::size_t i = 0; i < kPools; ++i) credits.at(i) = std::exchange(credit_.at(i).owed, 0);
+}
+
+void Receiver::lose(OpQueue& posted) {
+  for (const auto& [op, receive] : receives_) posted.emplace(receive.order, op);
+  receives_.clear();
+  posted_.clear();
+  arrivals_.clear();
+  incoming_.clear();
+  for (std::size_t i = 0; i < kPools; ++i) {
+    // Unexpected messages are with the caller already: they count against the next connection too.
+    if (i != kUnexpectedPool) credit_.at(i).held = 0;
+    credit_.at(i).owed = 0;
+  }
+}
+
+/// In the pool's unit: bytes, or announcements.
+std::uint64_t Receiver::most_of(Pool pool) const {
+  if (!stranger_) return credit_.at(pool).limit;
+  const StrangerLimits& share = host_.options->strangers;
+  return pool == kAnnounceControlPool || pool == kAnnounceBulkPool ? share.announced : share.buffered_bytes;
+}
+
+bool Receiver::hold(Pool pool, std::uint64_t amount) {
+  ReceiveCredit& credit = credit_.at(pool);
+  return (!stranger_ || credit.held + amount <= most_of(pool)) && credit.hold(amount);
+}
+
+void Receiver::release(Pool pool, std::uint64_t amount) {
+  ReceiveCredit& credit = credit_.at(pool);
+  credit.release(amount);
+  if (!line_.connected()) {
+    credit.owed = 0;  // the next connection begins with what is held then
+    return;
+  }
+  if (credit.pressing()) line_.transmit({});
+}
+
+Result<PostResult> Receiver::post(const Post& post) {
   Receive receive;
-  receive.order = ++next_order_;
+  receive.order = line_.begin_post();
+  if (receive.order == 0) return Errc::kConnectionLost;
   receive.key = {post.message_class, post.tag};
   receive.segments.assign(post.segments.begin(), post.segments.end());
   receive.size = post.size;
   receives_.emplace(post.op, std::move(receive));
-  connect_if_idle();
   const std::size_t reported = host_.outbox.size();
   match(post.op);
   const bool done = host_.outbox.size() > reported && host_.outbox.back().status == Errc::kOk;
@@ -43,7 +101,7 @@ Result<PostResult> Peer::post_recv(const Post& post) {
 }
 
 // Gives a receive the first message that waits for one, or puts it into the queue.
-void Peer::match(OpId op) {
+void Receiver::match(OpId op) {
   Receive& receive = receives_.at(op);
   const MatchKey key = receive.key;
   const auto it = arrivals_.find(key);
@@ -64,30 +122,34 @@ void Peer::match(OpId op) {
   }
 }
 
-OpId Peer::first_waiting(MatchKey key) const {
+OpId Receiver::first_waiting(MatchKey key) const {
   const auto it = posted_.find(key);
   return it == posted_.end() ? OpId{} : it->second.begin()->second;
 }
 
-void Peer::complete_receive(OpId op, Errc status, std::uint64_t size) {
+/// The receive waits no longer.
+void Receiver::unqueue(const Receive& receive) {
+  const auto queue = posted_.find(receive.key);
+  if (queue == posted_.end()) return;
+  queue->second.erase(receive.order);
+  if (queue->second.empty()) posted_.erase(queue);
+}
+
+void Receiver::complete(OpId op, Errc status, std::uint64_t size) {
   const auto it = receives_.find(op);
-  const auto queue = posted_.find(it->second.key);
-  if (queue != posted_.end()) {
-    queue->second.erase(it->second.order);
-    if (queue->second.empty()) posted_.erase(queue);
-  }
+  unqueue(it->second);
   receives_.erase(it);
   host_.outbox.push_back({op, status, status == Errc::kOk ? size : 0});
 }
 
-void Peer::take_whole(OpId op, ByteView payload) {
+void Receiver::take_whole(OpId op, ByteView payload) {
   const Receive& receive = receives_.at(op);
   const bool fits = payload.size() <= receive.size;
   if (fits) scatter(receive.segments, 0, payload);
-  complete_receive(op, fits ? Errc::kOk : Errc::kMessageTooBig, payload.size());
+  complete(op, fits ? Errc::kOk : Errc::kMessageTooBig, payload.size());
 }
 
-void Peer::accept_announced(OpId op, std::uint64_t transfer, std::uint64_t size) {
+void Receiver::accept_announced(OpId op, std::uint64_t transfer, std::uint64_t size) {
   Receive& receive = receives_.at(op);
   const MatchKey key = receive.key;
   Packet answer;
@@ -95,42 +157,35 @@ void Peer::accept_announced(OpId op, std::uint64_t transfer, std::uint64_t size)
   answer.transfer = transfer;
   if (size > receive.size) {
     answer.kind = Packet::Kind::kRefuse;
-    complete_receive(op, Errc::kMessageTooBig, 0);
+    complete(op, Errc::kMessageTooBig, 0);
   } else {
     answer.kind = Packet::Kind::kClear;
     receive.transfer = transfer;
-    const auto queue = posted_.find(key);
-    if (queue != posted_.end()) {
-      queue->second.erase(receive.order);
-      if (queue->second.empty()) posted_.erase(queue);
-    }
+    unqueue(receive);
     incoming_.emplace(transfer, Incoming{op, key, size, 0});
   }
-  transmit(std::move(answer));
+  line_.transmit(std::move(answer));
 }
 
-void Peer::cancel_receive(OpId op) {
+void Receiver::cancel(OpId op) {
   const Receive& receive = receives_.at(op);
   const bool filling = receive.transfer != 0;
   if (filling) incoming_.at(receive.transfer).op = OpId{};  // what still comes is dropped
-  complete_receive(op, Errc::kCancelled, 0);
+  complete(op, Errc::kCancelled, 0);
   if (filling && host_.fabric.random().chance(host_.fabric.options().cancel_drops_per_mille, 1000))
-    drop(Errc::kConnectionLost);
+    line_.drop(Errc::kConnectionLost);
 }
 
-void Peer::on_unexpected(Packet& packet) {
-  const std::uint64_t charge = packet.payload.size() + kMessageCharge;
-  if (packet.payload.size() > host_.options->max_unexpected_bytes || !hold(kUnexpectedPool, charge)) {
-    return violation();
-  }
-  host_.sink->unexpected(id_, address_, packet.tag, Buffer::copy_of(packet.payload), charge);
+bool Receiver::hold_unexpected(const Packet& packet) {
+  const std::uint64_t size = packet.payload.size();
+  return size <= host_.options->max_unexpected_bytes && hold(kUnexpectedPool, size + kMessageCharge);
 }
 
-void Peer::on_eager(Packet& packet) {
+void Receiver::on_eager(Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
   const Pool pool = pool_of(packet.message_class, kEagerControlPool);
   const std::uint64_t charge = packet.payload.size() + kMessageCharge;
-  if (!packet.ready && !hold(pool, charge)) return violation();
+  if (!packet.ready && !hold(pool, charge)) return line_.violation();
   const OpId op = first_waiting(key);
   if (op) {
     take_whole(op, packet.payload);
@@ -145,11 +200,11 @@ void Peer::on_eager(Packet& packet) {
   arrivals_[key].push_back({false, std::move(packet.payload), 0, size});
 }
 
-void Peer::on_announce(const Packet& packet) {
+void Receiver::on_announce(const Packet& packet) {
   const Pool pool = pool_of(packet.message_class, kAnnounceControlPool);
   const MatchKey key{packet.message_class, packet.tag};
-  if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return violation();
-  if (!hold(pool, 1)) return violation();
+  if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return line_.violation();
+  if (!hold(pool, 1)) return line_.violation();
   if (const OpId op = first_waiting(key)) {
     accept_announced(op, packet.transfer, packet.size);
     release(pool, 1);
@@ -158,46 +213,45 @@ void Peer::on_announce(const Packet& packet) {
   arrivals_[key].push_back({true, {}, packet.transfer, packet.size});
 }
 
-void Peer::on_ready(const Packet& packet) {
+void Receiver::on_ready(const Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
-  if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return violation();
+  if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return line_.violation();
   // Nothing is buffered, but each costs an entry until its data have come: no more of them than announcements.
-  if (incoming_.size() >= 2 * most_of(kAnnounceControlPool) + receives_.size()) return violation();
+  if (incoming_.size() >= 2 * most_of(kAnnounceControlPool) + receives_.size()) return line_.violation();
   OpId op = first_waiting(key);
   if (!op) host_.fabric.mutable_statistics().ready_dropped += 1;
   if (op && packet.size > receives_.at(op).size) {
-    complete_receive(op, Errc::kMessageTooBig, 0);
+    complete(op, Errc::kMessageTooBig, 0);
     op = OpId{};
   }
   if (op) {
     Receive& receive = receives_.at(op);
     receive.transfer = packet.transfer;
-    OpQueue& queue = posted_.at(key);
-    queue.erase(receive.order);
-    if (queue.empty()) posted_.erase(key);
+    unqueue(receive);
   }
   incoming_.emplace(packet.transfer, Incoming{op, key, packet.size, 0});
 }
 
-void Peer::on_data(const Packet& packet) {
+void Receiver::on_data(const Packet& packet) {
   const auto it = incoming_.find(packet.transfer);
-  if (it == incoming_.end()) return violation();
+  if (it == incoming_.end()) return line_.violation();
   Incoming& incoming = it->second;
   const std::uint64_t size = packet.payload.size();
-  if (packet.offset != incoming.received || size == 0 || size > incoming.size - incoming.received) return violation();
+  if (packet.offset != incoming.received || size == 0 || size > incoming.size - incoming.received)
+    return line_.violation();
   incoming.received += size;
   if (incoming.op) scatter(receives_.at(incoming.op).segments, packet.offset, packet.payload);
   if (incoming.received < incoming.size) return;
   const Incoming whole = incoming;
   incoming_.erase(it);
-  if (whole.op) complete_receive(whole.op, Errc::kOk, whole.size);
+  if (whole.op) complete(whole.op, Errc::kOk, whole.size);
 }
 
 // The receive that was promised the message goes back to its old turn.
-void Peer::on_withdraw(const Packet& packet) {
+void Receiver::on_withdraw(const Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
   if (const auto it = incoming_.find(packet.transfer); it != incoming_.end()) {
-    if (it->second.received != 0 || it->second.key != key) return violation();
+    if (it->second.received != 0 || it->second.key != key) return line_.violation();
     const OpId op = it->second.op;
     incoming_.erase(it);
     if (op) match(op);

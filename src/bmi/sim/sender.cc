@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bmi/sim/sender.h"
+
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
-
-#include "bmi/sim/peer.h"
 
 namespace spate::bmi::sim {
 
-Result<PostResult> Peer::post_send(const Post& post, bool unexpected) {
-  if (!outbound() && !connected_) return Errc::kConnectionLost;
+Result<PostResult> Sender::post(const Post& post, bool unexpected) {
   Send send;
-  send.order = ++next_order_;
+  send.order = line_.begin_post();
+  if (send.order == 0) return Errc::kConnectionLost;
   send.lane = unexpected ? kUnexpectedLane : post.message_class == MessageClass::kControl ? kControlLane : kBulkLane;
   send.key = {unexpected ? MessageClass::kControl : post.message_class, post.tag};
   send.ready = post.receiver_ready && !unexpected;
@@ -19,7 +20,6 @@ Result<PostResult> Peer::post_send(const Post& post, bool unexpected) {
   const Lane lane = send.lane;
   waiting_.at(lane).emplace(send.order, post.op);
   sends_.emplace(post.op, std::move(send));
-  connect_if_idle();
   pump(lane);
   const auto it = sends_.find(post.op);
   const bool copied = it != sends_.end() && it->second.stage == Send::Stage::kLeaving;
@@ -28,20 +28,45 @@ Result<PostResult> Peer::post_send(const Post& post, bool unexpected) {
   return PostResult{true, post.size};
 }
 
+void Sender::pump_all() {
+  for (std::size_t lane = 0; lane < kLanes; ++lane) pump(static_cast<Lane>(lane));
+}
+
+void Sender::connected(const Hello& other) {
+  for (std::size_t i = 0; i < kPools; ++i) credit_.at(i) = {other.limits.at(i), 0, 0};
+  credit_[kUnexpectedPool].largest = other.max_unexpected + kMessageCharge;
+  credit_[kUnexpectedPool].outstanding = other.unexpected_held;
+  pump_all();
+}
+
+bool Sender::give(const Credits& credits) {
+  for (std::size_t i = 0; i < kPools; ++i) credit_.at(i).give(credits.at(i));
+  if (std::ranges::none_of(credits, [](std::uint64_t credit) { return credit != 0; })) return false;
+  pump_all();
+  return true;
+}
+
+void Sender::lose(OpQueue& posted) {
+  for (const auto& [op, send] : sends_) posted.emplace(send.order, op);
+  sends_.clear();
+  for (OpQueue& queue : waiting_) queue.clear();
+  outgoing_.clear();
+}
+
 // First come, first served within a lane: a message that lacks room holds back those behind it.
-void Peer::pump(Lane lane) {
+void Sender::pump(Lane lane) {
   OpQueue& queue = waiting_.at(lane);
-  while (connected_ && !queue.empty()) {
+  while (line_.connected() && !queue.empty()) {
     const auto [order, op] = *queue.begin();
     if (!launch(op, sends_.at(op))) return;
     queue.erase(order);
   }
 }
 
-bool Peer::launch(OpId op, Send& send) {
+bool Sender::launch(OpId op, Send& send) {
   const std::uint64_t charge = send.size + kMessageCharge;
   if (send.lane == kUnexpectedLane) {
-    SendCredit& credit = send_credit_[kUnexpectedPool];
+    SendCredit& credit = credit_[kUnexpectedPool];
     if (charge > credit.largest) {  // its own limit is lower than ours
       host_.outbox.push_back({op, Errc::kMessageTooBig, 0});
       sends_.erase(op);
@@ -51,14 +76,14 @@ bool Peer::launch(OpId op, Send& send) {
     if (!launch_whole(op, send, Packet::Kind::kUnexpected)) credit.give(charge);
     return true;
   }
-  SendCredit& credit = send_credit_.at(pool_of(send.key.first, kEagerControlPool));
+  SendCredit& credit = credit_.at(pool_of(send.key.first, kEagerControlPool));
   if (send.size <= host_.options->eager_limit_bytes && (send.ready || credit.take(charge))) {
     const bool ready = send.ready;
     if (!launch_whole(op, send, Packet::Kind::kEager) && !ready) credit.give(charge);
     return true;
   }
   // An eager message without credit is announced like a large one: it must not wait behind other tags' messages.
-  if (!send.ready && !send_credit_.at(pool_of(send.key.first, kAnnounceControlPool)).take(1)) return false;
+  if (!send.ready && !credit_.at(pool_of(send.key.first, kAnnounceControlPool)).take(1)) return false;
   send.transfer = ++next_transfer_;
   outgoing_.emplace(send.transfer, op);
   Packet packet;
@@ -67,12 +92,12 @@ bool Peer::launch(OpId op, Send& send) {
   packet.transfer = send.transfer;
   packet.size = send.size;
   send.stage = Send::Stage::kAnnounced;
-  transmit(std::move(packet));
+  line_.transmit(std::move(packet));
   if (send.ready) start_moving(send);
   return true;
 }
 
-bool Peer::launch_whole(OpId op, Send& send, Packet::Kind kind) {
+bool Sender::launch_whole(OpId op, Send& send, Packet::Kind kind) {
   Packet packet;
   packet.kind = kind;
   std::tie(packet.message_class, packet.tag) = send.key;
@@ -86,17 +111,17 @@ bool Peer::launch_whole(OpId op, Send& send, Packet::Kind kind) {
     sends_.erase(op);
     return false;
   }
-  transmit(std::move(packet));
+  line_.transmit(std::move(packet));
   return true;
 }
 
-void Peer::start_moving(Send& send) {
+void Sender::start_moving(Send& send) {
   send.stage = Send::Stage::kMoving;
   move_on(outgoing_.at(send.transfer), send);
 }
 
 // One packet at a time waits for the interface, so that transfers share it in turns.
-void Peer::move_on(OpId op, Send& send) {
+void Sender::move_on(OpId op, Send& send) {
   const FabricOptions& options = host_.fabric.options();
   if (send.packet_queued || send.offset == send.size || send.under_way >= options.window) return;
   Packet packet;
@@ -110,16 +135,16 @@ void Peer::move_on(OpId op, Send& send) {
     // The other side was promised these bytes: only the connection's end frees it.
     host_.outbox.push_back({op, Errc::kIoError, 0});
     sends_.erase(op);
-    drop(Errc::kConnectionLost);
+    line_.drop(Errc::kConnectionLost);
     return;
   }
   send.offset += packet.payload.size();
   send.under_way += 1;
   send.packet_queued = true;
-  transmit(std::move(packet));
+  line_.transmit(std::move(packet));
 }
 
-void Peer::left(std::uint64_t token) {
+void Sender::left(std::uint64_t token) {
   const auto it = sends_.find(OpId{token});
   if (it == sends_.end()) return;
   Send& send = it->second;
@@ -133,7 +158,7 @@ void Peer::left(std::uint64_t token) {
   sends_.erase(it);
 }
 
-void Peer::delivered(std::uint64_t transfer) {
+void Sender::delivered(std::uint64_t transfer) {
   const auto it = outgoing_.find(transfer);
   if (it == outgoing_.end()) return;
   Send& send = sends_.at(it->second);
@@ -141,24 +166,24 @@ void Peer::delivered(std::uint64_t transfer) {
   move_on(it->second, send);
 }
 
-void Peer::on_clear(std::uint64_t transfer) {
+void Sender::on_clear(std::uint64_t transfer) {
   const auto it = outgoing_.find(transfer);
   if (it == outgoing_.end()) return;  // cancelled meanwhile: the withdrawal is under way
   Send& send = sends_.at(it->second);
-  if (send.stage != Send::Stage::kAnnounced) return violation();
+  if (send.stage != Send::Stage::kAnnounced) return line_.violation();
   start_moving(send);
 }
 
-void Peer::on_refuse(std::uint64_t transfer) {
+void Sender::on_refuse(std::uint64_t transfer) {
   const auto it = outgoing_.find(transfer);
   if (it == outgoing_.end()) return;
-  if (sends_.at(it->second).stage != Send::Stage::kAnnounced) return violation();
+  if (sends_.at(it->second).stage != Send::Stage::kAnnounced) return line_.violation();
   host_.outbox.push_back({it->second, Errc::kMessageTooBig, 0});
   sends_.erase(it->second);
   outgoing_.erase(it);
 }
 
-void Peer::cancel_send(OpId op) {
+void Sender::cancel(OpId op) {
   Send& send = sends_.at(op);
   if (send.stage == Send::Stage::kLeaving) return;  // copied: it completes when it has left
   const bool moving = send.stage == Send::Stage::kMoving;
@@ -168,16 +193,16 @@ void Peer::cancel_send(OpId op) {
     packet.kind = Packet::Kind::kWithdraw;
     std::tie(packet.message_class, packet.tag) = send.key;
     packet.transfer = send.transfer;
-    transmit(std::move(packet));
+    line_.transmit(std::move(packet));
   }
   outgoing_.erase(send.transfer);
   sends_.erase(op);
   host_.outbox.push_back({op, Errc::kCancelled, 0});
-  if (moving) drop(Errc::kConnectionLost);  // half a message is out
+  if (moving) line_.drop(Errc::kConnectionLost);  // half a message is out
 }
 
 // Zeros past a file's end.
-bool Peer::gather(const Send& send, std::uint64_t offset, MutableByteView out) {
+bool Sender::gather(const Send& send, std::uint64_t offset, MutableByteView out) {
   std::uint64_t skip = offset;
   for (const Segment& segment : send.segments) {
     if (out.empty()) break;

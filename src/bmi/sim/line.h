@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Line: what the two halves of a peer ask of it. Host: what they use of the module.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "bmi/module.h"
+#include "bmi/sim/fabric.h"
+#include "bmi/sim/packet.h"
+
+namespace spate::bmi::sim {
+
+/// The parts of the module that a peer uses. They outlive it.
+struct Host {
+  Fabric& fabric;
+  NetworkInterface interface;
+  std::uint64_t instance = 0;
+  const NetworkOptions* options = nullptr;
+  Sink* sink = nullptr;
+  std::vector<Outcome>& outbox;  // reported by the module when it is safe to be called back
+};
+
+/// Operations in the order of their posts.
+using OpQueue = std::map<std::uint64_t, OpId>;
+/// What matches a message with its receive.
+using MatchKey = std::pair<MessageClass, Tag>;
+
+class Line {
+ public:
+  virtual ~Line() = default;
+  virtual bool connected() const = 0;
+  /// An operation is posted. Connects if this side can, and returns its order. 0: it cannot be posted.
+  virtual std::uint64_t begin_post() = 0;
+  virtual void transmit(Packet packet) = 0;
+  /// Ends the connection from this side: everything posted completes with `status`.
+  virtual void drop(Errc status) = 0;
+  /// The peer has broken the protocol.
+  virtual void violation() = 0;
+
+ protected:
+  Line() = default;
+  Line(const Line&) = default;
+  Line& operator=(const Line&) = default;
+};
+
+/// The pool of a class; `control`: the one of the control class.
+constexpr Pool pool_of(MessageClass c, Pool control) {
+  return c == MessageClass::kControl ? control : static_cast<Pool>(control + 1);
+}
+
+}  // namespace spate::bmi::sim
