@@ -18,8 +18,13 @@ from servers import Servers, log  # noqa: E402 (after the path)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1 << 20
+PARTS = ("contiguous", "pieces", "btio", "arrays")
 OWN = {"mpich": "ROMIO", "openmpi": "OMPIO"}
 WAYS = ("independent", "disable", "enable", "automatic")
+# Libraries above MPI-IO: what array_program.c takes, pkg-config's name for it with an MPI, the layouts that it has.
+ARRAYS = {"hdf5": ("-DUSE_HDF5", {"mpich": "hdf5-mpich", "openmpi": "hdf5-openmpi"}, ("contiguous", "chunked")),
+          "netcdf": ("-DUSE_NETCDF", {"openmpi": "netcdf-mpi"}, ("contiguous", "chunked")),
+          "pnetcdf": ("-DUSE_PNETCDF", {"openmpi": "pnetcdf"}, ("contiguous",))}
 
 
 def libraries(options):
@@ -62,7 +67,7 @@ class Bench:
                 table["series"].setdefault(f"{where}, {what}", []).append(None if value != value else value)
 
     def one(self, mpi, ranks, where, pattern, way, piece, size, runs):
-        """MiB/s of one kind of run: (written, read). `where`: spate; native: calls of spate.h; own: MPI's own MPI-IO on a local file; mount and
+        """MiB/s of one kind of run: (written, read). `pattern`: of mpi_program.c, or a library and a layout ("hdf5/chunked"). `where`: spate; native: calls of spate.h; own: MPI's own MPI-IO on a local file; mount and
         preload: MPI's own on Spate."""
         if where == "mount" and self.mount is None:
             return [float("nan")] * 2
@@ -70,7 +75,9 @@ class Bench:
         if where == "mount" and mpi == "openmpi":
             file = file[4:]  # OMPIO knows no ufs:
         spread = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
-        command = ["mpiexec." + mpi, *spread, "-n", str(ranks), self.folder + "/program." + mpi, file, pattern, way, str(piece), str(size), str(runs)]
+        program, _, pattern = ("program/" + pattern).rpartition("/")
+        program = self.folder + "/" + program.rpartition("/")[2] + "." + mpi
+        command = ["mpiexec." + mpi, *spread, "-n", str(ranks), program, file, pattern, way, str(piece), str(size), str(runs)]
         if where in ("spate", "preload"):
             command = [self.options.bin + "/spate", "run", *(["--mpi"] if where == "spate" else []), "--", *command]
         environment = dict(self.fs.environment, SPATE_FS=self.fs.dir, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -113,6 +120,36 @@ class Bench:
                 share = [got["automatic"][i] / max(got["disable"][i], got["enable"][i]) for i in (0, 1)]
                 print(f"{ranks:>4}{piece:>8} " + "".join(f"{got[c][0]:>8.0f} /{got[c][1]:>6.0f}" for c in cells) + f"   {share[0]:.2f} /{share[1]:.2f}", flush=True)
 
+    def compiled(self, mpi, library):
+        """Whether array_program.c now stands in the folder; else it says why not."""
+        define, packages, _ = ARRAYS[library]
+        package = packages.get(mpi)
+        if package is None:
+            log(f"{mpi}: no {library}, which Debian packages for " + " and ".join(packages) + " only")
+            return False
+        found = subprocess.run(["pkg-config", "--cflags", "--libs", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if found.returncode != 0:
+            log(f"{mpi}: no {library}, {package} is not installed")
+            return False
+        # Debian's package of NetCDF names another folder than the one that it has its headers in.
+        prefix = subprocess.run(["pkg-config", "--variable=prefix", package], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        subprocess.run(["mpicc." + mpi, "-O2", define, "-o", f"{self.folder}/{library}.{mpi}", HERE + "/array_program.c", f"-I{prefix}/include",
+                        *found.stdout.split()], check=True)
+        return True
+
+    def arrays(self, mpi):
+        wheres = {"spate": "spate", "mount": f"{OWN[mpi]} over the mount", "own": f"{OWN[mpi]} on a local file in memory"}
+        print(f"\n{mpi}, a 3-D array of doubles by blocks, MiB/s written/read: library, layout, way, ranks, side, " + ", ".join(wheres.values()))
+        for library, (_, _, layouts) in ARRAYS.items():
+            if not self.compiled(mpi, library):
+                continue
+            for layout, way, ranks in ((l, w, r) for l in layouts for w in ("independent", "collective") for r in self.options.ranks):
+                side = 64 if self.options.quick else 128
+                got = self.by_turns({w: (mpi, ranks, w, f"{library}/{layout}", way, 0, side) for w in wheres})
+                self.note(f"arrays-{mpi}-{ranks}", f"A 3-D array of {side}^3 doubles, {mpi}, {ranks} ranks", "library, layout, way",
+                          f"{library}\n{layout}\n{way}", {wheres[w]: v for w, v in got.items()})
+                print(f"{library:>8} {layout:>10} {way:>11}{ranks:>4}{side:>5} " + "".join(f"{got[w][0]:>8.0f} /{got[w][1]:>6.0f}" for w in wheres), flush=True)
+
     def btio(self, mpi):
         print(f"\n{mpi}, BTIO's pattern, MiB/s written/read: ranks, side, " + ", ".join(WAYS) + f", contiguous, {OWN[mpi]} collective on a local file, over the mount, over preload")
         for ranks in (4, 9, 16) if not self.options.quick else (4,):
@@ -131,7 +168,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
-    parser.add_argument("--only", choices=("contiguous", "pieces", "btio"))
+    parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--pieces", type=int, nargs="+", metavar="BYTES")
     parser.add_argument("--runs", type=int, default=5, help="in one process")
@@ -149,7 +186,7 @@ def main():
                 for mpi in libraries(options):
                     subprocess.run(["mpicc." + mpi, "-O2", "-o", folder + "/program." + mpi, HERE + "/mpi_program.c", "-I" + HERE + "/../../src/capi",
                                     "-L" + capi, "-Wl,-rpath," + capi, "-lspate"], check=True)
-                    for part in (options.only,) if options.only else ("contiguous", "pieces", "btio"):
+                    for part in (options.only,) if options.only else PARTS:
                         getattr(bench, part)(mpi)
             finally:
                 bench.unmount()
