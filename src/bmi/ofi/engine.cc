@@ -63,30 +63,17 @@ Result<PeerId> Engine::lookup(std::string_view url, Address address) {
   if (target.kind == Target::Kind::kAny || target.service == "0") {
     return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
   }
-  const std::lock_guard lock(mutex_);
-  Peer& peer = state_.add_peer();
-  peer.looked_up(url, address, state_.random);
-  peer.remote = std::move(target);
-  return peer.id;
+  return add_peer(url, address, std::move(target));
 }
 
-PeerState Engine::peer_state(PeerId id) const {
-  const std::lock_guard lock(mutex_);
-  const Peer* peer = state_.peers.find(id);
-  if (peer == nullptr) return {};
-  PeerState state = peer->describe();
-  state.same_host = peer->wire != nullptr && peer->wire->on_this_host();
-  return state;
+void Engine::complete(const Peer& peer, PeerState& state) {
+  state.same_host = peer.wire != nullptr && peer.wire->on_this_host();
 }
 
-void Engine::admit(PeerId id) {
-  std::unique_lock lock(mutex_);
-  Peer* peer = state_.peers.find(id);
-  if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
-  state_.strangers.remove(peer);
+void Engine::admitted(Peer& peer) {
+  state_.strangers.remove(&peer);
   // The same process, before it came back.
-  if (Peer* before = state_.peers.set_inbound(*peer)) lose_peer(*before, Errc::kConnectionLost);
-  deliver(lock);
+  if (Peer* before = state_.peers.set_inbound(peer)) lose_peer(*before, Errc::kConnectionLost);
 }
 
 bool Engine::send_at_once(const Post& post, bool unexpected) {

@@ -24,8 +24,6 @@ class Engine final : public protocol::ModuleFace<Engine, OfiModule, State>, priv
   Result<void> start(Sink& sink, const NetworkOptions& options) override;
   Result<std::string> listen(std::string_view url, ContextId context) override;
   Result<PeerId> lookup(std::string_view url, Address address) override;
-  PeerState peer_state(PeerId peer) const override;
-  void admit(PeerId peer) override;
   bool send_at_once(const Post& post, bool unexpected) override;
   void consumed(PeerId peer, std::uint64_t charge) override;
   int wait_descriptor() const override { return events_.descriptor(); }
@@ -41,6 +39,8 @@ class Engine final : public protocol::ModuleFace<Engine, OfiModule, State>, priv
   // For ModuleFace.
   bool poll() { return loop_.poll(); }
   void settle() { sessions_.settle(); }
+  static void complete(const Peer& peer, PeerState& state);
+  void admitted(Peer& peer);
   void lose_peer(Peer& peer, Errc status) { sessions_.lose_peer(peer, status); }
 
  private:

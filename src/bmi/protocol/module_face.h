@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "base/biased_mutex.h"
@@ -23,6 +24,14 @@ class ModuleFace : public Interface {
   ModuleFace(const ModuleFace&) = delete;
   ModuleFace& operator=(const ModuleFace&) = delete;
 
+  PeerState peer_state(PeerId id) const final {
+    const std::lock_guard lock(mutex_);
+    const auto* peer = state_.peers.find(id);
+    if (peer == nullptr) return {};
+    PeerState state = peer->describe();
+    Module::complete(*peer, state);
+    return state;
+  }
   std::uint32_t connection(PeerId id) const final {
     const std::lock_guard lock(mutex_);
     const auto* peer = state_.peers.find(id);
@@ -31,6 +40,13 @@ class ModuleFace : public Interface {
   void disconnect(PeerId id) final {
     std::unique_lock lock(mutex_);
     if (auto* peer = state_.peers.find(id)) self().lose_peer(*peer, Errc::kConnectionLost);
+    deliver(lock);
+  }
+  void admit(PeerId id) final {
+    std::unique_lock lock(mutex_);
+    auto* peer = state_.peers.find(id);
+    if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
+    self().admitted(*peer);
     deliver(lock);
   }
   Result<PostResult> post_send(const Post& post) final { return self().post(post, false, false); }
@@ -63,6 +79,15 @@ class ModuleFace : public Interface {
   explicit ModuleFace(Arguments&&... arguments) : state_(std::forward<Arguments>(arguments)...) {}
   ~ModuleFace() override = default;
 
+  /// Adds a peer for lookup(). `remote`: what the URL says.
+  template <typename Remote>
+  PeerId add_peer(std::string_view url, Address address, Remote remote) {
+    const std::lock_guard lock(mutex_);
+    auto& peer = state_.add_peer();
+    peer.looked_up(url, address, state_.random);
+    peer.remote = std::move(remote);
+    return peer.id;
+  }
   /// With the lock held.
   Result<PostResult> begin(const Post& post, bool receive, bool unexpected) {
     auto* peer = state_.peers.find(post.peer);

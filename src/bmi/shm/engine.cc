@@ -39,32 +39,14 @@ Result<std::string> Engine::listen(std::string_view url, ContextId context) {
 Result<PeerId> Engine::lookup(std::string_view url, Address address) {
   SPATE_TRY(Endpoint endpoint, parse_url(url));
   if (endpoint.name == "*") return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
-  const std::lock_guard lock(mutex_);
-  Peer& peer = state_.add_peer();
-  peer.looked_up(url, address, state_.random);
-  peer.remote = std::move(endpoint);
-  return peer.id;
+  return add_peer(url, address, std::move(endpoint));
 }
 
-PeerState Engine::peer_state(PeerId id) const {
-  const std::lock_guard lock(mutex_);
-  const Peer* peer = state_.peers.find(id);
-  if (peer == nullptr) return {};
-  PeerState state = peer->describe();
+void Engine::complete(const Peer& peer, PeerState& state) {
   state.same_host = true;
-  if (peer->link != nullptr) {
-    state.uid = peer->link->credentials.uid;
-    state.reached = peer->link->reached;
-  }
-  return state;
-}
-
-void Engine::admit(PeerId id) {
-  std::unique_lock lock(mutex_);
-  Peer* peer = state_.peers.find(id);
-  if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
-  listeners_.admitted(*peer);
-  deliver(lock);
+  if (peer.link == nullptr) return;
+  state.uid = peer.link->credentials.uid;
+  state.reached = peer.link->reached;
 }
 
 bool Engine::send_at_once(const Post& post, bool unexpected) {

@@ -45,30 +45,12 @@ Result<PeerId> Engine::lookup(std::string_view url, Address address) {
   if (endpoint.host == "*" || endpoint.port == 0) {
     return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
   }
-  const std::lock_guard lock(mutex_);
-  Peer& peer = state_.add_peer();
-  peer.looked_up(url, address, state_.random);
-  peer.remote = std::move(endpoint);
-  peer.bulk_count = state_.tcp_options.bulk_connections;
-  return peer.id;
+  return add_peer(url, address, std::move(endpoint));
 }
 
-PeerState Engine::peer_state(PeerId id) const {
-  const std::lock_guard lock(mutex_);
-  const Peer* peer = state_.peers.find(id);
-  if (peer == nullptr) return {};
-  PeerState state = peer->describe();
-  state.same_host = peer->same_host;
-  state.reached = peer->reached;
-  return state;
-}
-
-void Engine::admit(PeerId id) {
-  std::unique_lock lock(mutex_);
-  Peer* peer = state_.peers.find(id);
-  if (peer == nullptr || peer->state != PeerPhase::kUp || !std::exchange(peer->stranger, false)) return;
-  listeners_.admitted(*peer);
-  deliver(lock);
+void Engine::complete(const Peer& peer, PeerState& state) {
+  state.same_host = peer.same_host;
+  state.reached = peer.reached;
 }
 
 void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {

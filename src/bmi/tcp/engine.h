@@ -22,8 +22,6 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
   Result<void> start(Sink& sink, const NetworkOptions& options) override;
   Result<std::string> listen(std::string_view url, ContextId context) override;
   Result<PeerId> lookup(std::string_view url, Address address) override;
-  PeerState peer_state(PeerId peer) const override;
-  void admit(PeerId peer) override;
   void set_link_key(PeerId peer, std::uint32_t connection, const Key& key) override;
   void consumed(PeerId peer, std::uint64_t charge) override;
   bool progress() override { return events_.used() && ModuleFace::progress(); }
@@ -47,6 +45,8 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
   bool poll() { return loop_.poll(); }
   void settle();
+  static void complete(const Peer& peer, PeerState& state);
+  void admitted(Peer& peer) { listeners_.admitted(peer); }
   void lose_peer(Peer& peer, Errc status) { connections_.lose_peer(peer, status); }
 
  private:

@@ -21,7 +21,9 @@ struct State : protocol::SharedState<Peer> {
       : clock(its_clock), tcp_options(its_options), host(its_host), complaints(its_clock, "bmi/tcp") {}
 
   Peer& add_peer() {
-    return peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
+    Peer& peer = peers.add([this](PeerId id) { return std::make_unique<Peer>(host, *this, id, random.next()); });
+    peer.bulk_count = tcp_options.bulk_connections;
+    return peer;
   }
 
   const Clock& clock;
