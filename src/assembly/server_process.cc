@@ -236,6 +236,7 @@ Result<void> ServerProcess::make_services() {
   if (self_.roles.io) options.roles.emplace_back("io");
   if (self_.roles.block) options.roles.emplace_back("block");
   options.software = "spate " SPATE_VERSION;
+  options.slow_request = config_.log.slow_request;
   server_ = std::make_unique<rpc::Server>(options, *context_, random_, metrics_);
   if (self_.roles.meta) {  // first: its join makes the ticket that the io role checks
     meta::MetaOptions meta;

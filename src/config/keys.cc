@@ -267,6 +267,10 @@ std::vector<Key> plain_rows() {
           {"log", "format", Type::kChoice, "Plain lines, or a JSON object a line.", "text|json"}),
       row<&Config::log, &LogConfig::file>(
           {"log", "file", Type::kPath, "Empty: standard error. Opened anew on SIGHUP.", "", 0, kMaxText}),
+      row<&Config::log, &LogConfig::slow_request>(
+          {"log", "slow_request", Type::kDuration,
+           "A server logs each request that has taken so long: of whom, where it waited, its trace. 0: none.", "", 0,
+           3600 * kSecond}),
   };
 }
 

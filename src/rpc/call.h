@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/clock.h"
 #include "bmi/network.h"
 #include "job/stop.h"
 #include "model/attributes.h"
@@ -48,6 +49,7 @@ struct Call {
   bmi::Address address;  // by the connection that the request came by, and no other
   ByteView message;      // whole, without its seal
   bool sealed = false;   // so is the reply
+  MonoTime arrived;      // before it waited for a place
   bmi::Tag tag;          // the reply's; bulk data of slot i travels with tag + 1 + i
   std::shared_ptr<Peer> peer;
   /// Fires at the caller's deadline, when the server stops, and when nobody waits for the answer any more: the

@@ -64,6 +64,7 @@ Call call_of(const Arrived& request) {
   call.peer = request.peer;
   call.address = request.peer->bound;
   call.sealed = request.sealed;
+  call.arrived = request.at;
   return call;
 }
 
@@ -76,6 +77,7 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       gate_(network.executor()),
       started_at_(network.executor().now()),
       refusals_(network, metrics),
+      slow_requests_(options_.slow_request, network, metrics),
       peers_({options_.max_stranger_requests, options_.max_requests_of_a_stranger}, network, refusals_),
       replies_(network, options_.incarnation, options_.map_version, stopping_),
       authenticator_(acceptor_options(options_), network, random, replies_, refusals_),
@@ -110,6 +112,7 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   Arrived request;
   request.peer = peers_.at(message.peer, bound);
   request.message = std::move(message);
+  request.at = network_.executor().now();
   // Now, in the order in which the requests were sealed: some wait for a place while those behind them go on.
   if (!unseal(request)) {
     return peers_.drop(*request.peer, "seal broken: a message that was altered, repeated, or not sealed");
@@ -206,7 +209,9 @@ job::Task<void> Server::answer_known(Call& call, ByteView body) {
   job::DeadlineScope scope(network_.executor(), deadline, stopping_);
   call.stop = scope.token();
   Calls::Entry entry(calls_, call, scope.source());
+  const MonoTime begun = network_.executor().now();
   auto result = co_await execute(call, body, entry);
+  slow_requests_.note(call, begun, result.code());
   if (!result && is_strange(result.code())) refusals_.note(call, result.error());
   SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
             result.code(), call.header.trace);

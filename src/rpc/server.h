@@ -18,6 +18,7 @@
 #include "rpc/places.h"
 #include "rpc/refusals.h"
 #include "rpc/reply_writer.h"
+#include "rpc/slow_requests.h"
 #include "rpc/waiting_room.h"
 
 namespace spate::rpc {
@@ -43,6 +44,7 @@ struct ServerOptions {
   /// takes its answers cannot keep the others out.
   std::size_t max_stranger_requests = 256;
   std::uint32_t max_requests_of_a_stranger = 64;
+  Duration slow_request{};  // from then on a request is logged as slow; 0: none
 };
 
 /// One per process (a process with several roles adds several services). One executor. Life cycle: construct -> add
@@ -90,6 +92,7 @@ class Server {
   job::StopSource stopping_;
   MonoTime started_at_;
   Refusals refusals_;
+  SlowRequests slow_requests_;
   Peers peers_;
   ReplyWriter replies_;
   Authenticator authenticator_;

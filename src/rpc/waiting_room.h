@@ -6,6 +6,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "base/clock.h"
 #include "rpc/call.h"
 
 namespace spate::rpc {
@@ -15,6 +16,7 @@ struct Arrived {
   bmi::UnexpectedMessage message;  // without its seal
   std::shared_ptr<Peer> peer;      // who sent it, by which connection
   bool sealed = false;             // it was
+  MonoTime at;                     // when it came
 };
 
 /// First come, first served. One executor.
