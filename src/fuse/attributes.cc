@@ -94,8 +94,7 @@ void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what
   }
   const wire::SetattrRequest change = change_of(inode, *wanted, what);
   if (change.mode || change.uid || change.gid || change.atime || change.mtime || change.atime_now || change.mtime_now) {
-    const auto done = run(request, [&](client::Client& c) { return c.setattr(change); });
-    if (!done) return reply_error(request, done.error());
+    return reply_attributes(request, run(request, [&](client::Client& c) { return c.setattr(change); }));
   }
   reply_attributes(request, attributes_of(mount, request, inode));
 }

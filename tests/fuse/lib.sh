@@ -31,9 +31,9 @@ fails() {
   grep -q -- "$text" "$dir/said" || { echo "\"$*\" does not say \"$text\":"; cat "$dir/said"; return 1; }
 }
 
-# asked OPERATION: how many such requests the meta server has answered.
+# asked OPERATION [SERVER]: how many such requests the meta server, or that one, has answered.
 asked() {
-  "$spate" stats 1 --prometheus | awk -v op="op=\"$1\"" '
+  "$spate" stats "${2:-1}" --prometheus | awk -v op="op=\"$1\"" '
     index($1, "spate_rpc_request_ns_count") == 1 && index($1, op) { sum += $2 } END { print sum + 0 }'
 }
 

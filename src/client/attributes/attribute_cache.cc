@@ -85,10 +85,32 @@ std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::Na
   const auto found = walk(where);
   // Misses are counted by the find() that follows.
   if (!found) return std::nullopt;
-  if (!found->nothing && !found->object->reply->attributes.size_known) return std::nullopt;
+  if (found->nothing) {
+    ++counters_.hits;
+    return Result<Attributes>(Errc::kNotFound);
+  }
+  Attributes attributes = found->object->reply->attributes;
+  if (!attributes.size_known) {
+    const wire::DataSummary* const data = found->object->written_data();
+    if (data == nullptr) return std::nullopt;
+    complete(attributes, *data);
+  }
   ++counters_.hits;
-  if (found->nothing) return Result<Attributes>(Errc::kNotFound);
-  return Result<Attributes>(found->object->reply->attributes);
+  return Result<Attributes>(attributes);
+}
+
+void AttributeCache::begin_writing(Handle file) {
+  const std::lock_guard lock(mutex_);
+  KeptObject* const object = objects_.find(file);
+  if (object != nullptr && object->writing) ++object->writing->under_way;
+}
+
+void AttributeCache::end_writing(Handle file, const std::optional<wire::DataSummary>& data) {
+  const std::lock_guard lock(mutex_);
+  KeptObject* const object = objects_.find(file);
+  if (object == nullptr || !object->writing) return;
+  --object->writing->under_way;
+  object->writing->data = data;
 }
 
 std::optional<AttributeCache::KnownSize> AttributeCache::known_size(Handle file) {

@@ -45,7 +45,8 @@ class AttributeCache {
   /// The answer of a lookup (kNotFound for a name that is known not to exist), or nothing when the server must be
   /// asked.
   std::optional<Result<wire::ObjectReply>> find(const wire::NamePath& where);
-  /// The same of the attributes only, when they are complete: not of a file that is being written.
+  /// The same of the attributes only, when they are complete: not of a file that is being written, unless this client
+  /// alone writes it and knows its data (then size_known is false all the same).
   std::optional<Result<Attributes>> find_attributes(const wire::NamePath& where);
 
   /// The size of a file and the time of the change that gave it, while nobody writes the file; else nothing. Equal
@@ -56,6 +57,11 @@ class AttributeCache {
     friend bool operator==(const KnownSize&, const KnownSize&) = default;
   };
   std::optional<KnownSize> known_size(Handle file);
+
+  /// A change of the data through the open that has made the file begins and ends. `data`: all datafiles after it and
+  /// all before it, nothing if that is not known.
+  void begin_writing(Handle file);
+  void end_writing(Handle file, const std::optional<wire::DataSummary>& data);
 
   /// The attributes of an object as find_attributes tells them, for somebody who keeps them no longer than `good_for`
   /// from when the answer has come, and drops them when Copies says so. Nothing: they are not to be kept.
@@ -140,8 +146,6 @@ class AttributeCache {
   void plan_place(PendingChange& change, const ChangePlan::ChangedName& place);
   void keep_changed(const PendingChange& change, const wire::Touched& touched, const wire::Granted& granted);
   bool newer_known(const PendingChange& change, Handle object, std::uint64_t order) const;
-  void keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until);
-  void keep_granted_name(const wire::LeaseStep& step);
   void forget_changed(Handle object, std::uint64_t order, bool entries_only);
   void keep_moved_names(const wire::Touched& touched);
 

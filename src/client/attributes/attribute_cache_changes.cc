@@ -21,6 +21,28 @@ bool names_any_of(const wire::Touched& touched, Handle directory) {
   return std::any_of(touched.names.begin(), touched.names.end(), in_it);
 }
 
+void keep_granted_directory(KeptObjects& objects, const wire::GrantedObject& granted, KeptObject& directory) {
+  const bool searchable = (granted.flags & wire::GrantedObject::kSearchable) != 0;
+  const bool empty = (granted.flags & wire::GrantedObject::kNeverUsed) != 0;
+  if (!searchable || empty) objects.forget_names(granted.object.attributes.handle, directory);
+  if (searchable && empty) directory.complete = true;
+}
+
+void keep_granted_name(KeptObjects& objects, const wire::LeaseStep& step) {
+  KeptObject& directory = *objects.find(step.directory);
+  if (step.object || !directory.complete) return objects.put_name(directory, step);
+  objects.forget_name(directory, {step.directory, step.name});
+}
+
+/// Of a file that the change has made nothing is written yet.
+void note_writing(const PendingChange& change, bool adds_name, KeptObject& file) {
+  if (change.data == ChangePlan::Data::kOfNewFile && adds_name) {
+    file.writing = OwnWriting{0, wire::DataSummary()};
+  } else if (change.data != ChangePlan::Data::kStays) {
+    file.writing.reset();
+  }
+}
+
 }  // namespace
 
 /// A caller that keeps names has moved its copies along with the objects. They now depend on the lease of the new
@@ -75,6 +97,7 @@ AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   change.asked = clock_.now();
   change.events_before = events_.count();
   change.all = !plan.known;
+  change.data = plan.data;
   change.objects = plan.objects;
   for (const ChangePlan::ChangedName& place : plan.places) plan_place(change, place);
   return changes_.begin(std::move(change));
@@ -110,14 +133,21 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
       forget_changed(object, order, names_any_of(touched, object));
       continue;
     }
-    keep_granted(*found, order, change.asked + usable());
+    KeptObject& renewed = objects_.renewed(object, change.asked + usable());
+    renewed.reply = found->object;
+    renewed.order = order;
+    switch (found->object.attributes.type) {
+      case FileType::kRegular: note_writing(change, !touched.names.empty(), renewed); break;
+      case FileType::kDirectory: keep_granted_directory(objects_, *found, renewed); break;
+      default: break;
+    }
     if ((found->flags & wire::GrantedObject::kSearchable) != 0) kept.push_back(object);
   }
   for (const wire::TouchedName& name : touched.names) {
     if (!holds(kept, name.directory)) objects_.lose_name(name);
   }
   for (const wire::LeaseStep& step : granted.names) {
-    if (holds(kept, step.directory)) keep_granted_name(step);
+    if (holds(kept, step.directory)) keep_granted_name(objects_, step);
   }
   keep_moved_names(touched);
   objects_.make_room();
@@ -130,24 +160,6 @@ void AttributeCache::forget_changed(Handle object, std::uint64_t order, bool ent
   if (found == nullptr || (order != 0 && found->order > order)) return;
   if (!entries_only) return objects_.drop(object);
   found->reply.reset();
-}
-
-void AttributeCache::keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until) {
-  const Attributes& attributes = granted.object.attributes;
-  KeptObject& object = objects_.renewed(attributes.handle, until);
-  object.reply = granted.object;
-  object.order = order;
-  if (attributes.type != FileType::kDirectory) return;
-  const bool searchable = (granted.flags & wire::GrantedObject::kSearchable) != 0;
-  const bool empty = (granted.flags & wire::GrantedObject::kNeverUsed) != 0;
-  if (!searchable || empty) objects_.forget_names(attributes.handle, object);
-  if (searchable && empty) object.complete = true;
-}
-
-void AttributeCache::keep_granted_name(const wire::LeaseStep& step) {
-  KeptObject& directory = *objects_.find(step.directory);
-  if (step.object || !directory.complete) return objects_.put_name(directory, step);
-  objects_.forget_name(directory, {step.directory, step.name});
 }
 
 }  // namespace spate::client

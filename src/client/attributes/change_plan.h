@@ -2,6 +2,7 @@
 // What a request to the meta server may change, as far as the client knows before the answer.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "wire/meta_messages.h"
@@ -15,9 +16,16 @@ struct ChangePlan {
     bool entry = false;  // the name is added, removed or given to something else; not only what it leads to changes
     bool fresh = false;  // when there is such a name already, nothing is changed
   };
+  /// What becomes of the data of the files that the request touches.
+  enum class Data : std::uint8_t {
+    kMayChange,  // they may be changed from now on by another open, or were cut
+    kStays,      // only attributes and names change
+    kOfNewFile,  // if it adds a name: a file is made and opened for writing
+  };
   bool known = false;  // else it may change anything
   std::vector<ChangedName> places;
   std::vector<Handle> objects;
+  Data data = Data::kMayChange;
 };
 
 template <typename Request>
@@ -27,24 +35,33 @@ ChangePlan plan_of(const Request&) {
 inline ChangePlan plan_of(const wire::CreateRequest& r) {
   if ((r.open_flags & wire::kOpenTemporary) != 0) return {true, {}, {}};
   const bool fresh = (r.open_flags & wire::kOpenExclusive) != 0 || r.type != FileType::kRegular;
-  return {true, {{&r.where, true, fresh}}, {}};
+  const bool writes = r.type == FileType::kRegular && (r.open_flags & wire::kOpenWrite) != 0;
+  return {true, {{&r.where, true, fresh}}, {}, writes ? ChangePlan::Data::kOfNewFile : ChangePlan::Data::kMayChange};
 }
 inline ChangePlan plan_of(const wire::MkdirRequest& r) { return {true, {{&r.where, true, true}}, {}}; }
 inline ChangePlan plan_of(const wire::SymlinkRequest& r) { return {true, {{&r.where, true, true}}, {}}; }
 inline ChangePlan plan_of(const wire::LinkRequest& r) {
-  return {true, {{&r.existing, false, false}, {&r.where, true, true}}, {}};
+  return {true, {{&r.existing, false, false}, {&r.where, true, true}}, {}, ChangePlan::Data::kStays};
 }
-inline ChangePlan plan_of(const wire::UnlinkRequest& r) { return {true, {{&r.where, true, false}}, {}}; }
+inline ChangePlan plan_of(const wire::UnlinkRequest& r) {
+  return {true, {{&r.where, true, false}}, {}, ChangePlan::Data::kStays};
+}
 inline ChangePlan plan_of(const wire::RmdirRequest& r) { return {true, {{&r.where, true, false}}, {}}; }
 inline ChangePlan plan_of(const wire::RenameRequest& r) {
   const bool fresh = (r.flags & wire::kRenameNoReplace) != 0;
-  return {true, {{&r.from, true, false}, {&r.to, true, fresh}}, {}};
+  return {true, {{&r.from, true, false}, {&r.to, true, fresh}}, {}, ChangePlan::Data::kStays};
 }
 inline ChangePlan plan_of(const wire::OpenRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
-inline ChangePlan plan_of(const wire::SetattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
+inline ChangePlan plan_of(const wire::SetattrRequest& r) {
+  return {true, {{&r.where, false, false}}, {}, ChangePlan::Data::kStays};
+}
 inline ChangePlan plan_of(const wire::TruncateRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
-inline ChangePlan plan_of(const wire::SetxattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
-inline ChangePlan plan_of(const wire::RemovexattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
+inline ChangePlan plan_of(const wire::SetxattrRequest& r) {
+  return {true, {{&r.where, false, false}}, {}, ChangePlan::Data::kStays};
+}
+inline ChangePlan plan_of(const wire::RemovexattrRequest& r) {
+  return {true, {{&r.where, false, false}}, {}, ChangePlan::Data::kStays};
+}
 inline ChangePlan plan_of(const wire::CloseRequest& r) { return {true, {}, {r.handle}}; }
 inline ChangePlan plan_of(const wire::CloseWritersRequest& r) { return plan_of(r.close); }
 

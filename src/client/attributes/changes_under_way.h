@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "client/attributes/change_plan.h"
 #include "client/attributes/given_copies.h"
 #include "wire/lease_messages.h"
 
@@ -17,8 +18,9 @@ namespace spate::client {
 /// An own change under way. Others may see it already.
 struct PendingChange {
   MonoTime asked;
-  std::uint64_t events_before = 0;         // RecentEvents::count() when it began
-  bool all = false;                        // it may touch anything
+  std::uint64_t events_before = 0;  // RecentEvents::count() when it began
+  bool all = false;                 // it may touch anything
+  ChangePlan::Data data = ChangePlan::Data::kMayChange;
   std::vector<Handle> objects;             // of which attributes, and with directories names, may change
   std::vector<Handle> directories;         // of which entries change, and attributes with them
   std::vector<wire::TouchedName> names;    // that change

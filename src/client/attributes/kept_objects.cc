@@ -45,6 +45,7 @@ KeptObject& KeptObjects::renewed(Handle handle, MonoTime until) {
     copies_.drop_attributes(handle);
     object.reply.reset();
     object.listed = false;
+    object.writing.reset();
   }
   object.until = std::max(object.until, until);
   return object;

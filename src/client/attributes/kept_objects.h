@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "client/attributes/changes_under_way.h"
 #include "client/attributes/given_copies.h"
+#include "client/attributes/own_writing.h"
 #include "wire/lease_messages.h"
 
 namespace spate::client {
@@ -33,7 +34,16 @@ struct KeptObject {
   MonoTime until;                       // by its own grant; renewals are for all
   std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
   NameCopies name_copies;               // of a directory
+  std::optional<OwnWriting> writing;    // of a file that only this client may be writing
   std::list<Handle>::iterator place{};  // in the order of use
+
+  /// What the datafiles of a file, which has a reply, would say; null: that is not known. Rights that it lends go with
+  /// a write of somebody else than root: whether they have gone is for the meta server to say.
+  const wire::DataSummary* written_data() const {
+    constexpr std::uint32_t kLent = 06000;
+    if (!writing || writing->under_way > 0 || !writing->data) return nullptr;
+    return (reply->attributes.mode & kLent) == 0 ? &*writing->data : nullptr;
+  }
 };
 
 /// An object that is dropped takes its names and all copies with it. What is dropped beyond the limit was used longest

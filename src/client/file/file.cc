@@ -210,6 +210,8 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
 job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
                                                   Limits limits) {
   if (attributes.type != FileType::kRegular || attributes.size_known) co_return attributes;
+  auto kept = cluster.attributes().find_attributes({attributes.handle, {}, 0});
+  if (kept && *kept) co_return *std::move(kept);  // written by this client alone
   auto distribution = make_distribution(layout);
   if (!distribution) co_return std::move(distribution).error();
   const Capability none;
@@ -218,14 +220,7 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
   std::iota(slots.begin(), slots.end(), 0U);
   auto states = co_await ask_datafiles(target, slots, false, limits);
   if (!states) co_return std::move(states).error();
-  const wire::DataSummary data = summarize(**distribution, *states);
-  attributes.size = data.size;
-  attributes.allocated_bytes = data.allocated_bytes;
-  if (data.change_sum != attributes.change_sum) {  // written since mtime was determined or set
-    attributes.mtime = std::max(attributes.mtime, data.mtime);
-    attributes.ctime = std::max(attributes.ctime, data.mtime);
-    attributes.change_sum = data.change_sum;
-  }
+  complete(attributes, summarize(**distribution, *states));
   co_return attributes;
 }
 

@@ -153,6 +153,7 @@ job::Task<Result<std::uint64_t>> FileCopy::run(CopySpan span) {
   const std::uint64_t total = span.from < end ? std::min(span.size, end - span.from) : 0;
   if (total > kMaxFileBytes - span.to) co_return Errc::kFileTooBig;
   const std::uint64_t most = std::max<std::uint64_t>(to_.cluster().options().max_transfer_bytes, 1);
+  const FileData::Change change(to_);
   std::uint64_t reached = span.to + total;
   for (std::uint64_t done = 0; done < total;) {
     const CopySpan part{span.from + done, span.to + done, std::min(most, total - done)};

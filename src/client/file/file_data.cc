@@ -29,6 +29,15 @@ struct FileData::Operation {
   Punch how = Punch::kZeros;
 };
 
+FileData::Change::Change(FileData& data) : data_(data) {
+  if (data_.written_.made_file()) data_.cluster_.attributes().begin_writing(data_.handle_);
+}
+
+FileData::Change::~Change() {
+  if (!data_.written_.made_file()) return;
+  data_.cluster_.attributes().end_writing(data_.handle_, data_.written_.summary(data_.distribution_));
+}
+
 FileData::FileData(Cluster& cluster, Params params)
     : cluster_(cluster),
       handle_(params.handle),
@@ -116,6 +125,8 @@ job::Task<Result<std::uint64_t>> FileData::run(Operation operation) {
   const std::uint64_t total = operation.what.total_bytes();
   const Options& options = cluster_.options();
   std::uint64_t done = 0;
+  std::optional<Change> change;
+  if (operation.kind != Kind::kRead) change.emplace(*this);
   while (done < total) {
     const std::uint64_t size =
         std::min(operation.what.request_bytes(done, options.max_list_pieces), options.max_transfer_bytes);

@@ -29,6 +29,19 @@ class FileData {
     WrittenData& written;
   };
   FileData(Cluster& cluster, Params params);
+  /// Encloses a change of the data. While one is under way this client asks the servers how large the file is, also if
+  /// it is the only one that writes the file (client/attributes/own_writing.h).
+  class Change {
+   public:
+    explicit Change(FileData& data);
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    ~Change();
+
+   private:
+    FileData& data_;
+  };
+
   FileData(const FileData&) = delete;
   FileData& operator=(const FileData&) = delete;
 

@@ -38,7 +38,7 @@ bool KeptOpens::keep(Kept& open) {
   if (gate_.closed() || stopping_.stopped() || !is_good(open)) return false;
   // Without a lease nobody would say that the file is to be removed, nor that others may read it no longer.
   const auto now = cluster_.attributes().find_attributes({open.handle, {}, 0});
-  if (!now || !*now || (*now)->version != open.version) return false;
+  if (!now || !*now || !(*now)->size_known || (*now)->version != open.version) return false;
   if (idle_.size() >= kMost) close_soon(remove(idle_.begin()));
   idle_.push_back({std::move(open), cluster_.executor().now(), true});
   places_.emplace(idle_.back().open.handle, std::prev(idle_.end()));
@@ -74,7 +74,7 @@ std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std:
   if (idle_.empty() || !can_be_kept(open_flags)) return std::nullopt;
   AttributeCache& attributes = cluster_.attributes();
   const auto there = attributes.find_attributes(where);
-  if (!there || !*there) return std::nullopt;
+  if (!there || !*there || !(*there)->size_known) return std::nullopt;
   const auto place = find((*there)->handle, open_flags);
   if (!place) return std::nullopt;
   auto now = attributes.find({(*there)->handle, {}, 0});

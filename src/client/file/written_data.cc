@@ -23,6 +23,7 @@ WrittenData::WrittenData(Cluster& cluster, Params params)
     : cluster_(cluster),
       layout_(params.layout),
       states_(layout_.slots.size()),
+      made_file_(params.created),
       unsynced_(
           cluster.unsynced().join(params.handle, static_cast<std::uint32_t>(layout_.slots.size()), params.created)),
       losses_told_(unsynced_->losses_told()) {

@@ -49,6 +49,9 @@ class WrittenData {
   /// leases back.
   void learn(const std::vector<SlotState>& slots);
 
+  /// This open has made the file.
+  bool made_file() const { return made_file_; }
+
   UnsyncedFile& unsynced() { return *unsynced_; }
   /// How many losses this open has been told of.
   std::uint64_t losses_told() const { return losses_told_; }
@@ -76,6 +79,7 @@ class WrittenData {
   Cluster& cluster_;
   const Layout& layout_;
   std::vector<std::optional<wire::DatafileState>> states_;  // [slot] what this open knows of its datafile
+  const bool made_file_;
   bool uncertain_ = false;
   bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies
   UnsyncedFiles::FilePtr unsynced_;

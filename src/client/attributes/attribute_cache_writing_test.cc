@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that this client has made and alone writes: it knows their data without asking.
+#include "client/attributes/attribute_cache_test.h"
+
+namespace spate::client {
+namespace {
+
+class OwnWritingCacheTest : public AttributeCacheTest {
+ protected:
+  static wire::GrantedObject written_file() {
+    wire::GrantedObject out;
+    out.object.attributes.handle = kFile;
+    out.object.attributes.size_known = false;
+    out.object.attributes.mode = 0644;
+    out.object.attributes.mtime = WallTime{100};
+    return out;
+  }
+  static wire::Granted granted(std::uint64_t order, std::vector<wire::GrantedObject> objects) {
+    return {true, kTable, 10000, order, std::move(objects), {}};
+  }
+  static wire::CreateRequest creation() {
+    wire::CreateRequest request;
+    request.where = {kDirectory, "f", 0};
+    request.open_flags = wire::kOpenWrite;
+    return request;
+  }
+  static wire::DataSummary data(std::uint64_t size, std::uint64_t changes) {
+    return {size, 4096, WallTime{200}, changes};
+  }
+
+  void make_file() {
+    OwnChange change(cache, plan_of(creation()));
+    change.end({true, {kDirectory, kFile}, {{kDirectory, "f"}}}, granted(1, {written_file()}));
+  }
+  /// A change of the file that is granted, and adds no name.
+  template <typename Request>
+  void change_file(const Request& request, std::uint64_t order) {
+    OwnChange change(cache, plan_of(request));
+    change.end({true, {kFile}, {}}, granted(order, {written_file()}));
+  }
+  void write(const std::optional<wire::DataSummary>& after) {
+    cache.begin_writing(kFile);
+    cache.end_writing(kFile, after);
+  }
+  std::optional<std::uint64_t> size() {
+    const auto found = cache.find_attributes({kFile, {}, 0});
+    if (!found || !*found) return std::nullopt;
+    return (*found)->size;
+  }
+};
+
+TEST_F(OwnWritingCacheTest, WhatWasMadeAndWrittenIsKnown) {
+  make_file();
+  EXPECT_EQ(size(), 0U);
+  write(data(5000, 1));
+  const auto found = cache.find_attributes({kFile, {}, 0});
+  ASSERT_TRUE(found);
+  ASSERT_OK(*found);
+  EXPECT_EQ((*found)->size, 5000U);
+  EXPECT_EQ((*found)->allocated_bytes, 4096U);
+  EXPECT_EQ((*found)->mtime, WallTime{200});
+  EXPECT_FALSE((*found)->size_known);
+}
+
+TEST_F(OwnWritingCacheTest, AMtimeThatWasSetIsRightUntilTheNextWrite) {
+  make_file();
+  wire::GrantedObject set = written_file();
+  set.object.attributes.mtime = WallTime{50};
+  set.object.attributes.change_sum = 1;
+  write(data(5000, 1));
+  wire::SetattrRequest request;
+  request.where.start = kFile;
+  {
+    OwnChange change(cache, plan_of(request));
+    EXPECT_EQ(size(), std::nullopt);
+    change.end({true, {kFile}, {}}, granted(2, {set}));
+  }
+  EXPECT_EQ((*cache.find_attributes({kFile, {}, 0}))->mtime, WallTime{50});
+  write(data(6000, 2));
+  EXPECT_EQ((*cache.find_attributes({kFile, {}, 0}))->mtime, WallTime{200});
+}
+
+TEST_F(OwnWritingCacheTest, NothingIsKnownWhileAWriteIsUnderWay) {
+  make_file();
+  cache.begin_writing(kFile);
+  cache.begin_writing(kFile);
+  EXPECT_EQ(size(), std::nullopt);
+  cache.end_writing(kFile, data(5000, 1));
+  EXPECT_EQ(size(), std::nullopt);
+  cache.end_writing(kFile, data(5000, 2));
+  EXPECT_EQ(size(), 5000U);
+  write(std::nullopt);
+  EXPECT_EQ(size(), std::nullopt);
+}
+
+TEST_F(OwnWritingCacheTest, ARecallEndsItForGood) {
+  make_file();
+  cache.recalled(kFile);
+  wire::LookupLeaseReply reply = file_reply();
+  reply.object->attributes.size_known = false;
+  learn(reply);
+  EXPECT_EQ(size(), std::nullopt);
+  write(data(5000, 1));
+  EXPECT_EQ(size(), std::nullopt);
+}
+
+TEST_F(OwnWritingCacheTest, ALeaseThatRanOutEndsItForGood) {
+  make_file();
+  clock.advance(seconds(11));
+  EXPECT_EQ(size(), std::nullopt);
+  wire::LookupLeaseReply reply = file_reply();
+  reply.object->attributes.size_known = false;
+  learn(reply);
+  EXPECT_EQ(size(), std::nullopt);
+  wire::SetattrRequest request;
+  request.where.start = kFile;
+  change_file(request, 2);
+  EXPECT_EQ(size(), std::nullopt);
+}
+
+TEST_F(OwnWritingCacheTest, ALookUpUnderTheSameLeaseLeavesIt) {
+  make_file();
+  write(data(5000, 1));
+  wire::LookupLeaseReply reply = file_reply();
+  reply.object->attributes.size_known = false;
+  learn(reply);
+  EXPECT_EQ(size(), 5000U);
+}
+
+TEST_F(OwnWritingCacheTest, AnotherOwnOpenForWritingEndsIt) {
+  make_file();
+  wire::OpenRequest request;
+  request.where.start = kFile;
+  request.open_flags = wire::kOpenWrite;
+  change_file(request, 2);
+  EXPECT_EQ(size(), std::nullopt);
+}
+
+TEST_F(OwnWritingCacheTest, ATruncationEndsIt) {
+  make_file();
+  wire::TruncateRequest request;
+  request.where.start = kFile;
+  change_file(request, 2);
+  EXPECT_EQ(size(), std::nullopt);
+}
+
+TEST_F(OwnWritingCacheTest, ACreateThatOpensWhatWasThereBeginsNothing) {
+  change_file(creation(), 1);
+  EXPECT_EQ(size(), std::nullopt);
+}
+
+/// The meta server says whether a write has taken them.
+TEST_F(OwnWritingCacheTest, RightsThatAFileLendsAreForTheServerToTell) {
+  make_file();
+  wire::GrantedObject lends = written_file();
+  lends.object.attributes.mode = 04755;
+  wire::SetattrRequest request;
+  request.where.start = kFile;
+  {
+    OwnChange change(cache, plan_of(request));
+    change.end({true, {kFile}, {}}, granted(2, {lends}));
+  }
+  EXPECT_EQ(size(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace spate::client

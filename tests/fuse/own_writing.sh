@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A mount tells size and times of a file that it has made and alone writes without asking the io servers; what another mount writes and cuts
+# meanwhile it sees at once.
+. "$(dirname "$0")/lib.sh"
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mount_at a
+mount_at b
+export dir
+python3 - "$dir/a" "$dir/b" <<'PROGRAM'
+import os
+import sys
+
+a, b = sys.argv[1:]
+
+
+def same(name):
+    here, there = os.stat(f"{a}/{name}"), os.stat(f"{b}/{name}")
+    for what in ("st_size", "st_mtime_ns", "st_ctime_ns", "st_blocks", "st_mode"):
+        assert getattr(here, what) == getattr(there, what), (name, what, here, there)
+    return here
+
+
+os.stat(a)
+for i in range(20):
+    name = f"f{i}"
+    fd = os.open(f"{a}/{name}", os.O_CREAT | os.O_EXCL | os.O_RDWR)
+    assert os.fstat(fd).st_size == 0
+    os.write(fd, b"x" * 3000)
+    assert os.fstat(fd).st_size == 3000
+    assert same(name).st_size == 3000
+    os.pwrite(fd, b"y" * 100000, i * 50000)
+    same(name)
+    os.utime(fd, ns=(10**9, 2 * 10**9))
+    assert same(name).st_mtime_ns == 2 * 10**9
+    os.fchmod(fd, 0o600 + i)
+    os.posix_fallocate(fd, 0, 2000000)
+    assert same(name).st_size == 2000000
+    if i % 2:
+        os.ftruncate(fd, 5)
+        assert same(name).st_size == 5
+    size = os.fstat(fd).st_size
+    with open(f"{b}/{name}", "ab") as other:
+        other.write(b"z" * 10)
+        other.flush()
+        assert os.fstat(fd).st_size == size + 10
+        os.truncate(f"{b}/{name}", 7)
+        assert os.fstat(fd).st_size == 7
+    assert os.fstat(fd).st_size == 7
+    os.close(fd)
+    assert same(name).st_size == 7
+PROGRAM
+
+# What cp -p and tar do to each file: of these questions none goes to a server.
+mkdir "$dir/source" "$dir/a/target"
+for i in $(seq 20); do head -c 3000 /dev/zero > "$dir/source/f$i"; done
+questions() { echo "$(asked datafile_stat 2) $(asked datafile_stat 3) $(asked getattr)"; }
+before=$(questions)
+cp -p "$dir"/source/* "$dir/a/target"
+equal "$(questions)" "$before"
+diff -r "$dir/source" "$dir/b/target"
