@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""HDF5's own parallel tests, from Debian's source package, against the HDF5 library that is installed for each MPI."""
+import re
+import subprocess
+import tarfile
+
+from mpi import *
+from cluster import Cluster
+
+# Those of testpar/Makefile.am that test a file by MPI-IO; t_bigio needs 32 GiB, t_cache and t_shapesame an hour.
+PROGRAMS = ("t_mpi", "testphdf5", "t_init_term", "t_filters_parallel")
+
+
+def unpacked(folder):
+    """The source tree; the test is skipped where it cannot be had."""
+    fetch = os.path.join(HERE, "..", "programs", "fetch-source")
+    done = subprocess.run([fetch, "hdf5"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        skip("no source package of HDF5: " + done.stderr.strip())
+    with tarfile.open(done.stdout.split()[-1]) as archive:
+        archive.extractall(folder)
+    tree = os.path.join(folder, next(name for name in os.listdir(folder) if name.startswith("hdf5-")))
+    with open(tree + "/test/H5srcdir_str.h.in") as shape, open(tree + "/test/H5srcdir_str.h", "w") as header:
+        header.write(shape.read().replace("@srcdir@", "."))
+    return tree
+
+
+def sources(tree, program):
+    with open(tree + "/testpar/Makefile.am") as makefile:
+        named = re.search(r"^%s_SOURCES=((?:.*\\\n)*.*)" % program, makefile.read(), re.M)
+    return named[1].replace("\\", " ").split() if named else [program + ".c"]
+
+
+def built(tree, mpi, program):
+    """None: this HDF5 is not installed."""
+    found = subprocess.run(["pkg-config", "--cflags", "--libs", "hdf5-" + mpi], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    if found.returncode != 0:
+        return None
+    out = os.path.join(tree, "%s.%s" % (program, mpi))
+    # The installed headers stand before those of the tree, which has no H5pubconf.h.
+    flags = found.stdout.split()
+    subprocess.run(["mpicc." + mpi, "-w", "-O1", "-I.", "-I../test", *[f for f in flags if f.startswith("-I")], "-I../src", *sources(tree, program),
+                    "../test/h5test.c", "../test/testframe.c", "-o", out, *[f for f in flags if not f.startswith("-I")], "-lm"],
+                   cwd=tree + "/testpar", check=True)
+    return out
+
+
+ran = 0
+with Cluster(io=3) as fs:
+    fs.up()
+    tree = unpacked(fs.root)
+    os.chdir(fs.root)  # t_init_term leaves a file in its working directory
+    for mpi in libraries():
+        for name in sys.argv[1:] or PROGRAMS:
+            program = built(tree, mpi, name)
+            if program is None:
+                print("left out: hdf5-%s is not installed" % mpi)
+                break
+            for ranks in (2, 3):
+                done = run(fs, mpi, ranks, program, timeout=900, env={"HDF5_PARAPREFIX": "/spate", "HDF5_ALARM_SECONDS": "900"})
+                said = done.stdout + done.stderr
+                check(done.returncode == 0, "%s, %d ranks, %s: exit %d\n%s" % (mpi, ranks, name, done.returncode, said[-4000:]))
+                check("*FAILED*" not in said, "%s, %d ranks, %s:\n%s" % (mpi, ranks, name, said[-4000:]))
+                print("passed: %s %s %d" % (mpi, name, ranks), flush=True)
+                ran += 1
+    fs.fsck()
+if ran == 0:
+    skip("no parallel HDF5")
