@@ -71,6 +71,7 @@ constexpr ErrcRow kRows[] = {
     {Errc::kForgottenRequest, "forgotten_request", "the answer of a resent request is no longer known"},
     {Errc::kLocksForgotten, "locks_forgotten", "the server has restarted and its locks are to be reclaimed"},
     {Errc::kLostLock, "lost_lock", "a lock was lost: the session ran out, or the lock was not reclaimed in time"},
+    {Errc::kNotPrimary, "not_primary", "another server of the group leads"},
 };
 
 const ErrcRow& row(Errc code) {

@@ -78,7 +78,8 @@ enum class Errc : std::uint16_t {
   kStaleMap = 106,
   kForgottenRequest = 107,  // the answer of a resent request is no longer known; it was not run again
   kLocksForgotten = 108,    // the meta server restarted: the session's locks are to be reclaimed before anything else
-  kLostLock = 109,  // a lock is gone with its session, or was not reclaimed in time; others may have had it since
+  kLostLock = 109,    // a lock is gone with its session, or was not reclaimed in time; others may have had it since
+  kNotPrimary = 110,  // another member of the server's group leads; whether the request had an effect is left open
 };
 
 /// Short stable name ("not_found"), for logs and JSON. Static storage.

@@ -150,7 +150,7 @@ job::Task<void> Member::step() {
     co_return co_await take_over(std::move(wanted));
   }
   if (!accuses()) co_return;
-  if (!handed_over_) wanted.find(record_.primary)->serving = false;
+  wanted.find(record_.primary)->serving = false;  // silent, or its process ends
   co_await take_over(std::move(wanted));
 }
 

@@ -22,6 +22,7 @@ class ReplyWriter {
 
   /// What every reply from now on says of the cluster map.
   void set_map_version(std::uint64_t version) { map_version_ = version; }
+  void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
   /// What a reply begins with when there is nothing to report.
   wire::ReplyHeader header(const Call& call) const;
   /// Sends `result` as the answer to `call`. Ends when the network has taken it, or the call's connection is gone.
@@ -31,7 +32,7 @@ class ReplyWriter {
   Bytes encode_head(const Call& call, Result<Bytes>& result) const;
 
   job::NetworkContext& network_;
-  const Incarnation incarnation_;
+  Incarnation incarnation_;
   std::uint64_t map_version_;
   const job::StopToken stopping_;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "job/deadline.h"
+#include "log/fields.h"
 #include "log/log.h"
 
 namespace spate::rpc {
@@ -243,7 +244,8 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
     case wire::Op::kHello: co_return authenticator_.hello(call, body);
     case wire::Op::kAuthenticate: {
       auto result = co_await authenticator_.authenticate(call, body);
-      co_return result;
+      auto passed = co_await let_pass(call, std::move(result));
+      co_return passed;
     }
     case wire::Op::kPing: co_return ping(body);
     case wire::Op::kStats:
@@ -252,6 +254,7 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
     default: break;
   }
   Operation* const operation = operations_.find(call.header.op);
+  if (operation == nullptr && gate_to_pass_ != nullptr) co_return gate_to_pass_->elsewhere();
   if (operation == nullptr) {
     Error unknown(Errc::kNotSupported, "operation " + std::to_string(static_cast<unsigned>(call.header.op)) +
                                            " is not served by this server's roles");
@@ -260,6 +263,9 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
   }
   const MonoTime begin = network_.executor().now();
   auto result = co_await run_row(call, body, operation->row, entry);
+  if (gate_to_pass_ != nullptr && call.header.op != wire::Op::kGroupMessage) {
+    result = co_await let_pass(call, std::move(result));
+  }
   operation->latency.record(network_.executor().now() - begin);
   if (!result) operation->failed.add();
   co_return result;
@@ -280,6 +286,14 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
   co_return result;
 }
 
+/// Whatever the handler says, also that it has failed, rests on what it has seen.
+job::Task<Result<Bytes>> Server::let_pass(const Call& call, Result<Bytes> result) {
+  if (gate_to_pass_ == nullptr) co_return result;
+  auto passed = co_await gate_to_pass_->pass(call.stop);
+  if (!passed) co_return std::move(passed).error();
+  co_return result;
+}
+
 Result<Bytes> Server::ping(ByteView body) {
   auto request = wire::decode_body<wire::PingRequest>(body);
   if (!request) return Error(Errc::kProtocol, request.error().context());
@@ -287,6 +301,7 @@ Result<Bytes> Server::ping(ByteView body) {
   reply.payload = std::move(request->payload);
   reply.server = options_.server;
   reply.roles = options_.roles;
+  if (gate_to_pass_ != nullptr) reply.roles.front() += " (" + gate_to_pass_->part() + ")";
   reply.pid = static_cast<std::uint64_t>(::getpid());
   reply.uptime_ms = static_cast<std::uint64_t>((network_.executor().now() - started_at_).count() / 1'000'000);
   reply.software = options_.software;

@@ -17,6 +17,7 @@
 #include "rpc/peers.h"
 #include "rpc/places.h"
 #include "rpc/refusals.h"
+#include "rpc/reply_gate.h"
 #include "rpc/reply_writer.h"
 #include "rpc/slow_requests.h"
 #include "rpc/waiting_room.h"
@@ -47,9 +48,9 @@ struct ServerOptions {
   Duration slow_request{};  // from then on a request is logged as slow; 0: none
 };
 
-/// One per process (a process with several roles adds several services). One executor. Life cycle: construct -> add
-/// services -> start() -> stop() awaited -> destroyed. Handshakes, keep-alives, requests for events, and what other
-/// servers ask never wait for a place: a server full of requests still hears that its clients live.
+/// One per process (a process with several roles adds several services; one may come later). One executor. Life cycle:
+/// construct -> add services -> start() -> stop() awaited -> destroyed. Handshakes, keep-alives, requests for events,
+/// and what other servers ask never wait for a place: a server full of requests still hears that its clients live.
 class Server {
  public:
   Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics);
@@ -58,12 +59,15 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   void add(Service& service);
+  /// Before start(). Replies leave through it.
+  void set_gate(ReplyGate& gate) { gate_to_pass_ = &gate; }
   void start();
   /// Refuses new requests, fires the stop token of those under way and waits until they have ended.
   job::Task<void> stop();
 
   /// Of the cluster map, for every reply from now on. Clients that know an older one ask a meta server for it.
   void set_map_version(std::uint64_t version) { replies_.set_map_version(version); }
+  void set_incarnation(Incarnation incarnation) { replies_.set_incarnation(incarnation); }
   const ServerOptions& options() const { return options_; }
   job::NetworkContext& network() { return network_; }
 
@@ -80,6 +84,7 @@ class Server {
   job::Task<void> answer_known(Call& call, ByteView body);
   job::Task<Result<Bytes>> execute(Call& call, ByteView body, Calls::Entry& entry);
   job::Task<Result<Bytes>> run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry);
+  job::Task<Result<Bytes>> let_pass(const Call& call, Result<Bytes> result);
   job::Task<void> take(Call& call, ByteView message);
   Result<Bytes> ping(ByteView body);
   Result<Bytes> stats();
@@ -102,6 +107,7 @@ class Server {
   WaitingRoom waiting_;
   bool beginning_ = false;
   std::size_t refusing_ = 0;
+  ReplyGate* gate_to_pass_ = nullptr;
 };
 
 }  // namespace spate::rpc

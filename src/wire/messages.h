@@ -9,6 +9,7 @@
 #include "wire/bypass_messages.h"
 #include "wire/check_messages.h"
 #include "wire/copy_messages.h"
+#include "wire/group_messages.h"
 #include "wire/io_messages.h"
 #include "wire/lease_messages.h"
 #include "wire/lock_messages.h"

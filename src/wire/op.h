@@ -52,6 +52,7 @@ namespace spate::wire {
   X(JoinServer, 54, "join_server")             \
   X(ListFences, 55, "list_fences")             \
   X(CloseWriters, 56, "close_writers")         \
+  X(GroupMessage, 57, "group_message")         \
   X(Read, 60, "read")                          \
   X(Write, 61, "write")                        \
   X(DatafileStat, 62, "datafile_stat")         \

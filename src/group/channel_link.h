@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChannelLink: the members of a group reach each other over the network.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "group/link.h"
+#include "rpc/channel.h"
+
+namespace spate::group {
+
+struct ChannelLinkOptions {
+  struct Peer {
+    ServerId server;
+    std::vector<std::string> urls;
+  };
+  FsId fs;
+  std::vector<Peer> peers;  // the other members
+  Key server_key{};
+  rpc::HandshakePolicy handshake;
+  std::string description;  // "meta server 1"
+};
+
+/// One channel to each other member. One executor; pinned. Network and random numbers outlive it.
+class ChannelLink final : public Link {
+ public:
+  ChannelLink(ChannelLinkOptions options, job::NetworkContext& network, Random& random);
+
+  job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> message, Duration patience,
+                                 job::StopToken stop) override;
+
+ private:
+  job::NetworkContext& network_;
+  Random& random_;
+  rpc::Identity identity_;
+  std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
+};
+
+}  // namespace spate::group

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Founder: makes the coordinator's record of a new group.
+#pragma once
+
+#include "coord/coordinator.h"
+#include "group/link.h"
+#include "group/member.h"
+
+namespace spate::group {
+
+struct FounderOptions {
+  std::uint32_t group = 0;
+  ServerId self;
+  std::vector<ServerId> members;  // in the same order everywhere
+  Timing timing;
+};
+
+/// Ends when there is a record, or with `stop`. The record is made when all members say that they hold nothing: where
+/// one of them holds entries the coordinator has lost the record, and a new one would give the group to a member
+/// without them. All outlive it.
+job::Task<void> found_group(FounderOptions options, coord::Coordinator& coordinator, Link& link, const Member& member,
+                            job::Executor& executor, job::StopToken stop);
+
+}  // namespace spate::group

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// MessageService: takes what other members send to this one, and keeps clients away while it does not lead.
+#pragma once
+
+#include <list>
+
+#include "group/member.h"
+#include "rpc/reply_gate.h"
+#include "rpc/service.h"
+#include "wire/group_messages.h"
+
+namespace spate::group {
+
+/// The table row of group messages, and the gate of the server that has it. Life: construct -> added to a rpc::Server
+/// -> serves() once the member leads and its roles answer -> destroyed after the server. One executor.
+class MessageService final : public rpc::Service, public rpc::ReplyGate {
+ public:
+  /// The member outlives it.
+  explicit MessageService(Member& member);
+
+  /// The roles above the member's store answer from now on.
+  void serves() { serving_ = true; }
+
+  /// Clients are let in where their session is kept.
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override;
+  job::Task<Result<void>> pass(job::StopToken stop) override;
+  /// kNotPrimary, with the member that leads as far as is known.
+  Error elsewhere() const override;
+  std::string part() const override;
+
+ private:
+  /// A message of which some parts have come.
+  struct Partial {
+    std::uint64_t message = 0;
+    std::uint32_t next = 0;
+    Bytes bytes;
+  };
+  job::Task<Result<wire::GroupMessageReply>> take(rpc::Call& call, wire::GroupMessageRequest request);
+  Result<Bytes> whole(wire::GroupMessageRequest& request);
+
+  Member& member_;
+  bool serving_ = false;
+  std::list<Partial> partial_;  // the newest first
+};
+
+}  // namespace spate::group
