@@ -13,18 +13,16 @@ Servers::Servers(ServersOptions options, job::NetworkContext& network, Random& r
   identity_.policy = options_.handshake;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
-  for (const ServerEntry& server : options_.map.servers) {
-    add(server);
-    if (server.roles.meta && !meta_) meta_ = server.id;
-  }
-  SPATE_CHECK(meta_);  // config refuses a file system without a meta server
+  for (const ServerEntry& server : options_.map.servers) add(server);
+  const ServerEntry meta = options_.map.meta_server();
+  SPATE_CHECK(!meta.urls.empty());  // config refuses a file system without a meta server
+  add(meta);
+  meta_ = meta.id;
 }
 
 void Servers::add(const ServerEntry& server) {
   if (channels_.contains(server.id)) return;
-  rpc::ChannelOptions channel;
-  channel.urls = server.urls;
-  channel.server = server.id;
+  rpc::ChannelOptions channel = rpc::channel_to(server);
   channel.watch = options_.watch;
   channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
 }

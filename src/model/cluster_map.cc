@@ -48,6 +48,23 @@ const ServerEntry* ClusterMap::server_of_target(TargetId target) const {
   return std::find(targets.begin(), targets.end(), target) != targets.end() ? server : nullptr;
 }
 
+ServerEntry ClusterMap::meta_server() const {
+  ServerEntry all;
+  std::size_t count = 0;
+  for (const ServerEntry& server : servers) {
+    if (!server.roles.meta) continue;
+    if (++count == 1) {
+      all = server;
+      continue;
+    }
+    all.id = ServerId();
+    all.roles = Roles{true, false};
+    all.targets.clear();
+    all.urls.insert(all.urls.end(), server.urls.begin(), server.urls.end());
+  }
+  return all;
+}
+
 const ServerEntry* ClusterMap::server_of_shard(std::uint16_t shard) const {
   std::uint16_t next = 0;
   for (const ServerEntry& server : servers) {

@@ -53,6 +53,9 @@ struct ClusterMap {
   const ServerEntry* find_server(ServerId id) const;
   /// The server that holds a target; null when there is none. O(log servers).
   const ServerEntry* server_of_target(TargetId target) const;
+  /// Where requests to the meta server go. Of several, which hold the same records, one with the URLs of all and
+  /// without an id: whichever of them leads answers. The map has one at least.
+  ServerEntry meta_server() const;
   /// The server in charge of a metadata shard (shard_of(handle)); null when there is none.
   const ServerEntry* server_of_shard(std::uint16_t shard) const;
   /// All targets, in a fixed order that takes one of each server in turn: consecutive ones are on different servers.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "job/run_all.h"
 #include "log/fields.h"
 #include "log/log.h"
 
@@ -21,6 +22,16 @@ std::uint32_t told_deadline(Duration left) {
 }
 
 }  // namespace
+
+ChannelOptions channel_to(const ServerEntry& server) {
+  ChannelOptions options;
+  options.urls = server.urls;
+  options.server = server.id;
+  if (server.id) return options;
+  options.group_silence = kGroupSilence;
+  options.longest_backoff = kGroupSilence / 5;  // another member may lead at any moment
+  return options;
+}
 
 class Channel::Under {
  public:
@@ -72,6 +83,11 @@ Channel::~Channel() {
 }
 
 std::string Channel::name() const {
+  if (is_group()) {
+    std::string all;
+    for (const std::string& url : options_.urls) all += (all.empty() ? "" : ", ") + url;
+    return "meta servers (" + all + ")";
+  }
   const std::string url = options_.urls.empty() ? "no address" : options_.urls.front();
   return options_.server ? "server " + std::to_string(options_.server.value) + " (" + url + ")" : "server at " + url;
 }
@@ -96,6 +112,7 @@ Result<void> Channel::resolve() {
 }
 
 void Channel::note_url() {
+  if (is_group()) return;  // no server is the first
   const std::string url = peer_info().url;
   // A module may tell of the address as it was resolved: only another one of the list is another one.
   const bool elsewhere = url != options_.urls.front() && std::ranges::find(options_.urls, url) != options_.urls.end();
@@ -144,14 +161,18 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     if (handshake) handshake = check_session(options);  // the handshake may have begun another one
     Result<RawReply> reply = Errc::kUnauthenticated;
     if (handshake) {
+      const ConnectionPtr used = connection_;
       reply = co_await attempt(op, body, options, scope.token(), &answered);
       if (reply) co_return reply;
+      // Only the first of several calls that are told so: the others' answers came by a connection that is no more.
+      const bool led_elsewhere = is_group() && reply.code() == Errc::kNotPrimary;
+      if (led_elsewhere && used != nullptr && used == connection_) try_next_server();
       if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty())
         excuse = reply.error();
       else if (!scope.token().stopped())
         excuse.reset();
-      may_have_run =
-          may_have_run || is_lost(reply.code()) || reply.code() == Errc::kTimeout || reply.code() == Errc::kCancelled;
+      may_have_run = may_have_run || is_lost(reply.code()) || reply.code() == Errc::kTimeout ||
+                     reply.code() == Errc::kCancelled || reply.code() == Errc::kNotPrimary;
     } else {
       reply = std::move(handshake).error();
     }
@@ -162,7 +183,8 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     }
     // kCancelled by the server: a newer handshake of this client has ended the request there.
     const bool ended_there = answered && code == Errc::kCancelled;
-    const bool again = is_lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there;
+    const bool led_elsewhere = is_group() && code == Errc::kNotPrimary;
+    const bool again = is_lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there || led_elsewhere;
     if (!again || scope.token().stopped()) {
       if (code == Errc::kSessionUnknown && may_have_run && options.id.slot != wire::RequestId::kNoSlot) {
         co_return Error::told(Errc::kForgottenRequest, name() + " ended the session before this change was answered");
@@ -183,6 +205,9 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
 
 /// What was seen last says more than "timeout". A connection that broke says no more: it was made anew again and again.
 Error Channel::no_answer(Errc last) const {
+  if (last == Errc::kNotPrimary) {
+    return Error::told(Errc::kTimeout, name() + " and the other servers of its group: none of them leads now");
+  }
   const Errc code = last == Errc::kUnreachable || last == Errc::kProtocol ? last : Errc::kTimeout;
   const std::string why = unreached();
   if (!why.empty()) return Error::told(code, name() + " cannot be reached: " + why);
@@ -265,7 +290,8 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
 
 job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopToken stop, bool* answered) {
   job::Executor& executor = network_.executor();
-  job::DeadlineScope scope(executor, executor.now() + options_.attempt_timeout, stop);
+  const Duration patience = sending.patience != Duration(0) ? sending.patience : options_.attempt_timeout;
+  job::DeadlineScope scope(executor, executor.now() + patience, stop);
   Buffer room(sending.reply_room + (sending.seals != nullptr ? Seals::kSize : 0));
   const bmi::Tag tag = next_tag();
   const bmi::Segment into = bmi::Segment::of(room.view());
@@ -290,7 +316,12 @@ job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopT
   send.post_send_unexpected(message);
   const auto sent = co_await send.wait(scope.token());
   if (!sent) receive.cancel();
-  auto received = co_await receive.wait(scope.token());
+  Result<std::uint64_t> received = Errc::kUnknown;
+  if (is_group() && sending.patience == Duration(0)) {
+    received = co_await receive_watched(receive, sending.address, scope.token());
+  } else {
+    received = co_await receive.wait(scope.token());
+  }
   if (!sent || !received) {
     if (sending.bulk != nullptr) co_await sending.bulk->abandon();
     Error error = !sent ? sent.error() : received.error();
@@ -298,7 +329,9 @@ job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopT
       // Silent for too long: the next attempt goes over a new connection.
       SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(sending.op),
                 sending.trace);
+      const bool current = sending.address == *peer_ || network_.network().bound(*peer_) == sending.address;
       network_.network().disconnect(sending.address);
+      if (is_group() && current) try_next_server();
     }
     if (is_lost(error.code()) || error.code() == Errc::kTimeout) forget(sending.address);
     co_return std::move(error).within(name());
@@ -308,6 +341,62 @@ job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopT
   if (!reply && sending.bulk != nullptr) co_await sending.bulk->abandon();
   if (!reply && answered != nullptr) *answered = reply.code() != Errc::kProtocol && !is_lost(reply.code());
   co_return reply;
+}
+
+/// Whatever is under way with the server that does not lead, or does not answer, ends.
+void Channel::try_next_server() {
+  connection_.reset();
+  network_.network().disconnect(*peer_);
+  network_.network().prefer_next_url(*peer_);
+}
+
+/// Receives, and looks meanwhile whether the server lives.
+job::Task<Result<std::uint64_t>> Channel::receive_watched(job::NetworkOp& receive, bmi::Address from,
+                                                          job::StopToken stop) {
+  Result<std::uint64_t> received = Errc::kUnknown;
+  job::StopSource ended;
+  std::vector<job::Task<Result<void>>> tasks;
+  tasks.push_back(receive_into(receive, received, ended, stop));
+  tasks.push_back(watch_server(from, ended));
+  std::ignore = co_await job::run_all(network_.executor(), std::move(tasks));
+  co_return received;
+}
+
+job::Task<Result<void>> Channel::receive_into(job::NetworkOp& receive, Result<std::uint64_t>& received,
+                                              job::StopSource& ended, job::StopToken stop) {
+  received = co_await receive.wait(stop);
+  ended.request_stop();
+  co_return Result<void>();
+}
+
+/// One call at a time asks, for all of the channel's calls. A server that does not answer loses its connection.
+job::Task<Result<void>> Channel::watch_server(bmi::Address address, job::StopToken ended) {
+  for (;;) {
+    const auto slept = co_await network_.executor().sleep(options_.group_silence, ended);
+    if (!slept) co_return Result<void>();
+    // No word between an authenticate and its reply.
+    if (watching_ || handshake_runs_ || network_.network().bound(*peer_) != address) continue;
+    watching_ = true;
+    CallOptions options;
+    options.trace = TraceId(random_.next());
+    options.priority = wire::Priority::kControl;
+    Bytes body;
+    wire::encode_body(wire::PingRequest(), body);
+    const wire::RequestHeader header = header_of(wire::Op::kPing, options);
+    Bytes head;
+    wire::encode_body(header, head);
+    const ConnectionPtr connection = connection_;
+    Sending sending;
+    sending.op = wire::Op::kPing;
+    sending.trace = options.trace;
+    sending.address = address;
+    sending.head = head;
+    sending.body = body;
+    sending.patience = options_.group_silence / 2;
+    sending.seals = connection != nullptr && connection->seals ? &*connection->seals : nullptr;
+    std::ignore = co_await exchange(sending, ended);
+    watching_ = false;
+  }
 }
 
 /// Forgets the connection, which is lost.

@@ -13,6 +13,7 @@
 #include "job/deadline.h"
 #include "job/event.h"
 #include "job/network.h"
+#include "model/cluster_map.h"
 #include "rpc/identity.h"
 #include "rpc/initiator.h"
 #include "rpc/seals.h"
@@ -78,11 +79,21 @@ struct ChannelOptions {
   /// long each time that it is not there, up to `longest_return`.
   Duration first_return = std::chrono::seconds(30);
   Duration longest_return = std::chrono::minutes(10);
+  /// The URLs are those of several servers, of which one at a time answers requests; the others refuse them with
+  /// kNotPrimary, and the next URL is tried. A server that has said nothing for so long is asked whether it lives
+  /// (ping), and given up when it does not answer in half that time. 0: the URLs are those of one server, which may be
+  /// silent for `attempt_timeout`.
+  Duration group_silence{0};
   /// Incarnations told to the server are above it: those of an earlier process of this client are below.
   std::uint64_t incarnations_above = 0;
   /// Told of each call; null: nobody watches. Not owned, outlives the channel.
   ChannelObserver* watch = nullptr;
 };
+
+/// How long a server of a group may be silent, see above.
+inline constexpr Duration kGroupSilence = std::chrono::seconds(1);
+/// To one server, or to the meta servers of a group (ClusterMap::meta_server()).
+ChannelOptions channel_to(const ServerEntry& server);
 
 /// One executor; pinned; any number of calls at once. A handshake (hello, authenticate) precedes the first
 /// request and after each loss of the connection; a request whose connection was lost is sent again after a new
@@ -175,6 +186,7 @@ class Channel {
     std::shared_ptr<wire::BulkSeals> bulk_seals = nullptr;
     Seals* seals = nullptr;    // of the reply; kept by the caller
     bool seal_request = true;  // by them
+    Duration patience{0};      // instead of attempt_timeout
   };
 
   void return_to_first_url();
@@ -201,6 +213,12 @@ class Channel {
                                       bool* answered = nullptr);
   job::Task<Result<RawReply>> exchange(const Sending& sending, job::StopToken stop, bool* answered = nullptr);
   Result<RawReply> read_reply(const Sending& sending, bmi::Tag tag, Buffer message);
+  bool is_group() const { return options_.group_silence != Duration(0); }
+  void try_next_server();
+  job::Task<Result<std::uint64_t>> receive_watched(job::NetworkOp& receive, bmi::Address from, job::StopToken stop);
+  job::Task<Result<void>> receive_into(job::NetworkOp& receive, Result<std::uint64_t>& received, job::StopSource& ended,
+                                       job::StopToken stop);
+  job::Task<Result<void>> watch_server(bmi::Address address, job::StopToken ended);
   bool handshake_holds() const;
   Result<void> resolve();
   bmi::Tag next_tag();
@@ -213,6 +231,7 @@ class Channel {
   ConnectionPtr connection_;  // null: no handshake yet
   bmi::Address spent_;        // the connection by which an authenticate was sent: there is no second handshake on it
   bool handshake_runs_ = false;
+  bool watching_ = false;  // whether the server of a group lives
   job::Event handshake_ended_;
   std::uint64_t incarnation_sent_ = 0;
   std::uint64_t next_tag_;

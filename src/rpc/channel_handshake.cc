@@ -72,8 +72,9 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
       continue;
     }
     if (!stranger) break;
-    // The last one's reason is the caller's to tell.
-    if (urls > 1) SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
+    // The last one's reason is the caller's to tell. That another server leads is no error.
+    if (urls > 1 && result.code() != Errc::kNotPrimary)
+      SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
     network_.network().disconnect(*peer_);
     network_.network().prefer_next_url(*peer_);
     --urls;
@@ -101,6 +102,7 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
   sending.trace = options.trace;
   sending.address = *peer_;
   sending.head = hello;
+  sending.patience = options_.group_silence / 2;
   auto raw = co_await exchange(sending, stop);
   if (!raw) {
     Error error = std::move(raw).error();
@@ -118,6 +120,7 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
   if (!identity_.fs) identity_.fs = initiator.fs();
   if (goal == HandshakeGoal::kHello) co_return Result<void>();
   auto result = co_await authenticate(initiator, bound, stop);
+  stranger = is_group() && result.code() == Errc::kNotPrimary;
   co_return result;
 }
 
@@ -150,6 +153,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   sending.head = message;
   sending.seals = connection->seals ? &*connection->seals : nullptr;
   sending.seal_request = false;
+  sending.patience = options_.group_silence * 2;
   spent_ = address;
   auto raw = co_await exchange(sending, stop);
   if (!raw) co_return refusal(std::move(raw).error());

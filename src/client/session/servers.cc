@@ -12,11 +12,12 @@ namespace spate::client {
 Servers::Servers(const Options& options, job::NetworkContext& network, rpc::Identity& identity, Random& random)
     : options_(options), network_(network), identity_(identity), random_(random), map_(options.map) {
   if (options_.on_wait) watch_.emplace(network_.executor(), options_.on_wait);
-  for (const ServerEntry& server : map_.servers) {
-    channels_.emplace(server.id, make_channel(server));
-    if (server.roles.meta && meta_ == nullptr) meta_ = channels_[server.id].get();
-  }
-  SPATE_CHECK(meta_ != nullptr);  // config refuses a file system without a meta server
+  for (const ServerEntry& server : map_.servers) channels_.emplace(server.id, make_channel(server));
+  const ServerEntry meta = map_.meta_server();
+  SPATE_CHECK(!meta.urls.empty());  // config refuses a file system without a meta server
+  const auto found = channels_.find(meta.id);
+  meta_ = found != channels_.end() ? found->second.get()
+                                   : channels_.emplace(meta.id, make_channel(meta)).first->second.get();
 }
 
 job::Task<void> Servers::stop() {
@@ -24,9 +25,7 @@ job::Task<void> Servers::stop() {
 }
 
 std::unique_ptr<rpc::Channel> Servers::make_channel(const ServerEntry& server) {
-  rpc::ChannelOptions options;
-  options.urls = server.urls;
-  options.server = server.id;
+  rpc::ChannelOptions options = rpc::channel_to(server);
   options.attempt_timeout = options_.attempt_timeout;
   if (options_.handover != nullptr) options.incarnations_above = options_.handover->first_number();
   options.watch = watch();

@@ -31,7 +31,7 @@ class Servers {
   rpc::Channel& meta() { return *meta_; }
   /// The channel to the server that holds a target; kStaleMap when the map names none: see Session::learn_targets().
   Result<rpc::Channel*> io_channel(TargetId target);
-  /// All channels, by server id.
+  /// All channels, by server id; 0: that to the meta servers of a group.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
   const ClusterMap& map() const { return map_; }
 

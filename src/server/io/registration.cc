@@ -26,20 +26,13 @@ rpc::Identity identity_of(const RegistrationOptions& options, FsId fs) {
   return identity;
 }
 
-rpc::ChannelOptions channel_options(const ServerEntry& meta) {
-  rpc::ChannelOptions options;
-  options.urls = meta.urls;
-  options.server = meta.id;
-  return options;
-}
-
 }  // namespace
 
 Registration::Registration(RegistrationOptions options, Parts& parts, job::NetworkContext& network, Random& random)
     : options_(std::move(options)),
       parts_(parts),
       identity_(identity_of(options_, parts.options.fs)),
-      meta_(channel_options(options_.meta), network, identity_, random) {}
+      meta_(rpc::channel_to(options_.meta), network, identity_, random) {}
 
 job::Task<void> Registration::run() {
   for (Duration pause = kFirstRetry;; pause = std::min(pause * 2, kLongestRetry)) {
