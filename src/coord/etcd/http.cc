@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/etcd/http.h"
 
-#include <curl/curl.h>
-
 #include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/check.h"
+#include "coord/etcd/libcurl.h"
 
 namespace spate::coord {
 namespace {
@@ -17,6 +16,10 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{8} << 20U;
 
 struct Exchange {
+  explicit Exchange(const Libcurl& curl_in) : curl(curl_in) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  const Libcurl& curl;
   std::string url;
   std::string body;
   long timeout_ms = 0;
@@ -25,8 +28,8 @@ struct Exchange {
   CURL* easy = nullptr;
   curl_slist* headers = nullptr;
   ~Exchange() {
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(easy);
+    curl.slist_free_all(headers);
+    curl.easy_cleanup(easy);
   }
 };
 
@@ -53,17 +56,19 @@ Errc errc_of(CURLcode code) {
 
 class HttpClient::Worker {
  public:
-  Worker() : multi_(curl_multi_init()), thread_([this] { run(); }) { SPATE_CHECK(multi_ != nullptr); }
+  explicit Worker(const Libcurl& curl) : curl_(curl), multi_(curl_.multi_init()), thread_([this] { run(); }) {
+    SPATE_CHECK(multi_ != nullptr);
+  }
   ~Worker() {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    curl_multi_wakeup(multi_);
+    curl_.multi_wakeup(multi_);
     thread_.join();
-    for (const auto& [easy, exchange] : under_way_) curl_multi_remove_handle(multi_, easy);
+    for (const auto& [easy, exchange] : under_way_) curl_.multi_remove_handle(multi_, easy);
     under_way_.clear();
-    curl_multi_cleanup(multi_);
+    curl_.multi_cleanup(multi_);
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -73,16 +78,16 @@ class HttpClient::Worker {
       const std::lock_guard lock(mutex_);
       posted_.push_back(std::move(exchange));
     }
-    curl_multi_wakeup(multi_);
+    curl_.multi_wakeup(multi_);
   }
 
  private:
   void run() {
     while (begin_posted()) {
       int running = 0;
-      curl_multi_perform(multi_, &running);
+      curl_.multi_perform(multi_, &running);
       finish_ended();
-      curl_multi_poll(multi_, nullptr, 0, 1000, nullptr);
+      curl_.multi_poll(multi_, nullptr, 0, 1000, nullptr);
     }
   }
   /// False: the client ends.
@@ -97,42 +102,43 @@ class HttpClient::Worker {
     return true;
   }
   void begin(std::unique_ptr<Exchange> exchange) {
-    CURL* const easy = curl_easy_init();
+    CURL* const easy = curl_.easy_init();
     SPATE_CHECK(easy != nullptr);
     exchange->easy = easy;
-    exchange->headers = curl_slist_append(nullptr, "Content-Type: application/json");
-    curl_easy_setopt(easy, CURLOPT_URL, exchange->url.c_str());
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body.c_str());
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, static_cast<long>(exchange->body.size()));
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &take_body);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, exchange->timeout_ms);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // the process has other threads
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");     // whatever the environment says: the members are near
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    exchange->headers = curl_.slist_append(nullptr, "Content-Type: application/json");
+    curl_.easy_setopt(easy, CURLOPT_URL, exchange->url.c_str());
+    curl_.easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers);
+    curl_.easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body.c_str());
+    curl_.easy_setopt(easy, CURLOPT_POSTFIELDSIZE, static_cast<long>(exchange->body.size()));
+    curl_.easy_setopt(easy, CURLOPT_WRITEFUNCTION, &take_body);
+    curl_.easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
+    curl_.easy_setopt(easy, CURLOPT_TIMEOUT_MS, exchange->timeout_ms);
+    curl_.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // the process has other threads
+    curl_.easy_setopt(easy, CURLOPT_PROXY, "");     // whatever the environment says: the members are near
+    curl_.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
     under_way_.emplace(easy, std::move(exchange));
-    curl_multi_add_handle(multi_, easy);
+    curl_.multi_add_handle(multi_, easy);
   }
   void finish_ended() {
     int left = 0;
-    while (const CURLMsg* const message = curl_multi_info_read(multi_, &left)) {
+    while (const CURLMsg* const message = curl_.multi_info_read(multi_, &left)) {
       if (message->msg != CURLMSG_DONE) continue;
       const auto found = under_way_.find(message->easy_handle);
       const CURLcode code = message->data.result;
       const std::unique_ptr<Exchange> exchange = std::move(found->second);
       under_way_.erase(found);
-      curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &exchange->answer.status);
-      curl_multi_remove_handle(multi_, exchange->easy);
+      curl_.easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &exchange->answer.status);
+      curl_.multi_remove_handle(multi_, exchange->easy);
       const Errc status = errc_of(code);
       if (status == Errc::kOk) {
         exchange->action(std::move(exchange->answer));
       } else {
-        exchange->action(Error(status, exchange->url + ": " + curl_easy_strerror(code)));
+        exchange->action(Error(status, exchange->url + ": " + curl_.easy_strerror(code)));
       }
     }
   }
 
+  const Libcurl& curl_;
   CURLM* const multi_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Exchange>> posted_;         // guarded by mutex_
@@ -141,19 +147,22 @@ class HttpClient::Worker {
   std::thread thread_;                                    // last: it uses everything above
 };
 
+Result<void> HttpClient::check() { return libcurl() ? Result<void>() : libcurl().error(); }
+
 HttpClient::HttpClient() {
+  SPATE_CHECK(libcurl().has_value());
   // Once in a process; libcurl counts the calls. (Not thread-safe before 7.84; Debian 12 has 7.88.)
-  SPATE_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
-  worker_ = std::make_unique<Worker>();
+  SPATE_CHECK(libcurl()->global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+  worker_ = std::make_unique<Worker>(*libcurl());
 }
 
 HttpClient::~HttpClient() {
   worker_.reset();
-  curl_global_cleanup();
+  libcurl()->global_cleanup();
 }
 
 void HttpClient::post(std::string url, std::string body, Duration timeout, Action action) {
-  auto exchange = std::make_unique<Exchange>();
+  auto exchange = std::make_unique<Exchange>(*libcurl());
   exchange->url = std::move(url);
   exchange->body = std::move(body);
   exchange->timeout_ms = std::max<long>(1, static_cast<long>(timeout.count() / 1'000'000));

@@ -16,9 +16,12 @@ struct HttpAnswer {
   std::string body;
 };
 
-/// Any thread may post. The destructor ends what is under way and drops its actions.
+/// Life: check() is good -> construct -> posts -> destroyed. Any thread may post. The destructor ends what is under way
+/// and drops its actions.
 class HttpClient {
  public:
+  /// kNotSupported: there is no libcurl on this machine.
+  static Result<void> check();
   HttpClient();
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
