@@ -12,6 +12,7 @@
 
 #include "assembly/keyval_place.h"
 #include "assembly/registry.h"
+#include "assembly/role_options.h"
 #include "assembly/storage/registry.h"
 #include "base/codec.h"
 #include "base/unique_fd.h"
@@ -25,14 +26,6 @@ namespace spate::assembly {
 namespace {
 
 constexpr std::uint64_t kMemoryTargetBytes = 4ULL << 30U;
-
-/// Differs after each start of the machine; 0 where the kernel does not tell.
-std::uint64_t boot_id() {
-  std::ifstream in("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(in, text);
-  return text.empty() ? 0 : hash64(as_bytes(text)) | 1U;
-}
 
 /// Names the device that a target lies on: the same for all servers of this host, another one on every other host, so
 /// that `df` counts each device once. The boot id tells hosts apart (cloned machines share /etc/machine-id); where the
@@ -69,58 +62,12 @@ Incarnation incarnation_of(const config::ServerConfig& server, Random& random) {
   return Incarnation(hash64(name) | 1U);
 }
 
-/// An eighth of what the process may open: the rest is for clients, the keyval store and the datafiles themselves.
-std::size_t descriptors_for_datafiles() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
-  return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 8, 64, 1024));
-}
-
 /// Writes the file system of the folder to its device, so that a crash after an ordered stop loses nothing.
 void sync_device(const std::string& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::syncfs(fd.get()) != 0) {
     SPATE_LOG("assembly", error, "not synced at the stop: {} folder={}", errno_error(errno, "sync"),
               log::Quoted{folder});
-  }
-}
-
-wire::DataPath data_path(config::FlowPath path) {
-  switch (path) {
-    case config::FlowPath::kAuto: return wire::DataPath::kAutomatic;
-    case config::FlowPath::kBuffered: return wire::DataPath::kBuffered;
-    case config::FlowPath::kDirect: return wire::DataPath::kDirect;
-    case config::FlowPath::kPeerToPeer: return wire::DataPath::kPeerToPeer;
-    case config::FlowPath::kCached: return wire::DataPath::kCached;
-  }
-  return wire::DataPath::kAutomatic;
-}
-
-flow::PolicyOptions policy_of(const config::FlowConfig& config) {
-  flow::PolicyOptions policy;
-  policy.read_path = data_path(config.read_path);
-  policy.write_path = data_path(config.write_path);
-  policy.direct_from_bytes = config.direct_from;
-  if (config.direct_from == 0) {
-    policy.direct_from_bytes =
-        static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
-  }
-  return policy;
-}
-
-/// A server without it works, only not by this path: the file is one for all servers, the devices are not.
-void open_peer_memory(const config::FlowConfig& config, io::IoOptions& io) {
-  if (config.p2p_memory.empty()) return;
-  auto mapped = flow::PeerMemory::map(config.p2p_memory, config.p2p_size);
-  if (!mapped) {
-    io.no_peer_memory = mapped.error().message();
-    SPATE_LOG("assembly", warn, "no memory for path p2p (flow.p2p_memory, flow.p2p_size): {}", io.no_peer_memory);
-    return;
-  }
-  io.peer_memory = *std::move(mapped);
-  if (io.peer_memory->only_a_file()) {
-    SPATE_LOG("assembly", warn, "flow.p2p_memory is a file and no device's memory: good for tests only path={}",
-              log::Quoted{config.p2p_memory});
   }
 }
 
@@ -170,6 +117,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   // After it: a module that is loaded for one of the URLs is counted, too.
   process->network_counters_ = std::make_unique<NetworkCounters>(process->metrics_, *process->network_);
   SPATE_TRY(std::ignore, process->open_stores());
+  SPATE_TRY(std::ignore, process->open_group());
   SPATE_TRY(std::ignore, process->make_services());
   return process;
 }
@@ -237,65 +185,86 @@ Result<void> ServerProcess::make_services() {
   if (self_.roles.block) options.roles.emplace_back("block");
   options.software = "spate " SPATE_VERSION;
   options.slow_request = config_.log.slow_request;
+  if (group_ != nullptr) options.incarnation = group_->incarnation();
   server_ = std::make_unique<rpc::Server>(options, *context_, random_, metrics_);
-  if (self_.roles.meta) {  // first: its join makes the ticket that the io role checks
-    meta::MetaOptions meta;
-    meta.fs = config_.fs.id;
-    meta.server = self_.id;
-    meta.make_store = format_;
-    meta.server_key = server_keys_;
-    meta.map = config::cluster_map(config_);
-    meta.config_text = config_text_;
-    meta.strip_bytes = config_.defaults.strip_bytes;
-    meta.strip_count = config_.defaults.strip_count;
-    meta.sync = config_.meta.sync;
-    meta.gather_removals = std::chrono::milliseconds(5);
-    meta.session_lease = config_.meta.session_lease;
-    meta::IoServersOptions io_servers;
-    io_servers.map = meta.map;
-    io_servers.server_key = server_keys_.used;
-    io_servers.handshake = handshake_policy(config_.auth);
-    io_servers.description = "meta server " + std::to_string(self_.id.value);
-    io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers, *context_, random_);
-    meta_ = std::make_unique<meta::MetaRole>(meta, *records_, random_, metrics_, *io_servers_);
-    meta_->core().membership().on_change([this](std::uint64_t version) { server_->set_map_version(version); });
+  if (group_ != nullptr) {
+    server_->add(group_->service());
+    server_->set_gate(group_->service());
+  } else if (self_.roles.meta) {  // first: its join makes the ticket that the io role checks
+    make_meta_role();
     server_->add(meta_->service());
   }
-  if (self_.roles.io) {
-    io::IoOptions io;
-    io.fs = config_.fs.id;
-    io.server = self_.id;
-    io.server_key = server_keys_;
-    io.boot = boot_id();
-    io.learn_fences = true;
-    io.max_descriptors = descriptors_for_datafiles();
-    io.policy = policy_of(config_.flow);
-    io.bypass = static_cast<io::BypassPolicy>(config_.flow.bypass);
-    io.recall_deadline = config_.flow.recall_deadline;
-    io.own_uid = ::geteuid();
-    open_peer_memory(config_.flow, io);
-    std::vector<io::IoTarget> targets;
-    for (auto& target : targets_) targets.push_back({target->id, *target->context, target->device});
-    io_ = std::make_unique<io::IoService>(io, std::move(targets), *records_, *context_, metrics_);
-    server_->add(*io_);
-  }
+  if (self_.roles.io) make_io_role();
   return {};
+}
+
+void ServerProcess::make_meta_role() {
+  const RoleSource source{config_, config_text_, self_, server_keys_, format_};
+  meta::MetaOptions meta = meta_options(source);
+  if (group_ != nullptr) meta.make_store = true;  // whoever leads holds all that there is
+  io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers_options(source), *context_, random_);
+  meta_ = std::make_unique<meta::MetaRole>(meta, records(), random_, metrics_, *io_servers_);
+  meta_->core().membership().on_change([this](std::uint64_t version) { server_->set_map_version(version); });
+}
+
+void ServerProcess::make_io_role() {
+  io::IoOptions io = io_options({config_, config_text_, self_, server_keys_, format_});
+  std::vector<io::IoTarget> targets;
+  for (auto& target : targets_) targets.push_back({target->id, *target->context, target->device});
+  io_ = std::make_unique<io::IoService>(io, std::move(targets), records(), *context_, metrics_);
+  server_->add(*io_);
+}
+
+Result<void> ServerProcess::open_group() {
+  const std::size_t metas = static_cast<std::size_t>(
+      std::ranges::count_if(config_.servers, [](const config::ServerConfig& server) { return server.roles.meta; }));
+  if (!self_.roles.meta || metas < 2) return {};
+  records_.reset();  // the group has its own, and a store is asked by one context
+  MetaGroupOptions options;
+  options.fs = config_.fs.id;
+  options.self = self_.id;
+  for (const config::ServerConfig& server : config_.servers) {
+    if (server.roles.meta) options.members.push_back({server.id, server.urls});
+  }
+  options.coordinator = config_.meta.coordinator;
+  options.boot = self_.trove == config::TroveKind::kMemory || boot_id() == 0 ? random_.next() | 1U : boot_id();
+  options.server_key = server_keys_.used;
+  options.handshake = handshake_policy(config_.auth);
+  SPATE_TRY(group_, MetaGroup::open(std::move(options), *keyval_, *context_, random_));
+  return {};
+}
+
+/// This member of the group has been chosen: from now on it is the meta server.
+job::Task<Result<void>> ServerProcess::lead() {
+  make_meta_role();
+  server_->set_incarnation(group_->incarnation());
+  SPATE_CO_TRY(std::ignore, co_await meta_->start());
+  server_->add(meta_->service());
+  co_return Result<void>();
 }
 
 /// The meta server may be another one, or this one, and need not run yet.
 void ServerProcess::register_io() {
   const ClusterMap map = config::cluster_map(config_);
-  const ServerEntry* const meta = map.server_of_shard(0);
-  SPATE_CHECK(meta != nullptr);  // config refuses a file system without a meta server
   io::RegistrationOptions options;
   options.self = *map.find_server(self_.id);
-  options.meta = *meta;
+  options.meta = map.meta_server();
   options.server_key = server_keys_.used;
   options.handshake = handshake_policy(config_.auth);
   io_->register_at(std::move(options), random_);
 }
 
 job::Task<Result<void>> ServerProcess::start() {
+  if (group_ != nullptr) {
+    MetaGroup::Actions actions;
+    actions.lead = [this] { return lead(); };
+    actions.ended = [this] {
+      restart_ = true;
+      executor_.request_exit();
+    };
+    auto started = co_await group_->start(std::move(actions));
+    if (!started) co_return std::move(started).error().within(keyval_folder(self_));
+  }
   if (meta_ != nullptr) {
     auto started = co_await meta_->start();
     if (!started) co_return std::move(started).error().within(keyval_folder(self_));
@@ -311,6 +280,7 @@ job::Task<Result<void>> ServerProcess::start() {
 }
 
 job::Task<Result<void>> ServerProcess::stop() {
+  if (group_ != nullptr) co_await group_->hand_over();
   co_await server_->stop();
   if (io_ != nullptr) {
     co_await io_->stop();
@@ -318,10 +288,11 @@ job::Task<Result<void>> ServerProcess::stop() {
       for (const std::string& folder : self_.storage) sync_device(folder);
     }
   }
-  if (meta_ != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await meta_->stop());
-  }
-  co_return Result<void>();
+  Result<void> ended;
+  if (meta_ != nullptr) ended = co_await meta_->stop();
+  if (group_ == nullptr) co_return ended;
+  co_await group_->stop();
+  co_return Result<void>();  // what could not be written any more is the next leader's to write
 }
 
 void ServerProcess::trim_memory() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "assembly/meta_group.h"
 #include "assembly/network_counters.h"
 #include "base/random.h"
 #include "bmi/network.h"
@@ -44,6 +45,9 @@ class ServerProcess {
   /// have ended and everything committed is durable.
   Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
+  /// run() has ended since this member of the group of meta servers leads no more, or cannot go on: it is to be opened
+  /// anew.
+  bool is_to_restart() const { return restart_; }
   const config::ServerConfig& self() const { return self_; }
   /// Any thread may read it until this is destroyed.
   const metrics::Registry& metrics() const { return metrics_; }
@@ -63,7 +67,12 @@ class ServerProcess {
   Result<void> read_keys();
   Result<void> open_stores();
   Result<void> listen();
+  Result<void> open_group();
+  job::KeyvalContext& records() { return group_ != nullptr ? group_->records() : *records_; }
   Result<void> make_services();
+  void make_meta_role();
+  void make_io_role();
+  job::Task<Result<void>> lead();
   void register_io();
   job::Task<Result<void>> start();
   job::Task<Result<void>> stop();
@@ -72,6 +81,7 @@ class ServerProcess {
   const std::string config_text_;
   const config::ServerConfig& self_;
   const bool format_;
+  bool restart_ = false;
   SystemClock clock_;
   SystemRandom random_;
   metrics::Registry metrics_;
@@ -83,6 +93,7 @@ class ServerProcess {
   std::unique_ptr<job::NetworkContext> context_;
   std::unique_ptr<trove::Keyval> keyval_;
   std::unique_ptr<job::KeyvalContext> records_;
+  std::unique_ptr<MetaGroup> group_;  // null: this is the only meta server, or none
   std::vector<std::unique_ptr<Target>> targets_;
   std::unique_ptr<meta::IoServers> io_servers_;
   std::unique_ptr<meta::MetaRole> meta_;

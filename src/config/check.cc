@@ -39,6 +39,8 @@ UrlParts split_url(std::string_view url) {
 }
 
 constexpr std::size_t kMaxShmName = 96;
+/// What a member of a group sends to another one in one request, at most.
+constexpr std::uint64_t kGroupMessageBytes = 128ULL << 10U;
 
 /// What bmi/shm/policy.h reads.
 bool is_user_policy(std::string_view text) {
@@ -181,6 +183,44 @@ void check_folders(const FileSystemConfig& config, std::vector<Problem>& out) {
   }
 }
 
+/// Several meta servers hold the same name space, and a coordinator says which of them leads.
+void check_group(const FileSystemConfig& config, std::size_t metas, std::vector<Problem>& out) {
+  const std::vector<std::string>& urls = config.meta.coordinator;
+  for (const std::string& url : urls) {
+    const UrlParts parts = split_url(url);
+    if (parts.scheme != "http" || host_of(parts.rest).empty()) {
+      out.push_back(
+          {"meta.coordinator", "\"" + url.substr(0, 80) + "\" is no address of etcd: write http://HOST:PORT"});
+    }
+  }
+  if (metas < 2) {
+    if (!urls.empty()) {
+      out.push_back({"meta.coordinator",
+                     "meta.coordinator is for two or more servers with the meta role: one needs no coordinator"});
+    }
+    return;
+  }
+  if (urls.empty()) {
+    out.push_back({"meta.coordinator", std::to_string(metas) +
+                                           " servers have the meta role: meta.coordinator must name the etcd cluster "
+                                           "that says which of them leads"});
+  }
+  if (metas > kMostMetaServers) {
+    out.push_back({"meta.coordinator", "at most " + std::to_string(kMostMetaServers) + " servers have the meta role"});
+  }
+  if (config.network.max_unexpected < kGroupMessageBytes) {
+    out.push_back({"network.max_unexpected", "several meta servers need network.max_unexpected = \"128KiB\" or more"});
+  }
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    const ServerRoles& roles = config.servers[i].roles;
+    if (!roles.meta || (!roles.io && !roles.block)) continue;
+    out.push_back(
+        {server_key(i, "roles"), server_name(config.servers[i]) +
+                                     " is one of several meta servers, and these have no other role: give the "
+                                     "others to a server of its own"});
+  }
+}
+
 void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
   std::set<std::uint32_t> ids;
   std::map<std::string, std::uint32_t> urls;
@@ -197,11 +237,8 @@ void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
     }
     metas += server.roles.meta ? 1U : 0U;
     ios += server.roles.io ? 1U : 0U;
-    if (server.roles.meta && metas == 2) {
-      out.push_back(
-          {server_key(i, "roles"), "a second server with the meta role: this build keeps the name space on one"});
-    }
   }
+  check_group(config, metas, out);
   if (metas == 0) out.push_back({"", "no server has the meta role: give one [[servers]] roles = [\"meta\"]"});
   if (ios == 0) out.push_back({"", "no server has the io role: give one or more [[servers]] roles = [\"io\"]"});
   if (config.servers.size() > kMaxServers) out.push_back({"", "more than " + std::to_string(kMaxServers) + " servers"});

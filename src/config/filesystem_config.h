@@ -48,12 +48,17 @@ struct DefaultsConfig {
   friend bool operator==(const DefaultsConfig&, const DefaultsConfig&) = default;
 };
 
+constexpr std::size_t kMostCoordinatorUrls = 16;
+constexpr std::size_t kMostMetaServers = 5;
+
 /// [meta]: the name space.
 struct MetaConfig {
   /// How long a name-space change may be lost by a crash of the machine: 1 ms..60 s; 0 (written "commit") = not at all.
   Duration sync = std::chrono::milliseconds(100);
   /// A client that is silent for so long loses its session and its locks, 1 s..1 h.
   Duration session_lease = std::chrono::seconds(30);
+  /// URLs of the etcd cluster that says which of several meta servers leads: "http://10.0.0.1:2379"; 0..16.
+  std::vector<std::string> coordinator;
   friend bool operator==(const MetaConfig&, const MetaConfig&) = default;
 };
 

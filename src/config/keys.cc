@@ -173,6 +173,12 @@ std::vector<Key> plain_rows() {
       row<&Config::meta, &MetaConfig::session_lease>({"meta", "session_lease", Type::kDuration,
                                                       "A client silent for so long loses its session and its locks.",
                                                       "", kSecond, 3600 * kSecond}),
+      row<&Config::meta, &MetaConfig::coordinator>(
+          {"meta", "coordinator", Type::kTextList,
+           "Addresses of the etcd cluster that says which of several meta servers leads (http://HOST:PORT). Needed "
+           "with "
+           "two or more servers of the role meta, which then hold the same name space (docs/availability.md).",
+           "", 0, kMostCoordinatorUrls}),
       row<&Config::flow, &FlowConfig::read_path>(
           {"flow", "read_path", Type::kChoice,
            "The data path of reads that ask for none. auto: the one that suits. p2p: by p2p_memory where that can be "

@@ -171,6 +171,32 @@ TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
               HasSubstr("exports are set in the file only"));
 }
 
+TEST(Load, SeveralMetaServersHaveACoordinatorAndNoOtherRole) {
+  const std::string second =
+      "[[servers]]\nid = 3\nurls = [\"tcp://127.0.0.1:7402\"]\nroles = [\"meta\"]\nkeyval = \"m3\"\n";
+  const auto mistake = [&](std::string_view meta, const std::string& more) {
+    const auto bad = load(input(std::string(kGood) + std::string(meta) + more));
+    return bad ? std::string() : bad.error().context();
+  };
+  constexpr std::string_view kMeta = "[meta]\ncoordinator = [\"http://127.0.0.1:2379\"]\n";
+  EXPECT_EQ(mistake(kMeta, second), "");
+  EXPECT_THAT(mistake("", second), HasSubstr("2 servers have the meta role: meta.coordinator must name"));
+  EXPECT_THAT(mistake(kMeta, ""), HasSubstr("meta.coordinator is for two or more servers with the meta role"));
+  EXPECT_THAT(mistake("[meta]\ncoordinator = [\"127.0.0.1:2379\"]\n", second),
+              HasSubstr("spate.toml:13: \"127.0.0.1:2379\" is no address of etcd"));
+  EXPECT_THAT(mistake(std::string(kMeta) + "[network]\nmax_unexpected = \"64KiB\"\n", second),
+              HasSubstr("several meta servers need network.max_unexpected"));
+  std::string both = second;
+  both.replace(both.find("\"meta\""), 6, "\"meta\", \"io\"");
+  EXPECT_THAT(mistake(kMeta, both + "storage = [\"x\"]\n"), HasSubstr("server 3 is one of several meta servers"));
+  std::string six = second;
+  for (int id = 4; id <= 7; ++id) {
+    six += "[[servers]]\nid = " + std::to_string(id) + "\nurls = [\"tcp://127.0.0.1:750" + std::to_string(id) +
+           "\"]\nroles = [\"meta\"]\nkeyval = \"m" + std::to_string(id) + "\"\n";
+  }
+  EXPECT_THAT(mistake(kMeta, six), HasSubstr("at most 5 servers have the meta role"));
+}
+
 TEST(Load, MissingKeysAreNamed) {
   EXPECT_EQ(mistakes("id = 2\n", ""), "spate.toml:9: no servers.id is given; allowed: a number, 1 .. 65535");
   EXPECT_THAT(mistakes("id = \"5eed0001\"\n", ""), HasSubstr("no fs.id is given"));
@@ -181,7 +207,7 @@ TEST(Load, MissingKeysAreNamed) {
 TEST(Load, WhatContradictsIsFound) {
   EXPECT_EQ(mistakes("id = 2", "id = 1"), "spate.toml:10: two servers have the id 1");
   EXPECT_THAT(mistakes("roles = [\"io\"]", "roles = [\"meta\"]"),
-              AllOf(HasSubstr("a second server with the meta role"), HasSubstr("no server has the io role")));
+              AllOf(HasSubstr("meta.coordinator must name the etcd cluster"), HasSubstr("no server has the io role")));
   EXPECT_THAT(mistakes("roles = [\"meta\"]\nkeyval = \"meta1\"", "roles = [\"io\"]\nstorage = [\"x\"]"),
               HasSubstr("no server has the meta role"));
   EXPECT_THAT(mistakes("keyval = \"meta1\"\n", ""), HasSubstr("server 1 has the meta role and no keyval folder"));

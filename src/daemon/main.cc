@@ -50,8 +50,12 @@ std::atomic<spate::assembly::ServerProcess*> running{nullptr};
 
 std::atomic<spate::daemon::BlockRole*> block{nullptr};
 
+/// A signal has asked for the end, perhaps between two openings of the server.
+std::atomic<bool> asked_to_end{false};
+
 /// The role block ends first, while what it flushes to is there; its end asks for the rest.
 void on_signal(int) {
+  asked_to_end = true;
   auto* const role = block.load();
   if (role != nullptr && role->ask_to_end()) return;
   if (auto* process = running.load()) process->request_exit();
@@ -110,13 +114,10 @@ spate::Result<std::unique_ptr<spate::daemon::MetricsPage>> start_metrics(const s
   return page;
 }
 
-int serve(const spate::assembly::ServerSettings& settings, const std::string& metrics_address) {
-  const spate::daemon::LogRotation rotation;
-  spate::daemon::MemoryTrimmer memory;
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
-  const auto raised = spate::daemon::raise_descriptor_limit();
-  if (!raised) return fail(raised.error());
+/// Until a signal, or until the server is to be opened anew: `again` says so.
+int serve_once(const spate::assembly::ServerSettings& settings, const std::string& metrics_address,
+               spate::daemon::MemoryTrimmer& memory, bool& again) {
+  again = false;
   auto process = spate::assembly::ServerProcess::open(settings);
   if (!process) return fail(process.error());
   std::atomic<bool> serving = false;
@@ -125,6 +126,7 @@ int serve(const spate::assembly::ServerSettings& settings, const std::string& me
   running = process->get();
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
+  if (asked_to_end) (*process)->request_exit();  // by a signal that found no process
   memory.on_trim([&server = **process] { server.trim_memory(); });
   std::unique_ptr<spate::daemon::BlockRole> role;
   spate::Result<void> block_outcome;
@@ -143,7 +145,20 @@ int serve(const spate::assembly::ServerSettings& settings, const std::string& me
   role.reset();
   running = nullptr;
   if (!ended) return fail(ended.error());
+  again = (*process)->is_to_restart() && !asked_to_end;
   return block_outcome ? 0 : fail(block_outcome.error());
+}
+
+int serve(const spate::assembly::ServerSettings& settings, const std::string& metrics_address) {
+  const spate::daemon::LogRotation rotation;
+  spate::daemon::MemoryTrimmer memory;
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
+  const auto raised = spate::daemon::raise_descriptor_limit();
+  if (!raised) return fail(raised.error());
+  int code = 0;
+  for (bool again = true; again && !asked_to_end;) code = serve_once(settings, metrics_address, memory, again);
+  return code;
 }
 
 }  // namespace

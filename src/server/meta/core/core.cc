@@ -132,6 +132,7 @@ job::Task<void> MetaCore::sync_now_and_then() {
     if (!slept) break;
     unsynced_.reset();
     const auto done = co_await sync();
+    if (done.code() == Errc::kCancelled) break;  // another server leads the group, and makes durable what it has
     if (!done) SPATE_LOG("server/meta", error, "name-space changes are not durable error={}", done.error().message());
   }
 }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assembly/meta_group.h"
+
+#include <algorithm>
+
+#include "base/codec.h"
+#include "group/founder.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::assembly {
+namespace {
+
+/// A member whose role cannot start, or cannot go on, tries again after this.
+constexpr Duration kPause = std::chrono::seconds(1);
+
+std::string prefix_of(FsId fs) {
+  const std::uint64_t id = fs.value;
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[id >> shift & 0xF];
+  return "/spate/" + text + "/";
+}
+
+group::ChannelLinkOptions link_options(const MetaGroupOptions& options) {
+  group::ChannelLinkOptions link;
+  link.fs = options.fs;
+  link.server_key = options.server_key;
+  link.handshake = options.handshake;
+  link.description = "meta server " + std::to_string(options.self.value);
+  for (const auto& member : options.members) {
+    if (member.server != options.self) link.peers.push_back(member);
+  }
+  return link;
+}
+
+group::MemberOptions member_options(const MetaGroupOptions& options, Random& random) {
+  group::MemberOptions member;
+  member.self = options.self;
+  member.boot = options.boot;
+  member.process = random.next() | 1U;
+  return member;
+}
+
+}  // namespace
+
+MetaGroup::MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinator> coordinator, trove::Keyval& store,
+                     job::NetworkContext& network, Random& random)
+    : options_(std::move(options)),
+      executor_(network.executor()),
+      keyval_(store, trove::ReplicatedOptions{}),
+      records_(std::make_unique<job::KeyvalContext>(keyval_, executor_)),
+      coordinator_(std::move(coordinator)),
+      link_(link_options(options_), network, random),
+      member_(member_options(options_, random), *coordinator_, link_, *records_, keyval_),
+      service_(member_),
+      gate_(executor_) {}
+
+Result<std::unique_ptr<MetaGroup>> MetaGroup::open(MetaGroupOptions options, trove::Keyval& store,
+                                                   job::NetworkContext& network, Random& random) {
+  SPATE_TRY(auto coordinator, make_coordinator(options.coordinator, prefix_of(options.fs), network.executor()));
+  return std::unique_ptr<MetaGroup>(new MetaGroup(std::move(options), std::move(coordinator), store, network, random));
+}
+
+job::Task<Result<void>> MetaGroup::start(Actions actions) {
+  actions_ = std::move(actions);
+  SPATE_CO_TRY(std::ignore, co_await member_.start());
+  started_ = true;
+  group::FounderOptions founder;
+  founder.self = options_.self;
+  for (const auto& member : options_.members) founder.members.push_back(member.server);
+  std::sort(founder.members.begin(), founder.members.end());
+  job::spawn(gate_, group::found_group(std::move(founder), *coordinator_, link_, member_, executor_, stopping_));
+  job::spawn(gate_, lead_when_chosen());
+  job::spawn(gate_, tell_end());
+  co_return Result<void>();
+}
+
+job::Task<void> MetaGroup::lead_when_chosen() {
+  const auto chosen = co_await member_.led().wait(stopping_);
+  if (!chosen || has_resigned()) co_return;
+  const auto begun = co_await actions_.lead();
+  if (begun) {
+    service_.serves();
+    SPATE_LOG("assembly", info, "this meta server leads epoch={}", member_.record().epoch);
+    co_return;
+  }
+  if (has_resigned() || stopping_.stopped()) co_return;
+  SPATE_LOG("assembly", error, "this meta server was chosen to lead and cannot: {}", begun.error());
+  actions_.ended();
+}
+
+job::Task<void> MetaGroup::tell_end() {
+  const auto resigned = co_await member_.resigned().wait(stopping_);
+  if (!resigned) co_return;
+  if (member_.why().code() != Errc::kConflict) std::ignore = co_await executor_.sleep(kPause, stopping_);
+  if (!stopping_.stopped()) actions_.ended();
+}
+
+job::Task<void> MetaGroup::hand_over() {
+  if (!started_ || !member_.leads()) co_return;
+  const auto handed_over = co_await member_.hand_over(stopping_);
+  if (!handed_over) SPATE_LOG("assembly", warn, "the lead is not handed over: {}", handed_over.error());
+}
+
+job::Task<void> MetaGroup::stop() {
+  stopping_.request_stop();
+  if (started_) co_await member_.stop();
+  co_await gate_.close();
+}
+
+Incarnation MetaGroup::incarnation() const {
+  Bytes name;
+  Encoder out(name);
+  out.u64(options_.fs.value);
+  out.u64(member_.record().loss);
+  return Incarnation(hash64(name) | 1U);
+}
+
+}  // namespace spate::assembly
