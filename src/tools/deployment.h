@@ -16,7 +16,7 @@ namespace spate::tools {
 /// What `spate up` was asked for.
 struct DeploymentPlan {
   std::string folder;
-  std::uint32_t meta_servers = 1;  // only 1 today
+  std::uint32_t meta_servers = 1;  // 1..5; several need settings with meta.coordinator
   std::uint32_t io_servers = 4;    // 1..64
   std::uint32_t first_port = 7400;
   std::string trove = "auto";

@@ -202,6 +202,16 @@ std::string reason_of(const config::ServerConfig& server, const Error& error) {
   return text.substr(std::min(text.find_first_not_of(": "), text.size()));
 }
 
+/// Of a meta server of several: "leads in epoch 3", "backup", "joining". Empty: it is none.
+std::string part_of(const wire::PingReply& reply) {
+  constexpr std::string_view kBegin = "meta (";
+  for (const std::string& role : reply.roles) {
+    if (role.starts_with(kBegin) && role.ends_with(')'))
+      return role.substr(kBegin.size(), role.size() - kBegin.size() - 1);
+  }
+  return {};
+}
+
 int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, std::size_t all) {
   const std::string file = context.config_file().value();  // it was opened just now
   const std::string folder = std::filesystem::path(file).parent_path().string();
@@ -234,7 +244,10 @@ int run_status(Context& context, const DownOptions&) {
       row["pid"] = pinged->reply.pid;
       row["uptime_ms"] = pinged->reply.uptime_ms;
       row["software"] = pinged->reply.software;
-      text += fmt::format("up   pid {:<8} for {}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms));
+      const std::string part = part_of(pinged->reply);
+      if (!part.empty()) row["group"] = part;
+      text += fmt::format("up   pid {:<8} for {}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
+                          part.empty() ? "" : ", " + part);
     } else {
       code = kExitFailed;
       row["error"] = pinged.error().message();

@@ -240,7 +240,8 @@ int run_stats(Context& context, const StatsOptions& options) {
       continue;
     }
     for (const auto& [server, snapshot] : now) {
-      if (!snapshot) code = context.fail_of(server, snapshot.error());
+      // A meta server that does not lead answers no client.
+      if (!snapshot && snapshot.code() != Errc::kNotPrimary) code = context.fail_of(server, snapshot.error());
     }
     const double seconds = round == 0 ? 0 : std::chrono::duration<double>(asked - asked_before).count();
     show(context, options, config, round == 0 ? now : since(now, before), seconds);

@@ -54,12 +54,15 @@ void stop_started(const std::string& folder, const Started& started) {
 /// The option that is not true of this file system, as it was written; empty: all are.
 std::string wrong_option(const config::FileSystemConfig& config, const UpOptions& options) {
   std::uint64_t io = 0;
+  std::uint64_t meta = 0;
   bool trove = true;
   for (const config::ServerConfig& server : config.servers) {
     io += server.roles.io ? 1U : 0U;
+    meta += server.roles.meta ? 1U : 0U;
     trove = trove && server.trove == trove_kind(options.trove);
   }
   if (options.io && *options.io != io) return fmt::format("--io {}", *options.io);
+  if (options.meta && *options.meta != meta) return fmt::format("--meta {}", *options.meta);
   if (!options.trove.empty() && !trove) return "--trove " + options.trove;
   // One without TCP was changed by hand: any port may have been its own.
   const auto& urls = config.servers.front().urls;
@@ -240,9 +243,10 @@ int run_up(Context& context, UpOptions& options) {
   plan.first_port = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.port.value_or(kUsualPort), 65536));
   if (!options.trove.empty()) plan.trove = options.trove;
   if (plan.io_servers == 0 || plan.io_servers > 64) return context.usage("--io takes 1 to 64");
-  if (options.meta.value_or(1) != 1)
-    return context.usage("--meta takes 1: this version keeps the name space on one server");
-  if (plan.first_port == 0 || plan.first_port + plan.io_servers > 65535)
+  if (options.meta.value_or(1) < 1 || options.meta.value_or(1) > config::kMostMetaServers)
+    return context.usage("--meta takes 1 to 5");
+  plan.meta_servers = static_cast<std::uint32_t>(options.meta.value_or(1));
+  if (plan.first_port == 0 || plan.first_port + plan.meta_servers + plan.io_servers > 65536)
     return context.usage("--port takes 1 to 65535, less the number of servers");
   const std::string& trove = plan.trove;
   if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem")
@@ -251,6 +255,13 @@ int run_up(Context& context, UpOptions& options) {
   auto settings = settings_of(context);
   if (!settings) return context.usage(settings.error().message());
   plan.settings = *std::move(settings);
+  const bool has_coordinator = std::ranges::any_of(
+      plan.settings, [](const config::Override& setting) { return setting.key == "meta.coordinator"; });
+  if (plan.meta_servers > 1 && !has_coordinator) {
+    return context.usage(
+        "several meta servers need an etcd cluster: --set meta.coordinator=http://HOST:PORT,... (Debian: "
+        "etcd-server)");
+  }
   if (plan.folder.empty()) plan.folder = named_folder(context);
   if (plan.folder.empty()) plan.folder = usual_folder();
   if (plan.folder.empty()) return context.fail("there is no home folder of this user (HOME): name a folder with --dir");
@@ -286,7 +297,8 @@ Command make_up() {
   command.group = "Start and stop";
   command.summary = "start a file system on this machine (makes it the first time)";
   command.details =
-      "One meta server and --io io servers, on loopback. An existing one in --dir is started again as it was;\n"
+      "One meta server, or --meta that hold the same name space, and --io io servers, on loopback. An existing one in "
+      "--dir is started again as it was;\n"
       "--io, --port and --trove are refused when they are not true of it. --set goes into the spate.toml of a new "
       "one.\n"
       "--fs and SPATE_FS name the folder, too.";
@@ -299,7 +311,7 @@ Command make_up() {
        false,
        known_folders},
       {"--io", "io servers, for a new file system (4)", &options->io},
-      {"--meta", "meta servers, for a new file system (1)", &options->meta},
+      {"--meta", "meta servers, for a new file system (1); several need --set meta.coordinator", &options->meta},
       {"--port", "first TCP port, for a new file system (7400, or the next ones that are free)", &options->port},
       {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove},
       {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
