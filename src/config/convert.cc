@@ -131,6 +131,14 @@ RawValue raw_from_text(const Key& key, std::string_view text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.integer);
     if (error == std::errc() && end == text.data() + text.size() && !text.empty()) out.kind = Kind::kInteger;
   }
+  if (key.type != Type::kTextList || text.find(',') == std::string_view::npos) return out;
+  out.kind = Kind::kList;
+  while (!text.empty()) {
+    RawValue& one = out.list.emplace_back();
+    one.kind = Kind::kText;
+    one.text = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), one.text.size() + 1));
+  }
   return out;
 }
 

@@ -183,9 +183,14 @@ TEST(Load, SeveralMetaServersHaveACoordinatorAndNoOtherRole) {
   EXPECT_THAT(mistake("", second), HasSubstr("2 servers have the meta role: meta.coordinator must name"));
   EXPECT_THAT(mistake(kMeta, ""), HasSubstr("meta.coordinator is for two or more servers with the meta role"));
   EXPECT_THAT(mistake("[meta]\ncoordinator = [\"127.0.0.1:2379\"]\n", second),
-              HasSubstr("spate.toml:13: \"127.0.0.1:2379\" is no address of etcd"));
+              HasSubstr("spate.toml:15: \"127.0.0.1:2379\" is no address of etcd"));
   EXPECT_THAT(mistake(std::string(kMeta) + "[network]\nmax_unexpected = \"64KiB\"\n", second),
               HasSubstr("several meta servers need network.max_unexpected"));
+  Input set = input(std::string(kGood) + second);
+  set.overrides = {{"meta.coordinator", "http://127.0.0.1:2379,http://127.0.0.1:2380", "command line"}};
+  const auto loaded = load(set);
+  ASSERT_OK(loaded);
+  EXPECT_THAT(loaded->config.meta.coordinator, ElementsAre("http://127.0.0.1:2379", "http://127.0.0.1:2380"));
   std::string both = second;
   both.replace(both.find("\"meta\""), 6, "\"meta\", \"io\"");
   EXPECT_THAT(mistake(kMeta, both + "storage = [\"x\"]\n"), HasSubstr("server 3 is one of several meta servers"));
