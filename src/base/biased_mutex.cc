@@ -18,7 +18,7 @@ constexpr std::uint32_t kTakenAway = 4;  // makes an ordinary mutex
 
 bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
-/// After it every thread of this process has passed a full barrier. False: the kernel has no such call.
+/// Makes every thread of this process pass a full barrier before it returns. False: the kernel has no such call.
 bool barrier_everywhere() {
   return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
          (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));

@@ -12,7 +12,7 @@
 namespace spate {
 namespace {
 
-/// Until the calling thread owns it; false where it cannot.
+/// Locks the mutex until the calling thread owns it. False: it cannot become the owner here.
 bool become_owner(BiasedMutex& mutex) {
   for (int i = 0; i < 1000 && !mutex.is_owner(); ++i) {
     mutex.lock();
@@ -31,7 +31,7 @@ TEST(BiasedMutex, ASoleThreadBecomesTheOwnerAndAnotherThreadTakesTheOwnership) {
   EXPECT_FALSE(mutex.is_owner());
 }
 
-TEST(BiasedMutex, TakenAwayAgainAndAgainItIsAnOrdinaryOne) {
+TEST(BiasedMutex, BecomesAnOrdinaryMutexAfterRepeatedLossOfOwnership) {
   BiasedMutex mutex;
   int times = 0;
   for (; times < 100 && become_owner(mutex); ++times) {
@@ -62,7 +62,7 @@ TEST(BiasedMutex, TakingTheOwnershipWaitsForTheOwnersCriticalSection) {
   EXPECT_EQ(value, 3);
 }
 
-TEST(BiasedMutex, NothingIsLostAmongManyThreads) {
+TEST(BiasedMutex, ManyThreadsExcludeEachOther) {
   for (int round = 0; round < 50; ++round) {  // each with owners to be had and to be lost
     BiasedMutex mutex;
     long sum = 0;

@@ -23,7 +23,7 @@ TEST(CopyTest, CopiesAreSlowWhenTheDestinationBeginsShortlyBehindTheSourceWithin
   EXPECT_FALSE(copies_slowly(2 * kPage, 5 * kPage + 16)) << "before it";
 }
 
-/// What is copied is there, and nothing beside it has changed.
+/// Copies `size` bytes between the given offsets of a page and expects an exact copy that changes nothing beside it.
 void expect_exact(std::size_t to_at, std::size_t from_at, std::size_t size) {
   Buffer from(size + 2 * kPage, kPage);
   Buffer to(size + 2 * kPage, kPage);
@@ -47,7 +47,7 @@ TEST(CopyTest, CopiesExactlyAtEveryDistanceAndSize) {
   }
 }
 
-TEST(CopyTest, NothingMayHaveNoAddress) { copy_memory(nullptr, nullptr, 0); }
+TEST(CopyTest, AnEmptyCopyAcceptsNullPointers) { copy_memory(nullptr, nullptr, 0); }
 
 }  // namespace
 }  // namespace spate

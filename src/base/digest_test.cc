@@ -34,7 +34,7 @@ TEST(Digest, PiecesGiveTheSameDigestAsTheWhole) {
   }
 }
 
-TEST(Digest, NamesAreRead) {
+TEST(Digest, ParsesTheNamesOfItsKinds) {
   for (const DigestKind kind : {DigestKind::kSha256, DigestKind::kXxh3})
     EXPECT_EQ(parse_digest_kind(name(kind)).value(), kind);
   EXPECT_ERRC(parse_digest_kind("md5"), Errc::kInvalidArgument);

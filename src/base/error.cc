@@ -176,7 +176,7 @@ Error&& Error::within(std::string_view outer) && {
 Error errno_error(int error_number, std::string_view what) {
   const Errc code = errc_from_errno(error_number);
   const std::string reason = std::generic_category().message(error_number);
-  // Said once when the code's own sentence says the same.
+  // The context says the same as the code's own sentence: report it once.
   if (equal_but_for_case(reason, describe(code))) return Error(code, std::string(what));
   return Error(code, std::string(what) + " (" + reason + ")");
 }

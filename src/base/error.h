@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error codes of Spate and the Error value. The codes travel on the wire: see docs/wire.md, "Error codes".
+// The error codes of Spate and the Error value. Messages carry the codes: see docs/wire.md, "Error codes".
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace spate {
 
-/// What went wrong. Values are part of the wire format: never renumber, only append before a group's end.
-/// A code that this build does not know is read as kUnknown.
+/// The reason for a failure. Values are part of the wire format: never renumber, only append before a group's end. A
+/// code that this build does not know is read as kUnknown.
 enum class Errc : std::uint16_t {
   kOk = 0,
   kUnknown = 1,
@@ -23,7 +23,7 @@ enum class Errc : std::uint16_t {
   kNotSupported = 8,
   kOutOfRange = 9,        // a value or result does not fit (ERANGE)
   kArgumentTooLong = 10,  // E2BIG
-  kDeadlock = 11,         // EDEADLK: waiting for this lock would be waiting for oneself
+  kDeadlock = 11,         // EDEADLK: two owners would wait for each other's locks for ever
   kNoLocks = 12,          // ENOLCK: too many locks, or too many waiters
 
   // Name space.
@@ -76,7 +76,7 @@ enum class Errc : std::uint16_t {
   kCapabilityExpired = 104,
   kStaleLayout = 105,
   kStaleMap = 106,
-  kForgottenRequest = 107,  // the answer of a resent request is no longer known; it was not run again
+  kForgottenRequest = 107,  // the answer of a resent request is no longer known; the server did not run it again
   kLocksForgotten = 108,    // the meta server restarted: the session's locks are to be reclaimed before anything else
   kLostLock = 109,    // a lock is gone with its session, or was not reclaimed in time; others may have had it since
   kNotPrimary = 110,  // another member of the server's group leads; whether the request had an effect is left open
@@ -105,7 +105,7 @@ class [[nodiscard]] Error {
   Error(Errc code, std::string&& context);
   Error(Errc code, std::string_view context);
   Error(Errc code, const char* context);
-  /// One whose context tells everything, what to do included: message() adds nothing to it.
+  /// An error whose context tells everything, also what to do about it: message() adds nothing to the context.
   static Error told(Errc code, std::string sentence) {
     Error error(code, std::move(sentence));
     error.is_told_ = true;
@@ -136,7 +136,7 @@ class [[nodiscard]] Error {
   Errc code() const { return code_; }
   const std::string& context() const;
 
-  /// "context: description", or the description alone; of one that is told(), the context alone.
+  /// "context: description", or the description alone; for an error made by told(), the context alone.
   std::string message() const;
 
   /// Puts `outer` before the present context. Called once, by the floor that knows the object.

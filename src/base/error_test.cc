@@ -31,19 +31,19 @@ TEST(Error, EveryKnownNumberHasItsOwnNameAndUnknownNumbersBecomeUnknown) {
   EXPECT_EQ(known, 55);
 }
 
-TEST(Error, MessageReadsOutsideIn) {
+TEST(Error, MessagePutsTheOuterContextFirst) {
   Error e = errno_error(ENOSPC, "write /data/7");
   EXPECT_ERRC(e, Errc::kNoSpace);
   Error outer = std::move(e).within("server 3");
   EXPECT_EQ(outer.message(), "server 3: write /data/7: no space left on device");
 }
 
-TEST(Error, TheSystemsOwnWordsAreKeptWhereTheCodeSaysLess) {
+TEST(Error, KeepsTheTextOfErrnoIfTheCodeSaysLess) {
   EXPECT_EQ(errno_error(ECONNRESET, "read").message(), "read (Connection reset by peer): connection lost");
   EXPECT_ERRC(errno_error(EADDRINUSE, "bind"), Errc::kBusy);
 }
 
-TEST(Error, ACopyHasAContextOfItsOwnAndAMovedOneKeepsItsCode) {
+TEST(Error, ACopyHasItsOwnContextAndAMovedFromErrorKeepsItsCode) {
   Error first(Errc::kNotFound, "a name of a file that is longer than what a string holds in place");
   Error copy(first);
   Error moved(std::move(first));
@@ -88,7 +88,7 @@ TEST(Result, TryReturnsTheErrorOrBindsTheValue) {
   EXPECT_ERRC(check_quarter(1), Errc::kInvalidArgument);
 }
 
-/// Counts those that are there.
+/// Counts the objects of its type that exist.
 class Counted {
  public:
   explicit Counted(int value) : value_(value) { ++there; }
@@ -104,7 +104,7 @@ class Counted {
   int value_;
 };
 
-TEST(Result, WhatItHoldsIsMadeAndDestroyedOnceHoweverItIsAssigned) {
+TEST(Result, ConstructsAndDestroysItsContentOnceHoweverItIsAssigned) {
   const Error error(Errc::kNotFound, "what was looked for, in more letters than a string holds in place");
   {
     Result<Counted> a(Counted(1));
@@ -132,7 +132,7 @@ TEST(Result, WhatItHoldsIsMadeAndDestroyedOnceHoweverItIsAssigned) {
   EXPECT_EQ(Counted::there, 0);
 }
 
-TEST(Result, OfWhatCanOnlyBeMovedCannotBeCopied) {
+TEST(Result, AResultOfAMoveOnlyTypeCannotBeCopied) {
   static_assert(!std::is_copy_constructible_v<Result<std::unique_ptr<int>>>);
   static_assert(!std::is_copy_assignable_v<Result<std::unique_ptr<int>>>);
   static_assert(std::is_nothrow_move_constructible_v<Result<std::unique_ptr<int>>>);
@@ -144,7 +144,7 @@ TEST(Result, OfWhatCanOnlyBeMovedCannotBeCopied) {
   EXPECT_EQ(*taken, 3);
 }
 
-TEST(ErrorTest, WhatIsToldToTheEndIsNotFollowedByTheCodesSentence) {
+TEST(ErrorTest, AToldErrorPrintsItsContextAlone) {
   const Error error = Error::told(Errc::kBusy, "port 7400 is taken; choose another with --port");
   EXPECT_EQ(error.message(), "port 7400 is taken; choose another with --port");
   EXPECT_EQ(Error(error).within("server 3").message(), "server 3: port 7400 is taken; choose another with --port");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a test includes instead of <gtest/gtest.h>: assertions on Result, Error and Errc that say why they failed, and
-// how GoogleTest prints these types. For tests only.
+// Tests include this header instead of <gtest/gtest.h>. It has assertions on Result, Error and Errc that say why they
+// failed, and it teaches GoogleTest to print these types. For tests only.
 //
 //   ASSERT_OK(client.open("/a"));                        EXPECT_OK goes on after a failure
 //   EXPECT_ERRC(client.open("/b"), Errc::kNotFound);     ASSERT_ERRC ends the test
@@ -21,7 +21,7 @@
 namespace spate {
 
 // GoogleTest finds these by the types that it prints. Each file of a test binary must see them, or the linker may
-// choose GoogleTest's own, which print bytes: hence one header for all tests.
+// choose GoogleTest's own, which print bytes. So all tests include this one header.
 inline void PrintTo(Errc code, std::ostream* out) { *out << name(code); }
 inline void PrintTo(const Error& error, std::ostream* out) { *out << name(error.code()) << ": " << error.message(); }
 template <typename T>

@@ -16,14 +16,14 @@ Result<int> seven() { return 7; }
 Result<std::pair<int, int>> pair_of(int first, int second) { return std::pair<int, int>{first, second}; }
 Result<int> nothing_there() { return Error(Errc::kNotFound, "name a"); }
 
-TEST(Expect, OkSaysWhichErrorItWasAndOfWhat) {
+TEST(Expect, OkPrintsTheErrorAndTheExpression) {
   EXPECT_NONFATAL_FAILURE(EXPECT_OK(nothing_there()), "nothing_there()");
   EXPECT_NONFATAL_FAILURE(EXPECT_OK(nothing_there()), "actual: not_found: name a: ");
   EXPECT_FATAL_FAILURE(ASSERT_OK(nothing_there()), "actual: not_found: name a: ");
   EXPECT_NONFATAL_FAILURE(EXPECT_OK(Result<void>(Errc::kBusy)) << "and what the test says", "and what the test says");
 }
 
-TEST(Expect, OkTakesWhateverCarriesACode) {
+TEST(Expect, OkAcceptsEveryTypeThatCarriesACode) {
   EXPECT_OK(seven());
   EXPECT_OK(pair_of(1, 2));
   EXPECT_OK(Result<void>{});
@@ -34,7 +34,7 @@ TEST(Expect, OkTakesWhateverCarriesACode) {
   EXPECT_NONFATAL_FAILURE(EXPECT_OK(std::optional<Result<int>>(Errc::kBusy)), "actual: busy");
 }
 
-TEST(Expect, WhatHasNotEndedIsNoSuccessAndNoErrorEither) {
+TEST(Expect, AnOperationThatHasNotEndedIsNeitherSuccessNorError) {
   EXPECT_NONFATAL_FAILURE(EXPECT_OK(std::optional<Result<int>>{}), "it has not ended");
   EXPECT_NONFATAL_FAILURE(EXPECT_ERRC(std::optional<Result<int>>{}, Errc::kNotFound), "it has not ended");
 }
@@ -62,7 +62,7 @@ TEST(Expect, BytesSayWhereTheyDiffer) {
   EXPECT_FATAL_FAILURE(ASSERT_BYTES(longer, wanted), "first difference: byte 1000");
 }
 
-TEST(Expect, AValueThatCannotBeCopiedIsLookedAtInPlace) {
+TEST(Expect, AMoveOnlyValueIsExaminedInPlace) {
   Result<std::unique_ptr<int>> owner = std::make_unique<int>(7);
   ASSERT_OK(owner);
   EXPECT_EQ(**owner, 7);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256, HMAC-SHA-256 and HKDF: what the handshake derives its keys with (docs/wire.md, "Handshake").
+// SHA-256, HMAC-SHA-256 and HKDF. The handshake derives its keys with them (docs/wire.md, "Handshake").
 #pragma once
 
 #include <array>

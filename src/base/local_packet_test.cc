@@ -26,7 +26,7 @@ class LocalPackets : public testing::Test {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::distance(begin(all), end(all));
   }
-  /// What a peer may send that does not use our code.
+  /// Sends more descriptors than our own code would, as a foreign peer may.
   void send_descriptors(std::size_t count) {
     std::array<char, CMSG_SPACE(16 * sizeof(int))> control{};
     char byte = 'x';
@@ -84,7 +84,7 @@ TEST_F(LocalPackets, SurplusDescriptorsAreClosed) {
   }
 }
 
-TEST_F(LocalPackets, WhatDoesNotFitIsSaidToBeCut) {
+TEST_F(LocalPackets, APacketLongerThanTheRoomIsReportedAsCut) {
   ASSERT_EQ(send_local_packet(there.get(), Bytes(17), {}), 0);
   ASSERT_EQ(receive_local_packet(here.get(), room, packet, true), 0);
   EXPECT_TRUE(packet.cut);

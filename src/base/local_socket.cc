@@ -15,8 +15,8 @@
 namespace spate {
 namespace {
 
-/// In order. Folders that root makes come first; /tmp/spate-UID can be taken by anybody before the user makes it, and
-/// is refused then.
+/// In the order of preference. Folders that only root makes come first; anybody can create /tmp/spate-UID before the
+/// user does, and it is refused then.
 std::vector<std::string> candidates(uid_t user) {
   const std::string number = std::to_string(user);
   return {user == 0 ? "/run/spate-0" : "/run/user/" + number + "/spate", "/tmp/spate-" + number};
@@ -64,7 +64,7 @@ bool somebody_listens(const std::string& path) {
   return failed == 0 || failed == EAGAIN;
 }
 
-/// Taken by who looks at a socket and then replaces or removes it: one at a time.
+/// A caller holds this lock while it looks at a socket and then replaces or removes it, so that callers take turns.
 Result<UniqueFd> lock_folder(const std::string& folder) {
   UniqueFd lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!lock || ::flock(lock.get(), LOCK_EX) != 0) return errno_error(errno, "lock " + folder);

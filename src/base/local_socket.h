@@ -25,15 +25,15 @@ std::vector<std::string> socket_folders_of(uid_t user);
 /// Listens (SOCK_SEQPACKET) at `name` in own_socket_folder(). Replaces a socket that nobody listens on any more. kBusy:
 /// another process listens there.
 Result<UniqueFd> listen_for_own_user(std::string_view name, int backlog);
-/// The same, in place of whoever listens there: nobody connects to that one any more.
+/// The same, but takes the name over from a process that listens there: new connections come to the caller.
 Result<UniqueFd> listen_instead(std::string_view name, int backlog);
 /// Removes the name of a socket that this process listens on, so that nothing is left behind.
 void remove_socket(std::string_view name);
 /// The same, unless another process listens there: see listen_instead().
 void remove_own_socket(std::string_view name);
 /// Connects to `name` in a folder of `user`. The listener must be a process of `user` or of root. kNotFound: nobody
-/// listens; kNotPermitted: another user does, or the folder is not this process's to enter; kTimeout: its queue has
-/// been full for 5 s. The socket's send timeout is 5 s, too.
+/// listens; kNotPermitted: another user listens, or this process may not enter the folder; kTimeout: the listener's
+/// queue has been full for 5 s. The socket's send timeout is 5 s, too.
 Result<UniqueFd> connect_to_user(uid_t user, std::string_view name);
 
 /// The user at the other end of a local socket. A connecting process gets the user that called listen(2).

@@ -30,7 +30,7 @@ int as_user(uid_t user, const std::function<bool()>& work) {
 }
 
 constexpr uid_t kStranger = 65501;
-/// Its folder is this run's: others may run this test at the same time.
+/// Each run has a folder of its own, since others may run this test at the same time.
 const uid_t kVictim = 64000U + static_cast<uid_t>(::getpid()) % 1400U;
 
 TEST(LocalSocket, ProcessesOfOneUserMeet) {
@@ -66,7 +66,7 @@ TEST(LocalSocket, AFolderThatAnotherUserHasPreparedIsRefused) {
   EXPECT_EQ(as_user(kVictim, [] { return listen_for_own_user("x", 1).code() == Errc::kNotPermitted; }), 0);
   EXPECT_THAT(socket_folders_of(kVictim), testing::IsEmpty());
   std::filesystem::remove_all(folder);
-  // Nor by way of a link to a folder of the victim's own.
+  // A link to a folder of the victim's own is refused, too.
   ASSERT_EQ(as_user(kVictim, [&] { return ::mkdir((folder + ".own").c_str(), 0700) == 0; }), 0);
   ASSERT_EQ(as_user(kStranger, [&] { return ::symlink((folder + ".own").c_str(), folder.c_str()) == 0; }), 0);
   EXPECT_EQ(as_user(kVictim, [] { return own_socket_folder().code() == Errc::kNotPermitted; }), 0);
@@ -84,7 +84,7 @@ TEST(LocalSocket, AFolderThatIsOpenToOthersIsRefused) {
   std::filesystem::remove_all(folder);
 }
 
-/// Root that asks a user's process must not believe somebody else who listens in that user's folder.
+/// When root asks a user's process, it must not believe another user who listens in that user's folder.
 TEST(LocalSocket, RefusesAListenerOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const std::string folder = "/tmp/spate-" + std::to_string(kVictim);
@@ -94,7 +94,7 @@ TEST(LocalSocket, RefusesAListenerOfAnotherUser) {
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t stranger = ::fork();
   if (stranger == 0) {
-    // Listens as a stranger at a place that the victim, or an accident, lets it have.
+    // A stranger listens in a folder that the victim has opened to all, by choice or by accident.
     ::chmod(folder.c_str(), 0777);
     const bool dropped = ::setresuid(kStranger, kStranger, kStranger) == 0;
     const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);

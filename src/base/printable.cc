@@ -21,7 +21,7 @@ std::size_t character_size(std::string_view text) {
   return !bad && follows(1) && follows(2) && follows(3) ? 4 : 0;
 }
 
-/// `character` is a whole one. True if it is a control character, or turns or breaks the line.
+/// `character` is a whole UTF-8 character. True if it is a control character, or turns or breaks the line.
 bool is_control(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;

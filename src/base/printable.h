@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and messages of any bytes, as a terminal may see them.
+// Escapes names and messages, which may hold any bytes, for a terminal.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace spate {
 
-/// Bytes of the character that `text` (not empty) begins with; 0 when its first byte must not reach a terminal as it
-/// is. That is so for what is not UTF-8, for control characters (C0, DEL and C1, with which some terminals begin a
-/// sequence), and for those that turn or break the line that they stand in.
+/// Size in bytes of the character that `text` (not empty) begins with; 0 when its first byte must not reach a terminal
+/// as it is: it is not UTF-8, or the character is a control character (C0, DEL or C1; some terminals begin an escape
+/// sequence with C1), or it reverses or breaks its line.
 std::size_t printable_size(std::string_view text);
 
 /// `text` with each byte that printable_size() refuses as \xNN (two digits, lower case), but for those in `kept`.

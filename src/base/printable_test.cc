@@ -6,7 +6,7 @@
 namespace spate {
 namespace {
 
-TEST(Printable, NamesAreShownWithoutHarm) {
+TEST(Printable, EscapesWhatMustNotReachATerminal) {
   EXPECT_EQ(printable("Grüße €😀"), "Grüße €😀");
   EXPECT_EQ(printable("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
   EXPECT_EQ(printable("a\\xff"), "a\\x5cxff");  // not to be taken for the byte 0xff
@@ -33,7 +33,7 @@ TEST(Printable, ControlsAreEscapedAndTheRestStays) {
 }
 
 // A name cannot show its end before its beginning, or look like two lines.
-TEST(Printable, WhatTurnsOrBreaksTheLineIsEscaped) {
+TEST(Printable, CharactersThatReverseOrBreakTheLineAreEscaped) {
   EXPECT_EQ(printable("a\u202Etxt.exe"), "a\\xe2\\x80\\xaetxt.exe");
   EXPECT_EQ(printable("\u2028\u2066\u2069"), "\\xe2\\x80\\xa8\\xe2\\x81\\xa6\\xe2\\x81\\xa9");
   EXPECT_EQ(printable("\u2027\u202F\u206A"), "\u2027\u202F\u206A");

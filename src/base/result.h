@@ -145,6 +145,6 @@ class [[nodiscard]] Result<void> {
 /// braces. For a Result<void>: `SPATE_TRY(std::ignore, f());`.
 #define SPATE_TRY(lhs, ...) SPATE_TRY_WITH(return, SPATE_CONCAT(spate_try_, __COUNTER__), lhs, __VA_ARGS__)
 
-/// The same in a coroutine: `SPATE_CO_TRY(auto x, co_await f(y));`. What is awaited is a call on names only (house
-/// rule).
+/// The same in a coroutine: `SPATE_CO_TRY(auto x, co_await f(y));`. Await only calls whose arguments are names
+/// (docs/architecture.md, "Coroutines").
 #define SPATE_CO_TRY(lhs, ...) SPATE_TRY_WITH(co_return, SPATE_CONCAT(spate_try_, __COUNTER__), lhs, __VA_ARGS__)

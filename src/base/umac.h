@@ -33,7 +33,7 @@ class Umac64 {
   std::unique_ptr<State> state_;
 };
 
-/// The same with a longer code, for what whoever wants to forge may try often.
+/// The same with a longer code, for messages that an attacker may try to forge many times.
 class Umac128 {
  public:
   static constexpr std::size_t kKeySize = 16;

@@ -38,7 +38,7 @@ TEST(Units, Durations) {
   EXPECT_ERRC(parse_duration("9999999999 h"), Errc::kOutOfRange);
 }
 
-TEST(Units, WhatIsFormattedIsReadBack) {
+TEST(Units, ParsesWhatItFormats) {
   EXPECT_EQ(format_size(1 << 20), "1 MiB");
   EXPECT_EQ(format_size(1000), "1000");
   EXPECT_EQ(format_duration(milliseconds(1500)), "1500 ms");

@@ -10,7 +10,7 @@ BlockAligner::Blocks BlockAligner::take(MutableByteView buffer, std::uint64_t si
   const std::uint64_t end = next_ + size;
   const MutableByteView message = buffer.subspan(next_ - base, size);
   std::uint64_t begin = carry_at_;
-  if (begin % alignment_ != 0) {  // still in the run's first block, which is not ours from its start
+  if (begin % alignment_ != 0) {  // still in the run's first block, whose beginning belongs to others
     const std::uint64_t block_end = down(begin) + alignment_;
     const std::uint64_t rest = std::min(block_end, end) - next_;
     carry_.insert(carry_.end(), message.begin(), message.begin() + static_cast<std::ptrdiff_t>(rest));
@@ -24,7 +24,7 @@ BlockAligner::Blocks BlockAligner::take(MutableByteView buffer, std::uint64_t si
   const std::uint64_t full = down(end);
   Blocks blocks;
   if (whole && full > begin) {
-    // What was carried is the front of this buffer's first block.
+    // The carried bytes are the front of this buffer's first block.
     if (!carry_.empty()) std::copy(carry_.begin(), carry_.end(), buffer.begin());
     blocks = {begin, ByteView(buffer).subspan(begin - base, full - begin)};
     carry_.assign(buffer.begin() + static_cast<std::ptrdiff_t>(full - base),

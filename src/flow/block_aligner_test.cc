@@ -18,7 +18,7 @@ struct Outcome {
   std::uint64_t edge_bytes = 0;
 };
 
-/// A run of `data` at `offset`, in messages of the sizes given, over a file full of ones.
+/// Writes a run of `data` at `offset`, in messages of the given sizes, over a file full of ones.
 Outcome write(std::uint64_t offset, const Bytes& data, const std::vector<std::uint64_t>& messages) {
   Outcome outcome;
   outcome.file.assign(offset + data.size() + 2000, std::byte{1});
@@ -48,7 +48,7 @@ Outcome write(std::uint64_t offset, const Bytes& data, const std::vector<std::ui
   return outcome;
 }
 
-TEST(BlockAligner, AnyRunInAnyMessagesIsWrittenExactlyAndNothingBesideIt) {
+TEST(BlockAligner, WritesExactlyTheRunHoweverItIsCutIntoMessages) {
   SeededRandom random(5);
   for (int round = 0; round < 2000; ++round) {
     const std::uint64_t offset = random.below(3) == 0 ? random.below(20) * kCarryBlock : random.below(9000);

@@ -57,7 +57,7 @@ std::uint64_t BlockPlan::readable(std::uint64_t file_size) const {
 void BlockPlan::zero_behind(MutableByteView buffer, std::uint64_t got) const {
   std::size_t i = 0;
   for (const Block& block : blocks_) {
-    // Blocks beyond the end of the datafile are not among the ranges, and these are the first ones of the blocks.
+    // Range i belongs to block i. Blocks beyond the end of the datafile come last and have no range.
     const std::uint64_t asked = i < ranges_.size() ? ranges_[i++].size : 0;
     const std::uint64_t there = std::min(asked, got);
     got -= there;

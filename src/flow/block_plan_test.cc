@@ -16,7 +16,7 @@ Bytes content(std::uint64_t size) {
   return bytes;
 }
 
-/// What a device would do with the request: whole blocks, short at the end of the file.
+/// Simulates a device: reads whole blocks, and fewer bytes at the end of the file.
 std::uint64_t read(const BlockPlan& plan, const Bytes& file) {
   std::uint64_t got = 0;
   for (std::size_t i = 0; i < plan.ranges().size(); ++i) {
@@ -41,7 +41,7 @@ Bytes sent(const BlockPlan& plan, MutableByteView buffer, const std::vector<Exte
   return out;
 }
 
-TEST(BlockPlan, AnyExtentsComeOutExactToTheByteAndZerosBehindTheEnd) {
+TEST(BlockPlan, ReadsExactlyTheExtentsAndZerosBehindTheEnd) {
   SeededRandom random(3);
   const Bytes file = content(20'000);
   for (int round = 0; round < 500; ++round) {
@@ -76,7 +76,7 @@ TEST(BlockPlan, NeighboursShareTheirBlocks) {
   EXPECT_EQ(plan.ranges()[0].size, 1024U);
 }
 
-TEST(BlockPlan, ManySmallPiecesMayNotFitABufferThatTheirBytesWouldFit) {
+TEST(BlockPlan, BlocksOfManySmallPiecesMayExceedTheBuffer) {
   BlockPlan plan;
   std::vector<Extent> extents;
   for (std::uint64_t i = 0; i < 100; ++i) extents.push_back({i * 10'000, 10});

@@ -68,7 +68,7 @@ MutableByteView BufferPool::take_memory(std::uint64_t size) {
     spare_bytes_ -= size;
     return {memory, size};
   }
-  // Room is counted with what is kept: buffers of other sizes make way.
+  // Kept buffers count as used memory: free those of other sizes to make room.
   while (used_ + spare_bytes_ > total_) {
     const auto largest = std::prev(spare_.end());
     source_->free({largest->second.back(), largest->first});
@@ -94,7 +94,8 @@ void BufferPool::forget_if_empty(ClientId owner) {
   if (found != owners_.end() && found->second.empty()) owners_.erase(found);
 }
 
-/// Grants in turn: an owner above its share is passed over, one for whom the pool has no room is waited for.
+/// Grants buffers in turn. An owner above its share is passed over. If the pool has no room for the next owner, the
+/// others wait behind it.
 void BufferPool::serve() {
   short_of_room_ = false;
   for (std::size_t passed = 0; passed < turns_.size();) {

@@ -73,7 +73,7 @@ TEST_F(BufferPoolTest, NeverGivesMoreThanItHas) {
   EXPECT_EQ(pool_->used_bytes(), 0U);
 }
 
-TEST_F(BufferPoolTest, OneOwnerGetsHalfAtTheMost) {
+TEST_F(BufferPoolTest, OneOwnerGetsAtMostHalf) {
   for (int i = 0; i < 10; ++i) take(1, kMiB);
   EXPECT_EQ(pool_->used_bytes(), 8 * kMiB);
   EXPECT_EQ(pool_->try_acquire(ClientId(1), kMiB), std::nullopt);
@@ -116,7 +116,7 @@ TEST_F(BufferPoolTest, ALargeRequestDoesNotStarve) {
   for (auto& taker : takers_) taker->lease.reset();
 }
 
-TEST_F(BufferPoolTest, AStoppedWaiterMakesWay) {
+TEST_F(BufferPoolTest, AStoppedWaiterLetsTheNextOneIn) {
   for (std::uint64_t owner = 10; owner < 25; ++owner) take(owner, kMiB);
   Taker& large = take(1, 8 * kMiB);
   Taker& small = take(2, kMiB);

@@ -39,7 +39,7 @@ struct FlowOptions {
   Duration stall_timeout = std::chrono::seconds(30);
 };
 
-/// What all flows of a server share. It outlives them.
+/// Objects that all flows of a server share. They outlive the flows.
 struct FlowContext {
   job::NetworkContext& network;
   BufferPool& pool;
@@ -52,10 +52,10 @@ struct FlowContext {
   BufferPool* direct_pool = nullptr;
 };
 
-/// How a stream goes past the page cache.
+/// How a stream bypasses the server's page cache.
 struct PastCache {
   std::uint32_t alignment = 0;  // the target's, bytes
-  bool may_fall_back = false;   // where it is not possible: take another path and count that; else kNotSupported
+  bool may_fall_back = false;   // if it is not possible: true: take another path and count that; false: kNotSupported
   bool peer = false;            // by buffers of FlowContext::peer_pool
 };
 

@@ -41,7 +41,7 @@ TEST_F(PeerMemoryTest, IsCutIntoBuffersThatLieInTheMappedFile) {
   memory->free({*seen.begin(), kPeerBufferBytes});
 }
 
-TEST_F(PeerMemoryTest, WhatCannotBeMappedIsAnErrorThatNamesIt) {
+TEST_F(PeerMemoryTest, AFileThatCannotBeMappedIsNamedInTheError) {
   grow(kPeerBufferBytes);
   EXPECT_ERRC(PeerMemory::map(path_, 2 * kPeerBufferBytes), Errc::kInvalidArgument) << "the file is too short";
   EXPECT_ERRC(PeerMemory::map(path_, kPeerBufferBytes), Errc::kInvalidArgument) << "one buffer is too few";

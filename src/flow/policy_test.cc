@@ -21,7 +21,7 @@ PathFacts pieces(std::size_t count) {
 PathFacts large_pieces() { return pieces(1); }
 PathFacts small_pieces() { return pieces(1 << 10); }
 
-/// Larger than what the page cache is for, on a target that can be read directly.
+/// A datafile larger than the page cache should hold, on a target with direct access.
 PathFacts huge_file() {
   PathFacts facts = large_pieces();
   facts.direct_alignment = 4096;
@@ -46,12 +46,12 @@ TEST(Policy, AutomaticNeedsADescriptorToSendFrom) {
   EXPECT_EQ(choose_path(DataPath::kAutomatic, facts).value().path, DataPath::kBuffered);
 }
 
-TEST(Policy, WhatIsAskedByNameIsTakenWhateverThePieces) {
+TEST(Policy, APathNamedByTheRequestIsTakenWhateverThePieces) {
   EXPECT_EQ(choose_path(DataPath::kCached, small_pieces()).value().path, DataPath::kCached);
   EXPECT_EQ(choose_path(DataPath::kBuffered, large_pieces()).value().path, DataPath::kBuffered);
 }
 
-TEST(Policy, WhatCannotBeHadIsRefusedWithASentence) {
+TEST(Policy, APathThatIsNotPossibleIsRefusedWithAReason) {
   PathFacts no_file = large_pieces();
   no_file.has_descriptor = false;
   PathFacts write = large_pieces();

@@ -100,7 +100,7 @@ class ReadFlow {
   std::uint64_t direct_bytes_ = 0;  // in whole blocks by main memory
   bool peer_refused_ = false;
 
-  // Both.
+  // send_cached and send_direct.
   std::optional<datatype::SlotCursor> cursor_;
   std::vector<Extent> batch_;
   std::vector<Extent> extents_;  // of the message under construction

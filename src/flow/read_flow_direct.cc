@@ -5,7 +5,7 @@
 namespace spate::flow {
 namespace {
 
-/// Reads in a row that ended before the datafile did, before the store is not believed any more.
+/// Short reads in a row, before the end of the datafile, after which the read fails.
 constexpr int kMaxShortBlocks = 4;
 
 std::uint64_t sum(std::span<const Extent> extents) {
@@ -41,7 +41,7 @@ void ReadFlow::count_direct() {
   context_.counters.moved(Lane::kBuffered, Direction::kRead, stream_bytes_ - peer_bytes_ - direct_bytes_);
 }
 
-/// The message's extents in a buffer, and in segments_ what of the buffer is to be sent.
+/// Reads the message's extents into a buffer. Afterwards segments_ describes the parts of the buffer to send.
 job::Task<Result<PooledBuffer>> ReadFlow::read_message(std::uint64_t bytes) {
   const bool fits = plan_.make(extents_, how_.alignment, room());
   if (!fits && !how_.may_fall_back) {
@@ -73,7 +73,7 @@ job::Task<Result<PooledBuffer>> ReadFlow::read_message(std::uint64_t bytes) {
   co_return buffer;
 }
 
-/// From here on by main memory; `buffer` becomes one of it.
+/// Uses main memory from here on; replaces `buffer` by a buffer of main memory.
 job::Task<Result<void>> ReadFlow::leave_peer(PooledBuffer& buffer) {
   context_.counters.fell_back(Lane::kPeer, Direction::kRead);
   buffer = PooledBuffer();
@@ -82,7 +82,7 @@ job::Task<Result<void>> ReadFlow::leave_peer(PooledBuffer& buffer) {
   co_return Result<void>();
 }
 
-/// A datafile that gets shorter meanwhile reads as zeros from there on; stat() then shows the new size, so that a
+/// If the datafile becomes shorter while it is read, the rest reads as zeros. stat() then shows the new size, so that a
 /// client never takes such zeros for data.
 job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
   plan_.read_request(buffer, stat_.size);

@@ -13,7 +13,7 @@
 namespace spate::flow {
 namespace {
 
-/// Knows what is registered with it, and nothing else.
+/// A target that only knows which memory was registered with it.
 class KnowingTarget final : public trove::Bytestreams {
  public:
   Result<void> register_memory(MutableByteView memory) override {
@@ -57,7 +57,7 @@ class RegisteredMemoryTest : public testing::Test {
   std::optional<RegisteredMemory> memory_;
 };
 
-TEST_F(RegisteredMemoryTest, SlabsAreMadeAsTheyAreNeededAndKnownToEveryTarget) {
+TEST_F(RegisteredMemoryTest, SlabsAreMadeOnDemandAndRegisteredWithEveryTarget) {
   EXPECT_THAT(first_.known, testing::IsEmpty());
   std::vector<MutableByteView> buffers;
   for (std::size_t i = 0; i < RegisteredMemory::kBuffersPerSlab; ++i)

@@ -21,7 +21,7 @@ SchedulerRequest request(std::uint64_t client, std::uint64_t handle, std::uint64
   return p;
 }
 
-/// Operations that run until they are told to end, on a device of one at a time.
+/// The tested device runs one operation at a time, until the test ends it.
 class SchedulerTest : public testing::Test {
  protected:
   struct Op {
@@ -52,7 +52,8 @@ class SchedulerTest : public testing::Test {
     while (executor_.step()) {
     }
   }
-  /// Ends whatever runs, again and again; what ran, in order, without `first` of them.
+  /// Ends the operations in the order in which they ran, until none runs. Returns their requests in that order, without
+  /// the first `first`.
   std::vector<SchedulerRequest> finish(std::size_t first = 1) {
     for (std::size_t ended = 0; ended < order_.size(); ++ended) {
       order_[ended]->end.set();
@@ -98,7 +99,7 @@ TEST_F(SchedulerTest, WaitingOperationsRunInTheOrderOfTheirOffsets) {
   EXPECT_EQ(offsets(finish()), (std::vector<std::uint64_t>{10, 30, 70, 90}));
 }
 
-TEST_F(SchedulerTest, TheSweepGoesOnFromWhereItIs) {
+TEST_F(SchedulerTest, TheSweepContinuesFromItsPosition) {
   use({.running = 1, .per_round = 100});
   start(request(1, 1, 0));
   for (const std::uint64_t offset : {20U, 40U, 60U}) start(request(1, 1, offset));
@@ -109,7 +110,7 @@ TEST_F(SchedulerTest, TheSweepGoesOnFromWhereItIs) {
   EXPECT_EQ(offsets(finish(2)), (std::vector<std::uint64_t>{30, 40, 60, 10}));
 }
 
-TEST_F(SchedulerTest, AClientWithManyDoesNotKeepOthersWaiting) {
+TEST_F(SchedulerTest, AClientWithManyOperationsDoesNotDelayOthers) {
   use({.running = 1, .per_round = 2});
   start(request(1, 1, 0));
   for (std::uint64_t i = 1; i <= 10; ++i) start(request(1, 1, i));

@@ -30,7 +30,7 @@ TEST_F(StallWatchTest, FiresWhenNothingMoves) {
   EXPECT_FALSE(parent_.stopped());
 }
 
-TEST_F(StallWatchTest, ProgressPutsItOff) {
+TEST_F(StallWatchTest, ProgressPostponesTheTimeout) {
   StallWatch watch(executor_, seconds(10));
   watch.begin(parent_);
   for (int i = 0; i < 5; ++i) {

@@ -10,8 +10,8 @@
 namespace spate::flow {
 namespace {
 
-/// Short reads in a row without a byte, or without an end of the datafile that explains them, before the store is not
-/// believed any more.
+/// Short reads in a row, without a byte or without an end of the datafile that explains them, after which the read
+/// fails.
 constexpr int kMaxShortReads = 4;
 
 trove::BytestreamRequest read_request(const DatafileStream& share, std::span<const Extent> extents,
@@ -62,8 +62,8 @@ job::Task<Result<std::uint64_t>> StorageReader::fill(MutableByteView out, job::S
   co_return filled;
 }
 
-/// The store stopped before the end that it tells of: the datafile grew meanwhile, or it is a fault. The ticket of the
-/// first read is still held.
+/// The store read less than the datafile's size says: the datafile has grown meanwhile, or the store is at fault. The
+/// caller still holds the ticket of the first read.
 job::Task<Result<std::uint64_t>> StorageReader::read_rest(MutableByteView out, std::uint64_t got, job::StopToken stop) {
   std::vector<Extent> rest = extents_;
   drop_first(rest, got);
@@ -110,7 +110,7 @@ job::Task<Result<std::uint64_t>> StorageReader::read_unordered(MutableByteView o
   co_return short_read();
 }
 
-/// What lies within the datafile goes to present_, the rest of `out` becomes zeros.
+/// Puts the parts within the datafile into present_, and fills the rest of `out` with zeros.
 void StorageReader::split_at_end(MutableByteView out) {
   present_.clear();
   present_memory_.clear();

@@ -91,7 +91,7 @@ job::Task<Result<void>> WriteFlow::post_receives() {
   co_return Result<void>();
 }
 
-/// False: there is none now, but messages under way will give theirs back.
+/// False: no buffer is free now, but messages in flight will return theirs.
 job::Task<Result<bool>> WriteFlow::take_spare() {
   auto lease = pool().try_acquire(share_.asker.client, buffer_bytes());
   if (!lease && !window_.empty()) co_return false;
@@ -121,7 +121,7 @@ void WriteFlow::post(std::uint64_t size, const datatype::SlotCursor& at) {
   in.op.emplace(context_.network).post_recv(message);
 }
 
-/// What has come is what was announced, and what was sent.
+/// Checks that the message has the announced size and that its code is genuine.
 Result<void> WriteFlow::check(const Incoming& in, std::uint64_t received) {
   if (received != in.size + (route_.seals != nullptr ? wire::BulkSeals::kSize : 0))
     return Error(Errc::kProtocol, "a bulk message is shorter than the request says");

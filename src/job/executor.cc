@@ -34,7 +34,7 @@ Executor::Executor(Clock& clock, Options options)
   add_to(epoll_fd_.get(), timer_fd_.get());
 }
 
-/// A thread whose function has run already may still be on its way out of post().
+/// A thread whose function has run already may still be inside post(): wait for it.
 Executor::~Executor() {
   SPATE_CHECK(ready_.empty());
   SPATE_CHECK(timers_.empty());
@@ -76,7 +76,7 @@ void Executor::stop_watching(Source& source) {
   SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
 }
 
-/// The first source that has a sleep of its own takes the others' descriptors over.
+/// The first source that has a sleep of its own sleeps for all: it watches the others' descriptors, too.
 void Executor::choose_sleeper() {
   for (Source* candidate : sources_) {
     if (!candidate->wake_by(wake_fd_.get())) continue;
@@ -96,7 +96,7 @@ void Executor::post(UniqueFunction<void()> function) {
     has_posted_.store(true, std::memory_order_release);
   }
   wake();
-  posting_.fetch_sub(1, std::memory_order_release);  // nothing of this is touched behind it
+  posting_.fetch_sub(1, std::memory_order_release);  // the executor may be destroyed right after this
 }
 
 void Executor::wake() {
@@ -208,13 +208,13 @@ bool Executor::spin() {
   return false;
 }
 
-/// A sleep with a time limit makes the kernel start a timer and stop it again each time, which in a virtual machine
-/// costs more than the sleep. This one is set only to earlier times: one that has become needless ends one sleep for
-/// nothing.
+/// A sleep with a time limit makes the kernel start a timer and stop it again each time. In a virtual machine this
+/// costs more than the sleep itself. So the timer stays set, and is only ever moved to an earlier time. A timer that is
+/// no longer needed ends one sleep for nothing.
 void Executor::arm_timer() {
   std::uint64_t count = 0;
   const MonoTime now = clock_.now();
-  // Not readable yet though it is time: it will be in a moment, and stays set until then.
+  // If it is due but not readable yet, it becomes readable in a moment, and stays set until then.
   if (armed_for_ <= now && ::read(timer_fd_.get(), &count, sizeof count) > 0) armed_for_ = MonoTime::never();
   if (next_timer() >= armed_for_) return;
   armed_for_ = next_timer();
@@ -242,7 +242,7 @@ void Executor::sleep_until_event() {
 }
 
 void Executor::sleep_on_own_set() {
-  std::array<epoll_event, 8> events;  // only that there are some matters
+  std::array<epoll_event, 8> events;  // their number tells that something happened; their contents do not matter
   epoll_wait(epoll_fd_.get(), events.data(), static_cast<int>(events.size()), -1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: the only loop of a process. It tests its sources (network, storage), fires timers, resumes coroutines, and
-// waits for all of them in one sleep.
+// Executor: the loop of a process. It tests its sources (network, storage), fires timers, resumes coroutines, and waits
+// for all of them in one sleep.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace spate::job {
 
 class Executor;
 
-/// Something that completes operations and that the executor tests: a bmi context, a trove context. The executor calls
-/// all of it on its own thread.
+/// An asynchronous interface that completes operations: a bmi context or a trove context. The executor tests it, and
+/// calls all functions on its own thread.
 class Source {
  public:
   virtual ~Source() = default;
@@ -88,8 +88,8 @@ class Executor {
   void at_turn_end(UniqueFunction<void()> function) { turn_end_.push_back(std::move(function)); }
   /// Ends a sleep early. Thread-safe.
   void wake();
-  /// Makes all sources do now what they have collected until the end of the turn. Call it before work that takes longer
-  /// than a message does (guess: 20 us).
+  /// Makes all sources do at once what they would do at the end of the turn. Call it before work that takes longer than
+  /// a message does (guess: 20 us).
   void flush_sources() {
     for (Source* source : sources_) source->flush();
   }

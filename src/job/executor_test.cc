@@ -14,7 +14,7 @@
 namespace spate::job {
 namespace {
 
-/// A source that is only a descriptor, with or without a sleep of its own over it and others.
+/// A source with only a descriptor. It may have a sleep of its own that also watches others' descriptors.
 class TestSource final : public Source {
  public:
   explicit TestSource(bool sleeps) : sleeps_(sleeps), event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -51,7 +51,7 @@ class TestSource final : public Source {
 
 class ExecutorSleep : public testing::Test {
  protected:
-  /// Sleeps until another thread posts: for ever, if that does not end the sleep.
+  /// Sleeps until another thread posts. If the post does not end the sleep, the test hangs.
   void expect_a_post_wakes() {
     bool called = false;
     std::thread other([&] { executor_.post([&called] { called = true; }); });
@@ -135,7 +135,7 @@ TEST_F(ExecutorSleep, EndsAtATimer) {
   executor_.remove_source(sleeper);
 }
 
-/// Time goes on by being asked for.
+/// A clock that advances each time somebody reads it.
 class TickingClock final : public Clock {
  public:
   MonoTime now() const override { return now_ = now_ + std::chrono::microseconds(1); }
@@ -145,7 +145,7 @@ class TickingClock final : public Clock {
   mutable MonoTime now_;
 };
 
-/// Has something at the `finds`th poll of each wait, or in its sleep.
+/// Has a completion at the `finds`th poll of each wait, or in its sleep.
 class PolledSource final : public Source {
  public:
   std::size_t poll() override { return ++polls == finds ? 1 : 0; }
@@ -159,7 +159,8 @@ class PolledSource final : public Source {
   int waits = 0;
 };
 
-/// What a thread still does when its function has run already: seen by ThreadSanitizer.
+/// The posting thread still touches the executor after its function has run. ThreadSanitizer reports it if the executor
+/// is destroyed too early.
 TEST(ExecutorPost, EndsBeforeTheExecutorDoes) {
   for (int round = 0; round < 200; ++round) {
     SystemClock clock;

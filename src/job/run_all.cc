@@ -13,7 +13,7 @@ Task<void> keep_first_failure(Task<Result<void>> task, Result<void>& first) {
   if (!result && first) first = std::move(result);
 }
 
-/// What the workers of one bounded run_all() share; lives on its frame.
+/// State that the workers of one bounded run_all() share; lives on its frame.
 struct Batch {
   std::vector<Task<Result<void>>>& tasks;
   StopSource& siblings;
@@ -24,7 +24,7 @@ struct Batch {
 Task<void> work(Batch& batch) {
   while (batch.next < batch.tasks.size()) {
     Task<Result<void>> task = std::move(batch.tasks[batch.next++]);
-    if (!batch.outcome) continue;  // not begun any more
+    if (!batch.outcome) continue;  // a sibling has failed: do not start this one
     auto result = co_await std::move(task);
     if (result || !batch.outcome) continue;
     batch.outcome = std::move(result);

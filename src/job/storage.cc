@@ -6,8 +6,8 @@
 namespace spate::job {
 namespace {
 
-/// An idle store need not be asked; but one whose descriptor may be readable still, since it woke us for the last
-/// operation, is asked once more, or the executor would never sleep again.
+/// An idle store need not be asked. But its descriptor may still be readable, since it woke us for the last operation.
+/// Then ask once more, or the executor would never sleep again.
 template <typename Store>
 bool prepare_store(Store& store, std::size_t in_flight, bool& armed) {
   if (in_flight == 0 && !armed) return true;
@@ -27,7 +27,7 @@ StorageContext::~StorageContext() {
 }
 
 bool StorageContext::Awaiter::await_ready() {
-  // Done in the post, a large piece takes as long as many messages: those that wait to leave shall not wait for it.
+  // A large piece that the post executes takes as long as many messages. Send the collected messages before it.
   constexpr std::uint64_t kLong = 64U << 10U;
   std::uint64_t bytes = 0;
   for (const MutableByteView piece : request_.memory) bytes += piece.size();

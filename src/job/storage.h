@@ -101,7 +101,7 @@ class KeyvalContext final : public Source {
   bool prepare_to_wait() override;
   void woken_for_nothing() override { armed_ = true; }
 
-  /// What a posted keyval operation's user pointer points to.
+  /// A posted keyval operation's user pointer points to its Waiter.
   struct Waiter {
     trove::KeyvalCompletion result;
     std::coroutine_handle<> handle;

@@ -62,7 +62,7 @@ TEST(StorageContext, AnExecutorAtRestSleeps) {
   EXPECT_FALSE(readable(store.wait_descriptor()));
 }
 
-TEST(StorageContext, WhatCompletesBeforeTheSleepIsNotSleptOver) {
+TEST(StorageContext, ACompletionBeforeTheSleepEndsTheSleep) {
   SystemClock clock;
   Executor executor(clock);
   SlowStore store;
@@ -79,7 +79,7 @@ TEST(StorageContext, ALateSignalOfACollectedCompletionDoesNotKeepTheExecutorAwak
   Executor executor(clock);
   SlowStore store;
   const StorageContext storage(store, executor);
-  // A worker that was stopped between its completion and the signal.
+  // A worker was stopped between its completion and the signal, so the signal comes late.
   ASSERT_EQ(::eventfd_write(store.wait_descriptor(), 1), 0);
   Executor::Timer end(executor);
   end.arm(executor.now() + std::chrono::milliseconds(50), [](void*) {}, nullptr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task<T>: the one coroutine type of Spate. Which constructs are safe in it: docs/architecture.md, "Coroutines".
+// Task<T>: the one coroutine type of Spate. docs/architecture.md, "Coroutines", lists the constructs that are safe in
+// it.
 #pragma once
 
 #include <coroutine>
@@ -17,14 +18,14 @@ class Task;
 
 namespace detail {
 
-/// What Task<T> and Task<void> share: the awaiting coroutine and how it is told.
+/// State that Task<T> and Task<void> share: the awaiting coroutine, and whether the child has ended.
 class PromiseBase {
  public:
   std::suspend_always initial_suspend() noexcept { return {}; }
 
-  /// A child that ends while its parent is still starting it must not resume the parent: the parent has not
-  /// suspended and goes on by itself. This keeps the stack flat however many children end at once, with every
-  /// compiler and sanitizer, which symmetric transfer does not.
+  /// A child that ends while its parent is still starting it must not resume the parent: the parent has not suspended
+  /// and goes on by itself. So the stack stays flat however many children end at once, with every compiler and
+  /// sanitizer. Symmetric transfer does not guarantee that.
   struct FinalAwaiter {
     bool await_ready() noexcept { return false; }
     template <typename Promise>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coroutine constructs that Spate relies on, tried on each compiler (docs/architecture.md, "Coroutines").
+// Tries the coroutine constructs that Spate relies on with each compiler (docs/architecture.md, "Coroutines").
 #include "job/task.h"
 
 #include <memory>

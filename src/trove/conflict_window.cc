@@ -9,7 +9,7 @@ namespace spate::trove {
 
 void ConflictWindow::record(Version version, ByteView key) {
   SPATE_CHECK(log_.empty() || log_.back().version <= version);
-  if (version <= start_) return;  // the rest of a commit that alone is larger than the window
+  if (version <= start_) return;  // the rest of a commit that is larger than the whole window
   auto at = last_.lower_bound(key);
   if (at == last_.end() || !same_key(at->first, key)) {
     at = last_.emplace_hint(at, to_bytes(key), version);

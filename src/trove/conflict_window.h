@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConflictWindow: which keys recent commits have written, and when; what optimistic transactions are checked against.
+// ConflictWindow: the keys that recent commits have written, and when. Optimistic transactions are checked against it.
 // Source: Zhou et al., "FoundationDB: A Distributed Unbundled Transactional Key Value Store", SIGMOD 2021: the
 // resolver's lastCommit map. Here it holds a version for each key instead of each range, as no operation erases a
 // range.

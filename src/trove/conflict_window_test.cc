@@ -32,7 +32,7 @@ TEST(ConflictWindowTest, RangeIsHalfOpen) {
   EXPECT_FALSE(window.range_changed(key("a"), key("c"), 1));
 }
 
-TEST(ConflictWindowTest, WhatIsForgottenConflicts) {
+TEST(ConflictWindowTest, ForgottenVersionsConflict) {
   ConflictWindow window(1 << 20);
   window.record(1, key("a"));
   window.record(2, key("b"));
@@ -70,7 +70,8 @@ TEST(ConflictWindowTest, CommitLargerThanTheWindowIsForgottenWhole) {
   EXPECT_FALSE(window.key_changed(key("key99"), 1));
 }
 
-/// Against all commits kept for ever: never a missed change, and a false one only before start().
+/// Compares the window with a full history: the window never misses a change, and reports a false one only before
+/// start().
 TEST(ConflictWindowTest, AgreesWithAFullHistory) {
   SeededRandom random(1);
   ConflictWindow window(4096);

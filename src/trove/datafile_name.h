@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a datafile lies in its target's folder. Format: docs/disk-datafiles.md, "Names".
+// DatafilePath: the name of a datafile in its target's folder. Format: docs/disk-datafiles.md, "Names".
 #pragma once
 
 #include <array>

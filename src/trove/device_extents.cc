@@ -13,7 +13,7 @@ namespace spate::trove {
 namespace {
 
 constexpr std::uint64_t kBlock = 4096;
-/// Extents looked at for one request: of a file in more pieces than these the rest goes as one.
+/// Most extents that one request looks at. If a file has more pieces than these, the rest goes as one request.
 constexpr unsigned kMostExtents = 64;
 
 }  // namespace

@@ -27,7 +27,8 @@ std::vector<std::uint64_t> cuts(int fd, std::uint64_t size) {
   return sizes;
 }
 
-/// Where the file goes on elsewhere on the device, by the file system's own word; nothing where it has none.
+/// The offsets at which the file continues elsewhere on the device, as the file system reports them; nothing if it does
+/// not report.
 std::optional<std::set<std::uint64_t>> breaks(int fd, std::uint64_t size) {
   constexpr unsigned kMost = 32;
   alignas(fiemap) std::array<std::byte, sizeof(fiemap) + kMost * sizeof(fiemap_extent)> raw{};
@@ -49,7 +50,7 @@ TEST(DeviceExtents, AFileInPiecesIsCutAtTheirEndsAndAllOfItIsCovered) {
   if (!fd) GTEST_SKIP() << "the build folder's file system has no unnamed files";
   const UniqueFd other(::open(".", O_TMPFILE | O_RDWR, 0600));
   const Bytes page(16 * kPage, std::byte{7});
-  // Two files that grow in turn, each step on the disk: neither can lie in one piece.
+  // Two files grow in turns, with a sync after each step, so that neither can lie in one piece.
   for (int i = 0; i < 8; ++i) {
     for (const int one : {fd.get(), other.get()}) {
       ASSERT_EQ(::pwrite(one, page.data(), page.size(), static_cast<off_t>(page.size()) * i),
@@ -67,7 +68,7 @@ TEST(DeviceExtents, AFileInPiecesIsCutAtTheirEndsAndAllOfItIsCovered) {
     if (total < size) cut_at.insert(total);
   }
   EXPECT_EQ(total, size);
-  // How the file system lays it out is its own business: for each piece that it tells of there is one request.
+  // The layout is the file system's choice. The test expects one request for each piece that it reports.
   EXPECT_EQ(cut_at, breaks(fd.get(), size).value_or(std::set<std::uint64_t>()));
   const UniqueFd empty(::open(".", O_TMPFILE | O_RDWR, 0600));
   EXPECT_EQ(cuts(empty.get(), 16 * kPage).size(), 1U);

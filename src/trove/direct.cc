@@ -16,8 +16,8 @@
 namespace spate::trove {
 namespace {
 
-/// A block of nearly every file system, and the page that its cache is made of. What a file system asks for beyond it
-/// is taken; what would be enough below it is not used, so that no page is ever half direct and half cached.
+/// A block of nearly every file system, and a page of the page cache. A file system may ask for a larger alignment. A
+/// smaller one is raised to this, so that no page is ever half direct and half cached.
 constexpr std::uint32_t kLeastAlignment = 4096;
 constexpr std::uint32_t kMostAlignment = 64 * 1024;
 
@@ -27,7 +27,8 @@ constexpr unsigned kDioAlign = 0x2000U;  // Linux 6.1; the header may be older t
 constexpr unsigned kDioAlign = STATX_DIOALIGN;
 #endif
 
-/// struct statx as the kernel fills it, with what older headers do not name: stx_dio_mem_align, stx_dio_offset_align.
+/// Offsets in struct statx as the kernel fills it, of two fields that older headers lack: stx_dio_mem_align,
+/// stx_dio_offset_align.
 constexpr std::size_t kDioMemAlignAt = 0x98;
 constexpr std::size_t kDioOffsetAlignAt = 0x9c;
 

@@ -18,7 +18,7 @@
 namespace spate::trove {
 namespace {
 
-/// Pieces in one system call: most requests have few, and the array lies on the stack.
+/// Most pieces in one system call. Most requests have few, and the array lies on the stack.
 constexpr std::size_t kPiecesPerCall = 256;
 
 /// Reads on until the cursor's limit, the file's end or an error; kTryAgain when RWF_NOWAIT found it would block.
@@ -68,7 +68,8 @@ Errc write_pieces(int fd, PieceCursor cursor, const BytestreamRequest& request, 
   return Errc::kOk;
 }
 
-/// Whether the change may read, and write back, what lies between its extents. It is alone from then on.
+/// Whether the change may read, and write back, the bytes between its extents. If so, it is the only change of the
+/// datafile from then on.
 bool takes_gaps(LocalDatafile& datafile, const BytestreamRequest& request) {
   return request.may_rewrite_gaps && !request.direct && has_near_extents(request.extents) && datafile.try_be_alone();
 }
@@ -79,7 +80,7 @@ PieceCursor cursor_at(const BytestreamRequest& request, std::uint64_t begin, std
   return cursor;
 }
 
-/// The read's limit by the file's size now, which is the answer's size too unless the file turns out shorter; the
+/// Limits the read by the file's present size. That is also the answer's size unless the file turns out shorter. The
 /// counter is taken before any byte is read, so that a reply never pairs old bytes with a newer counter.
 Errc begin_read(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done,
                 std::uint64_t& limit) {
@@ -90,7 +91,7 @@ Errc begin_read(const LocalDatafile& datafile, const BytestreamRequest& request,
   return status;
 }
 
-/// A block that the datafile's end lies in comes short; nothing is read on behind it, where no block begins.
+/// The block with the datafile's end comes short. Nothing is read after it, since no block begins there.
 void read_direct(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
   std::uint64_t limit = 0;
   done.status = begin_read(datafile, request, done, limit);

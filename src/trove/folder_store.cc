@@ -23,7 +23,7 @@ Errc open_error(int error_number) {
   return errc_from_errno(error_number);
 }
 
-/// openat that fails with EAGAIN rather than reading a directory from the device; -1 and errno.
+/// openat that fails with EAGAIN if it would have to read a directory from the device. Returns -1 and errno on failure.
 int open_cached(int folder, const char* path) {
   open_how how{};
   how.flags = kOpenFlags;
@@ -101,7 +101,7 @@ Result<FolderStore::Datafile> FolderStore::try_open(const DatafileId& id) {
   if (Datafile datafile = find(id)) return datafile;
   if (!make_room(max_open_ - 1, false)) return Errc::kTryAgain;
   UniqueFd fd(open_cached(folder_.datafiles.get(), DatafilePath(id).c_str()));
-  if (!fd) return errno == ENOENT ? Errc::kNotFound : Errc::kTryAgain;  // other errors: the blocking way will tell
+  if (!fd) return errno == ENOENT ? Errc::kNotFound : Errc::kTryAgain;  // any other error: the blocking way reports it
   return adopt(id, std::move(fd), false);
 }
 
@@ -109,7 +109,7 @@ FolderStore::Datafile FolderStore::pick_victim(bool may_block) {
   constexpr int kLooked = 64;
   int looked = 0;
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
-    // References are made under mutex_ only, so that one that is ours alone stays so.
+    // New references are made only under mutex_, so a datafile that only this table references stays so.
     if (it->datafile.use_count() == 1 && (may_block || !it->datafile->dirty())) return it->datafile;
     if (!may_block && ++looked == kLooked) return nullptr;
   }
@@ -117,7 +117,7 @@ FolderStore::Datafile FolderStore::pick_victim(bool may_block) {
 }
 
 void FolderStore::put_out(const Datafile& victim) {
-  // Written back while it is still in the table, since the next open of the file must find its counter in the inode.
+  // It stays in the table until it is written back, since the next open of the file must find its counter in the inode.
   const bool failed = victim->write_back() != Errc::kOk;
   const std::lock_guard lock(mutex_);
   const auto it = entries_.find(victim->id());

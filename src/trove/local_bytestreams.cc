@@ -22,8 +22,8 @@ LocalBytestreams::~LocalBytestreams() {
   while (on_threads_ > 0) idle_.wait(lock);
 }
 
-/// Checks the device's space again after a part of its free space was written here, since other processes write to it,
-/// too.
+/// Checks the device's space again after this process has written a part of the free space, since other processes write
+/// to the device, too.
 bool LocalBytestreams::has_room(std::uint64_t bytes) {
   if (bytes <= unlooked_bytes_) {
     unlooked_bytes_ -= bytes;

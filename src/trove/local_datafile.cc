@@ -26,7 +26,7 @@ std::uint64_t not_negative(std::int64_t ns) { return ns < 0 ? 0 : static_cast<st
 ChangeTimes ChangeTimes::restore(const struct stat& st) {
   const std::int64_t changed = to_ns(st.st_ctim);
   ChangeTimes times{not_negative(to_ns(st.st_atim)), std::max<std::int64_t>(0, to_ns(st.st_mtim))};
-  // A change of content gives both times the same value; a write-back gives mtime another one than ctime. Equal: the
+  // A change of content gives mtime and ctime the same value; a write-back makes them differ. If they are equal, the
   // content has changed since the counter was stored.
   if (times.mtime_ns == changed) times.counter = std::max(times.counter, not_negative(changed)) + 1;
   return times;
@@ -48,7 +48,8 @@ LocalDatafile::~LocalDatafile() {
 int LocalDatafile::direct_fd() const {
   const std::lock_guard lock(mutex_);
   if (direct_) return direct_.get();
-  // Not by its name: the datafile may have been removed. The kernel has the inode at hand, so this waits for no device.
+  // Not by its name, since the datafile may have been removed. The kernel has the inode in memory, so this waits for no
+  // device.
   const std::string self = "/proc/self/fd/" + std::to_string(fd());
   direct_.reset(::open(self.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC | O_NOATIME));
   return direct_ ? direct_.get() : -errno;
@@ -122,8 +123,8 @@ ChangeTimes LocalDatafile::times() const {
 }
 
 Errc LocalDatafile::stat(BytestreamStat& out) const {
-  // The counter first: a size from before a change never goes with the counter of that change. A size from after it may
-  // go with an older counter; the change itself reports a newer one.
+  // Read the counter first, so that a size from before a change is never paired with the counter of that change. A size
+  // from after it may be paired with an older counter; the change itself reports a newer one.
   const ChangeTimes before = times();
   struct stat st{};
   if (::fstat(fd(), &st) != 0) return errc_from_errno(errno);

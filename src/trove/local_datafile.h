@@ -112,7 +112,7 @@ class ChangeScope {
  public:
   struct MustNotWait {};
   ChangeScope(LocalDatafile& datafile, WallTime now) : datafile_(datafile), now_(now) { datafile_.begin_change(now_); }
-  /// Has not begun, and is of no use, when that would mean to wait.
+  /// If the begin would have to wait, the scope does not begin and cannot be used.
   ChangeScope(LocalDatafile& datafile, WallTime now, MustNotWait)
       : datafile_(datafile), now_(now), begun_(datafile.try_begin_change(now)) {}
   ChangeScope(const ChangeScope&) = delete;

@@ -13,8 +13,8 @@
 namespace spate::trove {
 namespace {
 
-/// Of two replies the one with the greater counter is believed, and of several writers the last one to close tells the
-/// size. So a counter must never go with a size from before the change that it counts.
+/// A client believes the reply with the greater counter, and the last writer to close tells the file's size. So a
+/// counter must never be paired with a size from before the change that it counts.
 TEST(LocalDatafile, NoStatPairsACounterWithTheSizeFromBeforeThatChange) {
   constexpr std::uint64_t kWrites = 20000;
   LocalDatafile datafile({}, UniqueFd(::memfd_create("datafile", MFD_CLOEXEC)), {}, nullptr);

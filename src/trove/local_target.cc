@@ -68,7 +68,8 @@ Result<std::shared_ptr<LocalTarget>> LocalTarget::open(const std::string& path, 
   SPATE_TRY(TargetFolder folder, open_target(path, expected));
   std::shared_ptr<LocalTarget> target(new LocalTarget(std::move(folder)));
   const std::size_t limit = open_limit(options);
-  // Twice the limit: what is in use may pass it. Beyond that, counters go to the inodes at each change.
+  // Twice the limit, since datafiles in use may exceed the limit. Beyond that, counters go to the inodes at each
+  // change.
   SPATE_TRY(target->records_, restore_counters(target->folder_, 2 * limit));
   target->store_ = std::make_unique<FolderStore>(target->folder_, target->records_.get(), limit);
   target->workers_ =

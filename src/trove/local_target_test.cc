@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalTarget: what survives a killed process, several users at once, foreign names, the bounded cache.
+// LocalTarget: a killed process, several users at once, foreign names, the bounded cache.
 #include "trove/local_target.h"
 
 #include <fcntl.h>
@@ -83,7 +83,7 @@ class LocalTargetTest : public testing::Test {
     return report;
   }
 
-  // Far from the local clock, both ways: what is restored must be the file system's time, not the kernel's.
+  // Far from the local clock, in both directions: the restored time must be the file system's, not the kernel's.
   static constexpr WallTime kPast{1'000'000'000'123'456'789};
   static constexpr WallTime kFuture{4'000'000'000'123'456'789};
 
@@ -134,7 +134,7 @@ TEST_F(LocalTargetTest, MoreDirtyDatafilesThanRecords) {
 }
 
 TEST_F(LocalTargetTest, UnknownHistoryGetsAGreaterCounter) {
-  // Written by someone else, or by a machine that crashed: there is no record.
+  // Another program wrote the file, or the machine crashed: there is no record.
   const BytestreamStat before = write(*open(), id(1), kPast).stat;
   std::filesystem::remove(path() + "/changes");
   const std::string file = path() + "/d/" + DatafilePath(id(1)).c_str();
@@ -189,7 +189,7 @@ TEST_F(LocalTargetTest, WrongModeIsPutRight) {
   EXPECT_EQ(st.st_mode & 07777U, 0600U);
 }
 
-TEST_F(LocalTargetTest, WhatIsNoDatafileIsNotFollowed) {
+TEST_F(LocalTargetTest, LinksAreNotFollowed) {
   const std::string file = path() + "/d/" + DatafilePath(id(1)).c_str();
   ASSERT_EQ(::symlink("/etc/hostname", file.c_str()), 0);
   const std::shared_ptr<LocalTarget> target = open();
@@ -212,7 +212,8 @@ bool unshare_mounts() {
   return ::geteuid() == uid && ::getegid() == gid;
 }
 
-/// On a file system of 1.5 MB; 77: not allowed here, else 0 or where it failed.
+/// Fills a file system of 1.5 MB. Returns 77 if mounting is not allowed here, 0 on success, else the number of the
+/// check that failed.
 int fill_small_file_system(const std::string& path) {
   if (!unshare_mounts()) return 77;
   if (::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1500k,mode=0700") != 0) return 77;

@@ -12,7 +12,8 @@
 
 namespace spate::trove {
 
-/// The place of an entry. Logs compare by it, never by their lengths: an entry of a later epoch wins.
+/// The position of an entry. Logs are compared by the position of their last entry, never by length: the later epoch
+/// wins.
 struct LogPosition {
   std::uint64_t epoch = 0;
   std::uint64_t index = 0;  // from 1; 0: before the first entry
@@ -27,7 +28,7 @@ struct LogEntry {
 Bytes encode_entry(LogPosition at, const WriteSet& writes);
 /// kCorrupt for anything that is not exactly one entry with a good checksum.
 Result<LogEntry> decode_entry(ByteView bytes);
-/// Of bytes that decode_entry() has taken.
+/// The position of an entry that decode_entry() has accepted.
 LogPosition position_of_entry(ByteView bytes);
 
 }  // namespace spate::trove

@@ -15,7 +15,7 @@ enum class GroupKey : char {
   kEntry = 'l',       // index, big-endian: an entry
   kPosition = 'p',    // LogPosition of the last entry that is applied, and the index of the first one that is kept
   kBoot = 'b',        // the boot of the machine in which the log's end was known last
-  kEpoch = 'e',       // of the last entries; the one record that an epoch's first entry writes
+  kEpoch = 'e',       // epoch of the last entries; the first entry of an epoch writes only this record
   kIncomplete = 'i',  // there while a copy of another member is being taken
 };
 

@@ -15,7 +15,7 @@ namespace {
 /// twice more, for the kernel reads it, too. `bench/run pieces`, 2026-11.
 constexpr std::uint64_t kReadDistance = 3072;
 constexpr std::uint64_t kWriteDistance = 1536;
-/// So many pieces pay for the extra work at the span's ends.
+/// A copy pays for the extra work at the span's ends from this many pieces on.
 constexpr std::size_t kFewest = 4;
 constexpr std::uint64_t kPageBytes = 4096;
 

@@ -90,14 +90,14 @@ TEST_F(NearExtentsTest, OneReadAndOneWriteMoveManySmallPieces) {
   EXPECT_LE(calls("syscr:") - read, 16U);
 }
 
-TEST_F(NearExtentsTest, WithoutLeaveEachPieceIsWrittenByItself) {
+TEST_F(NearExtentsTest, WithoutPermissionToRewriteGapsEachPieceIsWrittenByItself) {
   Bytes data = filled(512 * 64, 1);
   const std::uint64_t written = calls("syscw:");
   run(BytestreamOp::kWrite, strided(512, 64, 128), data, false);
   EXPECT_GE(calls("syscw:") - written, 512U);
 }
 
-TEST_F(NearExtentsTest, WhatLiesBetweenStays) {
+TEST_F(NearExtentsTest, BytesBetweenThePiecesStay) {
   Bytes old = filled(100'000, 7);
   run(BytestreamOp::kWrite, strided(1, old.size(), old.size()), old);
   SeededRandom random(3);
@@ -141,7 +141,7 @@ TEST_F(NearExtentsTest, NoHoleIsFilled) {
   EXPECT_EQ(span_at(PieceCursor(wide, memory, data.size()), true).pieces, 0U);
 }
 
-/// Two writers whose pieces lie between each other's lose nothing, whoever of them copies.
+/// Two writers whose pieces alternate lose nothing, whichever of them copies.
 TEST_F(NearExtentsTest, WritersBetweenEachOthersPiecesLoseNothing) {
   constexpr std::size_t kCount = 400;
   const auto work = [&](int who) {

@@ -7,12 +7,12 @@ namespace {
 /// The kernel moves at most this much in one call (MAX_RW_COUNT).
 constexpr std::uint64_t kMaxStepBytes = 0x7ffff000;
 
-/// The year 2200, in ns: a time beyond it is an error somewhere, and would leave the counter no room.
+/// The year 2200, in ns. A later time is a mistake of somebody, and would leave the counter no room.
 constexpr std::int64_t kLatestTime = 7'258'118'400'000'000'000;
 
 bool uses_memory(BytestreamOp op) { return op == BytestreamOp::kRead || op == BytestreamOp::kWrite; }
 
-/// One extent, and a source that is no part of it.
+/// Whether the copy has one extent, and a source that does not overlap it.
 bool sound_copy(const BytestreamRequest& request) {
   if (!request.source.handle || request.extents.size() != 1) return false;
   const Extent& to = request.extents.front();

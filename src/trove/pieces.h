@@ -45,7 +45,7 @@ class PieceCursor {
  public:
   PieceCursor(std::span<const Extent> extents, std::span<const MutableByteView> memory, std::uint64_t limit);
 
-  /// What lies at the position: it ends where its extent or its memory ends, or at the limit. Only while left() > 0.
+  /// The piece at the position. It ends where its extent or its memory ends, or at the limit. Only while left() > 0.
   struct Here {
     std::uint64_t offset = 0;  // in the file
     MutableByteView memory;

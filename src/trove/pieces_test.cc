@@ -58,7 +58,7 @@ TEST(Pieces, Ascending) {
   EXPECT_FALSE(ascending(std::vector<Extent>{{10, 10}, {0, 5}}));
 }
 
-/// Where each byte of the stream goes, one by one: the definition that the cursor must agree with.
+/// The address of each byte of the stream, computed byte by byte. The cursor must agree with it.
 std::vector<std::pair<std::uint64_t, std::byte*>> naive(std::span<const Extent> extents,
                                                         std::span<const MutableByteView> memory) {
   std::vector<std::pair<std::uint64_t, std::byte*>> map;

@@ -16,7 +16,7 @@ std::string found(RecordCache& cache, const std::string& key) {
   return value ? std::string(reinterpret_cast<const char*>(value->data()), value->size()) : "none";
 }
 
-TEST(RecordCacheTest, TellsWhatWasPutLast) {
+TEST(RecordCacheTest, ReturnsTheValuePutLast) {
   RecordCache cache(10'000);
   cache.put(view("a"), view("1"));
   cache.put(view("a"), view("two"));
@@ -42,7 +42,7 @@ TEST(RecordCacheTest, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_EQ(found(cache, "d"), value);
 }
 
-TEST(RecordCacheTest, AValueThatHasGrownTooLargeIsNotKeptAsItWas) {
+TEST(RecordCacheTest, AValueThatHasGrownTooLargeIsDropped) {
   RecordCache cache(100'000);
   cache.put(view("a"), view("small"));
   cache.put(view("a"), view(std::string(RecordCache::kMostRecordBytes, 'x')));
@@ -50,7 +50,7 @@ TEST(RecordCacheTest, AValueThatHasGrownTooLargeIsNotKeptAsItWas) {
   EXPECT_EQ(cache.bytes(), 0U);
 }
 
-TEST(RecordCacheTest, ShrinksToWhatWasUsedLast) {
+TEST(RecordCacheTest, ShrinkKeepsTheRecordsUsedLast) {
   RecordCache cache(100'000);
   for (int i = 0; i < 100; ++i) cache.put(view("key" + std::to_string(i)), view(std::string(100, 'v')));
   EXPECT_EQ(found(cache, "key0"), std::string(100, 'v'));
@@ -63,7 +63,7 @@ TEST(RecordCacheTest, ShrinksToWhatWasUsedLast) {
   EXPECT_NE(found(cache, "key99"), "none");
 }
 
-TEST(RecordCacheTest, OfNoSizeKeepsNothing) {
+TEST(RecordCacheTest, ACacheOfSizeZeroKeepsNothing) {
   RecordCache cache(0);
   cache.put(view("a"), view("1"));
   EXPECT_EQ(cache.records(), 0U);

@@ -30,7 +30,7 @@ Errc copy_bytes(int from, int to, off_t begin, off_t end) {
       n = ::pread(from, buffer.get(), size, begin);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return errc_from_errno(errno);
-      if (n == 0) return Errc::kOk;  // it has become shorter under us: by the one whom all this is to shut out
+      if (n == 0) return Errc::kOk;  // it became shorter meanwhile, by a write of the holder that the move is to fence
       n = ::pwrite(to, buffer.get(), static_cast<std::size_t>(n), begin);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return errc_from_errno(errno);
@@ -40,7 +40,7 @@ Errc copy_bytes(int from, int to, off_t begin, off_t end) {
   return Errc::kOk;
 }
 
-/// Data as data, holes as holes.
+/// Copies data as data, and holes as holes.
 Errc copy_content(int from, int to) {
   struct stat st{};
   if (::fstat(from, &st) != 0) return errc_from_errno(errno);

@@ -8,7 +8,7 @@
 
 namespace spate::trove {
 
-/// Passes everything on; only its commit is another one.
+/// Passes everything to the inner transaction, but commits through the replicated store.
 class ReplicatedKeyval::LoggedTransaction final : public Transaction {
  public:
   LoggedTransaction(ReplicatedKeyval& store, std::unique_ptr<Transaction> inner, bool is_mark)
@@ -84,7 +84,7 @@ void ReplicatedKeyval::decided(WriteSet& writes) {
   decided_at_ = last_.index;
   auto entry = std::make_shared<const Bytes>(encode_entry(last_, writes));
   writes.put(entry_key(last_.index), *entry);
-  // Two at a time, so that a log that has become too long shrinks.
+  // Erases two entries for each new one, so that a log that has become too long shrinks.
   for (int i = 0; i < 2 && last_.index - first_ >= options_.kept_entries; ++i) writes.erase(entry_key(first_++));
   writes.put(group_key(GroupKey::kPosition), encode_position({last_, first_}));
   if (on_entry_) on_entry_(last_, std::move(entry));
@@ -116,7 +116,8 @@ bool ReplicatedKeyval::finish(const Commit& commit, KeyvalCompletion& done) {
     return true;
   }
   if (commit.durability == Durability::kProcess || commit.index <= synced_) return true;
-  if (!leading_) return refuse(Errc::kCancelled, done.user, done);  // nobody says any more what is synced
+  if (!leading_)
+    return refuse(Errc::kCancelled, done.user, done);  // the store no longer leads: nobody reports what is synced
   wait_for_sync(commit.index, done.user);
   return false;
 }
@@ -169,7 +170,7 @@ std::size_t ReplicatedKeyval::test(std::span<KeyvalCompletion> out) {
     if (n != at) out[n] = std::move(out[at]);
     ++n;
   }
-  // Now: some of the commits above may have been synced already.
+  // Do it now, since some of the commits above may be synced already.
   for (; n < out.size() && !ready_.empty(); ++n) {
     out[n] = std::move(ready_.front());
     ready_.pop_front();

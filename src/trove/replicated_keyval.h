@@ -18,12 +18,13 @@ struct ReplicatedOptions {
   std::uint64_t kept_entries = 50'000;
 };
 
-/// A commit completes when it is *decided*: applied here, so that the next transaction may build on it. Whoever tells
-/// others of it waits until it is replicated, too (group::Member::pass). kMachine commits and syncs complete when
-/// synced() says that all members have synced that far.
+/// A commit completes when it is *decided*: applied here, so that the next transaction may build on it. A server that
+/// reports a commit to others first waits until the commit is replicated, too (group::Member::pass). kMachine commits
+/// and syncs complete when synced() says that all members have synced that far.
 ///
-/// Life: construct -> (unlogged transactions) -> lead() -> transactions -> stop_leading() -> destroyed. A commit while
-/// it does not lead fails with kCancelled and has no effect. One thread; the inner store outlives it.
+/// Life cycle: construct -> (unlogged transactions) -> lead() -> transactions -> stop_leading() -> destroyed. A commit
+/// while the store does not lead fails with kCancelled and has no effect. One thread uses it; the inner store outlives
+/// it.
 class ReplicatedKeyval final : public Keyval, private CommitObserver {
  public:
   ReplicatedKeyval(Keyval& inner, ReplicatedOptions options);
@@ -40,19 +41,19 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   void trim_memory() override { inner_.trim_memory(); }
 
   // For the group.
-  /// Of which the log learns nothing: for what is read, and for what a member writes that does not lead.
+  /// Begins a transaction that does not enter the log: for reads, and for the writes of a member that does not lead.
   std::unique_ptr<Transaction> begin_unlogged();
   bool post_local_sync(void* user, KeyvalCompletion& done) { return inner_.post_sync(user, done); }
   /// From now on commits are entries of `epoch` after `last`; the entries from `first` on are in the store.
   void lead(std::uint64_t epoch, LogPosition last, std::uint64_t first);
   void stop_leading() { leading_ = false; }
   bool leading() const { return leading_; }
-  /// Of the last entry that is decided.
+  /// The last entry that is decided.
   LogPosition last() const { return last_; }
   std::uint64_t first_kept() const { return first_; }
   std::uint64_t kept_entries() const { return options_.kept_entries; }
-  /// A transaction that writes nothing but a mark of the epoch: its entry is the first of each epoch, so that what an
-  /// earlier primary left at the end of somebody's log is found to be another log.
+  /// Begins a transaction that writes only a mark of the epoch. Its entry is the first of each epoch. So if an earlier
+  /// primary has left entries at the end of another member's log, that log is recognized as a different one.
   std::unique_ptr<Transaction> begin_mark();
   /// Fewer members than the group's `min` serve: commits fail with kBusy and have no effect.
   void refuse_commits(bool refuse) { refusing_ = refuse; }
@@ -66,11 +67,11 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   void on_sync_wanted(UniqueFunction<void()> action) { on_sync_wanted_ = std::move(action); }
   /// All members have synced their logs up to `index`.
   void synced(std::uint64_t index);
-  /// As far as synced() has to come for everybody who waits.
+  /// The index that synced() must reach to complete all waiting operations.
   std::uint64_t sync_wanted() const { return waiting_.empty() ? 0 : waiting_.rbegin()->first; }
   /// Another member has no space left.
   void others_short_of_space(bool is) { short_of_space_ = is; }
-  /// What waits for a sync ends with `status`: the store leads no more.
+  /// The store no longer leads: operations that wait for a sync fail with `status`.
   void fail_waiting(Errc status);
 
  private:

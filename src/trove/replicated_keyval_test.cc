@@ -52,7 +52,7 @@ TEST_F(ReplicatedKeyvalTest, EachCommitIsAnEntryThatHoldsItsWrites) {
   EXPECT_TRUE(has(entry_key(12)));
 }
 
-TEST_F(ReplicatedKeyvalTest, ConflictTakesNoPlaceInTheLog) {
+TEST_F(ReplicatedKeyvalTest, AConflictAddsNoEntryToTheLog) {
   store_.lead(1, {}, 1);
   const auto late = store_.begin();
   KeyvalCompletion done;
@@ -92,7 +92,7 @@ TEST_F(ReplicatedKeyvalTest, DurableCommitCompletesWhenAllHaveSyncedItsEntry) {
   EXPECT_EQ(out[0].status, Errc::kOk);
 }
 
-TEST_F(ReplicatedKeyvalTest, WhoWaitsForASyncLearnsThatTheStoreLeadsNoMore) {
+TEST_F(ReplicatedKeyvalTest, WaitingSyncsFailWhenTheStoreStopsLeading) {
   store_.lead(1, {}, 1);
   ASSERT_EQ(put("a", Durability::kMachine), Errc::kTryAgain);
   store_.stop_leading();
@@ -103,7 +103,7 @@ TEST_F(ReplicatedKeyvalTest, WhoWaitsForASyncLearnsThatTheStoreLeadsNoMore) {
   EXPECT_EQ(put("b"), Errc::kCancelled);
 }
 
-TEST_F(ReplicatedKeyvalTest, BelowTheLeastNumberOfMembersNothingIsChanged) {
+TEST_F(ReplicatedKeyvalTest, CommitsFailWithTooFewMembers) {
   store_.lead(1, {}, 1);
   store_.refuse_commits(true);
   EXPECT_EQ(put("a"), Errc::kBusy);

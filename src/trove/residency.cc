@@ -44,7 +44,7 @@ std::uint64_t page_bytes() {
 bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& known) {
   struct stat st{};
   if (!known.load(std::memory_order_relaxed) || ::fstat(fd, &st) != 0) return false;
-  // A block device tells no size here; ranges of one lie within it.
+  // A block device has no size here; a request's ranges lie within it.
   const std::uint64_t size = S_ISBLK(st.st_mode) ? kMaxDatafileBytes : static_cast<std::uint64_t>(st.st_size);
   const std::uint64_t page = page_bytes();
   for (const Extent& extent : extents) {
@@ -57,7 +57,7 @@ bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& kno
       known.store(false, std::memory_order_relaxed);
       return false;
     }
-    // The page cache may hold more than asked for (large folios), never less if all is there.
+    // The page cache may hold more than the ranges (large folios). It never holds less if all of them are there.
     if (answer.cached < pages) return false;
   }
   return true;
@@ -76,7 +76,7 @@ Errc count_resident(int fd, std::span<const Extent> extents, std::uint64_t& byte
 }
 
 Errc make_resident(int fd, std::span<const Extent> extents) {
-  // A file in memory usually is: to ask is far cheaper than to walk its pages.
+  // A file in memory usually is resident, and asking is far cheaper than reading each page.
   static std::atomic<bool> cachestat_known{true};
   if (is_resident(fd, extents, cachestat_known)) return Errc::kOk;
   for (const Extent& extent : extents) {  // all at once, so that the device sees them together
@@ -89,7 +89,7 @@ Errc make_resident(int fd, std::span<const Extent> extents) {
     auto offset = static_cast<off_t>(extent.offset);
     std::uint64_t left = extent.size;
     while (left > 0) {
-      // sendfile to nowhere waits for each page just as the later one to a socket would, and copies nothing.
+      // sendfile to /dev/null waits for each page as a later one to a socket would, and copies nothing.
       const ssize_t n = ::sendfile(null.get(), fd, &offset, std::min<std::uint64_t>(left, 1U << 30U));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return errc_from_errno(errno);

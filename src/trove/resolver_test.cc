@@ -18,7 +18,7 @@ void write(Resolver& resolver, std::string_view key) {
   resolver.applied_now(resolver.decide(), own.writes);
 }
 
-TEST(ResolverTest, NothingIsRememberedWhileNobodyIsLive) {
+TEST(ResolverTest, RemembersNothingWithoutLiveTransactions) {
   Resolver resolver(kWindow);
   for (int i = 0; i < 100; ++i) write(resolver, "k" + std::to_string(i));
   EXPECT_EQ(resolver.window().keys(), 0U);
@@ -27,7 +27,7 @@ TEST(ResolverTest, NothingIsRememberedWhileNobodyIsLive) {
   EXPECT_TRUE(state.finish());
 }
 
-TEST(ResolverTest, OnlyWhatTheOldestMayAskForIsRemembered) {
+TEST(ResolverTest, RemembersOnlyCommitsAfterTheOldestLiveTransaction) {
   Resolver resolver(kWindow);
   auto oldest = std::make_unique<TransactionState>(resolver);
   write(resolver, "a");
@@ -87,7 +87,7 @@ Batch batch(std::string_view key, const char* value) {
   return result;
 }
 
-TEST(VersionedMapTest, OldVersionsAreReadUntilNobodyCan) {
+TEST(VersionedMapTest, OldVersionsStayWhileAReaderMayNeedThem) {
   VersionedMap map;
   map.apply(1, batch("k", "one"), 0);
   map.apply(2, batch("k", "two"), 0);

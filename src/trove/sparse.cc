@@ -13,7 +13,7 @@
 namespace spate::trove {
 namespace {
 
-/// Through memory, when the kernel does not copy.
+/// Buffer for a copy through memory, when the kernel does not copy.
 constexpr std::size_t kCopyBuffer = 1U << 20U;
 
 /// The first byte of data (SEEK_DATA) or of a hole (SEEK_HOLE) from `from` on; kNoSuchDevice when there is none before
@@ -32,7 +32,7 @@ Result<std::uint64_t> size_of(int fd) {
   return static_cast<std::uint64_t>(st.st_size);
 }
 
-/// Everything from `from` to the end.
+/// Reports everything from `from` to the end as data.
 Errc take_all(int fd, std::uint64_t from, BytestreamCompletion& done) {
   const Result<std::uint64_t> size = size_of(fd);
   if (!size) return size.code();
@@ -56,7 +56,7 @@ Errc copy_through_memory(CopySource source, int to_fd, Extent to) {
     const ssize_t got =
         retried([&] { return ::pread(source.fd, buffer.data(), want, static_cast<off_t>(source.offset)); });
     if (got < 0) return errc_from_errno(errno);
-    if (got == 0) return make_hole(to_fd, to);  // cut meanwhile
+    if (got == 0) return make_hole(to_fd, to);  // the source became shorter meanwhile
     for (std::size_t put = 0; put < static_cast<std::size_t>(got);) {
       const ssize_t n = retried([&] {
         return ::pwrite(to_fd, buffer.data() + put, static_cast<std::size_t>(got) - put,
@@ -80,14 +80,15 @@ Errc copy_data(CopySource source, int to_fd, Extent to) {
     const ssize_t n = retried([&] { return ::copy_file_range(source.fd, &from_at, to_fd, &to_at, to.size, 0); });
     if (n < 0 && kernel_refuses(errno)) return copy_through_memory(source, to_fd, to);
     if (n < 0) return errc_from_errno(errno);
-    if (n == 0) return make_hole(to_fd, to);  // cut meanwhile
+    if (n == 0) return make_hole(to_fd, to);  // the source became shorter meanwhile
     source.offset += static_cast<std::uint64_t>(n);
     to = {to.offset + static_cast<std::uint64_t>(n), to.size - static_cast<std::uint64_t>(n)};
   }
   return Errc::kOk;
 }
 
-/// Never below what others write meanwhile, as ftruncate might be.
+/// Extends the file to `end`. It never makes the file shorter than other writers have made it meanwhile, as ftruncate
+/// might.
 Errc reach(int fd, std::uint64_t end) {
   const Result<std::uint64_t> size = size_of(fd);
   if (!size) return size.code();
@@ -112,7 +113,7 @@ Errc find_data_ranges(int fd, std::uint64_t from, std::size_t max_ranges, Bytest
     if (!begin && begin.code() == Errc::kNotSupported) return take_all(fd, done.complete_to, done);
     if (!begin) return begin.code();
     const Result<std::uint64_t> end = next(fd, *begin, SEEK_HOLE);
-    if (!end && end.code() == Errc::kNoSuchDevice) continue;  // cut meanwhile
+    if (!end && end.code() == Errc::kNoSuchDevice) continue;  // the source became shorter meanwhile
     if (!end) return end.code();
     if (*end > *begin) done.ranges.push_back({*begin, *end - *begin});
     done.complete_to = std::max(*end, *begin + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: the files of a target's folder from any bytes: identity, change records, names. The first byte chooses.
+// Fuzzer: the files of a target's folder from any bytes: identity, change records, names. The first byte chooses which.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,7 +24,7 @@ void check_identity(ByteView input) {
   SPATE_CHECK(again && *again == *identity);
 }
 
-/// With the right checksum, which cannot be guessed.
+/// Adds the right checksum, which a fuzzer cannot guess.
 void check_identity_summed(ByteView input) {
   if (input.size() < 4) return;
   Bytes bytes = to_bytes(input.first(input.size() - 4));
@@ -32,7 +32,7 @@ void check_identity_summed(ByteView input) {
   check_identity(bytes);
 }
 
-/// `input` behind a good header of 4096 bytes, whose first ones it may change.
+/// Puts `input` behind a good header of 4096 bytes. The first bytes of `input` may change the header.
 void check_changes(ByteView input) {
   constexpr std::size_t kHeader = 4096;
   constexpr std::size_t kRecord = 32;

@@ -64,7 +64,7 @@ Result<void> make_skeleton(const std::string& path) {
   return sync_folder(path);
 }
 
-/// Change counters are kept in the datafiles' times: these must come back as they were set.
+/// Checks that the file system returns times as they were set: the datafiles' times hold the change counters.
 Result<void> check_times(int fd, const std::string& path) {
   const std::array<timespec, 2> times{{{1'700'000'001, 123'456'789}, {1'700'000'000, 987'654'321}}};
   struct stat st{};
@@ -86,7 +86,7 @@ Result<void> write_identity(const std::string& path, const TargetIdentity& ident
   }
   SPATE_TRY(std::ignore, check_times(fd.get(), fresh));
   if (::fsync(fd.get()) != 0) return failed(errno, fresh, "sync");
-  // Linked, not renamed: of two that format the same folder at once, one fails.
+  // Linked, not renamed: if two processes format the same folder at once, one fails.
   if (::link(fresh.c_str(), file.c_str()) != 0) return failed(errno, file, "create");
   ::unlink(fresh.c_str());
   return sync_folder(path);
@@ -107,7 +107,7 @@ Bytes encode_identity(const TargetIdentity& identity) {
   return out;
 }
 
-/// Version before checksum: a newer format may be of another length, but keeps the first twelve bytes.
+/// Checks the version before the checksum: a newer format may have another length, but keeps the first twelve bytes.
 Result<TargetIdentity> decode_identity(ByteView in, const std::string& path) {
   Decoder decoder(in);
   const ByteView magic = decoder.raw(kFolderMagic.size());

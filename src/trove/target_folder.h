@@ -44,7 +44,8 @@ Result<TargetFolder> open_target(const std::string& path, const TargetIdentity& 
 /// The identity alone, without opening: for tools. Errors as open_target.
 Result<TargetIdentity> read_target_identity(const std::string& path);
 
-/// The identity file's bytes, and what foreign bytes say; `path` is for the error's context.
+/// encode_identity() makes the identity file's bytes. decode_identity() parses foreign bytes; `path` is for the error's
+/// context.
 Bytes encode_identity(const TargetIdentity& identity);
 Result<TargetIdentity> decode_identity(ByteView in, const std::string& path);
 

@@ -99,7 +99,7 @@ TEST_F(TargetFolderTest, OneProcessAtATimeCanOpenIt) {
 }
 
 TEST(DatafileName, IsStable) {
-  // Stored: these must never change.
+  // These names are stored on disk, so they must never change.
   EXPECT_STREQ(DatafilePath({Handle(7), 0}).c_str(), "3d/0000000000000007.0");
   EXPECT_STREQ(DatafilePath({Handle(0xfedcba9876543210), 4294967295U}).c_str(), "77/fedcba9876543210.4294967295");
 }

@@ -19,7 +19,7 @@ bool TransactionState::get_own(ByteView key, KeyvalCompletion& done) const {
 std::size_t TransactionState::wanted(const KeyRange& range) const {
   SPATE_CHECK(range.limit >= 1);
   const std::size_t hidden = writes.empty() ? 0 : writes.erased_in(range.begin, range.end);
-  const std::size_t extra = hidden + 1;  // one more than the limit decides `more`
+  const std::size_t extra = hidden + 1;  // one entry more than the limit, which decides `more`
   return range.limit > SIZE_MAX - extra ? SIZE_MAX : range.limit + extra;
 }
 
@@ -31,7 +31,7 @@ void TransactionState::finish_range(const KeyRange& range, StoreEntries found, c
   SPATE_CHECK(done.more || !found.more);
   if (done.more) entries.resize(range.limit);
   if (range.mode == ReadMode::kChecked) {
-    // A change beyond the last entry is no conflict: a caller that depends on it reads on.
+    // A change beyond the last entry is no conflict. A caller that depends on that part reads on.
     if (done.more) {
       reads.add_range_to(range.begin, entries.back().key);
     } else {

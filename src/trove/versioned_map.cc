@@ -22,7 +22,7 @@ void VersionedMap::clean(Version oldest) {
     const auto [by, entry] = superseded_.front();
     superseded_.pop_front();
     std::vector<Stored>& versions = entry->second;
-    // A reader at `oldest` sees the last value that is not after `oldest`; no reader sees earlier ones.
+    // A reader at `oldest` sees the last value at or before `oldest`. No reader sees earlier ones.
     const auto visible = std::find_if(versions.rbegin(), versions.rend(),
                                       [oldest](const Stored& stored) { return stored.version <= oldest; });
     if (visible != versions.rend()) versions.erase(versions.begin(), std::prev(visible.base()));

@@ -42,7 +42,8 @@ class VersionedMap {
   void clean(Version oldest);
 
   Map map_;
-  // What clean() examines, in version order. An entry of the map lives as long as its latest version is listed here.
+  // Entries that clean() examines, in version order. An entry of the map lives as long as its latest version is listed
+  // here.
   std::deque<Superseded> superseded_;
 };
 

@@ -11,7 +11,7 @@ namespace spate::trove {
 
 Workers::Workers(const std::string& name, unsigned threads) {
   SPATE_CHECK(threads >= 1);
-  // Signals are for the threads of the program, not for ours.
+  // The program's own threads handle signals; the workers block them.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

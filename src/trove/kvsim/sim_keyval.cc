@@ -8,8 +8,8 @@
 
 namespace spate::trove {
 
-/// Reads are answered from memory at their post; only the answer is late. The point in the commit order makes that
-/// right.
+/// Reads take their answer from memory at their post, and only report it later. That is correct, since the answer
+/// belongs to the transaction's point in the commit order.
 class SimKeyval::SimTransaction final : public Transaction {
  public:
   explicit SimTransaction(SimKeyval& store) : store_(store), state_(store.resolver_) {}
@@ -127,7 +127,7 @@ Errc SimKeyval::apply(Version version, Batch batch) {
   if (disk_.faults.full) return Errc::kNoSpace;
   if (strikes(disk_.faults.commit_error_per_mille)) {
     failed_ = true;
-    // It is unknown how far a failed write has come: it may be found after a restart.
+    // A write that failed may have reached the disk: the next start may find it.
     if (random_.chance(1, 2)) disk_.append(std::move(batch));
     return Errc::kIoError;
   }
@@ -162,7 +162,7 @@ void SimKeyval::commit_later(Version version, Batch batch, Durability durability
     const Errc status = apply(version, std::move(late));
     resolver_.settle(version);
     if (status == Errc::kOk && durability == Durability::kMachine) return sync_later(user);
-    // On the disk, but the process may die before it hears of it.
+    // The commit is on the disk, but the process may die before it learns that.
     after(draw(options_.commit), user, [this, user, status] { complete(user, status); });
   });
 }
@@ -183,7 +183,7 @@ bool SimKeyval::post_sync(void* user, KeyvalCompletion& done) {
     done.status = alive_ ? Errc::kIoError : Errc::kCancelled;
     return true;
   }
-  // Commits on their way to the disk count as committed only once they completed; those need no waiting for.
+  // A commit on its way to the disk counts as committed only when it completes, so a sync need not wait for it.
   sync_later(user);
   return false;
 }

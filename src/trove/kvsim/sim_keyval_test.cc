@@ -38,7 +38,7 @@ class SimKeyvalTest : public testing::Test {
     return transaction->post_commit(durability, nullptr, done) ? done.status : wait().status;
   }
 
-  /// The numbers that are there, which must be 0, 1, 2 ... : how many.
+  /// The values must be 0, 1, 2 and so on without a gap. Returns how many there are.
   int survivors() {
     const auto transaction = store_->begin();
     KeyRange range;
@@ -103,7 +103,7 @@ TEST_F(SimKeyvalTest, SyncMakesEverythingBeforeItDurable) {
   EXPECT_EQ(survivors(), kCommits);
 }
 
-TEST_F(SimKeyvalTest, WhatAnEarlierProcessLeftIsDurableOnceTheStoreIsOpen) {
+TEST_F(SimKeyvalTest, OpeningMakesTheEarlierProcessesCommitsDurable) {
   const auto left_after = [this](std::uint64_t seed, bool sync_recovered) {
     SimKeyvalDisk disk;
     SeededRandom random(seed);
@@ -185,7 +185,7 @@ TEST_F(SimKeyvalTest, FullDiskRefusesAndRecovers) {
   EXPECT_EQ(survivors(), 2);
 }
 
-TEST_F(SimKeyvalTest, AfterAnErrorOfACommitOrSyncNoneIsTakenUntilARestart) {
+TEST_F(SimKeyvalTest, AfterAFailedCommitOrSyncAllFailUntilTheStoreIsReopened) {
   open(7);
   ASSERT_EQ(commit(0, Durability::kProcess), Errc::kOk);
   disk_.faults.commit_error_per_mille = 1000;
@@ -205,7 +205,7 @@ TEST_F(SimKeyvalTest, AfterAnErrorOfACommitOrSyncNoneIsTakenUntilARestart) {
   EXPECT_EQ(done.status, Errc::kIoError);
 }
 
-TEST_F(SimKeyvalTest, ReadErrorsHideWhatWasRead) {
+TEST_F(SimKeyvalTest, AReadErrorYieldsNoData) {
   open(9);
   ASSERT_EQ(commit(0, Durability::kProcess), Errc::kOk);
   disk_.faults.read_error_per_mille = 1000;

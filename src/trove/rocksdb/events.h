@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the store's threads report to the thread that tests.
+// Events: reports of the store's threads to the thread that tests.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 
 namespace spate::trove {
 
-/// As this build writes it.
+/// The record as this build writes it.
 Bytes format_record();
 /// kFormatTooNew for a store of a newer build, kCorrupt for what is no format record. `folder` is for the error.
 Result<void> check_format_record(ByteView record, const std::string& folder);

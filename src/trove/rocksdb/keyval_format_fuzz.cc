@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: the format record of a store from any bytes: only the one that this build writes is taken.
+// Fuzzer: checks a format record of any bytes. Only the one that this build writes is accepted.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening the store: the format record, and what to say when it does not work.
+// Opens the store: the format record, and the errors of an opening that fails.
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 
@@ -61,8 +61,8 @@ Result<void> check_format(const RocksdbOptions& options, rocksdb::DB& db) {
   return check_format_record(as_bytes(record), options.folder);
 }
 
-/// RocksDB syncs the log that it writes, but not one that it has only read: what is durable now must not depend on what
-/// is not.
+/// Syncs the logs that earlier processes left. RocksDB syncs the log that it writes, but not one that it has only read.
+/// Commits that are durable now must not depend on commits that are not.
 Result<void> sync_old_logs(const RocksdbOptions& options) {
   rocksdb::Env* const env = options.env != nullptr ? options.env : rocksdb::Env::Default();
   rocksdb::EnvOptions how;

@@ -165,7 +165,7 @@ TEST_F(OpenTest, ColdTablesGiveTheirValues) {
   static constexpr int kTables = 24;  // more than are opened with the store
   open();
   {
-    // All at the bottom, so that there is nothing to compact (that would open them).
+    // All tables are at the bottom level, so there is nothing to compact. A compaction would open them.
     const auto db = open_raw(1000);
     for (int i = 0; i < kTables; ++i) {
       ASSERT_EQ(db->Put({}, "a fill" + std::to_string(i), std::string(4000, 'x')).ToString(), "OK");

@@ -44,14 +44,15 @@ rocksdb::Options rocksdb_options(const RocksdbOptions& options) {
   // Preallocated space would look as if the device were full.
   db.allow_fallocate = false;
   db.bytes_per_sync = std::uint64_t{1} << 20;  // tables only; for the log it would stall the writer
-  // One thread writes: the concurrent memtable would only cost.
+  // One thread writes, so the concurrent memtable would only cost time.
   db.allow_concurrent_memtable_write = false;
-  // What an earlier process left in its log becomes a table at the start: RocksDB never syncs that log again, and after
-  // a failed sync the system may have dropped pages of it. A full device has no room for a table (sync_old_logs()).
+  // Entries that an earlier process left in its log become a table at the start: RocksDB never syncs that log again,
+  // and after a failed sync the kernel may have dropped pages of it. A full device has no room for a table
+  // (sync_old_logs()).
   db.avoid_flush_during_recovery = options.short_of_space || SpaceReserve::short_of_space(options.folder);
-  // After a machine's crash the log may end in garbage: what was synced lies before it.
+  // After a crash of the machine the log may end in garbage. Everything that was synced lies before it.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  // A killed process loses nothing: each commit is handed to the system before it is acknowledged.
+  // A killed process loses nothing: each commit is written to the kernel before it is acknowledged.
   db.manual_wal_flush = false;
   db.info_log_level = rocksdb::WARN_LEVEL;
   db.keep_log_file_num = 2;

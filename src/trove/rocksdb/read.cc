@@ -9,14 +9,14 @@
 namespace spate::trove {
 namespace {
 
-// The inodes of a directory mostly stand side by side, those of a page of a large one a few steps from each other. In
-// tenths of a look-up by filters and index (keyval_bench): a step to the next key is 1, a seek of the iterator 20.
+// The inodes of a directory are mostly neighbours; in one page of a large directory, they lie a few keys apart. In
+// tenths of a look-up by filters and index (keyval_bench): a step to the next key costs 1, a seek of the iterator 20.
 constexpr std::size_t kFewestNeighbours = 8;
 constexpr std::size_t kSeekCost = 20;
 constexpr std::size_t kLookUpCost = 10;
 constexpr std::size_t kMostSteps = 16;
 
-/// What steps from key to key; null for so few that it does not pay.
+/// An iterator that steps from key to key; null if there are too few keys for it to pay.
 std::unique_ptr<rocksdb::Iterator> neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t keys) {
   if (keys < kFewestNeighbours) return nullptr;
   return std::unique_ptr<rocksdb::Iterator>(db.NewIterator(options));
@@ -87,7 +87,7 @@ std::size_t ManyRead::step_neighbours(rocksdb::Iterator* it, Indices which) {
       it->Seek(slice_of(key));
       where = distance();
     }
-    if (!it->Valid()) break;  // not in memory, an error, or the end: a look-up will tell
+    if (!it->Valid()) break;  // not in memory, an error, or the end: a look-up decides which
     if (where == 0) values_[which[at]] = bytes_of(it->value());
   }
   return at;
@@ -136,7 +136,7 @@ Errc ManyRead::step_part(rocksdb::DB& db, const rocksdb::ReadOptions& options, u
   const std::size_t begin = open_.size() * part / parts;
   const Indices own = Indices(open_).subspan(begin, open_.size() * (part + 1) / parts - begin);
   const auto it = neighbours(db, options, own.size());
-  // Neighbours may follow on scattered keys: of a large directory, the inodes that were made while it was small.
+  // Neighbours may follow scattered keys: in a large directory, these are the inodes made while it was small.
   for (std::size_t at = 0; at < own.size();) {
     at += step_neighbours(it.get(), own.subspan(at));
     const std::size_t n = std::min(kChunk, own.size() - at);

@@ -27,7 +27,7 @@ class Read {
   /// Continues with at most `budget` more keys or entries. kOk: finished. kTryAgain: the budget is spent, or `options`
   /// do not allow the device. Any other code: failed.
   virtual Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) = 0;
-  /// Into how many parts the rest can be cut, for as many threads at once.
+  /// How many parts the rest can be cut into, so that as many threads can execute them at once.
   virtual unsigned parts() const { return 1; }
   /// Executes part number `part` of `parts` (1..parts()) to its end. Different parts may run in different threads.
   /// Returns as step().
@@ -64,8 +64,8 @@ class ManyRead final : public Read {
   using Indices = std::span<const std::size_t>;
 
   void sort_open();
-  /// Answers the first of `which`, which are in the order of their keys, as long as few steps lead from one to the
-  /// next, and says how many.
+  /// Steps through the first keys of `which`, which are sorted, as long as few steps lead from one key to the next.
+  /// Returns how many it answered.
   std::size_t step_neighbours(rocksdb::Iterator* it, Indices which);
   Errc step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, Indices which);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is answered from the store's memory of records is what the store holds, whoever changes it, and how.
+// The record cache always answers with what the store holds, whoever changes the store, and however.
 #include <fmt/core.h>
 
 #include <map>
@@ -26,7 +26,7 @@ class RecordsTest : public StoreTest {
   }
 };
 
-TEST_F(RecordsTest, AKnownRecordIsReadAsItWasWhenTheTransactionBegan) {
+TEST_F(RecordsTest, ACachedRecordIsReadAsItWasWhenTheTransactionBegan) {
   open();
   ASSERT_EQ(commit("k", "old"), Errc::kOk);
   ASSERT_EQ(get("k"), "old");  // known from here on
@@ -40,7 +40,7 @@ TEST_F(RecordsTest, AKnownRecordIsReadAsItWasWhenTheTransactionBegan) {
   EXPECT_EQ(done.status, Errc::kConflict);
 }
 
-TEST_F(RecordsTest, AnErasedRecordIsNotKnownAnyMore) {
+TEST_F(RecordsTest, AnErasedRecordLeavesTheCache) {
   open();
   ASSERT_EQ(commit("k", "old"), Errc::kOk);
   ASSERT_EQ(get("k"), "old");
@@ -48,7 +48,7 @@ TEST_F(RecordsTest, AnErasedRecordIsNotKnownAnyMore) {
   EXPECT_EQ(get("k"), "(none)");
 }
 
-TEST_F(RecordsTest, ARefusedCommitChangesNothingThatIsKnown) {
+TEST_F(RecordsTest, ARefusedCommitDoesNotChangeTheCache) {
   open();
   ASSERT_EQ(commit("k", "old"), Errc::kOk);
   ASSERT_EQ(get("k"), "old");
@@ -57,7 +57,7 @@ TEST_F(RecordsTest, ARefusedCommitChangesNothingThatIsKnown) {
   EXPECT_EQ(get("k"), "old");
 }
 
-TEST_F(RecordsTest, RandomReadsAndWritesAgreeWithAStoreThatRemembersNothing) {
+TEST_F(RecordsTest, RandomReadsAndWritesAgreeWithAStoreWithoutACache) {
   options_.record_cache_bytes = 4096;  // some twenty of two hundred: each kind of turn comes often
   open();
   SeededRandom random(11);
@@ -101,7 +101,7 @@ TEST_F(RecordsTest, ManyKeysReadByTwoThreadsComeInTheOrderAsked) {
   EXPECT_GE(done.entries.size(), 660U);
 }
 
-TEST_F(RecordsTest, OfManyKeysNeighboursScatteredAndAbsentOnesAreAllFound) {
+TEST_F(RecordsTest, AReadOfManyKeysHandlesNeighbouringScatteredAndAbsentKeys) {
   options_.inline_reads = false;
   open();
   const auto key_of = [](int n) { return to_bytes(as_bytes(fmt::format("k{:07}", n))); };
@@ -110,7 +110,7 @@ TEST_F(RecordsTest, OfManyKeysNeighboursScatteredAndAbsentOnesAreAllFound) {
   }
   std::vector<Bytes> keys;
   std::size_t there = 0;
-  // Too far apart to be stepped to, then close together, then both again; and beyond the last one.
+  // Keys too far apart to step between, then close together, then both again, and keys beyond the last record.
   for (int n = 1; n < 13'000; n += (n / 2000 % 2 == 0 ? 25 : 2)) {
     keys.push_back(key_of(n));
     there += n < 12'000 && n % 5 != 0 ? 1U : 0U;

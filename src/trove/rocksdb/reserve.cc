@@ -17,8 +17,8 @@ namespace {
 
 struct Room {
   std::uint64_t free = 0;
-  std::uint64_t reserve = 0;  // what is to be kept of such a device for a start
-  std::uint64_t working = 0;  // and what a store at work may need
+  std::uint64_t reserve = 0;  // bytes to keep free on such a device for a start
+  std::uint64_t working = 0;  // bytes that a running store may need
 };
 
 std::optional<Room> room_of(const std::string& folder) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that stalls, fails or forgets: nobody else waits, nothing acknowledged is lost, order is kept.
+// A device stalls, fails or forgets: nobody else waits, nothing acknowledged is lost, the order is kept.
 #include <optional>
 
 #include "trove/rocksdb/test_store.h"
@@ -78,14 +78,15 @@ TEST_F(StallTest, StalledCommitsCompleteLaterAndInOrder) {
   for (int i = 0; i < 20; ++i) ASSERT_FALSE(post("last", std::to_string(i), Durability::kProcess, done));
   ASSERT_FALSE(post("synced", "1", Durability::kMachine, done));
   ASSERT_FALSE(store_->post_sync(nullptr, done));
-  const auto between = store_->begin();  // decided, not applied: seen whole, or a conflict
+  const auto between =
+      store_->begin();  // a commit that is decided but not applied: a read sees all of it, or conflicts
   ASSERT_TRUE(between->post_get(as_bytes("last"), ReadMode::kChecked, nullptr, done));
   EXPECT_EQ(done.value, std::nullopt);
   ASSERT_TRUE(store_->prepare_to_wait());
   disk_.open(TestDisk::kTableWrite);
   pollfd wanted{store_->wait_descriptor(), POLLIN, 0};
   ASSERT_EQ(::poll(&wanted, 1, 10'000), 1);
-  // The stall is over, but the queue has not been seen empty: this one goes behind it.
+  // The stall is over, but the queue has not been seen empty yet: this commit goes behind it.
   ASSERT_FALSE(post("last", "20", Durability::kProcess, done));
   const Transaction* synced = transactions_.end()[-2].get();
   std::vector<const void*> expected;
@@ -112,7 +113,7 @@ TEST_F(StallTest, AStalledDeviceReadDelaysNoOtherOperation) {
   open();
   {
     const auto db = open_raw();
-    // A block of its own: the one with the format record is read when the store is opened.
+    // This record has a block of its own. The block with the format record is read when the store is opened.
     ASSERT_EQ(db->Put({}, "about a block", std::string(8192, 'x')).ToString(), "OK");
     ASSERT_EQ(db->Put({}, "cold", "value").ToString(), "OK");
     ASSERT_EQ(db->Put({}, "cold2", "value").ToString(), "OK");
@@ -138,7 +139,7 @@ TEST_F(StallTest, AStalledDeviceReadDelaysNoOtherOperation) {
   for (int i = 0; i < 3; ++i) {
     const KeyvalCompletion late = wait();
     ASSERT_EQ(late.status, Errc::kOk);
-    // As it was when they began.
+    // Reads see the values from when they began.
     if (late.user == reader.get()) {
       EXPECT_EQ(as_text(*late.value), "value");
     } else {
@@ -205,7 +206,7 @@ TEST_F(StallTest, CrashedMachineKeepsWhatWasSynced) {
   EXPECT_EQ(get("k29"), "(none)");
 }
 
-/// Power fails after the successor of a killed process has said that everything is durable.
+/// Power fails after the successor of a killed process has reported that everything is durable.
 TEST_F(StallTest, SyncCoversWhatAnEarlierProcessLeftInItsLog) {
   for (const bool room : {true, false}) {
     options_.folder = scratch_ + (room ? "/roomy" : "/tight");
@@ -223,7 +224,7 @@ TEST_F(StallTest, SyncCoversWhatAnEarlierProcessLeftInItsLog) {
   }
 }
 
-TEST_F(StallTest, ADurableCommitIsNotLeftWithoutThoseOfAnEarlierProcess) {
+TEST_F(StallTest, ADurableCommitMakesThoseOfAnEarlierProcessDurable) {
   for (const bool room : {true, false}) {
     options_.folder = scratch_ + (room ? "/roomy" : "/tight");
     options_.short_of_space = !room;
@@ -239,8 +240,8 @@ TEST_F(StallTest, ADurableCommitIsNotLeftWithoutThoseOfAnEarlierProcess) {
   }
 }
 
-/// The system has dropped the pages that it could not write: a later sync of the same log says nothing about them.
-TEST_F(StallTest, WhatASyncCouldNotWriteIsDurableOnceTheStoreIsOpenAgain) {
+/// The kernel has dropped the pages that it could not write, so a later sync of the same log proves nothing about them.
+TEST_F(StallTest, ReopeningMakesDurableWhatASyncCouldNotWrite) {
   open();
   disk_.fail_log_syncs(rocksdb::IOStatus::IOError("injected"));
   EXPECT_EQ(commit("failed", "1", Durability::kMachine), Errc::kIoError);

@@ -92,7 +92,7 @@ void RocksdbStore::run_part(ThreadedRead& read, unsigned part) {
 void RocksdbStore::fill_batch(const WriteSet& writes) {
   batch_.Clear();
   for (const auto& [key, write] : writes) {
-    // Only a key or value of 4 GiB fails here, and such a thing cannot come out of our codecs.
+    // Only a key or value of 4 GiB fails here, and our codecs cannot make one.
     const rocksdb::Status status =
         write.erased ? batch_.Delete(slice_of(key)) : batch_.Put(slice_of(key), slice_of(write.value));
     SPATE_CHECK(status.ok());
@@ -108,7 +108,8 @@ void RocksdbStore::note_records(const WriteSet& writes) {
     if (write.erased) {
       records_.erase(key);
     } else {
-      records_.update(key, write.value);  // new ones are put when they are read: else every create paid for it
+      records_.update(
+          key, write.value);  // a new record enters the cache when it is read: otherwise every create would pay for it
     }
   }
 }

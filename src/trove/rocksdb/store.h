@@ -52,7 +52,7 @@ class RocksdbStore final : public Keyval {
   RecordCache& records() { return records_; }
   bool inline_reads() const { return inline_reads_; }
   SnapshotRef snapshot();
-  /// Tells the transaction to take a snapshot before the next commit changes what it reads; until forgotten.
+  /// Tells the transaction to take a snapshot before the next commit changes what it reads, until forget() is called.
   void watch(RocksdbTransaction& transaction);
   void forget(RocksdbTransaction& transaction);
   /// Runs the rest of `read` in a thread; the transaction gets the result through test().

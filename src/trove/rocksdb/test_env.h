@@ -65,7 +65,7 @@ class TestDisk {
     const std::lock_guard lock(mutex_);
     if (!dropped_.contains(path)) synced_[path] = size;
   }
-  /// A sync of this log failed: what it did not write never gets to the device, whatever later syncs say.
+  /// A sync of this log failed: the data that it did not write never reaches the device, whatever later syncs report.
   void dropped(const std::string& path) {
     const std::lock_guard lock(mutex_);
     dropped_.insert(path);

@@ -34,8 +34,9 @@ void RocksdbTransaction::pin_now() {
 
 rocksdb::ReadOptions RocksdbTransaction::prepare_read() {
   if (snapshot_ == nullptr && !store_.resolver().settled()) {
-    // No read yet: with one before, either there was a snapshot or the commit under way has asked for one. The snapshot
-    // may contain some of the commits under way; those count as later than the point, so that seeing them conflicts.
+    // Only before the first read. After a read, either the transaction has a snapshot or the commit under way has asked
+    // it to take one. The snapshot may contain some of the commits under way. Those count as later than the point, so
+    // that seeing them conflicts.
     store_.resolver().refresh(state_.point);
     pin_now();
   }

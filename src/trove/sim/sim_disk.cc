@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimDisk: time, processes, faults. What the operations do is in sim_operations.cc.
+// SimDisk: time, processes, faults. sim_operations.cc has the operations.
 #include "trove/sim/sim_disk.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Duration transfer_time(std::uint64_t bytes, std::uint64_t bytes_per_second) {
 }
 
 constexpr std::uint32_t kDescriptorsPerDisk = 1U << 16U;
-constexpr std::uint32_t kOpenDescriptors = kDescriptorsPerDisk / 2;  // the others are of what is lent
+constexpr std::uint32_t kOpenDescriptors = kDescriptorsPerDisk / 2;  // the other half is for lent descriptors
 
 int first_descriptor(std::uint32_t number) {
   return SimDisk::kFirstDescriptor + static_cast<int>(number * kDescriptorsPerDisk);
@@ -98,7 +98,7 @@ MonoTime SimDisk::schedule(const Operation& operation) {
   const Duration latency = op == BytestreamOp::kSync   ? model_.sync_latency
                            : op == BytestreamOp::kRead ? model_.read_latency
                                                        : model_.write_latency;
-  // A channel positions by itself; the transfers share the device's bandwidth one after the other.
+  // Each channel positions by itself; all transfers share the device's bandwidth, one after the other.
   MonoTime& channel = *std::min_element(channel_free_.begin(), channel_free_.end());
   const MonoTime positioned = std::max(clock_.now(), channel) + latency + jitter;
   transfer_free_ = std::max(positioned, transfer_free_) + transfer_time(moved, model_.bytes_per_second);
@@ -160,7 +160,7 @@ void SimDisk::crash() {
     const auto older = files_on_disk_.find(id);
     const FilePtr fresh = newer == files_.end() ? nullptr : newer->second;
     const FilePtr old = older == files_on_disk_.end() ? nullptr : older->second;
-    // A name made or removed since the last sync may have reached the disk.
+    // A name that was made or removed since the last sync may have reached the disk or not.
     const FilePtr& file = fresh == old || random_.chance(1, 2) ? old : fresh;
     if (file != nullptr) kept[id] = file;
   }

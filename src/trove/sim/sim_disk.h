@@ -66,10 +66,10 @@ class SimDisk {
   // Faults, effective at once.
   /// The machine crashes: unsynced data is lost, kept or torn. Every store on it must have been destroyed.
   void crash();
-  /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part,
-  /// and a sync has met errors of write-back (SimFile::fail_write_back), which the next one knows nothing of.
+  /// The `nth` (>= 1) operation of this kind that is carried out from now on fails with `status`. A write may do a
+  /// part. A sync loses data by errors of write-back (SimFile::fail_write_back), and the next sync does not report it.
   void inject(BytestreamOp op, std::uint64_t nth, Errc status) { faults_.inject(op, nth, status); }
-  /// Each operation of this kind fails with `status` from now on, and does nothing; a sync as with inject().
+  /// Each operation of this kind fails with `status` from now on and does nothing; a sync loses data as with inject().
   void refuse(BytestreamOp op, Errc status) { faults_.refuse(op, status); }
   /// Removes all injected faults that have not fired, and all refusals.
   void clear_injected() { faults_.clear(); }
@@ -81,9 +81,9 @@ class SimDisk {
   /// Reads an open datafile, as seen now: at most out.size() bytes; 0 at its end. kBadDescriptor: not open (any more).
   Result<std::size_t> read_file(int fd, std::uint64_t offset, MutableByteView out) const;
 
-  /// Leases on its datafiles, and what is passed of them.
+  /// Leases on its datafiles, and the descriptors that are passed for them.
   SimLending& lending() { return lending_; }
-  /// A write of a lease holder by itself, at this instant, also to a file that is no longer a datafile. Returns the
+  /// A lease holder's own write, at this instant. It may write to a file that is no longer a datafile. Returns the
   /// bytes written, fewer on a full disk; kNoSpace if none fit.
   Result<std::size_t> write_lent(const SimLentFile& lent, std::uint64_t offset, ByteView data);
 

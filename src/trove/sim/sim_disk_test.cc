@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only the simulated disk has: virtual time, crashes, injected errors, a full disk, its own descriptors.
+// Features of the simulated disk that real ones lack: virtual time, crashes, injected errors, a full disk, its own
+// descriptors.
 #include "trove/sim/sim_disk.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +87,7 @@ TEST(SimDisk, KilledProcessMayHaveWrittenAPart) {
       Bytes data = filled(10'000, 9);
       world.post_write(0, data);
       std::fill(data.begin(), data.end(), std::byte{1});
-    }  // its memory is gone, then the process
+    }  // first its memory is freed, then the process dies
     world.kill();
     world.start();
     const Bytes found = world.read(0, 20'000);
@@ -110,7 +111,7 @@ TEST(SimDisk, CrashKeepsWhatWasSynced) {
   }
 }
 
-/// How the pages of a file look that was overwritten and not synced: old, new or torn between sectors.
+/// The states of the pages of a file that was overwritten and not synced: old, new or torn between sectors.
 struct PageFates {
   int old_pages = 0;
   int new_pages = 0;
@@ -144,7 +145,7 @@ TEST(SimDisk, CrashTearsWhatWasNotSynced) {
     const Bytes content = world.read(0, 40'960);
     ASSERT_EQ(content.size(), 40'960U);
     fates.count(content);
-    // Content that nobody has seen must not carry a counter that somebody knows.
+    // If the content differs from what was seen, its counter must not be one that somebody knows.
     if (content != filled(40'960, 1)) EXPECT_GT(world.run(BytestreamOp::kStat).stat.change_counter, counter);
   }
   EXPECT_GT(fates.old_pages, 20);
@@ -152,7 +153,7 @@ TEST(SimDisk, CrashTearsWhatWasNotSynced) {
   EXPECT_GT(fates.torn_pages, 20);
 }
 
-TEST(SimDisk, WhatAFailedSyncLosesNoLaterOneWrites) {
+TEST(SimDisk, PagesThatAFailedSyncLosesAreNotWrittenByALaterSync) {
   constexpr std::size_t kBytes = 10 * SimFile::kPage;
   int lost = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -253,7 +254,7 @@ TEST(SimDisk, TimeFollowsTheModel) {
   EXPECT_EQ(world.store->test(done), 1U);
 }
 
-TEST(SimDisk, DescriptorsReadAsSeenNow) {
+TEST(SimDisk, DescriptorsReadThePresentContent) {
   World world(1);
   world.write(0, filled(100, 1));
   const std::shared_ptr<const OpenDatafile> file = world.run(BytestreamOp::kOpen).file;
@@ -276,7 +277,7 @@ SimLentFile lent_copy(World& world) {
   return *world.disk.lending().take_file(copy.value());
 }
 
-TEST(SimDisk, WhatAHolderWritesIsSeenUntilTheDatafileIsReplaced) {
+TEST(SimDisk, WritesOfALeaseHolderAreSeenUntilTheDatafileIsReplaced) {
   World world(20);
   EXPECT_EQ(world.run(BytestreamOp::kLend).status, Errc::kNotFound);
   world.write(0, Bytes(6000, std::byte{1}));
@@ -292,7 +293,7 @@ TEST(SimDisk, WhatAHolderWritesIsSeenUntilTheDatafileIsReplaced) {
   EXPECT_EQ(world.read(5000, 5000), Bytes(2000, std::byte{2}));
 }
 
-TEST(SimDisk, AHolderMeetsAFullDisk) {
+TEST(SimDisk, ALeaseHoldersWriteFailsOnAFullDisk) {
   World world(21);
   world.write(0, Bytes(10, std::byte{1}));
   const SimLentFile lent = lent_copy(world);
@@ -301,7 +302,7 @@ TEST(SimDisk, AHolderMeetsAFullDisk) {
   EXPECT_ERRC(world.disk.write_lent(lent, 2 * SimFile::kPage, Bytes(1)), Errc::kNoSpace);
 }
 
-TEST(SimDisk, APageOutlivesTheProcessThatMadeItAndNotTheMachine) {
+TEST(SimDisk, ALeasePageSurvivesItsProcessButNotACrashOfTheMachine) {
   World world(22);
   auto page = world.store->make_lease({kFile, ClientId(7), 1, true}).value();
   const auto ended = world.store->make_lease({kFile, ClientId(8), 1, true}).value();

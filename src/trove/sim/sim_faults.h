@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimFaults: which operations of a simulated disk fail.
+// SimFaults: decides which operations of a simulated disk fail.
 #pragma once
 
 #include <map>

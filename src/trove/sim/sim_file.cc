@@ -201,7 +201,7 @@ void SimFile::crash(Random& random) {
     differs |= disk_.size != now_.size;
     disk_.size = now_.size;
   }
-  // The local file system would not show bytes past its size.
+  // The size comes first: the local file system would not show bytes past it.
   const std::uint64_t counter = now_.counter;
   const std::int64_t mtime_ns = now_.mtime_ns;
   now_ = disk_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimLending: the part of a simulated machine's kernel in bypass leases: their pages, and descriptors in flight between
-// processes.
+// SimLending: the kernel's part in bypass leases on a simulated machine: the leases' pages, and descriptors in flight
+// between processes.
 #pragma once
 
 #include <map>
@@ -18,15 +18,16 @@ struct SimPage {
   LeaseWords words;
 };
 
-/// A datafile that a holder has open: the local file at the time of the grant, whatever replaces it later.
+/// A datafile that a lease holder has open: the local file at the time of the grant, even if another file replaces it
+/// later.
 struct SimLentFile {
   std::shared_ptr<SimFile> file;
   DatafileId id;
   Lend access = Lend::kRead;
 };
 
-/// One disk's. One thread. `alive` tells whether the process that asked is still there: what it does afterwards to a
-/// page is done to a copy of its own, as a killed process does nothing any more.
+/// Belongs to one disk. One thread. `alive` tells whether the process that asked still lives. If it does not, its later
+/// stores to a page go to a private copy, since a dead process changes nothing.
 class SimLending {
  public:
   using Alive = std::shared_ptr<const bool>;
@@ -41,9 +42,10 @@ class SimLending {
   /// Null: no descriptor is free.
   std::shared_ptr<const OpenDatafile> lend(SimLentFile file);
 
-  /// A copy of the descriptor of a page, or of what was lent, that stays until it is taken. kBadDescriptor: neither.
+  /// Passes the descriptor of a page, or a lent descriptor: returns a copy that stays until it is taken.
+  /// kBadDescriptor: it is neither.
   Result<int> pass(int fd);
-  /// What was passed under this number; null, or nothing, for another one.
+  /// The page that was passed under this number; null if there is none.
   std::shared_ptr<SimPage> take_page(int fd);
   std::optional<SimLentFile> take_file(int fd);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimDisk: what each operation does, at the instant of its completion.
+// SimDisk: the effect of each operation at the instant of its completion.
 #include <algorithm>
 
 #include "trove/sim/sim_disk.h"
@@ -7,7 +7,7 @@
 namespace spate::trove {
 namespace {
 
-/// Where the datafile ends at the least once the operation is carried out; 0: it does not grow.
+/// The least size of the datafile after the operation, bytes; 0: it does not grow.
 std::uint64_t end_of(const BytestreamRequest& request, std::span<const Extent> extents) {
   if (request.op == BytestreamOp::kTruncate) return request.size;
   const bool grows =
@@ -111,7 +111,7 @@ void SimDisk::remove(const DatafileId& id) {
   files_.erase(id);
 }
 
-/// All bytes, holes as zeros: the simulated disk's copy keeps none.
+/// Copies all bytes, and writes holes as zeros: a copy on the simulated disk keeps no holes.
 Errc SimDisk::copy(SimFile& file, const Operation& operation) {
   const FilePtr source = find(operation.request.source);
   const Extent& to = operation.extents.front();
@@ -160,7 +160,7 @@ void SimDisk::sync(const DatafileId& id) {
 }
 
 void SimDisk::carry_out_in_part(Operation& operation) {
-  // Nothing may touch the process's memory now: reads are nothing, a write has its copy.
+  // The process is dead: a read must not touch its memory, and a write has its own copy of the data.
   if (operation.request.op == BytestreamOp::kRead || !random_.chance(2, 3)) return;
   if (operation.request.op == BytestreamOp::kWrite && random_.chance(1, 2) && !operation.data.empty()) {
     operation.data.resize(random_.below(operation.data.size()));

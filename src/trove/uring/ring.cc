@@ -95,7 +95,7 @@ io_uring_sqe* Ring::entry() {
 }
 
 void Ring::submit() {
-  // EAGAIN, EBUSY: no memory or too many completions now; the entries stay queued and go with the next call.
+  // EAGAIN, EBUSY: no memory, or too many completions now. The entries stay queued and go with the next call.
   if (io_uring_sq_ready(&ring_) > 0) io_uring_submit(&ring_);
 }
 
@@ -105,7 +105,8 @@ void Ring::set_events(bool on) {
   if (on == events_on_) return;
   SPATE_CHECK(io_uring_cq_eventfd_toggle(&ring_, on) == 0);
   events_on_ = on;
-  // The kernel looks at the switch after it has announced a completion: set before pending() looks.
+  // The kernel looks at the switch after it has announced a completion. So set the switch before pending() looks for
+  // completions.
   if (on) std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

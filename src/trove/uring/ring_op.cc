@@ -11,15 +11,15 @@ namespace spate::trove {
 namespace {
 
 constexpr std::size_t kPiecesPerStep = 256;
-/// Steps of one operation side by side: enough to keep a device busy with a list of small extents. Guess.
+/// Most steps of one operation at the same time: enough to keep a device busy with a list of small extents. Guess.
 constexpr std::size_t kWindow = 32;
-/// A step that the kernel sends back without having begun it.
+/// How often a step is tried again that the kernel returns without having begun it.
 constexpr unsigned kMaxRetries = 8;
 
 std::uint64_t limit_of(const BytestreamRequest& request, const LocalDatafile& datafile) {
   if (request.op == BytestreamOp::kWrite) return total_size(request.extents);
   BytestreamStat stat;
-  // If the file cannot be asked the kernel will say why at the first step.
+  // If stat fails here, the kernel will report the reason at the first step.
   if (datafile.stat(stat) != Errc::kOk) return total_size(request.extents);
   return request.direct ? direct_read_limit(request.extents, stat.size) : stream_before_end(request.extents, stat.size);
 }
@@ -69,8 +69,8 @@ RingStep& RingOp::free_step() {
   return *step;
 }
 
-/// A direct one is cut where the local file is: each of its extents is a request of its own to the device, and all of
-/// them are under way together (OPIOM sec. 3.2.1.2).
+/// A step of a direct operation ends where the local file's extent ends: each extent is a request of its own to the
+/// device, and all of them are in flight together (OPIOM sec. 3.2.1.2).
 Step RingOp::next_of(std::span<iovec> pieces) {
   Step step = cursor_.next(pieces);
   if (!queued_->request.direct) return step;
@@ -118,7 +118,7 @@ bool RingOp::take_result(RingStep& step, int result) {
     step.advance(moved);
     step.retries = 0;
     // A direct read comes short only at the block with the datafile's end. No block begins after it, so there is
-    // nothing to read on from.
+    // nothing more to read.
     if (step.left > 0 && (is_write() || !queued_->request.direct)) return true;
     if (step.left > 0) stop_at(step.stream_at, Errc::kOk);
   } else if (result < 0) {

@@ -21,12 +21,12 @@ class RingOp;
 struct RingStep {
   RingOp* op = nullptr;
   std::vector<iovec> pieces;
-  std::size_t first = 0;        // pieces before it are done
+  std::size_t first = 0;        // pieces before this one are done
   std::uint64_t offset = 0;     // in the file, of what is left
   std::uint64_t left = 0;       // bytes
   std::uint64_t stream_at = 0;  // position of what is left in the request's stream
   unsigned retries = 0;
-  bool registered = false;  // what is given to the ring now names a region
+  bool registered = false;  // what the ring has now names a registered region
 
   /// Takes `bytes` (<= left) off the front.
   void advance(std::uint64_t bytes);
@@ -38,8 +38,8 @@ class RingOp {
  public:
   RingOp(std::unique_ptr<QueuedOp> op, DatafileStore::Datafile datafile);
 
-  /// False: the write would have to wait for another change of the datafile. Then nothing has happened, and
-  /// give_back() ends this.
+  /// False: the write would have to wait for another change of the datafile. Then nothing has happened, and the caller
+  /// ends the operation with give_back().
   bool begun() const { return !change_ || change_->begun(); }
   std::unique_ptr<QueuedOp> give_back() { return std::move(queued_); }
   bool is_write() const { return queued_->request.op == BytestreamOp::kWrite; }
@@ -54,7 +54,8 @@ class RingOp {
   bool over() const { return in_flight_ == 0 && (stopped_ || cursor_.left() == 0); }
   BytestreamCompletion finish(DatafileStore& store);
 
-  bool waits_for_ring = false;  // kept by who owns the ring: it is in the queue of those that found it full
+  bool waits_for_ring =
+      false;  // set by the ring's owner: the operation is in the queue of those that found the ring full
 
  private:
   Step next_of(std::span<iovec> pieces);

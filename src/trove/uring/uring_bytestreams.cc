@@ -85,12 +85,13 @@ std::optional<unsigned> UringBytestreams::region_of(const iovec& piece) const {
 
 void UringBytestreams::start(std::unique_ptr<QueuedOp>& op) {
   if (op->request.op != BytestreamOp::kRead && op->request.op != BytestreamOp::kWrite) return;
-  // The kernel hands a buffered write to a worker of its own. For one alone our thread is faster (4 KiB on ext4: 23 us
-  // against 47), for several the ring is (16 at a time: 8 us against 4). trove_bench, 2026-11.
+  // The kernel passes a buffered write to one of its worker threads. For a single write our own thread is faster (4 KiB
+  // on ext4: 23 us against 47); for several at a time the ring is (16 at a time: 4 us against 8). trove_bench, 2026-11.
   if (op->request.op == BytestreamOp::kWrite && !op->request.direct && options_.lone_writes_by_threads &&
       ops_.empty() && !threads_busy())
     return;
-  if (!op->request.direct && has_near_extents(op->request.extents)) return;  // a thread moves many with one call
+  if (!op->request.direct && has_near_extents(op->request.extents))
+    return;  // one thread moves many pieces with one call
   DatafileStore::Datafile datafile = target().store().find(op->request.id);
   if (datafile == nullptr || !own_ring()) return;
   auto begun = std::make_unique<RingOp>(std::move(op), std::move(datafile));
@@ -112,7 +113,8 @@ bool UringBytestreams::give(RingStep& step) {
   const int fd = step.op->fd();
   const iovec* const pieces = step.pieces.data() + step.first;
   const auto count = static_cast<unsigned>(step.pieces.size() - step.first);
-  // One piece of memory that the ring knows is named by its slot: the kernel need not look its pages up and pin them.
+  // If the memory is one piece that is registered with the ring, name its slot: then the kernel need not look its pages
+  // up and pin them.
   const std::optional<unsigned> region = count == 1 ? region_of(*pieces) : std::nullopt;
   step.registered = region.has_value();
   if (region) {

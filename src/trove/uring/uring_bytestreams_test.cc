@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// That the ring is really used, and what happens where it cannot be. What it does is in tests/trove.
+// The module really uses the ring, and has a fallback where it cannot. tests/trove tests the operations themselves.
 #include "trove/uring/uring_bytestreams.h"
 
 #include <filesystem>
@@ -78,7 +78,7 @@ TEST_F(UringTest, AnotherThreadCanTakeOverWhenIdle) {
   EXPECT_EQ(streams_->ring_operations(), 3U);
 }
 
-TEST_F(UringTest, MemoryThatIsRegisteredIsNamedToTheRing) {
+TEST_F(UringTest, RegisteredMemoryIsPassedToTheRingBySlot) {
   Buffer region(1U << 20U, Buffer::kPageAlignment);
   Buffer other(1U << 20U, Buffer::kPageAlignment);
   const MutableByteView part = region.view().subspan(4096, 500'000);
@@ -96,14 +96,14 @@ TEST_F(UringTest, MemoryThatIsRegisteredIsNamedToTheRing) {
   EXPECT_EQ(run(BytestreamOp::kRead, part).registered_bytes, 0U);
 }
 
-TEST_F(UringTest, WhatIsRegisteredIsKnownToTheRingOfTheNextThread) {
+TEST_F(UringTest, MemoryStaysRegisteredWhenAnotherThreadTakesOver) {
   Buffer region(64 * 1024, Buffer::kPageAlignment);
   ASSERT_OK(streams_->register_memory(region.view()));
   run(BytestreamOp::kWrite, region.view());
   std::thread([&] { EXPECT_EQ(run(BytestreamOp::kWrite, region.view()).registered_bytes, 64U * 1024); }).join();
 }
 
-TEST_F(UringTest, TheRingHasRoomForSoManyRegions) {
+TEST_F(UringTest, TheNumberOfRegionsIsLimited) {
   Buffer region((Ring::kRegions + 1) * 4096, Buffer::kPageAlignment);
   for (std::size_t i = 0; i < Ring::kRegions; ++i)
     ASSERT_OK(streams_->register_memory(region.view().subspan(i * 4096, 4096)));
@@ -133,7 +133,7 @@ TEST_F(UringTest, DestroyedWithWorkInFlight) {
 }
 
 TEST(Ring, RefusalIsAnError) {
-  // An eventfd that is none: every setup fails at its registration, and says so.
+  // The descriptor is not an eventfd: every setup fails at its registration and reports that.
   const Result<std::unique_ptr<Ring>> ring = Ring::make(8, -1);
   EXPECT_ERRC(ring, Errc::kNotSupported);
 }
