@@ -58,11 +58,11 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
     return {};
   }
   const auto found = std::ranges::find(keys_, offer.key_id, &OneKey::id);
-  if (found == keys_.end()) {  // whichever it was meant to be
+  if (found == keys_.end()) {  // the id does not tell which role's key the peer has
     return Error::told(Errc::kUnauthenticated,
                        "wrong client key, or wrong server key: use the key files of this file system");
   }
-  // Without `auth = "key"` there is a server key only.
+  // A file system whose clients need no key (`auth = "none"`) has only a server key.
   if (found->role == wire::KeyRole::kClient && !options_.key_required) return wrong_key(wire::PeerKind::kClient);
   if (!wire::holds(offer.suites, wire::Suite::kUmac64) || offer.protect > wire::Protect::kData) {
     return Error::told(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
@@ -143,7 +143,8 @@ Result<Accepted> Acceptor::prove(const Received& message, Handshake& handshake) 
   if (accepted.request.server_nonce != handshake.server_nonce) return Errc::kUnauthenticated;
   const bool server = accepted.request.kind == wire::PeerKind::kServer;
   if (!handshake.role) {
-    // Only a file system without client keys comes here; a server must always prove itself.
+    // The peer named no key. A client may do that in a file system without client keys; a server must always prove its
+    // key.
     if (server) return wrong_key(accepted.request.kind);
     return accepted;
   }

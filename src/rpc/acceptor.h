@@ -19,20 +19,21 @@ struct AcceptorOptions {
   bool key_required = true;
   KeyRing client_key;
   KeyRing server_key;
-  std::uint64_t features = wire::kOurFeatures;      // that are agreed to when a peer asks
-  bool allow_version_1 = false;                     // peers of before the present handshake are let in
-  wire::Protect protect = wire::Protect::kControl;  // the least that will do on a network
+  std::uint64_t features = wire::kOurFeatures;  // features that this server agrees to when a peer asks for them
+  bool allow_version_1 = false;                 // admits peers that speak protocol version 1, whose handshake is weaker
+  wire::Protect protect = wire::Protect::kControl;  // the least protection that this server accepts on a network
 };
 
-/// What a handshake has come to. Made by hello(), used up by one authenticate(), right or wrong.
+/// The state of a handshake between its two requests. hello() makes it; one authenticate() consumes it, whether that
+/// succeeds or fails.
 struct Handshake {
   std::uint16_t version = 0;
   std::uint64_t features = 0;
   wire::Nonce client_nonce{};
   wire::Nonce server_nonce{};
-  std::optional<wire::KeyRole> role;           // version 2: of the key that the initiator named; none: it has none
-  Key key{};                                   // between its holders and this server
-  std::optional<wire::Transcript> transcript;  // with a role
+  std::optional<wire::KeyRole> role;  // version 2: the role of the key that the initiator named; none: it named no key
+  Key key{};                          // the key that this server shares with the holders of that key
+  std::optional<wire::Transcript> transcript;  // only with a role
   wire::Protect protect = wire::Protect::kNone;
 };
 
@@ -41,31 +42,31 @@ struct Accepted {
   wire::AuthenticateRequest request;
   std::optional<wire::SessionKeys> keys;         // none: version 1, or nobody has a key
   wire::Protect protect = wire::Protect::kNone;  // from the reply to this request on
-  Mac server_proof{};                            // version 1: for the reply
+  Mac server_proof{};                            // version 1 only: goes into the reply
 };
 
-/// A message as it came: whole, and where its body begins.
+/// A received message, and its body.
 struct Received {
   ByteView whole;
   ByteView body;
-  std::uint16_t version = 0;  // of its header
+  std::uint16_t version = 0;  // protocol version in its header
 };
 
-/// One for a server; keys are derived once. Not thread-safe.
+/// One per server. It derives the keys once, when it is constructed. Not thread-safe.
 class Acceptor {
  public:
   explicit Acceptor(const AcceptorOptions& options);
 
-  /// Whether requests of that version are taken at all.
+  /// Whether this server accepts requests of that protocol version.
   bool speaks(std::uint16_t version) const;
-  /// For whoever sent one that is not.
+  /// The error for a peer that sent a request of another version.
   Error version_error(std::uint16_t version) const;
 
-  /// The body of the reply, behind `head` (the encoded header that it will be sent with). `reached`:
+  /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header. `reached`:
   /// bmi::PeerInfo::reached.
   Result<Bytes> hello(const Received& message, ByteView head, std::string_view reached, Random& random,
                       Handshake& handshake) const;
-  /// Uses `handshake` up.
+  /// Consumes `handshake`, also when it fails.
   Result<Accepted> authenticate(const Received& message, std::optional<Handshake>& handshake) const;
 
  private:
@@ -73,7 +74,7 @@ class Acceptor {
     wire::KeyRole role;
     Key file;
     wire::KeyId id;
-    Key key;  // between its holders and this server
+    Key key;  // the key that this server shares with the holders of `file`
   };
   std::string spoken() const;
   Result<void> choose_key(const wire::HelloOffer& offer, Handshake& handshake) const;
@@ -81,7 +82,7 @@ class Acceptor {
   Result<Accepted> prove_version_1(const Received& message, const Handshake& handshake) const;
 
   AcceptorOptions options_;
-  std::vector<OneKey> keys_;  // of each role, the one in use first
+  std::vector<OneKey> keys_;  // of each role, the key in use comes first
 };
 
 }  // namespace spate::rpc

@@ -29,10 +29,11 @@ void Authenticator::note_failure(Call& call, ByteView body, const Error& error) 
   if (!error.context().empty()) refusals_.note(call, error);
 }
 
-/// The peer has proved its key: it is no stranger from now on, though nobody until all services have let it in.
+/// The peer has proved its key, so it is no stranger from now on. It is authenticated only when all services have
+/// accepted it.
 void Authenticator::admit(Call& call, const Accepted& accepted) {
   Peer& peer = *call.peer;
-  peer.admitted = true;  // before the services are asked, who may take their time
+  peer.admitted = true;  // before the services join it, which may take long
   network_.admit(peer.address);
   if (accepted.keys) network_.set_link_key(call.address, accepted.keys->link);
   if (accepted.protect == wire::Protect::kData) peer.bulk_seals = bulk_seals(*accepted.keys, End::kAcceptor);

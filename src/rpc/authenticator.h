@@ -27,13 +27,13 @@ class Authenticator {
   Authenticator(const Authenticator&) = delete;
   Authenticator& operator=(const Authenticator&) = delete;
 
-  /// Before the first request. In the order in which peers join.
+  /// Adds a service; peers join the services in the order of these calls. Call it before the first request.
   void add(Service& service) { services_.push_back(&service); }
 
   const Acceptor& acceptor() const { return acceptor_; }
-  /// The body of the reply. Whoever the peer was before: it is nobody from now on.
+  /// Yields the body of the reply. If the peer was authenticated before, it no longer is.
   Result<Bytes> hello(Call& call, ByteView body);
-  /// The body of the reply; the peer is authenticated then.
+  /// Yields the body of the reply; the peer is authenticated then.
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
 
  private:

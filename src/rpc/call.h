@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request handler knows of its request besides the message.
+// Call: the context of a request for its handler, beside the message: its peer, its deadline, its place.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace spate::rpc {
 
-/// How the messages of one connection are kept from being altered, dropped out of their order, or repeated.
+/// Detects altered, reordered, dropped and repeated messages of one connection.
 struct Sealing {
   Seals seals;
   TagWindow window;
@@ -24,19 +24,19 @@ struct Sealing {
 /// The other end of one connection, as the handshake has authenticated it.
 struct Peer {
   bmi::Address address;
-  bmi::Address bound;                           // the same by this connection only (bmi::Network::bound)
-  std::optional<Handshake> handshake;           // hello was answered
-  std::optional<Sealing> sealing;               // from a good authenticate on; none where nothing is sealed
-  std::shared_ptr<wire::BulkSeals> bulk_seals;  // where bulk data are, too; what moves them keeps it
+  bmi::Address bound;                           // address of this one connection (bmi::Network::bound)
+  std::optional<Handshake> handshake;           // set when hello was answered
+  std::optional<Sealing> sealing;               // set by a successful authenticate; none if nothing is sealed
+  std::shared_ptr<wire::BulkSeals> bulk_seals;  // set if bulk data is sealed, too; transfers in flight share it
   std::uint16_t version = wire::kProtocolVersion;
-  bool admitted = false;        // has proved its key: no stranger to the network any more
-  std::uint32_t under_way = 0;  // its requests; counted while it is a stranger
+  bool admitted = false;        // has proved its key: it is no stranger any more
+  std::uint32_t under_way = 0;  // its requests under way; counted while it is a stranger
   bool authenticated = false;
   wire::PeerKind kind = wire::PeerKind::kClient;
   ClientId client;
   std::uint32_t epoch = 0;
   std::uint64_t incarnation = 0;
-  std::uint64_t features = 0;  // wire::Feature, as agreed on by hello
+  std::uint64_t features = 0;  // wire::Feature: the features that hello agreed on
   Credential credential;
   std::string description;
 };
@@ -53,9 +53,9 @@ struct Call {
   bmi::Tag tag;          // the reply's; bulk data of slot i travels with tag + 1 + i
   std::shared_ptr<Peer> peer;
   /// Fires at the caller's deadline, when the server stops, and when nobody waits for the answer any more: the
-  /// connection was lost, or a newer copy of the request has come.
+  /// connection is lost, or a newer copy of the request has arrived.
   job::StopToken stop;
-  Places* places = nullptr;  // of the server, which outlives the call; null: nobody counts this call (see Aside)
+  Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see Aside)
 };
 
 }  // namespace spate::rpc

@@ -37,7 +37,7 @@ void Calls::supersede(Entry& newest) {
   if (call.header.id.slot == wire::RequestId::kNoSlot) return;
   Entry*& known = by_slot_[{call.header.client, call.header.id.slot}];
   if (known != nullptr) {
-    // A late copy over an older connection must not end the one that the client waits for.
+    // A late copy that arrives on an older connection must not end the copy that the client waits for.
     if (known->call_.peer->incarnation > call.peer->incarnation) return;
     known->newest_of_slot_ = false;
     known->abandon();
@@ -47,12 +47,12 @@ void Calls::supersede(Entry& newest) {
 }
 
 void Calls::abandon_the_disconnected() {
-  std::unordered_map<bmi::Address, bool> gone;  // asked once for each connection
+  std::unordered_map<bmi::Address, bool> gone;  // so that the network is asked once for each connection
   for (Entry* entry : entries_) {
     const bmi::Address address = entry->call_.address;
     auto [known, fresh] = gone.try_emplace(address, false);
     if (fresh) known->second = network_.network().bound(address) != address;
-    // What a call awaits is only scheduled when it is stopped: the list stays as it is meanwhile.
+    // Stopping a call only schedules the coroutine that awaits, so the list does not change during the loop.
     if (known->second) entry->abandon();
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls: the calls that a server has under way. It ends a call when nobody waits for its answer any more.
+// Calls: the calls under way in a server. It ends a call when nobody waits for its answer any more.
 #pragma once
 
 #include <list>
@@ -12,7 +12,7 @@
 
 namespace spate::rpc {
 
-/// One for each server. One executor; pinned.
+/// One per server. One executor; pinned.
 class Calls {
  public:
   explicit Calls(job::NetworkContext& network) : network_(network), changed_(network.executor()) {}

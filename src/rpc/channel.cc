@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMaxHandshakesPerCall = 3;
 
-/// The server is told a tenth less than what is left, at most a second: what it waited for in vain, it can still say.
-/// ms, 1 up.
+/// The deadline that the request names, ms, at least 1: a tenth of the time left, but at most a second, is kept back.
+/// So a server that waits in vain can still report what it waited for.
 std::uint32_t told_deadline(Duration left) {
   const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
   const auto kept_ms = std::clamp<std::int64_t>(left_ms / 10, 0, 1000);
@@ -114,7 +114,8 @@ Result<void> Channel::resolve() {
 void Channel::note_url() {
   if (is_group()) return;  // no server is the first
   const std::string url = peer_info().url;
-  // A module may tell of the address as it was resolved: only another one of the list is another one.
+  // A module may report the address as it was resolved. The server was found elsewhere only if the URL is another one
+  // of the list.
   const bool elsewhere = url != options_.urls.front() && std::ranges::find(options_.urls, url) != options_.urls.end();
   if (!elsewhere) {
     return_at_ = MonoTime::never();
@@ -131,7 +132,7 @@ bmi::Tag Channel::next_tag() {
   return bmi::Tag(next_tag_);
 }
 
-/// Whether the session is still the one that the request is bound to.
+/// Fails if the request is bound to a session epoch that is no longer the current one.
 Result<void> Channel::check_session(const CallOptions& options) const {
   if (!options.only_in || *options.only_in == identity_.session()) return {};
   return options.only_in->client == identity_.client ? Errc::kSessionFenced : Errc::kSessionUnknown;
@@ -147,18 +148,19 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   Under under(*this, op);
   Duration backoff = options_.first_backoff;
   int handshakes_left = kMaxHandshakesPerCall;
-  bool may_have_run = false;  // sent before, and nothing heard of it
+  bool may_have_run = false;  // the request was sent before, and its answer is unknown
   Error last(Errc::kTimeout, name());
-  std::optional<Error> excuse;  // the server lives, and said what it waited for in vain
+  std::optional<Error> excuse;  // the server's own error: it lives, and said what it waited for in vain
   while (!scope.token().stopped()) {
     Result<void> handshake;
     bool answered = false;
     if (options.handshake) {
       handshake = co_await ensure_handshake(HandshakeGoal::kSession, scope.token());
     } else if (handshake_runs_) {
-      handshake = co_await handshake_ended_.wait(scope.token());  // no word between an authenticate and its reply
+      handshake =
+          co_await handshake_ended_.wait(scope.token());  // nothing may be sent between an authenticate and its reply
     }
-    if (handshake) handshake = check_session(options);  // the handshake may have begun another one
+    if (handshake) handshake = check_session(options);  // the handshake may have begun another session
     Result<RawReply> reply = Errc::kUnauthenticated;
     if (handshake) {
       const ConnectionPtr used = connection_;
@@ -203,7 +205,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   co_return no_answer(last.code());
 }
 
-/// What was seen last says more than "timeout". A connection that broke says no more: it was made anew again and again.
+/// The last attempt's failure says more than "timeout", unless the connection broke: then every attempt made a new one.
 Error Channel::no_answer(Errc last) const {
   if (last == Errc::kNotPrimary) {
     return Error::told(Errc::kTimeout, name() + " and the other servers of its group: none of them leads now");
@@ -222,11 +224,12 @@ bool Channel::handshake_holds() const {
   return network_.network().bound(*peer_) == connection_->address;
 }
 
-/// The first URL is the best (shared memory, as a rule): one that failed once is not given up for good. Only while
-/// nothing is under way, since the server takes whoever comes by another connection for a client that has begun anew.
+/// The first URL is the best one (usually shared memory), so a channel that had to use a later URL returns to it. It
+/// does so only while no request is under way: the server takes a new connection of this client for a new start, and
+/// ends what is left of the old one.
 void Channel::return_to_first_url() {
   if (return_at_ == MonoTime::never() || calls_ > 0 || network_.executor().now() < return_at_) return;
-  return_at_ = MonoTime::never();  // the handshake that follows sees where it was found
+  return_at_ = MonoTime::never();  // the next handshake notes the URL at which it found the server
   connection_.reset();
   network_.network().prefer_first_url(*peer_);
 }
@@ -267,7 +270,7 @@ wire::RequestHeader Channel::header_of(wire::Op op, const CallOptions& options) 
 
 job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options,
                                              job::StopToken stop, bool* answered) {
-  // A stranger's request goes by whichever connection there is; sealed, if the server knows this side on it.
+  // A request without a handshake uses any connection; it is sealed if the server has authenticated this side on it.
   const ConnectionPtr connection = options.handshake || handshake_holds() ? connection_ : nullptr;
   wire::RequestHeader header = header_of(op, options);
   if (connection != nullptr) header.version = connection->version;
@@ -412,7 +415,7 @@ Error Channel::broken_seal(const Sending& sending) {
   return Error::told(Errc::kConnectionLost, name() + " sent a reply without a good seal");
 }
 
-/// What came, and an error that the server reports, as such.
+/// Decodes a received reply. An error that the server reports becomes the result.
 Result<RawReply> Channel::read_reply(const Sending& sending, bmi::Tag tag, Buffer message) {
   if (sending.seals != nullptr) {
     if (!sending.seals->genuine(tag, std::as_const(message).view())) return broken_seal(sending);
@@ -425,7 +428,7 @@ Result<RawReply> Channel::read_reply(const Sending& sending, bmi::Tag tag, Buffe
   reader(reply.header);
   if (!reader.decoder().ok()) return Error::told(Errc::kProtocol, name() + " sent a reply that cannot be read");
   reply.body = bytes.last(reader.decoder().remaining());
-  if (sending.op != wire::Op::kHello) {  // whoever answers that may be anybody
+  if (sending.op != wire::Op::kHello) {  // any process may answer a hello, before it has proved a key
     if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);
     incarnation_ = reply.header.incarnation;
     map_version_ = std::max(map_version_, reply.header.map_version);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: requests from one client (or server) to one server: handshake, deadline, resend (docs/consistency.md,
+// Channel: sends requests from one client (or server) to one server: handshake, deadline, resend (docs/consistency.md,
 // "Resends").
 #pragma once
 
@@ -21,45 +21,44 @@
 
 namespace spate::rpc {
 
-/// How one call is made.
+/// The parameters of one call.
 struct CallOptions {
   MonoTime deadline = MonoTime::never();
-  wire::RequestId id;                      // of a change at a meta server; kNoSlot for what may simply run again
+  wire::RequestId id;                      // for a change at a meta server; kNoSlot for a request that may run twice
   const Capability* capability = nullptr;  // io requests
   wire::Priority priority = wire::Priority::kNormal;
   std::uint32_t reply_room = 16 * 1024;  // bytes, header included
   job::StopToken stop;
-  /// The request is sent in this epoch of this session or not at all: kSessionFenced once another epoch has begun,
-  /// kSessionUnknown once there is another session. Unset: in whichever is current when it is sent.
+  /// If set, the request is sent only in this epoch of this session: kSessionFenced once another epoch has begun,
+  /// kSessionUnknown once there is another session. Unset: it is sent in the current one.
   std::optional<SessionEpoch> only_in;
-  bool handshake = true;  // false: as a stranger, for what a server tells anyone (ping)
+  bool handshake = true;  // false: no handshake first, for requests that a server answers to anybody (ping)
   /// Trace id of the operation that this request is part of. The logs of all servers show the same id. 0: a new one.
   TraceId trace;
-  /// Called before each attempt with the tag of the reply: posts what belongs to the request (receives or sends of bulk
-  /// data), on the peer given. Null: nothing. Not owned.
+  /// Called before each attempt: posts the bulk operations of the request. Null: none. Not owned.
   class Bulk* bulk = nullptr;
 };
 
-/// The bulk operations that go with one request; each attempt posts them anew, with a new tag.
+/// The bulk operations of one request. Each attempt posts them anew, with a new tag.
 class Bulk {
  public:
   virtual ~Bulk() = default;
-  /// `seals`: of the messages (each begins with a code); null: they have none.
+  /// Posts them to `peer`. `seals`: codes of the messages (each begins with one); null: the messages have none.
   virtual void post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) = 0;
-  /// The attempt failed: cancel what is posted and wait until the network is done with it.
+  /// The attempt has failed: cancels the posted operations and waits until the network no longer uses their memory.
   virtual job::Task<void> abandon() = 0;
 };
 
 struct RawReply {
   wire::ReplyHeader header;
   Buffer message;              // owns the bytes
-  ByteView body;               // in message
-  std::uint64_t features = 0;  // that were agreed on when the request was sent
+  ByteView body;               // a part of message
+  std::uint64_t features = 0;  // the features agreed on when the request was sent
 };
 
 class Channel;
 
-/// Is told of a channel's life and of its calls. On the executor's thread.
+/// Observes when channels begin and end, and their calls. Called on the executor's thread.
 class ChannelObserver {
  public:
   virtual ~ChannelObserver() = default;
@@ -70,13 +69,13 @@ class ChannelObserver {
 
 struct ChannelOptions {
   std::vector<std::string> urls;
-  ServerId server;  // expected; 0 = any (first contact)
-  /// One attempt is given up after this and made again over a new connection (the next URL).
+  ServerId server;  // expected server; 0: any (first contact)
+  /// An attempt without an answer ends after this time. The next one uses a new connection (to the next URL).
   Duration attempt_timeout = std::chrono::seconds(10);
   Duration first_backoff = std::chrono::milliseconds(20);
   Duration longest_backoff = std::chrono::seconds(1);
-  /// A server that was found at a later URL than its first is tried at the first again after this, and after twice as
-  /// long each time that it is not there, up to `longest_return`.
+  /// If the server was found at a later URL than its first, the channel tries the first URL again after this time. Each
+  /// time that this fails it waits twice as long, up to `longest_return`.
   Duration first_return = std::chrono::seconds(30);
   Duration longest_return = std::chrono::minutes(10);
   /// The URLs are those of several servers, of which one at a time answers requests; the others refuse them with
@@ -86,7 +85,7 @@ struct ChannelOptions {
   Duration group_silence{0};
   /// Incarnations told to the server are above it: those of an earlier process of this client are below.
   std::uint64_t incarnations_above = 0;
-  /// Told of each call; null: nobody watches. Not owned, outlives the channel.
+  /// Observes the calls; null: nobody does. Not owned, outlives the channel.
   ChannelObserver* watch = nullptr;
 };
 
@@ -107,13 +106,13 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// The reply to `body` (an encoded message), or the error: the server's own (with its context); or when the deadline
-  /// passed first, naming the server, kUnreachable if no connection could be made in the end, else kTimeout. The server
-  /// is told a deadline that is a little earlier (a tenth, at most 1 s), so that what it waits for in vain is its
-  /// answer before ours passes. After kTimeout the request may or may not have had an effect. kUnauthenticated,
-  /// kSessionUnknown and kSessionFenced are returned, not retried, when a new handshake does not help. A request that
-  /// the server ended because of a newer handshake of this client (kCancelled) is sent again. kForgottenRequest: a
-  /// change was sent, its answer was lost, and now the session is gone that would have known it.
+  /// Yields the reply to `body` (an encoded message), or an error: the server's own, with its context. If the deadline
+  /// passes first, the error names the server; its code is kUnreachable if no connection could be made in the end, else
+  /// kTimeout. The server learns a slightly earlier deadline (a tenth, at most 1 s), so that it can report what it
+  /// waits for in vain before ours passes. After kTimeout the request may or may not have had an effect.
+  /// kUnauthenticated, kSessionUnknown and kSessionFenced are returned when a new handshake does not help. A request
+  /// that the server ended because of a newer handshake of this client (kCancelled) is sent again. kForgottenRequest: a
+  /// change was sent and its answer was lost; the session that would know the answer is gone.
   job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
 
   /// The same with typed messages.
@@ -128,32 +127,32 @@ class Channel {
     co_return *std::move(reply);
   }
 
-  /// Asks once whether the server is there and has the keys of this file system, at whichever of its URLs it is met. It
-  /// needs no session and opens none. The error says which step failed. After kTimeout or a loss: see unreached().
+  /// Asks once whether the server is there and has the keys of this file system, at any of its URLs. It needs no
+  /// session and opens none. The error says which step failed. After kTimeout or a lost connection: see unreached().
   job::Task<Result<void>> meet(MonoTime deadline);
 
   /// "server 3 (tcp://127.0.0.1:7403)": for messages.
   std::string name() const;
   ServerId server() const { return options_.server; }
-  /// As seen in the last reply; 0 before the first. A change means that unsynced writes may be lost.
+  /// The server's incarnation in the last reply; 0 before the first. A change means that unsynced writes may be lost.
   Incarnation incarnation() const { return incarnation_; }
-  /// Whether a later reply came from another incarnation than an earlier one. Thread-safe.
+  /// Whether the incarnation has changed between two replies. Thread-safe.
   bool has_restarted() const { return restarted_.load(std::memory_order_relaxed); }
   std::uint64_t map_version() const { return map_version_; }
   bmi::PeerInfo peer_info() const;
-  /// Why there is no connection, for people: what the network says, of each URL if there are several. Empty: there is
-  /// one, or none was tried.
+  /// The network's reason why there is no connection, for people; one for each URL if there are several. Empty: there
+  /// is a connection, or none was tried.
   std::string unreached() const;
-  /// wire::Feature: what the server agreed to in the last handshake.
+  /// wire::Feature: the features that the server agreed to in the last handshake.
   std::uint64_t features() const { return connection_ != nullptr ? connection_->features : 0; }
-  /// Whether an error says that the connection is gone, or was none worth having.
+  /// Whether the error means that the connection is lost, or must not be used any more.
   static bool is_lost(Errc code) {
     return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
   }
   /// Makes the next request repeat the handshake (a new session was opened).
   void repeat_handshake() { connection_.reset(); }
-  /// The call that has waited longest for this server, and what came of its last attempt. Not of a call that the server
-  /// answers when there is something to tell (lock_events).
+  /// Since when the oldest call under way has waited for this server, and why its last attempt failed. Calls that the
+  /// server answers only when there is an event (lock_events) do not count.
   struct Waiting {
     MonoTime since;
     Errc why = Errc::kTimeout;
@@ -163,18 +162,18 @@ class Channel {
  private:
   /// A call under way.
   class Under;
-  /// One connection after its handshake. Calls under way keep it when another one has taken its place.
+  /// One connection after its handshake. Calls under way keep it after another one has replaced it.
   struct Connection {
     bmi::Address address;  // bound to the connection
     std::uint16_t version = wire::kProtocolVersion;
     std::uint64_t features = 0;
     std::optional<Seals> seals;
     std::shared_ptr<wire::BulkSeals> bulk_seals;
-    ClientId client;          // the file system's session that its handshake was made in:
-    std::uint32_t epoch = 0;  // another channel's handshake may have begun a new one
+    ClientId client;          // the session and its epoch in which the handshake was made;
+    std::uint32_t epoch = 0;  // another channel's handshake may have begun a new epoch since
   };
   using ConnectionPtr = std::shared_ptr<Connection>;
-  /// A request that is to be sent once.
+  /// One attempt to send a request.
   struct Sending {
     wire::Op op = wire::Op::kPing;
     TraceId trace;
@@ -191,7 +190,7 @@ class Channel {
 
   void return_to_first_url();
   void note_url();
-  /// How far a handshake goes: who is there; or the session, too.
+  /// The end of a handshake: kHello: the server has answered hello; kSession: the session is established, too.
   enum class HandshakeGoal : std::uint8_t { kHello, kSession };
   job::Task<Result<void>> ensure_handshake(HandshakeGoal goal, job::StopToken stop);
   job::Task<Result<void>> handshake(HandshakeGoal goal, job::StopToken stop);
@@ -208,7 +207,7 @@ class Channel {
   Result<void> check_session(const CallOptions& options) const;
   Error broken_seal(const Sending& sending);
   wire::RequestHeader header_of(wire::Op op, const CallOptions& options) const;
-  /// `answered` (may be null): set when an error is the server's own.
+  /// `answered` (may be null): set if the error is the server's own.
   job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop,
                                       bool* answered = nullptr);
   job::Task<Result<RawReply>> exchange(const Sending& sending, job::StopToken stop, bool* answered = nullptr);
@@ -229,7 +228,7 @@ class Channel {
   Random& random_;
   std::optional<bmi::Address> peer_;
   ConnectionPtr connection_;  // null: no handshake yet
-  bmi::Address spent_;        // the connection by which an authenticate was sent: there is no second handshake on it
+  bmi::Address spent_;        // the connection on which an authenticate was sent: it must not carry a second handshake
   bool handshake_runs_ = false;
   bool watching_ = false;  // whether the server of a group lives
   job::Event handshake_ended_;
@@ -239,10 +238,10 @@ class Channel {
   std::atomic<bool> restarted_{false};
   std::uint64_t map_version_ = 0;
   std::size_t calls_ = 0;    // under way
-  Under* oldest_ = nullptr;  // of those that waiting() is about, in the order in which they began
+  Under* oldest_ = nullptr;  // the oldest call that waiting() counts; they form a list in the order in which they began
   Under* newest_ = nullptr;
-  MonoTime return_at_ = MonoTime::never();  // it was seen at another URL than its first: when to try that one again
-  Duration return_wait_{0};                 // before that
+  MonoTime return_at_ = MonoTime::never();  // when to try the first URL again, if the server was found at another one
+  Duration return_wait_{0};                 // the pause before return_at_
 };
 
 }  // namespace spate::rpc

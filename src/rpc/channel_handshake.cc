@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handshake: hello and authenticate, at whichever of the server's URLs it is met. See rpc/channel.h.
+// The handshake: hello and authenticate, at any of the server's URLs. See rpc/channel.h.
 #include <algorithm>
 
 #include "log/fields.h"
@@ -22,7 +22,7 @@ bool is_delay(Errc code) {
 
 }  // namespace
 
-/// A server that does not want us is named; what the network says names it already.
+/// Adds the server's name to an error of the server. An error of the network has it already.
 Error Channel::refusal(Error error) const {
   if (is_lost(error.code()) || error.code() == Errc::kTimeout || error.code() == Errc::kCancelled) return error;
   return std::move(error).within(name());
@@ -42,12 +42,12 @@ job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken st
   const std::optional<Key> tried = identity_.key;
   auto result = co_await handshake_at_any_url(goal, stop);
   if (result.code() != Errc::kUnauthenticated) co_return result;
-  if (identity_.key == tried) take_newer_key();  // else another channel has found it meanwhile
+  if (identity_.key == tried) take_newer_key();  // otherwise another channel has replaced it meanwhile
   if (identity_.key != tried) result = co_await handshake_at_any_url(goal, stop);
   co_return result;
 }
 
-/// The key file may hold another one by now, which was made when the old one was to be given up.
+/// The key file may hold a newer key by now, made to replace the old one.
 void Channel::take_newer_key() {
   if (!identity_.newer_key) return;
   const Result<Key> key = identity_.newer_key();
@@ -57,7 +57,7 @@ void Channel::take_newer_key() {
   identity_.key = *key;
 }
 
-/// At whichever of its URLs the server is met.
+/// Tries the handshake at each of the server's URLs.
 job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::StopToken stop) {
   std::uint16_t version = wire::kProtocolVersion;
   Result<void> result;
@@ -82,14 +82,14 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
   co_return result;
 }
 
-/// A new handshake needs a new connection.
+/// A new handshake needs a new connection, so this one is given up.
 void Channel::leave_old_connection() {
   connection_.reset();
   if (spent_ && network_.network().bound(*peer_) == spent_) network_.network().disconnect(spent_);
   spent_ = {};
 }
 
-/// `stranger`: set when whoever answered is not the server that is wanted.
+/// `stranger`: set if the process that answered is not the wanted server.
 job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
                                                 job::StopToken stop) {
   leave_old_connection();
@@ -144,7 +144,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   if (initiator.protect() != wire::Protect::kNone) connection->seals.emplace(*initiator.keys(), End::kInitiator);
   if (initiator.protect() == wire::Protect::kData)
     connection->bulk_seals = bulk_seals(*initiator.keys(), End::kInitiator);
-  // Before the server can ask for bulk connections.
+  // Before the server can ask for bulk connections, which prove this key.
   if (initiator.keys()) network_.network().set_link_key(address, initiator.keys()->link);
   Sending sending;
   sending.op = wire::Op::kAuthenticate;
@@ -167,7 +167,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
 }
 
 void Channel::join(const wire::AuthenticateReply& accepted, const ConnectionPtr& connection) {
-  if (identity_.kind == wire::PeerKind::kClient && accepted.answer_slots > 0) {  // from a meta server: the session
+  if (identity_.kind == wire::PeerKind::kClient && accepted.answer_slots > 0) {  // sent by a meta server: the session
     connection->client = identity_.client = accepted.client;
     connection->epoch = identity_.epoch = accepted.epoch;
     identity_.ticket = accepted.ticket;

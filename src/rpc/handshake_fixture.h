@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One handshake between an Initiator and an Acceptor, message by message, for tests and the fuzzer.
+// A handshake between an Initiator and an Acceptor, message by message, for tests and the fuzzer.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ inline Key key_of(unsigned n) {
   return key;
 }
 
-/// Both sides know what they should, unless a test says otherwise.
+/// Both sides have the right keys and names, unless a test changes them.
 struct Meeting {
   Meeting() {
     identity.fs = FsId(0xF5);
@@ -37,7 +37,8 @@ struct Meeting {
     return {message, ByteView(message).last(body), head.version};
   }
 
-  /// hello, its reply and authenticate; each may be changed on its way. What the first to refuse says.
+  /// Exchanges hello, its reply and authenticate. A test may change each on its way. Returns the error of the side that
+  /// refuses first.
   Result<void> handshake() {
     Initiator one(identity, wanted, version, random);
     const Acceptor other(options);
@@ -79,12 +80,12 @@ struct Meeting {
   wire::RequestHeader header;
   std::string dialled = "tcp://10.0.0.7:7400";
   std::string reached = "tcp://10.0.0.7:7400";
-  std::optional<wire::PeerKind> kind;  // said in authenticate, whatever the key is
+  std::optional<wire::PeerKind> kind;  // the kind claimed in authenticate, whatever the key's role is
   std::function<void(Bytes&)> on_hello;
   std::function<void(Bytes&)> on_reply;
   std::function<void(Bytes&)> on_authenticate;
 
-  // What came of it.
+  // Results of handshake().
   Bytes hello;
   Bytes reply;
   Bytes authenticate;
@@ -94,7 +95,7 @@ struct Meeting {
   bool both_alike = false;
   wire::SessionKeys keys;
   wire::SessionKeys initiator_keys;
-  Errc second = Errc::kOk;  // of the same authenticate, once more
+  Errc second = Errc::kOk;  // result of a second authenticate with the same message
 };
 
 }  // namespace spate::rpc

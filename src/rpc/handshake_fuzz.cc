@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends of the handshake against whoever alters its messages on the way (nobody who does is let in), and against
-// whoever holds a key and says anything at all under good MACs (nobody crashes).
+// Fuzzer of the handshake. A relay that alters a message is never let in. A peer that holds a key and sends any bytes
+// under good MACs crashes nobody.
 #include <algorithm>
 #include <cstdint>
 
@@ -54,7 +54,7 @@ void alter(Script& script, Bytes& message) {
   }
 }
 
-/// Somebody on the way.
+/// A relay between the two, which may alter each message.
 void relay(Script& script) {
   Meeting meeting;
   bool altered = false;
@@ -71,7 +71,7 @@ void relay(Script& script) {
 
 constexpr std::size_t kProof = sizeof(spate::wire::Proof);
 
-/// The transcript of what was said so far, for who has the client key.
+/// The transcript so far, as a holder of the client key computes it.
 std::optional<spate::wire::Transcript> transcript_of(const Bytes& hello, const Bytes& reply) {
   using namespace spate::wire;
   const auto asked = decode_body_and<HelloRequest, HelloOffer>(Meeting::received(hello).body);
@@ -87,7 +87,7 @@ std::optional<spate::wire::Transcript> transcript_of(const Bytes& hello, const B
                     ByteView(reply).first(reply.size() - kProof));
 }
 
-/// A client that has the key and says what it likes: the MAC is over what it really says.
+/// A client that holds the key and sends any body, under a MAC of what it really sends.
 void client_with_key(Script& script) {
   Meeting meeting;
   meeting.on_authenticate = [&](Bytes& message) {
@@ -103,7 +103,7 @@ void client_with_key(Script& script) {
   std::ignore = meeting.handshake();
 }
 
-/// A server that has the key, likewise.
+/// A server that holds the key, likewise.
 void server_with_key(Script& script) {
   Meeting meeting;
   meeting.on_reply = [&](Bytes& reply) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handshake, message by message: what an attacker may try with them, and who finds it.
+// The handshake, message by message: attacks on it, and which side detects them.
 
 #include <algorithm>
 #include <set>
@@ -42,7 +42,7 @@ TEST(Handshake, AServerProvesTheServerKey) {
   EXPECT_EQ(meeting.accepted_kind, wire::PeerKind::kServer);
 }
 
-TEST(Handshake, WhatTheKernelVouchesForIsNotSealed) {
+TEST(Handshake, MessagesOfLocalSocketsAreNotSealed) {
   Meeting meeting;
   meeting.dialled = meeting.reached = "shm:///run/spate/3";
   ASSERT_EQ(reason(meeting), "let in");
@@ -50,7 +50,7 @@ TEST(Handshake, WhatTheKernelVouchesForIsNotSealed) {
   EXPECT_TRUE(meeting.both_alike);
 }
 
-TEST(Handshake, WhileKeysAreChangedBothAreAccepted) {
+TEST(Handshake, DuringAKeyChangeBothKeysAreAccepted) {
   for (const unsigned used : {1U, 2U, 11U, 12U}) {
     const bool server = used % 10 == 2;
     Meeting meeting;
@@ -72,7 +72,7 @@ TEST(Handshake, WhileKeysAreChangedBothAreAccepted) {
   }
 }
 
-TEST(Handshake, OfVersion1TooEachKeyIsAccepted) {
+TEST(Handshake, Version1AcceptsEachKeyOfTheRing) {
   for (const unsigned used : {1U, 11U, 3U}) {
     Meeting meeting;
     meeting.version = 1;
@@ -87,7 +87,7 @@ TEST(Handshake, OfVersion1TooEachKeyIsAccepted) {
   }
 }
 
-TEST(Handshake, WhoeverWantsMoreProtectionHasIt) {
+TEST(Handshake, TheHigherProtectionOfBothSidesIsUsed) {
   for (const bool client_wants : {true, false}) {
     Meeting meeting;
     (client_wants ? meeting.identity.policy.protect : meeting.options.protect) = wire::Protect::kData;
@@ -101,7 +101,7 @@ TEST(Handshake, WhoeverWantsMoreProtectionHasIt) {
   }
 }
 
-TEST(Handshake, ProtectionOfDataIsNotTalkedDown) {
+TEST(Handshake, ARelayCannotLowerTheProtectionOfData) {
   const auto changed = [](auto change) {
     return [change](Bytes& message) {
       wire::RequestHeader header;
@@ -144,7 +144,7 @@ TEST(Handshake, LocalSocketsNeedNoProtectionOfData) {
   EXPECT_EQ(meeting.protect, wire::Protect::kNone);
 }
 
-TEST(Handshake, EveryFlippedByteIsFound) {
+TEST(Handshake, EveryFlippedByteIsDetected) {
   Meeting plain;
   ASSERT_EQ(reason(plain), "let in");
   const auto flip = [](std::size_t at) { return [at](Bytes& message) { message[at] ^= std::byte{0x10}; }; };
@@ -165,7 +165,7 @@ TEST(Handshake, EveryFlippedByteIsFound) {
   }
 }
 
-TEST(Handshake, WhatIsCutShortIsFound) {
+TEST(Handshake, EveryTruncatedMessageIsDetected) {
   Meeting plain;
   ASSERT_EQ(reason(plain), "let in");
   const auto cut = [](std::size_t size) { return [size](Bytes& message) { message.resize(size); }; };
@@ -186,13 +186,13 @@ TEST(Handshake, WhatIsCutShortIsFound) {
   }
 }
 
-TEST(Handshake, AnotherServerIsNamed) {
+TEST(Handshake, TheErrorNamesTheServerThatAnsweredInstead) {
   Meeting meeting;
   meeting.wanted = ServerId(4);
   EXPECT_TRUE(refused(meeting, "acceptor", "this is server 3, not server 4"));
 }
 
-TEST(Handshake, WhoSaysThatItIsAnotherServerProvesNothing) {
+TEST(Handshake, AServerCannotClaimAnotherServersName) {
   Meeting meeting;
   meeting.wanted = ServerId(0);
   meeting.on_reply = [](Bytes& reply) {
@@ -209,7 +209,7 @@ TEST(Handshake, WhoSaysThatItIsAnotherServerProvesNothing) {
   EXPECT_TRUE(refused(meeting, "initiator", "did not prove the key"));
 }
 
-TEST(Handshake, ARelayIsFoundByTheAddress) {
+TEST(Handshake, ARelayIsDetectedByTheAddress) {
   Meeting meeting;
   for (const std::string reached : {"tcp://10.0.0.7:7403", "tcp://[::1]:7400", "shm://spate-3", ""}) {
     meeting.reached = reached;
@@ -218,28 +218,28 @@ TEST(Handshake, ARelayIsFoundByTheAddress) {
   meeting.identity.policy.behind_nat = true;
   meeting.reached = "tcp://192.168.0.1:7400";
   EXPECT_EQ(reason(meeting), "let in");
-  meeting.reached = "shm://spate-3";  // an unsealed leg is never joined to a network
+  meeting.reached = "shm://spate-3";  // an unsealed leg must never join a network leg
   EXPECT_TRUE(refused(meeting, "initiator", "a relay"));
 }
 
-TEST(Handshake, AnotherKeyIsNamed) {
+TEST(Handshake, TheErrorSaysWhichKeyIsWrong) {
   Meeting client;
   client.identity.key = key_of(9);
   EXPECT_TRUE(refused(client, "acceptor", "wrong client key"));
   Meeting none;
   none.identity.key.reset();
   EXPECT_TRUE(refused(none, "acceptor", "a key is required"));
-  Meeting other_fs;  // the same file in another file system
+  Meeting other_fs;  // another file system whose key file holds the same key
   other_fs.options.fs = FsId(0xF6);
   other_fs.on_hello = [](Bytes& hello) { hello.resize(hello.size()); };
   EXPECT_TRUE(refused(other_fs, "acceptor", "another file system"));
 }
 
-TEST(Handshake, TheClientKeyMakesNobodyAServer) {
+TEST(Handshake, AClientKeyDoesNotGrantTheRightsOfAServer) {
   Meeting meeting;
   meeting.kind = wire::PeerKind::kServer;
   EXPECT_TRUE(refused(meeting, "acceptor", "wrong server key"));
-  Meeting open;  // auth = "none" lets clients in without a key, and no server
+  Meeting open;  // auth = "none" lets in clients without a key, but no servers
   open.options.key_required = false;
   open.identity.key.reset();
   EXPECT_EQ(reason(open), "let in");
@@ -247,13 +247,13 @@ TEST(Handshake, TheClientKeyMakesNobodyAServer) {
   EXPECT_TRUE(refused(open, "acceptor", "wrong server key"));
 }
 
-TEST(Handshake, AServerThatAsksForNoKeyIsNotBelievedByWhoHasOne) {
+TEST(Handshake, AnInitiatorWithAKeyRefusesAServerThatAsksForNone) {
   Meeting meeting;
   meeting.options.key_required = false;
   EXPECT_NE(reason(meeting), "let in");
 }
 
-TEST(Handshake, ANonceServesOnce) {
+TEST(Handshake, ANonceIsAcceptedOnce) {
   Meeting meeting;
   ASSERT_EQ(reason(meeting), "let in");
   EXPECT_EQ(meeting.second, Errc::kUnauthenticated);
@@ -262,12 +262,12 @@ TEST(Handshake, ANonceServesOnce) {
   EXPECT_TRUE(refused(meeting, "acceptor", ""));
 }
 
-TEST(Handshake, AReplayedHelloLeadsNowhere) {
+TEST(Handshake, AReplayedHandshakeIsRefused) {
   Meeting meeting;
   ASSERT_EQ(reason(meeting), "let in");
   const Bytes hello = meeting.hello;
   const Bytes authenticate = meeting.authenticate;
-  Meeting again;  // who replays does not look at the reply
+  Meeting again;  // an attacker who replays ignores the reply
   const Acceptor acceptor(again.options);
   std::optional<Handshake> handshake(std::in_place);
   SeededRandom random(8);
@@ -275,7 +275,7 @@ TEST(Handshake, AReplayedHelloLeadsNowhere) {
   EXPECT_ERRC(acceptor.authenticate(Meeting::received(authenticate), handshake), Errc::kUnauthenticated);
 }
 
-TEST(Handshake, Version1NeedsTheLeaveOfBoth) {
+TEST(Handshake, Version1NeedsThePermissionOfBothSides) {
   Meeting meeting;
   meeting.version = 1;
   EXPECT_NE(reason(meeting), "let in");
@@ -285,7 +285,7 @@ TEST(Handshake, Version1NeedsTheLeaveOfBoth) {
   EXPECT_TRUE(meeting.both_alike);
 }
 
-TEST(Handshake, WhatIsOfferedCannotBeLowered) {
+TEST(Handshake, ARelayCannotLowerTheOffer) {
   const auto change = [](void (*what)(wire::HelloRequest&, wire::HelloOffer&)) {
     return [what](Bytes& hello) {
       wire::RequestHeader header;
@@ -338,7 +338,7 @@ TEST(TagWindow, TakesEachTagOnce) {
   EXPECT_FALSE(window.open(tag((1ULL << 48U) + 1)));
 }
 
-TEST(TagWindow, AgainstASet) {
+TEST(TagWindow, AgreesWithASetOfAllTags) {
   SeededRandom random(3);
   TagWindow window{bmi::Tag(0)};
   std::set<std::uint64_t> taken;
@@ -356,7 +356,7 @@ TEST(TagWindow, AgainstASet) {
   }
 }
 
-TEST(Seals, HoldForOneMessageOneTagAndOneDirection) {
+TEST(Seals, AreGenuineForOneMessageOneTagAndOneDirection) {
   Meeting meeting;
   ASSERT_EQ(reason(meeting), "let in");
   Seals client(meeting.keys, End::kInitiator);

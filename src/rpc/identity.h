@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identity: who a client (or a server calling another) is, shared by all of its channels.
+// Identity: the keys, session and credential of a client (or of a server that calls another). All its channels share
+// one.
 #pragma once
 
 #include <functional>
@@ -12,18 +13,19 @@
 
 namespace spate::rpc {
 
-/// One epoch of one session: what it holds ends with it.
+/// One epoch of one session. All rights that were granted in the epoch end with it.
 struct SessionEpoch {
   ClientId client;
   std::uint32_t epoch = 0;
   friend bool operator==(const SessionEpoch&, const SessionEpoch&) = default;
 };
 
-/// What a handshake may do without.
+/// The least security that this side accepts in a handshake.
 struct HandshakePolicy {
-  bool behind_nat = false;       // servers may be reached at another address than the one dialled
-  bool allow_version_1 = false;  // servers of before the present handshake are spoken to, if they know no other
-  wire::Protect protect = wire::Protect::kControl;  // the least that will do on a network
+  bool behind_nat =
+      false;  // accepts servers whose own address differs from the one dialled, since a NAT router changes it
+  bool allow_version_1 = false;  // accepts servers that speak only protocol version 1, whose handshake is weaker
+  wire::Protect protect = wire::Protect::kControl;  // the least protection that this side accepts on a network
 };
 
 /// One per client or server process. One executor.
@@ -31,11 +33,11 @@ struct Identity {
   wire::PeerKind kind = wire::PeerKind::kClient;
   FsId fs;
   std::optional<Key> key;  // the client key (kind client) or the server key (kind server)
-  /// Asked when a server has refused the key: the one that is to be used from now on. Null: it stays as it is.
+  /// Called when a server has refused the key. Returns the key to use from now on. Null: the key never changes.
   std::function<Result<Key>()> newer_key;
   Credential credential;
   std::string description;
-  std::uint64_t features = 0;  // wire::Feature: what this process wants of servers
+  std::uint64_t features = 0;  // wire::Feature: the features that this process asks servers for
   HandshakePolicy policy;
 
   /// The session, once a meta server has opened it. A channel to an io server needs it; see SessionSource.
@@ -45,7 +47,7 @@ struct Identity {
   std::uint16_t answer_slots = 0;
   std::uint32_t lease_ms = 0;
   /// File-system clock minus this process's monotonic clock, ns, as of the last handshake or keep-alive of a meta
-  /// server. Not its wall clock: somebody may set that at any time.
+  /// server. It does not use the wall clock, which an administrator may set at any time.
   std::int64_t fs_clock_offset_ns = 0;
 
   SessionEpoch session() const { return {client, epoch}; }

@@ -75,7 +75,7 @@ Result<void> Initiator::check_reply() const {
   return {};
 }
 
-/// Nothing of the reply is believed before its server_mac is good.
+/// Uses nothing else of the reply until its server_mac is verified.
 Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
   if (!key_) {
     const bool bare = identity_.policy.protect < wire::Protect::kData || !wire::needs_seals(reached);
@@ -124,7 +124,7 @@ Bytes Initiator::authenticate(wire::RequestHeader header, wire::AuthenticateRequ
 }
 
 bool Initiator::proven(const wire::AuthenticateReply& reply) const {
-  // An initiator with a key refuses a server that asks for none, because that may be anybody.
+  // An initiator with a key refuses a server that asks for none, since any process could answer so.
   if (version_ >= wire::kTranscriptVersion || !key_) return true;
   return equal_secret(wire::server_proof(*key_, reply_.server_nonce, nonce_), reply.server_proof);
 }

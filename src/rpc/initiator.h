@@ -16,15 +16,16 @@ namespace spate::rpc {
 /// One attempt at a handshake with one server. Order: hello(), welcome(), authenticate(). Not thread-safe.
 class Initiator {
  public:
-  /// `wanted`: 0 for whoever is at a URL given by hand. `version`: of the protocol. `identity` outlives it.
+  /// `wanted`: 0 for any server at a URL that a person gave. `version`: of the protocol. `identity` outlives the
+  /// initiator.
   Initiator(const Identity& identity, ServerId wanted, std::uint16_t version, Random& random);
 
-  /// The whole request; `header` is completed.
+  /// Makes the whole request and completes `header`.
   Bytes hello(wire::RequestHeader header);
-  /// Takes the whole reply, whose status is 0. `reached`: bmi::PeerInfo::reached. What it refuses is not the server
-  /// that is wanted, or not met as it should be: nothing more may be said to it.
+  /// Takes the whole reply, whose status is 0. `reached`: bmi::PeerInfo::reached. After a failure, send nothing more:
+  /// the peer is not the wanted server, or the connection goes through a relay.
   Result<void> welcome(ByteView reply, std::string_view reached);
-  /// The whole request. `request` without server_nonce and proof. Afterwards keys() are there.
+  /// Makes the whole request. `request` lacks server_nonce and proof. keys() is set afterwards.
   Bytes authenticate(wire::RequestHeader header, wire::AuthenticateRequest request);
 
   std::uint16_t version() const { return version_; }
@@ -32,7 +33,7 @@ class Initiator {
   std::uint64_t features() const { return reply_.features & identity_.features; }
   /// None: the messages of this connection are not sealed.
   const std::optional<wire::SessionKeys>& keys() const { return keys_; }
-  /// What of this connection is.
+  /// Which messages of this connection are protected.
   wire::Protect protect() const { return keys_ ? answer_.protect : wire::Protect::kNone; }
   /// Version 1: whether the reply to authenticate proves the key.
   bool proven(const wire::AuthenticateReply& reply) const;
@@ -42,7 +43,7 @@ class Initiator {
   Result<void> check_answer(ByteView reply, std::string_view reached);
 
   const Identity& identity_;
-  const std::optional<Key> key_;  // the identity's may change meanwhile
+  const std::optional<Key> key_;  // a copy: the identity's key may change meanwhile
   const ServerId wanted_;
   const std::uint16_t version_;
   wire::Nonce nonce_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations: the rows of all services of a server, with what is measured of each.
+// Operations: the rows of all services of a server, with their metrics.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace spate::rpc {
 
-/// A row of the table with what is measured of it.
+/// A row of the table with its metrics.
 struct Operation {
   Operation(metrics::Registry& registry, wire::Op op, const OperationRow& row_in)
       : row(row_in),
@@ -21,7 +21,7 @@ struct Operation {
   metrics::Histogram latency;
 };
 
-/// One for each server. Filled before the first request.
+/// One per server. Filled before the first request.
 class Operations {
  public:
   explicit Operations(metrics::Registry& registry) : registry_(registry) {}
@@ -29,7 +29,7 @@ class Operations {
   void add(const Service& service) {
     for (const auto& [op, row] : service.operations()) {
       const bool fresh = operations_.emplace(op, std::make_unique<Operation>(registry_, op, row)).second;
-      SPATE_CHECK(fresh);  // an operation belongs to one role
+      SPATE_CHECK(fresh);  // each operation belongs to one role only
     }
   }
   /// Null: no role of this server serves it.

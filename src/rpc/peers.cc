@@ -26,7 +26,7 @@ Peers::Counted::~Counted() {
 std::shared_ptr<Peer> Peers::at(bmi::Address address, bmi::Address bound) {
   std::shared_ptr<Peer>& peer = peers_[address];
   if (peer != nullptr && peer->bound == bound) return peer;
-  peer = std::make_shared<Peer>();  // a new connection needs a new handshake; running calls keep the old one
+  peer = std::make_shared<Peer>();  // a new connection needs a new handshake; calls under way keep the old Peer
   peer->address = address;
   peer->bound = bound;
   std::shared_ptr<Peer> found = peer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers: the other ends of a server's connections, and the bounds of those that have proved nothing yet.
+// Peers: the peers on a server's connections, and limits for those that have not proved a key.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,13 @@
 
 namespace spate::rpc {
 
-/// Requests under way of strangers: peers that have not proved a key.
+/// Most requests under way of strangers. A stranger is a peer that has not proved a key.
 struct StrangerBounds {
   std::size_t in_all = 0;
   std::uint32_t of_one = 0;
 };
 
-/// One for each server. It has one entry for each connection that a request has come by. One executor; outlives the
-/// calls.
+/// One per server. It has an entry for each connection on which a request has come. One executor; outlives the calls.
 class Peers {
  public:
   Peers(StrangerBounds bounds, job::NetworkContext& network, Refusals& refusals)
@@ -30,12 +29,12 @@ class Peers {
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  /// The peer at `address` on the connection `bound`; a stranger if nothing has come on it before. Calls of the
-  /// connection before keep its peer.
+  /// The peer at `address` on the connection `bound`. It is a stranger if it is new. Calls of an earlier connection
+  /// keep that connection's Peer.
   std::shared_ptr<Peer> at(bmi::Address address, bmi::Address bound);
-  /// Those that are authenticated now, by address.
+  /// The authenticated peers, by address.
   std::vector<std::shared_ptr<Peer>> authenticated() const;
-  /// Ends the connection. The peer's requests under way keep `peer`; those without any must not use it afterwards.
+  /// Ends the connection. The peer's requests under way keep `peer`; other callers must not use it afterwards.
   void drop(Peer& peer, std::string_view why);
 
   /// Counts a request while it is under way, if its sender is a stranger when it comes. Lives on the call's frame.
@@ -48,10 +47,10 @@ class Peers {
 
    private:
     Peers& peers_;
-    const std::shared_ptr<Peer> stranger_;  // null: it is none
+    const std::shared_ptr<Peer> stranger_;  // null: the sender is no stranger
   };
-  /// False: `peer` is a stranger with too many requests under way, the counted one included, and is to be dropped.
-  /// Where all strangers together have too many, the one that has most is dropped in its place.
+  /// False: `peer` is a stranger with too many requests under way, including the counted one; the caller drops it. If
+  /// all strangers together have too many, this drops the one that has most.
   bool has_room_for(Peer& peer);
 
  private:
@@ -62,7 +61,7 @@ class Peers {
   bmi::Network& network_;
   Refusals& refusals_;
   std::unordered_map<bmi::Address, std::shared_ptr<Peer>> peers_;
-  std::size_t strangers_requests_ = 0;  // under way
+  std::size_t strangers_requests_ = 0;  // requests of all strangers under way
   std::size_t peers_after_pruning_ = 0;
 };
 

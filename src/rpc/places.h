@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places: bounds the number of calls that a server works on at once. Aside: gives a call's place back while the call
-// only waits for others.
+// Places: bounds the number of calls that a server works on at once. Aside: returns a call's place while the call only
+// waits for others.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace spate::rpc {
 
-/// One for each server. One executor. Outlives the calls.
+/// One per server. One executor. Outlives the calls.
 class Places {
  public:
   /// `most`: calls worked on at once. `most_aside`: calls that may wait without a place.
@@ -39,14 +39,14 @@ class Places {
   UniqueFunction<void()> freed_;
 };
 
-/// While it lives, its call takes no place. A handler uses it while it waits, for any time, for another server or
-/// another client, so that other calls can run. Lives on the handler's frame; must not be nested.
+/// While it lives, its call takes no place. A handler uses it while it waits, without a bound on the time, for another
+/// server or another client, so that other calls can run. Lives on the handler's frame; must not be nested.
 class Aside {
  public:
   explicit Aside(const Call& call) : places_(call.places) {
     if (places_ == nullptr) return;
     if (places_->aside_ >= places_->most_aside_) {
-      places_ = nullptr;  // bounds the memory of those who wait: this one keeps its place
+      places_ = nullptr;  // too many calls wait aside already: this one keeps its place, which bounds their memory
       return;
     }
     ++places_->aside_;

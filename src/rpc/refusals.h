@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refusals: counts and logs what no proper client of this file system does.
+// Refusals: counts and logs requests that no proper client of this file system sends.
 #pragma once
 
 #include <string_view>
@@ -11,15 +11,15 @@
 
 namespace spate::rpc {
 
-/// One for each server. All lines together are limited to one in 10 s. One executor.
+/// One per server. All lines together are limited to one in 10 s. One executor.
 class Refusals {
  public:
   Refusals(job::NetworkContext& network, metrics::Registry& metrics)
       : network_(network.network()), count_(metrics, "spate_rpc_refused_total"), lines_(network.executor().clock()) {}
 
-  /// A request that is answered with `error`.
+  /// Notes a request that is answered with `error`.
   void note(const Call& call, const Error& error);
-  /// A peer whose connection is ended.
+  /// Notes a peer whose connection the server ends.
   void note_dropped(const Peer& peer, std::string_view why);
 
  private:

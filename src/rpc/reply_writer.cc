@@ -11,8 +11,8 @@ namespace spate::rpc {
 namespace {
 
 constexpr std::size_t kMaxContextBytes = 512;
-/// The way on from a link that leads out of the file system goes to a program, whole: a link's target and the rest of a
-/// path.
+/// Bytes of context in a reply that reports a link that leads out of the file system: programs need all of it, the
+/// link's target and the rest of the path.
 constexpr std::size_t kMaxLinkContextBytes = kMaxSymlinkBytes + kMaxPathBytes;
 
 }  // namespace
@@ -25,7 +25,7 @@ wire::ReplyHeader ReplyWriter::header(const Call& call) const {
   return header;
 }
 
-/// The encoded header. A result that has no room becomes an error.
+/// Encodes the header. A result that does not fit the caller's room becomes an error.
 Bytes ReplyWriter::encode_head(const Call& call, Result<Bytes>& result) const {
   wire::ReplyHeader head = header(call);
   const auto fail = [&head](const Error& error) {
@@ -60,10 +60,11 @@ job::Task<void> ReplyWriter::send(Call& call, Result<Bytes> result) {
   message.peer = call.address;
   message.tag = call.tag;
   message.segments = bmi::SegmentList(segments.data(), count);
-  message.receiver_ready = true;  // the caller posted room before it asked
+  message.receiver_ready = true;  // the caller posted a receive before it sent the request
   job::NetworkOp send(network_);
   send.post_send(message);
-  // What a request waited for in vain until its deadline is told in the time that its sender has kept for that.
+  // The deadline has passed, so the reply says what the request waited for in vain. The sender has kept this time for
+  // the reply.
   std::optional<job::DeadlineScope> late;
   if (call.stop.stopped()) {
     late.emplace(network_.executor(), network_.executor().now() + kReplyGrace, stopping_);

@@ -10,22 +10,22 @@
 
 namespace spate::rpc {
 
-/// For the reply of a request whose deadline has passed.
+/// Time to send the reply of a request whose deadline has passed.
 inline constexpr Duration kReplyGrace = std::chrono::seconds(1);
 
-/// One for each server. One executor; outlives the calls.
+/// One per server. One executor; outlives the calls.
 class ReplyWriter {
  public:
-  /// `stopping` ends what is being sent.
+  /// `stopping` cancels the sends under way.
   ReplyWriter(job::NetworkContext& network, Incarnation incarnation, std::uint64_t map_version, job::StopToken stopping)
       : network_(network), incarnation_(incarnation), map_version_(map_version), stopping_(stopping) {}
 
-  /// What every reply from now on says of the cluster map.
+  /// The version of the cluster map that every reply reports from now on.
   void set_map_version(std::uint64_t version) { map_version_ = version; }
   void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
   /// What a reply begins with when there is nothing to report.
   wire::ReplyHeader header(const Call& call) const;
-  /// Sends `result` as the answer to `call`. Ends when the network has taken it, or the call's connection is gone.
+  /// Sends `result` as the answer to `call`. Ends when the network has taken it, or the call's connection is lost.
   job::Task<void> send(Call& call, Result<Bytes> result);
 
  private:

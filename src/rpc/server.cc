@@ -13,10 +13,11 @@
 namespace spate::rpc {
 namespace {
 
-/// Requests under way at once that are told that there is no room for them; beyond it they are not answered.
+/// Most refusals for lack of room that are being sent at once. Further requests get no answer.
 constexpr std::size_t kMostRefusals = 1024;
 
-/// What a proper client is never told. (kUnauthenticated is: each time its connection was made anew below it.)
+/// Error codes that a server never gives a proper client. (It does get kUnauthenticated, each time after its connection
+/// was replaced.)
 bool is_strange(Errc code) {
   return code == Errc::kProtocol || code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem;
 }
@@ -24,8 +25,8 @@ bool is_strange(Errc code) {
 /// The largest deadline that a request may ask for, ms: a day; an absurd one must not overflow the clock.
 constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
 
-/// The first two fields of a header, version and operation, stay where they are in every version; the rest of one that
-/// is not spoken may mean anything. Nothing when the request is too short for both.
+/// The version, of a request long enough to hold version and operation. Every version has these two fields at the same
+/// place. The rest of a message of an unknown version may mean anything.
 std::optional<std::uint16_t> version_of(ByteView request) {
   Decoder in(request);
   const std::uint16_t version = in.u16();
@@ -46,7 +47,7 @@ AcceptorOptions acceptor_options(const ServerOptions& options) {
           options.server_key, options.features, options.allow_version_1, options.protect};
 }
 
-/// False: the message is none that the peer has sealed. Else it is without its seal from now on.
+/// False: the peer has not sealed this message. True: the seal is verified and removed.
 bool unseal(Arrived& request) {
   if (!request.peer->sealing) return true;
   Sealing& sealing = *request.peer->sealing;
@@ -109,7 +110,7 @@ job::Task<void> Server::stop() {
 
 void Server::on_request(bmi::UnexpectedMessage message) {
   const bmi::Address bound = network_.network().bound(message.peer);
-  if (!bound) return;  // its connection is gone: there is nobody to answer
+  if (!bound) return;  // its connection is lost: nobody waits for an answer
   Arrived request;
   request.peer = peers_.at(message.peer, bound);
   request.message = std::move(message);
@@ -118,7 +119,7 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   if (!unseal(request)) {
     return peers_.drop(*request.peer, "seal broken: a message that was altered, repeated, or not sealed");
   }
-  // A stranger's requests have bounds of their own, and are refused at once unless they are a handshake.
+  // Strangers have limits of their own. A stranger's request is refused at once unless it is a handshake.
   const bool first = goes_first(request) || !request.peer->admitted;
   if (first || (places_.free() && waiting_.empty())) {
     begin(std::move(request));
@@ -128,7 +129,8 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   }
 }
 
-/// What ends soon, or only waits aside, and others depend on. It has not been checked yet who asks.
+/// Whether the request begins even if no place is free: it ends soon or only waits aside, and others depend on it. The
+/// caller's rights have not been checked yet.
 bool Server::goes_first(const Arrived& request) const {
   Decoder in(std::as_const(request.message.payload).view());
   in.u16();  // version
@@ -172,7 +174,7 @@ job::Task<void> Server::refuse_busy(Arrived request) {
 
 job::Task<void> Server::answer(Arrived request) {
   Call call = call_of(request);
-  if (network_.network().bound(request.message.peer) == call.address) {  // else there is nobody to answer
+  if (network_.network().bound(request.message.peer) == call.address) {  // otherwise nobody waits for an answer
     call.places = &places_;
     const Peers::Counted counted(peers_, call.peer);
     if (peers_.has_room_for(*call.peer)) {
@@ -216,7 +218,8 @@ job::Task<void> Server::answer_known(Call& call, ByteView body) {
   if (!result && is_strange(result.code())) refusals_.note(call, result.error());
   SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
             result.code(), call.header.trace);
-  // What a stop has cut short is not answered: its sender learns of it by the loss of the connection, and asks again.
+  // A stop has ended this request: send no answer. The sender learns of it when the connection is lost, and sends it
+  // again.
   const bool cut_short = stopping_.stopped() && result.code() == Errc::kCancelled;
   if (!cut_short && !entry.abandoned()) co_await replies_.send(call, std::move(result));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: takes unexpected messages, checks header and peer, runs the operation's handler, has the reply sent.
+// Server: takes unexpected messages, checks header and peer, runs the operation's handler, sends the reply.
 #pragma once
 
 #include <memory>
@@ -32,14 +32,17 @@ struct ServerOptions {
   bool key_required = true;
   KeyRing client_key;
   KeyRing server_key;
-  bool allow_version_1 = false;                     // peers whose handshake binds nothing to this server are let in
-  wire::Protect protect = wire::Protect::kControl;  // the least that will do on a network
+  bool allow_version_1 =
+      false;  // admits peers that speak protocol version 1, whose handshake is not bound to this server
+  wire::Protect protect = wire::Protect::kControl;  // the least protection that this server accepts on a network
   std::vector<std::string> roles;
   std::string software;                         // "spate 0.1.0"
-  std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a client asks; less is for tests of clients
-  std::size_t max_requests = 1024;              // worked on at once; more wait for a place
-  std::size_t max_aside = 16384;                // that wait for other servers or clients, and take no place (Aside)
-  std::uint64_t max_waiting_bytes = 64ULL << 20U;  // of requests that wait for a place; beyond it they are told kBusy
+  std::uint64_t features = wire::kOurFeatures;  // features that this server agrees to when a client asks for them;
+                                                // tests of clients set fewer
+  std::size_t max_requests = 1024;              // calls under way at once; more wait for a place
+  std::size_t max_aside = 16384;  // calls that wait for other servers or clients and take no place (Aside)
+  std::uint64_t max_waiting_bytes =
+      64ULL << 20U;  // bytes of requests that wait for a place; beyond it requests are refused with kBusy
   /// The part of max_requests for peers that have not proved a key, in all and for each. A peer that exceeds its part
   /// is dropped. When all together exceed theirs, the one with the most requests is dropped, so that a peer that never
   /// takes its answers cannot keep the others out.
@@ -62,16 +65,17 @@ class Server {
   /// Before start(). Replies leave through it.
   void set_gate(ReplyGate& gate) { gate_to_pass_ = &gate; }
   void start();
-  /// Refuses new requests, fires the stop token of those under way and waits until they have ended.
+  /// Refuses new requests, fires the stop tokens of those under way, and waits until they have ended.
   job::Task<void> stop();
 
-  /// Of the cluster map, for every reply from now on. Clients that know an older one ask a meta server for it.
+  /// Sets the version of the cluster map that every reply reports from now on. Clients with an older map ask a meta
+  /// server for the new one.
   void set_map_version(std::uint64_t version) { replies_.set_map_version(version); }
   void set_incarnation(Incarnation incarnation) { replies_.set_incarnation(incarnation); }
   const ServerOptions& options() const { return options_; }
   job::NetworkContext& network() { return network_; }
 
-  /// Everyone authenticated now (for `status`, and for an io server's search for older incarnations).
+  /// The authenticated peers (for `status`, and for an io server's search for older incarnations).
   std::vector<std::shared_ptr<Peer>> peers() const { return peers_.authenticated(); }
 
  private:

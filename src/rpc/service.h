@@ -14,7 +14,7 @@ namespace spate::rpc {
 /// Takes the encoded body and yields the encoded reply body. `call` and `body` outlive the task.
 using RawHandler = std::function<job::Task<Result<Bytes>>(Call& call, ByteView body)>;
 
-/// Which callers may use an operation.
+/// The callers that may use an operation.
 enum class Access : std::uint8_t { kAnyone, kAuthenticated, kServersOnly };
 
 struct OperationRow {

@@ -68,7 +68,7 @@ job::Task<void> WaitWatch::look() {
   looking_ = false;
 }
 
-/// Whether any call is under way.
+/// Reports waits that began or ended. Returns whether any call is under way.
 bool WaitWatch::look_once() {
   bool any = false;
   for (Watched& one : watched_) {

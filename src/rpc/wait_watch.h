@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitWatch: tells which servers keep the calls of a client waiting.
+// WaitWatch: reports which servers keep the calls of a client waiting.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ namespace spate::rpc {
 /// A server that calls wait for.
 struct ServerWait {
   enum class State : std::uint8_t {
-    kBegun,  // told once
+    kBegun,  // reported once
     kLasts,
-    kOver  // it answers again, or nobody asks it any more
+    kOver  // the server answers again, or no call waits for it any more
   };
   std::string server;  // Channel::name()
-  Duration waited{0};  // by the call that waits longest
+  Duration waited{0};  // of the call that waits longest
   std::string why;     // "it cannot be reached: nobody listens there"
   State state = State::kBegun;
 };
@@ -33,7 +33,7 @@ void log_wait(const ServerWait& wait);
 /// with it -> stop() awaited -> destroyed, after the channels.
 class WaitWatch final : public ChannelObserver {
  public:
-  /// `tell` is called on the executor's thread when a wait has lasted 3 s, then once a second, and when it is over.
+  /// Calls `tell` on the executor's thread when a wait has lasted 3 s, then once a second, and when it is over.
   WaitWatch(job::Executor& executor, std::function<void(const ServerWait&)> tell);
   WaitWatch(const WaitWatch&) = delete;
   WaitWatch& operator=(const WaitWatch&) = delete;

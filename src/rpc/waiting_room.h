@@ -11,7 +11,7 @@
 
 namespace spate::rpc {
 
-/// A request that has come and has not begun.
+/// A request that has arrived and has not begun.
 struct Arrived {
   bmi::UnexpectedMessage message;  // without its seal
   std::shared_ptr<Peer> peer;      // who sent it, by which connection
@@ -22,12 +22,12 @@ struct Arrived {
 /// First come, first served. One executor.
 class WaitingRoom {
  public:
-  /// Bytes of requests that may wait: of all peers together, and of one.
+  /// Most bytes of waiting requests: of all peers together, and of one peer.
   WaitingRoom(std::uint64_t most_bytes, std::uint64_t most_bytes_of_a_peer)
       : most_bytes_(most_bytes), most_bytes_of_a_peer_(most_bytes_of_a_peer) {}
 
   bool empty() const { return requests_.empty(); }
-  /// Takes the request. False: there is no room for it, and it was left as it is.
+  /// Takes the request. False: there is no room, and the request is unchanged.
   bool put(Arrived& request) {
     const std::uint64_t size = size_of(request);
     std::uint64_t& of_peer = bytes_of_peer_[request.message.peer];
@@ -57,7 +57,7 @@ class WaitingRoom {
   }
 
  private:
-  /// With what the queue itself needs for it.
+  /// Includes the memory that the queue itself needs for the request.
   static std::uint64_t size_of(const Arrived& request) { return request.message.payload.size() + 64; }
 
   const std::uint64_t most_bytes_;

@@ -19,7 +19,7 @@ bool put(WaitingRoom& room, std::uint64_t peer, std::uint64_t tag, std::size_t b
   return room.put(one);
 }
 
-TEST(WaitingRoomTest, IsLeftInTheOrderOfArrival) {
+TEST(WaitingRoomTest, RequestsLeaveInTheOrderOfArrival) {
   WaitingRoom room(10'000, 10'000);
   EXPECT_TRUE(put(room, 1, 1, 10));
   EXPECT_TRUE(put(room, 2, 2, 10));

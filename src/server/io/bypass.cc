@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bypass leases: granted to clients of this machine that may have one, and given back.
+// Bypass leases: grants them to clients of this machine, and takes them back.
 #include "server/io/bypass.h"
 
 #include "job/run_all.h"
@@ -34,7 +34,7 @@ trove::LeaseTitle title_of(const LeaseWork& work, DatafileId id, std::uint64_t c
   return title;
 }
 
-/// The page, then the datafile; both are with the client when the reply is.
+/// Passes the page, then the datafile. The client has both when the reply arrives.
 Result<void> pass(LeaseWork& work, std::size_t index, const trove::LeasePage& page, const trove::OpenDatafile& file) {
   bmi::Network& network = work.parts.flow.network.network();
   const std::uint64_t tag = work.call.tag.value + 1 + 2 * index;
@@ -55,7 +55,7 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
     co_return no("other clients write the datafile, too");
   DatafileLock::Hold hold;
   if (work.request.for_writing) {
-    // Takes back the lease of another one that writes, and then nobody gets it for a while.
+    // Recalls another client's lease for writing. After that, nobody gets such a lease for a while.
     SPATE_CO_TRY(hold, co_await leases.lock(*datafile, DatafileLock::Mode::kShared, client, work.active.token()));
   } else {
     SPATE_CO_TRY(hold, co_await datafile->lock.shared(work.active.token()));
@@ -74,7 +74,7 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
   if (!lent) co_return std::move(lent).error();
   SPATE_CO_TRY(const auto stat,
                co_await stat_datafile(target, asker_of(work.call, nullptr), key.id, work.active.token()));
-  // From here to the lease's entry nothing is awaited.
+  // No await from here until the lease is entered.
   if (work.request.for_writing && datafile->gap_writers > 0) co_return no("a write through the server is under way");
   BypassLease lease;
   lease.client = client;
@@ -98,13 +98,13 @@ std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& c
     return "flow.bypass lets clients of this server read only";
   const auto direction = for_writing ? flow::Direction::kWrite : flow::Direction::kRead;
   const wire::DataPath named = parts.options.policy.path_of(direction);
-  if (named != wire::DataPath::kAutomatic) {  // past the server it would be another one
+  if (named != wire::DataPath::kAutomatic) {  // a request that bypasses the server would not take the named path
     return std::string(for_writing ? "flow.write_path is " : "flow.read_path is ") +
            std::string(flow::path_name(named));
   }
   const bmi::PeerInfo peer = parts.flow.network.network().peer_info(call.address);
   if (!peer.passes_descriptors) return "the client is not connected to this server by shm://";
-  // A process that can write the file as this user could do so without a lease. Nobody else gets one.
+  // A process of the server's user can write the file anyway, without a lease. Nobody else gets a lease for writing.
   if (for_writing && peer.uid != parts.options.own_uid) return "the client does not run as the server's user";
   return std::nullopt;
 }
@@ -144,7 +144,7 @@ job::Task<Result<wire::BypassReturnReply>> IoService::bypass_return(rpc::Call& c
     if (parts_->leases.find(returned.lease_id, caller->client) == nullptr) continue;
     parts_->counters.moved(flow::Lane::kBypass, flow::Direction::kRead, returned.read_bytes);
     parts_->counters.moved(flow::Lane::kBypass, flow::Direction::kWrite, returned.written_bytes);
-    // Not finish(): what a client says of itself is looked up.
+    // Not finish(): the lease page shows whether the client is really done.
     SPATE_CO_TRY(std::ignore,
                  co_await parts_->leases.recall(returned.lease_id, parts_->leases.deadline(), active.token()));
   }

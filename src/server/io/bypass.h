@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may have a bypass lease.
+// Decides who may have a bypass lease.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace spate::io {
 
-/// Why this connection gets no lease, whatever the datafile; nothing when it may have one.
+/// The reason why this connection gets no lease for any datafile; nothing if it may have one.
 std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& call, bool for_writing);
 
 }  // namespace spate::io

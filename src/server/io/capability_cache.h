@@ -9,13 +9,13 @@
 
 namespace spate::io {
 
-/// Bounded: two generations, of which the older one goes when the younger one is full. O(1). One executor.
+/// Bounded: it has two generations, and drops the older one when the younger one is full. O(1). One executor.
 class CapabilityCache {
  public:
   CapabilityCache(const KeyRing& server_keys, FsId fs, std::size_t max)
       : server_keys_(server_keys), fs_(fs), half_(max / 2 + 1) {}
 
-  /// Whether the MAC is genuine for every other field.
+  /// Whether the MAC is genuine for the capability's other fields.
   bool genuine(const Capability& capability);
   std::size_t size() const { return young_.size() + old_.size(); }
   /// MACs that were computed so far.
@@ -24,7 +24,7 @@ class CapabilityCache {
  private:
   struct MacHash {
     std::size_t operator()(const Mac& mac) const noexcept {
-      std::size_t first = 0;  // a MAC is as good as random
+      std::size_t first = 0;  // the MAC's first bytes: they are as good as random
       std::memcpy(&first, mac.data(), sizeof(first));
       return first;
     }

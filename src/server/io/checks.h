@@ -30,32 +30,32 @@ Result<void> check_capability(Parts& parts, const rpc::Call& call, const Capabil
 /// The same as authorize() without the capability, for requests that concern no file.
 Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call);
 
-/// The session epoch under which the request was made: the one signed in its capability, or the one with which its
+/// The session epoch in which the request was made: the one signed in its capability, or the one in which its
 /// connection joined.
 std::uint32_t epoch_of(const rpc::Call& call);
 
-/// For whom the request is done, and how urgent it is. Only servers may mark a request as urgent.
+/// The client that the request serves, and its urgency. Only servers may mark a request as urgent.
 flow::Asker asker_of(const rpc::Call& call, const ClientTable::Entry* caller);
 
-/// The error that the caller gets for a failure. A request that a fence has cut off learns of the fence.
+/// The error that the caller gets for a failure. A request that a fence has ended reports the fence.
 Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry* caller);
 
 /// Fails with kStaleMap for a target that this server does not have.
 Result<Target*> find_target(Parts& parts, TargetId id);
-/// The same for some slots of one file, which must be 1..kMaxSlots, ascending.
+/// The same for some slots of one file, which must be 1..kMaxSlots and ascending.
 Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots);
 /// The same, with the distribution. Fails with kBusy when too many datafiles are in use, and with kStaleLayout when the
 /// call's capability has an older layout than another capability has shown.
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where);
 
-/// kInvalidArgument unless bulk messages of this size are to be had.
-/// The time of a change, as a client tells it. Nobody is believed whose clock is more than ten minutes off this
-/// server's: a datafile's time of change never goes back, so that one from the future would stay.
+/// The time of a change as the client reports it, moved to within ten minutes of this server's clock: a datafile's time
+/// of change never goes back, so a time in the far future would stay.
 WallTime credible_time(const Parts& parts, WallTime told);
 
+/// Fails with kInvalidArgument unless bulk messages may have this size.
 Result<void> check_unit(std::uint32_t unit_bytes);
 
-/// As a reply tells it.
+/// The state as a reply reports it.
 wire::DatafileState state_of(const trove::BytestreamStat& stat);
 
 }  // namespace spate::io

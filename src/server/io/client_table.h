@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientTable: the clients that have joined, what each has under way, and which of its epochs are fenced.
+// ClientTable: the clients that have joined, their requests under way, and their fenced epochs.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class ClientTable {
     explicit Entry(job::Executor& executor, ClientId id) : client(id), one_ended(executor) {}
     const ClientId client;
     std::uint64_t incarnation = 0;    // the newest that has joined
-    std::uint32_t lowest_epoch = 0;   // below it everything is refused
-    ActiveRequest* active = nullptr;  // a list
+    std::uint32_t lowest_epoch = 0;   // requests of lower epochs are refused
+    ActiveRequest* active = nullptr;  // head of the list of requests under way
     job::Event one_ended;             // set when a request ends
     std::size_t pins = 0;
   };
@@ -77,7 +77,7 @@ class ActiveRequest {
 
   job::StopSource& stop() { return stop_; }
   job::StopToken token() { return job::StopToken(stop_); }
-  /// Replaces the parent token. For a request that is answered while some of its work goes on.
+  /// Replaces the parent token. For a request that has been answered while some of its work continues.
   void move_to(job::StopToken parent);
 
   const std::uint64_t incarnation;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copy: ranges of one file's datafiles become ranges of another's, on the same target. No byte goes over the network,
-// and where the local file system shares blocks none is moved.
+// Copy: copies ranges of one file's datafiles to another's on the same target. No data crosses the network, and if the
+// local file system can share blocks, no data is copied at all.
 #include <algorithm>
 
 #include "job/run_all.h"
@@ -13,7 +13,7 @@
 namespace spate::io {
 namespace {
 
-/// Most bytes of one storage operation. Others get their turn on the device in between, and a fence ends the rest.
+/// Most bytes of one storage operation. Other operations run in between, and a fence can end the copy.
 constexpr std::uint64_t kCopyStep = 16U << 20U;
 
 struct Pair {
@@ -34,7 +34,7 @@ struct CopyWork {
 job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
   const wire::CopyPiece& piece = work.request.pieces[index];
   Pair& pair = work.pairs[index];
-  // The source is read as by any reader, without its lock.
+  // Like any reader, the copy does not lock the source.
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await work.parts.leases.lock(*pair.to, DatafileLock::Mode::kShared,
                                                                               work.asker.client, work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *pair.to));
@@ -55,7 +55,7 @@ job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
     work.states[index] = state_of(copied->stat);
     done += to.size;
   }
-  // What has been removed reads as a hole.
+  // A removed source reads as a hole.
   const auto from = work.parts.datafiles.use({piece.target, request.source});
   if (may_be_removed(*from)) {
     SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *from));

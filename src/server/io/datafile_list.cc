@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The datafiles of a target, page by page, for fsck.
+// Lists the datafiles of a target, page by page, for fsck.
 #include <algorithm>
 
 #include "server/io/checks.h"

@@ -5,7 +5,7 @@ namespace spate::io {
 
 bool DatafileLock::try_take(Mode mode) {
   if (holders_ > 0 && (held_ != mode || mode == Mode::kExclusive)) return false;
-  if (!converting_.empty()) return false;  // else direct writes that follow one another would hold it up for ever
+  if (!converting_.empty()) return false;  // otherwise a row of direct writes would keep it waiting for ever
   held_ = mode;
   ++holders_;
   return true;
@@ -17,7 +17,7 @@ void DatafileLock::let_go() {
   serve();
 }
 
-/// Those that wait, and `more` that need not: true when the lock is a shared one now.
+/// If all holders wait for a conversion (`more` of them are about to), the lock becomes shared. Returns whether it has.
 bool DatafileLock::convert_all(std::size_t more) {
   if (converting_.size() + more == 0 || converting_.size() + more < holders_) return false;
   held_ = Mode::kShared;
@@ -38,7 +38,7 @@ void DatafileLock::Conversion::await_suspend(std::coroutine_handle<> handle) {
 
 void DatafileLock::Conversion::give_up() {
   std::erase(lock_.converting_, this);
-  lock_.executor_.schedule(handle_);  // it lets go when it resumes
+  lock_.executor_.schedule(handle_);  // it releases the lock when it resumes
 }
 
 void DatafileLock::serve() {
@@ -67,7 +67,7 @@ void DatafileLock::Awaiter::unlink() {
 void DatafileLock::Awaiter::give_up() {
   unlink();
   lock_.executor_.schedule(handle_);
-  lock_.serve();  // who stood behind an exclusive one may go now
+  lock_.serve();  // requests behind a stopped exclusive one may run now
 }
 
 }  // namespace spate::io

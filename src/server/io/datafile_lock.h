@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DatafileLock: writes of a datafile at once, but none together with its truncate or removal, and none through the page
-// cache together with one past it.
+// DatafileLock: allows several writes of a datafile at once, but none during its truncate or removal, and none through
+// the page cache during a direct one.
 #pragma once
 
 #include <coroutine>
@@ -29,7 +29,7 @@ class DatafileLock {
   /// kShared: writes and punches through the page cache; kDirect: writes past it; kExclusive: alone.
   enum class Mode : std::uint8_t { kShared, kDirect, kExclusive };
 
-  /// Move-only; lets go when it dies.
+  /// Move-only; the destructor releases the lock.
   class Hold {
    public:
     Hold() = default;
@@ -50,13 +50,14 @@ class DatafileLock {
     DatafileLock* lock_ = nullptr;
   };
 
-  /// Yield a Result<Hold>: the token's reason when stopped first.
+  /// Yields a Result<Hold>; if stopped first, the token's reason.
   auto shared(job::StopToken stop) { return Awaiter(*this, Mode::kShared, stop); }
   auto direct(job::StopToken stop) { return Awaiter(*this, Mode::kDirect, stop); }
   auto exclusive(job::StopToken stop) { return Awaiter(*this, Mode::kExclusive, stop); }
   auto take(Mode mode, job::StopToken stop) { return Awaiter(*this, mode, stop); }
-  /// A kDirect hold becomes a kShared one, once every other direct one has ended or waits for the same. Nobody gets the
-  /// lock in between. Yields a Result<void>: when stopped first the token's reason, and the hold is let go.
+  /// Turns a kDirect hold into a kShared one, when every other direct holder has ended or waits for the same. Nobody
+  /// else gets the lock in between. Yields a Result<void>. If stopped first, it yields the token's reason and the hold
+  /// is released.
   auto to_shared(Hold& hold, job::StopToken stop) { return Conversion(*this, hold, stop); }
   bool idle() const { return holders_ == 0 && first_ == nullptr; }
 

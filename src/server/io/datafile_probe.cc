@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which datafiles are there, and how long they are: for fsck, which must tell one that is missing from an empty one.
+// Probe: which datafiles exist, and their sizes. fsck uses it, since it must distinguish a missing datafile from an
+// empty one.
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"

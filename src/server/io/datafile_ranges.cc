@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of datafiles that hold data: what SEEK_DATA and SEEK_HOLE are answered from.
+// Ranges of datafiles that hold data. Clients answer SEEK_DATA and SEEK_HOLE with them.
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
@@ -46,7 +46,7 @@ Result<void> check_request(const wire::DatafileRangesRequest& request) {
 
 job::Task<Result<wire::DatafileRangesReply>> IoService::datafile_ranges(rpc::Call& call,
                                                                         wire::DatafileRangesRequest request) {
-  // Any right will do: who has a file open may seek in it.
+  // Any right is enough: a program that has the file open may seek in it.
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removal of datafiles, for a meta server. The tombstones come first, durably: whatever happens after, no write brings
-// one back, and what a crash of the machine brings back is removed again.
+// Removal of datafiles, for a meta server. First it makes the tombstones durable. After that no write can bring a
+// datafile back, and a datafile that a crash of the machine brings back is removed again.
 #include "job/deadline.h"
 #include "job/run_all.h"
 #include "server/io/checks.h"
@@ -20,8 +20,8 @@ constexpr std::size_t kRedoBatch = 256;
 struct RemoveWork {
   Parts& parts;
   std::vector<DatafileKey> keys;
-  std::vector<WallTime> until;   // as many
-  std::vector<Target*> targets;  // as many
+  std::vector<WallTime> until;   // for each datafile
+  std::vector<Target*> targets;  // for each datafile
   flow::Asker asker;
   job::StopToken stop;
 };
@@ -31,7 +31,7 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   const WallTime until = work.until[index];
   datafile->tombstone_known = true;
   datafile->tombstone = datafile->tombstone ? std::max(*datafile->tombstone, until) : until;
-  // Writes that had begun before the tombstone was there end first.
+  // Wait for writes that began before the tombstone was stored.
   SPATE_CO_TRY(const DatafileLock::Hold hold,
                co_await work.parts.leases.lock(*datafile, DatafileLock::Mode::kExclusive, ClientId(), work.stop));
   trove::BytestreamRequest request;
@@ -84,7 +84,7 @@ job::Task<Result<void>> redo_removals(Parts& parts) {
     RemoveWork work{parts, {}, {}, {}, {ClientId(), wire::Priority::kBackground}, stop.token()};
     for (const TombstoneEnd& tombstone : page.tombstones) {
       const auto target = find_target(parts, tombstone.datafile.target);
-      if (!target) continue;  // moved to another server: its disk is not here
+      if (!target) continue;  // the target has moved to another server: its disk is not here
       work.keys.push_back(tombstone.datafile);
       work.until.push_back(tombstone.until);
       work.targets.push_back(*target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stat of datafiles: what a file's size and time are made from.
+// Stat of datafiles: clients compute a file's size and times from it.
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
@@ -40,8 +40,8 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
     tasks.push_back(stat_slot(work, *targets[i], {request.handle, request.slots[i].slot}, reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_->executor, std::move(tasks), active.stop()));
-  // A client has been told by the meta server that the file is there. (A meta server asks of files that it removes,
-  // too.)
+  // For a client the file exists, since the meta server has just told it so. A missing datafile may then be a removed
+  // one. (A meta server also asks about files that it removes.)
   if (caller != nullptr) {
     SPATE_CO_TRY(std::ignore, co_await check_missing_alive(*parts_, request.handle, request.slots, reply.datafiles));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sync and flush of datafiles: every write, punch and truncate that has been answered survives a crash of the machine.
+// Sync and flush of datafiles: every write, punch and truncate that has been answered survives a crash of the machine
+// afterwards.
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
@@ -29,7 +30,7 @@ job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id,
   co_return Result<void>();
 }
 
-/// All slots; what the spans name outlives the task.
+/// Syncs all slots. The memory behind the span outlives the task.
 job::Task<Result<std::vector<Synced>>> sync_slots(Parts& parts, const rpc::Call& call, Handle handle,
                                                   std::span<const wire::SlotRef> slots) {
   SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(parts, call, handle, Rights::kNone, Need::kRequired));
@@ -58,7 +59,7 @@ job::Task<Result<wire::DatafileFlushReply>> IoService::datafile_flush(rpc::Call&
   co_return reply;
 }
 
-/// For clients that do not know datafile_flush. Only this request tells them of lost writes, as an error.
+/// For clients that do not know datafile_flush. To them, lost writes are reported as an error of this request.
 job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& call,
                                                                     wire::DatafileSyncRequest request) {
   SPATE_CO_TRY(const std::vector<Synced> synced, co_await sync_slots(*parts_, call, request.handle, request.slots));

@@ -4,7 +4,7 @@
 namespace spate::io {
 namespace {
 
-/// How many of the least recently used entries are looked at for one that is not in use.
+/// How many of the least recently used entries are examined to find one that is not in use.
 constexpr int kMaxLooks = 64;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DatafileTable: what this server remembers of the datafiles in use.
+// DatafileTable: state of the datafiles in use.
 #pragma once
 
 #include <list>
@@ -14,7 +14,7 @@
 
 namespace spate::io {
 
-/// One executor; pinned. Entries in use are never forgotten; of the others the least recently used go first.
+/// One executor; pinned. Entries in use are never dropped; of the others the least recently used are dropped first.
 class DatafileTable {
  public:
   DatafileTable(job::Executor& executor, std::size_t max_entries, std::size_t max_descriptors)
@@ -25,20 +25,20 @@ class DatafileTable {
   struct Entry {
     Entry(job::Executor& executor, const DatafileKey& its_key) : key(its_key), lock(executor), sync_turn(executor, 1) {}
     const DatafileKey key;
-    /// Shared by writes and punches, exclusive for truncate and removal.
+    /// Writes and punches share it; truncate and removal take it exclusively.
     DatafileLock lock;
-    /// Newest that a genuine capability for this datafile has shown; 0: none yet.
+    /// The newest layout generation that a genuine capability for this datafile has shown; 0: none yet.
     std::uint32_t layout_generation = 0;
-    /// Whether the keyval store has been asked for a tombstone, and what it said.
+    /// Whether the keyval store has been asked for a tombstone, and its answer.
     bool tombstone_known = false;
     std::optional<WallTime> tombstone;
-    /// Until then nobody gets a lease to write it.
+    /// Until then no client gets a lease to write the datafile.
     MonoTime no_writer_until;
-    /// Writes under way that may rewrite the gaps between their pieces: nobody gets a lease to write it while there
-    /// are.
+    /// Writes under way that may rewrite the gaps between their pieces. While there are any, no client gets a lease to
+    /// write the datafile.
     std::uint32_t gap_writers = 0;
-    /// One sync at a time (sync.h). Syncs are counted as they begin; the last one that has ended well, and the last one
-    /// that has met an error of write-back.
+    /// One sync at a time (sync.h). Syncs are numbered as they begin. `synced` is the last one that succeeded,
+    /// `lossy_sync` the last one that met an error of write-back.
     job::Semaphore sync_turn;
     std::uint64_t syncs_begun = 0;
     std::uint64_t synced = 0;
@@ -51,7 +51,7 @@ class DatafileTable {
     std::list<Entry*>::iterator in_open_;  // valid while file_ is set
   };
 
-  /// Keeps an entry from being forgotten. Move-only.
+  /// Keeps an entry in the table. Move-only.
   class Use {
    public:
     Use() = default;
@@ -75,13 +75,13 @@ class DatafileTable {
 
   Use use(const DatafileKey& key);
 
-  /// The datafile kept open, so that a hot one costs no look-up; null when it is not.
+  /// The descriptor that is kept open, so that a hot datafile costs no look-up; null if there is none.
   std::shared_ptr<const trove::OpenDatafile> file(Entry& entry);
   void keep_open(Entry& entry, std::shared_ptr<const trove::OpenDatafile> file);
   void close(Entry& entry);
 
   std::size_t size() const { return entries_.size(); }
-  /// So many are in use at once that no more may come: what clients ask for is memory.
+  /// Whether too many datafiles are in use to add one more: clients' requests must not take memory without a bound.
   bool crowded() const { return entries_.size() >= max_entries_ + kMaxInUse; }
   std::size_t open_count() const { return open_.size(); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Truncate of datafiles, for a meta server: once for each generation, between the writes before and the writes after.
+// Truncate of datafiles, for a meta server. Each generation is carried out once, after the writes before it and before
+// those after it.
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
@@ -28,7 +29,8 @@ job::Task<Result<void>> cut(TruncateWork& work, Target& target, DatafileTable::E
   request.size = size;
   request.now = work.request.fs_time;
   SPATE_CO_TRY(std::ignore, co_await run_op(target, work.asker, request, work.active.token()));
-  // A crash in between runs it again, which is as if it came a little later: it has not been answered yet.
+  // A crash before this point repeats the truncate. That is harmless: the truncate has not been answered, so it seems
+  // to have come later.
   auto stored = co_await store_truncate(work.parts, entry.key, work.request.truncate_generation);
   co_return stored;
 }
@@ -39,7 +41,7 @@ job::Task<Result<void>> truncate_slot(TruncateWork& work, std::size_t index) {
   const DatafileTable::Use datafile = work.parts.datafiles.use({target.description.id, id});
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await work.parts.leases.lock(*datafile, DatafileLock::Mode::kExclusive,
                                                                               ClientId(), work.active.token()));
-  // A removed file has nothing left to cut, and it must not come back.
+  // A removed file has nothing to truncate, and must not come back.
   SPATE_CO_TRY(const bool removed, co_await is_removed(work.parts, *datafile));
   if (removed) co_return Result<void>();
   SPATE_CO_TRY(std::ignore, co_await cut(work, target, *datafile, work.request.sizes[index]));

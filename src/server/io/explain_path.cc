@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explain path: which path a read or write would take, for `spate explain`.
+// Explain path: reports which path a read or write would take, for `spate explain`.
 #include "job/run_all.h"
 #include "server/io/bypass.h"
 #include "server/io/checks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fence: a session has ended at the meta server; nothing of it may take effect here from now on.
+// Fence: a session has ended at the meta server. None of its requests may take effect here from now on.
 #include <algorithm>
 
 #include "log/fields.h"
@@ -13,7 +13,8 @@ namespace spate::io {
 job::Task<Result<wire::FenceReply>> IoService::fence(rpc::Call& call, wire::FenceRequest request) {
   if (!request.client) co_return Error::told(Errc::kInvalidArgument, "a fence needs a client");
   const std::uint32_t lowest = request.lowest_epoch;
-  // First for the requests to come, so that none slips in behind the wait; then on disk; then the wait.
+  // First refuse new requests, so that none begins during the wait; then store the fence; then wait for those under
+  // way.
   ClientTable::Entry& entry = parts_->clients.add(request.client);
   const ClientTable::Pin pin(entry);
   entry.lowest_epoch = std::max(entry.lowest_epoch, lowest);

@@ -16,7 +16,8 @@ std::uint64_t free_bytes(Target& target) {
   return space ? space->free_bytes : 0;
 }
 
-/// Room is a hundredth of the device more than there was: else each file that is removed and written would be told.
+/// Reports room only when free space has grown by a hundredth of the device. Otherwise each removal and each write
+/// after it would be logged.
 job::Task<void> tell_room(Parts& parts, Target& target) {
   const auto space = target.description.storage.store().space();
   const std::uint64_t wanted = space ? space->free_bytes + std::max(kRoom, space->total_bytes / 100) : kRoom;

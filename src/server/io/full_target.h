@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the log says of a device without room.
+// Logs that a device is full, and that it has room again.
 #pragma once
 
 #include "server/io/parts.h"
 
 namespace spate::io {
 
-/// After a failed operation that takes room: if the device is full, the log says so, once, and again when there is
-/// room.
+/// Call it after a failed operation that takes space. If the device is full, it logs that once, and logs again when
+/// there is room.
 void note_if_full(Parts& parts, Target& target, Errc code);
 
 }  // namespace spate::io

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The io server's records from any bytes: what decodes must encode to the same again.
+// Fuzzer: decodes the io server's records from any bytes. A record that decodes must encode to the same bytes.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -104,7 +104,7 @@ job::Task<void> IoService::purge_again_and_again() {
 job::Task<Result<void>> IoService::purge() {
   const WallTime now = parts_->now();
   SPATE_CO_TRY(std::ignore, co_await parts_->leases.end_expired(parts_->stopping));
-  // Tombstones say what is to be removed once more after a crash: until then they stay.
+  // Tombstones name the datafiles to remove again after a crash, so they stay until that is done.
   const bool may_go = parts_->removals_redone || parts_->options.boot == 0;
   for (bool more = may_go; more && !parts_->stopping.stopped();) {
     SPATE_CO_TRY(more, co_await purge_tombstones(*parts_, now));

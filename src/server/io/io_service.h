@@ -31,23 +31,24 @@ class IoService final : public rpc::Service {
             job::NetworkContext& network, metrics::Registry& metrics);
   ~IoService() override;
 
-  /// Recognises the keyval store as this server's; `make`: one that is nobody's becomes it. Before start().
+  /// Checks that the keyval store is this server's. `make`: a store that belongs to no server becomes this server's.
+  /// Call it before start().
   job::Task<Result<void>> open(bool make);
-  /// Begins what goes on in the background.
+  /// Starts the background work.
   void start();
-  /// Tells the meta server that this server is there, in the background. `random` outlives this.
+  /// Reports to the meta server that this server is there, in the background. `random` outlives this.
   void register_at(RegistrationOptions options, Random& random);
-  /// False: the store is new, and has not learned the fences.
+  /// False: the store is new and does not know the fences yet.
   bool lets_clients_in() const;
-  /// What a crash of the machine may have brought back of removed files is gone again.
+  /// Whether the removals that a crash of the machine may have undone have been repeated.
   bool has_redone_removals() const;
-  /// Ends it, and what is left of reads that have been answered.
+  /// Ends the background work, and reads that have been answered but are still sending.
   job::Task<void> stop();
 
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override;
 
-  /// One round of the background: removes tombstones and fences whose time has passed.
+  /// One round of the background work: removes expired tombstones and fences.
   job::Task<Result<void>> purge();
 
   const flow::Counters& counters() const;
@@ -55,7 +56,7 @@ class IoService final : public rpc::Service {
   std::uint64_t buffers_used() const;
 
  private:
-  // One file each.
+  // One source file for each.
   job::Task<Result<Bytes>> read(rpc::Call& call, wire::ReadRequest request);
   job::Task<Result<wire::WriteReply>> write(rpc::Call& call, wire::WriteRequest request);
   job::Task<Result<wire::PunchReply>> punch(rpc::Call& call, wire::PunchRequest request);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The space of this server's targets.
+// Space of this server's targets.
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 

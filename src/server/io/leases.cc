@@ -10,11 +10,11 @@
 namespace spate::io {
 namespace {
 
-/// Between two looks at whether a holder's operations have ended: most end within the first.
+/// Pause between two checks whether a holder's operations have ended. Most end within the first pause.
 constexpr Duration kFirstPoll = std::chrono::microseconds(50);
 constexpr Duration kLongestPoll = std::chrono::milliseconds(5);
 
-/// A lease holder's word for the time of its last write.
+/// The time of the last write, as the lease holder reports it.
 WallTime write_time(const BypassLease& lease, WallTime now) {
   return WallTime{std::clamp<std::int64_t>(lease.words().last_write_ns.load(std::memory_order_relaxed), 0, now.ns)};
 }
@@ -84,7 +84,8 @@ std::vector<std::uint64_t> Leases::writers_in_the_way(const DatafileKey& key, Cl
 job::Task<Result<DatafileLock::Hold>> Leases::lock(DatafileTable::Entry& entry, DatafileLock::Mode mode, ClientId who,
                                                    job::StopToken stop) {
   for (;;) {
-    // The holder's own writes through the server are in nobody's way, but not past the page cache that it writes to.
+    // The holder's own cached writes through the server need no recall. Its direct writes do, since the holder writes
+    // through the page cache.
     const ClientId friendly = mode == DatafileLock::Mode::kShared ? who : ClientId();
     for (const std::uint64_t id : writers_in_the_way(entry.key, friendly)) {
       if (mode == DatafileLock::Mode::kShared)
@@ -92,7 +93,8 @@ job::Task<Result<DatafileLock::Hold>> Leases::lock(DatafileTable::Entry& entry, 
       SPATE_CO_TRY(std::ignore, co_await recall(id, deadline(), stop));
     }
     SPATE_CO_TRY(DatafileLock::Hold hold, co_await entry.lock.take(mode, stop));
-    // One may have been granted meanwhile; while the lock is held none is (but shared ones, under a shared lock).
+    // A lease may have been granted before the lock was taken. While the lock is held, none is granted that it
+    // excludes.
     if (by_key_.empty() || writers_in_the_way(entry.key, friendly).empty()) co_return std::move(hold);
   }
 }
@@ -137,7 +139,7 @@ job::Task<Result<void>> Leases::note(const DatafileKey& key, job::StopToken stop
     BypassLease* lease = find(id);  // may have changed
     if (lease == nullptr) continue;
     const std::uint64_t writes = lease->words().writes.load(std::memory_order_seq_cst);
-    // One that is under way may have changed something already.
+    // An operation under way may have changed something already.
     if (writes == lease->noted_writes && lease->words().busy.load(std::memory_order_seq_cst) == 0) continue;
     trove::BytestreamRequest request;
     request.op = trove::BytestreamOp::kNoteChange;
@@ -222,7 +224,7 @@ job::Task<Result<void>> Leases::end_left_over(job::StopToken stop) {
       lease.key = {target.description.id, page->datafile()};
       lease.target = &target;
       lease.page = std::move(page);
-      lease.noted_writes = ~std::uint64_t{0};  // nobody knows
+      lease.noted_writes = ~std::uint64_t{0};  // unknown: the next note() compares again
       ids.push_back(add(std::move(lease)));
       mark_recalled(*find(ids.back()));
     }

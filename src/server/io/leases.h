@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leases: the datafiles that clients of this machine read and write by themselves, and how that is ended again
+// Leases: the datafiles that clients of this machine read and write directly, and how such a right is taken back
 // (docs/data-paths.md, "Bypass").
 #pragma once
 
@@ -36,7 +36,7 @@ struct BypassLease {
   DatafileKey key;
   Target* target = nullptr;
   std::unique_ptr<trove::LeasePage> page;
-  std::uint64_t noted_writes = 0;  // of LeaseWords::writes: what the datafile's counter shows
+  std::uint64_t noted_writes = 0;  // the value of LeaseWords::writes that the datafile's counter already reflects
 
   bool writable() const { return page->writable(); }
   LeaseWords& words() const { return page->words(); }
@@ -64,10 +64,10 @@ class Leases {
   /// The lease, if it is this client's.
   BypassLease* find(std::uint64_t id, ClientId client);
 
-  /// When this ends, no operation of the holder has an effect any more. A holder that is still at work after `deadline`
-  /// is fenced: the datafile moves to a new local file.
+  /// Takes the lease back. When this ends, no operation of the holder has an effect any more. A holder that is still at
+  /// work after `deadline` is fenced: the datafile moves to a new local file.
   job::Task<Result<void>> recall(std::uint64_t id, MonoTime deadline, job::StopToken stop);
-  /// The holder has reported that it is done.
+  /// The holder has reported that it no longer uses the lease: ends it.
   job::Task<Result<void>> finish(std::uint64_t id, job::StopToken stop);
   /// Ends all of the client's leases that were granted below this epoch.
   job::Task<Result<void>> end_client(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop);
@@ -102,9 +102,9 @@ class Leases {
   metrics::Counter fenced_;
 };
 
-/// A write through the server that may rewrite the gaps between its pieces (trove::BytestreamRequest): not while a
-/// client writes the datafile by itself, and no client gets a lease for that while such a write lives. The writer holds
-/// the datafile's lock.
+/// Marks a write through the server that may rewrite the gaps between its pieces (trove::BytestreamRequest). It must
+/// not run while a client writes the datafile directly, and no client gets a lease for that while it runs. The writer
+/// holds the datafile's lock.
 class GapWriter {
  public:
   GapWriter(const Leases& leases, DatafileTable::Entry& datafile)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts: what all operations of the io server share; and a request's slots once they are found.
+// Parts: state that all operations of the io server share. Slots: a request's slots after the look-up.
 #pragma once
 
 #include <deque>
@@ -43,14 +43,14 @@ struct Parts {
   DatafileTable datafiles;
   Leases leases;
 
-  /// Whose write-back has failed, which the keyval store has not taken down yet (sync.h).
+  /// Datafiles whose write-back has failed, while the keyval store does not record that yet (sync.h).
   std::map<DatafileKey, DatafileTable::Use> unrecorded_losses;
 
-  /// The store has all fences of before this server was one of the file system.
+  /// Whether the store has all fences from before this server joined the file system.
   bool fences_known = true;
-  /// Nothing that has a tombstone is there because of a crash of the machine (removal.h).
+  /// Whether removals that a crash of the machine may have undone have been repeated (removal.h).
   bool removals_redone = false;
-  /// The last fence that the background looked at.
+  /// The last fence that the background work examined.
   ClientId fence_looked_at;
 
   job::StopSource stopping;
@@ -60,14 +60,14 @@ struct Parts {
   log::RateLimit fell_back_log;
 };
 
-/// A slot that a request names, found.
+/// A slot that a request names, with its target and its entry in the table.
 struct ResolvedSlot {
   DatafileId id;
   Target* target = nullptr;
   DatafileTable::Use datafile;
 };
 
-/// A request's slots and distribution, checked.
+/// A request's slots and distribution, after the checks.
 struct Slots {
   std::unique_ptr<const Distribution> distribution;
   std::vector<ResolvedSlot> list;

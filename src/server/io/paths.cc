@@ -36,7 +36,7 @@ std::optional<Extent> one_run(const StreamParams& params, std::uint32_t slot) {
   while (!cursor.done()) {
     if (cursor.next_extents({~0ULL, 2}, extents) == 0) {
       if (cursor.done()) break;
-      return std::nullopt;  // so much lies elsewhere that it is not worth a walk
+      return std::nullopt;  // too many of its pieces lie elsewhere to walk them all
     }
     if (extents.size() > 1 || (run && run->offset + run->size != extents.front().offset)) return std::nullopt;
     run = Extent{run ? run->offset : extents.front().offset, (run ? run->size : 0) + extents.front().size};

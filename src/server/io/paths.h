@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which path a request's stream takes on this server: finds out what flow/policy.h has to know.
+// Chooses the path of a request's stream on this server: collects the facts that flow/policy.h needs.
 #pragma once
 
 #include "flow/policy.h"
@@ -20,17 +20,18 @@ struct StreamParams {
 
 struct ChosenPath {
   flow::PathChoice choice;
-  Extent run;  // direct writes: what of the datafile is written
+  Extent run;  // direct writes: the range of the datafile that is written
 };
 
-/// Counts and logs when the policy had to take another path than it wanted; kNotSupported for a path that was asked for
-/// by name and cannot be had. `stat` is the datafile's; `has_descriptor` as in flow::PathFacts.
+/// Counts and logs if the policy had to take another path than it preferred. kNotSupported: the request names a path
+/// that is not possible. `stat` is the datafile's; `has_descriptor` as in flow::PathFacts.
 job::Task<Result<ChosenPath>> path_for(Parts& parts, ResolvedSlot& slot, const StreamParams& params,
                                        trove::BytestreamStat stat, bool has_descriptor);
 
-/// A request that names a path has its data in bulk: in a message they would take another one. kInvalidArgument.
+/// Fails with kInvalidArgument if an inline request names a path: it must send its data in bulk, since inline data
+/// takes another path.
 Result<void> check_inline(wire::DataPath asked);
-/// Data went in a request or reply. Where the configuration names a path that is a fall-back: counted and logged.
+/// Call it for data in a request or reply. If the configuration names a path, this is a fall-back: counts and logs it.
 void note_inline(Parts& parts, flow::Direction direction);
 
 }  // namespace spate::io

@@ -8,10 +8,11 @@
 namespace spate::io {
 namespace {
 
-/// Slabs of buffers for the direct path, 8 buffers each: enough messages under way for eight streams. Guess.
+/// Slabs of buffers for the direct path, 8 buffers each: enough messages in flight for eight streams. Guess.
 constexpr std::uint64_t kDirectSlabs = 4;
 
-/// Other networks look at the memory (a registration, a copy by another process), and that the kernel refuses.
+/// Other networks access the memory from the processor (to register it, or to copy it by another process), and the
+/// kernel refuses that.
 bool sends_device_memory(std::string_view url) { return url.starts_with("tcp://") || url.starts_with("sim://"); }
 
 std::string try_target(Target& target, flow::PeerMemory& memory) {

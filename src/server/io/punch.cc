@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Punch and allocate: bytes become zeros, or get their space.
+// Punch and allocate: replaces bytes by zeros, or reserves space for them.
 #include "datatype/slot_cursor.h"
 #include "flow/extents.h"
 #include "job/run_all.h"
@@ -12,7 +12,7 @@
 namespace spate::io {
 namespace {
 
-/// What becomes of the described bytes.
+/// The operation on the described bytes.
 struct Params {
   const wire::SlotSet& where;
   const datatype::Description& what;
@@ -61,7 +61,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
   co_return Result<void>();
 }
 
-/// `params` and what it names outlive the task.
+/// `params` and the memory behind its members outlive the task.
 job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& call, const Params& params) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(parts, call, params.where.handle, Rights::kWrite, Need::kRequired));

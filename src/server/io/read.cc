@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read: small streams in the reply, large ones as bulk messages, each slot a stream of its own.
+// Read: sends small streams in the reply, and large ones as bulk messages, one stream for each slot.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -18,7 +18,7 @@
 namespace spate::io {
 namespace {
 
-/// What became of one slot's stream.
+/// The result of one slot's stream.
 struct SlotRead {
   std::uint64_t bytes = 0;
   trove::BytestreamStat stat;
@@ -30,11 +30,11 @@ struct InlineRead {
   const datatype::Description& what;
   flow::Asker asker;
   ActiveRequest& active;
-  std::vector<std::uint64_t> sizes;  // of the streams, at most
+  std::vector<std::uint64_t> sizes;  // at most so many bytes of each stream
   std::vector<SlotRead> done;
 };
 
-/// A read in bulk. Outlives the handler when the last messages are still leaving.
+/// A read in bulk. It outlives the handler while the last messages are still leaving.
 struct BulkRead {
   BulkRead(Parts& its_parts, ClientTable::Entry* its_caller, const rpc::Call& call)
       : parts(its_parts),
@@ -69,7 +69,7 @@ wire::ReadReply reply_of(std::span<const SlotRead> slots) {
   return reply;
 }
 
-/// The streams' sizes, when all of them together are at most `limit`; else nothing.
+/// The streams' sizes if they are at most `limit` together; else nothing.
 std::vector<std::uint64_t> inline_sizes(const wire::ReadRequest& request, const Slots& slots) {
   std::vector<std::uint64_t> sizes;
   sizes.reserve(slots.list.size());
@@ -92,7 +92,7 @@ job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, Mu
   co_return Result<void>();
 }
 
-/// Streams that ended early leave gaps: the next ones move up. Returns the bytes that there are.
+/// A stream that ended early leaves a gap: moves the next streams up. Returns the number of bytes.
 std::uint64_t close_gaps(const InlineRead& work, MutableByteView data) {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
@@ -104,7 +104,7 @@ std::uint64_t close_gaps(const InlineRead& work, MutableByteView data) {
   return to;
 }
 
-/// The encoded reply: its head has a fixed size, so the data is read behind it straight away.
+/// Makes the encoded reply. Its head has a fixed size, so the data can be read directly behind it.
 job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32_t reply_room) {
   const std::size_t slot_count = work.slots.list.size();
   work.done.resize(slot_count);
@@ -140,7 +140,7 @@ job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32
   co_return out;
 }
 
-/// The datafile's descriptor and state; a null one when it was never written.
+/// The datafile's descriptor and state; a null descriptor if the datafile was never written.
 job::Task<Result<std::shared_ptr<const trove::OpenDatafile>>> open_slot(BulkRead& bulk, ResolvedSlot& slot) {
   auto file = bulk.parts.datafiles.file(*slot.datafile);
   if (file != nullptr) co_return file;
@@ -188,7 +188,8 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
                               bulk.seals != nullptr};
     SPATE_CO_TRY(ChosenPath chosen, co_await path_for(bulk.parts, slot, params, done.stat, sendable));
     choice = std::move(chosen.choice);
-    if (file == nullptr && choice.path != wire::DataPath::kBuffered) co_return Result<void>();  // nothing is there
+    if (file == nullptr && choice.path != wire::DataPath::kBuffered)
+      co_return Result<void>();  // the datafile has no data
   }
   flow::ReadFlow& flow = bulk.flows.emplace_back(bulk.parts.flow, slot.target->device, share, route);
   SPATE_CO_TRY(std::ignore, co_await send(flow, choice, bulk, slot, done, std::move(file)));
@@ -197,13 +198,14 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   co_return Result<void>();
 }
 
-/// What is left of an answered read: messages that the network has not taken yet. Their memory and descriptors live
-/// here.
+/// Finishes an answered read: waits for messages that the network has not taken yet. It keeps their memory and
+/// descriptors.
 job::Task<void> drain(std::unique_ptr<BulkRead> bulk) {
   for (flow::ReadFlow& flow : bulk->flows) co_await flow.drain();
 }
 
-/// What has been removed must not look like a hole: kStaleHandle. Only looked for where there is nothing.
+/// Fails with kStaleHandle if the datafile was removed: a removed datafile must not look like a hole. Only datafiles
+/// without data are checked.
 job::Task<Result<void>> check_not_removed(Parts& parts, Slots& slots, std::span<const SlotRead> done) {
   for (std::size_t i = 0; i < slots.list.size(); ++i) {
     if (done[i].stat.change_counter != 0 || !may_be_removed(*slots.list[i].datafile)) continue;

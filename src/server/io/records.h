@@ -11,14 +11,15 @@
 
 namespace spate::io {
 
-/// A datafile of this server: the same handle and slot may have to be told apart on two of its targets.
+/// Identifies a datafile of this server. The target is needed, since two targets may hold the same handle and slot.
 struct DatafileKey {
   TargetId target;
   DatafileId id;
   friend auto operator<=>(const DatafileKey&, const DatafileKey&) = default;
 };
 
-/// The last truncate that was done: durably, or (boot != 0) since that start of the machine and perhaps only in memory.
+/// The last truncate that was carried out. boot == 0: it is durable. Otherwise it was carried out in that boot of the
+/// machine, and may be only in memory.
 struct TruncateRecord {
   std::uint64_t generation = 0;
   std::uint64_t boot = 0;
@@ -36,44 +37,44 @@ struct FenceRecord {
   friend bool operator==(const FenceRecord&, const FenceRecord&) = default;
 };
 
-/// Whose store this is; written when it is made.
+/// The server to which this store belongs; written when the store is made.
 struct IdentityRecord {
   FsId fs;
   ServerId server;
   friend bool operator==(const IdentityRecord&, const IdentityRecord&) = default;
 };
 
-/// Since this start of the machine everything that had a tombstone has been removed once more.
+/// In this boot of the machine, all datafiles with tombstones have been removed again.
 struct RedoneRecord {
   std::uint64_t boot = 0;
   friend bool operator==(const RedoneRecord&, const RedoneRecord&) = default;
 };
 
-/// The store was made, and has not learned yet which clients are fenced.
+/// The store is new, and does not know yet which clients are fenced.
 struct JoiningRecord {
   friend bool operator==(const JoiningRecord&, const JoiningRecord&) = default;
 };
 
-/// Writes of the datafile up to this change counter may be lost, of those that were not synced before.
+/// Unsynced writes of the datafile up to this change counter may be lost. Writes that were synced before are safe.
 struct LossRecord {
-  /// The counter is not known yet: it may be any write.
+  /// The counter is not known yet: any write may be lost.
   static constexpr std::uint64_t kUnsettled = ~std::uint64_t{0};
   std::uint64_t counter = kUnsettled;
-  std::uint64_t boot = 0;  // under which start of the machine
+  std::uint64_t boot = 0;  // the boot of the machine in which the loss happened
   friend bool operator==(const LossRecord&, const LossRecord&) = default;
 };
 
 Bytes identity_key();
 Bytes redone_key();
-/// Is there as long as the store does not know the fences of before it was made.
+/// This key exists as long as the store does not know the fences from before it was made.
 Bytes joining_key();
 Bytes truncate_key(const DatafileKey& datafile);
 Bytes tombstone_key(const DatafileKey& datafile);
 Bytes loss_key(const DatafileKey& datafile);
 Bytes fence_key(ClientId client);
-/// The index of tombstones by the end of their time; its value is empty. `until` before 1970 counts as 1970.
+/// Key of the index of tombstones, by their expiry; its value is empty. `until` before 1970 counts as 1970.
 Bytes tombstone_end_key(WallTime until, const DatafileKey& datafile);
-/// One past the last key of the index whose time ends at or before `until`, and the index's first key.
+/// One past the last key of the index that expires at or before `until`, and the index's first key.
 Bytes tombstone_end_after(WallTime until);
 Bytes tombstone_end_first();
 Bytes tombstone_end_after_all();

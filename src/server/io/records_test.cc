@@ -15,7 +15,7 @@ Bytes bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-// The stored form, byte for byte as docs/disk-io.md has it: a change here is a change of format.
+// Compares the stored form with docs/disk-io.md, byte by byte. A change here is a change of the format.
 TEST(Records, KeysAreAsDocumented) {
   EXPECT_EQ(truncate_key(kDatafile),
             bytes_of({'I', 't', 1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24}));
@@ -40,7 +40,7 @@ TEST(Records, ValuesAreAsDocumented) {
   EXPECT_EQ(encode(FenceRecord{0x0403, WallTime{0x0201}}), bytes_of({1, 3, 4, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0}));
 }
 
-TEST(Records, DecodeWhatWasEncoded) {
+TEST(Records, DecodeReversesEncode) {
   EXPECT_EQ(decode_truncate(encode(TruncateRecord{77, 5})).value(), (TruncateRecord{77, 5}));
   EXPECT_EQ(decode_tombstone(encode(TombstoneRecord{WallTime{78}})).value(), TombstoneRecord{WallTime{78}});
   const FenceRecord fence{5, WallTime{79}};

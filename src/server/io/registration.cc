@@ -64,7 +64,8 @@ job::Task<Result<void>> Registration::register_once() {
   const rpc::CallOptions options = call_options(rpc::CallOptions().reply_room);
   auto joined = co_await meta_.call<wire::JoinServerReply>(request, options);
   if (joined.code() == Errc::kNotSupported) {
-    // Of an earlier version, which knows the servers of its spate.toml only. It tells no fences either.
+    // The meta server has an earlier version, which knows only the servers in its spate.toml. It reports no fences
+    // either.
     SPATE_LOG("server", info, "the meta server takes no servers while it runs: it knows those of its spate.toml");
     parts_.fences_known = true;
     co_return Result<void>();

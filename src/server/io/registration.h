@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registration: an io server tells the meta server that it is there, and a new one learns which clients are fenced.
+// Registration: an io server reports to the meta server that it is there, and a new one learns which clients are
+// fenced.
 #pragma once
 
 #include "base/random.h"
@@ -11,17 +12,17 @@ namespace spate::io {
 
 struct RegistrationOptions {
   ServerEntry self;
-  ServerEntry meta;  // where the meta server is
+  ServerEntry meta;  // address of the meta server
   Key server_key{};
   rpc::HandshakePolicy handshake;
 };
 
-/// Goes on until the meta server has answered. First it joins: from then on the meta server sends it every fence. Then
-/// a server whose store is new asks for the fences of before. In that order it misses none. One executor; pinned. Life:
-/// construct -> run() until it ends, or the stop of `parts` has ended it -> destroyed.
+/// Retries until the meta server has answered. First it joins: from then on the meta server sends it every fence. Then
+/// a server whose store is new asks for the earlier fences. In this order it misses none. One executor; pinned. Life
+/// cycle: construct -> run() until it ends, or the stop of `parts` has ended it -> destroyed.
 class Registration {
  public:
-  /// All outlive it.
+  /// All of them outlive the registration.
   Registration(RegistrationOptions options, Parts& parts, job::NetworkContext& network, Random& random);
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;

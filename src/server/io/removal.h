@@ -6,7 +6,7 @@
 
 namespace spate::io {
 
-/// Deletes every datafile with a tombstone again, unless this was done since this start of the machine. It is needed
+/// Deletes every datafile with a tombstone again, unless that was done in this boot of the machine. It is needed
 /// because a removal is answered before it is durable; only its tombstone is durable by then. Sets
 /// parts.removals_redone. After a failure some may be done: call it again. Only with options.boot != 0.
 job::Task<Result<void>> redo_removals(Parts& parts);

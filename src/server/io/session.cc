@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joining: a client's new connections, and what becomes of its older ones (docs/consistency.md, "Resends").
+// Join: a client's new connections, and the end of its older ones (docs/consistency.md, "Resends").
 #include "model/defect.h"
 #include "server/io/io_service.h"
 #include "server/io/parts.h"
@@ -27,12 +27,12 @@ Result<void> check_ticket(const Parts& parts, const SessionTicket& ticket, Clien
 job::Task<Result<void>> IoService::join(rpc::Peer& /*peer*/, const wire::AuthenticateRequest& request,
                                         wire::AuthenticateReply& reply) {
   if (request.kind == wire::PeerKind::kServer) co_return Result<void>();
-  // A client whose session has ended may not know it, and would write to what is another's by now.
+  // A client whose session has ended may not know that. It would write to datafiles that other clients own by now.
   if (!parts_->fences_known && !planted(Defect::kEarlyServer)) {
     co_return Error::told(Errc::kBusy,
                           "this io server is new, and waits for the meta server to tell it which sessions have ended");
   }
-  // In a process that is a meta server too, the session may have been opened a moment ago: the ticket is in the reply.
+  // If this process is also a meta server, it may have opened the session just now: then the ticket is in the reply.
   const bool fresh = reply.client.value != 0;
   if (!fresh && !request.ticket) {
     co_return Error::told(Errc::kUnauthenticated, "an io server needs a session ticket: ask the meta server first");

@@ -7,7 +7,7 @@
 namespace spate::io {
 namespace {
 
-/// Conflicts of one change in a row before it is given up. Only the background can cause them.
+/// How often in a row a change may conflict before it fails. Only the background work can cause conflicts.
 constexpr int kMaxConflicts = 16;
 constexpr std::size_t kPurgeBatch = 256;
 
@@ -17,7 +17,7 @@ job::Task<Result<std::optional<Bytes>>> get(job::Transaction& transaction, ByteV
   co_return std::move(got.value);
 }
 
-/// The value of one key, outside of any change.
+/// Reads the value of one key, outside of any change.
 job::Task<Result<std::optional<Bytes>>> load(Parts& parts, Bytes key) {
   job::Transaction transaction = parts.keyval.begin();
   auto value = co_await get(transaction, key);
@@ -30,7 +30,7 @@ job::Task<Result<void>> commit(job::Transaction& transaction, trove::Durability 
   co_return Result<void>();
 }
 
-/// Puts the tombstones into the transaction.
+/// Adds the tombstones to the transaction.
 job::Task<Result<void>> add_tombstones(job::Transaction& transaction, std::span<const DatafileKey> keys,
                                        WallTime until) {
   for (const DatafileKey& key : keys) {
@@ -89,7 +89,7 @@ bool may_be_removed(const DatafileTable::Entry& entry) { return !entry.tombstone
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry) {
   if (!entry.tombstone_known) {
     SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, tombstone_key(entry.key)));
-    // A removal may have come meanwhile: what it noted is newer.
+    // A removal may have set the entry meanwhile, and what it set is newer.
     if (value && !entry.tombstone_known) {
       SPATE_CO_TRY(const TombstoneRecord record, decode_tombstone(*value));
       entry.tombstone = record.until;
@@ -182,7 +182,7 @@ job::Task<Result<void>> purge_losses(Parts& parts) {
     any = true;
   }
   if (!any) co_return Result<void>();
-  // A conflict with a loss of today: the next round sees it.
+  // After a conflict with a new loss, the next round sees that.
   auto done = co_await commit(transaction, trove::Durability::kProcess);
   if (!done && done.code() != Errc::kConflict) co_return done;
   co_return Result<void>();
@@ -212,7 +212,7 @@ job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now) {
     if (end) transaction.erase(tombstone_key(end->datafile));
   }
   if (found.entries.empty()) co_return false;
-  // A conflict with a removal: the next round sees what it left.
+  // After a conflict with a removal, the next round sees its result.
   auto done = co_await commit(transaction, trove::Durability::kProcess);
   if (!done && done.code() != Errc::kConflict) co_return done.error();
   co_return found.more;
@@ -284,7 +284,7 @@ job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientF
     for (const wire::ClientFence& fence : fences) {
       const Bytes key = fence_key(fence.client);
       SPATE_CO_TRY(const std::optional<Bytes> there, co_await get(transaction, key));
-      if (there) {  // it was sent while this server was joining
+      if (there) {  // the fence arrived while this server was joining
         SPATE_CO_TRY(const FenceRecord record, decode_fence(*there));
         if (record.lowest_epoch >= fence.lowest_epoch) continue;
       }

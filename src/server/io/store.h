@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The io server's records in the keyval store: read, changed, made durable. Formats: records.h.
+// Reads and changes the io server's records in the keyval store, and makes them durable. Formats: records.h.
 #pragma once
 
 #include <span>
@@ -9,51 +9,54 @@
 
 namespace spate::io {
 
-/// Recognises the store as this server's, and whether it knows the fences; with `make` one that is nobody's becomes it.
-/// kWrongFileSystem: it is another server's; kNotFound: it is nobody's (emptied?): what it forbade is no longer known.
+/// Checks that the store is this server's, and reads whether it knows the fences. `make`: a store that belongs to no
+/// server becomes this server's. kWrongFileSystem: it is another server's. kNotFound: it belongs to no server; somebody
+/// may have emptied it, and then its fences and tombstones are lost.
 job::Task<Result<void>> open_store(Parts& parts, bool make);
 
-/// Whether a tombstone forbids to write the datafile. Asks the store once for each entry; the caller holds its lock.
+/// Whether a tombstone forbids writing the datafile. Asks the store once for each entry; the caller holds the
+/// datafile's lock.
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
-/// kStaleHandle when it is.
+/// Fails with kStaleHandle if is_removed().
 job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry);
-/// check_alive() of those that hold nothing: to a client, what has been removed must not look like a hole.
-/// `slots` and `states` go together.
+/// check_alive() for the datafiles without data: to a client, a removed datafile must not look like a hole. `slots` and
+/// `states` correspond.
 job::Task<Result<void>> check_missing_alive(Parts& parts, Handle handle, std::span<const wire::SlotRef> slots,
                                             std::span<const wire::DatafileState> states);
-/// False: is_removed() would say no, without asking the store.
+/// False: is_removed() would yield false without asking the store.
 bool may_be_removed(const DatafileTable::Entry& entry);
 
-/// The newest truncate generation that need not be done any more; 0 before the first. (The one before the last, when a
-/// crash of the machine may have undone the last.)
+/// The newest truncate generation that need not be carried out again; 0 before the first. If a crash of the machine may
+/// have undone the last one, it is the one before.
 job::Task<Result<std::uint64_t>> load_truncate(Parts& parts, const DatafileKey& key);
-/// Done, as far as this start of the machine goes. Survives the process.
+/// The truncate has been carried out in this boot of the machine. The record survives the process.
 job::Task<Result<void>> store_truncate(Parts& parts, const DatafileKey& key, std::uint64_t generation);
-/// The record of its last truncate as it is now, for truncate_is_durable(); nothing before the first.
+/// The present record of its last truncate, for truncate_is_durable(); nothing before the first.
 job::Task<Result<std::optional<Bytes>>> load_truncate_record(Parts& parts, const DatafileKey& key);
-/// What the record told of is durable by now: it need never be done again. Unless another truncate came meanwhile.
+/// The truncate in `record` is durable by now and need never be carried out again. Does nothing if another truncate
+/// came meanwhile.
 job::Task<Result<void>> truncate_is_durable(Parts& parts, const DatafileKey& key, const Bytes& record);
 
 /// Unsynced writes up to this change counter may be lost (LossRecord); 0: none.
 job::Task<Result<std::uint64_t>> load_loss(Parts& parts, const DatafileKey& key);
-/// Survives the process. A crash of the machine is a loss of its own, of which clients hear by the incarnation.
+/// Survives the process. A crash of the machine is another loss, which clients learn from the server's incarnation.
 job::Task<Result<void>> store_loss(Parts& parts, const DatafileKey& key, std::uint64_t counter);
-/// Removes up to one batch of losses from before the machine's last start.
+/// Removes up to one batch of losses from before the machine's last boot.
 job::Task<Result<void>> purge_losses(Parts& parts);
 
-/// Tombstones for all of `keys` (never shortening one that is there); their records of truncates and losses go. Durable
-/// when it ends.
+/// Stores tombstones for all of `keys` (never shortening an existing one), and removes their records of truncates and
+/// losses. Durable when it ends.
 job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileKey> keys, WallTime until);
 /// Removes up to one batch of tombstones that end at or before `now`; false when none is left.
 job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now);
 
 struct TombstonePage {
   std::vector<TombstoneEnd> tombstones;
-  Bytes next;  // where the next page begins; empty: there is none
+  Bytes next;  // begin of the next page; empty: there is none
 };
-/// Up to `max` tombstones, by their end; of what is damaged nothing is told. `from`: empty, or a page's `next`.
+/// Up to `max` tombstones, ordered by expiry; leaves damaged ones out. `from`: empty, or a page's `next`.
 job::Task<Result<TombstonePage>> list_tombstones(Parts& parts, Bytes from, std::size_t max);
-/// The start of the machine since which everything that has a tombstone has been removed once more; 0: none is known.
+/// The boot of the machine in which all datafiles with tombstones were removed again; 0: unknown.
 job::Task<Result<std::uint64_t>> load_redone_boot(Parts& parts);
 /// Durable when it ends.
 job::Task<Result<void>> store_redone_boot(Parts& parts, std::uint64_t boot);
@@ -62,12 +65,11 @@ job::Task<Result<void>> store_redone_boot(Parts& parts, std::uint64_t boot);
 job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
 /// Never lowers a fence. Durable when it ends.
 job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch);
-/// The same for many: none is lowered. They survive the process.
+/// The same for many. They survive the process.
 job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientFence> fences);
-/// The store has all fences of before it was made. Durable when it ends, and so are they.
+/// The store now has all fences from before it was made. Durable when it ends, and so are the fences.
 job::Task<Result<void>> store_fences_known(Parts& parts);
-/// Looks at one batch of fences after parts.fence_looked_at, round and round, and removes those made at or before
-/// `before`.
+/// Examines one batch of fences after parts.fence_looked_at, in a circle, and removes those made at or before `before`.
 job::Task<Result<void>> purge_fences(Parts& parts, WallTime before);
 
 }  // namespace spate::io

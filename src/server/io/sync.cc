@@ -21,7 +21,8 @@ job::Task<Result<trove::BytestreamCompletion>> run_sync(Target& target, Datafile
   co_return std::move(done);
 }
 
-/// Any write may be lost; which ones is found out later, so that a process that is killed now leaves at least this.
+/// Records that any write may be lost, before it is known which. So a process that is killed now leaves at least this
+/// record.
 job::Task<Result<void>> record_loss(Parts& parts, DatafileTable::Entry& datafile) {
   parts.unrecorded_losses.try_emplace(datafile.key, DatafileTable::Use(datafile));
   SPATE_CO_TRY(std::ignore, co_await store_loss(parts, datafile.key, LossRecord::kUnsettled));
@@ -29,8 +30,8 @@ job::Task<Result<void>> record_loss(Parts& parts, DatafileTable::Entry& datafile
   co_return Result<void>();
 }
 
-/// All that was under way when write-back failed has ended once nobody holds the lock; what begins then has dirty pages
-/// of its own, and higher counters.
+/// Finds the change counter up to which writes may be lost. Once the exclusive lock is held, all changes that were
+/// under way when write-back failed have ended. Later changes have new dirty pages and higher counters.
 job::Task<Result<std::uint64_t>> settle_loss(Parts& parts, Target& target, DatafileTable::Entry& datafile,
                                              job::StopToken stop) {
   SPATE_CO_TRY(const DatafileLock::Hold hold,
@@ -43,18 +44,18 @@ job::Task<Result<std::uint64_t>> settle_loss(Parts& parts, Target& target, Dataf
   co_return stat.change_counter;
 }
 
-/// With the turn. After an error of write-back the same once more: what was not lost (sizes, holes, other pages) is
-/// durable when that succeeds.
+/// The caller holds the turn. After an error of write-back it syncs once more: if that succeeds, everything that was
+/// not lost (sizes, holes, other pages) is durable.
 job::Task<Result<void>> sync_now(Parts& parts, Target& target, DatafileTable::Entry& datafile, job::StopToken stop) {
   const std::uint64_t number = ++datafile.syncs_begun;
-  // What is recorded before the sync is durable after it; a truncate that comes meanwhile waits for the next sync.
+  // The truncate recorded before the sync is durable after it. One that comes meanwhile waits for the next sync.
   SPATE_CO_TRY(const std::optional<Bytes> truncate, co_await load_truncate_record(parts, datafile.key));
   Errc status = Errc::kIoError;
   for (int tries = 0; tries < 2; ++tries) {
     SPATE_CO_TRY(const trove::BytestreamCompletion done, co_await run_sync(target, datafile.key.id, stop));
     status = done.status;
     if (status == Errc::kOk) break;
-    if (status == Errc::kTryAgain) co_return status;  // it could not be opened: nothing was asked of it
+    if (status == Errc::kTryAgain) co_return status;  // the datafile could not be opened: no sync was tried
     SPATE_LOG("server", error, "sync failed target={} handle={} slot={} error={}", datafile.key.target,
               datafile.key.id.handle, datafile.key.id.slot, name(status));
     datafile.lossy_sync = number;
@@ -74,7 +75,7 @@ job::Task<Result<SyncOutcome>> sync_datafile(Parts& parts, Target& target, Dataf
   const DatafileTable::Use datafile = parts.datafiles.use({target.description.id, id});
   const std::uint64_t enough = datafile->syncs_begun + 1;
   SPATE_CO_TRY(const auto turn, co_await datafile->sync_turn.acquire(1, stop));
-  // One that began after this was asked for covers it.
+  // A sync that began after this call is enough.
   if (datafile->synced < enough) {
     SPATE_CO_TRY(std::ignore, co_await sync_now(parts, target, *datafile, stop));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables by themselves: bounds, what is forgotten, the lock's order, what is hashed.
+// The tables alone: bounds, eviction, the lock's order, how often MACs are computed.
 
 #include <vector>
 
@@ -30,7 +30,7 @@ class TablesTest : public ::testing::Test {
   job::Gate gate_{executor_};
 };
 
-TEST_F(TablesTest, DatafilesNotInUseAreForgottenOldestFirst) {
+TEST_F(TablesTest, UnusedDatafilesAreDroppedOldestFirst) {
   DatafileTable table(executor_, 3, 10);
   const DatafileTable::Use in_use = table.use(key(1));
   in_use->layout_generation = 7;
@@ -38,7 +38,7 @@ TEST_F(TablesTest, DatafilesNotInUseAreForgottenOldestFirst) {
   EXPECT_EQ(table.size(), 3U);
   EXPECT_EQ(table.use(key(1))->layout_generation, 7U);
   EXPECT_EQ(table.use(key(10))->layout_generation, 5U);
-  EXPECT_EQ(table.use(key(2))->layout_generation, 0U);  // forgotten
+  EXPECT_EQ(table.use(key(2))->layout_generation, 0U);  // it was dropped
 }
 
 TEST_F(TablesTest, DescriptorsAreBoundedAndTheHotOnesStay) {
@@ -58,7 +58,7 @@ TEST_F(TablesTest, DescriptorsAreBoundedAndTheHotOnesStay) {
   EXPECT_EQ(table.open_count(), 1U);
 }
 
-/// Takes the lock, tells, and holds it until told.
+/// Takes the lock, records that, and holds it until told to end.
 struct Locker {
   explicit Locker(job::Executor& executor) : leave(executor) {}
   job::Event leave;
@@ -82,7 +82,7 @@ job::Task<void> lock(DatafileLock& lock, bool exclusive, Locker& locker) {
   locker.has = false;
 }
 
-TEST_F(TablesTest, SharersTogetherExclusiveAloneInTheOrderTheyCame) {
+TEST_F(TablesTest, SharedHoldersRunTogetherAnExclusiveOneAloneInOrderOfArrival) {
   DatafileLock datafile(executor_);
   Locker a(executor_), b(executor_), cut(executor_), c(executor_);
   job::spawn(gate_, lock(datafile, false, a));
@@ -108,7 +108,7 @@ TEST_F(TablesTest, SharersTogetherExclusiveAloneInTheOrderTheyCame) {
   EXPECT_TRUE(datafile.idle());
 }
 
-TEST_F(TablesTest, AStoppedExclusiveOneLetsThoseBehindItGo) {
+TEST_F(TablesTest, AStoppedExclusiveRequestLetsThoseBehindItRun) {
   DatafileLock datafile(executor_);
   Locker a(executor_), cut(executor_), c(executor_);
   job::spawn(gate_, lock(datafile, false, a));
@@ -124,7 +124,7 @@ TEST_F(TablesTest, AStoppedExclusiveOneLetsThoseBehindItGo) {
   turn();
 }
 
-/// Past the page cache first, then through it, then until told.
+/// Takes a direct hold, turns it into a shared one, and holds it until told to end.
 job::Task<void> lock_direct_then_shared(DatafileLock& lock, job::Event& blocks_done, Locker& locker) {
   auto hold = co_await lock.direct(locker.stop);
   if (!hold) co_return;
@@ -136,7 +136,7 @@ job::Task<void> lock_direct_then_shared(DatafileLock& lock, job::Event& blocks_d
   locker.has = false;
 }
 
-TEST_F(TablesTest, NobodyGetsTheLockWhileADirectHoldBecomesASharedOne) {
+TEST_F(TablesTest, NobodyGetsTheLockWhileADirectHoldBecomesShared) {
   DatafileLock datafile(executor_);
   job::Event a_blocks(executor_), b_blocks(executor_);
   Locker a(executor_), b(executor_), cut(executor_), late(executor_);
@@ -162,7 +162,7 @@ TEST_F(TablesTest, NobodyGetsTheLockWhileADirectHoldBecomesASharedOne) {
   EXPECT_TRUE(datafile.idle());
 }
 
-TEST_F(TablesTest, AStoppedConversionLetsGoOfItsHold) {
+TEST_F(TablesTest, AStoppedConversionReleasesItsHold) {
   DatafileLock datafile(executor_);
   job::Event a_blocks(executor_), b_blocks(executor_);
   Locker a(executor_), b(executor_), cut(executor_);
@@ -186,7 +186,7 @@ TEST_F(TablesTest, AStoppedConversionLetsGoOfItsHold) {
   EXPECT_TRUE(datafile.idle());
 }
 
-TEST_F(TablesTest, ClientsWithSomethingUnderWayAreNotForgotten) {
+TEST_F(TablesTest, ClientsWithRequestsUnderWayAreNotDropped) {
   ClientTable table(executor_, 2);
   ClientTable::Entry& busy = table.add(ClientId(1));
   {

@@ -15,10 +15,10 @@ struct Target {
       : description(its), direct(its.storage.store().direct()), device(its.storage, executor, scheduler) {}
   const IoTarget description;
   const trove::DirectAbility direct;
-  /// Why its device is of no use for the p2p path (peer.h); empty: it is.
+  /// The reason why its device cannot serve the p2p path (peer.h); empty: it can.
   std::string peer_refusal = "it has not been looked for yet";
   flow::Device device;
-  bool is_full = false;  // and the log has said so (full_target.h)
+  bool is_full = false;  // and that has been logged (full_target.h)
 };
 
 }  // namespace spate::io

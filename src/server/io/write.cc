@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Write: small streams come in the request, large ones are pulled as there are buffers, each slot a stream of its own.
+// Write: small streams come in the request; large ones are pulled when buffers are free, one stream for each slot.
 #include "flow/extents.h"
 #include "flow/write_flow.h"
 #include "job/run_all.h"
@@ -24,11 +24,11 @@ struct WriteWork {
   flow::Asker asker;
   ActiveRequest& active;
   Slots& slots;
-  std::vector<ByteView> inline_data;  // each slot's stream, when it came in the request
+  std::vector<ByteView> inline_data;  // each slot's stream, if it came in the request
   std::vector<wire::DatafileState> states;
 };
 
-/// Cuts the request's data into the slots' streams; kProtocol unless it is exactly as long as they are.
+/// Cuts the request's data into the slots' streams; kProtocol unless it has exactly their total length.
 Result<std::vector<ByteView>> cut_inline(const wire::WriteRequest& request, const Slots& slots) {
   std::vector<ByteView> streams;
   ByteView rest = request.data;
@@ -46,7 +46,7 @@ std::optional<trove::BytestreamStat> stat_of(const flow::StorageWriter& writer) 
   return writer.has_stat() ? std::optional(writer.stat()) : std::nullopt;
 }
 
-/// The datafile's lock, once it is known that the datafile may be written.
+/// Takes the datafile's lock and checks that the datafile may be written.
 job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, ResolvedSlot& slot, DatafileLock::Mode mode) {
   SPATE_CO_TRY(DatafileLock::Hold hold,
                co_await work.parts.leases.lock(*slot.datafile, mode, work.asker.client, work.active.token()));
@@ -54,7 +54,7 @@ job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, ResolvedSlot& 
   co_return std::move(hold);
 }
 
-/// A stream that came in the request.
+/// Writes a stream that came in the request.
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& work, std::size_t index) {
   ResolvedSlot& slot = work.slots.list[index];
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
@@ -68,8 +68,9 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
   co_return stat_of(writer);
 }
 
-/// A stream in bulk messages. Past the page cache, what fills no block comes last, when nobody writes past it; the lock
-/// is kept from the first block to the last edge, so that a truncation is before the write or after it.
+/// Writes a stream from bulk messages. In a direct write the edges that fill no block come last, when nobody writes
+/// past the page cache any more. The lock is kept from the first block to the last edge, so that a truncate is either
+/// before the write or after it.
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& work, std::size_t index) {
   ResolvedSlot& slot = work.slots.list[index];
   const StreamParams params{flow::Direction::kWrite,
@@ -143,7 +144,7 @@ Result<void> check_request(const wire::WriteRequest& request) {
   if (request.has_inline_data) {
     SPATE_TRY(std::ignore, check_inline(request.path));
   }
-  // What no write can have is refused before anything is looked at.
+  // First refuse a path that no write can take.
   flow::PathFacts facts;
   facts.direction = flow::Direction::kWrite;
   facts.direct_alignment = 1;
