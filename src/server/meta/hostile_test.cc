@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a client sends, the meta server answers: garbage with an error, absurd requests with one, too; and what it
-// keeps still adds up.
+// The meta server answers whatever a client sends: garbage and absurd requests get errors, and the store stays
+// consistent.
 #include <array>
 
 #include "base/expect.h"
@@ -37,7 +37,7 @@ class MetaHostile : public RoleTest {
     call.peer->credential = client.who;
     return run(role->service().operations().at(op).handler(call, body));
   }
-  /// What may be asked without ending the session that asks.
+  /// All operations that do not end the session of the caller.
   std::vector<wire::Op> operations() {
     std::vector<wire::Op> ops;
     for (const auto& [op, row] : role->service().operations()) {
@@ -69,7 +69,7 @@ TEST_F(MetaHostile, GarbageIsAProtocolError) {
   expect_sound();
 }
 
-/// Fills every field of a message with something that a careless or wicked client might send.
+/// Fills every field of a message with values that a careless or malicious client might send.
 class Scribbler {
  public:
   Scribbler(Random& random, std::vector<std::uint64_t> numbers) : random_(random), numbers_(std::move(numbers)) {}
@@ -200,7 +200,7 @@ TEST_F(MetaHostile, WellFormedNonsenseHarmsNobody) {
   };
   std::size_t kinds = 0;
   for (std::size_t round = 0; round < kRoundsPerOperation; ++round) kinds = send_each(AllRequests());
-  EXPECT_EQ(kinds, operations().size());  // a new operation belongs into the list above
+  EXPECT_EQ(kinds, operations().size());  // a new operation belongs in the list above
   EXPECT_GT(codes[Errc::kOk], 500U);
   EXPECT_GT(codes[Errc::kInvalidArgument], 100U);
   EXPECT_GT(codes[Errc::kNotFound], 50U);
@@ -213,7 +213,7 @@ TEST_F(MetaHostile, WellFormedNonsenseHarmsNobody) {
   expect_sound();
 }
 
-/// Requests that are right but for one byte.
+/// Correct requests with one byte changed.
 TEST_F(MetaHostile, FlippedBytesHarmNobody) {
   Scribbler scribbler(random, {0, 1, 2, file.value, 0644});
   const auto send_flipped = [&]<typename Request>(RequestList<Request>) {
@@ -232,7 +232,7 @@ TEST_F(MetaHostile, FlippedBytesHarmNobody) {
   expect_sound();
 }
 
-TEST_F(MetaHostile, NobodyJoinsWithNonsense) {
+TEST_F(MetaHostile, JoiningWithNonsenseIsRefused) {
   Scribbler scribbler(random, {0, 1, 2, client.id.value, UINT32_MAX, UINT64_MAX});
   const std::size_t before = records(KeyKind::kSession);
   std::size_t joined = 0;

@@ -84,7 +84,7 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
   co_return reply;
 }
 
-/// A server that has joined before it asks misses no fence: the later ones are sent to it.
+/// A server that joins before it asks misses no fence, since later ones are sent to it.
 job::Task<Result<wire::ListFencesReply>> MetaService::list_fences(rpc::Call& /*call*/,
                                                                   wire::ListFencesRequest request) {
   co_return core_.parts().sessions->fences(request.after);

@@ -7,8 +7,8 @@
 
 namespace spate::meta {
 
-/// Life: construct -> start() awaited -> added to a rpc::Server -> the server stopped -> stop() awaited -> destroyed.
-/// `parts` may also be attached to core() later, before start(): they need the core themselves (role.h).
+/// Life cycle: construct -> start() awaited -> added to a rpc::Server -> the server stopped -> stop() awaited ->
+/// destroyed. `parts` may also be attached to core() later, before start(): they need the core themselves (role.h).
 class MetaService final : public rpc::Service {
  public:
   MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
@@ -23,7 +23,7 @@ class MetaService final : public rpc::Service {
   MetaCore& core() { return core_; }
 
  private:
-  /// One row: `Request::kOp` is done by `Function`, a Task<Result<Reply>>(Operation&, const Request&).
+  /// Adds a row: `Function`, a Task<Result<Reply>>(Operation&, const Request&), executes `Request::kOp`.
   template <typename Request, auto Function>
   void change() {
     serve_encoded(Request::kOp, rpc::Access::kAuthenticated, [core = &core_](rpc::Call& call, ByteView body) {
@@ -50,7 +50,7 @@ class MetaService final : public rpc::Service {
   job::Task<Result<wire::JoinServerReply>> join_server(rpc::Call& call, wire::JoinServerRequest request);
   job::Task<Result<wire::ListFencesReply>> list_fences(rpc::Call& call, wire::ListFencesRequest request);
 
-  /// One row of the part `locks`.
+  /// Adds a row of the part `locks`.
   template <typename Request, typename Reply, job::Task<Result<Reply>> (Locks::*Function)(rpc::Call&, Request)>
   job::Task<Result<Reply>> lock_row(rpc::Call& call, Request request) {
     Locks* const locks = core_.parts().locks;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Truncations that an io server refuses, at once or for a long time: they are given up, and whoever asked is told.
+// Truncations that an io server refuses, at once or for a long time: the server gives them up and reports that to the
+// request.
 #include <optional>
 
 #include "server/meta/testing/audit_test.h"
@@ -16,7 +17,7 @@ constexpr std::uint64_t kTooMuch = 900ULL << 40U;
 
 class MetaRefusals : public RoleTest {
  protected:
-  /// Io servers answer each truncation so, or the first `times` of them.
+  /// From now on io servers answer all truncations, or the next `times`, with this code.
   void refuse(Errc code, std::size_t times = SIZE_MAX) {
     io.fail = [code, left = times](std::string_view call) mutable {
       if (!call.starts_with("truncate") || left == 0) return Errc::kOk;

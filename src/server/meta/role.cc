@@ -31,7 +31,7 @@ job::Task<Result<void>> MetaRole::start() {
 }
 
 job::Task<Result<void>> MetaRole::stop() {
-  co_await sessions_.stop();  // first: it gives work to the others
+  co_await sessions_.stop();  // first, since it gives work to the others
   co_await intent_recovery_.stop();
   co_await removals_.stop();
   auto stopped = co_await service_.stop();

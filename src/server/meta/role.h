@@ -13,16 +13,16 @@
 
 namespace spate::meta {
 
-/// Life: construct -> start() awaited -> service() added to a rpc::Server -> the server stopped -> stop() awaited ->
-/// destroyed. Store, random numbers, metrics and io servers outlive it.
+/// Life cycle: construct -> start() awaited -> service() added to a rpc::Server -> the server stopped -> stop() awaited
+/// -> destroyed. Store, random numbers, metrics and io servers outlive it.
 class MetaRole {
  public:
   MetaRole(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics, IoServers& io);
   MetaRole(const MetaRole&) = delete;
   MetaRole& operator=(const MetaRole&) = delete;
 
-  /// Reads the state that an earlier process left in the store, and continues its work. On failure nothing runs, but
-  /// call stop() all the same.
+  /// Reads the state that an earlier process left in the store, and continues its work. After a failure nothing runs,
+  /// but call stop() all the same.
   job::Task<Result<void>> start();
   /// Ends all background work. Unfinished work stays recorded in the store.
   job::Task<Result<void>> stop();

@@ -16,12 +16,12 @@ constexpr std::size_t kIntentsAtOnce = 500;
 
 }  // namespace
 
-/// What the store says of one file.
+/// The store's records about one file's unfinished work.
 struct FileIntentRecovery::ToDo {
   std::optional<TruncateIntent> intent;
   std::optional<UnsettledRecord> unsettled;
   std::optional<InodeRecord> inode;
-  /// A flag whose intent is not there, in a damaged store: whoever waits for the truncation would wait for ever.
+  /// The inode's flag without an intent, in a damaged store: requests that wait for the truncation would wait for ever.
   bool flag_alone() const { return inode && inode->truncating && !intent; }
   bool nothing() const { return !intent && !unsettled && !flag_alone(); }
 };
@@ -46,7 +46,7 @@ void FileIntentRecovery::added(Handle handle, TraceId trace) {
   if (work != nullptr) work->added = true;
 }
 
-/// Null when there is no room.
+/// The file's task, started if needed; null if too many files have one.
 std::shared_ptr<FileIntentRecovery::Work> FileIntentRecovery::take_up(Handle handle, TraceId trace) {
   const auto found = works_.find(handle);
   if (found != works_.end()) {
@@ -89,7 +89,7 @@ job::Task<Result<void>> FileIntentRecovery::truncated(Handle handle, job::StopTo
 job::Task<Result<void>> FileIntentRecovery::wait_for(Handle handle, job::Event Work::* event, job::StopToken stop) {
   const auto found = works_.find(handle);
   std::shared_ptr<Work> work = found == works_.end() ? nullptr : found->second;
-  if (work == nullptr) {  // done, or not begun for want of room
+  if (work == nullptr) {  // the work is done, or had no room to begin
     if (works_.size() >= 2 * kMaxFiles) co_return Error::told(Errc::kBusy, "too many truncations wait for io servers");
     work = begin(handle, TraceId());
   }
@@ -113,7 +113,7 @@ job::Task<Result<void>> FileIntentRecovery::truncated_for(ClientId client, std::
     for (const trove::KeyValue& entry : read.entries) {
       const auto handle = parse_id_key(entry.key);
       const auto intent = decode_record<TruncateIntent>(entry.value);
-      if (!handle || !intent) continue;  // nobody can carry it out
+      if (!handle || !intent) continue;  // a damaged record: nobody can carry it out
       if (intent->asker.client != client || intent->asker.epoch >= below_epoch) continue;
       SPATE_CO_TRY(std::ignore, co_await truncated(Handle(*handle), stop));
     }
@@ -208,7 +208,7 @@ job::Task<Result<void>> FileIntentRecovery::find_work_of(KeyKind kind) {
       const auto handle = parse_id_key(entry.key);
       if (handle) std::ignore = take_up(Handle(*handle), TraceId());
     }
-    more = read.more && !left_over_;  // without room: when there is some again
+    more = read.more && !left_over_;  // if there was no room: load again when there is some
     if (!read.more) break;
     range.begin = read.entries.back().key;
     range.begin.push_back(std::byte{0});
@@ -226,7 +226,7 @@ job::Task<Result<FileIntentRecovery::ToDo>> FileIntentRecovery::look(Handle hand
   co_return todo;
 }
 
-/// True: something was done, and there may be more.
+/// Takes one step. True: something was done, and there may be more to do.
 job::Task<Result<bool>> FileIntentRecovery::step(Handle handle, Work& work) {
   SPATE_CO_TRY(ToDo todo, co_await look(handle));
   if (!todo.intent && !todo.flag_alone() && !work.again) work.cut.set();
@@ -246,7 +246,7 @@ job::Task<Result<bool>> FileIntentRecovery::step(Handle handle, Work& work) {
 
 job::Task<Result<void>> FileIntentRecovery::finish_truncation(Handle handle, TruncateIntent intent, const Work& work) {
   const std::uint64_t generation = intent.generation;
-  // Bytes are not cut for an intent that a crash of this machine could take back.
+  // Do not cut bytes for an intent that a crash of this machine could take back.
   SPATE_CO_TRY(std::ignore, co_await core_.sync());
   const auto data = co_await core_.parts().io->truncate(handle, std::move(intent), stopping_);
   if (!data && !refused_for_good(work, data.code())) co_return data.error();
@@ -271,7 +271,8 @@ job::Task<Result<void>> FileIntentRecovery::store_truncation(Operation& operatio
   if (!inode) co_return {};
   inode->truncating = false;
   Attributes& a = inode->attributes;
-  if (a.size_known) {  // nobody has had it open for writing since: mtime and size were set with the intent
+  if (a.size_known) {  // nobody has had the file open for writing since: mtime and size were set together with the
+                       // intent
     a.size = intent->size;
     a.allocated_bytes = data.allocated_bytes;
     a.change_sum = data.change_sum;
@@ -296,7 +297,7 @@ job::Task<Result<void>> FileIntentRecovery::store_size(Operation& operation, Han
                                                        std::uint64_t write_generation, const wire::DataSummary& data) {
   SPATE_CO_TRY(auto inode, co_await operation.get<InodeRecord>(inode_key(handle)));
   if (!inode || inode->attributes.size_known || inode->truncating) co_return {};
-  // Opened for writing since the datafiles were asked: what they said may be out of date.
+  // The file was opened for writing after the datafiles were asked, so their answer may be out of date.
   if (inode->write_opens > 0 || inode->write_generation != write_generation) co_return {};
   store_summary(*inode, data);
   operation.put(*inode);

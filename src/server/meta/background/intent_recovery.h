@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileIntentRecovery: finishes truncations and asks for sizes, in the background (docs/consistency.md, "Size and
-// times").
+// FileIntentRecovery: finishes truncations and asks the datafiles for sizes, in the background (docs/consistency.md,
+// "Size and times").
 #pragma once
 
 #include <map>
@@ -14,9 +14,9 @@
 
 namespace spate::meta {
 
-/// The work is recorded in the store (truncate intents, unsettled records), so after a crash at any point it just
-/// begins again. Each file has one task, which tries until it has succeeded. At most kMaxFiles have a task at once; the
-/// others wait in the store. One executor; pinned. Life: construct -> start() -> stop().
+/// The work is recorded in the store (truncate intents, unsettled records), so after a crash at any point it begins
+/// again. Each file has one task, which tries until it has succeeded. At most kMaxFiles have a task at once; the others
+/// wait in the store. One executor; pinned. Life cycle: construct -> start() -> stop() awaited -> destroyed.
 class FileIntentRecovery final : public IntentRecovery {
  public:
   explicit FileIntentRecovery(MetaCore& core);
@@ -42,13 +42,13 @@ class FileIntentRecovery final : public IntentRecovery {
  private:
   struct Work {
     explicit Work(job::Executor& executor) : cut(executor), ended(executor) {}
-    job::Event cut;    // no truncation is under way
-    job::Event ended;  // nothing is to be done
+    job::Event cut;    // set while no truncation is under way
+    job::Event ended;  // set when nothing is left to do
     Result<void> outcome;
-    bool again = false;    // something was added since it looked
-    bool added = false;    // by a request to this process
+    bool again = false;    // work was added after the task read the store
+    bool added = false;    // by a request to this process, not found at the start
     TraceId trace;         // of the request that added last
-    std::string obstacle;  // why it is not done yet
+    std::string obstacle;  // the reason why it is not done yet
     std::optional<MonoTime> refused_since;
   };
   struct ToDo;
@@ -73,8 +73,8 @@ class FileIntentRecovery final : public IntentRecovery {
   job::Task<Result<void>> drop_records(Operation& operation, Handle handle);
 
   MetaCore& core_;
-  std::map<Handle, std::shared_ptr<Work>> works_;  // shared with those who wait
-  bool left_over_ = false;                         // there was no room for some: they stand in the store only
+  std::map<Handle, std::shared_ptr<Work>> works_;  // shared with requests that wait
+  bool left_over_ = false;                         // some files had no room here: they are only in the store
   bool looking_ = false;
   job::StopSource stopping_;
   job::Gate gate_;

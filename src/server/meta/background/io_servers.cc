@@ -9,14 +9,14 @@
 namespace spate::meta {
 namespace {
 
-/// Most slots of one request: 32 bytes each in the reply, 16 in the request.
+/// Most slots of one request: the reply has 32 bytes for each, the request 16.
 constexpr std::size_t kSlotsAtOnce = 1024;
 constexpr std::size_t kRemovalsAtOnce = 2048;
 constexpr std::size_t kStateBytes = 32;
 
 job::Task<void> into(job::Task<Result<void>> task, Result<void>& outcome) { outcome = co_await std::move(task); }
 
-/// Runs all at once and waits for all; yields what became of each.
+/// Runs all tasks at once and waits for all of them; yields the result of each.
 job::Task<std::vector<Result<void>>> run_all(job::Executor& executor, std::vector<job::Task<Result<void>>> tasks) {
   std::vector<Result<void>> outcomes(tasks.size());
   job::Gate gate(executor);
@@ -26,7 +26,7 @@ job::Task<std::vector<Result<void>>> run_all(job::Executor& executor, std::vecto
 }
 
 /// kFileTooBig comes first, because no further attempt helps. Then come servers without an answer: they may still carry
-/// out the request, so it is not given up although others refuse it.
+/// out the request, so it goes on although others refuse it.
 Result<void> first_failure(const std::vector<Result<void>>& outcomes) {
   for (const Result<void>& outcome : outcomes) {
     if (outcome.code() == Errc::kFileTooBig) return outcome.error();
@@ -40,7 +40,7 @@ Result<void> first_failure(const std::vector<Result<void>>& outcomes) {
   return {};
 }
 
-/// What a server answered does not say which one it was.
+/// Adds the server's name to an error that the server has answered.
 Error named(Error error, const rpc::Channel& channel) {
   if (error.context().find(channel.name()) != std::string::npos) return error;
   return std::move(error).within(channel.name());
@@ -66,15 +66,15 @@ bool is_refusal(Errc code) {
   }
 }
 
-/// The slots of a file that one request to one server is about.
+/// The slots of a file that one request to one server concerns.
 struct ChannelIoServers::Share {
   rpc::Channel* channel = nullptr;
   std::vector<wire::SlotRef> slots;         // ascending
   std::vector<std::uint64_t> sizes;         // truncate: physical
-  std::vector<wire::DatafileState> states;  // what came back
+  std::vector<wire::DatafileState> states;  // filled by the reply
 };
 
-/// A question about a file that a server has not answered yet.
+/// Marks a file while a server has not answered a request about it.
 class ChannelIoServers::Asking {
  public:
   Asking(ChannelIoServers& servers, Handle handle, const rpc::Channel* channel)
@@ -152,7 +152,7 @@ Result<std::vector<ChannelIoServers::Share>> ChannelIoServers::shares_of(const L
   return shares;
 }
 
-/// All datafiles together; of the replicas of a slot the one that is ahead.
+/// The state of all datafiles together. Of a slot's replicas, the most advanced one counts.
 struct ChannelIoServers::Gathered {
   explicit Gathered(const Layout& layout) : slots(layout.slots.size()) {}
   void add(const Share& share) {
@@ -265,7 +265,7 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
           by_server[(*channel)->server()].push_back({files[i].handle, {slot, target}});
           continue;
         }
-        outcome.removed[i] = false;  // until the cluster map has the target again
+        outcome.removed[i] = false;  // removed later, when the cluster map has the target again
         outcome.out_of_reach.push_back(target);
         if (outcome.failure) outcome.failure = channel.error();
       }

@@ -12,7 +12,8 @@
 
 namespace spate::meta {
 
-/// The server has answered, and did not want or could not. Others are of the moment: it was not reached, or is busy.
+/// The server has answered that it does not want or cannot carry out the request. Other errors are transient: the
+/// server is busy, or was not reached.
 bool is_refusal(Errc code);
 
 struct IoServersOptions {
@@ -24,8 +25,8 @@ struct IoServersOptions {
   Duration deadline = std::chrono::seconds(10);
 };
 
-/// One channel to each io server of the map, each asked for all of its slots at once. The map grows while requests are
-/// under way. One executor; pinned. Network and random numbers outlive it.
+/// Has one channel to each io server of the map, and asks each server once for all of its slots. The map may grow while
+/// requests are under way. One executor; pinned. Network and random numbers outlive it.
 class ChannelIoServers final : public IoServers {
  public:
   ChannelIoServers(IoServersOptions options, job::NetworkContext& network, Random& random);
@@ -59,7 +60,8 @@ class ChannelIoServers final : public IoServers {
   Random& random_;
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
-  std::multimap<Handle, const rpc::Channel*> asked_;  // who has not answered yet, by the file asked about
+  std::multimap<Handle, const rpc::Channel*>
+      asked_;  // channels whose answer is outstanding, by the file they were asked about
 };
 
 }  // namespace spate::meta

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a meta server asks of io servers: who is asked what, over a network whose servers are stand-ins.
+// The requests of a meta server to io servers, over a network with stand-in servers.
 #include "server/meta/background/io_servers.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ Key server_key() {
   return key;
 }
 
-/// Answers with what it was given, and notes what it was asked.
+/// Answers with the states it was given, and records the requests.
 class StandInIo final : public rpc::Service {
  public:
   StandInIo() {
@@ -48,8 +48,8 @@ class StandInIo final : public rpc::Service {
   std::vector<wire::FenceRequest> fences;
   Errc failure = Errc::kOk;
   bool answers_too_little = false;
-  job::Executor* waits_in_vain = nullptr;  // a truncation waits, and says at its deadline what for
-  std::vector<MonoTime> gave_up;           // when it did
+  job::Executor* waits_in_vain = nullptr;  // if set, a truncation waits, and reports at its deadline what it waited for
+  std::vector<MonoTime> gave_up;           // when it did so
 
  private:
   Result<std::vector<wire::DatafileState>> states_of(Handle handle, const std::vector<wire::SlotRef>& slots) {
@@ -163,7 +163,7 @@ class MetaIoServers : public ::testing::Test {
       if (executor.step()) continue;
       const MonoTime next = executor.next_timer();
       if (fabric.next_event_time() <= next) {
-        SPATE_CHECK(fabric.deliver_next());  // else nothing would ever happen again
+        SPATE_CHECK(fabric.deliver_next());  // otherwise nothing would ever happen again
       } else {
         fabric.run_until(next);
       }
@@ -224,7 +224,7 @@ TEST_F(MetaIoServers, EachIsAskedOnceForAllOfItsSlots) {
   EXPECT_THAT(server(1).stats, testing::IsEmpty());
 }
 
-TEST_F(MetaIoServers, OfTwoReplicasTheOneThatIsAheadCounts) {
+TEST_F(MetaIoServers, TheMoreAdvancedOfTwoReplicasCounts) {
   Layout mirrored = layout({target(1)});
   mirrored.slots[0].targets.push_back(target(2));
   server(1).states[{5, target(1)}] = {100, 100, 10, WallTime{1}};
@@ -268,8 +268,8 @@ TEST_F(MetaIoServers, AnErrorNamesTheServer) {
   EXPECT_NE(sum.error().message().find("server 2 (sim://2)"), std::string::npos) << sum.error().message();
 }
 
-/// Refused by one, a truncation is not given up while another may still carry it out.
-TEST_F(MetaIoServers, WhoHasNotAnsweredCountsBeforeWhoRefuses) {
+/// If one server refuses a truncation while another may still carry it out, the truncation goes on.
+TEST_F(MetaIoServers, AServerWithoutAnAnswerCountsBeforeOneThatRefuses) {
   const Layout both = layout({target(1), target(2)});
   server(1).failure = Errc::kNoSpace;
   server(2).waits_in_vain = &executor;
@@ -278,7 +278,7 @@ TEST_F(MetaIoServers, WhoHasNotAnsweredCountsBeforeWhoRefuses) {
   EXPECT_ERRC(run(io->truncate(Handle(5), intent(230, both), {})), Errc::kNoSpace);
 }
 
-TEST_F(MetaIoServers, AnAnswerThatIsTooShortIsNotBelieved) {
+TEST_F(MetaIoServers, AnAnswerThatIsTooShortIsRefused) {
   server(2).answers_too_little = true;
   EXPECT_ERRC(run(io->stat(Handle(5), layout({target(2)}), {})), Errc::kProtocol);
   EXPECT_ERRC(run(io->truncate(Handle(5), intent(1, layout({target(2)})), {})), Errc::kProtocol);
@@ -311,7 +311,7 @@ TEST_F(MetaIoServers, ExactlyTheDatafilesOfTheFilesAreRemoved) {
   EXPECT_EQ(asked, expected);
 }
 
-TEST_F(MetaIoServers, AServerOutOfReachKeepsOnlyWhatLiesOnIt) {
+TEST_F(MetaIoServers, AServerOutOfReachDelaysOnlyTheFilesThatLieOnIt) {
   take_down(2);
   std::vector<DeadFile> dead = {{Handle(5), layout({target(1), target(2)})},
                                 {Handle(6), layout({target(3)})},
@@ -336,7 +336,7 @@ TEST_F(MetaIoServers, ManyRemovalsGoInSeveralRequests) {
   EXPECT_EQ(removed, 3000U);
 }
 
-TEST_F(MetaIoServers, AFenceIsAskedOfEveryone) {
+TEST_F(MetaIoServers, AFenceGoesToEveryServer) {
   EXPECT_OK(run(io->fence(ClientId(4), 3, {})));
   for (std::uint32_t id = 1; id <= kServers; ++id) {
     ASSERT_EQ(server(id).fences.size(), 1U);
@@ -358,12 +358,12 @@ TEST_F(MetaIoServers, AServerSaysWhatItWaitsForBeforeItsCallersDeadline) {
   EXPECT_NE(cut.error().message().find("what stands in the way"), std::string::npos) << cut.error().message();
   EXPECT_LE(clock.now() - before, seconds(10));
   EXPECT_GT(clock.now() - before, seconds(9));
-  // With one clock and no way between them an answer at the last moment would do as well.
+  // Both use one clock and the network takes no time, so an answer at the last moment would arrive, too.
   ASSERT_THAT(server(2).gave_up, testing::Not(testing::IsEmpty()));
   EXPECT_LE(server(2).gave_up.front() - before, std::chrono::milliseconds(9100));
 }
 
-TEST_F(MetaIoServers, WhoHasNotAnsweredIsKnownMeanwhile) {
+TEST_F(MetaIoServers, ServersWithoutAnAnswerAreNamedMeanwhile) {
   take_down(3);
   EXPECT_EQ(io->unanswered(Handle(5)), "");
   std::optional<Result<wire::DataSummary>> cut;
@@ -379,7 +379,7 @@ TEST_F(MetaIoServers, WhoHasNotAnsweredIsKnownMeanwhile) {
   EXPECT_EQ(io->unanswered(Handle(5)), "");
 }
 
-TEST_F(MetaIoServers, WhoIsStoppedDoesNotWait) {
+TEST_F(MetaIoServers, AStoppedRequestDoesNotWait) {
   take_down(2);
   job::DeadlineScope scope(executor, clock.now() + seconds(1), {});
   const MonoTime before = clock.now();

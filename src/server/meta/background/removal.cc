@@ -15,7 +15,7 @@ constexpr std::size_t kMaxFresh = 4096;
 constexpr std::size_t kCountPage = 2000;
 constexpr Duration kFirstRetry = std::chrono::milliseconds(200);
 constexpr Duration kLongestRetry = std::chrono::seconds(30);
-/// Capabilities end by the io servers' clocks, which may be a little behind ours.
+/// Capabilities expire by the io servers' clocks, which may be a little behind ours.
 constexpr Duration kMargin = std::chrono::minutes(10);
 
 }  // namespace
@@ -87,7 +87,7 @@ job::Task<void> RemovalQueue::wait_for_work() {
   pass_wanted_ = true;
 }
 
-/// A few files wait a little for others that go with them.
+/// If few files wait, pauses a little, so that more files share one request.
 job::Task<void> RemovalQueue::gather() {
   const Duration span = core_.options().gather_removals;
   if (std::exchange(hurried_, false) || in_pass_ || span == Duration(0) || fresh_.size() >= kBatch) co_return;
@@ -143,7 +143,7 @@ job::Task<Result<std::vector<DeadFile>>> RemovalQueue::next_batch() {
   co_return files;
 }
 
-/// A file has an inode or a removal, never both. Should the store be damaged, the file is what must not be lost.
+/// A file has an inode or a removal, never both. If a damaged store has both, the file must not be lost.
 job::Task<Result<void>> RemovalQueue::keep_live_ones(std::vector<DeadFile>& files) {
   if (files.empty()) co_return {};
   std::vector<Bytes> keys;
@@ -207,7 +207,7 @@ job::Task<Result<std::vector<DeadFile>>> RemovalQueue::next_page() {
 }
 
 job::Task<Result<void>> RemovalQueue::remove(std::vector<DeadFile> files) {
-  // Nothing is deleted for a removal that a crash of this machine could take back.
+  // Delete nothing for a removal that a crash of this machine could take back.
   SPATE_CO_TRY(std::ignore, co_await core_.sync());
   const WallTime now = core_.clock().wall();
   const WallTime until{now.ns + (core_.options().capability_life + kMargin).count()};

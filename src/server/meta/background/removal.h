@@ -13,12 +13,13 @@
 namespace spate::meta {
 
 /// The removal records in the store are the queue. Memory holds only a small, bounded number of them. A target that
-/// cannot be reached delays only the files that lie on it. One executor; pinned. Life: construct -> start() -> stop().
+/// cannot be reached delays only the files that lie on it. One executor; pinned. Life cycle: construct -> start() ->
+/// stop() awaited -> destroyed.
 class RemovalQueue final : public Removals {
  public:
   explicit RemovalQueue(MetaCore& core);
 
-  /// Counts the records that an earlier process has left, and begins.
+  /// Counts the records that an earlier process has left, and starts the background work.
   job::Task<Result<void>> start();
   job::Task<void> stop();
 
@@ -48,12 +49,12 @@ class RemovalQueue final : public Removals {
 
   MetaCore& core_;
   std::uint64_t pending_ = 0;
-  std::vector<Handle> fresh_;  // added lately; when there are too many, a pass over the store finds them
+  std::vector<Handle> fresh_;  // recently added files; if there are too many, a pass over the store finds them
   bool pass_wanted_ = false;
   bool in_pass_ = false;
-  bool hurried_ = false;      // somebody waits for a removal
-  Bytes cursor_;              // of the pass under way
-  bool left_behind_ = false;  // something was passed over because of a target out of reach
+  bool hurried_ = false;      // a request waits for a removal
+  Bytes cursor_;              // where the pass under way has got to
+  bool left_behind_ = false;  // the pass left out some files because a target could not be reached
   std::map<TargetId, OutOfReach> out_of_reach_;
   job::Event work_;
   job::StopSource stopping_;

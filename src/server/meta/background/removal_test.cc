@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removal of datafiles: after the last name and the last open, in the background, whatever dies in between.
+// Removal of datafiles: it follows the last name and the last open, in the background, whatever crashes in between.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -18,7 +18,7 @@ wire::UnlinkRequest unlink_request(std::string path) {
   return request;
 }
 
-/// "f" is to go; "kept" stays, with its data, whatever happens.
+/// "f" is to be removed. "kept" must keep its data, whatever happens.
 struct RemovalScene {
   TestClient client;
   TestClient holder;
@@ -61,11 +61,11 @@ TEST(MetaRemovalCrash, OfAFileThatNobodyHasOpen) {
           EXPECT_OK(world.asked<wire::ObjectReply>(scene.client, unlink_request("f"), RoleTest::id(50, 1)));
           scene.check(world);
         });
-    EXPECT_GE(steps, 7U);  // unlink, sync, removal, its end: each before and after
+    EXPECT_GE(steps, 7U);  // unlink, sync, removal and the erasing of the record, each before and after its effect
   }
 }
 
-TEST(MetaRemovalCrash, WithoutAnyoneAskingAgain) {
+TEST(MetaRemovalCrash, WithoutAResendOfTheUnlink) {
   for (const bool machine : {false, true}) {
     RemovalScene scene;
     die_at_each_step(
@@ -111,7 +111,8 @@ TEST(MetaRemovalCrash, AtTheLastClose) {
   }
 }
 
-// Nothing that the session had is passed on before every io server has fenced it, at whatever step the server dies.
+// At whatever step the server dies: nothing that the session held is passed on before every io server has fenced the
+// session.
 TEST(MetaRemovalCrash, AtTheEndOfTheSessionThatHasItOpen) {
   for (const bool machine : {false, true}) {
     for (const bool silent : {false, true}) {
@@ -139,7 +140,7 @@ TEST(MetaRemovalCrash, AtTheEndOfTheSessionThatHasItOpen) {
           },
           [&](CrashWorld& world) {
             fenced_first(world);
-            world.wait(world.options.session_lease * 3 / 2);  // what was taken back runs out once more
+            world.wait(world.options.session_lease * 3 / 2);  // the expiries that the crash undid happen once more
             fenced_first(world);
             EXPECT_GE(world.io.fences[scene.holder.id], 2U);
             EXPECT_FALSE(world.write(scene.holder, scene.file, 400));
@@ -280,7 +281,7 @@ TEST_F(MetaRemoval, ATargetOutOfReachDelaysOnlyFilesThatLieOnIt) {
 }
 
 TEST_F(MetaRemoval, RemovalsThatDoNotFitIntoMemoryAreFoundInTheStore) {
-  constexpr int kMany = 5000;  // more than are remembered
+  constexpr int kMany = 5000;  // more than fit into memory
   for (int i = 0; i < kMany; ++i) make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);
   io.hold();
   for (int i = 0; i < kMany; ++i) ASSERT_OK(unlink(client, "f" + std::to_string(i)));
@@ -347,7 +348,7 @@ TEST_F(MetaRemoval, ARemovalThatCannotBeReadDoesNotStopOthers) {
   const Handle handle = make_file(client, "f", 10);
   ASSERT_OK(unlink(client, "f"));
   job::Transaction transaction = context.begin();
-  transaction.put(removal_key(Handle(1)), as_bytes("?"));  // before the other one
+  transaction.put(removal_key(Handle(1)), as_bytes("?"));  // its key sorts before the other's
   crash();
   struct Commit {
     static job::Task<Errc> run(job::Transaction& t) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scans and the repairs share.
+// Functions that the scans and the repairs share.
 #include "server/meta/check/check.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kLargeRecords = 64;  // a page of records that may be of 64 KiB each
 constexpr std::size_t kMaxKnownGood = 65536;
-/// Entries looked at to tell one path: it is for people, and not worth more.
+/// Most entries examined to find one path. The path is only for people to read.
 constexpr std::size_t kMaxLookedAt = 200'000;
 
 trove::ReadMode mode_of(const Operation& operation) {
@@ -86,7 +86,7 @@ job::Task<Result<bool>> heads_a_loop(Operation& operation, const InodeRecord& di
   Handle parent = directory.parent;
   for (Handle at = directory.handle(); at != kRootHandle && !good.contains(at); at = parent) {
     if (!passed.try_emplace(at).second) {
-      // Round again; what lies on the circle begins where it was first met.
+      // The chain has come round. The loop begins where the chain first met it.
       const auto begin = std::find(chain.begin(), chain.end(), at);
       co_return *std::min_element(begin, chain.end()) == directory.handle();
     }
@@ -121,7 +121,7 @@ job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Ha
 
 namespace {
 
-/// find_name() that gives up when it has looked at `budget` entries, which it takes away from.
+/// find_name() that gives up after `budget` entries; subtracts those that it has examined.
 job::Task<Result<std::optional<std::string>>> name_within(Operation& operation, Handle directory, Handle wanted,
                                                           std::size_t& budget) {
   trove::KeyRange range = entries_after(directory, 0);
@@ -146,7 +146,7 @@ job::Task<Result<std::string>> path_of(Operation& operation, Handle directory) {
   std::size_t budget = kMaxLookedAt;
   for (Handle at = directory; at != kRootHandle;) {
     if (path.size() > kMaxPathBytes) co_return std::string();
-    std::vector<Handle> one{at};  // not checked: the path is only told
+    std::vector<Handle> one{at};  // not checked at commit: the path is only for the report
     SPATE_CO_TRY(InodeStates inode, co_await inode_states(operation, std::move(one)));
     if (!inode[at].directory()) co_return std::string();
     const Handle parent = inode[at].record.parent;

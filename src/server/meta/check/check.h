@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checking the store for `spate fsck`: pages of records held against their neighbours, and repairs, each one
-// transaction that looks again before it changes anything (docs/fsck.md; what must hold: docs/disk-meta.md, "What
+// Checks the store for `spate fsck`: compares pages of records with related records, and repairs damage. Each repair is
+// one transaction that looks again before it changes anything (docs/fsck.md; the invariants: docs/disk-meta.md, "What
 // holds").
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace spate::meta {
 
-/// One page of records of one kind. kInvalidArgument for a cursor that no page ended with.
+/// One page of records of one kind. kInvalidArgument for a cursor that no earlier page returned.
 Outcome<wire::MetaScanReply> meta_scan(Operation& operation, const wire::MetaScanRequest& request);
 /// Compares these datafiles with the inodes.
 Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJudgeRequest& request);
 /// Runs a repair request: either a transaction, or a wait for work that is stuck.
 job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView request);
 
-// What follows is shared by the files of the checks.
+// The files of the checks share the rest.
 
-/// Records that are read at once.
+/// Records that one read fetches.
 inline constexpr std::size_t kScanPage = 1000;
 
-/// An inode that may be missing, or there and not readable.
+/// An inode, or the reason why there is none: it is missing or unreadable.
 struct InodeState {
   enum class Is : std::uint8_t { kMissing, kUnreadable, kReadable };
   Is is = Is::kMissing;
@@ -39,17 +39,17 @@ job::Task<Result<InodeState>> inode_state(Operation& operation, Handle handle);
 /// Looks up all these handles, repeats allowed, in one read of the operation's state (not checked).
 job::Task<Result<InodeStates>> inode_states(Operation& operation, std::vector<Handle> handles);
 
-/// The record of the counter: every number below it may have been given out.
+/// The counter's record: every smaller number may have been given out.
 job::Task<Result<std::uint64_t>> next_handle(Operation& operation);
 bool is_given(const Operation& operation, std::uint64_t next, Handle handle);
 
 /// Reads up to `limit` records of `range`, not checked.
 job::Task<Result<trove::KeyvalCompletion>> read_page(Operation& operation, trove::KeyRange range, std::size_t limit);
-/// Moves `range` behind what was read.
+/// Moves the begin of `range` past the entries that were read.
 void go_on(trove::KeyRange& range, const trove::KeyvalCompletion& page);
 
-/// Whether the directory is on a circle of parents whose smallest handle it is. Other checks report ancestors that are
-/// missing or unreadable. `good`: directories known to lead to the root; grows.
+/// Whether the directory is on a loop of parents whose smallest handle it is. Other checks report ancestors that are
+/// missing or unreadable. `good`: directories known to lead to the root; the function adds to it.
 job::Task<Result<bool>> heads_a_loop(Operation& operation, const InodeRecord& directory,
                                      std::unordered_map<Handle, bool>& good);
 
@@ -61,33 +61,33 @@ inline job::Task<Result<std::optional<std::string>>> find_name(Operation& operat
   return find_name(operation, directory, wanted, std::move(nothing));
 }
 
-/// The path of a directory, "/" for the root, as far as it can be told with a bounded effort; else empty.
+/// The path of a directory, "/" for the root; empty if a bounded search does not find it.
 job::Task<Result<std::string>> path_of(Operation& operation, Handle directory);
-/// The path of an entry; only its name when that of the directory cannot be told.
+/// The path of an entry; only its name if the directory's path is unknown.
 job::Task<Result<std::string>> path_of(Operation& operation, Handle directory, std::string name);
 
-/// Whether there is any name in a directory; its inode need not be there.
+/// Whether a directory has any name. Its inode may be missing.
 job::Task<Result<bool>> has_entries(Operation& operation, Handle directory);
 
-/// How many records the extended attributes of an object are, and their names and values in bytes.
+/// The number of an object's records of extended attributes, and the bytes of their names and values.
 struct XattrCounts {
   std::uint32_t count = 0;
   std::uint32_t bytes = 0;
 };
 job::Task<Result<XattrCounts>> count_xattrs(Operation& operation, Handle handle);
 
-/// Writers of all opens of a file; checked in a change.
+/// The opens for writing in all open records of a file; checked in a change.
 job::Task<Result<std::uint64_t>> count_writers(Operation& operation, Handle handle);
 
-// The scans, one file each.
+// The scans, one source file each.
 Outcome<wire::MetaScanReply> scan_inodes(Operation& operation, const wire::MetaScanRequest& request);
 Outcome<wire::MetaScanReply> scan_entries(Operation& operation, const wire::MetaScanRequest& request);
 Outcome<wire::MetaScanReply> scan_neighbours(Operation& operation, const wire::MetaScanRequest& request);
 
-/// The page that a scan request asks for: not before `from`, after its cursor.
+/// The page that a scan request asks for: from `from` on, after its cursor.
 job::Task<Result<trove::KeyvalCompletion>> scan_page(Operation& operation, const wire::MetaScanRequest& request,
                                                      KeyKind kind);
-/// Fills what every reply has of its page.
+/// Fills the parts of the reply that all scans have.
 void end_page(wire::MetaScanReply& reply, const trove::KeyvalCompletion& page);
 
 }  // namespace spate::meta

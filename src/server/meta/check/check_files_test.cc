@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damage of opens, intents and sizes: found by the scans, confirmed by a look, mended once. What the name space says of
-// datafiles.
+// Damage of opens, intents and sizes: a scan finds it, a look confirms it, one repair mends it. Also the name space's
+// verdict on datafiles.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -50,7 +50,7 @@ TEST_F(CheckFiles, AnOpenForWritingThatIsNotCounted) {
   EXPECT_THAT(check(), testing::IsEmpty());
 }
 
-TEST_F(CheckFiles, ASizeThatNobodyIsGoingToAsk) {
+TEST_F(CheckFiles, AnUnknownSizeThatNoRecordAsksFor) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) { inode.attributes.size_known = false; });
   mend(only(Damage::kSizeNotAsked));
@@ -58,7 +58,7 @@ TEST_F(CheckFiles, ASizeThatNobodyIsGoingToAsk) {
   EXPECT_EQ(inode(f).attributes.size, 700U);
 }
 
-TEST_F(CheckFiles, ASizeThatIsBelievedWhileSomeoneWrites) {
+TEST_F(CheckFiles, ASizeThatIsTrustedWhileSomebodyWrites) {
   const Handle f = create(admin, "f", wire::kOpenWrite)->object.attributes.handle;
   change_inode(f, [](InodeRecord& inode) { inode.attributes.size_known = true; });
   mend(only(Damage::kSizeNotAsked));
@@ -73,7 +73,7 @@ TEST_F(CheckFiles, ATruncationWithoutIntentLeavesTheFileUsable) {
   EXPECT_EQ(inode(f).attributes.size, 700U);
 }
 
-TEST_F(CheckFiles, AnIntentThatItsInodeForgotIsCarriedOut) {
+TEST_F(CheckFiles, AnIntentWithoutAFlagInItsInodeIsCarriedOut) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) { inode.truncate_generation = 1; });
   TruncateIntent intent{300, 1, long_ago(), *inode(f).layout};
@@ -108,7 +108,7 @@ TEST_F(CheckFiles, WorkThatIsUnderWayIsNoDamage) {
   mend(only(Damage::kStrayUnsettled));
 }
 
-TEST_F(CheckFiles, AStuckSizeIsAskedOrItIsSaidWhoIsInTheWay) {
+TEST_F(CheckFiles, AStuckSizeIsAskedForOrTheObstacleIsNamed) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) { inode.attributes.size_known = false; });
   put(unsettled_key(f), UnsettledRecord{long_ago()});
@@ -136,7 +136,7 @@ TEST_F(CheckFiles, AStuckRemovalIsFinished) {
 TEST_F(CheckFiles, ALiveFileIsNeverRemovedAndItsRemovalIsDropped) {
   const Handle f = file("f", 700);
   put(removal_key(f), RemovalRecord{*inode(f).layout, long_ago()});
-  restart();  // which goes on with all removals that it finds
+  restart();  // the new process goes on with all removals that it finds
   admin = connect(root_user());
   wait_alive(admin, std::chrono::minutes(1));
   EXPECT_FALSE(io.files[f].removed);
@@ -145,7 +145,7 @@ TEST_F(CheckFiles, ALiveFileIsNeverRemovedAndItsRemovalIsDropped) {
   EXPECT_EQ(asked<wire::MetaStatfsReply>(admin, wire::MetaStatfsRequest(), no_id())->removals, 0U);
 }
 
-TEST_F(CheckFiles, AnOpenOfNothingAndAnswersToNobody) {
+TEST_F(CheckFiles, OpensWithoutAFileAndAnswersWithoutASession) {
   put(open_key(kNowhere, admin.id, admin.epoch), OpenRecord{1, 0});
   mend(only(Damage::kStrayOpen));
   put(answer_key(ClientId(777), 0), AnswerRecord());
@@ -155,7 +155,7 @@ TEST_F(CheckFiles, AnOpenOfNothingAndAnswersToNobody) {
   EXPECT_FALSE(has(answer_key(ClientId(777), 9)));
 }
 
-TEST_F(CheckFiles, AWrongSizeIsAskedOfTheDatafiles) {
+TEST_F(CheckFiles, AWrongSizeIsReadFromTheDatafiles) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) { inode.attributes.size = 123456; });
   Finding finding;
@@ -170,7 +170,7 @@ TEST_F(CheckFiles, AWrongSizeIsAskedOfTheDatafiles) {
   EXPECT_THAT(check(), testing::IsEmpty());
   const auto opened = open_file(admin, "f", wire::kOpenWrite);
   finding.version = inode(f).attributes.version;
-  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);  // nobody knows its size now
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);  // its size is unknown now
 }
 
 TEST_F(CheckFiles, TheNameSpaceKnowsItsDatafiles) {
@@ -201,7 +201,7 @@ TEST_F(CheckFiles, TheNameSpaceKnowsItsDatafiles) {
   EXPECT_ERRC(asked<wire::MetaJudgeReply>(admin, std::move(request), no_id()), Errc::kInvalidArgument);
 }
 
-TEST_F(CheckFiles, DamageThatThisServerDoesNotKnow) {
+TEST_F(CheckFiles, UnknownKindsOfDamageAreRefused) {
   wire::MetaRepairRequest request;
   request.finding.damage = static_cast<Damage>(9999);
   EXPECT_ERRC(asked<wire::MetaRepairReply>(admin, request, no_id()), Errc::kNotSupported);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damage of the name space: found by the scans, confirmed by a look, mended once.
+// Damage of the name space: a scan finds it, a look confirms it, one repair mends it.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -46,7 +46,7 @@ TEST_F(CheckNames, AHealthyTreeHasNoFindingsWhateverThePageSize) {
   }
 }
 
-TEST_F(CheckNames, FactsAreOfTheRangeThatIsAskedFor) {
+TEST_F(CheckNames, FactsCoverTheRequestedRange) {
   const Handle a = file("a");
   const Handle b = file("b");
   file("c");
@@ -57,7 +57,7 @@ TEST_F(CheckNames, FactsAreOfTheRangeThatIsAskedFor) {
   const auto entries = scan(ScanKind::kEntries, request).entries;
   ASSERT_EQ(entries.size(), 2U);
   for (const auto& entry : entries) EXPECT_EQ(entry.name, entry.handle == a ? "a" : "b");
-  EXPECT_EQ(scan(ScanKind::kInodes, request).inodes.size(), 3U);  // not the root
+  EXPECT_EQ(scan(ScanKind::kInodes, request).inodes.size(), 3U);  // without the root
 }
 
 TEST_F(CheckNames, ACursorOfAnotherScanIsRefused) {
@@ -87,7 +87,7 @@ TEST_F(CheckNames, DanglingEntry) {
   EXPECT_FALSE(handle_at("a/lost"));
 }
 
-TEST_F(CheckNames, AnEntryThatLeadsToSomethingElseByNowIsLeftAlone) {
+TEST_F(CheckNames, AnEntryThatHasChangedSinceTheScanIsLeftAlone) {
   const Handle lost = file("f");
   erase(inode_key(lost));
   const Finding finding = only(Damage::kDanglingEntry);
@@ -104,7 +104,7 @@ TEST_F(CheckNames, AMissingDirectoryIsMadeAgainInItsPlace) {
   const Handle inside = file("a/b/f");
   erase(inode_key(b));
   auto findings = check();
-  ASSERT_EQ(findings.size(), 2U);  // by the entry that leads to it, and by its own entries
+  ASSERT_EQ(findings.size(), 2U);  // one for the entry that leads to it, one for its own entries
   const auto placed =
       std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.directory != Handle(); });
   ASSERT_NE(placed, findings.end());
@@ -262,7 +262,7 @@ TEST_F(CheckNames, OrphansGetANameInLostFound) {
   EXPECT_THAT(check(), testing::IsEmpty());
 }
 
-TEST_F(CheckNames, WhatIsCalledLostFoundAndIsNoDirectoryStandsInTheWay) {
+TEST_F(CheckNames, AFileNamedLostFoundPreventsTheRepair) {
   const Handle f = file("f");
   file("lost+found");
   erase(key_of(kRootHandle, "f"));
@@ -286,7 +286,7 @@ TEST_F(CheckNames, AnUnfinishedUnlinkIsFinishedUnlessTheFileIsOpen) {
   finding.damage = Damage::kUnfinishedUnlink;
   finding.handle = f;
   finding.version = inode(f).attributes.version;
-  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);  // as it should be
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);  // it is correct already
   erase(open_key(f, admin.id, admin.epoch));
   EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kRepaired);
   wait(std::chrono::seconds(1));
@@ -343,7 +343,7 @@ TEST_F(CheckNames, ALoopOfDirectoriesIsCut) {
   const Handle b = make_directory("a/b");
   const Handle c = make_directory("a/b/c");
   const Handle deep = file("a/b/c/f");
-  // a moves below c.
+  // Moves a below c.
   erase(key_of(kRootHandle, "a"));
   change_inode(kRootHandle, [](InodeRecord& root) {
     root.attributes.size = 0;
@@ -399,11 +399,11 @@ TEST_F(CheckNames, XattrCountsAndStrayXattrs) {
   EXPECT_EQ(records(KeyKind::kXattr), 1U);
 }
 
-TEST_F(CheckNames, WhatCannotBeReadIsToldAndLeft) {
+TEST_F(CheckNames, UnreadableRecordsAreReportedAndLeftAlone) {
   const Handle f = file("f", 100);
   put_raw(inode_key(f), "\1nonsense");
   auto findings = check();
-  ASSERT_EQ(findings.size(), 1U);  // and no dangling entry: the inode is there
+  ASSERT_EQ(findings.size(), 1U);  // and no dangling entry: the inode exists
   EXPECT_EQ(findings[0].damage, Damage::kUnreadableRecord);
   EXPECT_EQ(findings[0].handle, f);
   const auto reply = repair(findings[0], true);
@@ -417,7 +417,7 @@ TEST_F(CheckNames, WhatCannotBeReadIsToldAndLeft) {
   EXPECT_EQ(findings[1].damage, Damage::kUnreadableRecord);
 }
 
-TEST_F(CheckNames, AHandleThatWasNeverGivenAndATargetThatIsNowhere) {
+TEST_F(CheckNames, AHandleThatWasNeverGivenOutAndATargetThatDoesNotExist) {
   const Handle f = file("f", 10);
   const Handle future{1ULL << 40U};
   InodeRecord copy = inode(f);

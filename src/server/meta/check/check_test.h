@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a meta server whose store is damaged by hand, scanned and mended.
+// For tests: a meta server whose store a test damages, scans and repairs.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ using wire::Finding;
 using wire::RepairOutcome;
 using wire::ScanKind;
 
-inline constexpr Handle kNowhere{40000};  // set aside, but given to nothing
+inline constexpr Handle kNowhere{40000};  // a number reserved, but given to no object
 
 class CheckTest : public RoleTest {
  public:
   CheckTest() : admin(connect(root_user())) {}
 
-  // The store, edited by hand.
+  // Edits of the store.
 
   void edit(std::function<void(job::Transaction&)> change) {
     job::Transaction transaction = context.begin();
@@ -52,7 +52,7 @@ class CheckTest : public RoleTest {
     return run(got(transaction, key));
   }
 
-  // The name space.
+  // Requests to the name space.
 
   Handle make_directory(std::string path) {
     wire::MkdirRequest request;
@@ -68,7 +68,7 @@ class CheckTest : public RoleTest {
     return attributes ? attributes->handle : Handle();
   }
 
-  // What fsck asks.
+  // Requests of fsck.
 
   Result<wire::MetaScanReply> page(wire::MetaScanRequest request) {
     return asked<wire::MetaScanReply>(admin, std::move(request), no_id());
@@ -114,7 +114,7 @@ class CheckTest : public RoleTest {
     EXPECT_OK(reply);
     return reply ? *reply : wire::MetaRepairReply{};
   }
-  /// The one finding there is, of this kind; looking at it changes nothing.
+  /// Expects exactly one finding, of this kind. Looking at it must change nothing.
   Finding only(Damage damage) {
     const auto findings = check();
     EXPECT_EQ(findings.size(), 1U);
@@ -124,7 +124,7 @@ class CheckTest : public RoleTest {
     EXPECT_EQ(check().size(), 1U);
     return findings[0];
   }
-  /// Mends it; after that it is gone, and so is everything else.
+  /// Repairs it, and expects that no finding is left.
   wire::MetaRepairReply mend(const Finding& finding) {
     const auto reply = repair(finding, true);
     EXPECT_EQ(reply.outcome, RepairOutcome::kRepaired) << reply.note;

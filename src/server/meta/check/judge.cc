@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// judge: what the inodes say of datafiles that were found on io servers.
+// judge: compares datafiles that were found on io servers with the inodes.
 #include <algorithm>
 #include <set>
 

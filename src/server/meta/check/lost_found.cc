@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// /lost+found: where objects without a name get one.
+// /lost+found: gives names to objects that have none.
 #include "server/meta/check/repair.h"
 #include "server/meta/core/core.h"
 #include "server/meta/names/objects.h"
@@ -12,7 +12,7 @@ constexpr unsigned kMaxTries = 1000;
 
 job::Task<Result<InodeRecord>> make_lost_found(Operation& operation, InodeRecord root) {
   wire::NewAttributes attributes;
-  attributes.mode = 0700;  // what lies there may have been in a private directory
+  attributes.mode = 0700;  // the objects may come from a private directory
   const NewObject params{FileType::kDirectory, attributes, {}};
   SPATE_CO_TRY(InodeRecord made, co_await make_object(operation, root, params));
   touch_entries(root, operation.now(), 1, 1);
@@ -21,7 +21,7 @@ job::Task<Result<InodeRecord>> make_lost_found(Operation& operation, InodeRecord
   co_return made;
 }
 
-/// The directory, locked; it may be new and not put yet.
+/// The directory, locked. If it is new, it is not put yet.
 job::Task<Result<InodeRecord>> lost_found(Operation& operation) {
   SPATE_CO_TRY(std::ignore, operation.lock({kRootHandle}));
   SPATE_CO_TRY(InodeState root, co_await inode_state(operation, kRootHandle));
@@ -42,7 +42,7 @@ job::Task<Result<InodeRecord>> lost_found(Operation& operation) {
   co_return std::move(there.record);
 }
 
-/// A name of the object that nothing has in the directory.
+/// A name for the object that is free in the directory.
 job::Task<Result<std::string>> free_name(Operation& operation, Handle directory, Handle object) {
   const std::string usual = "#" + std::to_string(object.value);
   for (unsigned i = 0; i < kMaxTries; ++i) {

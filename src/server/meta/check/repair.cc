@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// repair: which mender a finding needs; and waiting for what should be done in the background by now.
+// repair: finds the repair function for a finding, and waits for overdue background work.
 #include "server/meta/check/repair.h"
 
 #include "job/deadline.h"
@@ -45,7 +45,7 @@ Mender mender_of(Damage damage) {
   }
 }
 
-/// The path of what was found, where its place is known and the mender has not told it.
+/// Adds the path of the finding, if it is known and the repair function has not done so.
 job::Task<Result<void>> tell_path(Repair& repair) {
   const wire::Finding& finding = repair.finding;
   wire::MetaRepairReply& reply = repair.reply;
@@ -64,7 +64,7 @@ Outcome<wire::MetaRepairReply> run_mender(Operation& operation, const wire::Meta
   co_return std::move(repair.reply);
 }
 
-/// The record that stands for work in the background.
+/// The key of the record that stands for background work.
 std::optional<StoreKey> key_of_work(const wire::Finding& finding) {
   switch (finding.damage) {
     case Damage::kStuckTruncate: return truncate_key(finding.handle);
@@ -81,7 +81,7 @@ job::Task<Result<std::optional<Bytes>>> work_record(MetaCore& core, StoreKey key
   co_return std::move(read.value);
 }
 
-/// Why datafiles of a removed file are still there.
+/// The reason why datafiles of a removed file still exist.
 std::string removal_obstacle(MetaCore& core, ByteView value) {
   const auto record = decode_record<RemovalRecord>(value);
   if (!record) return "its record cannot be read";
@@ -125,7 +125,7 @@ job::Task<Result<wire::MetaRepairReply>> hurry_work(MetaCore& core, rpc::Call& c
   co_return reply;
 }
 
-/// Why the record cannot be read; nothing when it can.
+/// The reason why the record cannot be read; nothing if it can.
 std::optional<Error> reading_error(ByteView key, ByteView value) {
   const auto error_of = [](auto decoded) { return decoded ? std::optional<Error>() : std::move(decoded).error(); };
   switch (static_cast<KeyKind>(key[0])) {
@@ -169,7 +169,7 @@ job::Task<Result<void>> tell_unreadable_record(Repair& repair) {
 job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView body) {
   const auto request = wire::decode_body<wire::MetaRepairRequest>(body);
   if (!request) co_return Error(Errc::kProtocol, request.error().context());
-  core.name_filter().clear();  // what is mended is what the store holds
+  core.name_filter().clear();  // a repair changes the store without the filter's knowledge
   const auto work = key_of_work(request->finding);
   if (work) {
     const StoreKey key = *work;

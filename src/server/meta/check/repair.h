@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the repairs share: one repair under way, and /lost+found.
+// Shared by the repairs: one repair under way, and /lost+found.
 #pragma once
 
 #include "server/meta/check/check.h"
 
 namespace spate::meta {
 
-/// One repair in one transaction (or, without `apply`, one look). A mender checks that the damage is there, calls
-/// confirm(), and mends it if that yields true. If the mender does not call confirm(), the damage is gone.
+/// One repair in one transaction (or, without `apply`, one look). A repair function checks that the damage is there,
+/// calls confirm(), and mends the damage if that yields true. If it does not call confirm(), the damage is gone.
 struct Repair {
   Operation& operation;
   const wire::Finding& finding;
@@ -20,14 +20,14 @@ struct Repair {
     reply.note = std::move(note);
     return apply;
   }
-  /// The damage is there, and this is why it stays.
+  /// The damage is there, but is not mended, for this reason.
   void leave(std::string why) {
     reply.outcome = wire::RepairOutcome::kLeft;
     reply.note = std::move(why);
   }
   /// The scan's count is out of date.
   void changed() { reply.outcome = wire::RepairOutcome::kChanged; }
-  /// Operation::lock() of a repair; a look needs none.
+  /// Operation::lock() for a repair; a look needs no locks.
   Result<void> lock(std::vector<Handle> directories) {
     return apply ? operation.lock(std::move(directories)) : Result<void>();
   }

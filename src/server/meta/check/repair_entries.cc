@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repairs of entries and of what a directory says of its entries.
+// Repairs of entries, and of a directory's counts of its entries.
 #include "server/meta/check/repair.h"
 #include "server/meta/core/core.h"
 #include "server/meta/names/objects.h"
@@ -12,8 +12,8 @@ struct EntryCounts {
   std::uint32_t subdirectories = 0;
 };
 
-/// All entries of a directory, in this transaction's state. Whoever changes them changes the directory's inode, too,
-/// which the caller has read checked.
+/// Counts all entries of a directory as this transaction sees them. A change of entries also changes the directory's
+/// inode, which the caller has read checked.
 job::Task<Result<EntryCounts>> count_entries(Operation& operation, Handle directory) {
   EntryCounts counts;
   trove::KeyRange range = entries_after(directory, 0);
@@ -44,7 +44,7 @@ std::string counts_text(const EntryCounts& counts) {
   return std::to_string(counts.entries) + " entries, " + std::to_string(counts.subdirectories) + " of them directories";
 }
 
-/// The finding's entry, if it still leads where the finding says. The directory is locked.
+/// The finding's entry, if it still leads to what the finding says. The directory is locked.
 job::Task<Result<std::optional<EntryRecord>>> entry_of(Repair& repair) {
   const wire::Finding& finding = repair.finding;
   SPATE_CO_TRY(std::ignore, repair.lock({finding.directory}));
@@ -55,7 +55,8 @@ job::Task<Result<std::optional<EntryRecord>>> entry_of(Repair& repair) {
   co_return entry;
 }
 
-/// A directory's inode made again from its entries. Its mode and owner are lost: it opens to who repairs.
+/// Rebuilds a directory's inode from its entries. Its mode and owner are lost, so only the caller of the repair may
+/// open it.
 InodeRecord rebuilt(const Repair& repair, const EntryCounts& counts) {
   InodeRecord inode;
   Attributes& a = inode.attributes;
@@ -84,7 +85,7 @@ job::Task<Result<void>> mend_dangling_entry(Repair& repair) {
   const bool directory = entry->type == FileType::kDirectory;
   if (directory) {
     SPATE_CO_TRY(const bool filled, co_await has_entries(operation, entry->handle));
-    if (filled) co_return {};  // a missing directory: it can be made again
+    if (filled) co_return {};  // the directory is missing, but has entries: another repair rebuilds it
   }
   if (!repair.confirm("the entry was removed")) co_return {};
   std::string name = repair.finding.name;
@@ -143,7 +144,7 @@ job::Task<Result<void>> mend_misfiled_entry(Repair& repair) {
   if (!stored.value) co_return {};
   SPATE_CO_TRY(const EntryRecord record, decode_record<EntryRecord>(*stored.value));
   SPATE_CO_TRY(InodeState inode, co_await inode_state(operation, directory));
-  // Where it belongs, or, when that name is another object's by now, under its number.
+  // The name where it belongs, or, if another object has that name by now, its number.
   std::string name(key->name);
   for (int i = 0; i < 2; ++i) {
     std::string asked = name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repairs of opens, intents, sizes, and of records that belong to nothing.
+// Repairs of opens, intents, sizes, and of records without an object.
 #include "job/deadline.h"
 #include "server/meta/check/repair.h"
 #include "server/meta/core/core.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kTruncatePatience = std::chrono::seconds(5);
 constexpr std::size_t kErasedAtOnce = 1000;
-constexpr std::size_t kXattrsMendedAtOnce = 64;  // they may be of 64 KiB each
+constexpr std::size_t kXattrsMendedAtOnce = 64;  // each may have 64 KiB
 
 job::Task<Result<bool>> is_there(Operation& operation, StoreKey key) {
   const auto mode = operation.kind() == Operation::Kind::kRead ? trove::ReadMode::kSnapshot : trove::ReadMode::kChecked;
@@ -19,7 +19,7 @@ job::Task<Result<bool>> is_there(Operation& operation, StoreKey key) {
   co_return read.value.has_value();
 }
 
-/// The finding's file, locked as its opens and closes lock it.
+/// The finding's file, locked as opens and closes lock it.
 job::Task<Result<std::optional<InodeRecord>>> file_of(Repair& repair) {
   SPATE_CO_TRY(std::ignore, repair.lock({repair.finding.handle}));
   SPATE_CO_TRY(InodeState inode, co_await inode_state(repair.operation, repair.finding.handle));
@@ -33,13 +33,14 @@ job::Task<Result<void>> wait_a_while(MetaCore& core, Handle handle, job::StopTok
   co_return Result<void>();
 }
 
-/// Waits, after the commit, until the io servers have been asked; but not for ever: it goes on in the background.
+/// After the commit, waits until the io servers have been asked, for a bounded time. Intent recovery goes on in the
+/// background.
 void wait_for_recovery(Operation& operation, Handle handle) {
   const job::StopToken stop = operation.call().stop;
   operation.finish_with([core = &operation.core(), handle, stop] { return wait_a_while(*core, handle, stop); });
 }
 
-/// The datafiles are asked for size and mtime, as after the last close. Puts the inode.
+/// Leaves the size and mtime to the datafiles, as after the last close. Puts the inode.
 void ask_datafiles(Operation& operation, InodeRecord& inode) {
   ++inode.attributes.version;
   leave_unsettled(operation, inode);
@@ -47,7 +48,7 @@ void ask_datafiles(Operation& operation, InodeRecord& inode) {
   wait_for_recovery(operation, inode.handle());
 }
 
-/// Erases the records of `range`, up to a number; the next look finds the rest.
+/// Erases at most `limit` records of `range`; the next look finds the rest.
 job::Task<Result<std::size_t>> erase_some(Repair& repair, trove::KeyRange range, std::size_t limit) {
   SPATE_CO_TRY(const auto page, co_await read_page(repair.operation, std::move(range), limit));
   if (repair.apply) {
@@ -67,7 +68,7 @@ job::Task<Result<void>> mend_open_count(Repair& repair) {
   if (writers > UINT32_MAX || !repair.confirm(counted)) co_return {};
   if (inode->write_opens == 0) ++inode->write_generation;
   inode->write_opens = static_cast<std::uint32_t>(writers);
-  inode->writers = 0;  // what a writer says at its close is not believed: the datafiles are asked
+  inode->writers = 0;  // ask the datafiles at the close, since the writers' own reports are no longer reliable
   if (writers == 0) {
     ask_datafiles(repair.operation, *inode);
     co_return {};
@@ -120,7 +121,7 @@ job::Task<Result<void>> mend_stray_intent(Repair& repair) {
   if (!intent) co_return {};
   SPATE_CO_TRY(InodeState inode, co_await inode_state(operation, handle));
   if (inode.is == InodeState::Is::kUnreadable || (inode.readable() && inode.record.truncating)) co_return {};
-  // The last truncation of the file is finished; an older one, or one of nothing, is dropped.
+  // Finishes the last truncation of the file. Drops an older one, and one whose file is gone.
   if (inode.readable() && inode.record.truncate_generation == intent->generation) {
     if (!repair.confirm("the truncation was finished")) co_return {};
     inode.record.truncating = true;

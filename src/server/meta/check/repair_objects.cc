@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repairs of objects: how many names they have, which, and where directories stand.
+// Repairs of objects: their link counts, their names, and the parents of directories.
 #include "server/meta/check/repair.h"
 #include "server/meta/core/core.h"
 #include "server/meta/names/objects.h"
@@ -7,7 +7,7 @@
 namespace spate::meta {
 namespace {
 
-/// The finding's inode, if it is as it was when its names were counted; else says so in the reply.
+/// The finding's inode, if it has not changed since its names were counted; otherwise the reply reports the change.
 job::Task<Result<std::optional<InodeRecord>>> counted_inode(Repair& repair) {
   SPATE_CO_TRY(InodeState inode, co_await inode_state(repair.operation, repair.finding.handle));
   if (!inode.readable()) co_return std::optional<InodeRecord>();
@@ -18,7 +18,7 @@ job::Task<Result<std::optional<InodeRecord>>> counted_inode(Repair& repair) {
   co_return std::move(inode.record);
 }
 
-/// The finding's directory with the entry that leads to it, if all of that is so.
+/// The finding's directory and the entry that leads to it, if both are as the finding says.
 struct NamedDirectory {
   InodeRecord inode;
   bool there = false;
@@ -67,7 +67,7 @@ job::Task<Result<void>> mend_unfinished_unlink(Repair& repair) {
   SPATE_CO_TRY(auto inode, co_await counted_inode(repair));
   if (!inode || inode->is_directory() || inode->attributes.link_count != 0) co_return {};
   SPATE_CO_TRY(const bool open, co_await is_open(repair.operation, inode->handle()));
-  if (open) co_return {};  // it goes with its last close
+  if (open) co_return {};  // its last close removes it
   if (!repair.confirm("its removal was finished")) co_return {};
   auto removed = co_await remove_object(repair.operation, *std::move(inode));
   co_return removed;
@@ -82,7 +82,8 @@ job::Task<Result<void>> mend_wrong_parent(Repair& repair) {
   bool second = inode.handle() == kRootHandle;
   if (!second) {
     SPATE_CO_TRY(std::ignore, repair.lock({inode.parent}));
-    SPATE_CO_TRY(std::ignore, co_await inode_state(operation, inode.parent));  // checked: its entries stay as they are
+    SPATE_CO_TRY(std::ignore, co_await inode_state(
+                                  operation, inode.parent));  // checked at commit, so that its entries do not change
     SPATE_CO_TRY(const auto name, co_await find_name(operation, inode.parent, inode.handle()));
     second = name.has_value();
   }
@@ -104,7 +105,7 @@ job::Task<Result<void>> mend_second_name(Repair& repair) {
   const wire::Finding& finding = repair.finding;
   if (!named.there) co_return {};
   Operation& operation = repair.operation;
-  // The root needs no name at all; any other directory keeps one.
+  // The root needs no name; any other directory must keep one.
   if (named.inode.handle() != kRootHandle) {
     SPATE_CO_TRY(std::ignore, co_await inode_state(operation, finding.directory));
     std::string itself = finding.directory == named.inode.parent ? finding.name : std::string();
@@ -132,7 +133,7 @@ job::Task<Result<void>> mend_directory_loop(Repair& repair) {
   if (name) {
     SPATE_CO_TRY(std::ignore, co_await take_entry(operation, parent, *std::move(name), true));
   }
-  // That was perhaps its own inode: a directory that is its own parent.
+  // The directory above may be its own parent: then this is the inode just changed.
   SPATE_CO_TRY(inode, co_await inode_state(operation, repair.finding.handle));
   SPATE_CO_TRY(repair.reply.path, co_await put_in_lost_found(operation, inode.record));
   repair.reply.note = "it is " + repair.reply.path + " now, with everything below";
@@ -142,7 +143,8 @@ job::Task<Result<void>> mend_directory_loop(Repair& repair) {
 job::Task<Result<void>> mend_xattr_counts(Repair& repair) {
   Operation& operation = repair.operation;
   const Handle handle = repair.finding.handle;
-  SPATE_CO_TRY(InodeState inode, co_await inode_state(operation, handle));  // checked: whoever sets one changes it
+  SPATE_CO_TRY(InodeState inode,
+               co_await inode_state(operation, handle));  // checked at commit: setting an attribute changes the inode
   if (!inode.readable()) co_return {};
   SPATE_CO_TRY(const XattrCounts counts, co_await count_xattrs(operation, handle));
   if (inode.record.xattr_count == counts.count && inode.record.xattr_bytes == counts.bytes) co_return {};

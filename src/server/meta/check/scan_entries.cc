@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scan of entries: each against its directory and what it leads to.
+// Scan of entries: compares each with its directory and with the object it leads to.
 #include "server/meta/check/check.h"
 #include "server/meta/core/core.h"
 
@@ -9,7 +9,7 @@ namespace {
 using wire::Damage;
 using wire::Finding;
 
-/// An entry of the page, taken apart.
+/// A decoded entry of the page.
 struct Entry {
   const trove::KeyValue* item = nullptr;
   Handle directory;
@@ -17,7 +17,7 @@ struct Entry {
   EntryRecord record;
 };
 
-/// One page's check.
+/// The check of one page.
 struct EntryScan {
   Operation& operation;
   const wire::MetaScanRequest& request;
@@ -54,7 +54,7 @@ void parse(EntryScan& scan, const std::vector<trove::KeyValue>& items) {
   }
 }
 
-/// Counts the entry for its directory, which is there.
+/// Counts the entry for its directory, whose inode exists.
 void count(EntryScan& scan, const Entry& entry, const InodeRecord& directory, bool leads_to_directory) {
   auto& facts = scan.reply.directories;
   if (facts.empty() || facts.back().directory != entry.directory) {
@@ -103,7 +103,7 @@ job::Task<Result<void>> check_entry(EntryScan& scan, const Entry& entry, Handle 
     const bool leads_to_directory = child.readable() ? child.directory() : entry.record.type == FileType::kDirectory;
     count(scan, entry, directory.record, leads_to_directory);
   } else if (directory.is != InodeState::Is::kUnreadable && before != entry.directory) {
-    // Told once, with the first of its entries.
+    // Reported once, with the first of its entries.
     Finding& finding = scan.reply.findings.emplace_back();
     finding.damage = Damage::kMissingDirectory;
     finding.handle = entry.directory;

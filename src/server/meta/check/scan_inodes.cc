@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scan of inodes: each against its opens, intents, attributes, entries (whether there are any) and ancestors.
+// Scan of inodes: compares each with its opens, intents, attributes, entries (only whether there are any) and
+// ancestors.
 #include <map>
 #include <set>
 
@@ -13,7 +14,7 @@ namespace {
 using wire::Damage;
 using wire::Finding;
 
-/// What stands beside the inodes of one page.
+/// The records related to one page of inodes.
 struct Beside {
   std::map<Handle, std::uint64_t> writers;
   std::set<Handle> intents;
@@ -22,7 +23,7 @@ struct Beside {
   std::unordered_map<Handle, bool> rooted;  // directories that lead to the root
 };
 
-/// One page's check.
+/// The check of one page.
 struct InodeScan {
   Operation& operation;
   const wire::MetaScanRequest& request;
@@ -105,7 +106,7 @@ void check_file(InodeScan& scan, const InodeRecord& inode) {
   check_targets(scan, inode);
 }
 
-/// Where the last byte of a file lies whose size is what its inode says.
+/// Reports the location of the file's last byte, if the inode's size is exact.
 void tell_last_byte(wire::InodeFact& fact, const InodeRecord& inode) {
   const Attributes& a = inode.attributes;
   if (!a.size_known || a.size == 0 || inode.truncating || inode.write_opens > 0) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans of what belongs to an inode or a session: whether that is there, and whether what should be done by now is.
+// Scans of records that belong to an inode or a session: whether that exists, and whether background work is overdue.
 #include <algorithm>
 #include <set>
 
@@ -13,12 +13,12 @@ using wire::Damage;
 using wire::Finding;
 using wire::ScanKind;
 
-/// One page's check.
+/// The check of one page.
 struct NeighbourScan {
   Operation& operation;
   const wire::MetaScanRequest& request;
   wire::MetaScanReply reply;
-  Handle last;  // that the findings were told of: once a handle is enough
+  Handle last;  // the last one reported: each handle is reported once
 
   Finding& found(Damage damage, Handle handle) {
     Finding& finding = reply.findings.emplace_back();
@@ -26,14 +26,14 @@ struct NeighbourScan {
     finding.handle = handle;
     return finding;
   }
-  /// Older than the grace: nothing in the background should take so long.
+  /// Whether the work is older than the grace: background work should not take so long.
   bool late(WallTime since) const {
     return operation.now().ns - since.ns >
            static_cast<std::int64_t>(std::min<std::uint64_t>(request.grace_ns, INT64_MAX));
   }
 };
 
-/// One record of the page: what its key says, and the inode that it belongs to.
+/// One record of the page, its decoded key, and the inode it belongs to.
 struct Neighbour {
   const trove::KeyValue& item;
   Handle handle;
@@ -92,7 +92,7 @@ void check_truncate(NeighbourScan& scan, const Neighbour& n) {
     ++scan.reply.unfinished;
     return;
   }
-  // Not marked in the inode: that is told by the scan of inodes.
+  // An inode without the mark is the scan of inodes' finding.
   if (n.inode.readable() && !n.inode.record.truncating) return;
   scan.found(n.inode.missing() ? Damage::kStrayIntent : Damage::kStuckTruncate, n.handle).since = record->when;
 }
@@ -108,7 +108,7 @@ void check_unsettled(NeighbourScan& scan, const Neighbour& n) {
   scan.found(waits ? Damage::kStuckSize : Damage::kStrayUnsettled, n.handle).since = record->since;
 }
 
-/// The sessions that a page of answers belongs to, which are there.
+/// The existing sessions among those that a page of answers belongs to.
 job::Task<Result<std::set<ClientId>>> sessions_of(Operation& operation, const trove::KeyvalCompletion& page) {
   std::set<ClientId> clients;
   for (const trove::KeyValue& item : page.entries) clients.insert(ClientId(parse_id_key(item.key).value_or(0)));

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kAnswersAtOnce = 64;
 
-/// The next process of a client does not know in which way the one before it has closed a file.
+/// A new process of a client does not know which kind of close the earlier process has sent.
 wire::Op kind_of(wire::Op op) { return op == wire::Op::kCloseWriters ? wire::Op::kClose : op; }
 
 }  // namespace
@@ -22,7 +22,7 @@ AnswerTable::Client& AnswerTable::client(ClientId id) {
 AnswerTable::RequestSlot& AnswerTable::slot_of(const rpc::Call& call) {
   Client& its = client(call.header.client);
   const std::size_t index = call.header.id.slot;
-  SPATE_CHECK(index < slots_);  // enter() has refused others
+  SPATE_CHECK(index < slots_);  // enter() has refused larger ones
   if (its.slots.size() <= index) its.slots.resize(index + 1);
   if (its.slots[index] == nullptr) its.slots[index] = std::make_unique<RequestSlot>(store_.executor());
   return *its.slots[index];
@@ -42,7 +42,7 @@ job::Task<Result<std::optional<AnswerRecord>>> AnswerTable::find(job::Transactio
   const std::uint64_t sequence = call.header.id.sequence;
   RequestSlot& slot = slot_of(call);
   if (slot.known && sequence > slot.last) co_return std::optional<AnswerRecord>();
-  // Not checked at commit: whoever holds the turn is the only one who writes this record.
+  // Not checked at commit: only the holder of the turn writes this record.
   const StoreKey key = answer_key(call.header.client, call.header.id.slot);
   const auto read = co_await store.get(key, trove::ReadMode::kSnapshot);
   if (read.status != Errc::kOk) co_return Error(read.status, "answer to an earlier request");
@@ -71,7 +71,7 @@ void AnswerTable::remember(job::Transaction& store, const rpc::Call& call, const
     record.context = wire::context_of(answer.error());
   }
   record.truncates = truncates;
-  slot_of(call).known = false;  // until the commit is known to have succeeded: it may fail and take effect all the same
+  slot_of(call).known = false;  // until the commit is known to have succeeded, since a failed one may still take effect
   store.put(answer_key(call.header.client, call.header.id.slot), encoded(record));
 }
 
@@ -99,7 +99,7 @@ job::Task<Result<void>> AnswerTable::forget(ClientId id, job::StopToken stop) {
   its.forgotten = true;
   for (std::size_t i = 0; i < its.slots.size(); ++i) {
     if (its.slots[i] == nullptr) continue;
-    // Everyone who stood before us has gone when we have our turn, and nobody comes after us.
+    // When this has the turn, all earlier requests have ended. No later one gets in.
     SPATE_CO_TRY(const Turn turn, co_await its.slots[i]->turn.acquire(1, stop));
   }
   for (bool more = true; more;) {

@@ -29,7 +29,7 @@ class AnswerTable final : public Answers {
   /// Repeatable.
   job::Task<Result<void>> forget(ClientId client, job::StopToken stop);
 
-  /// Clients with requests since the start: for tests.
+  /// Clients with requests since the start; for tests.
   std::size_t size() const { return clients_.size(); }
 
  private:
@@ -37,10 +37,10 @@ class AnswerTable final : public Answers {
     explicit RequestSlot(job::Executor& executor) : turn(executor, 1) {}
     job::Semaphore turn;
     std::uint64_t last = 0;
-    bool known = false;  // `last` is what the store says
+    bool known = false;  // `last` agrees with the store
   };
   struct Client {
-    std::vector<std::unique_ptr<RequestSlot>> slots;  // as many as were used: clients take the lowest free one
+    std::vector<std::unique_ptr<RequestSlot>> slots;  // grows with use: clients take the lowest free slot
     bool forgotten = false;
   };
 

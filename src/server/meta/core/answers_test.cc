@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that are sent again: answered, under way, lost to a conflict, to a failure, to a restart.
+// Requests that are sent again: after their answer, while they run, after a conflict, a failure, a restart.
 #include <optional>
 
 #include "base/expect.h"
@@ -24,7 +24,7 @@ class MetaAnswers : public RoleTest {
   TestClient client = connect();
 };
 
-TEST_F(MetaAnswers, WhatWasAnsweredIsNotRunAgain) {
+TEST_F(MetaAnswers, AnAnsweredRequestIsNotRunAgain) {
   const auto first = asked<wire::ObjectReply>(client, mkdir("d"), id(1));
   ASSERT_OK(first);
   const auto again = asked<wire::ObjectReply>(client, mkdir("d"), id(1));
@@ -126,7 +126,7 @@ TEST_F(MetaAnswers, ACommitThatFailedButTookEffectIsAnswered) {
   EXPECT_OK(asked<wire::ObjectReply>(client, mkdir("d"), id(1)));
 }
 
-// The first answer was not given, as the open was not durable: nor may the second be before it is.
+// The first answer was not sent, since the open was not durable. The resend must wait for durability, too.
 TEST_F(MetaAnswers, AResentOpenIsDurableBeforeItIsAnswered) {
   make_file(client, "f", 10);
   store.on_sync = [] { return Errc::kIoError; };
@@ -139,7 +139,7 @@ TEST_F(MetaAnswers, AResentOpenIsDurableBeforeItIsAnswered) {
   EXPECT_EQ(records(KeyKind::kOpen), 1U);
 }
 
-TEST_F(MetaAnswers, AreOneASlotHoweverManyRequests) {
+TEST_F(MetaAnswers, EachSlotKeepsOneAnswer) {
   for (std::uint64_t i = 1; i <= 1000; ++i) {
     ASSERT_OK(asked<wire::ObjectReply>(client, mkdir(std::to_string(i)), id(i, static_cast<std::uint16_t>(i % 7))));
   }
@@ -156,7 +156,7 @@ TEST_F(MetaAnswers, ANewRequestCostsNoReadForItsAnswer) {
   EXPECT_EQ(store.gets - before - with_slot, with_slot);
 }
 
-TEST_F(MetaAnswers, GoWithTheSession) {
+TEST_F(MetaAnswers, EndWithTheSession) {
   for (std::uint16_t slot = 0; slot < 100; ++slot) {
     ASSERT_OK(asked<wire::ObjectReply>(client, mkdir("d" + std::to_string(slot)), id(1, slot)));
   }
@@ -170,7 +170,7 @@ TEST_F(MetaAnswers, GoWithTheSession) {
   EXPECT_OK(asked<wire::ObjectReply>(other, mkdir("kept"), id(1)));
 }
 
-TEST_F(MetaAnswers, ARequestUnderWayEndsBeforeTheAnswersGo) {
+TEST_F(MetaAnswers, ARequestUnderWayEndsBeforeTheAnswersAreDropped) {
   make_file(client, "f", 100);
   io.hold();
   const auto slow = begin<wire::ObjectReply>(client, truncate_request("f", 10), id(50));

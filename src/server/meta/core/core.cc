@@ -12,17 +12,18 @@
 namespace spate::meta {
 namespace {
 
-/// How often an operation runs before it gives up against others; with the locks of directories this is never reached
-/// by bad luck alone.
+/// How often an operation runs before it gives up. The directories' locks ensure that bad luck alone never reaches
+/// this.
 constexpr unsigned kMaxRuns = 1000;
-/// Yielding is enough for a few losses; then it waits a little, too, so that who wins can finish.
+/// After a few conflicts it is enough to yield. After more, an operation also waits a little, so that the winner can
+/// finish.
 constexpr unsigned kRunsBeforeWaiting = 4;
 constexpr Duration kLongestWait = std::chrono::milliseconds(2);
 
 /// Fingerprints of names: 2 MiB, the names of some 300,000 new files.
 constexpr std::size_t kFilteredNames = std::size_t{512} << 10U;
 
-/// Errors that are an answer of the name space, as opposed to ones of the moment.
+/// Whether the error depends on the name space; the others are transient.
 bool is_answer(Errc code) {
   switch (code) {
     case Errc::kUnknown:
@@ -46,7 +47,7 @@ bool is_answer(Errc code) {
   }
 }
 
-/// What stands before a reply to a change. Of an answer that was given before nobody knows what it touched.
+/// The bytes before the reply to a change. For an answer from the store it is unknown what the change touched.
 Bytes with_touched(const rpc::Call& call, const wire::Touched& touched, const wire::Granted& granted,
                    const Bytes& reply) {
   Bytes out;
@@ -56,7 +57,8 @@ Bytes with_touched(const rpc::Call& call, const wire::Touched& touched, const wi
     wire::encode_body(granted, grants);
     if (out.size() + grants.size() + reply.size() + kReplyHeaderRoom > call.header.reply_room) {
       grants.clear();
-      wire::encode_body(wire::Granted(), grants);  // a lease that its client does not know of does no harm
+      wire::encode_body(wire::Granted(),
+                        grants);  // the leases stay granted: a lease that its client does not know of does no harm
     }
     out.insert(out.end(), grants.begin(), grants.end());
   }
@@ -104,7 +106,7 @@ job::Task<Result<void>> MetaCore::stop() {
 }
 
 job::Task<Result<void>> MetaCore::sync() {
-  const std::uint64_t needed = syncs_begun_ + 1;  // one that is under way may not cover what was just committed
+  const std::uint64_t needed = syncs_begun_ + 1;  // a sync under way may not cover the last commit
   while (syncs_ended_ < needed) {
     if (syncing_) {
       std::ignore = co_await sync_ended_.wait();
@@ -137,7 +139,7 @@ job::Task<void> MetaCore::sync_now_and_then() {
   }
 }
 
-// Answered from memory while that cannot matter: a device writes less in this time than what is kept free for removals.
+// Uses a remembered answer for a short time: in this time, a device cannot write as much as is reserved for removals.
 bool MetaCore::short_of_space() {
   constexpr Duration kGood = std::chrono::milliseconds(10);
   const MonoTime now = clock().now();
@@ -188,7 +190,7 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
   co_return result;
 }
 
-/// Waits until no other client keeps what this run changes: what it commits then is seen everywhere.
+/// Waits until no other client has a lease on what this run changes. So every client sees the change after its commit.
 job::Task<Result<void>> MetaCore::recall(Operation& operation) {
   if (operation.changes().touched().objects.empty() || parts_.leases == nullptr) co_return {};
   operation.begin_changes();
@@ -201,8 +203,8 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
   const rpc::Call& call = operation.call();
   for (;;) {
     operation.begin();
-    // The session may have expired since, and what it held may have passed on. Its end changes its record: of this
-    // transaction and that the second one to be committed sees the first.
+    // The session may have expired since, and others may have what it held. The end of a session changes its record, so
+    // of this transaction and the session's end, the second to commit sees the first.
     if (!planted(Defect::kExpiredChange)) {
       SPATE_CO_TRY(std::ignore, parts_.sessions->check(call));
       if (call.peer->kind == wire::PeerKind::kClient) operation.store().note_read(session_key(call.header.client));
@@ -217,7 +219,7 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
     auto result = co_await body(operation, request);
     if (result.code() != Errc::kConflict) {
       if (!result && !(has_slot(call) && is_answer(result.code()))) co_return result;
-      if (!result) operation.begin();  // whatever it has put is dropped
+      if (!result) operation.begin();  // drops everything that it has put
       if (operation.answer_) result = *std::exchange(operation.answer_, std::nullopt);
       if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.truncates_);
       SPATE_CO_TRY(std::ignore, co_await recall(operation));
@@ -245,7 +247,7 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   }
   if (!operation.wanted_locks_.empty()) {
     auto wanted = std::move(operation.wanted_locks_);
-    const rpc::Aside aside(operation.call());  // whoever has them may wait for others
+    const rpc::Aside aside(operation.call());  // whoever holds the locks may itself wait for others
     auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
     co_return waited;
   }
@@ -256,7 +258,7 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
     co_await executor().yield();
     co_return {};
   }
-  operation.locks_.release();  // nobody waits for a sleeper
+  operation.locks_.release();  // no other operation should wait for a sleeping one
   const Duration most = std::min<Duration>(kLongestWait, std::chrono::microseconds(10) * operation.conflicts_);
   const auto span = Duration(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.count())) + 1));
   auto slept = co_await executor().sleep(span, stop);
@@ -267,13 +269,14 @@ void MetaCore::committed(Operation& operation) {
   if (parts_.leases != nullptr) operation.answered_grant_ = parts_.leases->keep_changed(operation);
   operation.end_changes(true);
   operation.answered_touch_ = operation.changes().touched();
-  operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do
+  operation.locks_
+      .release();  // others may build on the commit before it is durable: their commits become durable after it
   for (auto& action : operation.committed_) action();
   objects_.add(operation.objects_made_);
   unsynced_.set();
 }
 
-/// Waits until the truncation is over. One that was given up has made an error of the answer that was put with it.
+/// Waits until the truncation is over. If it was given up, the stored answer has become an error.
 job::Task<Result<void>> MetaCore::after_truncation(const rpc::Call& call, Handle handle) {
   {
     const rpc::Aside aside(call);
@@ -304,7 +307,7 @@ job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Byte
 
 job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerRecord answer) {
   resent_.add();
-  // Whether the first answer was to wait for this is not remembered; resends are rare.
+  // It is not stored whether the first answer had to be durable. Resends are rare, so they always sync.
   SPATE_CO_TRY(std::ignore, co_await sync());
   if (answer.truncates) {
     SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), answer.truncates));

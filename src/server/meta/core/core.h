@@ -17,10 +17,11 @@
 
 namespace spate::meta {
 
-/// Bytes that are set aside for the header of a reply when it is decided what else its client has room for.
+/// Bytes reserved for the reply header when the room for other parts of a reply is computed.
 constexpr std::size_t kReplyHeaderRoom = 1024;
 
-/// One store, one executor, one process. Life: construct -> attach() -> start() -> change() and read() -> stop().
+/// One store, one executor, one process. Life cycle: construct -> attach() -> start() -> change() and read() -> stop()
+/// awaited -> destroyed.
 class MetaCore {
  public:
   /// `store` and `random` outlive it.
@@ -36,9 +37,9 @@ class MetaCore {
   job::Task<Result<void>> stop();
 
   /// Runs an operation that changes the store. If the request was answered before, yields that answer. Else it runs
-  /// `body` on a transaction, commits the transaction together with the answer, and runs again on conflict. The reply
-  /// goes out when it is as durable as the options ask for. Errors that depend on the name space (kExists) are
-  /// remembered like successes; transient errors (kTimeout) are not. `call` and `request` outlive the task.
+  /// `body` on a transaction, commits the transaction together with the answer, and runs again on conflict. It replies
+  /// when the commit is as durable as the options demand. Errors that depend on the name space (kExists) are stored as
+  /// answers like successes; transient errors (kTimeout) are not. `call` and `request` outlive the task.
   job::Task<Result<Bytes>> change(rpc::Call& call, ByteView request, Body body);
   /// Runs an operation that only reads. All of its reads see one state of the store.
   job::Task<Result<Bytes>> read(rpc::Call& call, ByteView request, Body body);
@@ -58,10 +59,11 @@ class MetaCore {
   DirectoryLocks& locks() { return locks_; }
   NameFilter& name_filter() { return name_filter_; }
   const NameHash& name_hash() const { return name_hash_; }
-  /// A handle that was never given out before.
+  /// A handle that no object has ever had.
   job::Task<Result<Handle>> new_handle(job::StopToken stop);
   Membership& membership() { return membership_; }
-  /// Where the next file's first slot goes, as a place in the targets of membership(); each call gives the next place.
+  /// The target for the next file's first slot, as an index into membership()'s targets; each call yields the next
+  /// index.
   std::uint64_t next_base() { return next_base_++; }
   InodeCount& objects() { return objects_; }
 
@@ -99,8 +101,8 @@ class MetaCore {
   std::uint64_t syncs_begun_ = 0;
   std::uint64_t syncs_ended_ = 0;
   Errc last_sync_ = Errc::kOk;
-  bool told_full_ = false;  // the log has said so, and not yet that there is room again
-  MonoTime room_until_;     // until then there is room on the device, as far as it matters
+  bool told_full_ = false;  // the log has reported a full device, and not yet that there is room again
+  MonoTime room_until_;     // until then short_of_space() need not look again
   job::Event sync_ended_;
   metrics::Counter conflicts_;
   metrics::Counter resent_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How operations run: answers, conflicts, durability, crashes; and the store's own records.
+// How operations run: answers, conflicts, durability, crashes; and the records about the store itself.
 #include "base/expect.h"
 #include "server/meta/testing/fs_test.h"
 
@@ -77,7 +77,7 @@ TEST(MetaCore, AnOperationThatNeverWinsGivesUp) {
   EXPECT_ERRC(user.stat("d"), Errc::kNotFound);
 }
 
-/// A crash at any commit leaves the whole change or nothing of it.
+/// A crash at any commit leaves the whole change or nothing.
 TEST(MetaCore, ACrashLeavesAllOrNothing) {
   for (int survivors = 0; survivors < 8; ++survivors) {
     TestFs fs;
@@ -154,7 +154,7 @@ TEST(MetaCore, AStoreOfAnotherFileSystemIsRefused) {
   EXPECT_ERRC(fs.started, Errc::kWrongFileSystem);
   const std::size_t puts = fs.store.puts;
   fs.close();
-  EXPECT_EQ(fs.store.puts, puts);  // and left alone
+  EXPECT_EQ(fs.store.puts, puts);  // and does not write the record
 }
 
 TEST(MetaCore, AnEmptyStoreIsOnlyMadeWhenAskedFor) {
@@ -206,7 +206,7 @@ TEST(MetaCore, ACreateCostsFivePutsAndTwoGets) {
   const std::size_t puts = fs.store.puts;
   const std::size_t commits = fs.store.commits;
   ASSERT_OK(fs.asked<wire::OpenReply>(alice(), request, id(1)));
-  EXPECT_EQ(fs.store.gets - gets, 2U);  // answer, directory; that the entry is new is known
+  EXPECT_EQ(fs.store.gets - gets, 2U);  // answer, directory; the name filter knows that the entry is new
   EXPECT_EQ(fs.store.puts - puts, 5U);  // answer, directory, entry, inode, open
   EXPECT_EQ(fs.store.commits - commits, 1U);
 }

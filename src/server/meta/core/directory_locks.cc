@@ -62,7 +62,7 @@ job::Task<Result<void>> LockSet::wait_for(std::vector<Handle> handles, job::Stop
 void LockSet::release() {
   while (!held_.empty()) {
     const Handle handle = held_.back().handle;
-    held_.pop_back();  // gives the units back first: the semaphore goes with its last user
+    held_.pop_back();  // first returns the units, since the semaphore is destroyed with its last user
     table_.drop(handle);
   }
 }

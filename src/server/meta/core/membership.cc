@@ -26,7 +26,8 @@ bool well_formed(const ServerEntry& server) {
          std::ranges::all_of(server.targets, is_own);
 }
 
-/// Addresses in shared memory are names of one machine: another one may have the same.
+/// Whether two servers have an address in common. Addresses in shared memory are names within one machine: servers on
+/// two machines may have the same.
 bool share_an_address(const ServerEntry& a, const ServerEntry& b) {
   return std::ranges::any_of(a.urls, [&b](const std::string& url) {
     return url.find("shm:") == std::string::npos && std::ranges::find(b.urls, url) != b.urls.end();
@@ -41,7 +42,7 @@ Membership::Membership(const MetaOptions& options, job::KeyvalContext& store, co
   targets_ = record_.map.targets_in_turn();
 }
 
-/// Of the servers that only the store names, those stay that joined by themselves: the others were taken out of
+/// Of the servers that only the store names, keeps those that joined by themselves. The others were removed from
 /// spate.toml.
 ClusterRecord Membership::merged(const std::optional<ClusterRecord>& stored) const {
   ClusterRecord record;
@@ -53,7 +54,7 @@ ClusterRecord Membership::merged(const std::optional<ClusterRecord>& stored) con
       const bool added = std::ranges::binary_search(stored->added, server.id);
       if (added) record.added.push_back(server.id);
       if (!added && record.map.find_server(server.id) == nullptr) continue;
-      // Other roles than spate.toml gives it: then that is another server.
+      // A server with other roles than in spate.toml is another server.
       std::ignore = record.map.add(server);
     }
     if (record.map.servers != stored->map.servers) ++record.map.version;
@@ -74,7 +75,7 @@ job::Task<Result<void>> Membership::start() {
   }
   ClusterRecord record = merged(stored);
   if (stored && record != *stored) {
-    // A full device must not keep the server down. The next start comes to the same map, under the same version.
+    // The server must start even if the device is full. The next start computes the same map with the same version.
     const auto saved = co_await save(record);
     if (!saved) SPATE_LOG("server/meta", warn, "cluster map not written down error={}", saved.error().message());
   }
@@ -91,7 +92,7 @@ job::Task<Result<void>> Membership::save(const ClusterRecord& record) {
   co_return {};
 }
 
-/// Without a wait in between: who places a file on a target fences its server.
+/// Without an await, so that a server whose targets get files is also in the list of servers to fence.
 void Membership::use(ClusterRecord record) {
   record_ = std::move(record);
   targets_ = record_.map.targets_in_turn();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Membership: which servers the file system has. It changes while clients work (docs/operating.md, "A new io server").
+// Membership: the servers of the file system. They may change while clients work (docs/operating.md, "A new io
+// server").
 #pragma once
 
 #include <functional>
@@ -16,8 +17,8 @@
 namespace spate::meta {
 
 /// The cluster map: the servers of spate.toml, and the io servers that have joined since. A server is durable in the
-/// store before any file is placed on it, so that a meta server that is started again fences, asks and cleans up there.
-/// One executor; pinned. Life: construct -> start() -> the other calls.
+/// store before any file is placed on it. So after a restart the meta server can fence, ask and clean up there. One
+/// executor; pinned. Life cycle: construct -> start() awaited -> the other calls.
 class Membership {
  public:
   /// All outlive it.
@@ -25,19 +26,19 @@ class Membership {
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  /// Reads what the store says. The map of spate.toml counts where both name a server.
+  /// Reads the stored map. If spate.toml and the store both name a server, spate.toml counts.
   job::Task<Result<void>> start();
   /// Called at start() and with each change, with the map's version.
   void on_change(std::function<void(std::uint64_t)> listener) { listener_ = std::move(listener); }
 
   const ClusterMap& map() const { return record_.map; }
-  /// The targets of all io servers, in turn.
+  /// The targets of all io servers, in the order of placement.
   const std::vector<TargetId>& targets() const { return targets_; }
 
-  /// A number that no server has, durably: it is never given out again.
+  /// Reserves a number that no server has. It is durable, so the number is never given out again.
   job::Task<Result<ServerId>> reserve(job::StopToken stop);
-  /// An io server runs there with these targets. When it ends well, the server is part of the map, and every fence from
-  /// then on reaches it; targets are added, never taken away. kExists: another server has the number or an address.
+  /// Adds an io server with these targets. If it succeeds, the server is part of the map, and every later fence reaches
+  /// it. Targets are added, never removed. kExists: another server has the number or an address.
   job::Task<Result<void>> join(ServerEntry server, job::StopToken stop);
 
  private:
@@ -51,7 +52,7 @@ class Membership {
   const MetaParts& parts_;
   ClusterRecord record_;
   std::vector<TargetId> targets_;
-  job::Semaphore turn_;  // changes follow one another
+  job::Semaphore turn_;  // changes run one after another
   std::function<void(std::uint64_t)> listener_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Servers that join while the meta server runs, and what a meta server that is started again knows of them.
+// Servers that join while the meta server runs, and what a restarted meta server knows of them.
 #include "server/meta/core/membership.h"
 
 #include "server/meta/testing/fs_test.h"
@@ -50,7 +50,7 @@ TEST_F(MembershipTest, AServerThatJoinsGetsFilesAtOnce) {
   EXPECT_EQ(fs_.fakes.io.added.back().id, ServerId(7));
 }
 
-TEST_F(MembershipTest, ListenersHearOfEachVersion) {
+TEST_F(MembershipTest, ListenersGetEachVersion) {
   std::vector<std::uint64_t> heard;
   members().on_change([&heard](std::uint64_t version) { heard.push_back(version); });
   ASSERT_OK(join(new_server(7)));
@@ -90,7 +90,7 @@ TEST_F(MembershipTest, TargetsAreAddedAndNeverTakenAway) {
   EXPECT_EQ(members().map().find_server(named.id)->targets.size(), 2U);
 }
 
-TEST_F(MembershipTest, WhatSpateTomlNoLongerNamesIsGoneUnlessItJoined) {
+TEST_F(MembershipTest, AServerRemovedFromSpateTomlLeavesTheMapUnlessItJoinedByItself) {
   ASSERT_OK(join(new_server(7)));
   restart(without_last());
   EXPECT_FALSE(knows(4));
@@ -100,7 +100,7 @@ TEST_F(MembershipTest, WhatSpateTomlNoLongerNamesIsGoneUnlessItJoined) {
   EXPECT_EQ(members().map().version, 3U);
 }
 
-TEST_F(MembershipTest, SpateTomlSaysWhereAServerIs) {
+TEST_F(MembershipTest, TheAddressInSpateTomlWins) {
   ASSERT_OK(join(new_server(7)));
   MetaOptions options = test_options();
   ServerEntry moved = new_server(7);
@@ -122,7 +122,7 @@ TEST_F(MembershipTest, RefusesAnotherServersNumberAndAddress) {
   EXPECT_FALSE(knows(8));
 }
 
-TEST_F(MembershipTest, RefusesWhatNoServerCanHave) {
+TEST_F(MembershipTest, RefusesInvalidServers) {
   ServerEntry server = new_server(7);
   server.targets = {target_id(ServerId(6), 0)};
   EXPECT_ERRC(join(server), Errc::kInvalidArgument);

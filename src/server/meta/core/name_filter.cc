@@ -6,10 +6,11 @@ namespace {
 
 constexpr std::size_t kFirstSlots = 16;
 
-// Its own bits, not those that choose the place: else all of a full table's fingerprints would begin alike.
+// Uses other bits than those that choose the place. Otherwise all fingerprints near one place in a full table would be
+// alike.
 std::uint32_t fingerprint(std::uint64_t hash) { return static_cast<std::uint32_t>(hash >> 24U) | 1U; }
 
-/// The place of the fingerprint, or the free one where it would go. The number of slots is a power of two.
+/// The index of the fingerprint, or of the free slot where it belongs. The number of slots is a power of two.
 std::size_t place_of(const std::vector<std::uint32_t>& slots, std::uint32_t print) {
   const std::size_t mask = slots.size() - 1;
   std::size_t at = (print * 0x9E3779B1U >> 4U) & mask;
@@ -73,7 +74,7 @@ void NameFilter::forget(Handle directory) {
   tables_.erase(found);
 }
 
-/// The oldest go first, but not the one that the room is for.
+/// Drops the oldest directories to make room for `wants`.
 void NameFilter::make_room(Handle wants) {
   const std::size_t more = tables_.contains(wants) ? 0 : kFirstSlots;
   for (std::size_t left = by_age_.size(); slots_ + more > max_slots_ && left > 0; --left) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameFilter: knows which names a recently created directory has certainly never had.
+// NameFilter: knows names that a recently created directory has certainly never had.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ class NameFilter {
   /// `slots`: fingerprints of 4 bytes, over all directories; a table is at most three quarters full.
   explicit NameFilter(std::size_t slots) : max_slots_(slots) {}
 
-  /// A new directory, with no name in it. Its handle has never been another's.
+  /// A directory was created. It has no names, and its handle is new.
   void made(Handle directory);
   /// Call it before committing a change that adds the name. The commit may still fail.
   void added(Handle directory, std::uint64_t name_hash);
   /// True: nobody has ever tried to add this name. False: ask the store.
   bool never_had(Handle directory, std::uint64_t name_hash) const;
 
-  /// Forgets all directories: for each of them the store must be asked from now on.
+  /// Drops all directories: the store must be asked for each from now on.
   void clear();
 
   std::size_t slots() const { return slots_; }
@@ -44,7 +44,7 @@ class NameFilter {
   const std::size_t max_slots_;
   std::size_t slots_ = 0;
   std::unordered_map<Handle, Table> tables_;
-  std::deque<Handle> by_age_;  // those of tables_, and some that have been forgotten
+  std::deque<Handle> by_age_;  // the directories in tables_, and some that were dropped
 };
 
 }  // namespace spate::meta

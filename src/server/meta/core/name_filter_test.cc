@@ -11,7 +11,7 @@ namespace {
 constexpr Handle kOne{7};
 constexpr Handle kTwo{8};
 
-TEST(NameFilter, HasNoOpinionOnDirectoriesThatItHasNotSeenMade) {
+TEST(NameFilter, AnswersOnlyForDirectoriesCreatedByThisProcess) {
   NameFilter names(1024);
   EXPECT_FALSE(names.never_had(kOne, 1));
   names.added(kOne, 1);
@@ -30,7 +30,7 @@ TEST(NameFilter, NeverDeniesANameThatWasAdded) {
     names.added(kOne, added.back());
   }
   for (const std::uint64_t hash : added) ASSERT_FALSE(names.never_had(kOne, hash));
-  EXPECT_LT(unsure, 20U);  // it is of use
+  EXPECT_LT(unsure, 20U);  // it answers most questions
 }
 
 TEST(NameFilter, StaysWithinItsRoom) {
@@ -42,10 +42,10 @@ TEST(NameFilter, StaysWithinItsRoom) {
     names.added(kTwo, random.next());
     ASSERT_LE(names.slots(), 256U);
   }
-  EXPECT_FALSE(names.never_had(kOne, 1));  // the older one was forgotten for it
+  EXPECT_FALSE(names.never_had(kOne, 1));  // the older directory was dropped for it
   EXPECT_TRUE(names.never_had(kTwo, random.next()));
   for (int i = 0; i < 150; ++i) names.added(kTwo, random.next());
-  EXPECT_FALSE(names.never_had(kTwo, random.next()));  // too many: no opinion any more
+  EXPECT_FALSE(names.never_had(kTwo, random.next()));  // too many names: it no longer answers for this directory
   EXPECT_EQ(names.slots(), 0U);
   for (std::uint64_t i = 0; i < 1000; ++i) names.made(Handle(100 + i));
   EXPECT_LE(names.slots(), 256U);
@@ -65,7 +65,7 @@ TEST(NameFilter, ANewNameInANewDirectoryIsNotLookedForInTheStore) {
   const std::size_t known = reads_of_create(fs, user, "a");
   EXPECT_ERRC(user.create("d/a"), Errc::kExists);
   ASSERT_OK(user.unlink("d/a"));
-  EXPECT_EQ(reads_of_create(fs, user, "a"), known + 1);  // it was there once
+  EXPECT_EQ(reads_of_create(fs, user, "a"), known + 1);  // the name was in use before
   fs.close();
   fs.open(test_options());
   EXPECT_EQ(reads_of_create(fs, user, "b"), known + 1);  // another process made the directory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a meta server recognises its store, or makes a new one.
+// Checks that a store belongs to this meta server, or makes a new one.
 #include "log/log.h"
 #include "server/meta/core/core.h"
 
@@ -29,7 +29,7 @@ void MetaCore::put_root(job::Transaction& store, const Superblock& superblock) {
   Attributes& a = root.attributes;
   a.handle = kRootHandle;
   a.type = FileType::kDirectory;
-  a.mode = 01777;  // whoever reaches the file system may begin; its owner narrows it by chmod
+  a.mode = 01777;  // every user may begin; the owner narrows it by chmod
   a.link_count = 2;
   a.atime = a.mtime = a.ctime = a.btime = superblock.made;
   a.version = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operation: one request on its way through the name space; and how a function becomes a row of the operation table.
+// Operation: one request and its access to the store; and functions that turn an operation's function into a row of the
+// operation table.
 #pragma once
 
 #include <any>
@@ -23,7 +24,7 @@ class MetaCore;
 class NameFilter;
 struct MetaParts;
 
-/// What operations share; outlives them.
+/// Objects that all operations share; they outlive the operations.
 struct OperationParts {
   job::KeyvalContext& store;
   DirectoryLocks& locks;
@@ -43,7 +44,7 @@ job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, St
   co_return std::optional<Record>(*std::move(record));
 }
 
-/// What an operation's function works on. The function may run several times for one request, each time on a fresh
+/// The context of an operation's function. The function may run several times for one request, each time on a fresh
 /// transaction (MetaCore::change). Only the locks are kept between two runs. A function passes on kConflict from any
 /// call here, and the operation then runs again.
 class Operation {
@@ -60,7 +61,7 @@ class Operation {
   MetaCore& core() { return core_; }
   rpc::Call& call() { return call_; }
   const rpc::Call& call() const { return call_; }
-  /// The number of the handshake after which the request came.
+  /// The incarnation of the connection on which the request came.
   std::uint64_t incarnation() const { return incarnation_; }
   const Credential& who() const { return call_.peer->credential; }
   Kind kind() const { return kind_; }
@@ -88,7 +89,7 @@ class Operation {
     store().erase(key);
   }
 
-  /// A key as it was found in the store.
+  /// Erases a raw key, as it was found in the store.
   void erase_raw(ByteView key) {
     changes_.note_key(key, true);
     store().erase(key);
@@ -109,21 +110,21 @@ class Operation {
   void put_entry(Handle directory, std::string_view name, const EntryRecord& record);
   void erase_entry(Handle directory, std::string_view name);
 
-  /// Locks these directories, so that their changes run one after another. Succeeds at once when they are free. Else it
-  /// yields kConflict, and the operation runs again when it holds them. Call it before reading anything that they
+  /// Locks these directories, so that their changes run one after another. Succeeds at once if they are free. Otherwise
+  /// it yields kConflict, and the operation runs again when it holds them. Call it before reading anything that they
   /// protect.
   Result<void> lock(std::vector<Handle> directories);
-  /// What this run changes that clients may keep.
+  /// The changes of this run to objects on which clients may have leases.
   const TouchedByRun& changes() const { return changes_; }
-  /// Says of all that this run touches that it is being changed, until the operation has ended.
+  /// Marks everything that this run touches as being changed until the operation has ended.
   void begin_changes();
-  /// Every name that is looked up from now on, with what it leads to, goes here; null: nowhere.
+  /// From now on, records each name that is looked up, and the object it leads to, in `trail`; null: nowhere.
   void keep_trail(std::vector<wire::LeaseStep>* trail) { trail_ = trail; }
   std::vector<wire::LeaseStep>* trail() { return trail_; }
   /// Starts a new transaction on the present state of the store. Call it before anything is put.
   void see_the_latest() { begin(); }
 
-  /// How often this request has lost against another transaction. A function may lock more after a loss.
+  /// How many conflicts this request has had. A function may take more locks after a conflict.
   unsigned conflicts() const { return conflicts_; }
 
   /// This run creates (1) or removes (-1) an object. For statfs.
@@ -132,9 +133,9 @@ class Operation {
   void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
   /// The change is committed, but the reply is this error.
   void answer_with(Error error) { answer_ = std::move(error); }
-  /// What answer_with() was told in this run; for a function that runs others.
+  /// The error that answer_with() was given in this run; for a function that runs other functions.
   std::optional<Error> take_answer() { return std::exchange(answer_, std::nullopt); }
-  /// What a function keeps from one run to the next; empty at first.
+  /// State that a function keeps between runs; empty at first.
   std::any& kept() { return kept_; }
   /// This run's transaction holds a truncate intent for the file. The answer waits until the truncation has been
   /// carried out; so does the answer to a resend.
@@ -174,17 +175,17 @@ class Operation {
   Bytes scratch_;
   const std::uint64_t incarnation_;
   TouchedByRun changes_;
-  wire::Touched answered_touch_;  // what was committed
+  wire::Touched answered_touch_;  // the objects that the committed run touched
   wire::Granted answered_grant_;
-  std::vector<Handle> changing_;  // of all runs
+  std::vector<Handle> changing_;  // the objects of all runs so far
   std::vector<wire::LeaseStep>* trail_ = nullptr;
 };
 
-/// A change that no request asked for: for a session that has ended, or for a truncation to be finished. Called for
-/// each run. The operation's call belongs to no client.
+/// A change without a request, for a session that has ended or a truncation to be finished. Called for each run. The
+/// operation's call belongs to no client.
 using Errand = UniqueFunction<job::Task<Result<void>>(Operation& operation)>;
 
-/// An operation's function with its messages encoded.
+/// An operation's function with encoded messages.
 using Body = job::Task<Result<Bytes>> (*)(Operation& operation, ByteView request);
 
 /// `Function` is a Task<Result<Reply>>(Operation&, const Request&).

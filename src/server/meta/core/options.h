@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a meta server is told at its start.
+// MetaOptions: configuration of a meta server.
 #pragma once
 
 #include <string>
@@ -15,25 +15,26 @@ namespace spate::meta {
 struct MetaOptions {
   FsId fs;
   ServerId server;
-  std::uint16_t shard = 0;                  // of every handle that this server gives out
-  KeyRing server_key;                       // capabilities and tickets are signed by the one in use
-  ClusterMap map;                           // of spate.toml
-  std::string config_text;                  // spate.toml itself, for servers that are to be added
-  std::uint64_t strip_bytes = 1ULL << 20U;  // of files whose directory says nothing else
+  std::uint16_t shard = 0;                  // the upper 16 bits of every handle that this server gives out
+  KeyRing server_key;                       // the key in use signs capabilities and tickets
+  ClusterMap map;                           // from spate.toml
+  std::string config_text;                  // the text of spate.toml, for servers that are to be added
+  std::uint64_t strip_bytes = 1ULL << 20U;  // default for files whose directory has no hint
   std::uint32_t strip_count = 0;            // targets of such a file; 0 = all
-  /// How long an acknowledged change may be lost by a crash of the machine; 0: it is durable before it is acknowledged.
+  /// The longest time for which a crash of the machine may lose an acknowledged change; 0: a change is durable before
+  /// it is acknowledged.
   Duration sync = std::chrono::milliseconds(100);
   Duration session_lease = std::chrono::seconds(30);
-  /// Open and expired ones together; the longest expired are forgotten before there are so many.
+  /// Open and expired sessions together. When there are more, the sessions that expired first are dropped.
   std::size_t max_sessions = std::size_t{1} << 20U;
-  /// How long a capability is good for; clients renew it before. >= session_lease.
+  /// The validity of a capability; clients renew it before it expires. >= session_lease.
   Duration capability_life = std::chrono::hours(1);
-  /// How long a removed file waits for others before its datafiles are removed, all of them with one sync and one
-  /// request to each server. 0: not at all.
+  /// How long the removal of a file's datafiles waits for other files, so that all of them share one sync and one
+  /// request to each server. 0: no wait.
   Duration gather_removals = Duration(0);
-  bool make_store = true;            // an empty store becomes a new name space; else it is refused
+  bool make_store = true;            // make a new name space in an empty store; otherwise an empty store is refused
   std::uint16_t answer_slots = 256;  // requests that one client may have under way, 1..0xFFFE
-  std::uint8_t name_hash_bits = 63;  // of a new store; fewer only in tests (NameHash)
+  std::uint8_t name_hash_bits = 63;  // of a new store; less than 63 only in tests (NameHash)
 };
 
 }  // namespace spate::meta

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the name-space operations need of the rest of the meta server: sessions, remembered answers, opens, io servers.
+// Interfaces that the name-space operations use: sessions, stored answers, opens, io servers.
 #pragma once
 
 #include <optional>
@@ -28,9 +28,9 @@ struct DeadFile {
 
 /// The outcome of a request to remove the datafiles of several files.
 struct RemoveOutcome {
-  std::vector<bool> removed;           // file by file: all of its datafiles are gone
+  std::vector<bool> removed;           // for each file: all of its datafiles are gone
   std::vector<TargetId> out_of_reach;  // targets that did not answer, or failed
-  Result<void> failure;                // of the first of them
+  Result<void> failure;                // the error of the first of them
 };
 
 /// Requests to the io servers that hold a file's datafiles. Each request waits until every server concerned has
@@ -41,20 +41,20 @@ class IoServers {
   virtual ~IoServers() = default;
   /// The size, times and change counters of all datafiles combined.
   virtual job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) = 0;
-  /// Repeatable: the same generation has its effect once.
+  /// Truncates all datafiles. Repeatable: a generation has its effect once.
   virtual job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) = 0;
-  /// Removes the datafiles of all these files and leaves tombstones until the time given. Repeatable.
+  /// Removes the datafiles of all these files and leaves tombstones until the given time. Repeatable.
   virtual job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until,
                                           job::StopToken stop) = 0;
   /// Makes every io server refuse this client's epochs below `lowest_epoch` from now on. Repeatable.
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
-  /// A server is in the cluster map from now on, or has more targets than before. Every fence from now on reaches it.
+  /// The server has joined the cluster map, or has more targets than before. Every fence from now on reaches it.
   virtual void server_added(const ServerEntry& server) = 0;
   /// The name of a server that has not yet answered a stat or truncate of this file. Empty: there is none.
   virtual std::string unanswered(Handle) const { return {}; }
 };
 
-/// Answers to changes, kept until the client's slot is used again (docs/consistency.md, "Resends").
+/// Answers to changes, stored until the client uses the slot again (docs/consistency.md, "Resends").
 class Answers {
  public:
   virtual ~Answers() = default;
@@ -72,7 +72,7 @@ class Answers {
   virtual void confirm(const rpc::Call& call) = 0;
 };
 
-/// Which session has which file open. All changes are in the operation's own transaction.
+/// Records which session has which file open. All changes are part of the operation's own transaction.
 class Opens {
  public:
   virtual ~Opens() = default;
@@ -81,8 +81,8 @@ class Opens {
   /// this operation, so that nobody has it open.
   virtual job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t open_flags,
                                             bool fresh) = 0;
-  /// What OpenRequest does to an object that exists: checks permissions, adds the open, truncates if asked, puts the
-  /// inode. Waits first for a truncation that is under way.
+  /// Opens an existing object for an OpenRequest: checks permissions, adds the open, truncates if asked, puts the
+  /// inode. First it waits for a truncation that is under way.
   virtual job::Task<Result<wire::OpenReply>> open_existing(Operation& operation, InodeRecord inode,
                                                            std::uint8_t open_flags) = 0;
   /// OpenRequest::renew: a new capability for an open that the calling session has already. Without such an open it
@@ -94,7 +94,7 @@ class Opens {
   virtual job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) = 0;
   /// False: no session has it open, and no operation under way is about to open it. Does not read the store.
   virtual bool may_be_open(Handle /*handle*/) const { return true; }
-  /// An open record that belonged to nothing was erased. The end of the client's session has one record fewer to look
+  /// An open record without a file or session was erased. The end of the client's session has one record fewer to look
   /// at.
   virtual void dropped(ClientId /*client*/, Handle /*handle*/) {}
 };
@@ -111,20 +111,20 @@ class Sessions {
   /// The same check for a request that was admitted a while ago. It does not renew the lease.
   virtual Result<void> check(const rpc::Call& call) const = 0;
   virtual job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) = 0;
-  /// Ends the session. Everything it held is given back in the background.
+  /// Ends the session. The server releases everything it held in the background.
   virtual job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) = 0;
   virtual std::uint64_t count() const = 0;
-  /// True while something that an ended epoch of the session held is not yet given back. The session may be open again
-  /// under a later epoch.
+  /// True while something that an ended epoch of the session held is not yet released. The session may be open again in
+  /// a later epoch.
   virtual bool is_ending(ClientId /*client*/) const { return false; }
-  /// The fences that io servers have been told of, or are being told of, of clients above `after`: ascending, at most
+  /// The fences that io servers have received or are receiving, of clients above `after`: ascending, at most
   /// kMaxFences.
   virtual wire::ListFencesReply fences(ClientId /*after*/) const { return {}; }
-  /// Ends the present epoch of a session as silence does: it is fenced, and what it held is given back.
+  /// Ends the present epoch of a session as an expired lease does: the epoch is fenced, and what it held is released.
   virtual void end_epoch(ClientId /*client*/) {}
 };
 
-/// Which session has locked what. A lock request changes nothing in the store, so it carries its own sequence.
+/// Records which session has locked what. A lock request changes nothing in the store, so it has a sequence of its own.
 class Locks {
  public:
   virtual ~Locks() = default;
@@ -132,13 +132,13 @@ class Locks {
   virtual job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request) = 0;
   virtual job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) = 0;
   virtual job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) = 0;
-  /// Clients that may have had locks before the restart, according to the store.
+  /// Clients that may have had locks before the restart, from the store.
   virtual std::vector<ClientId> noted() const { return {}; }
-  /// The client's epochs below this one have been fenced. Their locks go to the owners that wait. Repeatable.
+  /// The client's epochs below this one have been fenced. Their locks pass to waiting owners. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 
-/// What clients keep of attributes and names (docs/consistency.md, "Attribute leases").
+/// Attribute leases: which clients keep copies of which attributes and names (docs/consistency.md, "Attribute leases").
 class Leases {
  public:
   virtual ~Leases() = default;
@@ -146,20 +146,21 @@ class Leases {
                                                             const wire::LookupLeaseRequest& request) = 0;
   virtual job::Task<Result<wire::ListLeaseReply>> list(Operation& operation, const wire::ListLeaseRequest& request) = 0;
   /// Called before the commit of an operation, after begin_change() for everything that it touches. Waits until no
-  /// client but the operation's own keeps any of it. If the call is stopped first, the operation must not be committed.
+  /// client but the operation's own has a lease on any of it. If the call is stopped first, the operation must not be
+  /// committed.
   virtual job::Task<Result<void>> recall(Operation& operation) = 0;
-  /// These two enclose the change: from before recall() until the commit is done or given up. `removed`: the object is
+  /// These two enclose the change: from before recall() until the commit is done or abandoned. `removed`: the object is
   /// gone.
   virtual void begin_change(Handle object) = 0;
-  /// Called between the commit and end_change(). Yields what the client that made the change may keep of it. The client
-  /// has leases on that from now on.
+  /// Called between the commit and end_change(). Yields the leases that the client which made the change gets on what
+  /// it changed.
   virtual wire::Granted keep_changed(Operation& /*operation*/) { return {}; }
   virtual void end_change(Handle object, bool removed) = 0;
-  /// The session has asked for events. It knows this process's table, or it does not.
+  /// The session has asked for events. `knows_table`: it has named the table of this process.
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
-  /// The session has dropped what it kept of the object that this event recalled.
+  /// The session has dropped its copy of the object that this event recalled.
   virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) = 0;
-  /// Clients that may have had leases before the restart, according to the store.
+  /// Clients that may have had leases before the restart, from the store.
   virtual std::vector<ClientId> noted() const { return {}; }
   /// The client's epochs below this one have ended. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
@@ -174,27 +175,27 @@ class Removals {
   virtual std::uint64_t pending() const = 0;
   /// Tries this removal now, even at targets that were out of reach a moment ago.
   virtual void hurry(Handle /*handle*/) {}
-  /// A removal record was erased by someone else.
+  /// Another part has erased a removal record.
   virtual void dropped() {}
 };
 
-/// Makes inodes agree with their datafiles, in the background: finishes truncations, and asks for size and mtime of
-/// files that nobody writes any more.
+/// Brings inodes into agreement with their datafiles, in the background: finishes truncations, and asks for size and
+/// mtime of files that nobody writes any more.
 class IntentRecovery {
  public:
   virtual ~IntentRecovery() = default;
-  /// A truncate intent or an unsettled record of this file was committed by the request with this trace (0: none).
+  /// The request with this trace (0: none) has committed a truncate intent or an unsettled record of this file.
   virtual void added(Handle handle, TraceId trace) = 0;
-  /// Waits until no work is left for this file. When stopped first, it fails with the reason and names the obstacle.
-  /// When an io server has refused for a while, it fails with that server's error; intent recovery keeps trying.
+  /// Waits until no work is left for this file. If stopped first, it fails with the reason and names the obstacle. If
+  /// an io server has refused for a while, it fails with that server's error; intent recovery keeps trying.
   virtual job::Task<Result<void>> settled(Handle handle, job::StopToken stop) = 0;
-  /// Waits until no truncation of this file is under way: it has been done, or given up. Fails as settled() does.
+  /// Waits until no truncation of this file is under way: it has been done or given up. Fails as settled() does.
   virtual job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) = 0;
-  /// Waits until no truncation is under way that the client asked for in an epoch below this one. The client can ask
-  /// for no more of them. Fails as settled() does.
+  /// Waits until no truncation is under way that the client asked for in an epoch below this one. The client cannot ask
+  /// for more in those epochs. Fails as settled() does.
   virtual job::Task<Result<void>> truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
-  /// A truncation of this file that stands in the store was begun by the process before. It may have been answered: a
-  /// crash of the machine forgets that it was done before it forgets the intent.
+  /// The stored truncation of this file was begun by an earlier process. It may have been answered: after a crash of
+  /// the machine, the store may still have an intent that had been carried out.
   virtual bool inherited(Handle /*handle*/) const { return false; }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replies made of records.
+// Builds replies from records.
 #pragma once
 
 #include "server/meta/store/records.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TouchedByRun: what one run of an operation changes that clients may keep copies of.
+// TouchedByRun: the changes of one run of an operation to objects on which clients may have leases.
 #pragma once
 
 #include <string_view>
@@ -11,25 +11,26 @@
 
 namespace spate::meta {
 
-/// Leases are on objects: an entry's is its directory's. Life: construct -> per run: begin() -> notes.
+/// Leases cover objects; an entry belongs to its directory's lease. Life cycle: construct -> for each run: begin() ->
+/// notes.
 class TouchedByRun {
  public:
-  /// `changes`: the operation may put something. `caller` outlives it.
+  /// `changes`: the operation may change the store. `caller` outlives it.
   TouchedByRun(const rpc::Peer& caller, bool changes);
 
-  /// A run begins: nothing is touched yet.
+  /// A run begins: drops the notes of the run before.
   void begin();
   /// Something was put under the key, or the key was erased.
   void note_key(ByteView key, bool erased);
-  /// The last that is put of an inode counts.
+  /// If an inode is put twice, the last one counts.
   void note_inode(const InodeRecord& inode);
-  /// The entry was put, or erased: then its record names no object.
+  /// The entry was put, or erased: an erased one has a record without an object.
   void note_entry(Handle directory, std::string_view name, const EntryRecord& record);
 
-  /// Grows with everything that is put and erased.
+  /// Grows with each put and each erase.
   std::uint64_t keys() const { return keys_; }
   const wire::Touched& touched() const { return touched_; }
-  /// What was put of that, for a client that keeps what it has changed (Leases::keep_changed()).
+  /// The new values of what was put, for a client that keeps what it has changed (Leases::keep_changed()).
   const wire::Granted& written() const { return written_; }
   bool removes(Handle object) const;
 
@@ -37,7 +38,7 @@ class TouchedByRun {
   const rpc::Peer& caller_;
   const bool caller_keeps_;
   wire::Touched touched_;
-  wire::Granted written_;  // empty when the client keeps none
+  wire::Granted written_;  // empty if the client keeps nothing
   std::vector<Handle> removed_;
   std::uint64_t keys_ = 0;
 };

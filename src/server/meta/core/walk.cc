@@ -15,7 +15,7 @@ job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry,
 
 namespace {
 
-/// The entry, which goes on the operation's trail.
+/// Reads the entry, and adds it to the operation's trail.
 job::Task<Result<std::optional<EntryRecord>>> next_entry(Operation& operation, Handle directory, std::string name,
                                                          ReadMode mode) {
   if (operation.trail() == nullptr) {
@@ -119,7 +119,7 @@ Result<void> Walker::substitute(Handle directory, const InodeRecord& link) {
 
 namespace {
 
-/// What `place` names; nothing when it is a link to be followed.
+/// The object at `place`; nothing if it is a link to be followed.
 job::Task<Result<std::optional<InodeRecord>>> object_at(Operation& operation, Walker& walker, const PathEnd& place,
                                                         bool follow_last) {
   std::optional<InodeRecord> object;

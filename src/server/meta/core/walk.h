@@ -7,21 +7,21 @@
 
 namespace spate::meta {
 
-/// No real directory is this deep: a longer chain of parents is a circle.
+/// No real directory is this deep: a longer chain of parents is a loop.
 inline constexpr std::size_t kDeepest = 1U << 20U;
 
-/// Where a path ends: its last component, not yet looked up.
+/// The end of a path: its last component, before it is looked up.
 struct PathEnd {
   enum class Last : std::uint8_t {
     kName,
     kDot,
     kDotDot,
-    kStart,  // no component at all: the directory itself
+    kStart,  // no component: the starting directory itself
   };
-  Handle directory;  // in which `name` stands; for kStart the object itself
+  Handle directory;  // the directory of `name`; for kStart the object itself
   std::string name;  // of kName: 1..kMaxNameBytes bytes
   Last last = Last::kStart;
-  bool slash = false;  // a slash after it: it must be a directory
+  bool slash = false;  // a slash follows: the component must be a directory
 };
 
 /// Walks one path. Every component but the last must be a directory that the caller may search, or a symbolic link to
@@ -37,10 +37,11 @@ class Walker {
   /// kStaleHandle (the start is gone), kInvalidArgument (a NUL byte); kCrossDevice for an absolute link without
   /// kRootedLinks, with the link's target and what follows it in the path as context.
   job::Task<Result<PathEnd>> to_last();
-  /// The same for a caller that must check something else before the length of the last component. The component may be
+  /// The same for a caller that must check something else before the length of the last component: the component may be
   /// longer than kMaxNameBytes.
   job::Task<Result<PathEnd>> to_last_of_any_length();
-  /// Call it when the object at `place` is this link and the operation follows it. to_last() goes on from there.
+  /// Call it when the object at `place` is this link and the operation follows it. The next to_last() continues from
+  /// there.
   Result<void> follow(const PathEnd& place, const InodeRecord& link);
 
  private:
@@ -61,15 +62,15 @@ class Walker {
 /// The object that `where` leads to, checked at commit. Fails with the Walker's errors and kNotFound.
 job::Task<Result<InodeRecord>> walk(Operation& operation, wire::NamePath where);
 
-/// A name about to be added, removed or replaced.
+/// A name that an operation is about to add, remove or replace.
 struct NamedEntry {
   InodeRecord directory;             // locked; checked at commit; searchable by the caller
-  std::optional<EntryRecord> entry;  // checked at commit, absence too
+  std::optional<EntryRecord> entry;  // checked at commit, also when absent
 };
 
-/// Locks the directory of `place` (which is a kName) and looks the name up.
+/// Locks the directory of `place` (whose kind is kName) and looks the name up.
 job::Task<Result<NamedEntry>> entry_for_change(Operation& operation, PathEnd place);
-/// The inode behind an entry just read; kCorrupt when there is none.
+/// The inode of an entry that was just read; kCorrupt if there is none.
 job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry, trove::ReadMode mode);
 
 }  // namespace spate::meta

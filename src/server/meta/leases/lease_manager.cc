@@ -13,11 +13,11 @@
 namespace spate::meta {
 namespace {
 
-/// A longer walk is answered without leases: so much of a reply is for the object.
+/// A longer walk gets no leases, since this part of the reply is reserved for the object.
 constexpr std::size_t kMostSteps = 100;
 constexpr std::size_t kMostNameBytes = 8 * 1024;
 
-/// What was read under it is given a lease only when nothing has changed since.
+/// Takes a stamp before an operation reads. Leases on what it reads are granted only if nothing has changed since.
 class Reading {
  public:
   explicit Reading(LeaseTable& table) : table_(table), stamp_(table.begin_read()) {}
@@ -31,7 +31,7 @@ class Reading {
   const LeaseTable::Stamp stamp_;
 };
 
-/// The walk ended at a name that is not there, and not in some other way that there is no object.
+/// Whether the walk ended at a name that does not exist, and not for another reason.
 bool ends_at_no_name(const std::vector<wire::LeaseStep>& steps) { return !steps.empty() && !steps.back().object; }
 
 bool steps_fit(const std::vector<wire::LeaseStep>& steps) {
@@ -87,7 +87,8 @@ job::Task<Result<void>> LeaseManager::start() {
   co_return {};
 }
 
-/// Somebody else may have leases of the process before. None of those outlives its time, as nobody has renewed it.
+/// Whether another session may have leases from the process before. They expire one lease time after the restart, since
+/// nobody has renewed them.
 bool LeaseManager::in_grace(ClientId own) {
   auto& pending = notes_.pending();
   if (!pending.empty() && core_.executor().now() >= grace_end_) pending.clear();
@@ -111,7 +112,8 @@ void LeaseManager::acknowledged(ClientId client, std::uint32_t epoch, const wire
   if (leases == nullptr) return;
   const auto lease = leases->find(client);
   if (lease == leases->end() || !lease->second.recalled || lease->second.holder.epoch != epoch) return;
-  if (lease->second.recall_event != event.number) return;  // late, of an earlier lease that had run out
+  if (lease->second.recall_event != event.number)
+    return;  // a late acknowledgment, of an earlier lease that had expired
   table_.drop(object, client);
   given_back_.add();
   tell_held();
@@ -137,7 +139,7 @@ job::Task<Result<void>> LeaseManager::release(ClientId client, std::uint32_t bel
 
 std::vector<ClientId> LeaseManager::noted() const { return notes_.pending_clients(); }
 
-/// False: this caller gets no leases, or not yet.
+/// False: this caller gets no leases, or none yet.
 job::Task<Result<bool>> LeaseManager::prepare(const rpc::Call& call) {
   const ClientId client = call.header.client;
   const std::uint32_t epoch = call.header.session_epoch;
@@ -187,7 +189,7 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseManager::look_up(Operation& opera
   co_return reply;
 }
 
-/// It was prepared for, and its session has not ended or begun anew meanwhile.
+/// Whether prepare() has succeeded for the caller, and its session has not ended or begun anew meanwhile.
 bool LeaseManager::may_be_granted(const Operation& operation) const {
   if (!core_.parts().sessions->admit(operation.call())) return false;
   const LeaseHolder holder = holder_of(operation);
@@ -200,7 +202,7 @@ void LeaseManager::note_granted(const LeaseHolder& holder) {
   granted_.add();
 }
 
-/// One by one: of a large directory something is always being changed.
+/// Grants each lease by itself: in a large directory, something is always being changed.
 void LeaseManager::grant_listed(wire::ListLeaseReply& reply, Handle directory, const LeaseHolder& holder,
                                 LeaseTable::Stamp stamp) {
   const std::vector<wire::DirectoryEntry>& entries = reply.page.entries;
@@ -227,7 +229,7 @@ job::Task<Result<wire::ListLeaseReply>> LeaseManager::list(Operation& operation,
   co_return reply;
 }
 
-/// Its client has asked for leases before, hears of recalls, and has not ended meanwhile.
+/// Whether the client has asked for leases before, listens to recalls, and its session has not ended meanwhile.
 bool LeaseManager::may_keep(const Operation& operation) const {
   const rpc::Call& call = operation.call();
   const LeaseHolder holder = holder_of(operation);
@@ -272,7 +274,7 @@ void LeaseManager::recall_surplus() {
     auto* const leases = table_.of(object);
     if (leases == nullptr || !leases->contains(client)) continue;
     LeaseTable::Lease& lease = leases->at(client);
-    // Nobody waits for these: one that is never acknowledged is dropped when it has run out.
+    // No change waits for these leases, so a lease whose recall is never acknowledged is dropped when it has expired.
     if (lease.recalled && lease.until <= core_.executor().now()) {
       table_.drop(object, client);
     } else {
@@ -292,9 +294,9 @@ std::optional<MonoTime> LeaseManager::others_until(const Operation& operation) {
     auto* const leases = table_.of(object);
     if (leases == nullptr) continue;
     for (auto& [client, lease] : *leases) {
-      if (lease.holder == own) continue;  // its client drops it with the request and with the reply
+      if (lease.holder == own) continue;  // the client drops it when it sends the request and when it gets the reply
       const auto session = sessions_.find(client);
-      // It has not been heard of for so long that none of its leases holds any more.
+      // The session has been silent for so long that all its leases have expired.
       if (session == sessions_.end() || now - session->second.heard >= this->lease()) {
         silent.push_back(client);
         continue;

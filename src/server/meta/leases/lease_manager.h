@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseManager: attribute leases of all sessions: grants, recalls, and waits after a restart (docs/consistency.md,
-// "Attribute leases").
+// LeaseManager: attribute leases of all sessions: grants and recalls them, and waits for their holders after a restart
+// (docs/consistency.md, "Attribute leases").
 #pragma once
 
 #include <unordered_map>
@@ -14,14 +14,14 @@
 
 namespace spate::meta {
 
-/// The leases are in memory. The store notes only which sessions may have any. After a restart no change is made before
-/// each of those sessions has heard of the restart, or its leases have run out. Recalls are sent through SessionEvents.
-/// One executor; pinned. Life: construct -> start() -> operations.
+/// The leases are in memory. The store records only which sessions may have any. After a restart nothing is changed
+/// until each of those sessions has learned of the restart, or its leases have expired. Recalls are sent through
+/// SessionEvents. One executor; pinned. Life cycle: construct -> start() awaited -> operations.
 class LeaseManager final : public Leases {
  public:
   LeaseManager(MetaCore& core, SessionEvents& events, metrics::Registry& metrics, LeaseLimits limits = {});
 
-  /// Before anything is changed.
+  /// Call it before anything is changed.
   job::Task<Result<void>> start();
 
   job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation,
@@ -37,15 +37,15 @@ class LeaseManager final : public Leases {
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 
   const LeaseTable& table() const { return table_; }
-  /// How long a lease lasts from when its holder last asked for events.
+  /// The duration of a lease, counted from the last time that its holder asked for events.
   Duration lease() const;
   std::uint32_t lease_ms() const;
 
  private:
   struct SessionLeases {
     std::uint32_t epoch = 0;
-    bool recorded = false;  // in the store
-    MonoTime heard;         // it asked for events, or got a lease
+    bool recorded = false;  // the store has a note of it
+    MonoTime heard;         // when it last asked for events, or got a lease
   };
   job::Task<Result<bool>> prepare(const rpc::Call& call);
   bool may_be_granted(const Operation& operation) const;
@@ -54,8 +54,7 @@ class LeaseManager final : public Leases {
   bool may_keep(const Operation& operation) const;
   void recall_one(Handle object, ClientId client, LeaseTable::Lease& lease);
   void recall_surplus();
-  /// The time at which the last lease of others on what the operation changes ends at the latest. Nothing when there is
-  /// none.
+  /// The latest expiry of other sessions' leases on what the operation changes. Nothing if there are none.
   std::optional<MonoTime> others_until(const Operation& operation);
   void tell_held() { held_.set(static_cast<std::int64_t>(table_.size())); }
   bool in_grace(ClientId own);
@@ -69,13 +68,13 @@ class LeaseManager final : public Leases {
   LeaseTable table_;
   MonoTime grace_end_;
   std::unordered_map<ClientId, SessionLeases> sessions_;
-  job::Event answered_;  // a session has dropped what it kept, or has ended
+  job::Event answered_;  // a session has dropped its copies, or has ended
   metrics::Counter granted_;
   metrics::Counter recalls_;
-  metrics::Counter given_back_;  // recalled ones that their holders have dropped and said so
-  metrics::Counter run_out_;     // that a change has waited for
+  metrics::Counter given_back_;  // recalled leases that their holders acknowledged
+  metrics::Counter run_out_;     // leases whose expiry a change had to wait for
   metrics::Gauge held_;
-  metrics::Histogram waits_;  // of changes, for leases of others
+  metrics::Histogram waits_;  // of changes, until other sessions' leases ended
 };
 
 }  // namespace spate::meta

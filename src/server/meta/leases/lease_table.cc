@@ -8,9 +8,9 @@
 namespace spate::meta {
 namespace {
 
-/// Changes that are remembered while lookups are under way; with more of them those lookups get no leases.
+/// Most changes that are remembered while look-ups are under way. If there are more, those look-ups get no leases.
 constexpr std::size_t kMostChanges = 16384;
-/// So many of a full session's oldest leases are asked back at once.
+/// How many of a full session's oldest leases are recalled at once.
 constexpr std::size_t kSurplus = 64;
 
 }  // namespace
@@ -46,7 +46,7 @@ bool LeaseTable::grantable(Handle object, const LeaseHolder& holder, Stamp stamp
   const auto found = objects_.find(object);
   if (found == objects_.end()) return true;
   const auto lease = found->second.find(holder.client);
-  // A recall that is under way would end the new lease with the old one.
+  // A recall under way would end the new lease together with the old one.
   return lease == found->second.end() || !lease->second.recalled;
 }
 

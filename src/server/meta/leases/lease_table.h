@@ -15,8 +15,8 @@
 
 namespace spate::meta {
 
-/// The holder of a lease: an epoch of a session, and the number of the handshake after which the lease was given. The
-/// handshake tells a change that was sent before a reconnection from one that its client still waits for.
+/// The holder of a lease: an epoch of a session, and the incarnation of the connection for which the lease was given.
+/// The incarnation distinguishes a change that was sent before a reconnection from one that its client still waits for.
 struct LeaseHolder {
   ClientId client;
   std::uint32_t epoch = 0;
@@ -24,7 +24,7 @@ struct LeaseHolder {
   friend bool operator==(const LeaseHolder&, const LeaseHolder&) = default;
 };
 
-/// Bounds of memory. A lease takes about 200 bytes.
+/// Limits of memory. A lease takes about 200 bytes.
 struct LeaseLimits {
   std::size_t leases = std::size_t{1} << 18U;
   std::size_t of_session = std::size_t{1} << 16U;
@@ -33,8 +33,8 @@ struct LeaseLimits {
 /// A lease covers one object: its attributes, and for a directory also its entries. The table is pure data in memory:
 /// it reads no clock and sends no messages. Not thread-safe.
 ///
-/// No lease is given for what was read before a change of the object was committed. A reader takes a stamp before it
-/// reads (begin_read). A writer calls begin_change before it asks for the holders, and end_change after the commit.
+/// A reader gets no lease on data that it read before a change was committed. A reader takes a stamp before it reads
+/// (begin_read). A writer calls begin_change before it asks for the holders, and end_change after the commit.
 class LeaseTable {
  public:
   using Stamp = std::uint64_t;
@@ -45,16 +45,17 @@ class LeaseTable {
     return clock_;
   }
   void end_read();
-  /// Grants leases on all of the objects, or on none. False while one of them is being changed, was changed after the
-  /// stamp, is recalled from this session, or does not fit. Then take_surplus() may have something.
+  /// Grants leases on all of the objects, or on none. False if one of them is being changed, was changed after the
+  /// stamp, is being recalled from this session, or does not fit. In the last case take_surplus() may yield something.
   bool grant(const std::vector<Handle>& objects, const LeaseHolder& holder, Stamp stamp);
   bool grant(Handle object, const LeaseHolder& holder, Stamp stamp);
 
-  /// Grants a lease to the session that has just changed the object, between the commit and end_change(). False when
-  /// somebody else changes it as well or has done so meanwhile (the table does not know which commit was the last),
-  /// when it is recalled from this session, when a later handshake has a lease already, or when it does not fit.
+  /// Grants a lease to the session that has just changed the object, between the commit and end_change(). False if
+  /// another session changes it as well or has done so meanwhile (the table does not know which commit was the last),
+  /// if it is being recalled from this session, if a later connection of the session has a lease already, or if it does
+  /// not fit.
   bool grant_changed(Handle object, const LeaseHolder& holder);
-  /// Numbers those grants.
+  /// The next number for such a grant.
   std::uint64_t next_order() { return ++order_; }
 
   void begin_change(Handle object);
@@ -63,9 +64,9 @@ class LeaseTable {
   struct Lease {
     LeaseHolder holder;
     bool recalled = false;
-    std::uint64_t recall_event = 0;     // that told its holder so
-    MonoTime until;                     // of a recalled one: whatever the holder says, it is over then
-    std::list<Handle>::iterator place;  // in its session's order
+    std::uint64_t recall_event = 0;     // the event that recalled it
+    MonoTime until;                     // of a recalled lease: when it ends without an acknowledgment
+    std::list<Handle>::iterator place;  // its position in its session's order
   };
   /// The leases on an object, by client; null when there are none. Valid until the next call that is not const.
   std::map<ClientId, Lease>* of(Handle object);
@@ -73,7 +74,7 @@ class LeaseTable {
   void drop_object(Handle object);
   /// Ends all of the client's leases of epochs below this one.
   void drop_session(ClientId client, std::uint64_t below_epoch);
-  /// The oldest leases of a session, which it should give back so that it can have others. The caller recalls them.
+  /// The oldest leases of a full session. The caller recalls them, to make room for others.
   std::vector<std::pair<Handle, ClientId>> take_surplus() { return std::exchange(surplus_, {}); }
 
   std::size_t size() const { return leases_; }
@@ -86,18 +87,18 @@ class LeaseTable {
 
   const LeaseLimits limits_;
   std::unordered_map<Handle, std::map<ClientId, Lease>> objects_;
-  std::unordered_map<ClientId, std::list<Handle>> sessions_;  // the oldest first
+  std::unordered_map<ClientId, std::list<Handle>> sessions_;  // oldest first
   std::size_t leases_ = 0;
   struct Changing {
     unsigned changes = 0;
-    bool shared = false;  // there was more than one at once
+    bool shared = false;  // the object was being changed by several operations at once
   };
   std::unordered_map<Handle, Changing> changing_;
-  // Changes committed while somebody reads, and when: forgotten when nobody does.
+  // Times of changes that were committed while somebody reads. Cleared when nobody reads.
   std::unordered_map<Handle, Stamp> changed_;
   std::uint64_t order_ = 0;
   Stamp clock_ = 0;
-  Stamp known_since_ = 0;  // what was changed before this is not known any more
+  Stamp known_since_ = 0;  // changes before this are no longer known
   std::size_t readers_ = 0;
   std::vector<std::pair<Handle, ClientId>> surplus_;
 };

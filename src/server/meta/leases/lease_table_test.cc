@@ -13,7 +13,7 @@ constexpr Handle kOtherObject{8};
 constexpr LeaseHolder kFirstHolder{ClientId(1), 1, 1};
 constexpr LeaseHolder kSecondHolder{ClientId(2), 1, 1};
 
-/// What a lookup does that reads nothing else.
+/// Grants leases as a look-up does that reads nothing else.
 bool grant_now(LeaseTable& table, std::vector<Handle> objects, const LeaseHolder& holder) {
   const LeaseTable::Stamp stamp = table.begin_read();
   const bool granted = table.grant(objects, holder, stamp);
@@ -30,7 +30,7 @@ TEST(LeaseTableTest, ManyMayHaveALeaseOnOneObject) {
   LeaseTable table;
   EXPECT_TRUE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
   EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));
-  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));  // again: still one
+  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));  // once more: still one lease
   EXPECT_EQ(holders_in(table, kOneObject), 2U);
   EXPECT_EQ(holders_in(table, kOtherObject), 1U);
   EXPECT_EQ(table.size(), 3U);
@@ -46,7 +46,7 @@ TEST(LeaseTableTest, NoneIsGivenWhileAnObjectIsBeingChanged) {
   table.begin_change(kOneObject);
   table.begin_change(kOneObject);
   EXPECT_FALSE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
-  EXPECT_EQ(table.size(), 0U);  // nor on what is not
+  EXPECT_EQ(table.size(), 0U);  // the other object gets none either
   table.end_change(kOneObject);
   EXPECT_FALSE(grant_now(table, {kOneObject}, kFirstHolder));
   table.end_change(kOneObject);
@@ -61,7 +61,7 @@ TEST(LeaseTableTest, TheClientOfAChangeGetsALeaseUnlessOthersChangedItToo) {
   table.begin_change(kOneObject);
   EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));
   table.end_change(kOneObject);
-  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // which of the two was the last?
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // the order of the two commits is unknown
   table.end_change(kOneObject);
   table.begin_change(kOneObject);
   EXPECT_TRUE(table.grant_changed(kOneObject, kSecondHolder));
@@ -73,18 +73,18 @@ TEST(LeaseTableTest, TheClientOfAChangeGetsALeaseUnlessOthersChangedItToo) {
   table.end_change(kOneObject);
 }
 
-TEST(LeaseTableTest, NoneIsGivenForWhatWasReadBeforeAChangeWasCommitted) {
+TEST(LeaseTableTest, NoneIsGivenForAReadBeforeTheCommitOfAChange) {
   LeaseTable table;
   const LeaseTable::Stamp before = table.begin_read();
   table.begin_change(kOneObject);
   table.end_change(kOneObject);
   EXPECT_FALSE(table.grant({kOneObject}, kFirstHolder, before));
   EXPECT_TRUE(table.grant({kOtherObject}, kFirstHolder, before));
-  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));  // read afterwards
+  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));  // its read came after the changes
   table.end_read();
 }
 
-TEST(LeaseTableTest, ManyChangesAreForgottenOnTheSafeSide) {
+TEST(LeaseTableTest, ForgottenChangesPreventGrants) {
   LeaseTable table;
   const LeaseTable::Stamp before = table.begin_read();
   for (std::uint64_t i = 0; i < 20000; ++i) {
@@ -92,7 +92,7 @@ TEST(LeaseTableTest, ManyChangesAreForgottenOnTheSafeSide) {
     table.end_change(Handle(1000 + i));
   }
   EXPECT_FALSE(table.grant({Handle(1000)}, kFirstHolder, before));
-  EXPECT_FALSE(table.grant({kOtherObject}, kFirstHolder, before));  // who knows
+  EXPECT_FALSE(table.grant({kOtherObject}, kFirstHolder, before));  // the change may have been forgotten
   EXPECT_TRUE(grant_now(table, {kOtherObject}, kFirstHolder));
   table.end_read();
 }
@@ -107,7 +107,7 @@ TEST(LeaseTableTest, NoneIsGivenWhileTheOldOneIsRecalled) {
   EXPECT_TRUE(grant_now(table, {kOneObject}, kFirstHolder));
 }
 
-TEST(LeaseTableTest, ASessionsLeasesGoWithItsEpoch) {
+TEST(LeaseTableTest, ASessionsLeasesEndWithItsEpoch) {
   LeaseTable table;
   ASSERT_TRUE(grant_now(table, {kOneObject}, kFirstHolder));
   ASSERT_TRUE(grant_now(table, {kOtherObject}, LeaseHolder{kFirstHolder.client, 2, 5}));
@@ -118,10 +118,10 @@ TEST(LeaseTableTest, ASessionsLeasesGoWithItsEpoch) {
   EXPECT_EQ(table.size(), 0U);
 }
 
-TEST(LeaseTableTest, AFullSessionIsAskedForItsOldest) {
+TEST(LeaseTableTest, AFullSessionsOldestLeasesAreRecalled) {
   LeaseTable table(LeaseLimits{100, 3});
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(grant_now(table, {Handle(10 + i)}, kFirstHolder));
-  ASSERT_TRUE(grant_now(table, {Handle(20)}, kSecondHolder));  // another's matter
+  ASSERT_TRUE(grant_now(table, {Handle(20)}, kSecondHolder));  // a lease of another session
   ASSERT_THAT(table.take_surplus(), testing::IsEmpty());
   EXPECT_FALSE(grant_now(table, {Handle(13)}, kFirstHolder));
   const auto surplus = table.take_surplus();

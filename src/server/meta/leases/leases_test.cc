@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute leases: who gets one, what recalls it, who is waited for, and what a restart of the server leaves of them.
+// Attribute leases: who gets one, what recalls it, whom a change waits for, and what a restart leaves of them.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class MetaLeases : public RoleTest {
 
   Duration lease() const { return options.session_lease / 4; }
 
-  /// A client that keeps what it is told.
+  /// A client that keeps what lookups tell it.
   struct Keeping {
     TestClient client;
     std::uint64_t table = 0;
@@ -38,7 +38,7 @@ class MetaLeases : public RoleTest {
     if (reply && reply->granted) k.table = reply->table;
     return reply;
   }
-  /// It keeps what is under this path.
+  /// Looks the path up and keeps the result.
   Handle keep(Keeping& k, std::string path) {
     const auto reply = look(k, std::move(path));
     EXPECT_OK(reply);
@@ -47,7 +47,7 @@ class MetaLeases : public RoleTest {
     EXPECT_NE(reply->object, std::nullopt);
     return reply->object ? reply->object->attributes.handle : Handle();
   }
-  /// Asks for events, which says that what was told before is dropped.
+  /// Asks for events. This acknowledges earlier recalls.
   std::vector<Handle> events(Keeping& k) {
     const wire::LockEventsRequest ask{k.table, k.acknowledged, 0};
     const auto reply = asked<wire::LockEventsReply>(k.client, ask, no_id());
@@ -60,7 +60,7 @@ class MetaLeases : public RoleTest {
     k.table = reply->table;
     return recalled;
   }
-  /// Hears of recalls, and acknowledges them.
+  /// Fetches recalls and acknowledges them.
   void drop_what_is_recalled(Keeping& k) {
     while (!events(k).empty()) {
     }
@@ -84,7 +84,7 @@ class MetaLeases : public RoleTest {
   }
 };
 
-TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
+TEST_F(MetaLeases, ALookupReturnsEachStepAndTheObject) {
   Keeping a = keeping();
   wire::MkdirRequest mkdir;
   mkdir.where = at("d");
@@ -110,7 +110,7 @@ TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
   EXPECT_TRUE(nothing->granted);
   EXPECT_EQ(nothing->object, std::nullopt);
   EXPECT_EQ(nothing->steps.back().object, Handle());
-  EXPECT_ERRC(look(a, "d/f/g"), Errc::kNotDirectory);  // no answer that can be kept
+  EXPECT_ERRC(look(a, "d/f/g"), Errc::kNotDirectory);  // this error grants no lease
 }
 
 TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
@@ -120,11 +120,11 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   EXPECT_EQ(keep(a, "f"), file);
   auto change = begin_chmod(b, "f", 0640);
   EXPECT_EQ(change->result, std::nullopt);
-  EXPECT_EQ(inode(file).attributes.mode, 0644U);  // not before the holder has dropped it
+  EXPECT_EQ(inode(file).attributes.mode, 0644U);  // the change waits until the holder has dropped its copy
   EXPECT_EQ(events(a), std::vector<Handle>{file});
   EXPECT_EQ(change->result, std::nullopt);
-  EXPECT_FALSE(look(a, "f")->granted);         // not between recall and commit
-  EXPECT_THAT(events(a), testing::IsEmpty());  // which acknowledges
+  EXPECT_FALSE(look(a, "f")->granted);         // no grant between recall and commit
+  EXPECT_THAT(events(a), testing::IsEmpty());  // this acknowledges
   run_ready();
   ASSERT_OK(change->result);
   const auto again = look(a, "f");
@@ -162,11 +162,11 @@ TEST_F(MetaLeases, AreCounted) {
   EXPECT_EQ(counted("leases_given_back_total"), 1);
   EXPECT_EQ(counted("leases_run_out_total"), 1);
   EXPECT_EQ(changes_that_waited().count(), 2U);
-  begin_chmod(b, "g");  // waits for nobody
+  begin_chmod(b, "g");  // it waits for nobody
   EXPECT_EQ(changes_that_waited().count(), 2U);
 }
 
-TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
+TEST_F(MetaLeases, EveryKindOfChangeRecallsTheObjectsItTouches) {
   TestClient b = connect();
   const auto where = [](std::string path) { return at(std::move(path)); };
   wire::MkdirRequest mkdir;
@@ -189,7 +189,8 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
       EXPECT_NE(std::find(told.begin(), told.end(), handle), told.end()) << what << " left " << handle.value;
     }
     drop_what_is_recalled(a);
-    for (int i = 0; i < 20 && !change->result; ++i) {  // a truncation is carried out, and that is a change as well
+    for (int i = 0; i < 20 && !change->result;
+         ++i) {  // intent recovery carries the truncation out, which is another change
       wait(milliseconds(100));
       drop_what_is_recalled(a);
     }
@@ -270,7 +271,7 @@ TEST_F(MetaLeases, ANameThatIsNotThereIsRecalledWithItsDirectory) {
   EXPECT_OK(made->result);
 }
 
-TEST_F(MetaLeases, NobodyWaitsForItself) {
+TEST_F(MetaLeases, AClientDoesNotWaitForItsOwnLeases) {
   Keeping a = keeping();
   const Handle file = make_file(a.client, "f", 10);
   EXPECT_EQ(keep(a, "f"), file);
@@ -280,7 +281,7 @@ TEST_F(MetaLeases, NobodyWaitsForItself) {
 }
 
 TEST_F(MetaLeases, AChangeFromBeforeTheLastHandshakeRecallsItsOwnClientsLeases) {
-  // Its client does not wait for it any more, and may have given up to know what it touches.
+  // The client no longer waits for this change, and may have forgotten what it touches.
   Keeping a = keeping();
   const Handle file = make_file(a.client, "f", 10);
   TestClient stuck = a.client;
@@ -307,7 +308,7 @@ TEST_F(MetaLeases, AChangeWaitsForASilentHolderUntilItsLeaseExpires) {
   EXPECT_EQ(inode(f).attributes.mode, 0644U);
   wait(seconds(2));
   ASSERT_OK(change->result);
-  auto next = begin_chmod(b, "g");  // nothing is kept any more by who is silent
+  auto next = begin_chmod(b, "g");  // the silent client's leases have expired
   EXPECT_OK(next->result);
 }
 
@@ -337,10 +338,10 @@ TEST_F(MetaLeases, AChangeThatCannotWaitSoLongIsNotMade) {
   EXPECT_ERRC(*change->result, Errc::kTimeout);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);
   drop_what_is_recalled(a);
-  EXPECT_TRUE(look(a, "f")->granted);  // it is not "being changed" for ever
+  EXPECT_TRUE(look(a, "f")->granted);  // the object is not "being changed" for ever
 }
 
-TEST_F(MetaLeases, WhatTheServerDoesByItselfRecallsAsWell) {
+TEST_F(MetaLeases, ChangesByTheServerItselfRecallLeasesToo) {
   Keeping a = keeping();
   TestClient b = connect();
   const auto made = create(b, "f", wire::kOpenWrite);
@@ -352,7 +353,7 @@ TEST_F(MetaLeases, WhatTheServerDoesByItselfRecallsAsWell) {
   drop_what_is_recalled(a);
   run_ready();
   ASSERT_OK(closed->result);
-  // The size is asked of the datafiles in the background.
+  // Intent recovery asks the datafiles for the size in the background.
   for (int i = 0; i < 50 && !inode(file).attributes.size_known; ++i) {
     drop_what_is_recalled(a);
     wait(milliseconds(100));
@@ -374,7 +375,7 @@ TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderHasHeardOfIt) {
   run_ready();
   EXPECT_EQ(change->result, std::nullopt);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);
-  (void)events(a);  // in the name of the old table: now it hears of the new one, and drops everything
+  (void)events(a);  // names the old table: the client learns of the new one and drops everything
   run_ready();
   EXPECT_EQ(change->result, std::nullopt);
   (void)events(a);
@@ -405,7 +406,7 @@ TEST_F(MetaLeases, AfterARestartAHolderThatIsGoneIsWaitedForOneLease) {
   EXPECT_OK(change->result);
 }
 
-TEST_F(MetaLeases, WithoutHoldersARestartHoldsUpNothing) {
+TEST_F(MetaLeases, WithoutHoldersARestartDelaysNothing) {
   Keeping a = keeping();
   TestClient b = connect();
   make_file(b, "f", 10);
@@ -417,8 +418,8 @@ TEST_F(MetaLeases, WithoutHoldersARestartHoldsUpNothing) {
   EXPECT_OK(change->result);
 }
 
-TEST_F(MetaLeases, RecallsAreToldAlsoToARequestForNewsThatANewerOneEnds) {
-  // Whoever hears that there are no events takes what it keeps for good until much later.
+TEST_F(MetaLeases, ARequestForEventsThatANewerOneEndsStillReturnsRecalls) {
+  // A client that gets a reply without events trusts its leases for a long time.
   Keeping a = keeping();
   TestClient b = connect();
   const Handle file = make_file(b, "f", 10);
@@ -432,14 +433,14 @@ TEST_F(MetaLeases, RecallsAreToldAlsoToARequestForNewsThatANewerOneEnds) {
   drop_what_is_recalled(a);
 }
 
-TEST_F(MetaLeases, ALateAcknowledgmentIsOfTheRecallThatItNames) {
+TEST_F(MetaLeases, ALateAcknowledgmentCoversOnlyTheRecallItNames) {
   Keeping a = keeping();
   TestClient b = connect();
   const Handle file = make_file(b, "f", 10);
   keep(a, "f");
   auto change = begin_chmod(b, "f", 0640);
   EXPECT_EQ(events(a), std::vector<Handle>{file});
-  const std::uint64_t first = std::exchange(a.acknowledged, 0);  // what says so gets stuck on its way
+  const std::uint64_t first = std::exchange(a.acknowledged, 0);  // the acknowledgment is delayed
   wait(lease() + milliseconds(1));
   ASSERT_OK(change->result);
   EXPECT_TRUE(look(a, "f")->granted);
@@ -448,7 +449,7 @@ TEST_F(MetaLeases, ALateAcknowledgmentIsOfTheRecallThatItNames) {
   auto late = asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, first, 0}, no_id());
   ASSERT_OK(late);
   run_ready();
-  EXPECT_EQ(second->result, std::nullopt);  // the second lease holds still
+  EXPECT_EQ(second->result, std::nullopt);  // the second lease is still valid
   drop_what_is_recalled(a);
   run_ready();
   EXPECT_OK(second->result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests on locks: waiting, resends, the end of sessions, and what a restart of the server leaves of them.
+// Requests for locks: waits, resends, the end of sessions, and what a restart leaves of the locks.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -41,7 +41,7 @@ class MetaFileLocks : public RoleTest {
   Result<wire::LockReply> lock(Holder& h, const wire::LockSpec& spec, bool wait = false) {
     return send(h, request(h, spec, wait));
   }
-  /// What there is to tell now; a wait of no time.
+  /// The events that are there now, without a wait.
   std::vector<wire::LockEvent> events(Holder& h) {
     const wire::LockEventsRequest ask{h.table, h.acknowledged, 0};
     const auto reply = asked<wire::LockEventsReply>(h.client, ask, no_id());
@@ -80,7 +80,7 @@ TEST_F(MetaFileLocks, AreTakenTestedAndReleasedAcrossClients) {
   EXPECT_OK(lock(b, spec(LockMode::kShared, 1, 0, 10)));
 }
 
-TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
+TEST_F(MetaFileLocks, AnEventReportsAGrantedWaitWithoutAPendingRequest) {
   Holder a = holder();
   Holder b = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
@@ -95,7 +95,7 @@ TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
   ASSERT_EQ((*told->result)->events.size(), 1U);
   EXPECT_EQ((*told->result)->events[0].type, wire::LockEventType::kGranted);
   EXPECT_EQ((*told->result)->events[0].subject, b.sequence);
-  EXPECT_EQ(events(b).size(), 1U);  // told again until it is acknowledged
+  EXPECT_EQ(events(b).size(), 1U);  // repeated until it is acknowledged
   EXPECT_THAT(events(b), testing::IsEmpty());
   EXPECT_TRUE(locked_by_others(a));
 }
@@ -140,7 +140,7 @@ TEST_F(MetaFileLocks, AResendIsAnsweredAndALateCopyRefused) {
   EXPECT_OK(send(a, first));
   EXPECT_OK(send(a, first));
   EXPECT_OK(lock(a, spec(LockMode::kNone)));
-  EXPECT_ERRC(send(a, first), Errc::kForgottenRequest);  // it would lock again what nobody then releases
+  EXPECT_ERRC(send(a, first), Errc::kForgottenRequest);  // it would take a lock that nobody releases
   Holder b = holder();
   EXPECT_FALSE(locked_by_others(b));
 }
@@ -154,7 +154,7 @@ TEST_F(MetaFileLocks, DeadlocksAreFoundBetweenClients) {
   EXPECT_ERRC(lock(b, spec(LockMode::kExclusive, 1, 0, 0), true), Errc::kDeadlock);
 }
 
-TEST_F(MetaFileLocks, OfASilentClientArePassedOnOnlyAfterTheFence) {
+TEST_F(MetaFileLocks, OfASilentClientPassToOthersOnlyAfterTheFence) {
   Holder a = holder();
   Holder b = holder();
   const Handle file = make_file(a.client, "f", 1);
@@ -172,7 +172,7 @@ TEST_F(MetaFileLocks, OfASilentClientArePassedOnOnlyAfterTheFence) {
   EXPECT_FALSE(write(a.client, file, 100));
 }
 
-TEST_F(MetaFileLocks, GoWithAnOrderlyEnd) {
+TEST_F(MetaFileLocks, AreReleasedByAnOrderlyEnd) {
   Holder a = holder();
   Holder b = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
@@ -182,7 +182,7 @@ TEST_F(MetaFileLocks, GoWithAnOrderlyEnd) {
   EXPECT_EQ(events(b).size(), 1U);
 }
 
-TEST_F(MetaFileLocks, AreClaimedAgainAfterARestartBeforeAnybodyGetsNewOnes) {
+TEST_F(MetaFileLocks, AreReclaimedAfterARestartBeforeAnybodyGetsNewOnes) {
   Holder a = holder();
   Holder b = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive, 1, 0, 9)));
@@ -202,7 +202,7 @@ TEST_F(MetaFileLocks, AreClaimedAgainAfterARestartBeforeAnybodyGetsNewOnes) {
   EXPECT_ERRC(reclaim(c, {spec(LockMode::kShared, 1, 40, 40)}), Errc::kLostLock);
 }
 
-TEST_F(MetaFileLocks, OfAClientThatDiedWithTheServerAreHeldBackUntilItIsFenced) {
+TEST_F(MetaFileLocks, OfAClientThatDiedWithTheServerStayUntilItIsFenced) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   restart();
@@ -213,7 +213,7 @@ TEST_F(MetaFileLocks, OfAClientThatDiedWithTheServerAreHeldBackUntilItIsFenced) 
   EXPECT_OK(lock(b, spec(LockMode::kExclusive)));
 }
 
-TEST_F(MetaFileLocks, OfAClientThatDoesNotClaimThemArePassedOnOnceItIsFenced) {
+TEST_F(MetaFileLocks, OfAClientThatDoesNotReclaimThemPassToOthersOnceItIsFenced) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   restart();

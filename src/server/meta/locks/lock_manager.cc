@@ -35,16 +35,16 @@ bool LockManager::in_grace() {
     std::erase_if(pending, [&](const auto& holder) { return !sessions.is_ending(holder.first); });
     return !pending.empty();
   }
-  // A client that is alive and does not claim its locks may believe that it has them, and write. So its epoch ends,
-  // which removes its note.
+  // A live client that does not reclaim its locks may believe that it still has them, and write. So its epoch ends,
+  // which also removes its note.
   for (const ClientId client : notes_.pending_clients()) {
     if (!sessions.is_ending(client)) sessions.end_epoch(client);
   }
   return !pending.empty();
 }
 
-/// The session has claimed what it had locked in its present epoch. The locks of an earlier one have been forgotten as
-/// well, and are not claimed: others wait until that epoch is given back.
+/// The session has reclaimed the locks of its present epoch. The locks of an earlier epoch are forgotten, and nobody
+/// reclaims them. Others wait until that epoch is released.
 void LockManager::claimed_all(ClientId client, std::uint32_t epoch) {
   reclaimed_[client] = epoch;
   if (core_.parts().sessions->is_ending(client) && !planted(Defect::kHastyClaim)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockManager: the locks of all sessions: requests, waits, and claims after a restart (docs/consistency.md, "Locks").
+// LockManager: the locks of all sessions: requests, waits, and reclaims after a restart (docs/consistency.md, "Locks").
 #pragma once
 
 #include <map>
@@ -13,14 +13,15 @@
 
 namespace spate::meta {
 
-/// The locks themselves are in memory. The store notes only which sessions have taken any. After a restart no new lock
-/// is granted before each of those sessions has claimed its locks again, and its earlier epochs have been given back.
-/// One executor; pinned. Life: construct -> start() -> requests; release() when a session's epoch has been fenced.
+/// The locks are in memory. The store records only which sessions have taken any. After a restart no new lock is
+/// granted until each of those sessions has reclaimed its locks, and its earlier epochs have been released. One
+/// executor; pinned. Life cycle: construct -> start() awaited -> requests; release() when a session's epoch has been
+/// fenced.
 class LockManager final : public Locks {
  public:
   LockManager(MetaCore& core, SessionEvents& events, LockLimits limits = {});
 
-  /// Call it before SessionTable::start(), which begins to release.
+  /// Call it before SessionTable::start(), which begins to release locks.
   job::Task<Result<void>> start();
 
   job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request) override;
@@ -31,14 +32,14 @@ class LockManager final : public Locks {
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 
   const LockTable& table() const { return table_; }
-  /// True after a restart, while sessions have still to claim their earlier locks. No new lock is granted then.
+  /// True after a restart, while sessions still have to reclaim their locks. No new lock is granted then.
   bool in_grace();
 
  private:
-  /// What one epoch of a session has asked for.
+  /// The lock requests of one epoch of a session.
   struct SessionLocks {
     std::uint32_t epoch = 0;
-    bool recorded = false;                                     // in the store
+    bool recorded = false;                                     // the store has a note of it
     std::uint64_t floor = 0;                                   // requests below it are late copies
     std::map<std::uint64_t, Result<wire::LockReply>> answers;  // by sequence, from floor on
   };
@@ -57,8 +58,9 @@ class LockManager final : public Locks {
   LockTable table_;
   MonoTime forfeit_;
   std::unordered_map<ClientId, SessionLocks> sessions_;
-  std::map<ClientId, std::uint32_t> reclaimed_;  // with the epoch that has claimed the locks from before the restart
-  std::set<ClientId> claimed_too_soon_;          // and an earlier epoch of theirs is not given back yet
+  std::map<ClientId, std::uint32_t> reclaimed_;  // the epoch that has reclaimed the locks from before the restart
+  std::set<ClientId>
+      claimed_too_soon_;  // sessions that have reclaimed while an earlier epoch of theirs is not released yet
 };
 
 }  // namespace spate::meta

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockTable against the plainest thing that does the same: one cell a byte, and every rule written out.
+// Compares LockTable with the simplest model: one cell for each byte, and every rule spelt out.
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ struct ModelTable {
     std::uint64_t wait = 0;
   };
   std::array<std::array<std::array<LockMode, kBytes>, kOwners>, kFiles> held{};
-  std::vector<LockParams> queue;  // of all files, in the order of their coming
+  std::vector<LockParams> queue;  // of all files, in order of arrival
 
   void apply(const LockParams& w) {
     for (std::uint64_t i = w.first; i <= w.last; ++i) held[w.file][w.owner][i] = w.mode;
@@ -59,7 +59,7 @@ struct ModelTable {
     }
     return true;
   }
-  /// `w` queued would close a circle: found by following everybody from everybody.
+  /// Whether queuing `w` would close a circle; found by following all owners from all owners.
   bool deadlock(const LockParams& w) const {
     std::array<std::array<bool, kOwners>, kOwners> reaches{};
     std::vector<LockParams> all = queue;
@@ -72,7 +72,7 @@ struct ModelTable {
         for (std::size_t j = 0; j < kOwners; ++j) reaches[i][j] = reaches[i][j] || (reaches[i][k] && reaches[k][j]);
       }
     }
-    // A circle through `w` itself; others may stand already, where an owner waits in two places.
+    // Looks for a circle through `w`. Other circles may exist already, if an owner waits in two places.
     for (std::size_t o = 0; o < kOwners; ++o) {
       if (blocks(o, w) && (o == w.owner || reaches[o][w.owner])) return true;
     }
@@ -150,7 +150,7 @@ class LockModel {
                   [&](const ModelTable::LockParams& w) { return w.file == all.file && w.owner == all.owner; });
     take();
   }
-  /// Each that the table has let in had its turn when all before it were.
+  /// Takes over what the table has granted, and checks that each grant came in its turn.
   void take() {
     for (const LockTable::Ended& ended : table_.take_ended()) {
       ASSERT_TRUE(ended.granted);
@@ -170,7 +170,7 @@ class LockModel {
   std::uint64_t last_wait_ = 0;
 };
 
-TEST(LockTableModel, DoesWhatTheModelDoes) {
+TEST(LockTableModel, AgreesWithTheModel) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     LockModel run(seed);
     for (int step = 0; step < 150; ++step) {

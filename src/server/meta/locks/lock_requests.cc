@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests on locks.
+// Requests for locks.
 #include <algorithm>
 
 #include "server/meta/locks/lock_manager.h"
@@ -7,7 +7,7 @@
 namespace spate::meta {
 namespace {
 
-/// Answers kept for one session: as many requests of its may be under way.
+/// Most answers kept for one session: so many of its requests may be under way.
 constexpr std::size_t kMostAnswers = 4096;
 
 }  // namespace
@@ -34,8 +34,8 @@ Result<LockParams> LockManager::params_of(const rpc::Call& call, const wire::Loc
   return LockParams{lock.handle, owner, lock.mode, range, lock.pid};
 }
 
-/// Nothing when the request is new. A sequence below what the client still may send is a late copy: nobody waits for
-/// it.
+/// The stored answer; nothing if the request is new. A sequence below the client's oldest outstanding one is a late
+/// copy, for which nobody waits.
 Result<std::optional<wire::LockReply>> LockManager::earlier_answer(SessionLocks& session,
                                                                    const wire::LockRequest& request) const {
   if (request.sequence < session.floor) return Errc::kForgottenRequest;
@@ -85,7 +85,7 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
     }
     const std::uint32_t epoch = session.epoch;
     SPATE_CO_TRY(std::ignore, co_await notes_.record(call.header.client, epoch, call.stop));
-    // The session may have ended or begun anew meanwhile: all of it is looked at again.
+    // The session may have ended or begun anew meanwhile, so look everything up again.
     const auto found = sessions_.find(call.header.client);
     if (found != sessions_.end() && found->second.epoch == epoch) found->second.recorded = true;
   }
@@ -110,7 +110,7 @@ job::Task<Result<wire::LockCancelReply>> LockManager::cancel(rpc::Call& call, wi
   wire::LockCancelReply reply;
   reply.table = events_.table_number();
   reply.ended = table_.cancel({call.header.client, call.header.session_epoch, request.sequence});
-  // A copy of the request that comes later must not be carried out: nobody would know.
+  // Records that the request was cancelled, so that a later copy of it takes no lock.
   SessionLocks& session = session_of(call);
   const bool new_one = request.sequence >= session.floor && session.answers.size() < kMostAnswers;
   if (new_one) session.answers.try_emplace(request.sequence, Errc::kCancelled);

@@ -6,7 +6,7 @@
 namespace spate::meta {
 namespace {
 
-/// A search for a deadlock looks at no more owners: beyond, waiting is taken for harmless.
+/// Most owners that a search for a deadlock examines. If there are more, it assumes that waiting is safe.
 constexpr std::size_t kMostOwnersSearched = 10000;
 constexpr std::size_t kMostNewPieces = 2;  // LockRanges::set
 
@@ -20,14 +20,15 @@ LockTable::FileKey LockTable::place_of(Handle handle, LockKind kind) {
   }
 }
 
-/// Nobody else holds what stands in the way.
+/// Whether no other owner holds a conflicting lock.
 bool LockTable::grantable(const File& file, const LockParams& params) const {
   return std::none_of(file.held.begin(), file.held.end(), [&](const auto& entry) {
     return entry.first != params.owner && entry.second.in_the_way_of(params.range, params.mode);
   });
 }
 
-/// Grantable, and nobody asked for the same before. An owner that holds nothing waits behind earlier requests.
+/// Whether the request is grantable, and no earlier request waits for a conflicting lock. An owner that already holds a
+/// lock need not wait for earlier requests.
 bool LockTable::has_turn(const File& file, const Waiting& waiting) const {
   const LockParams& params = waiting.params;
   if (!grantable(file, params)) return false;
@@ -72,7 +73,7 @@ void LockTable::apply(const LockParams& params) {
     owner.held.erase(place);
     recalled_.erase({place, params.owner});
   } else if (owner.held.insert(place).second) {
-    // It stands behind nobody any more, wherever else it waits.
+    // The owner no longer waits behind others, wherever else it waits.
     for (const std::uint64_t number : owner.waits) {
       to_serve_.insert(waits_.at({params.owner.client, params.owner.epoch, number}));
     }
@@ -152,7 +153,7 @@ std::list<LockTable::Waiting>::iterator LockTable::dequeue(File& file, std::list
   return next;
 }
 
-/// Adds the owners of what this request needs.
+/// Adds the owners whose locks conflict with this request.
 void LockTable::add_holders(const LockParams& params, std::vector<LockOwner>& out) const {
   const auto file = files_.find(place_of(params.handle, params.owner.kind));
   if (file == files_.end()) return;
@@ -161,8 +162,8 @@ void LockTable::add_holders(const LockParams& params, std::vector<LockOwner>& ou
   }
 }
 
-/// Whether those who hold it wait, through whomever, for its own owner. Only what is held counts: who merely stands
-/// before us in the queue does not hold us up for ever (has_turn).
+/// Whether the holders of conflicting locks wait, directly or through others, for this owner. Only held locks count: an
+/// earlier request in the queue does not block this one for ever (has_turn).
 bool LockTable::would_deadlock(const LockParams& params) const {
   std::set<LockOwner> seen;
   std::vector<LockOwner> open;
@@ -234,8 +235,8 @@ std::optional<LockConflict> LockTable::test(const LockParams& params) const {
   return first;
 }
 
-/// One pass through those who wait. What is granted makes another pass needed (apply): it may be less than its owner
-/// had.
+/// One pass through the queue. A grant makes another pass needed (apply), since the new lock may be weaker than its
+/// owner's earlier one.
 void LockTable::serve_once(File& file) {
   for (auto waiting = file.queue.begin(); waiting != file.queue.end();) {
     if (!has_turn(file, *waiting)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockTable: the locks of all files, the waits for them, and the search for deadlocks (docs/consistency.md, "Locks").
+// LockTable: the locks of all files, the waits for them, and the detection of deadlocks (docs/consistency.md, "Locks").
 #pragma once
 
 #include <compare>
@@ -14,7 +14,7 @@
 
 namespace spate::meta {
 
-/// Holds a lock or waits for one. The epochs of a session are different owners: the locks of an older epoch go to
+/// The owner of a lock or of a wait. The epochs of a session are different owners: the locks of an older epoch pass to
 /// others only after it has been fenced.
 struct LockOwner {
   ClientId client;
@@ -24,7 +24,7 @@ struct LockOwner {
   friend auto operator<=>(const LockOwner&, const LockOwner&) = default;
 };
 
-/// Names a wait: a number that the client has chosen.
+/// Identifies a wait by a number that the client has chosen.
 struct LockWait {
   ClientId client;
   std::uint32_t epoch = 0;
@@ -42,20 +42,20 @@ struct LockParams {
 
 enum class LockOutcome : std::uint8_t {
   kGranted,   // done; also every release
-  kConflict,  // somebody else has it, and this request does not wait
+  kConflict,  // another owner holds a conflicting lock, and this request does not wait
   kQueued,    // it waits
-  kDeadlock,  // waiting would never end: those who hold it wait for this owner
+  kDeadlock,  // the wait would never end: the holders wait for this owner
   kTooMany,   // a limit is reached
 };
 
-/// A lock that stands in the way of a request.
+/// A lock that conflicts with a request.
 struct LockConflict {
   LockOwner owner;
   std::uint32_t pid = 0;
   HeldLock lock;
 };
 
-/// Bounds of the memory, and of the time of one call.
+/// Limits of memory, and of the time of one call.
 struct LockLimits {
   std::size_t pieces_of_session = 65536;
   std::size_t pieces_of_file = 16384;
@@ -65,23 +65,23 @@ struct LockLimits {
 
 /// The locks of all files, in memory. Record locks (kProcess, kOpenFile), flock and append rights are independent of
 /// each other. Waits are served first come, first served. Only an owner that already holds a lock, or a request that
-/// does not wait, may overtake them; otherwise an owner could wait for somebody who waits for it. The table looks for
-/// deadlocks among owners of the kind kProcess, over all files. No thread, no clock, no I/O.
+/// does not wait, may overtake others; otherwise two owners could wait for each other. The table detects deadlocks
+/// among owners of the kind kProcess, over all files. No thread, no clock, no I/O.
 class LockTable {
  public:
   explicit LockTable(LockLimits limits = {}) : limits_(limits) {}
 
   /// `wait`: 0 does not wait. The range is valid. A release (kNone) frees everything that the owner holds in the range;
-  /// it ends no wait. As on Linux, a flock that changes its mode loses the first mode when it cannot have the second at
+  /// it ends no wait. As on Linux, a flock that changes its mode loses the first mode if it cannot have the second at
   /// once.
   LockOutcome set(const LockParams& params, std::uint64_t wait);
   /// Ends the owner's locks and waits on this file.
   void release(Handle handle, const LockOwner& owner);
-  /// Ends the wait without a lock. False: there is no such wait (any more).
+  /// Ends the wait without a lock. False: there is no such wait.
   bool cancel(const LockWait& wait);
   /// Ends all locks and waits of the client's epochs below this one.
   void release_client(ClientId client, std::uint32_t below_epoch);
-  /// The first lock in the way of this request.
+  /// The first lock that conflicts with this request.
   std::optional<LockConflict> test(const LockParams& params) const;
 
   /// The waits that have ended since the last call.
@@ -90,7 +90,7 @@ class LockTable {
     bool granted = true;  // false: a limit was reached
   };
   std::vector<Ended> take_ended() { return std::exchange(ended_, {}); }
-  /// Append rights that somebody else waits for. Each is yielded once for each holder.
+  /// Append rights that another owner waits for. Each is reported once for each holder.
   struct Recall {
     Handle handle;
     LockOwner owner;
@@ -115,7 +115,7 @@ class LockTable {
   };
   struct File {
     std::map<LockOwner, LockRanges> held;
-    std::list<Waiting> queue;  // in the order of their coming
+    std::list<Waiting> queue;  // in order of arrival
     std::size_t pieces = 0;
     bool empty() const { return held.empty() && queue.empty(); }
   };

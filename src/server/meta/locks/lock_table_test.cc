@@ -33,7 +33,7 @@ constexpr LockMode kExclusive = LockMode::kExclusive;
 
 class LockTableTest : public ::testing::Test {
  protected:
-  /// Numbers of the waits that were granted since the last time.
+  /// Numbers of the waits granted since the last call.
   std::vector<std::uint64_t> granted() {
     std::vector<std::uint64_t> numbers;
     for (const LockTable::Ended& ended : table.take_ended()) {
@@ -46,7 +46,7 @@ class LockTableTest : public ::testing::Test {
   LockTable table;
 };
 
-TEST_F(LockTableTest, WhatConflictsIsRefusedAndNamed) {
+TEST_F(LockTableTest, AConflictIsRefusedAndItsHolderNamed) {
   EXPECT_EQ(table.set(params(process(1), kShared, 0, 99), 0), LockOutcome::kGranted);
   EXPECT_EQ(table.set(params(process(2), kShared, 50, 149), 0), LockOutcome::kGranted);
   EXPECT_EQ(table.set(params(process(2), kExclusive, 0, 9), 0), LockOutcome::kConflict);
@@ -60,7 +60,7 @@ TEST_F(LockTableTest, WhatConflictsIsRefusedAndNamed) {
   EXPECT_EQ(table.test(params(process(2), kExclusive, 100, LockRange::kToEnd)), std::nullopt);
 }
 
-TEST_F(LockTableTest, RecordLocksAndFlockDoNotKnowEachOther) {
+TEST_F(LockTableTest, RecordLocksAndFlockAreIndependent) {
   const LockOwner flock{ClientId(1), 1, LockKind::kFlock, 1};
   const LockOwner open_file{ClientId(1), 1, LockKind::kOpenFile, 1};
   EXPECT_EQ(table.set(params(process(1), kExclusive), 0), LockOutcome::kGranted);
@@ -68,29 +68,29 @@ TEST_F(LockTableTest, RecordLocksAndFlockDoNotKnowEachOther) {
   EXPECT_EQ(table.set(params(open_file, kShared), 0), LockOutcome::kConflict);
 }
 
-TEST_F(LockTableTest, WhoWaitsIsServedInTurn) {
+TEST_F(LockTableTest, WaitsAreServedInOrder) {
   table.set(params(process(1), kExclusive), 0);
   EXPECT_EQ(table.set(params(process(2), kShared), 12), LockOutcome::kQueued);
   EXPECT_EQ(table.set(params(process(3), kExclusive), 13), LockOutcome::kQueued);
   EXPECT_EQ(table.set(params(process(4), kShared), 14), LockOutcome::kQueued);
   table.set(params(process(1), kFree), 0);
-  EXPECT_EQ(granted(), Numbers{12});  // 4 could be let in, but would pass 3
+  EXPECT_EQ(granted(), Numbers{12});  // 4 would be compatible, but must not overtake 3
   table.release(kLockedFile, process(2));
   EXPECT_EQ(granted(), Numbers{13});
   table.release(kLockedFile, process(3));
   EXPECT_EQ(granted(), Numbers{14});
 }
 
-TEST_F(LockTableTest, AHolderPassesThoseWhoWaitForIt) {
+TEST_F(LockTableTest, AHolderOvertakesTheWaitsForItsLock) {
   table.set(params(process(1), kShared, 0, 9), 0);
   EXPECT_EQ(table.set(params(process(2), kExclusive), 12), LockOutcome::kQueued);
   EXPECT_EQ(table.set(params(process(1), kShared, 20, 29), 11),
-            LockOutcome::kGranted);  // else both would wait for ever
+            LockOutcome::kGranted);  // otherwise both would wait for ever
   table.release(kLockedFile, process(1));
   EXPECT_EQ(granted(), Numbers{12});
 }
 
-TEST_F(LockTableTest, AReaderThatTurnsWriterWaitsForTheOthers) {
+TEST_F(LockTableTest, AnUpgradeToExclusiveWaitsForOtherReaders) {
   table.set(params(process(1), kShared), 0);
   table.set(params(process(2), kShared), 0);
   EXPECT_EQ(table.set(params(process(1), kExclusive), 11), LockOutcome::kQueued);
@@ -105,22 +105,22 @@ TEST_F(LockTableTest, DeadlocksAreFoundAcrossFiles) {
   table.set(params_of_other(process(2, 2), kExclusive), 0);
   EXPECT_EQ(table.set(params_of_other(process(1), kExclusive), 5), LockOutcome::kQueued);
   EXPECT_EQ(table.set(params(process(2, 2), kShared), 5), LockOutcome::kDeadlock);
-  EXPECT_EQ(table.set(params(process(3), kShared), 6), LockOutcome::kQueued);  // waits, but nobody waits for it
+  EXPECT_EQ(table.set(params(process(3), kShared), 6), LockOutcome::kQueued);  // it waits, but nobody waits for it
 }
 
-TEST_F(LockTableTest, FlockGivesUpWhatItHasWhenItCannotHaveMore) {
+TEST_F(LockTableTest, AFlockThatCannotBeUpgradedLosesItsLock) {
   const LockOwner a{ClientId(1), 1, LockKind::kFlock, 1};
   const LockOwner b{ClientId(1), 1, LockKind::kFlock, 2};
   table.set(params(a, kShared), 0);
   table.set(params(b, kShared), 0);
   EXPECT_EQ(table.set(params(a, kExclusive), 11), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(params(b, kExclusive), 12), LockOutcome::kGranted);  // and not a deadlock: a has given up its own
+  EXPECT_EQ(table.set(params(b, kExclusive), 12), LockOutcome::kGranted);  // no deadlock: a has lost its own lock
   EXPECT_EQ(table.set(params(b, kShared), 0), LockOutcome::kGranted);
   table.set(params(b, kFree), 0);
   EXPECT_EQ(granted(), Numbers{11});
 }
 
-TEST_F(LockTableTest, ALesserWishThatIsGrantedLetsOthersIn) {
+TEST_F(LockTableTest, ADowngradeLetsOthersIn) {
   table.set(params(process(1), kExclusive, 0, 9), 0);
   table.set(params(process(2), kExclusive, 10, 19), 0);
   EXPECT_EQ(table.set(params(process(3), kShared, 0, 9), 13), LockOutcome::kQueued);
@@ -129,7 +129,7 @@ TEST_F(LockTableTest, ALesserWishThatIsGrantedLetsOthersIn) {
   EXPECT_EQ(granted(), (Numbers{11, 13}));
 }
 
-TEST_F(LockTableTest, ACancelledWaitHoldsUpNobody) {
+TEST_F(LockTableTest, ACancelledWaitDelaysNobody) {
   table.set(params(process(1), kShared), 0);
   table.set(params(process(2), kExclusive), 12);
   table.set(params(process(3), kShared), 13);
@@ -161,7 +161,7 @@ TEST_F(LockTableTest, IsBounded) {
     EXPECT_EQ(small.set(params(process(1), kShared, 10 * i, 10 * i + 5), 0), LockOutcome::kGranted);
   }
   EXPECT_EQ(small.set(params(process(1), kShared, 50, 55), 0), LockOutcome::kTooMany);
-  EXPECT_EQ(small.set(params(process(1), kFree, 2, 3), 0), LockOutcome::kTooMany);  // would split one
+  EXPECT_EQ(small.set(params(process(1), kFree, 2, 3), 0), LockOutcome::kTooMany);  // it would split a lock
   EXPECT_EQ(small.set(params(process(1), kShared, 0, 25), 0), LockOutcome::kGranted);
   EXPECT_EQ(small.set(params(process(1), kFree), 0), LockOutcome::kGranted);
   EXPECT_EQ(small.pieces(), 0U);
@@ -173,7 +173,7 @@ TEST_F(LockTableTest, IsBounded) {
   EXPECT_EQ(small.set(params(process(6, 3), kShared), 1), LockOutcome::kTooMany);
 }
 
-TEST_F(LockTableTest, ARightToAppendIsCalledBackOnceForEachHolder) {
+TEST_F(LockTableTest, AnAppendRightIsRecalledOnceForEachHolder) {
   const LockOwner a{ClientId(1), 1, LockKind::kAppend, 0};
   const LockOwner b{ClientId(2), 1, LockKind::kAppend, 0};
   const LockOwner c{ClientId(3), 1, LockKind::kAppend, 0};
@@ -187,7 +187,7 @@ TEST_F(LockTableTest, ARightToAppendIsCalledBackOnceForEachHolder) {
   EXPECT_EQ(recalls[0].handle, kLockedFile);
   table.release(kLockedFile, a);
   recalls = table.take_recalls();
-  ASSERT_EQ(recalls.size(), 1U);  // c waits on
+  ASSERT_EQ(recalls.size(), 1U);  // c still waits
   EXPECT_EQ(recalls[0].owner, b);
   table.release(kLockedFile, b);
   EXPECT_THAT(table.take_recalls(), testing::IsEmpty());

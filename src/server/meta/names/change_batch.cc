@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// change_batch: several changes of one session in one transaction. Each is made by its own operation's function.
+// change_batch: several changes of one session in one transaction. Each is made by its operation's own function.
 #include <any>
 #include <map>
 
@@ -8,7 +8,7 @@
 namespace spate::meta {
 namespace {
 
-/// Null: not in a batch.
+/// Null: this operation cannot be part of a batch.
 Body body_of(wire::Op op) {
   switch (op) {
     case wire::Op::kSetattr: return &encoded_body<wire::SetattrRequest, &setattr>;
@@ -36,13 +36,13 @@ wire::BatchedAnswer answer_of(Result<Bytes> result) {
   return {Errc::kOk, {}, *std::move(result)};
 }
 
-/// The answers to changes that are not made again: they failed after they had put something, or have no room. By their
-/// places.
+/// Answers to changes that the next run leaves out: they failed after they had put something, or their answer has no
+/// room. By index.
 using Failed = std::map<std::size_t, wire::BatchedAnswer>;
 
-constexpr std::size_t kFieldsRoom = 32;  // of an answer or a name, beside what is in it
+constexpr std::size_t kFieldsRoom = 32;  // bytes for the fixed fields of an answer or a name
 
-/// The size of the reply. A client with too little room would lose the answers to changes that were committed.
+/// The size of the reply. If the client has too little room, it would lose the answers to committed changes.
 std::size_t size_of(const wire::ChangeBatchReply& reply, const wire::Touched& touched) {
   std::size_t bytes = kReplyHeaderRoom + touched.objects.size() * sizeof(std::uint64_t);
   for (const wire::TouchedName& name : touched.names) bytes += kFieldsRoom + name.name.size();
@@ -86,7 +86,7 @@ Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::C
     const bool fits = size_of(reply, operation.changes().touched()) <= operation.call().header.reply_room;
     if (fits && !undo) continue;
     if (fits) failed[i] = reply.answers.back();
-    // With a smaller answer than this one's there may be room for a later change, but each try runs all of them again.
+    // A later change with a smaller answer might still fit, but each attempt would run all of them again.
     for (std::size_t left = i; !fits && left < request.changes.size(); ++left) failed[left] = no_room();
     co_return operation.run_again_after(&nothing);
   }

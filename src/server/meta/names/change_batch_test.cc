@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several changes in one request: each has its own answer, and nobody sees a part of them.
+// Several changes in one request: each has its own answer, and no other client sees a part of them.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -96,7 +96,7 @@ TEST_F(MetaBatches, AChangeWhoseAnswerHasNoRoomIsNotMade) {
     wire::LinkRequest request;
     request.existing = at("link");
     request.where = at("link" + std::to_string(i));
-    links.push_back(change(request));  // each answer says where the link leads
+    links.push_back(change(request));  // each answer contains the link's target
   }
   const std::vector<Errc> made = statuses(batch(links, id(2)));
   const auto count = static_cast<std::uint32_t>(std::ranges::count(made, Errc::kOk));
@@ -127,7 +127,7 @@ TEST_F(MetaBatches, ACrashKeepsAllOrNothing) {
   EXPECT_THAT(statuses(batch({mkdir("d"), mkdir("e")}, id(1))), testing::Each(Errc::kOk));
 }
 
-TEST_F(MetaBatches, OnlyWhatBelongsIntoABatchIsTaken) {
+TEST_F(MetaBatches, OperationsThatCannotBeBatchedAreRefused) {
   wire::LookupRequest looks;
   looks.where = at("");
   wire::BatchedChange garbage = mkdir("d");

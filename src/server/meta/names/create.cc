@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// create: a regular file, perhaps opened with it; or a fifo, socket or device node.
+// create: makes a regular file, and may open it; or makes a fifo, socket or device node.
 #include "server/meta/core/core.h"
 #include "server/meta/core/reply.h"
 #include "server/meta/names/layout_choice.h"
@@ -36,7 +36,7 @@ Result<void> check_request(const Credential& who, const wire::CreateRequest& req
   return {};
 }
 
-/// What a root session makes or opens for another user is that user's to write.
+/// A user may write what a root session creates or opens for that user.
 std::uint8_t open_flags_of(const wire::CreateRequest& request) {
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
@@ -44,7 +44,7 @@ std::uint8_t open_flags_of(const wire::CreateRequest& request) {
   return static_cast<std::uint8_t>(flags | (for_user ? wire::kOpenByUser : 0));
 }
 
-/// The errors of a last component that is no new name.
+/// The errors for a path that does not end with a new name.
 Result<void> check_place(const wire::CreateRequest& request, const PathEnd& place) {
   const bool opens = request.type == FileType::kRegular && (request.open_flags & wire::kOpenExclusive) == 0;
   if (place.last != PathEnd::Last::kName) return opens ? Errc::kIsDirectory : Errc::kExists;
@@ -52,7 +52,7 @@ Result<void> check_place(const wire::CreateRequest& request, const PathEnd& plac
   return {};
 }
 
-/// The object, opened as asked, not yet entered under `name` (empty: it has none).
+/// Makes the object and opens it as asked. It has no entry yet. `name`: empty if it gets none.
 Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest& request, const InodeRecord& directory,
                                  std::string_view name, wire::CreateReply& reply) {
   const NewObject params{request.type, request.attributes, name};
@@ -80,7 +80,7 @@ Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRe
   co_return reply;
 }
 
-/// O_TMPFILE: it goes with its last close, unless it has been given a name (link.cc).
+/// O_TMPFILE: the last close removes the file, unless it has got a name (link.cc).
 Outcome<wire::CreateReply> create_temporary(Operation& operation, const wire::CreateRequest& request) {
   SPATE_CO_TRY(const InodeRecord directory, co_await walk(operation, request.where));
   if (!directory.is_directory()) co_return Errc::kNotDirectory;

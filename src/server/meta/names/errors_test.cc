@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each operation with each error that it can give.
+// Each operation with each error that it can return.
 #include "base/expect.h"
 #include "server/meta/testing/fs_test.h"
 
@@ -12,7 +12,8 @@ struct Case {
   std::function<Errc(User&)> act;
 };
 
-/// /dir/{file,sub/}, /empty/, /link -> dir, /dangling -> nowhere, /loop -> loop, /fifo; all root's, others may write.
+/// /dir/{file,sub/}, /empty/, /link -> dir, /dangling -> nowhere, /loop -> loop, /fifo. root owns all of them, others
+/// may write.
 void furnish(User& root) {
   ASSERT_OK(root.mkdir("dir", 0777));
   ASSERT_OK(root.create("dir/file", 0666));

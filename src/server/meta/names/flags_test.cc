@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags and values that this server does not know are refused by a sentence, in every message that has some: a later
-// client must not take them for granted.
+// Flags and values that this server does not know are refused with a message, in every request that has some. Otherwise
+// a newer client would take them for granted.
 #include "base/expect.h"
 #include "server/meta/testing/fs_test.h"
 #include "wire/messages.h"
@@ -25,7 +25,7 @@ class UnknownFlags : public ::testing::Test {
   User root_{fs_, root_user()};
 };
 
-TEST_F(UnknownFlags, OfPathsInEveryRequestThatHasOne) {
+TEST_F(UnknownFlags, InPathsAreRefusedByEveryRequest) {
   int requests = 0;
   for (const std::uint8_t unknown : {std::uint8_t{0x04}, std::uint8_t{0x80}}) {
     wire::for_each_operation([&]<typename Request, typename Reply>(wire::Op) {
@@ -55,7 +55,7 @@ TEST_F(UnknownFlags, OfPathsInEveryRequestThatHasOne) {
   expect_refused<wire::ObjectReply>(link, "flags");
 }
 
-TEST_F(UnknownFlags, OfOperations) {
+TEST_F(UnknownFlags, InOperationsAreRefused) {
   wire::RenameRequest rename;
   rename.from = at("file");
   rename.to = at("other");

@@ -61,7 +61,7 @@ Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHin
   if (params.first_target) {
     SPATE_TRY(std::ignore, check_target(*params.first_target, targets));
   }
-  // A directory's may have left the cluster since it was set: then any other will do.
+  // A directory's first target may have left the cluster since it was set. Then any other target is used.
   if (const auto named = params.first_target ? params.first_target : directory.first_target) {
     const auto found = std::find(targets.begin(), targets.end(), *named);
     if (found != targets.end()) first = static_cast<std::size_t>(found - targets.begin());

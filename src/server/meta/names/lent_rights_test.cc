@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Set-uid and set-gid: a write by somebody who is not root takes them, by whatever path it goes.
+// Set-uid and set-gid: a write by a user other than root clears them, whichever path the data takes.
 #include "server/meta/testing/role_test.h"
 
 namespace spate::meta {
@@ -22,7 +22,7 @@ class MetaLentRights : public RoleTest {
     request.mode = mode;
     ASSERT_OK(asked<wire::ObjectReply>(client, std::move(request)));
   }
-  /// A file of the user's own that lends his rights.
+  /// A set-uid file that the user owns.
   void give_to(TestClient& client) {
     wire::SetattrRequest request;
     request.where = at("f");
@@ -36,20 +36,20 @@ class MetaLentRights : public RoleTest {
   TestClient user = connect(alice());
 };
 
-TEST_F(MetaLentRights, GoWithAWriteThatIsSeenAtOnceAndAfterTheClose) {
+TEST_F(MetaLentRights, AreClearedByAWriteAtOnceAndAfterTheClose) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   EXPECT_EQ(mode(), 06775U) << "an open is no write";
   ASSERT_TRUE(write(user, handle(), 20));
   EXPECT_EQ(mode(), 0775U) << "while it is being written";
-  ASSERT_OK(close_file(user, handle(), Rights::kWrite));  // nobody says what was written: the datafiles are asked
+  ASSERT_OK(close_file(user, handle(), Rights::kWrite));  // the close reports no size: the datafiles are asked
   wait(seconds(5));
   EXPECT_EQ(mode(), 0775U);
   EXPECT_EQ(inode(handle()).attributes.mode, 0775U);
   EXPECT_FALSE(inode(handle()).written_by_users);
 }
 
-TEST_F(MetaLentRights, GoWhenTheOnlyWriterSaysWhatItWrote) {
+TEST_F(MetaLentRights, AreClearedWhenTheOnlyWriterReportsItsWrite) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(user, handle(), 20));
@@ -74,8 +74,8 @@ TEST_F(MetaLentRights, StayWhenRootWrites) {
   EXPECT_EQ(mode(), 06775U);
 }
 
-/// A mount of root's opens files for all users.
-TEST_F(MetaLentRights, GoWithAWriteThatRootsSessionMakesForAUser) {
+/// A mount of root opens files for all users.
+TEST_F(MetaLentRights, AreClearedByAWriteThatRootsSessionMakesForAUser) {
   ASSERT_OK(open_file(root, "f", wire::kOpenWrite | wire::kOpenByUser));
   ASSERT_TRUE(write(root, handle(), 20));
   EXPECT_EQ(mode(), 0775U);
@@ -93,7 +93,7 @@ TEST_F(MetaLentRights, WithoutGroupExecuteSetGidLendsNothingAndStays) {
   EXPECT_EQ(mode(), 02765U);
 }
 
-TEST_F(MetaLentRights, SetWhileAUserHasTheFileOpenTheyGoWithTheNextWrite) {
+TEST_F(MetaLentRights, SetDuringAnOpenAreClearedByTheNextWrite) {
   give_to(user);
   set_mode(root, 0775);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
@@ -108,8 +108,8 @@ TEST_F(MetaLentRights, SetWhileAUserHasTheFileOpenTheyGoWithTheNextWrite) {
   EXPECT_EQ(mode(), 04775U) << "after them nothing was written";
 }
 
-/// As cp -p and tar do it.
-TEST_F(MetaLentRights, GivenWithTheLastCloseTheyStay) {
+/// cp -p and tar do it so.
+TEST_F(MetaLentRights, SetAfterTheLastCloseStay) {
   const auto made = create(user, "copy", wire::kOpenWrite);
   ASSERT_OK(made);
   const Handle copy = made->object.attributes.handle;
@@ -121,7 +121,7 @@ TEST_F(MetaLentRights, GivenWithTheLastCloseTheyStay) {
   EXPECT_EQ(stat(user, "copy")->mode, 04755U);
 }
 
-TEST_F(MetaLentRights, GoAlsoWhenTheServerDiesBeforeTheFileIsClosed) {
+TEST_F(MetaLentRights, AreClearedEvenIfTheServerDiesBeforeTheClose) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(user, handle(), 20));
@@ -134,7 +134,7 @@ TEST_F(MetaLentRights, GoAlsoWhenTheServerDiesBeforeTheFileIsClosed) {
   EXPECT_EQ(mode(), 0775U);
 }
 
-TEST_F(MetaLentRights, ATimeThatIsSetMeanwhileHidesNoWrite) {
+TEST_F(MetaLentRights, ATimeThatIsSetMeanwhileDoesNotHideAWrite) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(user, handle(), 20));
@@ -145,7 +145,7 @@ TEST_F(MetaLentRights, ATimeThatIsSetMeanwhileHidesNoWrite) {
   EXPECT_EQ(mode(), 0775U);
 }
 
-TEST_F(MetaLentRights, WhenTheDatafilesCannotBeAskedTheyAreNotShown) {
+TEST_F(MetaLentRights, AreHiddenWhileTheDatafilesCannotBeAsked) {
   give_to(user);
   const Handle file = handle();
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
@@ -156,7 +156,7 @@ TEST_F(MetaLentRights, WhenTheDatafilesCannotBeAskedTheyAreNotShown) {
   ASSERT_OK(close_file(user, file, Rights::kWrite));
 }
 
-/// Not one security attribute is kept, so there are no capabilities that a write would have to take away.
+/// Security attributes are not supported, so there are no file capabilities that a write would have to clear.
 TEST_F(MetaLentRights, NoFileHasCapabilities) {
   wire::SetxattrRequest request;
   request.where = at("f");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// link and unlink: names of what is not a directory.
+// link and unlink: names of objects that are not directories.
 #include "server/meta/core/reply.h"
 #include "server/meta/names/objects.h"
 #include "server/meta/names/operations.h"
@@ -16,7 +16,8 @@ Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& req
   if (named.entry) co_return Errc::kExists;
   if (place.slash) co_return Errc::kNotFound;
   if (object.is_directory()) co_return Errc::kNotPermitted;
-  if (object.attributes.link_count == 0 && !object.may_be_named()) co_return Errc::kNotFound;  // it cannot come back
+  if (object.attributes.link_count == 0 && !object.may_be_named())
+    co_return Errc::kNotFound;  // a removed file cannot come back
   if (object.attributes.link_count >= kMaxLinks) co_return Errc::kTooManyLinks;
   if (object.is_regular()) object.may_be_named(false);
   ++object.attributes.link_count;

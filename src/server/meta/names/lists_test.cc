@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listings that bring leases: what they tell, on what, and on what not.
+// Listings that grant leases: what they contain, and which objects get a lease.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class MetaLists : public RoleTest {
     request.mode = 0600;
     return begin<wire::ObjectReply>(client, std::move(request), id(++client.next), seconds(60));
   }
-  /// What the client is told to drop. What it was told before counts as dropped.
+  /// The recalls for the client. They count as acknowledged by the next call.
   std::vector<Handle> events(TestClient& client) {
     const auto reply = asked<wire::LockEventsReply>(client, wire::LockEventsRequest{table_, heard_, 0}, no_id());
     EXPECT_OK(reply);
@@ -97,7 +97,7 @@ TEST_F(MetaLists, AListingHasAttributesAndALeaseForEachEntry) {
   for (const Handle object : {kRootHandle, file, folder, all.find("l")->handle}) EXPECT_TRUE(holds(a, object));
 }
 
-TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
+TEST_F(MetaLists, AChangeOfAListedObjectWaitsForItsHolder) {
   TestClient a = connect();
   TestClient b = connect();
   const Handle file = make_file(b, "f", 10);
@@ -111,7 +111,7 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   ASSERT_TRUE(meanwhile.reply->granted);
   EXPECT_EQ(meanwhile.reply->refused, std::vector<std::uint32_t>{meanwhile.place("f")});
   EXPECT_EQ(meanwhile.find("f")->attributes->mode, 0644U);
-  std::ignore = events(a);  // which says that it has dropped it
+  std::ignore = events(a);  // this acknowledges the recall
   run_ready();
   EXPECT_OK(change->result);
   EXPECT_THAT(list(a).reply->refused, testing::IsEmpty());
@@ -119,7 +119,7 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   create.where = at("h");
   create.open_flags = wire::kOpenWrite;
   auto added = begin<wire::OpenReply>(b, create, id(++b.next), seconds(60));
-  EXPECT_EQ(added->result, std::nullopt);  // a name more is a change of the directory
+  EXPECT_EQ(added->result, std::nullopt);  // a new name changes the directory
   EXPECT_FALSE(list(a).reply->granted);
   while (!events(a).empty()) {
   }
@@ -144,7 +144,7 @@ TEST_F(MetaLists, APageBringsLeasesOnItsOwnEntriesOnly) {
   EXPECT_EQ(seen, 5U);
 }
 
-TEST_F(MetaLists, WhoMayListButNotSearchGetsNamesOnly) {
+TEST_F(MetaLists, WithoutSearchPermissionAListingHasNamesOnly) {
   TestClient a = connect();
   TestClient other = connect(bob());
   const Handle folder = make_directory(a, "d", 0744);
@@ -157,7 +157,7 @@ TEST_F(MetaLists, WhoMayListButNotSearchGetsNamesOnly) {
   EXPECT_EQ(role->leases().of_session(other.id), 0U);
 }
 
-TEST_F(MetaLists, AFullSessionGetsNoMoreAndIsAskedForItsOldest) {
+TEST_F(MetaLists, AFullSessionGetsNoMoreAndItsOldestAreRecalled) {
   TestClient a = connect();
   for (int i = 0; i < 20; ++i) make_file(a, "f" + std::to_string(i), 1);
   metrics::Registry others;
@@ -167,7 +167,7 @@ TEST_F(MetaLists, AFullSessionGetsNoMoreAndIsAskedForItsOldest) {
   ASSERT_OK(all.reply);
   ASSERT_TRUE(all.reply->granted);
   EXPECT_EQ(few.table().of_session(a.id), 8U);
-  EXPECT_EQ(all.reply->refused.size(), 13U);  // the directory has one
+  EXPECT_EQ(all.reply->refused.size(), 13U);  // the directory's own lease takes one
   table_ = all.reply->table;
   const auto recalled = events(a);
   EXPECT_EQ(recalled.size(), 8U);

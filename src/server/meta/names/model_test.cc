@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random operations against a model in memory that is too simple to be wrong in the same way.
+// Random operations, compared with a model in memory that is too simple to have the same bugs.
 #include <map>
 #include <memory>
 
@@ -16,11 +16,10 @@ struct Node {
   std::map<std::string, NodePtr> children;
 };
 
-/// Where a path of plain names leads: its parent (null when there is none), the name, the node (null when there is
-/// none).
+/// The result of a path of plain names: its parent (null if there is none), the name, the node (null if there is none).
 struct Found {
   NodePtr parent;
-  Errc error = Errc::kOk;  // of the way to the parent
+  Errc error = Errc::kOk;  // of the path to the parent
   std::string name;
   NodePtr node;
 };
@@ -90,7 +89,7 @@ class NamesModel {
     return Errc::kOk;
   }
 
-  /// Every path with what it is; a file by the first of its names.
+  /// Every path and its object; a file with several names is shown by the first of them.
   std::map<std::string, std::string> listing() const {
     std::map<std::string, std::string> out;
     std::map<const Node*, std::string> first;
@@ -175,7 +174,7 @@ Outcomes do_some(Random& random, User& user, NamesModel& model) {
           user.rename(path, other, flags).code()};
 }
 
-TEST(MetaModel, RandomOperationsDoWhatTheModelDoes) {
+TEST(MetaModel, RandomOperationsAgreeWithTheModel) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TestFsOptions options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations do to objects: link counts, times, versions, sizes, layouts.
+// Effects of the operations on objects: link counts, times, versions, sizes, layouts.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -104,7 +104,7 @@ TEST(MetaNames, AnOpenFileStaysWithoutAName) {
   const auto orphan = user.getattr(handle);
   ASSERT_OK(orphan);
   EXPECT_EQ(orphan->attributes.link_count, 0U);
-  // It cannot be given a name again.
+  // The file cannot get a name again.
   wire::LinkRequest request;
   request.existing.start = handle;
   request.where = at("b");
@@ -123,7 +123,7 @@ TEST(MetaNames, ARemovedFileLeavesItsDatafilesToBeRemoved) {
   ASSERT_NE(record, std::nullopt);
   EXPECT_EQ(decode_record<RemovalRecord>(*record)->layout, *created->layout);
   EXPECT_EQ(fs.run(stored(fs, xattr_key(handle, "user.k"))), std::nullopt);
-  // A symbolic link has none.
+  // A symbolic link has no access control list.
   ASSERT_OK(user.symlink("a", "l"));
   ASSERT_OK(user.unlink("l"));
   EXPECT_EQ(fs.fakes.removals.handles.size(), 1U);
@@ -170,7 +170,7 @@ TEST(MetaNames, CreateThroughADanglingLinkMakesItsTarget) {
   EXPECT_EQ(attributes(user, "d/target").handle, made->object.attributes.handle);
 }
 
-TEST(MetaNames, AnAbsoluteLinkTellsWhereTheWalkGoesOn) {
+TEST(MetaNames, AnAbsoluteLinkReturnsItsTargetAndTheRestOfThePath) {
   TestFs fs;
   User user(fs, alice());
   ASSERT_OK(user.symlink("/else/where", "l"));
@@ -221,7 +221,7 @@ TEST(MetaNames, RenameMovesADirectoryWithItsParent) {
   ASSERT_OK(user.mkdir("b"));
   ASSERT_OK(user.mkdir("a/d"));
   ASSERT_OK(user.mkdir("b/d"));
-  ASSERT_OK(user.rename("a/d", "b/d"));  // onto an empty one
+  ASSERT_OK(user.rename("a/d", "b/d"));  // replaces an empty directory
   EXPECT_EQ(attributes(user, "a").link_count, 2U);
   EXPECT_EQ(attributes(user, "b").link_count, 3U);
   EXPECT_EQ(attributes(user, "b").size, 1U);
@@ -380,7 +380,7 @@ TEST(MetaNames, XattrsOfOneObjectAreBounded) {
   const std::string value(65536, 'v');
   for (int i = 0; i < 15; ++i) ASSERT_OK(user.setxattr("large", "user.n" + std::to_string(i), value));
   EXPECT_ERRC(user.setxattr("large", "user.toomuch", value), Errc::kNoSpace);
-  ASSERT_OK(user.setxattr("large", "user.n0", ""));  // what is replaced gives room back
+  ASSERT_OK(user.setxattr("large", "user.n0", ""));  // a replaced value frees its room
   EXPECT_OK(user.setxattr("large", "user.toomuch", value));
 }
 
@@ -397,12 +397,12 @@ TEST(MetaNames, StatfsCountsObjects) {
   EXPECT_EQ(user.statfs()->removals, 1U);
   fs.close();
   fs.open(test_options());
-  EXPECT_EQ(user.statfs()->objects, 2U);  // written down
+  EXPECT_EQ(user.statfs()->objects, 2U);  // from the stored count
   ASSERT_OK(user.create("f"));
   fs.crash();
   fs.open(test_options());
   ASSERT_OK(user.create("g"));
-  EXPECT_EQ(user.statfs()->objects, 4U);  // counted
+  EXPECT_EQ(user.statfs()->objects, 4U);  // counted again
 }
 
 }  // namespace

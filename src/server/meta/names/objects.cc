@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kXattrsAtOnce = 256;
 
-/// The group of a new object: asked for, the setgid directory's, or the caller's.
+/// The group of a new object: the one that the request asks for, the setgid directory's, or the caller's.
 Result<std::uint32_t> new_group(const Credential& who, const Attributes& directory, const wire::NewAttributes& params) {
   const bool inherits = (directory.mode & kSetGid) != 0;
   const std::uint32_t usual = inherits ? directory.gid : who.gid;
@@ -21,7 +21,8 @@ Result<std::uint32_t> new_group(const Credential& who, const Attributes& directo
   return *params.gid;
 }
 
-/// A setgid program of a group that its maker is not in would lend rights that he does not have.
+/// Clears setgid of a program whose group its creator is not in. Otherwise the program would lend rights that its
+/// creator does not have.
 std::uint32_t safe_mode(const Credential& who, const Attributes& object, const Attributes& directory) {
   if (object.type == FileType::kDirectory) return object.mode | (directory.mode & kSetGid);
   const bool program = (object.mode & (kSetGid | kGroupExecute)) == (kSetGid | kGroupExecute);
@@ -49,9 +50,9 @@ Result<void> check_addable(const PathEnd& place) {
   return {};
 }
 
-/// Inodes of a large directory lie in the store in about the order in which it is listed: a listing meets neighbours,
-/// where in order of creation each one lay in a block of its own. Small directories are read whole: theirs stay in
-/// order of creation.
+/// In a large directory, inodes lie in the store in about the order of a listing, so that a listing reads neighbours.
+/// In order of creation, each one would lie in a block of its own. A small directory is read as a whole, so its inodes
+/// stay in order of creation.
 std::uint64_t place_of(Operation& operation, const InodeRecord& directory, std::string_view name) {
   constexpr std::uint64_t kLargeDirectory = 4096;  // entries: some 200 blocks of inodes
   if (name.empty() || directory.attributes.size < kLargeDirectory) return 0;
@@ -103,7 +104,8 @@ Result<void> add_object(Operation& operation, NamedEntry& named, std::string_vie
 
 job::Task<Result<bool>> is_open(Operation& operation, Handle handle) {
   const trove::KeyRange range = opens_of(handle);
-  // A range costs the store ten times a key, and most files that lose their last name have not been open for long.
+  // A read of a range costs the store ten times as much as one of a key, and most files that lose their last name are
+  // not open.
   if (!operation.core().parts().opens->may_be_open(handle)) {
     operation.store().note_range_read(range.begin, range.end);
     co_return false;

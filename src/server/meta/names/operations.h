@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of the name space: one function each, in a file of its name. wire/meta_messages.h says what each does.
+// The operations of the name space: one function each, in a file of its name. wire/meta_messages.h describes each.
 #pragma once
 
 #include "server/meta/core/operation.h"
@@ -30,7 +30,7 @@ Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameReques
 Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::ChangeBatchRequest& request);
 Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request);
 Outcome<wire::ListLeaseReply> list_lease(Operation& operation, const wire::ListLeaseRequest& request);
-/// The same without leases, for the code that grants leases.
+/// The same without leases, for the code that grants them.
 Outcome<wire::ListLeaseReply> list_objects(Operation& operation, const wire::ListLeaseRequest& request);
 Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request);
 Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::SetxattrRequest& request);

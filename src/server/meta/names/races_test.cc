@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that overlap, in many orders: whatever happens, the name space is a tree that adds up.
+// Operations that overlap, in many orders: the name space must stay a consistent tree.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ TestFsOptions overlapping(std::uint64_t seed) {
   return options;
 }
 
-/// Operations under way together; their outcomes once run() has returned.
+/// Operations that run at the same time. run() ends when all have ended; then their outcomes are known.
 class Together {
  public:
   explicit Together(TestFs& fs) : fs_(fs), gate_(fs.executor) {}
@@ -64,7 +64,7 @@ Request path_request(std::string path) {
   return request;
 }
 
-/// Walks the whole tree and checks what must hold; returns how many objects it has seen.
+/// Walks the whole tree and checks the invariants; returns the number of objects.
 class Auditor {
  public:
   explicit Auditor(TestFs& fs) : user_(fs, root_user()) {}
@@ -106,7 +106,8 @@ class Auditor {
   std::map<Handle, std::uint32_t> files_;
 };
 
-/// As a mount asks: from a directory that it holds on to, so that no name on the way there is read.
+/// Sends the request as a mount does: from a directory whose handle it has, so that no names on the path to it are
+/// read.
 wire::RenameRequest rename_by_handles(User& user, std::string from, std::string to, const std::string& name) {
   wire::RenameRequest request = rename_request(name, name);
   request.from.start = user.stat(std::move(from))->attributes.handle;
@@ -119,7 +120,7 @@ void expect_no_loop(bool by_handles) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
-    // Neither changes a directory that the other one changes; only the ancestors tell.
+    // Neither rename changes a directory that the other one changes; only their ancestors conflict.
     for (const char* path : {"p", "p/a", "p/a/x", "q", "q/b", "q/b/y"}) ASSERT_OK(user.mkdir(path));
     wire::RenameRequest first =
         by_handles ? rename_by_handles(user, "p", "q/b/y", "a") : rename_request("p/a", "q/b/y/a");
@@ -166,9 +167,9 @@ TEST(MetaRaces, RmdirAndCreateCannotBothWin) {
   EXPECT_GT(removed, 20);
 }
 
-/// The way to a name is part of the operation: a create cannot go where its path has led to before a rename that was
-/// answered, and come after what was asked since.
-TEST(MetaRaces, ACreateFollowsItsPathAndARenameOfItInSomeOrder) {
+/// The path to a name is part of the operation. A create must not succeed in a place that its path had before a rename
+/// that was already answered.
+TEST(MetaRaces, ACreateAndARenameOfItsPathHaveAnOrder) {
   const auto detours = [](std::string_view detour, std::uint64_t times) {
     std::string way;
     for (std::uint64_t i = 0; i < times; ++i) way += detour;
@@ -249,7 +250,7 @@ TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
   }
 }
 
-/// Somebody keeps what is changed, and takes some milliseconds to drop it.
+/// Another client has leases on what is changed, and takes some milliseconds to drop them.
 class SlowHolders final : public Leases {
  public:
   explicit SlowHolders(TestFs& fs) : fs_(fs) {}
@@ -299,7 +300,7 @@ TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
   EXPECT_LT(opened, 200);
 }
 
-/// Names from a small set, so that operations meet.
+/// A path of few possible names, so that operations meet.
 std::string some_short_path(Random& random) {
   static const char* const names[] = {"a", "b", "c"};
   std::string path = names[random.below(3)];
@@ -326,7 +327,7 @@ void add_some_operation(Together& together, Random& random) {
   }
 }
 
-TEST(MetaRaces, WhateverOverlapsTheTreeAddsUp) {
+TEST(MetaRaces, TheTreeStaysConsistentWhateverOverlaps) {
   std::size_t most = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     TestFs fs(overlapping(seed));

@@ -17,18 +17,18 @@ using trove::ReadMode;
 
 constexpr std::uint64_t kLastCookie = UINT64_MAX >> 1U;
 constexpr std::size_t kMostReply = std::size_t{1} << 20U;
-constexpr std::size_t kReplyOverhead = 128;  // reply header and what is no entry, generously
-constexpr std::size_t kShortName = 8;        // bytes, to estimate how many entries fit: guess
+constexpr std::size_t kReplyOverhead = 128;  // reply header and the fixed parts of a page, rounded up
+constexpr std::size_t kShortName = 8;        // bytes of a name, to estimate how many entries fit: guess
 constexpr std::size_t kMostAtOnce = 2048;
 
-/// What is told of an entry beside its name.
+/// What a listing returns for an entry beside its name.
 enum class Detail : std::uint8_t {
   kNone,
   kAttributes,
-  kObject,  // all that a look-up would tell
+  kObject,  // everything that a look-up would return
 };
 
-/// One page in the making.
+/// A page while it is filled.
 struct Page {
   wire::ReaddirReply reply;
   std::vector<std::string> targets;  // of its symbolic links, with Detail::kObject
@@ -45,7 +45,7 @@ std::size_t measure(const T& value) {
   return bytes.size();
 }
 
-/// On the wire. Of fixed size is all but the name and the layout.
+/// Size on the wire. Only the name and the layout vary.
 std::size_t encoded_size(const wire::DirectoryEntry& entry) {
   static const std::size_t bare = measure(wire::DirectoryEntry{});
   static const std::size_t attributes = measure(Attributes{});
@@ -55,13 +55,13 @@ std::size_t encoded_size(const wire::DirectoryEntry& entry) {
   return size;
 }
 
-/// What is left of a page.
+/// The room left in a page.
 struct Room {
   std::size_t bytes = 0;
-  std::size_t entries = 0;  // that may still come
+  std::size_t entries = 0;  // how many more entries are allowed
 };
 
-/// How many entries to read for it; at least two, so that the end of a group can be seen.
+/// How many entries to read for it; at least two, to detect the end of a group.
 std::size_t batch_size(const Room& room, Detail detail) {
   wire::DirectoryEntry usual;
   if (detail != Detail::kNone) usual.attributes.emplace();
@@ -70,12 +70,12 @@ std::size_t batch_size(const Room& room, Detail detail) {
   return std::clamp<std::size_t>(wanted, 2, kMostAtOnce);
 }
 
-/// Names that are read at once, whole groups of equal hashes, and their inodes.
+/// Names from one read, in whole groups of equal hashes, and their inodes.
 struct Batch {
   std::vector<wire::DirectoryEntry> entries;
   std::vector<trove::KeyValue> inodes;
-  std::vector<std::string> targets;  // an entry each, with Detail::kObject
-  bool more = false;                 // the directory goes on
+  std::vector<std::string> targets;  // one for each entry, with Detail::kObject
+  bool more = false;                 // the directory has more entries
 };
 
 Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValue>& found) {
@@ -108,8 +108,8 @@ job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
   co_return {};
 }
 
-/// The groups after hash `after`. A group that does not end in `limit` entries is left to the next batch, unless it is
-/// the only one: then more are read.
+/// Reads the groups after hash `after`. A group that does not end within `limit` entries is left to the next batch. If
+/// it is the only one, more entries are read.
 job::Task<Result<Batch>> read_names(Operation& operation, Handle directory, std::uint64_t after, std::size_t limit) {
   for (;; limit *= 2) {
     trove::KeyRange range = entries_after(directory, after);
@@ -124,12 +124,12 @@ job::Task<Result<Batch>> read_names(Operation& operation, Handle directory, std:
     const std::uint64_t last = batch.entries.back().cookie;
     while (!batch.entries.empty() && batch.entries.back().cookie == last) batch.entries.pop_back();
     if (!batch.entries.empty()) co_return batch;
-    // All of them have one hash. Larger than any reply, they could never be listed.
+    // All entries have the same hash. A group larger than any reply could never be listed.
     if (limit >= kMostReply / kShortName) co_return Error::told(Errc::kMessageTooBig, "too many names of one hash");
   }
 }
 
-/// The next batch of a page.
+/// The next batch of a page, while it is read.
 struct Next {
   Handle directory;
   std::uint64_t after = 0;
@@ -157,22 +157,23 @@ Result<void> add_details(MetaCore& core, Batch& batch, Detail detail) {
     if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
     entry.attributes = found->second.attributes;
     if (size_in_doubt(core, found->second)) entry.attributes->size_known = false;
-    if (lends_in_doubt(found->second)) entry.attributes->mode &= ~(kSetUid | kSetGid);  // a look-up tells
+    if (lends_in_doubt(found->second))
+      entry.attributes->mode &= ~(kSetUid | kSetGid);  // a look-up asks the datafiles whether the bits still hold
     if (detail == Detail::kObject || !entry.attributes->size_known) entry.layout = found->second.layout;
-    // Not moved: of a file with several names there may be another entry here.
+    // Copied, since a file with several names may have another entry here.
     if (detail == Detail::kObject) batch.targets.push_back(found->second.target);
   }
   return {};
 }
 
-/// With its target, and its place among those of which nothing may be kept.
+/// Includes its target, and its number among the entries that may not be kept.
 std::size_t encoded_size(const Page& page, const Batch& batch, std::size_t place) {
   const std::size_t size = encoded_size(batch.entries[place]);
   if (page.detail != Detail::kObject) return size;
   return size + sizeof(std::uint32_t) + sizeof(std::uint32_t) + batch.targets[place].size();
 }
 
-/// Adds the group of equal hashes [begin, end) of the batch; false when the page is full.
+/// Adds the group of equal hashes [begin, end) of the batch. False: the page is full.
 bool add_group(Page& page, Batch& batch, std::size_t begin, std::size_t end) {
   std::size_t bytes = 0;
   for (std::size_t i = begin; i < end; ++i) bytes += encoded_size(page, batch, i);
@@ -206,7 +207,7 @@ Result<void> add_batch(MetaCore& core, Page& page, Batch& batch) {
   return {};
 }
 
-/// What the page has room for beside these entries.
+/// The room that remains in the page after these entries.
 Room room_beside(const Page& page, const std::vector<wire::DirectoryEntry>& entries) {
   wire::DirectoryEntry usual;
   if (page.detail != Detail::kNone) usual.attributes.emplace();
@@ -218,7 +219,7 @@ Room room_beside(const Page& page, const std::vector<wire::DirectoryEntry>& entr
   return {page.room > bytes ? page.room - bytes : 0, most > count ? most - count : 0};
 }
 
-/// While one batch is being added, the next one is being read: the store's threads have as much to do as this one.
+/// Reads the next batch while it adds the present one: the store's threads have as much work as this thread.
 job::Task<Result<void>> fill(Operation& operation, Handle directory, std::uint64_t after, Page& page) {
   Result<Batch> batch = Batch{};
   Room room = room_beside(page, {});
@@ -242,7 +243,7 @@ job::Task<Result<void>> fill(Operation& operation, Handle directory, std::uint64
   }
 }
 
-/// What of a directory is to be listed.
+/// The listing that is asked for.
 struct Wanted {
   Handle handle;
   std::uint64_t cookie = 0;
@@ -259,7 +260,7 @@ job::Task<Result<Page>> list(Operation& operation, Wanted wanted) {
   Page page;
   page.room = posted > kReplyOverhead ? posted - kReplyOverhead : 0;
   page.max_entries = wanted.max_entries;
-  // A caller that may list but not search the directory sees names only, as by stat.
+  // A caller that may list but not search the directory gets only the names, as with stat.
   if (may(operation.who(), directory, kWantExecute)) page.detail = wanted.detail;
   page.reply.parent = directory.parent;
   SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), wanted.cookie, page));

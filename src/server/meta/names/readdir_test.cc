@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listings: complete and free of repeats, whatever the room, the collisions, and the changes between two pages.
+// Listings are complete and free of repeats, whatever the room, the hash collisions, and the changes between two pages.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -18,7 +18,7 @@ TestFsOptions colliding(std::uint8_t bits) {
   return options;
 }
 
-/// All names, each with how often it came; pages as small as the room that the test has posted.
+/// All names, and how often each was listed. A page has as much room as the test has posted.
 std::map<std::string, int> list(User& user, Handle directory, bool attributes = false) {
   std::map<std::string, int> names;
   std::uint64_t cookie = 0;
@@ -112,7 +112,7 @@ TEST(MetaReaddir, PagesAreFilled) {
   fs.reply_room = 64 * 1024;
   EXPECT_GT(user.readdir(directory)->entries.size(), 1500U);
   fs.reply_room = 1U << 20U;
-  EXPECT_TRUE(user.readdir(directory)->end);  // more than one batch
+  EXPECT_TRUE(user.readdir(directory)->end);  // it needs more than one batch
 }
 
 TEST(MetaReaddir, EntriesOfOneHashComeTogether) {
@@ -189,11 +189,11 @@ TEST(MetaReaddir, AttributesComeWithTheNames) {
     EXPECT_EQ(*entry.attributes, user.stat("d/" + entry.name)->attributes);
     EXPECT_EQ(entry.layout.has_value(), entry.name == "written");
   }
-  ASSERT_OK(user.chmod("d", 0400));  // may be listed, not searched
+  ASSERT_OK(user.chmod("d", 0400));  // listable, not searchable
   EXPECT_EQ(user.readdir(directory, 0, true)->entries[0].attributes, std::nullopt);
 }
 
-TEST(MetaReaddir, WhatStaysIsListedOnceWhileOthersComeAndGo) {
+TEST(MetaReaddir, NamesThatStayAreListedOnceWhileOthersComeAndGo) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     TestFsOptions options = colliding(static_cast<std::uint8_t>(seed % 2 == 0 ? 63 : 5));
     options.seed = seed;
@@ -214,7 +214,7 @@ TEST(MetaReaddir, WhatStaysIsListedOnceWhileOthersComeAndGo) {
       for (const wire::DirectoryEntry& entry : page->entries) ++seen[entry.name];
       end = page->end;
       if (!page->entries.empty()) cookie = page->entries.back().cookie;
-      // file0..file59 stay; the others go, and new ones come.
+      // file0..file59 stay; the others are removed, and new ones are created.
       const std::string victim = "d/file" + std::to_string(60 + random.below(60));
       if (random.chance(1, 2)) (void)user.unlink(victim);
       if (random.chance(1, 2)) (void)user.create("d/new" + std::to_string(random.below(100)));

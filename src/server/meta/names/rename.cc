@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rename: a name, with what is below it, to another place; over what is there, or in exchange for it.
+// rename: moves a name, with everything below it, to another place. It may replace an object there, or exchange the
+// two.
 #include "server/meta/names/objects.h"
 #include "server/meta/names/operations.h"
 #include "server/meta/store/access.h"
@@ -9,10 +10,10 @@ namespace {
 
 using trove::ReadMode;
 
-/// So often may changes in the ancestors win over a rename before it locks them all.
+/// How many conflicts with changes of ancestors a rename accepts before it locks all ancestors.
 constexpr unsigned kConflictsBeforeLockingAncestors = 3;
 
-/// Both sides as the operation has read them.
+/// Both names as the operation has read them.
 struct Move {
   PathEnd from;
   PathEnd to;
@@ -20,7 +21,7 @@ struct Move {
   InodeRecord directories[2];
   std::optional<EntryRecord> to_entry;
   InodeRecord object;
-  std::optional<InodeRecord> target;  // what has the new name now
+  std::optional<InodeRecord> target;  // the object with the new name
 
   bool same_directory() const { return from.directory == to.directory; }
   InodeRecord& from_directory() { return directories[0]; }
@@ -40,7 +41,7 @@ job::Task<Result<void>> find_places(Operation& operation, const wire::RenameRequ
   SPATE_CO_TRY(move.from, co_await from.to_last_of_any_length());
   Walker to(operation, request.to);
   SPATE_CO_TRY(move.to, co_await to.to_last_of_any_length());
-  // Not kBusy: a client takes that for a passing trouble, and tries on.
+  // Not kBusy, which clients take for a transient error and retry.
   if (move.from.last != PathEnd::Last::kName) co_return Errc::kInvalidArgument;
   if (move.to.last != PathEnd::Last::kName) {
     co_return (request.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kInvalidArgument;
@@ -70,8 +71,8 @@ job::Task<Result<void>> read_both(Operation& operation, Move& move) {
   co_return {};
 }
 
-/// kInvalidArgument when `moving` is `directory` or above it: what moves would end up below itself. The ancestors are
-/// read checked: should one of them move at the same time, this operation runs again.
+/// Fails with kInvalidArgument if `moving` is `directory` or one of its ancestors, since it would end up below itself.
+/// The ancestors are read checked: if one of them moves meanwhile, this operation runs again.
 job::Task<Result<void>> check_not_below(Operation& operation, const InodeRecord& directory, Handle moving) {
   std::vector<Handle> chain;
   Handle parent = directory.parent;
@@ -104,7 +105,7 @@ job::Task<Result<void>> check_no_loop(Operation& operation, Move& move) {
   co_return {};
 }
 
-/// A directory above what moves is not empty, whatever moves.
+/// An ancestor of the moving object cannot be replaced: it is not empty.
 job::Task<Result<void>> check_not_above(Operation& operation, Move& move) {
   if (move.exchange || !move.target || !move.target->is_directory() || move.target->attributes.size == 0) co_return {};
   auto apart = co_await check_not_below(operation, move.from_directory(), move.target->handle());
@@ -127,7 +128,7 @@ Result<void> check_rights(const Credential& who, Move& move) {
   if (!sticky_allows(who, from.attributes, move.object.attributes)) return Errc::kNotPermitted;
   if (move.target && !sticky_allows(who, to.attributes, move.target->attributes)) return Errc::kNotPermitted;
   if (move.same_directory()) return {};
-  // A directory's own ".." changes.
+  // Moving a directory to another parent changes its "..".
   const auto may_move = [&who](const InodeRecord& object) {
     return !object.is_directory() || may(who, object, kWantWrite);
   };

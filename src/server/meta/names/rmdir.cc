@@ -28,7 +28,8 @@ Outcome<wire::RmdirReply> rmdir(Operation& operation, const wire::RmdirRequest& 
   if (!may(operation.who(), directory, kWantWrite)) co_return Errc::kPermissionDenied;
   if (!sticky_allows(operation.who(), directory.attributes, object.attributes)) co_return Errc::kNotPermitted;
   if (!object.is_directory()) co_return Errc::kNotDirectory;
-  // The inode is checked at commit and every change of entries puts it: a create at the same time cannot win as well.
+  // The inode is checked at commit, and every change of entries puts it. So this and a concurrent create cannot both
+  // succeed.
   if (object.attributes.size != 0) co_return Errc::kNotEmpty;
   touch_entries(directory, operation.now(), -1, -1);
   operation.put(directory);

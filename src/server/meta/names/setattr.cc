@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// setattr: chmod, chown, utimensat, as POSIX and Linux have them.
+// setattr: chmod, chown, utimensat, with the rules of POSIX and Linux.
 #include <algorithm>
 
 #include "server/meta/core/core.h"
@@ -34,7 +34,7 @@ bool sets_times(const wire::SetattrRequest& request) {
   return request.atime || request.mtime || request.atime_now || request.mtime_now || request.btime;
 }
 
-/// A caller that may write may set both times to "now", as a write does. Only the owner may set other times.
+/// A caller with write permission may set both times to "now", as a write does. Only the owner may set other times.
 Result<void> check_times(const Credential& who, const InodeRecord& object, const wire::SetattrRequest& request) {
   if (!sets_times(request) || owns(who, object.attributes)) return {};
   if (!request.atime_now || !request.mtime_now || request.btime) return Errc::kNotPermitted;
@@ -47,7 +47,7 @@ Result<void> check_mode_change(const Credential& who, const Attributes& a, const
   return owns(who, a) ? Result<void>() : Errc::kNotPermitted;
 }
 
-/// A program that changes hands loses the rights that it lent.
+/// A program loses set-uid and set-gid when its owner changes.
 void set_owner(const Credential& who, Attributes& a, const wire::SetattrRequest& request) {
   if (!request.uid && !request.gid) return;
   a.uid = request.uid.value_or(a.uid);
@@ -66,7 +66,7 @@ void set_mode(const Credential& who, InodeRecord& object, const wire::SetattrReq
   if (!is_root(who) && !in_group(who, a.gid)) a.mode &= ~kSetGid;
 }
 
-/// mtime, set-uid and set-gid of a file that is being written hold while its datafiles are as they are now.
+/// mtime, set-uid and set-gid of a file that is being written are valid only as long as its datafiles do not change.
 job::Task<Result<void>> note_data(Operation& operation, InodeRecord& object, const wire::SetattrRequest& request) {
   Attributes& a = object.attributes;
   const bool sets_mtime = request.mtime || request.mtime_now;

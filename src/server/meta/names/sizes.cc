@@ -26,7 +26,7 @@ void store_summary(InodeRecord& inode, const wire::DataSummary& data) {
   ++a.version;
 }
 
-/// Once writers is 0 it stays so until the last one has closed; it is 0 after 2^32 opens as well.
+/// Once writers is 0 it stays 0 until the last writer has closed. After 2^32 opens it is 0, too.
 void begin_write(InodeRecord& inode) {
   if (inode.write_opens == 0) {
     inode.writers = 1;
@@ -88,7 +88,8 @@ TruncateAsker asker_of(const Operation& operation, Rights opened) {
   return {header.client, header.session_epoch, header.id.slot, header.id.sequence, opened};
 }
 
-/// An answer waits until its truncation is over, and is read again then: nobody has been told the old one.
+/// Replaces the stored answer by the error. The answer waits for the truncation and is read again afterwards, so no
+/// client has got the old one.
 job::Task<Result<void>> tell_asker(Operation& operation, TruncateAsker asker, Error why) {
   if (!asker.client || asker.slot == wire::RequestId::kNoSlot) co_return {};
   const StoreKey key = answer_key(asker.client, asker.slot);
@@ -135,7 +136,7 @@ job::Task<Result<void>> give_up_truncation(Operation& operation, Handle handle, 
   inode->truncating = false;
   SPATE_CO_TRY(std::ignore, co_await end_open_of(operation, intent->asker, *inode));
   if (why.code() == Errc::kFileTooBig && intent->before && inode->write_opens == 0) {
-    // Some datafiles may have grown before another one was refused. Nobody has written anything behind the old end.
+    // Some datafiles may have grown before another one was refused. Nothing has been written behind the old end.
     TruncateIntent back;
     back.size = *intent->before;
     back.asker = {intent->asker.client, intent->asker.epoch, wire::RequestId::kNoSlot, 0, Rights::kNone};
@@ -160,15 +161,15 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
     // If the file has datafiles, a crash of an io machine may have brought back data that an earlier truncation had
     // cut.
     const bool as_it_is = a.size_known && a.size == size && a.change_sum == 0 && inode.truncate_generation == 0;
-    // One that grows may be refused: until then it has the size that it had.
-    // While nobody has asked the datafiles of the last writer yet, they say how large it is, as long as this takes.
+    // A truncation that extends the file may be refused. Until it succeeds the file has its old size. If the datafiles
+    // have not been asked after the last writer yet, they determine the size meanwhile.
     if (a.size_known && size > a.size) intent.before = a.size;
     if (a.size_known && !intent.before) a.size = size;
     a.mtime = operation.now();
     inode.keep_mtime = false;
     if (as_it_is) return;
   } else if (!alone) {
-    inode.writers = 0;  // what the writers know of the datafiles is out of date now
+    inode.writers = 0;  // the writers' own reports about the datafiles are out of date now
   }
   put_intent(operation, inode, std::move(intent));
   operation.answer_after_truncate(inode.handle());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and times of files whose writers close, die, are fenced or come back: what the datafiles say in the end.
+// Sizes and times of files whose writers close, die, are fenced or come back: in the end they agree with the datafiles.
 #include "base/expect.h"
 #include "server/meta/testing/crash_test.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// "f" is being written by `writer`; `other` looks.
+/// `writer` writes "f"; `other` only reads its attributes.
 struct WriterScene {
   TestClient writer;
   TestClient other;
@@ -72,7 +72,7 @@ TEST(MetaSizeAfterACrash, IsRightThoughTheServerDiedWhileAWriterExpired) {
   }
 }
 
-// It writes on as long as no io server refuses it, also while the meta server is away.
+// A client writes on as long as no io server refuses it, also while the meta server is away.
 TEST(MetaSizeAfterACrash, CountsWhatAnExpiringWriterStillWrote) {
   for (const bool machine : {false, true}) {
     WriterScene scene;
@@ -136,7 +136,7 @@ TEST(MetaSizeAfterACrash, IsSettledLaterWhenTheStoreFailsAfterTheStart) {
     const auto started = world.run(world.role->start());
     world.run_ready();
     if (world.faults.pending_orders() > 0) break;
-    if (!started) continue;  // the server says so at once, and does not start
+    if (!started) continue;  // the server reports the failure at once, and does not start
     ++struck;
     world.io.fail = {};
     world.wait(seconds(40));
@@ -177,7 +177,7 @@ TEST_F(MetaSizes, AFlagWithoutItsIntentIsPutRight) {
   EXPECT_FALSE(inode(handle).truncating);
 }
 
-TEST_F(MetaSizes, WhatIsAskedForIsAskedOnceHoweverManyWait) {
+TEST_F(MetaSizes, TheDatafilesAreAskedOnceHoweverManyWait) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   io.hold();
@@ -196,7 +196,7 @@ TEST_F(MetaSizes, WhatIsAskedForIsAskedOnceHoweverManyWait) {
   EXPECT_EQ(inode(handle).attributes.mtime, WallTime{77});
 }
 
-TEST_F(MetaSizes, TheLastCloseOfOneClientsWritersTellsTheSize) {
+TEST_F(MetaSizes, TheLastCloseOfTheOnlyClientReportsTheSize) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
@@ -207,7 +207,7 @@ TEST_F(MetaSizes, TheLastCloseOfOneClientsWritersTellsTheSize) {
   EXPECT_EQ(io.calls("stat"), 0U);
 }
 
-TEST_F(MetaSizes, TheLastCloseOfFewerWritersThanThereWereTellsNothing) {
+TEST_F(MetaSizes, AReportOfFewerWritersThanThereWereIsIgnored) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
   ASSERT_OK(close_file(other, handle, Rights::kWrite));
@@ -219,7 +219,7 @@ TEST_F(MetaSizes, TheLastCloseOfFewerWritersThanThereWereTellsNothing) {
   EXPECT_EQ(io.calls("stat"), 1U);
 }
 
-TEST_F(MetaSizes, AfterATruncationTheLastCloseOfWritersTellsNothing) {
+TEST_F(MetaSizes, AReportFromBeforeATruncationIsIgnored) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   ASSERT_OK(truncate(other, "f", 10));
@@ -229,7 +229,7 @@ TEST_F(MetaSizes, AfterATruncationTheLastCloseOfWritersTellsNothing) {
   EXPECT_FALSE(asked<wire::CloseReply>(client, close_of_writers(handle, 3))->attributes.size_known);
 }
 
-/// A close that the process before has sent, the next one sends as a plain one.
+/// If an earlier process of the client has sent a close of writers, the next one sends it again as a plain close.
 TEST_F(MetaSizes, APlainCloseIsAnsweredAsTheCloseOfWritersWithItsId) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// meta_statfs, meta_sync and cluster_map: the file system as a whole.
+// meta_statfs, meta_sync and cluster_map: operations on the file system as a whole.
 #include "server/meta/core/core.h"
 #include "server/meta/names/operations.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are made without a name (O_TMPFILE), and whose group new objects get.
+// Files created without a name (O_TMPFILE), and the group of new objects.
 #include "base/expect.h"
 #include "server/meta/testing/audit_test.h"
 
@@ -22,7 +22,7 @@ class MetaTemporary : public RoleTest {
   TestClient client = connect();
 };
 
-TEST_F(MetaTemporary, GoWithTheirLastClose) {
+TEST_F(MetaTemporary, AreRemovedByTheirLastClose) {
   const auto made = make(client);
   ASSERT_OK(made);
   EXPECT_EQ(made->object.attributes.link_count, 0U);
@@ -46,19 +46,19 @@ TEST_F(MetaTemporary, StayWhenTheyGetAName) {
   EXPECT_TRUE(io.files[handle].removed);
 }
 
-TEST_F(MetaTemporary, DoNotComeBackOnceTheyHadAName) {
+TEST_F(MetaTemporary, GetNoNameAgainOnceTheyHadOne) {
   const Handle handle = make(client)->object.attributes.handle;
   ASSERT_OK(name(client, handle, "named"));
   ASSERT_OK(unlink(client, "named"));
   EXPECT_ERRC(name(client, handle, "again"), Errc::kNotFound);
 }
 
-TEST_F(MetaTemporary, NeverGetANameWhenMadeSo) {
+TEST_F(MetaTemporary, NeverGetANameIfCreatedExclusively) {
   const Handle handle = make(client, wire::kOpenExclusive)->object.attributes.handle;
   EXPECT_ERRC(name(client, handle, "named"), Errc::kNotFound);
 }
 
-TEST_F(MetaTemporary, GoWithTheirSession) {
+TEST_F(MetaTemporary, AreRemovedWithTheirSession) {
   const Handle handle = make(client)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
   wait(options.session_lease + seconds(10));
@@ -76,7 +76,7 @@ TEST_F(MetaTemporary, NeedTheRightToWriteTheDirectory) {
   EXPECT_ERRC(create(client, "", wire::kOpenRead | wire::kOpenTemporary), Errc::kInvalidArgument);
 }
 
-/// A mount of root's makes things for every user.
+/// A mount of root creates objects for every user.
 TEST_F(MetaTemporary, ASetgidDirectorysGroupOverridesTheUsersGroup) {
   Credential root_user;
   root_user.uid = 0;
@@ -99,7 +99,7 @@ TEST_F(MetaTemporary, ASetgidDirectorysGroupOverridesTheUsersGroup) {
   EXPECT_EQ(made->object.attributes.mode, 0644U);
   request.where = at("shared/g");
   request.attributes.mode = 0644;
-  EXPECT_EQ(asked<wire::OpenReply>(root, request)->object.attributes.gid, 1002U);  // explicitly, as cp -p
+  EXPECT_EQ(asked<wire::OpenReply>(root, request)->object.attributes.gid, 1002U);  // set explicitly, as by cp -p
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// truncate: an intent, which intent recovery has the io servers carry out (docs/consistency.md, "Truncate").
+// truncate: stores an intent, which intent recovery carries out at the io servers (docs/consistency.md, "Truncate").
 #include "server/meta/core/core.h"
 #include "server/meta/core/reply.h"
 #include "server/meta/core/walk.h"
@@ -38,7 +38,8 @@ Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::Truncate
   begin_truncate(operation, inode, request.size, request.by_open_file && inode.writers == 1, Rights::kNone);
   operation.put(inode);
   wire::ObjectReply reply = object_reply(inode);
-  if (reply.attributes.size_known) reply.attributes.size = request.size;  // it is so when this is answered
+  if (reply.attributes.size_known)
+    reply.attributes.size = request.size;  // it has this size when the request is answered
   co_return reply;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Truncation: an intent in the store, cut at the io servers, once for each generation, whatever dies in between.
+// Truncation: an intent in the store is carried out at the io servers, once for each generation, whatever crashes in
+// between.
 #include <optional>
 
 #include "base/expect.h"
@@ -16,7 +17,7 @@ class MetaTruncate : public RoleTest {
   TestClient other = connect();
 };
 
-/// One file of 100 bytes that `client` cuts to 10; `other` only looks.
+/// `client` truncates a file of 100 bytes to 10; `other` only reads its attributes.
 struct Cut {
   explicit Cut(bool is_open = false) : open(is_open) {}
   TestClient client;
@@ -61,7 +62,7 @@ TEST(MetaTruncateCrash, AResentTruncationIsDoneOnce) {
             if (!open) EXPECT_EQ(world.stat(cut.other, "f")->size, 10U);
             Audit(world).check_at_rest();
           });
-      EXPECT_GE(steps, 7U);  // intent, sync, cut, its end: each before and after
+      EXPECT_GE(steps, 7U);  // intent, sync, cut and the erasing of the intent, each before and after its effect
     }
   }
 }
@@ -81,8 +82,8 @@ TEST(MetaTruncateCrash, ATruncationIsFinishedEvenIfNobodyResendsIt) {
   }
 }
 
-// A machine that goes down brings back the intent with the size from before. Until it is carried out again, only the
-// datafiles tell how large the file is.
+// A crash of the machine brings back the intent with the size from before. Until it is carried out again, only the
+// datafiles know the file's size.
 TEST(MetaTruncateCrash, AfterACrashAGrownFileNeverShowsItsOldSize) {
   CrashWorld world;
   TestClient client = world.connect();
@@ -106,8 +107,9 @@ TEST(MetaTruncateCrash, AfterACrashAGrownFileNeverShowsItsOldSize) {
   EXPECT_EQ(world.stat(other, "f")->size, 500U);
 }
 
-// A machine that goes down may bring back an intent that had been carried out: it must not cut what came after.
-TEST(MetaTruncateCrash, WhatIsWrittenAfterTheAnswerStays) {
+// A crash of the machine may bring back an intent that had been carried out. It must not cut data that was written
+// later.
+TEST(MetaTruncateCrash, DataWrittenAfterTheAnswerStays) {
   for (const bool machine : {false, true}) {
     Cut cut(true);
     int written = 0;
@@ -118,7 +120,7 @@ TEST(MetaTruncateCrash, WhatIsWrittenAfterTheAnswerStays) {
           if (!cut.answered) return;
           EXPECT_TRUE(world.write(cut.client, cut.file, 50));
           ++written;
-          std::ignore = world.sync(cut.client);  // more steps to die at
+          std::ignore = world.sync(cut.client);  // more steps at which it may die
         },
         [&](CrashWorld& world) {
           ASSERT_OK(world.join(cut.client));
@@ -171,7 +173,8 @@ TEST(MetaTruncateCrash, TwoInARow) {
           cut.again(world);
           ASSERT_OK(world.asked<wire::ObjectReply>(cut.other, second, RoleTest::id(60, 1)));
           world.run_ready();
-          // After a crash of the machine the first may have been taken back with its answer, and come after the second.
+          // A crash of the machine may have undone the first truncation together with its answer, so that its resend
+          // comes after the second.
           const std::uint64_t size = world.data_of(cut.file).size;
           if (!machine) EXPECT_EQ(size, 70U);
           EXPECT_EQ(world.io.files[cut.file].generation, world.inode(cut.file).truncate_generation);
@@ -203,11 +206,11 @@ TEST_F(MetaTruncate, OfANeverWrittenFileToZeroAsksNoIoServerAndSetsMtime) {
   EXPECT_EQ(inode(handle).truncate_generation, 0U);
 }
 
-// A crash of an io machine may have undone what made it as long as it is said to be.
-TEST_F(MetaTruncate, ToTheSizeThatItHasCutsItOnceMore) {
+// A crash of an io machine may have undone the change that gave the file its present size.
+TEST_F(MetaTruncate, ToThePresentSizeStillReachesTheDatafiles) {
   const Handle handle = make_file(client, "f", 100);
   ASSERT_OK(truncate(client, "f", 0));
-  io.files[handle].data.size = 100;  // the cut was not synced, and its machine crashed
+  io.files[handle].data.size = 100;  // the cut was not synced, and the io server's machine crashed
   ASSERT_OK(truncate(client, "f", 0));
   EXPECT_EQ(data_of(handle).size, 0U);
 }
@@ -230,7 +233,7 @@ TEST_F(MetaTruncate, IsDoneWhenItIsAnsweredAndNotBefore) {
   EXPECT_EQ(io.cuts, 2U);
 }
 
-TEST_F(MetaTruncate, OneThatCannotBeDoneSaysWhatStandsInTheWay) {
+TEST_F(MetaTruncate, TheErrorNamesTheObstacle) {
   const Handle handle = make_file(client, "f", 100);
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   const auto cut = truncate(client, "f", 10);
@@ -246,7 +249,7 @@ TEST_F(MetaTruncate, OneThatCannotBeDoneSaysWhatStandsInTheWay) {
   Audit(*this).check_at_rest();
 }
 
-TEST_F(MetaTruncate, OneThatWaitsForAnAnswerSaysWhose) {
+TEST_F(MetaTruncate, TheErrorNamesTheServerWithoutAnAnswer) {
   make_file(client, "f", 100);
   io.hold();
   io.silent = "server 3 (tcp://io3:7400)";
@@ -272,7 +275,7 @@ TEST_F(MetaTruncate, OfARemovedFileIsForgotten) {
   Audit(*this).check_at_rest();
 }
 
-TEST_F(MetaTruncate, WhatAWriterKnowsFromBeforeAnothersTruncationIsNotBelieved) {
+TEST_F(MetaTruncate, AWritersReportFromBeforeATruncationIsIgnored) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   const wire::DataSummary before = data_of(handle);
@@ -283,7 +286,7 @@ TEST_F(MetaTruncate, WhatAWriterKnowsFromBeforeAnothersTruncationIsNotBelieved) 
   Audit(*this).check_at_rest();
 }
 
-TEST_F(MetaTruncate, ByAnOpenFileNeedsNoModeBitsButTheOpen) {
+TEST_F(MetaTruncate, ThroughAnOpenFileNeedsOnlyTheOpen) {
   const Handle handle = create(client, "f", kRW, 0)->object.attributes.handle;
   wire::TruncateRequest request = truncate_request("", 40);
   request.where.start = handle;
@@ -298,14 +301,14 @@ TEST_F(MetaTruncate, ByAnOpenFileNeedsNoModeBitsButTheOpen) {
   EXPECT_ERRC(asked<wire::ObjectReply>(client, request), Errc::kPermissionDenied);
 }
 
-TEST_F(MetaTruncate, NoFileGetsLargerThanAFileCanBe) {
+TEST_F(MetaTruncate, BeyondTheLargestSizeIsRefused) {
   make_file(client, "f", 100);
   EXPECT_ERRC(truncate(client, "f", kMaxFileBytes + 1), Errc::kFileTooBig);
   EXPECT_OK(truncate(client, "f", kMaxFileBytes));
   EXPECT_EQ(stat(client, "f")->size, kMaxFileBytes);
 }
 
-// Neither store nor io servers answer in order.
+// Neither the store nor the io servers answer in order.
 TEST(MetaTruncateOverlap, ManyAtOnceAgreeInTheEnd) {
   struct World final : RoleTest {
     explicit World(std::uint64_t seed) : RoleTest(seed, true) {}

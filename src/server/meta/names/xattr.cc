@@ -12,10 +12,11 @@ namespace {
 
 constexpr std::byte kVersion{1};  // first byte of a stored value
 constexpr std::uint32_t kMaxCount = 512;
-constexpr std::uint32_t kMaxBytes = 1U << 20U;  // names and values of one object together
+constexpr std::uint32_t kMaxBytes = 1U << 20U;  // limit of names and values of one object together
 constexpr std::size_t kListPage = 64;
 
-/// What carries attributes of users: others might fill a disk through a device node that everyone may write.
+/// Only files and directories have user attributes. On a device node that everyone may write, users could fill the
+/// store with them.
 bool carries_user_xattrs(const InodeRecord& inode) { return inode.is_regular() || inode.is_directory(); }
 
 Result<void> check_readable(const Credential& who, const InodeRecord& inode, XattrSpace space) {
@@ -50,7 +51,7 @@ Result<Bytes> unwrap(ByteView stored) {
   return to_bytes(stored.subspan(1));
 }
 
-/// The stored value; nothing when there is none.
+/// The stored value; nothing if there is none.
 job::Task<Result<std::optional<Bytes>>> stored_value(Operation& operation, Handle handle, std::string name) {
   const auto mode = operation.kind() == Operation::Kind::kRead ? trove::ReadMode::kSnapshot : trove::ReadMode::kChecked;
   const StoreKey key = xattr_key(handle, name);
@@ -72,7 +73,7 @@ Result<void> check_flags(std::uint8_t flags, bool exists) {
   return {};
 }
 
-/// Counts a value in and the one that it replaces out.
+/// Adds the size of a new value and subtracts that of the value it replaces.
 Result<void> account(InodeRecord& inode, std::size_t name, std::optional<std::size_t> before,
                      std::optional<std::size_t> after) {
   std::uint64_t bytes = inode.xattr_bytes;
@@ -95,7 +96,7 @@ const Acl& acl_named(const InodeRecord& object, std::string_view name) {
   return name == kAccessAclXattr ? object.acl : object.default_acl;
 }
 
-/// An empty list removes.
+/// An empty list removes the attribute.
 Result<void> set_acl(Operation& operation, InodeRecord& object, const wire::SetxattrRequest& request) {
   SPATE_TRY(Acl acl, decode_acl(request.value));
   if (request.name == kDefaultAclXattr) {
@@ -109,7 +110,7 @@ Result<void> set_acl(Operation& operation, InodeRecord& object, const wire::Setx
   set_access_acl(object, std::move(acl));
   const Credential& who = operation.who();
   const bool stranger = !is_root(who) && !in_group(who, object.attributes.gid);
-  const bool told = (request.flags & wire::kXattrKillSetgid) != 0;  // root acts for somebody
+  const bool told = (request.flags & wire::kXattrKillSetgid) != 0;  // root acts for another user
   if (!request.value.empty() && (stranger || told)) object.attributes.mode &= ~kSetGid;
   return {};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of extended attributes, and the ones that are not stored but read from the inode: the layout's.
+// Names of extended attributes, and the attributes of the layout, which are not stored but read from the inode.
 #pragma once
 
 #include <optional>
@@ -21,19 +21,19 @@ constexpr std::string_view kDefaultAclXattr = "system.posix_acl_default";
 
 enum class XattrSpace : std::uint8_t { kUser, kTrusted, kLayout, kAcl };
 
-/// Fails with kOutOfRange for an empty or too long name. Linux checks that before it walks the path, and everything
-/// else after.
+/// Fails with kOutOfRange for an empty or too long name. As on Linux, this check comes before the path walk, and all
+/// other checks after it.
 Result<void> check_xattr_length(std::string_view name);
 
 /// kOutOfRange: an empty or too long name; kInvalidArgument: nothing after the dot, or a NUL byte; kNotSupported:
-/// another name space (security, what else there is of system).
+/// another name space (security, other names of system).
 Result<XattrSpace> xattr_space(std::string_view name);
 
-/// A file's layout as people read it: "generation=1 distribution=simple_stripe strip_bytes=1048576 slots=256,512"; the
-/// targets of one slot are joined by '+'.
+/// A file's layout for people: "generation=1 distribution=simple_stripe strip_bytes=1048576 slots=256,512"; '+' joins
+/// the targets of one slot.
 std::string describe_layout(const Layout& layout);
 
-/// The value of a layout attribute: of a file its layout, of a directory its hints. Nothing when there is none.
+/// The value of a layout attribute: a file's layout, or a directory's hints. Nothing if there is none.
 std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_view name);
 /// Sets (or, with no value, removes) a hint of a directory. kInvalidArgument, kNotPermitted (user.spate.layout),
 /// kNoAttribute (removing what is not set).

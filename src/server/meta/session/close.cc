@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// close: one open ends; with the last one for writing, size and mtime go into the inode.
+// close: ends one open. After the last one for writing, size and mtime go into the inode.
 #include "server/meta/core/core.h"
 #include "server/meta/core/reply.h"
 #include "server/meta/names/objects.h"
@@ -11,7 +11,7 @@
 namespace spate::meta {
 namespace {
 
-/// A client with the right to read reports an atime alone.
+/// Whether the close only reports an atime, which the right to read allows.
 bool notes_a_read(const wire::CloseRequest& request) {
   return request.atime && !request.mtime && !request.mode && allows(request.rights, Rights::kRead);
 }
@@ -29,7 +29,7 @@ Result<void> check_form(const wire::CloseRequest& request) {
   return {};
 }
 
-/// `opens` writers together know the datafiles best when there were no others.
+/// The summary of `opens` writers is reliable if there were no other writers.
 bool is_usable(const InodeRecord& inode, const std::optional<wire::DataSummary>& data, std::uint32_t opens) {
   return data && inode.writers == opens && !inode.truncating && data->size <= kMaxFileBytes;
 }
@@ -44,7 +44,7 @@ void end_writing(Operation& operation, InodeRecord& inode, const wire::CloseRequ
   }
 }
 
-/// Times given explicitly win over what the datafiles say of the writes before.
+/// Times that were set explicitly win over those of earlier writes.
 void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
   Attributes& a = inode.attributes;
   const Credential& who = operation.who();
@@ -56,7 +56,7 @@ void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseR
   }
   if (request.mode) {
     if (inode.write_opens == 0) {
-      inode.written_by_users = false;  // nobody writes after this
+      inode.written_by_users = false;  // nobody writes any more
     } else if (!a.size_known && request.data) {
       note_change_sum(inode, request.data->change_sum);
     }
@@ -67,7 +67,7 @@ void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseR
   touch(inode, operation.now());
 }
 
-/// Never moved back, nor ahead of the clock; ctime stays.
+/// Sets atime. It never moves back, nor ahead of the clock; ctime stays.
 bool note_read(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
   if (!notes_a_read(request)) return false;
   const WallTime read_at = std::min(*request.atime, operation.now());
@@ -76,12 +76,12 @@ bool note_read(Operation& operation, InodeRecord& inode, const wire::CloseReques
   return true;
 }
 
-/// `opens`: how many opens for writing `request.data` tells of.
+/// `opens`: how many opens for writing `request.data` covers.
 Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request, std::uint32_t opens) {
   SPATE_CO_TRY(std::ignore, check_form(request));
   const bool writes = allows(request.rights, Rights::kWrite);
   if (writes || notes_a_read(request)) {
-    SPATE_CO_TRY(std::ignore, operation.lock({request.handle}));  // many close one file at once
+    SPATE_CO_TRY(std::ignore, operation.lock({request.handle}));  // many clients may close one file at once
   }
   SPATE_CO_TRY(std::ignore, co_await operation.core().parts().opens->drop(operation, request.handle, request.rights));
   SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
@@ -90,7 +90,7 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
     if (owns(operation.who(), inode.attributes)) {
       set_attributes(operation, inode, request);
     } else {
-      operation.answer_with(Errc::kNotPermitted);  // the file is closed all the same: nobody closes twice
+      operation.answer_with(Errc::kNotPermitted);  // the open ends all the same, since a client closes only once
     }
   }
   const bool read = note_read(operation, inode, request);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions that end while something of theirs is under way, or is damaged.
+// Sessions that end while their requests run, or whose records are damaged.
 #include <optional>
 
 #include "server/meta/testing/role_test.h"
@@ -22,16 +22,16 @@ class MetaExpiry : public RoleTest {
   Errc lock(TestClient& client, Handle file = Handle(77)) {
     return asked<wire::LockReply>(client, lock_request(++locks_, false, file), no_id()).code();
   }
-  /// Says after a restart that this lock is all that the client had.
+  /// Reclaims this lock after a restart, as the only one of the client.
   Errc claim(TestClient& client, Handle file) {
     const wire::LockReclaimRequest request{{lock_request(1, false, file).lock}, true};
     return asked<wire::LockReclaimReply>(client, request, no_id()).code();
   }
-  /// The meta server reaches no io server with a truncation.
+  /// From now on no truncation reaches an io server.
   void hold_cuts() {
     io.fail = [](std::string_view call) { return call.starts_with("truncate") ? Errc::kTimeout : Errc::kOk; };
   }
-  /// The record is still there, and cannot be read any more.
+  /// Makes the record unreadable.
   void damage(const StoreKey& key) {
     job::Transaction transaction = context.begin();
     transaction.put(key, Bytes(3, std::byte{1}));
@@ -75,13 +75,13 @@ TEST_F(MetaExpiry, ARequestThatWaitedIsNotCommittedWhenItsSessionHasExpired) {
   EXPECT_EQ(data_of(file).size, 10U) << "a request of an expired session has taken effect";
 }
 
-TEST_F(MetaExpiry, ItsLocksPassOnWhenItsTruncationsAreOver) {
+TEST_F(MetaExpiry, ItsLocksPassToOthersAfterItsTruncations) {
   TestClient silent = connect();
   TestClient other = connect();
   const Handle file = make_file(other, "f", 100);
   ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
   ASSERT_EQ(lock(silent), Errc::kOk);
-  // Not reached, but for the fence.
+  // Truncations do not reach the io servers, fences do.
   io.fail = [](std::string_view call) { return call.starts_with("truncate") ? Errc::kTimeout : Errc::kOk; };
   auto cut = begin<wire::ObjectReply>(silent, truncate_request("f", 10), id(++silent.next), hours(24));
   wait_alive(other, options.session_lease + seconds(20));
@@ -93,7 +93,7 @@ TEST_F(MetaExpiry, ItsLocksPassOnWhenItsTruncationsAreOver) {
   EXPECT_EQ(lock(other), Errc::kOk);
 }
 
-TEST_F(MetaExpiry, ItsLocksPassOnWhenWhatItsTruncationHasGrownIsCutAgain) {
+TEST_F(MetaExpiry, ItsLocksPassToOthersAfterARefusedTruncationIsUndone) {
   TestClient silent = connect();
   TestClient other = connect();
   const Handle file = make_file(other, "f", 100);
@@ -111,7 +111,7 @@ TEST_F(MetaExpiry, ItsLocksPassOnWhenWhatItsTruncationHasGrownIsCutAgain) {
   EXPECT_EQ(lock(other), Errc::kOk);
 }
 
-TEST_F(MetaExpiry, ADamagedOpenKeepsNothingElseOfItsSession) {
+TEST_F(MetaExpiry, ADamagedOpenDoesNotKeepTheRestOfItsSession) {
   TestClient silent = connect();
   TestClient other = connect();
   const Handle damaged = make_file(silent, "a", 1);
@@ -125,7 +125,7 @@ TEST_F(MetaExpiry, ADamagedOpenKeepsNothingElseOfItsSession) {
   EXPECT_EQ(lock(other), Errc::kOk) << "the lock has stayed";
 }
 
-TEST_F(MetaExpiry, ADamagedNoteOfLocksKeepsNoLock) {
+TEST_F(MetaExpiry, ADamagedLockNoteKeepsNoLock) {
   TestClient silent = connect();
   TestClient other = connect();
   ASSERT_EQ(lock(silent), Errc::kOk);
@@ -150,7 +150,7 @@ TEST_F(MetaExpiry, AServerWithDamagedLockNotesStartsAndDelaysNewLocks) {
   EXPECT_EQ(lock(other), Errc::kOk);
 }
 
-TEST_F(MetaExpiry, AfterARestartLocksPassOnOnlyOnceTheirHolderIsFenced) {
+TEST_F(MetaExpiry, AfterARestartLocksPassToOthersOnlyOnceTheirHolderIsFenced) {
   TestClient holder = connect();
   TestClient other = connect();
   make_file(holder, "f", 1);
@@ -158,7 +158,7 @@ TEST_F(MetaExpiry, AfterARestartLocksPassOnOnlyOnceTheirHolderIsFenced) {
   ASSERT_EQ(lock(holder), Errc::kOk);
   restart();
   ASSERT_OK(join(other));
-  io.hold();  // one io server is away: nobody is fenced
+  io.hold();  // one io server is away, so no fence completes
   wait_alive(other, options.session_lease + seconds(10));
   ASSERT_OK(join(holder));
   EXPECT_EQ(holder.epoch, 2U);
@@ -172,9 +172,9 @@ TEST_F(MetaExpiry, AfterARestartLocksPassOnOnlyOnceTheirHolderIsFenced) {
   EXPECT_EQ(lock(other), Errc::kOk);
 }
 
-/// In the next epoch of its session the holder has locked another file, so a meta server that has restarted may hear
-/// all that it waits for from the holder itself.
-TEST_F(MetaExpiry, AClaimAfterARestartPassesOnNothingOfAnEarlierEpoch) {
+/// In its next epoch the holder has locked another file. So after a restart, all reclaims that the meta server waits
+/// for may come from the holder itself.
+TEST_F(MetaExpiry, AReclaimAfterARestartDoesNotReleaseAnEarlierEpoch) {
   constexpr Handle kOtherFile{78};
   TestClient holder = connect();
   TestClient other = connect();
@@ -205,11 +205,11 @@ TEST_F(MetaExpiry, AClaimAfterARestartPassesOnNothingOfAnEarlierEpoch) {
   EXPECT_EQ(lock(other, kOtherFile), Errc::kTryAgain);
 }
 
-TEST_F(MetaExpiry, AClaimIsAnsweredAgainWhenAnEarlierEpochHasPassedOnMeanwhile) {
+TEST_F(MetaExpiry, AReclaimIsAnsweredAgainAfterAnEarlierEpochWasReleased) {
   TestClient holder = connect();
   make_file(holder, "f", 1);
   ASSERT_OK(open_file(holder, "f", wire::kOpenWrite));
-  io.hold();  // nobody is fenced
+  io.hold();  // no fence completes
   wait(options.session_lease + seconds(10));
   ASSERT_OK(join(holder));
   ASSERT_EQ(lock(holder), Errc::kOk);
@@ -221,7 +221,7 @@ TEST_F(MetaExpiry, AClaimIsAnsweredAgainWhenAnEarlierEpochHasPassedOnMeanwhile) 
   EXPECT_EQ(claim(holder, Handle(77)), Errc::kOk);
 }
 
-TEST(MetaExpiryRaces, NothingIsNotedOfASessionThatHasEnded) {
+TEST(MetaExpiryRaces, AnEndedSessionGetsNoNotes) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     MetaExpiry world(seed, true);
     TestClient client = world.connect();

@@ -41,7 +41,7 @@ job::Task<Result<void>> HolderNotes::load() {
   co_return {};
 }
 
-/// In one transaction with what another epoch of the session may write. The session's end takes the note away.
+/// Uses one transaction, so that it conflicts with another epoch of the session. The session's end erases the note.
 job::Task<Result<void>> HolderNotes::put(Operation& operation, ClientId client, std::uint32_t epoch) {
   const StoreKey key = kind_.key(client);
   SPATE_CO_TRY(std::ignore, co_await check_open(operation, client, epoch));
@@ -61,7 +61,7 @@ job::Task<Result<void>> HolderNotes::erase(Operation& operation, ClientId client
 
 job::Task<Result<void>> HolderNotes::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
   Errand errand = [this, client, epoch](Operation& operation) { return put(operation, client, epoch); };
-  // A machine that crashes must know afterwards whom to wait for.
+  // After a crash of the machine, the notes must tell for whom to wait.
   auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kMachine, stop);
   co_return done;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HolderNotes: notes in the store which sessions may hold locks or leases, which are only in memory. A restart reads
+// HolderNotes: records in the store which sessions may hold locks or leases. Those are only in memory; a restart reads
 // the notes.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace spate::meta {
 
-/// The subject of the notes, and their place in the store.
+/// What the notes are about, and their place in the store.
 struct NoteKind {
   const char* name;  // for messages: "lock", "lease"
   StoreKey (*key)(ClientId);
@@ -20,27 +20,28 @@ struct NoteKind {
 };
 
 /// Locks and attribute leases are in memory. A session that may have any has a note in the store, with the epoch in
-/// which it got them. After a restart the sessions of the notes are pending: others wait until each has claimed again
-/// what it holds, or has dropped it, or has ended.
+/// which it got them. After a restart the sessions with notes are pending: others wait until each of them has reclaimed
+/// what it holds, has dropped it, or has ended.
 ///
-/// One executor; pinned. Life: construct -> load() -> the rest.
+/// One executor; pinned. Life cycle: construct -> load() -> the other calls.
 class HolderNotes {
  public:
   HolderNotes(MetaCore& core, NoteKind kind) : core_(core), kind_(kind) {}
   HolderNotes(const HolderNotes&) = delete;
   HolderNotes& operator=(const HolderNotes&) = delete;
 
-  /// Reads the notes of the process before: their sessions are pending. A note that cannot be read counts for epoch 0.
+  /// Reads the notes that an earlier process left: their sessions are pending. A note that cannot be read counts for
+  /// epoch 0.
   job::Task<Result<void>> load();
-  /// Makes the note, durable on the machine, before the session gets the first lock or lease.
-  /// kSessionUnknown, kSessionFenced: the session has ended, and none may be made after its end.
+  /// Stores the note, durable on the machine, before the session gets its first lock or lease. kSessionUnknown,
+  /// kSessionFenced: the session has ended, so it gets no note.
   job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
   /// The client's epochs below this one have ended: they are no longer pending.
   void forget(ClientId client, std::uint32_t below_epoch);
   /// Call it after forget(). Erases their note. Repeatable.
   job::Task<Result<void>> remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop);
 
-  /// The pending sessions and the epochs of their notes; the user erases those that it need not wait for.
+  /// The pending sessions and the epochs of their notes. The caller erases those that it need not wait for.
   std::map<ClientId, std::uint32_t>& pending() { return pending_; }
   std::vector<ClientId> pending_clients() const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// open: a file that exists.
+// open: opens an existing file.
 #include "server/meta/core/reply.h"
 #include "server/meta/core/walk.h"
 #include "server/meta/names/operations.h"
@@ -25,7 +25,8 @@ Result<void> check_openable(const Credential& who, const InodeRecord& inode, std
   return may(who, inode, want) ? Result<void>() : Errc::kPermissionDenied;
 }
 
-/// The last close has set a time that would be forgotten if the file were written before its datafiles were asked.
+/// Waits for the datafiles' answer if the last close has set a time: a new writer before that answer would lose the
+/// time.
 Result<void> after_settling(Operation& operation, const InodeRecord& inode, bool writes) {
   if (!writes || !inode.keep_mtime || inode.write_opens > 0) return {};
   const job::StopToken stop = operation.call().stop;

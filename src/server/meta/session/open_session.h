@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The session of a request, as the store has it.
+// Checks a request's session in the store.
 #pragma once
 
 #include "server/meta/core/operation.h"
@@ -7,7 +7,7 @@
 namespace spate::meta {
 
 /// Fails with kSessionUnknown or kSessionFenced unless this epoch of the client's session is open. The end of a session
-/// changes its record, so one of the two transactions, the operation's or the end's, sees the other.
+/// changes its record, so if the operation and the session's end overlap, one of the two transactions sees the other.
 inline job::Task<Result<void>> check_open(Operation& operation, ClientId client, std::uint32_t epoch) {
   SPATE_CO_TRY(const auto session, co_await operation.get<SessionRecord>(session_key(client)));
   if (!session) co_return Errc::kSessionUnknown;

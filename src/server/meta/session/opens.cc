@@ -17,7 +17,7 @@ constexpr std::uint32_t kMaxOpens = 1U << 30U;  // of one file by one session
 
 }  // namespace
 
-/// Counts an open while its operation is under way, so that the end of its session does not overlook it.
+/// Counts an open while its operation runs, so that the end of its session does not overlook it.
 class OpenTable::Hint {
  public:
   Hint(OpenTable& table, ClientId client, Handle handle) : table_(table), client_(client), handle_(handle) {
@@ -105,7 +105,7 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
   const wire::RequestHeader& header = operation.call().header;
   SPATE_CHECK(inode.is_regular() && rights != Rights::kNone);
   if (writes && !fresh) {
-    SPATE_CO_TRY(std::ignore, operation.lock({inode.handle()}));  // many open one file at once
+    SPATE_CO_TRY(std::ignore, operation.lock({inode.handle()}));  // many clients may open one file at once
   }
   SPATE_CO_TRY(std::ignore, co_await check_open(operation, header.client, header.session_epoch));
   const StoreKey key = open_key(inode.handle(), header.client, header.session_epoch);
@@ -128,8 +128,8 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
     inode.written_by_users =
         inode.written_by_users || !is_root(operation.who()) || (open_flags & wire::kOpenByUser) != 0;
     inode.attributes.size_known = false;
-    // Should a crash lose it, the file's size would be believed while someone writes. (A new file would be lost as
-    // well.)
+    // If a crash lost the open, the server would trust the file's size while somebody writes. (For a new file, the
+    // crash would lose the file as well.)
     if (!fresh) operation.finish_with([&core = core_] { return core.sync(); });
   }
   co_return capability_for(operation, inode, rights);
@@ -143,7 +143,8 @@ job::Task<Result<wire::OpenReply>> OpenTable::renew(Operation& operation, InodeR
   const bool has = record && (record->readers > 0 || !allows(rights, Rights::kRead)) &&
                    (record->writers > 0 || !allows(rights, Rights::kWrite));
   if (!has || rights == Rights::kNone) {
-    // Lost with an earlier epoch, or by a crash of this server's machine: to be opened again, under today's mode bits.
+    // The open was lost with an earlier epoch, or by a crash of this server's machine. Open the file again, under its
+    // present mode.
     auto opened = co_await open_existing(operation, std::move(inode), open_flags);
     co_return opened;
   }
@@ -189,7 +190,7 @@ job::Task<Result<void>> OpenTable::release(ClientId client, std::uint32_t below_
     if (done) continue;
     if (planted(Defect::kAllOrNoOpens)) co_return done;
     const bool damaged = done.code() == Errc::kCorrupt || done.code() == Errc::kFormatTooNew;
-    if (damaged) {  // no further attempt helps: it must not keep what else the session held
+    if (damaged) {  // no further attempt helps, and the session's other opens must be released
       SPATE_LOG("server/meta", error,
                 "an open of a session that has ended stays: run spate fsck client={} handle={} error={}", client.value,
                 handle.value, done.error().message());

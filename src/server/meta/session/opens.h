@@ -9,13 +9,13 @@
 
 namespace spate::meta {
 
-/// The records in the store decide. Memory holds only which files to look at when a session ends. One executor; pinned.
-/// Life: construct -> start() -> used by operations.
+/// The records in the store decide. Memory holds only which files to examine when a session ends. One executor; pinned.
+/// Life cycle: construct -> start() awaited -> used by operations.
 class OpenTable final : public Opens {
  public:
   explicit OpenTable(MetaCore& core) : core_(core) {}
 
-  /// Reads all opens of the store.
+  /// Reads all open records of the store.
   job::Task<Result<void>> start();
 
   job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t open_flags,
@@ -27,7 +27,7 @@ class OpenTable final : public Opens {
   bool may_be_open(Handle handle) const override { return files_.contains(handle); }
   void dropped(ClientId client, Handle handle) override;
 
-  /// Ends all opens of the client's epochs below this one. They have been fenced before. Repeatable.
+  /// Ends all opens of the client's epochs below this one, which the caller has fenced. Repeatable.
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop);
   /// False: the session has nothing open, and no operation under way opens anything for it.
   bool holds_any(ClientId client) const { return held_.contains(client); }
@@ -40,9 +40,9 @@ class OpenTable final : public Opens {
   job::Task<Result<void>> release_file(Operation& operation, ClientId client, std::uint32_t below_epoch, Handle handle);
 
   MetaCore& core_;
-  /// Client, file: how many open records (of different epochs) there are or may be about to be.
+  /// For each client and file: how many open records (of different epochs) exist or may be about to exist.
   std::unordered_map<ClientId, std::map<Handle, int>> held_;
-  /// The same of all clients together.
+  /// The same for all clients together.
   std::unordered_map<Handle, int> files_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens and closes: rights, capabilities, who still has what open, and what the last writer leaves behind.
+// Opens and closes: rights, capabilities, which opens remain, and the effects of the last close.
 #include <optional>
 
 #include "base/expect.h"
@@ -16,7 +16,7 @@ class MetaOpens : public RoleTest {
   TestClient other = connect();
 };
 
-TEST_F(MetaOpens, ACapabilitySaysWhatWasAskedAndIsGenuine) {
+TEST_F(MetaOpens, ACapabilityHasTheRequestedRightsAndAGenuineCode) {
   const auto made = create(client, "f", kRW);
   ASSERT_OK(made);
   const Capability& c = made->capability;
@@ -84,14 +84,14 @@ TEST_F(MetaOpens, WhoMakesAFileHasTheRightsHeAskedForWhateverItsMode) {
   EXPECT_EQ(inode(made->object.attributes.handle).write_opens, 1U);
 }
 
-TEST_F(MetaOpens, RenewingWhatIsNotOpenOpensItUnderTheModeBits) {
+TEST_F(MetaOpens, ARenewalWithoutAnOpenChecksTheMode) {
   const Handle handle = make_file(client, "f", 10);
   wire::OpenRequest renewal = open_request("", wire::kOpenRead);
   renewal.where.start = handle;
   renewal.renew = true;
   ASSERT_OK(asked<wire::OpenReply>(client, renewal));
   EXPECT_EQ(records(KeyKind::kOpen), 1U);
-  renewal.open_flags = wire::kOpenWrite;  // open for reading gives no right to write
+  renewal.open_flags = wire::kOpenWrite;  // an open for reading gives no right to write
   ASSERT_OK(asked<wire::OpenReply>(client, renewal));
   EXPECT_EQ(inode(handle).write_opens, 1U);
   TestClient bobs = connect(bob());
@@ -158,7 +158,7 @@ TEST_F(MetaOpens, AFileWithoutANameLivesUntilItsLastClose) {
   EXPECT_ERRC(asked<wire::ObjectReply>(other, getattr, no_id()), Errc::kStaleHandle);
 }
 
-TEST_F(MetaOpens, TheSizeThatTheOnlyWriterTellsIsBelieved) {
+TEST_F(MetaOpens, TheOnlyWritersSizeIsAccepted) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   EXPECT_FALSE(stat(other, "f")->size_known);
@@ -174,7 +174,7 @@ TEST_F(MetaOpens, TheSizeThatTheOnlyWriterTellsIsBelieved) {
   EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
 }
 
-TEST_F(MetaOpens, ASizeThatOneOfSeveralWritersTellsIsNotBelieved) {
+TEST_F(MetaOpens, TheSizeOfOneOfSeveralWritersIsIgnored) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(client, handle, 100));
@@ -190,7 +190,7 @@ TEST_F(MetaOpens, ASizeThatOneOfSeveralWritersTellsIsNotBelieved) {
   EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
 }
 
-TEST_F(MetaOpens, ASizeThatAWriterWithTwoOpensTellsIsNotBelieved) {
+TEST_F(MetaOpens, TheSizeOfAWriterWithTwoOpensIsIgnored) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(client, handle, 900));
@@ -200,7 +200,7 @@ TEST_F(MetaOpens, ASizeThatAWriterWithTwoOpensTellsIsNotBelieved) {
   EXPECT_EQ(stat(client, "f")->size, 900U);
 }
 
-TEST_F(MetaOpens, ACloseThatTellsNoSizeMakesTheServerAskTheDatafiles) {
+TEST_F(MetaOpens, AfterACloseWithoutASizeTheDatafilesAreAsked) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   ASSERT_OK(close_file(client, handle, Rights::kWrite));
@@ -209,7 +209,7 @@ TEST_F(MetaOpens, ACloseThatTellsNoSizeMakesTheServerAskTheDatafiles) {
   EXPECT_EQ(stat(client, "f")->mtime, data_of(handle).mtime);
 }
 
-TEST_F(MetaOpens, ASizeThatNoFileHasIsNotBelieved) {
+TEST_F(MetaOpens, AnImpossibleSizeIsIgnored) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   wire::DataSummary absurd;
   absurd.size = kMaxFileBytes + 1;
@@ -218,7 +218,7 @@ TEST_F(MetaOpens, ASizeThatNoFileHasIsNotBelieved) {
   EXPECT_EQ(stat(client, "f")->size, 0U);
 }
 
-TEST_F(MetaOpens, ASizeIsAskedForUntilItComes) {
+TEST_F(MetaOpens, TheDatafilesAreAskedUntilTheyAnswer) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
@@ -252,7 +252,8 @@ TEST_F(MetaOpens, AnAnswerThatWasOvertakenByAWriterIsDropped) {
   EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
 }
 
-// Opened, written and closed by another while the io servers were being asked: what they said is from before.
+// Another client opened, wrote and closed the file while the io servers were being asked, so their answer is out of
+// date.
 TEST_F(MetaOpens, AnAnswerFromBeforeAnotherWriterIsDropped) {
   for (const bool believed : {true, false}) {
     const std::string path = believed ? "believed" : "asked";
@@ -286,7 +287,8 @@ TEST_F(MetaOpens, ASetTimeHoldsUntilALaterWrite) {
   EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
 
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
-  ASSERT_OK(close_file(client, handle, Rights::kWrite));  // nothing written: the datafiles are asked, and agree
+  ASSERT_OK(
+      close_file(client, handle, Rights::kWrite));  // the close reports no size: the datafiles are asked, and agree
   run_ready();
   EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
 
@@ -339,7 +341,7 @@ TEST_F(MetaOpens, ATimeGivenWithTheCloseIsNotForgottenByTheNextWriter) {
   EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
 }
 
-TEST_F(MetaOpens, AReaderTellsWithTheCloseWhenItRead) {
+TEST_F(MetaOpens, ACloseReportsWhenTheFileWasRead) {
   const Handle handle = create(client, "f", 0, 0644)->object.attributes.handle;
   const Attributes before = *stat(client, "f");
   TestClient bobs = connect(bob());
@@ -352,7 +354,7 @@ TEST_F(MetaOpens, AReaderTellsWithTheCloseWhenItRead) {
   };
   clock.advance(std::chrono::seconds(10));
   EXPECT_EQ(read_at(before.atime.ns + 5), before.atime.ns + 5);
-  EXPECT_EQ(read_at(before.atime.ns + 3), before.atime.ns + 5);  // not back
+  EXPECT_EQ(read_at(before.atime.ns + 3), before.atime.ns + 5);  // it does not move back
   const std::int64_t now = before.atime.ns + 10'000'000'000;
   EXPECT_LE(read_at(INT64_MAX), now + 1'000'000'000);  // not ahead of the clock
   const Attributes after = *stat(client, "f");
@@ -369,9 +371,10 @@ TEST_F(MetaOpens, OnlyTheOwnerSetsTimesWithAClose) {
   wire::CloseRequest request = close_request(handle, Rights::kWrite);
   request.mtime = WallTime{77};
   EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)), Errc::kNotPermitted);
-  EXPECT_EQ(inode(handle).write_opens, 0U);  // closed all the same
+  EXPECT_EQ(inode(handle).write_opens, 0U);  // the open has ended all the same
   EXPECT_NE(inode(handle).attributes.mtime, WallTime{77});
-  EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)), Errc::kNotPermitted);  // and so remembered
+  EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)),
+              Errc::kNotPermitted);  // the error is stored as the answer
 }
 
 TEST_F(MetaOpens, OpeningAnExistingFileForWritingIsDurableBeforeItIsAnswered) {
@@ -392,7 +395,7 @@ TEST_F(MetaOpens, ClosesOfAFileThatIsReadDoNotTouchItsInode) {
   EXPECT_EQ(inode(before.handle()), before);
 }
 
-/// The same under a store that answers late and in any order.
+/// The same with a store that answers late and in any order.
 class MetaOpensOverlap : public RoleTest {
  protected:
   MetaOpensOverlap() : RoleTest(7, true) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sessions end: by request or by silence; fenced first, then what they held is given back.
+// The end of sessions, by request or by silence: first they are fenced, then what they held is released.
 #include <algorithm>
 
 #include "log/fields.h"
@@ -32,7 +32,7 @@ job::Task<void> SessionTable::watch_leases() {
     end_silent_ones();
     const MonoTime before = core_.executor().now();
     std::ignore = co_await core_.executor().sleep(period, stopping_);
-    // A server that stood still (stopped, or swapped out) has heard nobody: that is not the clients' silence.
+    // A server that was stopped or swapped out has heard nobody. That does not mean that its clients were silent.
     const Duration late = core_.executor().now() - before - period;
     if (late > period) prolong_all(late);
   }
@@ -68,7 +68,7 @@ void SessionTable::end_epoch(ClientId client) {
 }
 
 void SessionTable::expire(const SessionPtr& session, std::string_view why) {
-  // From here on its requests are refused; release() writes it down before anything is done about it.
+  // From here on its requests are refused. release() stores the new state before it does anything else.
   set_state(*session, SessionState::kExpired);
   ++session->record.epoch;
   session->record.ended = core_.clock().wall();
@@ -80,7 +80,8 @@ void SessionTable::expire(const SessionPtr& session, std::string_view why) {
   begin_release(session);
 }
 
-/// Expired for so long that no ticket is good any more; or the longest expired, when there are too many sessions.
+/// Sessions that expired so long ago that no ticket is valid any more. If there are too many sessions, also those that
+/// expired first.
 std::vector<SessionTable::SessionPtr> SessionTable::to_be_forgotten() const {
   const std::int64_t wall = core_.clock().wall().ns;
   std::vector<SessionPtr> expired;
@@ -98,9 +99,9 @@ std::vector<SessionTable::SessionPtr> SessionTable::to_be_forgotten() const {
   return expired;
 }
 
-/// Puts the session's record as it is in memory. Whoever calls has the session's turn.
+/// Stores the session's record from memory. The caller holds the session's turn.
 job::Task<Result<void>> SessionTable::save(Session& session, trove::Durability durability) {
-  session.unsaved = false;  // a change from now on is another one
+  session.unsaved = false;  // a later change sets it again
   Errand errand = [&session](Operation& operation) { return put_session(operation, session.record); };
   auto stored = co_await core_.run_errand(std::move(errand), durability, {});
   if (!stored) session.unsaved = true;
@@ -114,7 +115,7 @@ job::Task<Result<wire::EndSessionReply>> SessionTable::end(rpc::Call& call, wire
   SPATE_CO_TRY(const job::Semaphore::Units turn, co_await session->turn.acquire(1, call.stop));
   SPATE_CO_TRY(std::ignore, admit(call));  // may have changed
   set_state(*session, SessionState::kEnding);
-  // Without anything open there is nothing to fence, and no epoch that io servers must refuse.
+  // Without opens there is nothing to fence: io servers need not refuse the epoch.
   const bool holds = opens_.holds_any(session->record.client);
   if (holds) ++session->record.epoch;
   const auto stored = co_await save(*session, trove::Durability::kProcess);
@@ -158,11 +159,11 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
   }
   const std::uint32_t epoch = session.record.epoch;
   if (session.record.released_epoch != epoch) {
-    // Durable before the fence: else a crash could bring back an epoch that the io servers refuse for ever.
+    // Durable before the fence. Otherwise a crash could bring back an epoch that the io servers refuse for ever.
     SPATE_CO_TRY(std::ignore, co_await core_.sync());
-    // In the same turn: a server that joins from now on learns of this fence by its list.
+    // Without an await after it, so that a server that joins from now on gets this fence with its list.
     session.fence_begun = epoch;
-    // No way round this: while one io server has not confirmed, it may still take what the session writes.
+    // This wait cannot be skipped: an io server that has not confirmed may still accept the session's writes.
     SPATE_CO_TRY(std::ignore, co_await core_.parts().io->fence(client, epoch, stopping_));
     SPATE_CO_TRY(std::ignore, co_await opens_.release(client, epoch, stopping_));
     SPATE_CO_TRY(std::ignore, co_await release_locks(client, epoch));
@@ -178,7 +179,7 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
 job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32_t below_epoch) {
   Locks* const locks = core_.parts().locks;
   if (locks == nullptr) co_return {};
-  // Carried out later they would cut what the next holders of the locks have written.
+  // If they were carried out later, they would cut data of the next holders of the locks.
   if (!planted(Defect::kCutAfterRelease)) {
     SPATE_CO_TRY(std::ignore, co_await core_.parts().intent_recovery->truncated_for(client, below_epoch, stopping_));
   }
@@ -192,7 +193,7 @@ job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32
 
 job::Task<Result<void>> SessionTable::erase(Session& session) {
   const ClientId client = session.record.client;
-  // A session that ended with nothing open was not fenced. It cannot write anything under these locks any more.
+  // A session that ended with nothing open was not fenced. It cannot write under these locks any more.
   SPATE_CO_TRY(std::ignore, co_await release_locks(client, UINT32_MAX));
   SPATE_CO_TRY(std::ignore, co_await answers_.forget(client, stopping_));
   Errand errand = [client](Operation& operation) { return erase_session(operation, client); };

@@ -9,7 +9,7 @@
 namespace spate::meta {
 namespace {
 
-/// Requests that may wait at once; others are answered at once, and come again.
+/// Most requests that wait at once. Others are answered at once, and ask again.
 constexpr std::size_t kMostWaiting = 512;
 constexpr std::size_t kMostEvents = 256;  // in one reply
 
@@ -86,7 +86,7 @@ job::Task<Result<wire::LockEventsReply>> SessionEvents::fetch(rpc::Call& call, w
   Leases* const leases = core_.parts().leases;
   if (leases != nullptr) leases->heard(call.header.client, call.header.session_epoch, request.table == number_);
   ++queue->polls;
-  queue->wake();  // an older request for events is answered: its connection is gone
+  queue->wake();  // answers an older request for events, whose connection is gone
   if (waiting_ < kMostWaiting && queue->epoch == call.header.session_epoch) {
     const Duration longest =
         std::min<Duration>(std::chrono::milliseconds(request.hold_ms), core_.options().session_lease / 3);
@@ -94,7 +94,7 @@ job::Task<Result<wire::LockEventsReply>> SessionEvents::fetch(rpc::Call& call, w
   }
   if (queue->over) co_return Errc::kSessionFenced;
   const std::size_t n = std::min(queue->events.size(), kMostEvents);
-  // Also to a request that a newer one has ended: whoever hears of a reply without a recall takes its leases for good.
+  // Also for a request that a newer one has ended: a client that gets a reply without recalls trusts its leases.
   reply.events.assign(queue->events.begin(), queue->events.begin() + static_cast<std::ptrdiff_t>(n));
   co_return reply;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionEvents: what the meta server tells sessions by itself: locks granted and recalled, attribute leases recalled.
+// SessionEvents: events that the meta server sends to sessions: locks granted and recalled, attribute leases recalled.
 #pragma once
 
 #include <deque>
@@ -11,12 +11,12 @@
 
 namespace spate::meta {
 
-/// One queue of events for each epoch of a session, in memory. The client fetches them by a request that waits, and
-/// acknowledges them with its next one (docs/consistency.md, "Locks"). After a restart the queues are empty: their
-/// table number has changed, which tells clients to claim again what they hold.
+/// One queue of events for each epoch of a session, in memory. The client fetches them with a request that waits, and
+/// acknowledges them with the next one (docs/consistency.md, "Locks"). After a restart the queues are empty and their
+/// table number has changed; so clients know that they must reclaim what they hold.
 ///
-/// One executor; pinned. Life: construct -> start() -> requests; end() when a session's epoch is over. Requests that
-/// wait end with their call, or with the session.
+/// One executor; pinned. Life cycle: construct -> start() -> requests; end() when a session's epoch is over. Waiting
+/// requests end with their call, or with the session.
 class SessionEvents {
  public:
   explicit SessionEvents(MetaCore& core) : core_(core) {}
@@ -24,17 +24,17 @@ class SessionEvents {
   SessionEvents& operator=(const SessionEvents&) = delete;
 
   void start();
-  /// Drawn at random by start(), never 0: names this process's tables of locks and leases.
+  /// A random number that start() draws, never 0. It identifies this process's tables of locks and leases.
   std::uint64_t table_number() const { return number_; }
 
-  /// From now on the caller's session can be told events. False: a newer epoch of it can, or this one is over.
+  /// From now on the caller's session can get events. False: a newer epoch of it listens, or this one is over.
   bool listen(const rpc::Call& call);
-  /// Adds an event about `subject`. Its number; 0 when no such session listens.
+  /// Adds an event about `subject`. Yields its number; 0 if no such session listens.
   std::uint64_t tell(ClientId client, std::uint32_t epoch, wire::LockEventType type, std::uint64_t subject);
-  /// The request for events: waits until there is one, for as long as the request says, one third of the session's
-  /// lease at most. kSessionFenced: the session is over.
+  /// The request for events: waits for one as long as the request says, at most one third of the session's lease.
+  /// kSessionFenced: the session is over.
   job::Task<Result<wire::LockEventsReply>> fetch(rpc::Call& call, wire::LockEventsRequest request);
-  /// The client's epochs below this one are over: nothing is told to them, and their requests end.
+  /// The client's epochs below this one are over: they get no more events, and their requests end.
   void end(ClientId client, std::uint32_t below_epoch);
 
  private:
@@ -46,7 +46,7 @@ class SessionEvents {
     // Numbers come from the epoch's own range, so that an acknowledgment from an older epoch does not match them.
     std::uint64_t last_number;
     std::deque<wire::LockEvent> events;
-    std::uint64_t polls = 0;  // the newest request is the one that waits
+    std::uint64_t polls = 0;  // only the newest request waits
     job::Event changed;
     void wake() {
       changed.set();

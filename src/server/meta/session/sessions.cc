@@ -101,7 +101,7 @@ void SessionTable::set_state(Session& session, SessionState state) {
 }
 
 Result<void> SessionTable::check(const rpc::Call& call) const {
-  if (call.peer->kind == wire::PeerKind::kServer) return {};  // fsck: looks, and holds nothing
+  if (call.peer->kind == wire::PeerKind::kServer) return {};  // fsck: it only looks, and holds nothing
   const auto found = sessions_.find(call.header.client);
   if (found == sessions_.end()) return Errc::kSessionUnknown;
   const Session& session = *found->second;
@@ -185,7 +185,7 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
   record.description = request.description.substr(0, kMaxDescriptionBytes);
   record.opened = core_.clock().wall();
   auto session = std::make_shared<Session>(record, core_.executor());
-  // Against a crash of the machine too: a session that holds something must not be forgotten without being fenced.
+  // Durable against a crash of the machine: a session that holds something must not be forgotten without a fence.
   SPATE_CO_TRY(std::ignore, co_await save(*session, trove::Durability::kMachine));
   session->last_heard = core_.executor().now();
   ++open_;

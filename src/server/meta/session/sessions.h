@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionTable: the sessions of all clients, and the release of what ended sessions held (docs/consistency.md,
-// "Sessions").
+// SessionTable: the sessions of all clients, and the release of everything that ended sessions held
+// (docs/consistency.md, "Sessions").
 #pragma once
 
 #include <memory>
@@ -14,14 +14,15 @@
 
 namespace spate::meta {
 
-/// A session is open, expired (silent for longer than the lease; it may come back under a higher epoch) or ending. Each
-/// end raises its epoch. What the lower epochs held is first fenced at the io servers and only then given back. One
-/// executor; pinned. Life: construct -> start() -> join() and requests -> stop().
+/// A session is open, expired (silent for longer than the lease; it may come back in a higher epoch) or ending. Each
+/// end raises its epoch. Everything that the lower epochs held is first fenced at the io servers and only then
+/// released. One executor; pinned. Life cycle: construct -> start() awaited -> join() and requests -> stop() awaited ->
+/// destroyed.
 class SessionTable final : public Sessions {
  public:
   SessionTable(MetaCore& core, AnswerTable& answers, OpenTable& opens);
 
-  /// Reads the sessions of an earlier process; each gets a new lease. After OpenTable::start().
+  /// Reads the sessions of an earlier process; each gets a new lease. Call it after OpenTable::start().
   job::Task<Result<void>> start();
   job::Task<void> stop();
 
@@ -31,7 +32,7 @@ class SessionTable final : public Sessions {
   Result<void> check(const rpc::Call& call) const override;
   job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) override;
   job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) override;
-  /// Open ones.
+  /// The number of open sessions.
   std::uint64_t count() const override { return open_; }
   bool is_ending(ClientId client) const override;
   wire::ListFencesReply fences(ClientId after) const override;
@@ -45,9 +46,9 @@ class SessionTable final : public Sessions {
     Session(SessionRecord its_record, job::Executor& executor) : record(std::move(its_record)), turn(executor, 1) {}
     SessionRecord record;
     MonoTime last_heard;
-    std::uint32_t fence_begun = 0;  // io servers are told, or have been told, to refuse the epochs below
-    job::Semaphore turn;            // changes of the record follow one another
-    bool unsaved = false;           // the record is ahead of the store
+    std::uint32_t fence_begun = 0;  // io servers have been told, or are being told, to refuse lower epochs
+    job::Semaphore turn;            // changes of the record run one after another
+    bool unsaved = false;           // the record in memory is newer than the stored one
     bool releasing = false;
     bool open() const { return record.state == SessionState::kOpen; }
   };
@@ -82,7 +83,7 @@ class SessionTable final : public Sessions {
   Counter clients_;
   std::unordered_map<ClientId, SessionPtr> sessions_;
   std::uint64_t open_ = 0;
-  job::Semaphore releases_;  // bounds how many sessions are given back at once
+  job::Semaphore releases_;  // limits how many sessions are released at once
   job::StopSource stopping_;
   job::Gate gate_;
   log::RateLimit log_limit_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: opened, resumed, silent, back again, ended; and that nothing is passed on before it is fenced.
+// Sessions: opened, resumed, expired, resumed later, ended. Nothing of a session passes to others before the session is
+// fenced.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -15,7 +16,7 @@ using std::chrono::seconds;
 
 class MetaSessions : public RoleTest {
  protected:
-  /// Until the lease of everyone silent has run out, and was noticed.
+  /// Waits until the leases of all silent clients have expired and the server has noticed.
   void let_leases_run_out() { wait(options.session_lease + options.session_lease / 2); }
   SessionRecord session(const TestClient& client) { return record<SessionRecord>(session_key(client.id)).value(); }
 };
@@ -44,7 +45,7 @@ TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {
   EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket));
 }
 
-TEST_F(MetaSessions, AreTakenUpAgainByTicketOrByUser) {
+TEST_F(MetaSessions, AreResumedByTicketOrByUser) {
   TestClient client = connect();
   const TestClient before = client;
   ASSERT_OK(join(client));
@@ -56,7 +57,7 @@ TEST_F(MetaSessions, AreTakenUpAgainByTicketOrByUser) {
   EXPECT_EQ(records(KeyKind::kSession), 1U);
 }
 
-TEST_F(MetaSessions, AreNotTakenUpByOthers) {
+TEST_F(MetaSessions, AreNotResumedByOthers) {
   TestClient client = connect();
   TestClient other = connect(bob());
   TestClient thief = client;
@@ -74,7 +75,7 @@ TEST_F(MetaSessions, AreNotTakenUpByOthers) {
   EXPECT_ERRC(join(thief), Errc::kSessionUnknown);
 }
 
-TEST_F(MetaSessions, WhoHasNoneOrAnOldEpochIsRefused) {
+TEST_F(MetaSessions, WithoutOneOrWithAnOldEpochARequestIsRefused) {
   TestClient client = connect();
   TestClient nobody;
   EXPECT_ERRC(stat(nobody, "x"), Errc::kSessionUnknown);
@@ -84,7 +85,7 @@ TEST_F(MetaSessions, WhoHasNoneOrAnOldEpochIsRefused) {
   EXPECT_ERRC(stat(client, "x"), Errc::kNotFound);
 }
 
-TEST_F(MetaSessions, LiveAsLongAsAnythingIsHeard) {
+TEST_F(MetaSessions, StayOpenAsLongAsRequestsArrive) {
   TestClient client = connect();
   for (int i = 0; i < 20; ++i) {
     wait(options.session_lease * 3 / 4);
@@ -97,7 +98,7 @@ TEST_F(MetaSessions, LiveAsLongAsAnythingIsHeard) {
   EXPECT_EQ(client.epoch, 1U);
 }
 
-TEST_F(MetaSessions, SilenceEndsThemUnderAHigherEpoch) {
+TEST_F(MetaSessions, SilenceEndsTheEpoch) {
   TestClient client = connect();
   let_leases_run_out();
   EXPECT_ERRC(stat(client, "x"), Errc::kSessionFenced);
@@ -135,7 +136,7 @@ TEST_F(MetaSessions, ARestartGivesEveryoneANewLease) {
   EXPECT_EQ(io.calls("fence"), 0U);
 }
 
-TEST_F(MetaSessions, NothingIsPassedOnBeforeEveryServerHasFenced) {
+TEST_F(MetaSessions, NothingIsReleasedBeforeEveryServerHasFenced) {
   TestClient client = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 700));
@@ -152,7 +153,7 @@ TEST_F(MetaSessions, NothingIsPassedOnBeforeEveryServerHasFenced) {
   EXPECT_EQ(inode(kept).write_opens, 1U);
   EXPECT_EQ(records(KeyKind::kOpen), 2U);
   EXPECT_EQ(io.calls("remove"), 0U);
-  ASSERT_TRUE(write(client, kept, 900));  // a late one, at a server that knows of no fence yet
+  ASSERT_TRUE(write(client, kept, 900));  // a late write, at a server that does not know the fence yet
 
   down = false;
   wait(seconds(10));
@@ -180,7 +181,7 @@ TEST_F(MetaSessions, TheEndOfAWriterGivesTheRightSize) {
   EXPECT_EQ(records(KeyKind::kOpen), 1U);
 }
 
-TEST_F(MetaSessions, WhoComesBackWhileAFenceIsUnderWayIsServedAtOnce) {
+TEST_F(MetaSessions, AClientThatReturnsDuringItsFenceIsServedAtOnce) {
   TestClient client = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
@@ -191,7 +192,7 @@ TEST_F(MetaSessions, WhoComesBackWhileAFenceIsUnderWayIsServedAtOnce) {
   let_leases_run_out();
   ASSERT_OK(join(client));
   EXPECT_EQ(client.epoch, 2U);
-  EXPECT_ERRC(close_file(client, handle, Rights::kWrite), Errc::kBadDescriptor);  // was the old epoch's
+  EXPECT_ERRC(close_file(client, handle, Rights::kWrite), Errc::kBadDescriptor);  // the open belonged to the old epoch
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   EXPECT_EQ(inode(handle).write_opens, 2U);
   EXPECT_EQ(inode(handle).writers, 2U);
@@ -204,7 +205,7 @@ TEST_F(MetaSessions, WhoComesBackWhileAFenceIsUnderWayIsServedAtOnce) {
   EXPECT_EQ(inode(handle).attributes.size, 20U);
 }
 
-TEST_F(MetaSessions, AnEndGivesEverythingBackAndForgets) {
+TEST_F(MetaSessions, AnEndReleasesEverythingAndErasesTheSession) {
   TestClient client = connect();
   TestClient other = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
@@ -220,7 +221,7 @@ TEST_F(MetaSessions, AnEndGivesEverythingBackAndForgets) {
   EXPECT_OK(keep_alive(other));
 }
 
-TEST_F(MetaSessions, AnEndWithNothingOpenTroublesNoIoServer) {
+TEST_F(MetaSessions, AnEndWithNothingOpenAsksNoIoServer) {
   TestClient client = connect();
   const Handle handle = make_file(client, "f", 10);
   ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
@@ -231,7 +232,7 @@ TEST_F(MetaSessions, AnEndWithNothingOpenTroublesNoIoServer) {
 }
 
 TEST_F(MetaSessions, AnOpenUnderWayAtTheEndIsNotForgotten) {
-  // Opens and the end of their session at the same time, in many orders: whatever was opened is given back.
+  // Opens overlap the end of their session in many orders: everything that was opened is released.
   for (std::uint64_t round = 0; round < 50; ++round) {
     TestClient client = connect();
     const std::string path = "f" + std::to_string(round);
@@ -248,7 +249,7 @@ TEST_F(MetaSessions, AnOpenUnderWayAtTheEndIsNotForgotten) {
   }
 }
 
-TEST_F(MetaSessions, WhatAnEndBeganIsFinishedAfterARestart) {
+TEST_F(MetaSessions, AnEndIsFinishedAfterARestart) {
   TestClient client = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
@@ -265,7 +266,7 @@ TEST_F(MetaSessions, WhatAnEndBeganIsFinishedAfterARestart) {
   EXPECT_EQ(records(KeyKind::kSession), 0U);
 }
 
-TEST_F(MetaSessions, WhatSilenceBeganIsFinishedAfterARestart) {
+TEST_F(MetaSessions, AnExpiryIsFinishedAfterARestart) {
   TestClient client = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
@@ -285,7 +286,7 @@ TEST_F(MetaSessions, TheEpochIsDurableBeforeTheFence) {
   TestClient client = connect();
   std::optional<std::size_t> syncs_at_fence;
   std::uint32_t stored_at_fence = 0;
-  std::size_t syncs_at_commit = 0;  // at the last one before the fence: the epoch's
+  std::size_t syncs_at_commit = 0;  // at the last commit before the fence, which stores the epoch
   store.on_commit = [&] {
     if (!syncs_at_fence) syncs_at_commit = store.syncs;
     return Errc::kOk;
@@ -316,7 +317,7 @@ TEST_F(MetaSessions, AFailingStoreOnlyDelaysTheEnd) {
   EXPECT_EQ(session(client).epoch, 2U);
 }
 
-TEST_F(MetaSessions, ExpiredOnesAreForgottenInTheEnd) {
+TEST_F(MetaSessions, ExpiredOnesAreErasedInTheEnd) {
   TestClient client = connect();
   wire::MkdirRequest request;
   request.where = at("d");
@@ -329,7 +330,7 @@ TEST_F(MetaSessions, ExpiredOnesAreForgottenInTheEnd) {
   EXPECT_ERRC(join(client), Errc::kSessionUnknown);
 }
 
-TEST_F(MetaSessions, TooManyMakeTheLongestExpiredForgotten) {
+TEST_F(MetaSessions, IfThereAreTooManyTheLongestExpiredAreErased) {
   crash();
   options.max_sessions = 40;
   open();
@@ -363,7 +364,7 @@ TEST_F(MetaSessions, NoMoreAreOpenedThanFit) {
   EXPECT_OK(join(more));
 }
 
-TEST_F(MetaSessions, AServerThatStoodStillHasHeardNobodyAndEndsNobody) {
+TEST_F(MetaSessions, AServerThatWasStoppedExpiresNobody) {
   TestClient client = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   clock.advance(options.session_lease * 10);
@@ -374,7 +375,7 @@ TEST_F(MetaSessions, AServerThatStoodStillHasHeardNobodyAndEndsNobody) {
   EXPECT_ERRC(stat(client, "f"), Errc::kSessionFenced);
 }
 
-TEST_F(MetaSessions, ServersNeedNone) {
+TEST_F(MetaSessions, ServersNeedNoSession) {
   rpc::Call call;
   call.peer = std::make_shared<rpc::Peer>();
   call.peer->kind = wire::PeerKind::kServer;

@@ -13,10 +13,10 @@ bool may(const Credential& who, const InodeRecord& inode, unsigned want) {
     const bool anyone_executes = (object.mode & 0111U) != 0;
     return (want & kWantExecute) == 0 || object.type == FileType::kDirectory || anyone_executes;
   }
-  // A list without any right in its mask is not asked, as on Linux.
+  // As on Linux, a list whose mask has no rights is not consulted.
   if (!inode.acl.empty() && who.uid != object.uid && (object.mode & 070U) != 0)
     return acl_allows(who, object, inode.acl, want);
-  // The first class that fits decides, even when a later one would allow more.
+  // The first class that matches decides, even if a later one would allow more.
   unsigned shift = 0;
   if (who.uid == object.uid) {
     shift = 6;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Permissions: owner, group and others, as POSIX has them; uid 0 may do everything (docs/consistency.md,
-// "Permissions").
+// Permissions of owner, group and others by POSIX; uid 0 may do everything (docs/consistency.md, "Permissions").
 #pragma once
 
 #include "server/meta/store/records.h"
@@ -15,7 +14,7 @@ constexpr std::uint32_t kSetGid = 02000;
 constexpr std::uint32_t kSticky = 01000;
 constexpr std::uint32_t kGroupExecute = 010;
 
-/// True when a program of this mode runs with the rights of its owner or group (set-uid, set-gid). Others may not
+/// Whether a program of this mode runs with the rights of its owner or group (set-uid, set-gid). Other users may not
 /// change it.
 constexpr bool lends_rights(std::uint32_t mode) {
   return (mode & kSetUid) != 0 || ((mode & kSetGid) != 0 && (mode & kGroupExecute) != 0);
@@ -28,12 +27,12 @@ inline bool is_root(const Credential& who) { return who.uid == 0; }
 bool may(const Credential& who, const InodeRecord& object, unsigned want);
 /// Whether the caller may do what only the owner may do: chmod, explicit times.
 inline bool owns(const Credential& who, const Attributes& object) { return is_root(who) || who.uid == object.uid; }
-/// Whether the caller may look up names in it. kNotDirectory, kPermissionDenied.
+/// Whether the caller may look up names in the directory. kNotDirectory, kPermissionDenied.
 Result<void> check_searchable(const Credential& who, const InodeRecord& directory);
 /// In a sticky directory only the owner of the object or of the directory may remove a name.
 bool sticky_allows(const Credential& who, const Attributes& directory, const Attributes& object);
 
-/// Makes the list the object's, and the object's mode that of the list. A list that says no more than a mode is not
+/// Gives the object this list, and sets the object's mode from it. A list that grants no more than a mode can is not
 /// stored.
 void set_access_acl(InodeRecord& object, Acl acl);
 /// A new object gets the permissions of its directory's default list, limited by the mode of the request. Without a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what: the permission matrix, sticky and setgid directories, chmod, chown and times.
+// Permissions: the matrix of rights, sticky and setgid directories, chmod, chown and times.
 #include "server/meta/store/access.h"
 
 #include "base/expect.h"
@@ -8,7 +8,7 @@
 namespace spate::meta {
 namespace {
 
-TEST(MetaAccess, TheFirstClassThatFitsDecides) {
+TEST(MetaAccess, TheFirstMatchingClassDecides) {
   InodeRecord file;
   file.attributes.uid = kAlice;
   file.attributes.gid = kStaff;
@@ -18,12 +18,18 @@ TEST(MetaAccess, TheFirstClassThatFitsDecides) {
     unsigned want;
     bool expected;
   } cases[] = {
-      {0700, alice(), 7, true},         {0070, alice(), 4, false},  // the owner, though in the group
-      {0007, alice(), 1, false},        {0070, bob(), 7, true},
-      {0007, bob(), 4, false},          {0007, stranger(), 7, true},
-      {0770, stranger(), 1, false},     {0640, bob(), kWantRead, true},
-      {0640, bob(), kWantWrite, false}, {0640, bob(), kWantRead | kWantWrite, false},
-      {0000, root_user(), 6, true},     {0000, root_user(), kWantExecute, false},
+      {0700, alice(), 7, true},
+      {0070, alice(), 4, false},  // the owner's class decides, though the owner is in the group
+      {0007, alice(), 1, false},
+      {0070, bob(), 7, true},
+      {0007, bob(), 4, false},
+      {0007, stranger(), 7, true},
+      {0770, stranger(), 1, false},
+      {0640, bob(), kWantRead, true},
+      {0640, bob(), kWantWrite, false},
+      {0640, bob(), kWantRead | kWantWrite, false},
+      {0000, root_user(), 6, true},
+      {0000, root_user(), kWantExecute, false},
       {0001, root_user(), 7, true},
   };
   for (const auto& c : cases) {
@@ -35,7 +41,7 @@ TEST(MetaAccess, TheFirstClassThatFitsDecides) {
   EXPECT_TRUE(may(root_user(), file, kWantExecute));
 }
 
-/// What each operation needs of the directory it works in, for somebody who is not root.
+/// The rights on the directory that each operation needs, for a user other than root.
 TEST(MetaAccess, OperationsNeedTheirBitsOfTheDirectory) {
   struct Row {
     const char* what;
@@ -90,7 +96,7 @@ TEST(MetaAccess, AStickyDirectoryProtectsNames) {
   EXPECT_OK(root.rename("tmp/f", "tmp/g"));
   EXPECT_OK(owner.unlink("tmp/g"));
   ASSERT_OK(root.chown("tmp", kBob));
-  EXPECT_OK(other.rmdir("tmp/d"));  // the directory's owner may
+  EXPECT_OK(other.rmdir("tmp/d"));  // the directory's owner may do it
 }
 
 TEST(MetaAccess, MovingADirectoryNeedsToWriteIt) {
@@ -101,12 +107,12 @@ TEST(MetaAccess, MovingADirectoryNeedsToWriteIt) {
   ASSERT_OK(root.mkdir("a", 0777));
   ASSERT_OK(root.mkdir("a/d", 0755));
   EXPECT_ERRC(user.rename("a/d", "d"), Errc::kPermissionDenied);
-  EXPECT_OK(user.rename("a/d", "a/e"));  // its parent stays
+  EXPECT_OK(user.rename("a/d", "a/e"));  // its parent does not change
   ASSERT_OK(root.chmod("a/e", 0757));
   EXPECT_OK(user.rename("a/e", "e"));
 }
 
-TEST(MetaAccess, SetgidDirectoriesGiveTheirGroup) {
+TEST(MetaAccess, ObjectsInheritTheGroupOfSetgidDirectories) {
   TestFs fs;
   User root(fs, root_user());
   User user(fs, alice());
@@ -117,7 +123,7 @@ TEST(MetaAccess, SetgidDirectoriesGiveTheirGroup) {
   const auto sub = user.mkdir("d/sub");
   EXPECT_EQ(sub->attributes.gid, 4711U);
   EXPECT_EQ(sub->attributes.mode, 02755U);
-  // A setgid program of a group that one is not in.
+  // A setgid program of a group that the user is not in.
   EXPECT_EQ(user.create("d/program", 02775)->object.attributes.mode, 0775U);
   EXPECT_EQ(root.create("d/rootprogram", 02775)->object.attributes.mode, 02775U);
   EXPECT_EQ(user.create("f")->object.attributes.gid, kAlice);
@@ -165,7 +171,7 @@ TEST(MetaAccess, Chmod) {
   EXPECT_ERRC(user.chmod("f", 010000), Errc::kInvalidArgument);
   EXPECT_EQ(user.chmod("f", 06755)->attributes.mode, 06755U);
   ASSERT_OK(root.chown("f", std::nullopt, 4711));
-  EXPECT_EQ(user.chmod("f", 06755)->attributes.mode, 04755U);  // not the owner's group
+  EXPECT_EQ(user.chmod("f", 06755)->attributes.mode, 04755U);  // the owner is not in the group
   EXPECT_EQ(root.chmod("f", 06755)->attributes.mode, 06755U);
   ASSERT_OK(user.symlink("f", "l"));
   EXPECT_ERRC(user.chmod("l", 0777), Errc::kNotSupported);
@@ -186,11 +192,11 @@ TEST(MetaAccess, Chown) {
   ASSERT_OK(given);
   EXPECT_EQ(given->attributes.gid, kStaff);
   EXPECT_EQ(given->attributes.mode, 0755U);
-  ASSERT_OK(root.chmod("f", 06745));  // without execution by the group setgid means something else
+  ASSERT_OK(root.chmod("f", 06745));  // without group execution, setgid has another meaning
   EXPECT_EQ(root.chown("f", kBob)->attributes.mode, 02745U);
   ASSERT_OK(root.mkdir("d", 06755));
   EXPECT_EQ(root.chown("d", kAlice)->attributes.mode, 06755U);
-  wire::SetattrRequest both;  // cp -p in one request
+  wire::SetattrRequest both;  // cp -p does both in one request
   both.uid = kAlice;
   both.mode = 06755;
   EXPECT_EQ(root.setattr("f", both)->attributes.mode, 06755U);
@@ -213,10 +219,10 @@ TEST(MetaAccess, Times) {
   EXPECT_EQ(set->attributes.mtime, WallTime{-6});
   EXPECT_EQ(set->attributes.ctime, fs.clock.wall());
   fs.clock.advance(std::chrono::seconds(1));
-  EXPECT_EQ(user.setattr("f", given)->attributes.ctime, fs.clock.wall());  // the same times again: still a change
+  EXPECT_EQ(user.setattr("f", given)->attributes.ctime, fs.clock.wall());  // equal times still count as a change
   wire::SetattrRequest now;
   now.atime_now = now.mtime_now = true;
-  EXPECT_EQ(other.setattr("f", now)->attributes.mtime, fs.clock.wall());  // may write
+  EXPECT_EQ(other.setattr("f", now)->attributes.mtime, fs.clock.wall());  // a user with write permission may do it
   ASSERT_OK(user.chmod("f", 0644));
   EXPECT_ERRC(other.setattr("f", now), Errc::kPermissionDenied);
   now.atime_now = false;
@@ -266,7 +272,7 @@ TEST(MetaAccess, Xattrs) {
   EXPECT_EQ(*user.listxattr("f"), std::vector<std::string>{"user.a"});
   EXPECT_EQ(root.listxattr("f")->size(), 2U);
   ASSERT_OK(user.mkdir("d", 01777));
-  EXPECT_ERRC(other.setxattr("d", "user.a", "1"), Errc::kNotPermitted);  // sticky
+  EXPECT_ERRC(other.setxattr("d", "user.a", "1"), Errc::kNotPermitted);  // the sticky bit forbids it
   EXPECT_ERRC(other.setxattr("d", "user.spate.strip_count", "1"), Errc::kNotPermitted);
 }
 

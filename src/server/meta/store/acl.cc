@@ -32,8 +32,8 @@ bool known_tag(std::uint16_t tag) {
   }
 }
 
-/// Owner, users, owning group, groups, mask, others: in this order, the first, third and last once, the mask when there
-/// are users or groups.
+/// The order is: owner, users, owning group, groups, mask, others. Owner, owning group and others occur once, the mask
+/// if there are users or groups.
 bool valid(const Acl& acl) {
   std::uint16_t last = 0;
   bool named = false;
@@ -49,13 +49,13 @@ bool valid(const Acl& acl) {
   return complete && (!named || find(acl, AclEntry::kMask) != nullptr);
 }
 
-/// What stands for the group's bits of a mode.
+/// The entry that corresponds to the group bits of a mode.
 AclEntry& group_class(Acl& acl) {
   AclEntry* const mask = find(acl, AclEntry::kMask);
   return mask != nullptr ? *mask : *find(acl, AclEntry::kOwningGroup);
 }
 
-/// Entry and bits of a mode both keep what both have.
+/// Entry and mode both keep only the bits that both have.
 void meet(AclEntry& entry, std::uint32_t& mode, unsigned shift) {
   entry.permissions &= static_cast<std::uint16_t>((mode >> shift) & 7U);
   mode = (mode & ~(7U << shift)) | (static_cast<std::uint32_t>(entry.permissions) << shift);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access control lists as Linux has them: POSIX 1003.1e draft 17, as extended attributes system.posix_acl_access and
-// system.posix_acl_default (docs/consistency.md, "Permissions").
+// Access control lists with the rules of Linux: POSIX 1003.1e draft 17, as extended attributes system.posix_acl_access
+// and system.posix_acl_default (docs/consistency.md, "Permissions").
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ struct AclEntry {
   static constexpr std::uint16_t kOthers = 32;
   std::uint16_t tag = 0;
   std::uint16_t permissions = 0;  // 0..7
-  std::uint32_t id = 0;           // of a user or group; else all ones
+  std::uint32_t id = 0;           // a user's or group's id; for other tags all ones
   friend bool operator==(const AclEntry&, const AclEntry&) = default;
   template <typename A>
   void fields(A& a) {
@@ -50,13 +50,13 @@ bool acl_allows(const Credential& who, const Attributes& object, const Acl& acl,
 
 /// The mode with the permission bits of the list, which is not empty: those of owner, mask (or group) and others.
 std::uint32_t mode_of(const Acl& acl, std::uint32_t mode);
-/// Whether the list says more than a mode does.
+/// Whether the list grants rights that a mode cannot express.
 inline bool says_more_than_mode(const Acl& acl) { return acl.size() > 3; }
-/// chmod: the group's bits go to the mask, if there is one.
+/// chmod: the group bits go to the mask, if there is one.
 void apply_mode_to_acl(Acl& acl, std::uint32_t mode);
 
-/// What a new object gets of its directory's default list, which is not empty: limited by `mode`, which is limited by
-/// it in turn.
+/// The list that a new object inherits from its directory's default list, which is not empty. The list is limited by
+/// `mode`, and `mode` by the list.
 Acl limited_to_mode(Acl default_acl, std::uint32_t& mode);
 
 }  // namespace spate::meta

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access control lists: their form, what they grant, chmod, inheritance. tests/frontends holds them against the
-// kernel's.
+// Access control lists: their format, the rights that they grant, chmod, inheritance. tests/frontends compares them
+// with the kernel's.
 #include "server/meta/store/acl.h"
 
 #include <gmock/gmock.h>
@@ -23,14 +23,14 @@ Acl list(std::uint16_t owner, std::uint16_t bob_may, std::uint16_t group, std::u
           {AclEntry::kOthers, others, kNone}};
 }
 
-TEST(AclForm, ComesBackAsItWas) {
+TEST(AclForm, DecodeReversesEncode) {
   const Acl acl = list(7, 6, 5, 4, 0);
   EXPECT_EQ(*decode_acl(encode_acl(acl)), acl);
   EXPECT_THAT(*decode_acl({}), testing::IsEmpty());
   EXPECT_OK(check_acl(acl));
 }
 
-TEST(AclForm, WhatIsNoListIsRefused) {
+TEST(AclForm, InvalidListsAreRefused) {
   const Bytes good = encode_acl(list(7, 6, 5, 4, 0));
   for (std::size_t cut = 1; cut < good.size(); ++cut) {
     const auto read = decode_acl(ByteView(good).first(cut));
@@ -62,12 +62,12 @@ TEST(AclForm, ADamagedListMakesItsRecordCorrupt) {
   encode_record(inode, bytes);
   ASSERT_OK(decode_record<InodeRecord>(bytes));
   EXPECT_EQ(*decode_record<InodeRecord>(bytes), inode);
-  inode.acl.erase(inode.acl.begin());  // no owner
+  inode.acl.erase(inode.acl.begin());  // the owner's entry is missing
   encode_record(inode, bytes);
   EXPECT_ERRC(decode_record<InodeRecord>(bytes), Errc::kCorrupt);
 }
 
-TEST(AclRights, TheMaskCutsAllButTheOwnerAndOthers) {
+TEST(AclRights, TheMaskLimitsAllButTheOwnerAndOthers) {
   InodeRecord file;
   file.attributes.uid = kAlice;
   file.attributes.gid = kStaff;
@@ -83,7 +83,7 @@ TEST(AclRights, TheMaskCutsAllButTheOwnerAndOthers) {
   EXPECT_TRUE(may(bob(), file, kWantRead | kWantWrite | kWantExecute));
 }
 
-TEST(AclRights, AListThatSaysNoMoreThanAModeIsNotKept) {
+TEST(AclRights, AListEquivalentToAModeIsNotStored) {
   InodeRecord file;
   set_access_acl(file,
                  {{AclEntry::kOwner, 7, kNone}, {AclEntry::kOwningGroup, 5, kNone}, {AclEntry::kOthers, 1, kNone}});
@@ -91,7 +91,7 @@ TEST(AclRights, AListThatSaysNoMoreThanAModeIsNotKept) {
   EXPECT_THAT(file.acl, testing::IsEmpty());
 }
 
-TEST(AclInheritance, IsCutByTheModeAndTheUmaskCountsOnlyWithoutAList) {
+TEST(AclInheritance, IsLimitedByTheModeAndTheUmaskAppliesOnlyWithoutAList) {
   InodeRecord directory;
   directory.attributes.type = FileType::kDirectory;
   InodeRecord file;
@@ -112,8 +112,8 @@ TEST(AclInheritance, IsCutByTheModeAndTheUmaskCountsOnlyWithoutAList) {
   EXPECT_EQ(sub.attributes.mode, 0700U);
 }
 
-/// Root's own programs keep setgid; of a mount of root's that acts for somebody, the kernel says whether he loses it.
-TEST(AclRights, AListOfWhoIsNotInTheGroupClearsSetgid) {
+/// root's own programs keep setgid. When a mount of root acts for a user, the kernel decides whether setgid is lost.
+TEST(AclRights, SettingAListOutsideTheGroupClearsSetgid) {
   TestFs fs;
   User root(fs, Credential{});
   User user(fs, alice());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter: gives out numbers (handles, client ids), each only once, even across crashes.
+// Counter: gives out numbers (handles, client ids), each only once, also after crashes.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 namespace spate::meta {
 
 struct CounterOptions {
-  std::string name;             // of its record (global_key)
-  std::uint64_t first = 1;      // of a new store
+  std::string name;             // the name of its record (global_key)
+  std::uint64_t first = 1;      // the first number of a new store
   std::uint64_t batch = 65536;  // numbers set aside by one transaction, >= 4
 };
 
 /// Reserves numbers in batches. A batch is durable against a crash of the machine before its first number is given out,
-/// because a client may have told io servers a handle whose creation was lost. The numbers left of a batch at stop()
-/// are never used. One executor. Life: start() -> take()... -> stop().
+/// because a client may have sent io servers a handle whose creation was lost. The numbers left of a batch at stop()
+/// are never used. One executor. Life cycle: start() -> take()... -> stop().
 class Counter {
  public:
   Counter(CounterOptions options, job::KeyvalContext& store);
@@ -26,7 +26,7 @@ class Counter {
   Counter& operator=(const Counter&) = delete;
 
   job::Task<Result<void>> start();
-  /// Waits only when the store was slow to reserve the next batch.
+  /// Waits only if the store was slow to reserve the next batch.
   job::Task<Result<std::uint64_t>> take(job::StopToken stop);
   job::Task<void> stop();
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kName = "objects";
 constexpr std::size_t kInodesAtOnce = 500;
-constexpr Duration kPause = std::chrono::milliseconds(2);  // between pages: requests come first
+constexpr Duration kPause = std::chrono::milliseconds(2);  // between pages, so that requests go first
 
 }  // namespace
 
@@ -33,7 +33,7 @@ job::Task<Result<void>> InodeCount::start() {
   }
   SPATE_CO_TRY(const CounterRecord record, decode_record<CounterRecord>(*read.value));
   counted_ = record.next;
-  // Gone while the server runs: what it says would be wrong after a crash.
+  // The record is erased while the server runs, since it would be wrong after a crash.
   transaction.erase(key);
   const auto done = co_await transaction.commit(trove::Durability::kMachine);
   started_ = done.status == Errc::kOk;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// InodeCount: counts the inodes of the store, for statfs, without a record that every create would have to change.
+// InodeCount: the number of inodes in the store, for statfs, without a record that every create would have to change.
 #pragma once
 
 #include "job/gate.h"
@@ -7,8 +7,8 @@
 
 namespace spate::meta {
 
-/// The count is in memory, and stop() stores it. After a crash it is counted again in the background while the server
-/// works; until then it is too low. One executor. Life: start() -> stop().
+/// The count is in memory, and stop() stores it. After a crash it is counted again in the background; until that is
+/// done, it is too low. One executor. Life cycle: start() -> stop().
 class InodeCount {
  public:
   explicit InodeCount(job::KeyvalContext& store);
@@ -27,9 +27,9 @@ class InodeCount {
 
   job::KeyvalContext& store_;
   std::uint64_t counted_ = 0;
-  std::int64_t changed_ = 0;  // since the state that was counted
+  std::int64_t changed_ = 0;  // changes since the state that was counted
   bool counting_ = false;
-  bool started_ = false;  // else the store may not even be ours
+  bool started_ = false;  // if false, the store may belong to another server
   job::Gate gate_;
   job::StopSource stopping_;
 };

@@ -36,8 +36,8 @@ class StoreKey {
   StoreKey& append_u64(std::uint64_t v);
   StoreKey& append_u32(std::uint32_t v);
   StoreKey& append_u16(std::uint16_t v);
-  /// At most kMaxNameBytes bytes. A longer one is a bug and ends the process (SPATE_CHECK): callers have refused longer
-  /// names.
+  /// Appends at most kMaxNameBytes bytes. A longer text is a bug and ends the process (SPATE_CHECK), since callers have
+  /// refused longer names.
   StoreKey& append(std::string_view text);
 
   ByteView view() const { return {bytes_.data(), size_}; }
@@ -51,13 +51,13 @@ class StoreKey {
 };
 
 /// A handle of this server: shard (16 bits), place (7), number (41). The number alone is never used twice. The place
-/// says where in the store the inode lies: in a large directory it follows the hash of the name, else it is 0.
+/// determines where in the store the inode lies: in a large directory it follows the hash of the name, else it is 0.
 constexpr unsigned kPlaceBits = 7;
 constexpr unsigned kPlaceShift = 41;
 constexpr std::uint64_t number_of(Handle handle) { return handle.value & ((1ULL << kPlaceShift) - 1); }
 
 StoreKey inode_key(Handle handle);
-/// `hash`: of the name, as the superblock says (NameHash).
+/// `hash`: of the name, by the superblock's NameHash.
 StoreKey entry_key(Handle directory, std::uint64_t hash, std::string_view name);
 StoreKey xattr_key(Handle handle, std::string_view name);
 StoreKey session_key(ClientId client);
@@ -67,9 +67,9 @@ StoreKey removal_key(Handle handle);
 StoreKey truncate_key(Handle handle);
 StoreKey unsettled_key(Handle handle);
 StoreKey global_key(std::string_view name);
-/// A global record that notes: the session has taken locks. Its value is a counter that holds the session's epoch.
+/// A global record: the session has taken locks. Its value is a counter that holds the session's epoch.
 StoreKey lock_holder_key(ClientId client);
-/// A record of the same form that notes: the session may have attribute leases.
+/// A global record of the same form: the session may have attribute leases.
 StoreKey lease_holder_key(ClientId client);
 
 /// All records of a kind.
@@ -83,7 +83,7 @@ trove::KeyRange lock_holders();
 trove::KeyRange lease_holders();
 trove::KeyRange opens_of(Handle handle, ClientId client);
 
-/// Decodes a key. Yields nothing when it is not a key of that kind.
+/// The parts of a decoded key. Nothing if it is not a key of that kind.
 struct EntryKeyParts {
   std::uint64_t hash = 0;
   std::string_view name;  // borrows from the key
@@ -98,7 +98,7 @@ struct OpenKeyParts {
 std::optional<OpenKeyParts> parse_open_key(ByteView key);
 std::optional<ClientId> parse_lock_holder_key(ByteView key);
 std::optional<ClientId> parse_lease_holder_key(ByteView key);
-/// The number after the kind: handle or client.
+/// The number after the kind: a handle or client.
 std::optional<std::uint64_t> parse_id_key(ByteView key);
 
 /// Hash of names: 63 bits and never 0, because readdir's cookie is a positive signed number. The seed is random for

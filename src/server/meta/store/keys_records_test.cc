@@ -44,7 +44,7 @@ TEST(MetaKeys, RangesOfTheLargestHandleHoldItsKeysOnly) {
   EXPECT_FALSE(within(inode_key(last), xattrs_of(last)));
 }
 
-TEST(MetaKeys, AreTakenApartAgain) {
+TEST(MetaKeys, AreParsedAgain) {
   const Bytes entry = entry_key(Handle(7), 77, "name").bytes();
   const auto parts = parse_entry_key(entry);
   ASSERT_NE(parts, std::nullopt);
@@ -66,7 +66,7 @@ TEST(MetaKeys, HashesOfNamesAreCookies) {
   EXPECT_LT(hash("name"), 1ULL << 63U);
   EXPECT_NE(hash("name"), (NameHash{1235, 63}("name")));
   const NameHash narrow{1234, 1};
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(narrow("n" + std::to_string(i)), 1U);  // 0 stands for the beginning
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(narrow("n" + std::to_string(i)), 1U);  // 0 means the beginning of a listing
 }
 
 InodeRecord some_file() {
@@ -115,7 +115,7 @@ void expect_round_trip(const Record& record) {
   EXPECT_ERRC(decode_record<Record>(longer), Errc::kCorrupt);
 }
 
-TEST(MetaRecords, ComeBackAsTheyWere) {
+TEST(MetaRecords, DecodeReversesEncode) {
   expect_round_trip(Superblock{FsId(7), 1, WallTime{5}, 99, 63});
   expect_round_trip(CounterRecord{65536});
   expect_round_trip(some_file());
@@ -157,8 +157,8 @@ std::string hex(ByteView bytes) {
   return text;
 }
 
-// What is stored stays as docs/disk-meta.md says, whatever becomes of the wire's codecs that write it.
-TEST(MetaRecords, AreTheBytesOfTheirDocumentation) {
+// The stored form must stay as docs/disk-meta.md describes it, even if the wire's codecs change, which write it.
+TEST(MetaRecords, HaveTheDocumentedBytes) {
   EXPECT_EQ(hex(encoded(EntryRecord{Handle(0x0102), FileType::kSymlink})),
             "01"
             "0201000000000000"
@@ -218,7 +218,7 @@ TEST(MetaRecords, AreTheBytesOfTheirDocumentation) {
                                      "00010000" + u32(16) + "000100" + u64(17) + u64(15) + u32(2) + u32(0));
 }
 
-TEST(MetaRecords, WhatCannotBeIsCorrupt) {
+TEST(MetaRecords, ImpossibleValuesAreCorrupt) {
   InodeRecord without_layout = some_file();
   without_layout.layout.reset();
   EXPECT_ERRC(decode_record<InodeRecord>(encoded(without_layout)), Errc::kCorrupt);

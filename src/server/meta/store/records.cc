@@ -13,8 +13,8 @@ namespace {
 using wire::Reader;
 using wire::Writer;
 
-// Name, newest version and fields of each record. A is a Writer or a Reader; the fields of later versions are appended,
-// read only from records of that version on.
+// Name, newest version and fields of each record. A is a Writer or a Reader. Fields of later versions are appended, and
+// only read from records of those versions.
 template <typename Record>
 struct Format;
 
@@ -61,8 +61,8 @@ bool valid_type(FileType type) { return type >= FileType::kRegular && type <= Fi
 template <>
 struct Format<InodeRecord> {
   static constexpr std::uint8_t kVersion = 5;
-  /// Few objects need the fields of later versions: the others' records stay as short as they were. A layout that
-  /// version 3 did not know makes a record of version 4 as well, so that an older server says that it is too new.
+  /// Few objects need the fields of later versions. The records of all others keep their short form. A layout that
+  /// version 3 does not know gives a record version 4, too, so that an older server reports that the record is too new.
   static std::uint8_t version_for(const InodeRecord& r) {
     const bool striped = !r.layout || r.layout->distribution.kind == DistributionSpec::kSimpleStripe;
     if (r.writers > 1) return 5;
@@ -71,7 +71,7 @@ struct Format<InodeRecord> {
     return r.acl.empty() && r.default_acl.empty() ? 1 : 2;
   }
   static constexpr std::string_view kName = "inode";
-  // Spelt out, though wire has a list alike: the wire's may change without the disk's.
+  // Not shared with wire's similar list, which may change without the stored form.
   template <typename A, typename R>
   static void attributes(A& a, R& v) {
     a(v.handle, v.type, v.mode, v.uid, v.gid, v.project, v.link_count, v.device, v.size, v.allocated_bytes, v.atime,

@@ -17,7 +17,7 @@
 
 namespace spate::meta {
 
-/// Identifies the store. There is one in each store, under global_key("superblock").
+/// Identifies the store. Each store has one, under global_key("superblock").
 struct Superblock {
   FsId fs;
   std::uint16_t shard = 0;
@@ -27,17 +27,16 @@ struct Superblock {
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 
-/// The servers, and their targets, as this file system knows them. There is one in each store, under
-/// global_key("cluster"). It has the servers of spate.toml, which counts where both name a server, and those that were
-/// added since.
+/// The servers and targets of this file system. Each store has one, under global_key("cluster"). It has the servers of
+/// spate.toml, which win if both name a server, and those that were added since.
 struct ClusterRecord {
   ClusterMap map;
-  std::vector<ServerId> added;    // those of `map` that joined by themselves; ascending
-  std::uint32_t next_server = 1;  // every number that a server has had or that was reserved is below
+  std::vector<ServerId> added;    // the servers of `map` that joined by themselves; ascending
+  std::uint32_t next_server = 1;  // larger than every number that a server has had or that was reserved
   friend bool operator==(const ClusterRecord&, const ClusterRecord&) = default;
 };
 
-/// A persistent counter: everything below `next` may have been given out.
+/// A persistent counter: all numbers below `next` may have been given out.
 struct CounterRecord {
   std::uint64_t next = 0;
   friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
@@ -60,18 +59,19 @@ struct InodeRecord {
   Attributes attributes;
   std::optional<Layout> layout;
   std::string target;
-  Handle parent;  // of a directory; the root is its own
+  Handle parent;  // of a directory; the root is its own parent
   /// A directory's counter grows with every entry added, removed or replaced. 1 for a file without a name that may get
   /// one.
   std::uint64_t entries_version = 0;
-  DirectoryHints hints;           // of a directory
-  std::uint32_t write_opens = 0;  // opens for writing, of all sessions; while > 0 size and mtime are in the datafiles
-  // How many opens for writing there have been since write_opens was 0. 0: what its writers know of the datafiles may
-  // be out of date.
+  DirectoryHints hints;  // of a directory
+  std::uint32_t write_opens =
+      0;  // opens for writing, of all sessions; while > 0 the datafiles determine size and mtime
+  // How many opens for writing there have been since write_opens was 0. 0: the writers' own reports about the datafiles
+  // may be out of date.
   std::uint32_t writers = 0;
-  bool truncating = false;  // a truncate intent is there
-  bool keep_mtime = false;  // the last close set mtime, but change_sum is still to be asked of the datafiles
-  // Grows whenever write_opens leaves 0: 0 of a file that nobody ever opened for writing.
+  bool truncating = false;  // there is a truncate intent
+  bool keep_mtime = false;  // the last close set mtime, but the datafiles have not been asked for change_sum yet
+  // Grows each time that write_opens leaves 0. 0: nobody has ever opened the file for writing.
   std::uint64_t write_generation = 0;
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
@@ -79,15 +79,15 @@ struct InodeRecord {
   /// A user other than root has had it open for writing since its size was last known. Then set-uid and set-gid hold
   /// only while change_sum agrees with the datafiles (sizes.h).
   bool written_by_users = false;
-  Acl acl;          // says more than the mode does; else empty
-  Acl default_acl;  // of a directory: what is made in it gets this
+  Acl acl;          // only if it grants more than a mode can; else empty
+  Acl default_acl;  // of a directory: new objects in it inherit this
 
   Handle handle() const { return attributes.handle; }
   /// The file was created without a name (O_TMPFILE) and may still get one. A file that has had a name and lost it gets
   /// none again.
   bool may_be_named() const { return is_regular() && entries_version == 1; }
   void may_be_named(bool may) { entries_version = may ? 1 : 0; }
-  /// False for a file that nobody has ever been allowed to write: it has no datafile anywhere.
+  /// False: nobody has ever been allowed to write the file, so it has no datafile on any target.
   bool may_have_data() const { return is_regular() && (write_generation > 0 || truncate_generation > 0); }
   bool is_directory() const { return attributes.type == FileType::kDirectory; }
   bool is_regular() const { return attributes.type == FileType::kRegular; }
@@ -104,14 +104,14 @@ struct EntryRecord {
 
 enum class SessionState : std::uint8_t {
   kOpen = 1,
-  kEnding = 2,   // it has ended for good: what it held is given back, then this record goes
-  kExpired = 3,  // its lease ran out; it may come back under the epoch that stands here
+  kEnding = 2,   // it has ended for good: first everything it held is released, then this record is erased
+  kExpired = 3,  // its lease expired; it may come back in this record's epoch
 };
 
 struct SessionRecord {
   ClientId client;
   std::uint32_t epoch = 1;
-  std::uint32_t released_epoch = 1;  // what epochs below this one held has been fenced and given back
+  std::uint32_t released_epoch = 1;  // everything that lower epochs held has been fenced and released
   SessionState state = SessionState::kOpen;
   Credential credential;
   std::string description;
@@ -120,29 +120,29 @@ struct SessionRecord {
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
 
-/// How often one epoch of a session has one file open with the right to read, and to write; an open for both counts
-/// in both.
+/// How often one epoch of a session has one file open with the right to read, and to write. An open for both counts in
+/// both.
 struct OpenRecord {
   std::uint32_t readers = 0;
   std::uint32_t writers = 0;
   friend bool operator==(const OpenRecord&, const OpenRecord&) = default;
 };
 
-/// A file without names and without opens, whose datafiles are still to be removed.
+/// A file without names and opens, whose datafiles are still to be removed.
 struct RemovalRecord {
   Layout layout;
   WallTime since;
   friend bool operator==(const RemovalRecord&, const RemovalRecord&) = default;
 };
 
-/// The request that a truncation is part of. If the truncation is given up, this request gets the error. The locks of
-/// its session go to nobody else before the truncation is over.
+/// The request that asked for a truncation. If the truncation is given up, this request gets the error. The locks of
+/// its session pass to nobody else before the truncation is over.
 struct TruncateAsker {
   ClientId client;  // 0: none
   std::uint32_t epoch = 0;
-  std::uint16_t slot = 0;  // wire::RequestId::kNoSlot: nobody is to be told
+  std::uint16_t slot = 0;  // wire::RequestId::kNoSlot: no answer is to be changed
   std::uint64_t sequence = 0;
-  Rights opened = Rights::kNone;  // the request has opened the file as well, with these rights
+  Rights opened = Rights::kNone;  // the request has also opened the file, with these rights
   friend bool operator==(const TruncateAsker&, const TruncateAsker&) = default;
 };
 
@@ -153,13 +153,13 @@ struct TruncateIntent {
   WallTime when;
   Layout layout;
   TruncateAsker asker{};
-  /// The file is to grow, and nobody was writing it: its size until the datafiles have grown.
+  /// If the file is to grow and nobody was writing it: its size until the datafiles have grown.
   std::optional<std::uint64_t> before{};
-  TraceId trace{};  // not stored: of the request that asked for it, while this process remembers it
+  TraceId trace{};  // not stored: of the request that asked for it, as long as this process runs
   friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
 };
 
-/// A file that nobody writes any more. The intent recovery must still read its size and mtime from the datafiles.
+/// A file that nobody writes any more. Intent recovery must still read its size and mtime from the datafiles.
 struct UnsettledRecord {
   WallTime since;
   friend bool operator==(const UnsettledRecord&, const UnsettledRecord&) = default;
@@ -171,7 +171,7 @@ struct AnswerRecord {
   wire::Op op = wire::Op::kPing;
   Errc status = Errc::kOk;
   std::string context;  // of an error
-  Bytes body;           // encoded reply of a success
+  Bytes body;           // the encoded reply of a success
   Handle truncates;     // the answer waits until the truncation of this file has been done; 0: it does not wait
   friend bool operator==(const AnswerRecord&, const AnswerRecord&) = default;
 };

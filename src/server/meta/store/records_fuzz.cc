@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: foreign bytes to every decoder of records and keys; what one lets through must come back as it was. The first
-// byte chooses the decoder.
+// Fuzzer: gives any bytes to every decoder of records and keys. A record or key that decodes must encode to the same
+// bytes. The first byte chooses the decoder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ void check(ByteView input) {
   SPATE_CHECK(again && *again == *record);
 }
 
-/// What is taken apart makes the same key again; the handle, which nobody asks of an entry's key, is read from it.
+/// A decoded key must encode to the same key. The handle of an entry's key, which no decoder returns, is read directly.
 void check_keys(ByteView key) {
   const auto same = [key](const StoreKey& again) { SPATE_CHECK(std::ranges::equal(again.view(), key)); };
   const auto id = parse_id_key(key);
@@ -37,7 +37,7 @@ void check_keys(ByteView key) {
   if (const auto open = parse_open_key(key)) same(open_key(open->handle, open->client, open->epoch));
 }
 
-/// A list of rights as a client sets it.
+/// An access control list as a client sets it.
 void check_acl_value(ByteView input) {
   const auto acl = decode_acl(input);
   if (!acl) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: whether what docs/disk-meta.md says under "What holds" does hold, record by record.
+// For tests: checks the invariants of docs/disk-meta.md, "What holds", record by record.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class Audit {
     read_entries();
   }
 
-  /// At any moment, also in the middle of everything.
+  /// Checks the invariants that hold at any moment, also in the middle of operations.
   void check() {
     for (const auto& [handle, inode] : inodes) check_inode(handle, inode);
     for (const auto& [handle, intent] : intents) {
@@ -46,7 +46,7 @@ class Audit {
     for (const Handle handle : removals) EXPECT_FALSE(inodes.contains(handle)) << "removed and there " << handle.value;
   }
 
-  /// When everything in the background has been done, and every datafile belongs to a file of this store.
+  /// Checks also those that hold when all background work is done: every datafile belongs to a file of this store.
   void check_at_rest() {
     check();
     EXPECT_THAT(intents, testing::IsEmpty());

@@ -6,9 +6,8 @@
 
 namespace spate::meta {
 
-/// A meta server whose steps are counted: each commit before and after it takes effect, each sync, each call to the io
-/// servers before and after its effect. At the step that it was armed for it dies: nothing that it does from then on
-/// gets anywhere.
+/// A meta server whose steps are counted: each commit and each call to the io servers before and after its effect, and
+/// each sync. At the chosen step it dies: nothing that it does afterwards has an effect.
 class CrashWorld : public RoleTest {
  public:
   CrashWorld() = default;
@@ -22,7 +21,7 @@ class CrashWorld : public RoleTest {
     io.fail = io.lose_reply = [this](std::string_view) { return count() ? Errc::kUnreachable : Errc::kOk; };
   }
   bool dead() const { return dead_; }
-  /// A new process on what the old one has left; with `machine`, on what it had synced and `kept` commits more.
+  /// Starts a new process on the state that the old one left. `machine`: only synced commits and `kept` more survive.
   void start_again(bool machine = false, std::size_t kept = 0) {
     close();
     let_go();
@@ -44,9 +43,8 @@ class CrashWorld : public RoleTest {
   bool dead_ = false;
 };
 
-/// Has the server die at each step of `act` in turn; afterwards `check` sees the world with a new server. Returns at
-/// how many steps it died. `setup`, `act`, `check`: void(CrashWorld&). With `machine`, what was not synced is lost,
-/// too.
+/// Lets the server die at each step of `act` in turn. Afterwards `check` runs with a new server. Returns the number of
+/// steps. `setup`, `act`, `check`: void(CrashWorld&). `machine`: unsynced changes are lost, too.
 template <typename Setup, typename Act, typename Check>
 std::size_t die_at_each_step(bool machine, Setup setup, Act act, Check check) {
   constexpr std::size_t kMost = 200;

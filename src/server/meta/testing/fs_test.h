@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a meta server's name space in one process, asked through its operation table.
+// For tests: a meta server's name space in one process, called through its operation table.
 #pragma once
 
 #include "base/expect.h"
@@ -12,8 +12,8 @@ namespace spate::meta {
 
 constexpr std::uint32_t kAlice = 1000;
 constexpr std::uint32_t kBob = 1001;
-constexpr std::uint32_t kStaff = 50;  // alice's and bob's common group
-constexpr std::uint32_t kWheel = 51;  // alice's other one
+constexpr std::uint32_t kStaff = 50;  // the group that alice and bob share
+constexpr std::uint32_t kWheel = 51;  // alice's other group
 
 inline Credential root_user() { return {0, 0, {}}; }
 inline Credential alice() { return {kAlice, kAlice, {kStaff, kWheel}}; }
@@ -44,7 +44,7 @@ inline MetaOptions test_options() {
 
 struct TestFsOptions {
   std::uint64_t seed = 1;
-  bool overlap = false;  // the store answers later, in a drawn order, and so run the coroutines
+  bool overlap = false;  // the store completes later and in a random order, and coroutines run in a random order
   MetaOptions meta = test_options();
 };
 
@@ -75,14 +75,14 @@ class TestFs {
     (void)run(service->stop());
     service.reset();
   }
-  /// Ends the server without anything that an orderly end would write.
+  /// Ends the server without the writes of an orderly end.
   void crash() {
     store.on_commit = [] { return Errc::kIoError; };
     close();
     store.on_commit = {};
   }
 
-  /// Drives everything until `task` has ended; time passes when nothing else can.
+  /// Runs the executor until `task` has ended; time passes when nothing else can happen.
   template <typename T>
   T run(job::Task<T> task) {
     std::optional<T> out;
@@ -91,11 +91,11 @@ class TestFs {
     drive(gate);
     return *std::move(out);
   }
-  /// Drives everything that was spawned behind `gate`.
+  /// Runs the executor until everything behind `gate` has ended.
   void drive(job::Gate& gate) {
     while (gate.count() > 0) {
       if (!executor.step()) {
-        SPATE_CHECK(executor.next_timer() != MonoTime::never());  // else nothing would ever happen again
+        SPATE_CHECK(executor.next_timer() != MonoTime::never());  // otherwise nothing would ever happen again
         clock.set(executor.next_timer());
       }
     }
@@ -154,7 +154,7 @@ inline wire::RenameRequest rename_request(std::string from, std::string to, std:
   return request;
 }
 
-/// One user's calls, by path from the root, as short as a shell's.
+/// One user's calls, by path from the root.
 class User {
  public:
   User(TestFs& fs, Credential who) : fs_(fs), who_(std::move(who)) {}
@@ -177,7 +177,7 @@ class User {
     request.open_flags = flags;
     return ask<wire::OpenReply>(std::move(request));
   }
-  /// A file that may have data: opened for writing, and closed.
+  /// Creates a file that may have data: it was opened for writing, and closed.
   Result<wire::ObjectReply> create_written(std::string path) {
     const auto made = create(std::move(path), 0644, wire::kOpenWrite | wire::kOpenExclusive);
     if (!made) return made.error();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a whole meta server in one process, with clients that have sessions, over io servers that are a table.
+// For tests: a whole meta server in one process, with clients that have sessions. Its io servers are a table in memory.
 #pragma once
 
 #include "base/expect.h"
@@ -13,7 +13,7 @@ namespace spate::meta {
 
 inline constexpr std::uint8_t kRW = wire::kOpenRead | wire::kOpenWrite;
 
-/// What a client knows of itself.
+/// A client's own state.
 struct TestClient {
   ClientId id;
   std::uint32_t epoch = 0;
@@ -53,7 +53,7 @@ class RoleTest : public ::testing::Test {
     (void)run(role->stop());
     role.reset();
   }
-  /// Ends the server: nothing more gets into the store.
+  /// Ends the server without an orderly end: nothing more reaches the store.
   void crash() {
     store.on_commit = [] { return Errc::kIoError; };
     close();
@@ -64,7 +64,7 @@ class RoleTest : public ::testing::Test {
     open();
   }
 
-  /// Drives everything until `task` has ended; time passes when nothing else can.
+  /// Runs the executor until `task` has ended; time passes when nothing else can happen.
   template <typename T>
   T run(job::Task<T> task) {
     std::optional<T> out;
@@ -73,24 +73,24 @@ class RoleTest : public ::testing::Test {
     while (!out) pass_time();
     return *std::move(out);
   }
-  /// What can happen without time passing.
+  /// Runs everything that can happen without time passing.
   void run_ready() {
     while (executor.step()) {
     }
   }
   void pass_time() {
     if (executor.step()) return;
-    SPATE_CHECK(executor.next_timer() != MonoTime::never());  // else nothing would ever happen again
+    SPATE_CHECK(executor.next_timer() != MonoTime::never());  // otherwise nothing would ever happen again
     clock.set(executor.next_timer());
   }
-  /// Lets this much time pass, with everything that happens in it.
+  /// Lets this much time pass, and runs everything that happens in it.
   void wait(Duration span) {
     const MonoTime end = clock.now() + span;
     for (run_ready(); executor.next_timer() <= end; run_ready()) clock.set(executor.next_timer());
     clock.set(end);
     run_ready();
   }
-  /// The same while `client` shows that it is there.
+  /// The same while `client` keeps its session alive.
   void wait_alive(TestClient& client, Duration span) {
     for (Duration passed{0}; passed < span; passed += std::chrono::seconds(5)) {
       wait(std::chrono::seconds(5));
@@ -160,7 +160,7 @@ class RoleTest : public ::testing::Test {
   Result<Reply> asked(TestClient& client, Request request) {
     return asked<Reply>(client, std::move(request), id(++client.next));
   }
-  /// Begins a request that is looked at later.
+  /// A request that was begun; its result is looked at later.
   template <typename Reply>
   struct Pending {
     explicit Pending(job::Executor& executor) : gate(executor) {}
@@ -219,7 +219,7 @@ class RoleTest : public ::testing::Test {
   Result<wire::ObjectReply> truncate(TestClient& client, std::string path, std::uint64_t size) {
     return asked<wire::ObjectReply>(client, truncate_request(std::move(path), size));
   }
-  /// What has been done so far survives a crash of the machine.
+  /// Makes everything that was done so far survive a crash of the machine.
   Result<wire::Empty> sync(TestClient& client) { return asked<wire::Empty>(client, wire::MetaSyncRequest(), no_id()); }
   Result<Attributes> stat(TestClient& client, std::string path) {
     wire::LookupRequest request;
@@ -233,7 +233,7 @@ class RoleTest : public ::testing::Test {
     return io.write(handle, client.id, client.epoch, end, clock.wall());
   }
   wire::DataSummary data_of(Handle handle) { return io.files[handle].data; }
-  /// A closed file of this size.
+  /// Makes a closed file of this size.
   Handle make_file(TestClient& client, std::string path, std::uint64_t size) {
     const auto made = create(client, std::move(path), wire::kOpenWrite);
     EXPECT_OK(made);
@@ -252,7 +252,7 @@ class RoleTest : public ::testing::Test {
     EXPECT_OK(read);
     return read.value();
   }
-  /// How many records of a kind there are.
+  /// The number of records of a kind.
   std::size_t records(KeyKind kind) { return all(kind).size(); }
   std::vector<trove::KeyValue> all(KeyKind kind) {
     job::Transaction transaction = context.begin();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a store that answers later and out of order, so that operations overlap; and that can lose what it has not
-// synced.
+// For tests: a store that completes later and out of order, so that operations overlap. It can lose unsynced commits.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 
 namespace spate::meta {
 
-/// A memory store whose completions are handed out in an order drawn from `random`; with none they come at once.
+/// A memory store that completes in an order drawn from `random`; if that is null, at once.
 class TestStore final : public trove::Keyval {
  public:
   explicit TestStore(Random* random) : inner_(trove::make_memory_keyval()), random_(random) {}
@@ -34,7 +33,7 @@ class TestStore final : public trove::Keyval {
   }
   std::size_t test(std::span<trove::KeyvalCompletion> out) override {
     std::size_t n = 0;
-    // Not all at once: who is answered may ask again before the others are.
+    // Not all at once, so that a coroutine that is resumed may post again before the others are.
     while (n < out.size() && !waiting_.empty() && (n == 0 || random_->chance(1, 2))) {
       const auto at = waiting_.begin() + static_cast<std::ptrdiff_t>(random_->below(waiting_.size()));
       out[n++] = std::move(*at);
@@ -47,7 +46,8 @@ class TestStore final : public trove::Keyval {
   std::string describe() const override { return "test"; }
   void observe_commits(trove::CommitObserver* observer) override { inner_->observe_commits(observer); }
 
-  /// The machine goes down: of the commits since the last sync only the first `kept` survive. Nothing may be under way.
+  /// Crashes the machine: of the commits since the last sync only the first `kept` survive. No operation may be under
+  /// way.
   void crash_machine(std::size_t kept = 0) {
     unsynced_.resize(std::min(kept, unsynced_.size()));
     keep_all();
@@ -59,11 +59,11 @@ class TestStore final : public trove::Keyval {
   }
   std::size_t unsynced() const { return unsynced_.size(); }
 
-  /// Called before each commit; kOk lets it through, anything else is its outcome.
+  /// Called before each commit. kOk lets it through; any other code becomes its outcome.
   std::function<Errc()> on_commit;
-  /// Called after a commit; anything but kOk is its outcome, though it has taken effect.
+  /// Called after a commit. Any code but kOk becomes its outcome, although it has taken effect.
   std::function<Errc()> after_commit;
-  /// Called before each sync; anything but kOk is its outcome.
+  /// Called before each sync. Any code but kOk becomes its outcome.
   std::function<Errc()> on_sync;
   std::size_t commits = 0;
   std::size_t gets = 0;
@@ -72,7 +72,7 @@ class TestStore final : public trove::Keyval {
   std::size_t syncs = 0;
 
  private:
-  using Writes = std::vector<std::pair<Bytes, std::optional<Bytes>>>;  // nothing: erased
+  using Writes = std::vector<std::pair<Bytes, std::optional<Bytes>>>;  // no value: erased
   class Slow final : public trove::Transaction {
    public:
     Slow(TestStore& owner, std::unique_ptr<trove::Transaction> inner) : owner_(owner), inner_(std::move(inner)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: io servers that are a table.
+// For tests: io servers as a table in memory.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace spate::meta {
 
-/// Io servers as one table of files. Calls fail, are held or are half done on order.
+/// Io servers as one table of files. A test can make calls fail, wait, or have only half of their effect.
 class TableIoServers final : public IoServers {
  public:
   explicit TableIoServers(job::Executor& executor) : released_(executor) { released_.set(); }
@@ -25,9 +25,9 @@ class TableIoServers final : public IoServers {
     WallTime tombstone_until;
   };
 
-  // What clients do.
+  // Calls of clients.
 
-  /// A write up to `end`; false when the client's epoch is fenced or the file is gone.
+  /// Writes up to `end`. False if the client's epoch is fenced or the file is gone.
   bool write(Handle handle, ClientId client, std::uint32_t epoch, std::uint64_t end, WallTime now) {
     File& file = files[handle];
     if (file.removed || epoch < fences[client]) return false;
@@ -38,10 +38,10 @@ class TableIoServers final : public IoServers {
     return true;
   }
 
-  // What the meta server asks.
+  // Calls of the meta server.
 
   job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout, job::StopToken stop) override {
-    const wire::DataSummary now = files[handle].data;  // what comes back late is what was then
+    const wire::DataSummary now = files[handle].data;  // a late answer has the state of this moment
     SPATE_CO_TRY(std::ignore, co_await begin("stat " + std::to_string(handle.value), stop));
     co_return now;
   }
@@ -109,12 +109,12 @@ class TableIoServers final : public IoServers {
 
   std::map<Handle, File> files;
   std::map<ClientId, std::uint32_t> fences;
-  std::set<TargetId> down;  // for removals
-  /// Called before a call has its effect, and after it; kOk lets it through.
+  std::set<TargetId> down;  // targets that cannot be reached by removals
+  /// Called before and after the effect of a call. kOk lets it through.
   std::function<Errc(std::string_view call)> fail;
   std::function<Errc(std::string_view call)> lose_reply;
   std::vector<std::string> log;
-  std::string silent;    // unanswered()
+  std::string silent;    // the answer of unanswered()
   std::size_t cuts = 0;  // truncations that had an effect
   std::size_t largest_removal = 0;
 
