@@ -64,7 +64,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.description = describe_process(settings.program);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   options.bypass = static_cast<client::BypassMode>(process->config_.client.bypass);
-  // A request with a list and inline data fits into the largest message.
+  // The largest message must hold a request with a list and inline data.
   const std::uint64_t request = process->config_.network.max_unexpected;
   options.max_list_pieces =
       std::min<std::uint64_t>(options.max_list_pieces, request / 2 / datatype::kEncodedPieceBytes);
@@ -81,13 +81,13 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
     options.newer_client_key = [file = process->config_.fs.client_key_file] { return config::read_key_file(file); };
   }
-  if (settings.server_key) {  // servers want it whatever `auth` says
+  if (settings.server_key) {  // servers need the key whatever `auth` says
     SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));
   }
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
-  // The server may recall an append right from this client at any time. One look a second would answer too late.
+  // The server may recall an append right from this client at any time. Looking once a second would answer too late.
   const client::ProgressMode progress_mode = settings.progress_thread              ? client::ProgressMode::kAlways
                                              : keeps || settings.background_thread ? client::ProgressMode::kReady
                                                                                    : client::ProgressMode::kNone;

@@ -18,8 +18,8 @@ struct ClientSettings {
   std::string config_file;
   std::vector<config::Override> overrides;
   std::string program;               // for `spate status`
-  Credential credential;             // of this process: own_credential()
-  std::optional<Duration> deadline;  // of one operation, instead of client.deadline
+  Credential credential;             // the user; own_credential(): of this process
+  std::optional<Duration> deadline;  // deadline of one operation, instead of client.deadline
   bool server_key = false;           // fsck: also reads the server key
   /// Starts a thread that keeps the session alive and answers servers while no call runs. false for short-lived
   /// commands.

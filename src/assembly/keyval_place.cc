@@ -9,7 +9,7 @@ namespace {
 
 bool holds_store(const std::string& folder) { return ::access((folder + "/CURRENT").c_str(), F_OK) == 0; }
 
-/// Its parent is on another device.
+/// Whether the folder's parent is on another device.
 bool is_mount_point(const std::string& folder) {
   struct stat here{};
   struct stat parent{};

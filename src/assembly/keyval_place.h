@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a server keeps its keyval store.
+// Chooses the folder of a server's keyval store.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace spate::assembly {
 
-/// The folder that spate.toml names; else the first storage folder with ".keyval" appended, beside it. If that folder
-/// is a mount point, "keyval" inside it: what lies beside a mount point is on another disk. A store that is there
-/// already is used where it is.
+/// The folder that spate.toml names; else the first storage folder's name with ".keyval" appended. If the storage
+/// folder is a mount point, it is "keyval" inside that folder, since a sibling of a mount point is on another disk. A
+/// store that already exists is used where it is.
 std::string keyval_folder(const config::ServerConfig& server);
 
 }  // namespace spate::assembly

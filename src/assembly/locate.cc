@@ -20,7 +20,7 @@ std::string as_config_file(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode) ? path + "/spate.toml" : path;
 }
 
-/// Others own the folder, or may make entries in it. What is not there yet is whoever's makes it.
+/// Whether others own the folder, or may create entries in it. A folder that does not exist belongs to nobody else.
 bool is_others(const std::string& folder) {
   struct stat st{};
   return ::stat(folder.c_str(), &st) == 0 && (st.st_uid != ::geteuid() || (st.st_mode & S_IWOTH) != 0);

@@ -10,7 +10,7 @@
 
 namespace spate::assembly {
 
-/// Destroyed before both.
+/// Destroyed before the network and the registry.
 class NetworkCounters {
  public:
   NetworkCounters(metrics::Registry& metrics, const bmi::Network& network);

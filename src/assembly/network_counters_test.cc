@@ -26,7 +26,7 @@ TEST(NetworkCounters, ShowWhatTheTcpModuleCounts) {
   EXPECT_EQ(value_of(registry, "spate_bmi_credit_stalls_total"), 0);
   EXPECT_EQ(value_of(registry, "spate_bmi_protocol_errors_total"), 0);
   bmi::Message message;
-  message.peer = (*network)->lookup(std::array{*url}).value();  // itself
+  message.peer = (*network)->lookup(std::array{*url}).value();  // its own address
   const Bytes request(10);
   const bmi::Segment segment = bmi::Segment::of(ByteView(request));
   message.segments = {&segment, 1};

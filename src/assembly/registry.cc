@@ -9,7 +9,7 @@
 namespace spate::assembly {
 namespace {
 
-/// In the order in which a process prefers to allocate network memory.
+/// The modules in the order in which a process prefers them for allocating network memory.
 bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm) {
   bmi::Registry registry;
   registry.add("shm", [shm](const bmi::ModuleEnvironment& environment) {
@@ -17,7 +17,7 @@ bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm) {
   });
   registry.add("tcp",
                [](const bmi::ModuleEnvironment& environment) { return bmi::tcp::make_tcp_module(environment.clock); });
-  // Loaded when a URL asks for it: neither libfabric nor the module need be there otherwise.
+  // Loaded when a URL needs it, so that neither libfabric nor the module need be installed otherwise.
   registry.add("ofi",
                [](const bmi::ModuleEnvironment& environment) { return bmi::make_late_module("ofi", environment); });
   return registry;
@@ -37,11 +37,12 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   options.max_unexpected_bytes = limits.max_unexpected;
   options.buffered_per_peer_bytes = limits.buffered_per_peer;
   options.connect_timeout_ms = static_cast<std::uint32_t>(limits.connect_timeout.count() / 1'000'000);
-  // A client needs a millisecond for its handshake; a server that was stopped, or waits for a disk, some seconds more.
+  // A client needs a millisecond for its handshake. A server that was stopped, or waits for a disk, may need some
+  // seconds more.
   constexpr std::uint32_t kStrangerDeadlineMs = 5000;
-  options.strangers.deadline_ms = kStrangerDeadlineMs;  // counts where this process listens
-  // One source may have all places while no other one wants them: clients of one machine often come together, and the
-  // more places there are, the longer an honest one stays while somebody beside it floods them.
+  options.strangers.deadline_ms = kStrangerDeadlineMs;  // has an effect if this process listens
+  // One source may take all places while no other source wants them: clients of one machine often connect together, and
+  // with more places an honest client survives longer while another process on its machine floods the server.
   options.strangers.most_of_a_source = options.strangers.most;
   options.idle_close_ms = static_cast<std::uint32_t>(limits.idle_close.count() / 1'000'000);
   return bmi::make_network(std::move(modules), options);

@@ -49,9 +49,9 @@ Result<void> set_up_log(const config::LogConfig& config) {
   return config.file.empty() ? Result<void>() : log::open_file(config.file);
 }
 
-/// Changes when what was written and not synced may be gone: with the machine, as its boot id says. A process that
-/// ends, even by SIGKILL, loses nothing, since what it acknowledged is the kernel's by then; only a store in its own
-/// memory goes with it.
+/// Changes when unsynced writes may be lost: with a reboot of the machine, as its boot id shows. A process that ends,
+/// even by SIGKILL, loses nothing, since the kernel has everything that it acknowledged. Only a store in its own memory
+/// is lost with it.
 Incarnation incarnation_of(const config::ServerConfig& server, Random& random) {
   const std::uint64_t boot = boot_id();
   if (boot == 0 || server.trove == config::TroveKind::kMemory) return Incarnation(random.next() | 1U);
@@ -113,8 +113,8 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   SPATE_TRY(std::ignore, process->read_keys());
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
-  SPATE_TRY(std::ignore, process->listen());  // before the stores: a second spated ends here
-  // After it: a module that is loaded for one of the URLs is counted, too.
+  SPATE_TRY(std::ignore, process->listen());  // before the stores, so that a second spated fails here
+  // After listen(), so that a module that was loaded for one of the URLs is counted, too.
   process->network_counters_ = std::make_unique<NetworkCounters>(process->metrics_, *process->network_);
   SPATE_TRY(std::ignore, process->open_stores());
   SPATE_TRY(std::ignore, process->open_group());
@@ -304,7 +304,7 @@ void ServerProcess::trim_memory() {
 Result<void> ServerProcess::run(const std::function<void()>& serving) {
   auto started = executor_.run(start());
   if (!started) {
-    std::ignore = executor_.run(stop());  // what has been started of it
+    std::ignore = executor_.run(stop());  // stops the parts that have started
     return started;
   }
   SPATE_LOG("assembly", info, "serving server={} fs={:016x}", self_.id, config_.fs.id.value);

@@ -42,7 +42,7 @@ constexpr std::size_t kMaxShmName = 96;
 /// What a member of a group sends to another one in one request, at most.
 constexpr std::uint64_t kGroupMessageBytes = 128ULL << 10U;
 
-/// What bmi/shm/policy.h reads.
+/// Whether it is a policy that bmi/shm/policy.h can parse.
 bool is_user_policy(std::string_view text) {
   constexpr int kMostUsers = 256;
   if (text == "same" || text == "any") return true;
@@ -59,7 +59,7 @@ bool is_user_policy(std::string_view text) {
 
 bool has_host(std::string_view scheme) { return scheme == "tcp" || scheme.starts_with("ofi+"); }
 
-/// "host:port" or "[v6]:port"; the host, or nothing when malformed.
+/// The host of "host:port" or "[v6]:port"; nothing if the text is malformed.
 std::string_view host_of(std::string_view rest) {
   const std::size_t colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return {};
@@ -102,7 +102,7 @@ void check_server(const ServerConfig& server, std::size_t index, std::vector<Pro
   }
 }
 
-/// Names of the machine that the one who speaks is on.
+/// Whether the host name means the machine on which it is used.
 bool is_loopback(std::string_view host) {
   const std::string text(host);
   in_addr v4{};
@@ -111,13 +111,13 @@ bool is_loopback(std::string_view host) {
   return host == "localhost" || (::inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-/// Nobody reaches it from another machine.
+/// Whether other machines cannot reach the URL.
 bool is_local(const std::string& url) {
   const UrlParts parts = split_url(url);
   return !has_host(parts.scheme) || parts.scheme == "ofi+shm" || is_loopback(host_of(parts.rest));
 }
 
-/// Without keys everybody who reaches a server acts for any user, and so does whoever alters a message on its way.
+/// Without keys, anybody who reaches a server may act for any user, and so may anybody who can alter messages.
 void check_open_servers(const FileSystemConfig& config, std::vector<Problem>& out) {
   if (config.fs.auth != Auth::kNone) return;
   for (std::size_t i = 0; i < config.servers.size(); ++i) {
@@ -141,7 +141,7 @@ void check_protection(const FileSystemConfig& config, std::vector<Problem>& out)
   }
 }
 
-/// The address with one name for all names of the own machine.
+/// The URL with one name for all names of the own machine.
 std::string canonical_url(const std::string& url) {
   const UrlParts parts = split_url(url);
   const std::string_view host = has_host(parts.scheme) ? host_of(parts.rest) : std::string_view();
@@ -149,7 +149,7 @@ std::string canonical_url(const std::string& url) {
   return std::string(parts.scheme) + "://localhost" + std::string(parts.rest.substr(parts.rest.rfind(':')));
 }
 
-/// Hosts that a server's URLs name; "" stands for the one machine of servers that have local URLs only.
+/// The hosts in a server's URLs. "" stands for the one machine of servers that have only local URLs.
 std::set<std::string> hosts_of(const ServerConfig& server) {
   std::set<std::string> out;
   for (const std::string& url : server.urls) {
@@ -161,9 +161,10 @@ std::set<std::string> hosts_of(const ServerConfig& server) {
   return out;
 }
 
-/// The same folder name on two machines is usual; on one machine it is two servers in one another's files.
+/// Finds servers that share a folder. Two machines may use the same folder name; on one machine, two servers would
+/// write to each other's files.
 void check_folders(const FileSystemConfig& config, std::vector<Problem>& out) {
-  std::map<std::pair<std::string, std::string>, std::string> seen;  // (host, folder) -> who has it
+  std::map<std::pair<std::string, std::string>, std::string> seen;  // (host, folder) -> server
   for (std::size_t i = 0; i < config.servers.size(); ++i) {
     const ServerConfig& server = config.servers[i];
     std::vector<std::pair<std::string, std::string>> folders;  // (folder, key)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold between keys. Private to this folder.
+// Checks relations between keys. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace spate::config {
 
-/// A mistake and the key that it is best shown at ("fs.auth", "servers[1].urls"; "" = the file).
+/// A mistake, and the key at which to report it ("fs.auth", "servers[1].urls"; "" = the file).
 struct Problem {
   std::string key;
   std::string text;
 };
 
-/// All that is wrong; empty when the config can be used.
+/// All mistakes; empty if the config can be used.
 std::vector<Problem> check(const FileSystemConfig& config);
 
 /// "tcp://host:port", "ofi+PROVIDER://host:port", "shm://name", "shm:///path", "sim://number".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A config file of any bytes, with an override made of its first line: loaded or refused, and what was loaded is
-// written and read back as the same value.
+// Fuzzer: a config file of any bytes, with an override made of its first line. It is loaded or refused. If it was
+// loaded, writing and reading it back gives the same value.
 #include <cstdint>
 #include <string>
 

@@ -31,7 +31,7 @@ Error refuse(const Key& key, const std::string& what) {
 
 Error refuse(const Key& key, const RawValue& raw) { return refuse(key, shown(raw) + " is not allowed"); }
 
-/// Text goes into system calls, messages and logs.
+/// Values go into system calls, messages and logs, so they must be printable.
 bool printable(std::string_view text) {
   return text.size() <= kMaxTextBytes && std::none_of(text.begin(), text.end(), [](char c) {
            return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -163,7 +163,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string suggest(std::string_view section, std::string_view name) {
   std::string best;
-  // A third of the letters may be wrong, and a whole word is never replaced.
+  // At most a third of the letters may differ, so that a suggestion never replaces a whole word.
   std::size_t best_distance = std::min<std::size_t>(3, std::max<std::size_t>(1, name.size() / 3)) + 1;
   const auto offer = [&](std::string_view candidate, std::string text, std::size_t handicap) {
     const std::size_t distance = edit_distance(name, candidate) + handicap;
@@ -178,7 +178,7 @@ std::string suggest(std::string_view section, std::string_view name) {
   for (const Key& key : keys()) {
     if (key.section == section) offer(key.name, std::string(key.name), 0);
   }
-  // A key of another section, if nothing here is as near.
+  // A key of another section, if none here is as near.
   for (const Key& key : keys()) offer(key.name, key.full_name(), 1);
   return best.empty() ? best : "did you mean \"" + best + "\"?";
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kCommentWidth = 100;
 
-/// `text` as lines that begin with `prefix`.
+/// Splits `text` into lines that begin with `prefix`.
 std::string wrapped(std::string_view text, std::string_view prefix) {
   std::string out;
   while (!text.empty()) {
@@ -38,7 +38,7 @@ std::string explain_key(const Key& key) {
   return out;
 }
 
-/// Calls `visit` for each section, and once for each of a repeated one.
+/// Calls `visit` for each section, and for each item of a repeated one.
 void each_section(const FileSystemConfig& config, const std::function<void(const Section&, std::size_t item)>& visit) {
   for (const Section& section : sections()) {
     const std::size_t count = section.count(config);
@@ -138,7 +138,7 @@ std::string to_toml(const FileSystemConfig& config) {
       "# A Spate file system: this file is the same for all of its servers and clients.\n"
       "# `spate config explain` tells more of each key, `spate config check` looks for mistakes.\n";
   each_section(config, [&](const Section& section, std::size_t item) {
-    // Comments stand at the first one only.
+    // Only the first item has comments.
     const bool comments = item == 0;
     out += "\n" + (comments ? wrapped(section.doc, "# ") : std::string()) + header(section);
     for (const Key& key : keys()) {

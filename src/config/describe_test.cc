@@ -80,7 +80,7 @@ TEST(Keys, EachHasADocADefaultWithinItsRangeAndAVariable) {
   }
 }
 
-TEST(Keys, SetStoresWhatGetReadsAndNothingElse) {
+TEST(Keys, SetStoresTheValueThatGetReadsAndNothingElse) {
   for (const Key& key : keys()) {
     SCOPED_TRACE(key.full_name());
     FileSystemConfig config = example();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What spate.toml says: one file describes a file system for all of its servers and clients. docs/config.md lists the
-// keys.
+// FileSystemConfig: the contents of spate.toml. One file describes a file system for all of its servers and clients.
+// docs/config.md lists the keys.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace spate::config {
 
-/// Who is let in. kNone lets in everybody who reaches a server's port, which must be one of its own machine.
+/// The condition for admission. kNone admits everybody who reaches a server's port, which must be a port of the
+/// server's own machine only.
 enum class Auth : std::uint8_t { kKey = 0, kNone = 1 };
-/// How a server's storage is driven. kAuto: io_uring where the kernel allows it, else the thread pool. kMemory: nothing
-/// is kept when the server ends; for tests and measurements of the network.
+/// The storage module. kAuto: io_uring if the kernel allows it, else the thread pool. kMemory: everything is lost when
+/// the server ends; for tests and measurements of the network.
 enum class TroveKind : std::uint8_t { kAuto = 0, kUring = 1, kPool = 2, kMemory = 3 };
 enum class LogFormat : std::uint8_t { kText = 0, kJson = 1 };
 
@@ -30,21 +31,21 @@ struct FsConfig {
   friend bool operator==(const FsConfig&, const FsConfig&) = default;
 };
 
-/// What is kept from being altered on a network.
+/// The messages that are protected against alteration on a network.
 enum class Protect : std::uint8_t { kControl = 0, kData = 1 };
 
-/// [auth]: what the handshake may do without, and what it is to bring.
+/// [auth]: the security that a handshake must have.
 struct AuthConfig {
-  bool nat = false;       // servers are reached at other addresses than those dialled
-  bool allow_v1 = false;  // peers of version 1 of the protocol
+  bool nat = false;       // servers are reached at other addresses than those dialled (NAT)
+  bool allow_v1 = false;  // admit peers of version 1 of the protocol
   Protect protect = Protect::kControl;
   friend bool operator==(const AuthConfig&, const AuthConfig&) = default;
 };
 
-/// [defaults]: the layout of files whose directory says nothing else.
+/// [defaults]: the layout of files whose directory has no hints.
 struct DefaultsConfig {
   std::uint64_t strip_bytes = 1ULL << 20U;  // 4 KiB..4 GiB
-  std::uint32_t strip_count = 0;            // targets a file is spread over, 0..4096; 0 = all
+  std::uint32_t strip_count = 0;            // number of targets of a file, 0..4096; 0 = all
   friend bool operator==(const DefaultsConfig&, const DefaultsConfig&) = default;
 };
 
@@ -53,18 +54,19 @@ constexpr std::size_t kMostMetaServers = 5;
 
 /// [meta]: the name space.
 struct MetaConfig {
-  /// How long a name-space change may be lost by a crash of the machine: 1 ms..60 s; 0 (written "commit") = not at all.
+  /// The longest time for which a crash of the machine may lose a name-space change: 1 ms..60 s; 0 (written "commit"):
+  /// a change is durable when it is acknowledged.
   Duration sync = std::chrono::milliseconds(100);
-  /// A client that is silent for so long loses its session and its locks, 1 s..1 h.
+  /// A client that is silent for this long loses its session and its locks, 1 s..1 h.
   Duration session_lease = std::chrono::seconds(30);
   /// URLs of the etcd cluster that says which of several meta servers leads: "http://10.0.0.1:2379"; 0..16.
   std::vector<std::string> coordinator;
   friend bool operator==(const MetaConfig&, const MetaConfig&) = default;
 };
 
-/// What a server is for: of the file system, which is what other servers and clients know of it; and besides.
+/// The roles of a server. Other servers and clients know those of the base class.
 struct ServerRoles : Roles {
-  bool block = false;  // block exports: asked by NBD clients only
+  bool block = false;  // block exports, which only NBD clients use
   friend bool operator==(const ServerRoles&, const ServerRoles&) = default;
 };
 
@@ -73,70 +75,70 @@ struct ServerConfig {
   ServerId id;                       // required, 1..65535, unique
   std::vector<std::string> urls;     // required, 1..8, in order of preference
   ServerRoles roles;                 // required
-  std::vector<std::string> storage;  // 1..256 folders of an io server, each a target; only ever append
+  std::vector<std::string> storage;  // 1..256 folders of an io server, each a target; only append
   std::string keyval;                // folder of a meta server's store
   TroveKind trove = TroveKind::kAuto;
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
-/// How servers move data. kAuto: what suits each request; another one is taken, or the request is refused;
-/// kPeerToPeer: where it can be had, else the next best.
+/// The path by which servers move data. kAuto: the server chooses for each request. Another one is used, or the request
+/// is refused; but where kPeerToPeer is not possible, the server uses the next best path.
 enum class FlowPath : std::uint8_t { kAuto = 0, kBuffered = 1, kDirect = 2, kPeerToPeer = 3, kCached = 4 };
 
-/// What clients on a server's machine do to datafiles by themselves.
+/// What clients on a server's machine may do with datafiles directly.
 enum class Bypass : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
 
 /// [flow]: the data paths of io servers (docs/data-paths.md).
 struct FlowConfig {
   FlowPath read_path = FlowPath::kAuto;
   FlowPath write_path = FlowPath::kAuto;  // not kCached
-  std::uint64_t direct_from = 0;  // bytes: datafiles from this size on go past the page cache; 0: half of the memory
+  std::uint64_t direct_from = 0;  // bytes: datafiles of at least this size bypass the page cache; 0: half of the memory
   std::string p2p_memory;         // file to map; empty: none
   std::uint64_t p2p_size = 16ULL << 20U;               // bytes of it for each server, 4 MiB..64 GiB
-  Bypass bypass = Bypass::kRead;                       // what a server allows
+  Bypass bypass = Bypass::kRead;                       // the most that a server allows
   Duration recall_deadline = std::chrono::seconds(5);  // 10 ms..5 min
   friend bool operator==(const FlowConfig&, const FlowConfig&) = default;
 };
 
-/// [block]: where servers with the role block listen for NBD clients (docs/block.md).
+/// [block]: the addresses at which servers with the role block listen for NBD clients (docs/block.md).
 struct BlockConfig {
   std::vector<std::string> addresses = {"127.0.0.1"};  // 0..16
   std::uint64_t port = 10809;                          // 1..65535
   std::string unix_path;                               // of a socket; empty: none
   std::string tls;                                     // folder of certificates; empty: none
   std::string tls_psk;                                 // file of keys; empty: none
-  bool insecure = false;                               // other machines may connect without TLS
+  bool insecure = false;                               // allow other machines to connect without TLS
   friend bool operator==(const BlockConfig&, const BlockConfig&) = default;
 };
 
 /// One of [[exports]].
 struct ExportConfig {
   std::string name;    // required, unique, 1..255 characters
-  std::string source;  // required: an absolute path of the server's machine, or "spate:/path"
+  std::string source;  // required: an absolute path on the server's machine, or "spate:/path"
   ServerId server;     // 0: each server with the role block
   bool read_only = false;
-  std::vector<std::string> allow;  // 0..256 addresses, networks, "unix", "cert:NAME", "psk:NAME"; none: everybody
+  std::vector<std::string> allow;  // 0..256 addresses, networks, "unix", "cert:NAME", "psk:NAME"; empty: everybody
   friend bool operator==(const ExportConfig&, const ExportConfig&) = default;
 };
 
-/// When reading a file moves its atime, as mount(8) names it.
+/// When reading a file updates its atime; named as in mount(8).
 enum class AtimePolicy : std::uint8_t { kRelatime = 0, kNoatime = 1, kStrictatime = 2 };
 
-/// Which clients keep attributes and names under leases: kOn: mounts; kAll: programs as well, which may be killed or
-/// stopped at any time.
+/// The clients that cache attributes and names under leases. kOn: mounts. kAll: programs as well, which may be killed
+/// or stopped at any time.
 enum class AttributeCache : std::uint8_t { kOff = 0, kOn = 1, kAll = 2 };
 
 /// [client]
 struct ClientConfig {
   Duration deadline = std::chrono::seconds(30);         // of one request, resends included; 10 ms..1 h
   Duration busy_poll = std::chrono::microseconds(100);  // before it sleeps, 0..10 ms
-  Bypass bypass = Bypass::kRead;                        // what a client asks for
+  Bypass bypass = Bypass::kRead;                        // the most that a client asks for
   AtimePolicy atime = AtimePolicy::kRelatime;
   AttributeCache attribute_cache = AttributeCache::kOn;
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 
-/// [log]: of servers and of the command.
+/// [log]: for servers and the command.
 struct LogConfig {
   std::string level = "info";  // "warn", or with folders: "info,bmi=debug"
   LogFormat format = LogFormat::kText;
@@ -147,19 +149,22 @@ struct LogConfig {
 
 /// [network]: limits of the network layer; the same on both sides.
 struct NetworkConfig {
-  std::uint64_t eager_limit = 16ULL << 10U;            // bytes, 0..1 MiB: messages up to this leave without asking
-  std::uint64_t copy_limit = 16ULL << 10U;             // bytes, 0..1 MiB: RDMA: messages up to this are copied
-  std::uint64_t max_unexpected = 256ULL << 10U;        // bytes, 16 KiB..16 MiB: the largest request
-  std::uint64_t buffered_per_peer = 1ULL << 20U;       // bytes, 64 KiB..1 GiB: what one peer may make the other buffer
+  std::uint64_t eager_limit =
+      16ULL << 10U;  // bytes, 0..1 MiB: messages up to this size are sent without asking the receiver
+  std::uint64_t copy_limit = 16ULL << 10U;       // bytes, 0..1 MiB: over RDMA, messages up to this size are copied
+  std::uint64_t max_unexpected = 256ULL << 10U;  // bytes, 16 KiB..16 MiB: the largest request
+  std::uint64_t buffered_per_peer =
+      1ULL << 20U;  // bytes, 64 KiB..1 GiB: the most that one peer can make the other buffer
   Duration connect_timeout = std::chrono::seconds(3);  // 10 ms..5 min
-  Duration idle_close = std::chrono::minutes(10);      // 1 s..24 h: a connection that nobody needs is given up
+  Duration idle_close = std::chrono::minutes(10);      // 1 s..24 h: an unused connection is closed after this time
   Duration server_busy_poll = Duration(0);             // before a server sleeps, 0..10 ms
-  std::string shm_users = "same";  // who may use a server's shm:// address: "same", "any", or user ids with commas
-  std::string shm_server_users = "same";  // whose shm:// listeners are believed, besides root's; likewise
+  std::string shm_users =
+      "same";  // users that may use a server's shm:// address: "same", "any", or user ids with commas
+  std::string shm_server_users = "same";  // users, besides root, whose shm:// listeners a client trusts; likewise
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
-/// A whole file, checked; an immutable value once loaded. Config does not travel down: a constructor takes the few
+/// The contents of a file after all checks; an immutable value. Config is not passed down: a constructor takes the few
 /// values that it needs.
 struct FileSystemConfig {
   FsConfig fs;
@@ -179,7 +184,7 @@ struct FileSystemConfig {
   friend bool operator==(const FileSystemConfig&, const FileSystemConfig&) = default;
 };
 
-/// The map that servers and clients start from: targets are numbered by server * 256 + place in its storage list.
+/// The map that servers and clients start from. A target's number is server * 256 + index in its storage list.
 ClusterMap cluster_map(const FileSystemConfig& config);
 
 }  // namespace spate::config

@@ -25,7 +25,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-/// Nothing unless it is 64 hex digits.
+/// Nothing unless the line has 64 hex digits.
 std::optional<spate::Key> parse_line(std::string_view line) {
   spate::Key key{};
   if (line.size() != kHexDigits) return std::nullopt;
@@ -95,7 +95,7 @@ Result<KeyRing> read_keys(const std::string& path) {
         "the configuration names no key file: servers need fs.server_key_file whatever fs.auth says, and with "
         "auth = \"key\" servers and clients need fs.client_key_file (each a file of 64 hex digits, mode 0600)");
   }
-  // O_NONBLOCK: a pipe in its place must not hang the start.
+  // O_NONBLOCK: if the path is a pipe, the open must not hang.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return errno_error(errno, "open key file " + path);
   SPATE_TRY(std::ignore, check_status(fd.get(), path));
@@ -120,7 +120,7 @@ Result<spate::Key> create_key_file(const std::string& path, Random& random) {
   const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::fsync(fd.get()) != 0) {
     const int error = errno;
-    ::unlink(path.c_str());  // half a key is worse than none
+    ::unlink(path.c_str());  // an incomplete key file is worse than none
     return errno_error(error, "write key file " + path);
   }
   return key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: a key file of any bytes: refused, or a key whose file reads as the same key.
+// Fuzzer: a key file of any bytes. It is refused, or yields a key whose own file yields the same key.
 #include <cstddef>
 #include <cstdint>
 

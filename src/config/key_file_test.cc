@@ -31,7 +31,7 @@ struct KeyFileTest : testing::Test {
   std::string path;
 };
 
-TEST_F(KeyFileTest, WhatIsCreatedIsReadBackAndIsPrivate) {
+TEST_F(KeyFileTest, ANewKeyFileIsPrivateAndReadBack) {
   SeededRandom random(7);
   const auto made = create_key_file(path, random);
   ASSERT_OK(made);
@@ -54,7 +54,7 @@ TEST_F(KeyFileTest, AFileThatOthersMayUseIsRefusedWithTheRemedy) {
   }
 }
 
-TEST_F(KeyFileTest, TheFirstLineIsUsedAndTheOthersCount) {
+TEST_F(KeyFileTest, TheFirstKeyIsUsedAndTheOthersAreAccepted) {
   const std::string a(64, 'a');
   const std::string b(64, 'b');
   for (const std::string& end : {std::string(), std::string("\n")}) {
@@ -77,7 +77,7 @@ TEST_F(KeyFileTest, TheFirstLineIsUsedAndTheOthersCount) {
   }
 }
 
-TEST_F(KeyFileTest, OnlyWholeKeysAreTaken) {
+TEST_F(KeyFileTest, OnlyCompleteKeysAreAccepted) {
   write(std::string(64, 'A') + "\n");
   EXPECT_EQ(read_key_file(path)->at(31), std::byte{0xaa});
   for (const std::string& bad : {std::string(), std::string(63, 'a'), std::string(65, 'a'), std::string(63, 'a') + "g",
@@ -87,7 +87,7 @@ TEST_F(KeyFileTest, OnlyWholeKeysAreTaken) {
   }
 }
 
-TEST_F(KeyFileTest, WhatIsNoFileIsRefusedAtOnce) {
+TEST_F(KeyFileTest, APathThatIsNotARegularFileIsRefusedAtOnce) {
   EXPECT_ERRC(read_key_file(path), Errc::kNotFound);
   const auto unnamed = read_key_file("");
   ASSERT_ERRC(unnamed, Errc::kInvalidArgument);

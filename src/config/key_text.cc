@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values as text.
+// Formats keys and values as text.
 #include <array>
 #include <cstdio>
 

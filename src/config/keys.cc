@@ -11,7 +11,7 @@
 namespace spate::config {
 namespace {
 
-// Between the members' own types and Value. A new member type needs a pair here.
+// Conversions between the members' own types and Value. A new member type needs a pair here.
 template <typename T>
   requires std::integral<T> || std::is_enum_v<T>
 Value to_value(T member) {

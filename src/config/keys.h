@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of all keys: what reading, checking, `spate config explain`, `show` and writing are driven by.
-// A new key is a member in filesystem_config.h and a row in keys.cc.
+// The table of all keys. It drives reading, checking, `spate config explain`, `show` and writing. A new key is a member
+// in filesystem_config.h and a row in keys.cc.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ struct Key {
   Type type = Type::kText;
   std::string_view doc;           // one or two sentences
   std::string_view choices = {};  // "a|b|c" for the choice types
-  std::uint64_t min = 0;          // numbers: the range; lists and text: of their size
+  std::uint64_t min = 0;          // numbers: the range; lists and texts: the range of their size
   std::uint64_t max = UINT64_MAX;
   bool required = false;
-  /// Access to the member. `item` is the index among those of a repeated section, else not looked at.
+  /// Access to the member. `item` is the index in a repeated section, and ignored for others.
   Value (*get)(const FileSystemConfig& config, std::size_t item) = nullptr;
   void (*set)(FileSystemConfig& config, std::size_t item, const Value& value) = nullptr;
 
@@ -53,27 +53,27 @@ struct Key {
 struct Section {
   std::string_view name;
   std::string_view doc;
-  bool repeated = false;  // [[name]]; then: how many there are, and one more
+  bool repeated = false;  // [[name]]; then functions to count and to add items follow
   std::size_t (*count)(const FileSystemConfig& config) = [](const FileSystemConfig&) { return std::size_t{1}; };
   void (*add)(FileSystemConfig& config) = nullptr;
 };
 
-/// In the order of the file that the writer makes. Static storage.
+/// In the order in which the writer puts them into a file. Static storage.
 std::span<const Section> sections();
 std::span<const Key> keys();
 /// Null when there is none.
 const Section* find_section(std::string_view name);
 const Key* find_key(std::string_view section, std::string_view name);
 
-/// "servers[0]"; of a key "servers[0].urls", or "meta.sync" in a section that is not repeated.
+/// "servers[0]" for a section, "servers[0].urls" for a key, or "meta.sync" for a section that is not repeated.
 std::string item_name(std::string_view section, std::size_t item);
 std::string item_name(const Key& key, std::size_t item);
 
-/// "4 KiB .. 4 GiB", "key | none", "a list of 1 .. 8 texts": for messages and explain.
+/// "4 KiB .. 4 GiB", "key | none", "a list of 1 .. 8 texts"; for messages and explain.
 std::string allowed_text(const Key& key);
-/// A value as it stands in a TOML file: `"100 ms"`, `4`, `["a", "b"]`.
+/// A value as it is written in a TOML file: `"100 ms"`, `4`, `["a", "b"]`.
 std::string toml_text(const Key& key, const Value& value);
-/// The value that a file without the key gives.
+/// The value of a key that the file does not set.
 Value default_value(const Key& key);
 std::vector<std::string_view> split_choices(std::string_view choices);
 

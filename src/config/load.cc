@@ -46,7 +46,7 @@ Result<const Key*> find_full(std::string_view full_name, std::string_view where)
                                      section_known ? suggest(section, name) : suggest("", section)));
 }
 
-/// One run over a file: gathers values and mistakes.
+/// Loads one file: collects values and mistakes.
 class Loader {
  public:
   explicit Loader(const Input& input) : input_(input) {}
@@ -56,7 +56,7 @@ class Loader {
     for (const RawSection& section : raw) read_section(section);
     for (const Override& o : input_.overrides) apply(o);
     find_missing();
-    // Consequences of what is wrong already would only hide it.
+    // After a mistake, further checks would only report its consequences.
     if (problems_.empty()) {
       for (const Problem& p : check(out_.config)) problem(origin_of(p.key), p.text);
     }
@@ -76,13 +76,13 @@ class Loader {
       problems_.push_back(where + ": " + text);
     }
   }
-  /// Searched only for what will be printed: a hostile file holds a million unknown keys.
+  /// Computed only for mistakes that will be printed, since a hostile file may have a million unknown keys.
   std::string nearest(std::string_view section, std::string_view name) const {
     return full() ? std::string() : suggest(section, name);
   }
   std::string at(std::uint32_t line) const { return input_.file_name + ":" + std::to_string(line); }
 
-  /// Where a key was set; for one that was not, where its server begins, or the file.
+  /// The line that sets a key; for a key that is not set, the line where its server begins, or the file.
   std::string origin_of(const std::string& key) const {
     if (const auto found = out_.origins.find(key); found != out_.origins.end()) return found->second;
     if (const auto found = out_.origins.find(key.substr(0, key.find('.'))); found != out_.origins.end())

@@ -19,16 +19,17 @@ struct Override {
   std::string origin;  // "environment SPATE_META_SYNC", "command line"
 };
 
-/// The variables SPATE_SECTION_KEY among `environment` ("NAME=value" each). Other variables are not looked at, but one
-/// that begins with a section's name and names no key of it is an error.
+/// The variables SPATE_SECTION_KEY among `environment` ("NAME=value" each). Other variables are ignored. A variable
+/// that begins with a section's name but names no key of it is an error.
 Result<std::vector<Override>> overrides_from_environment(const std::vector<std::string>& environment);
-/// From "meta.sync=5 ms", as given to --set.
+/// Parses "meta.sync=5 ms", the argument of --set.
 Result<Override> override_from_argument(std::string_view argument);
 
 struct LoadedConfig {
   FileSystemConfig config;
   std::string text;  // of the file; set by load_file()
-  /// By full name ("meta.sync"; "servers[0].urls"): "file:line", or an Override's origin. Not in it: a default.
+  /// By full name ("meta.sync"; "servers[0].urls"): "file:line", or an Override's origin. A key with its default is
+  /// absent.
   std::map<std::string, std::string> origins;
 };
 
@@ -39,8 +40,8 @@ struct Input {
   std::vector<Override> overrides;  // later ones win
 };
 
-/// Checked completely, apart from what only this machine's files tell (key_file.h). Fails with all mistakes, a line
-/// each: "file:line: what is wrong; allowed: ...". Pure.
+/// All checks, except those that need other files of this machine (key_file.h). Fails with all mistakes, a line each:
+/// "file:line: what is wrong; allowed: ...". Pure.
 Result<LoadedConfig> load(const Input& input);
 
 /// The same for a file on disk.

@@ -36,7 +36,7 @@ std::string replaced(std::string text, std::string_view what, std::string_view b
   EXPECT_NE(at, std::string::npos) << what;
   return text.replace(at, what.size(), by);
 }
-/// The mistakes found in the good file after a replacement.
+/// The mistakes in the good file after `what` was replaced by `by`.
 std::string mistakes(std::string_view what, std::string_view by) {
   const auto loaded = load(input(replaced(kGood, what, by)));
   EXPECT_ERRC(loaded, Errc::kInvalidArgument) << by;
@@ -209,7 +209,7 @@ TEST(Load, MissingKeysAreNamed) {
               HasSubstr("auth = \"key\" needs fs.client_key_file and fs.server_key_file"));
 }
 
-TEST(Load, WhatContradictsIsFound) {
+TEST(Load, ContradictionsAreReported) {
   EXPECT_EQ(mistakes("id = 2", "id = 1"), "spate.toml:10: two servers have the id 1");
   EXPECT_THAT(mistakes("roles = [\"io\"]", "roles = [\"meta\"]"),
               AllOf(HasSubstr("meta.coordinator must name the etcd cluster"), HasSubstr("no server has the io role")));
@@ -261,12 +261,12 @@ TEST(Load, ProtectionOfDataNeedsKeysOnBothSides) {
   EXPECT_THAT(mistakes("auth = \"none\"\n", keys + "allow_v1 = \"yes\"\n"), HasSubstr("exclude each other"));
 }
 
-TEST(Load, KeysForClientsAndServersAreTwo) {
+TEST(Load, ClientsAndServersNeedDifferentKeyFiles) {
   const std::string keys = "client_key_file = \"k\"\nserver_key_file = \"./k\"";
   EXPECT_THAT(mistakes("auth = \"none\"", keys), HasSubstr("must be two files"));
 }
 
-TEST(Load, WhatIsNotTomlIsPlaced) {
+TEST(Load, SyntaxErrorsAreReportedWithTheirLine) {
   EXPECT_THAT(mistakes("id = 2", "id = = 2"), HasSubstr("spate.toml:10: "));
   EXPECT_THAT(load(input("[fs]\nid = \"1\"\nid = \"2\"\n")).error().context(), HasSubstr("spate.toml:3: "));
   EXPECT_THAT(mistakes("[[servers]]\nid = 1", "[servers]\nid = 1"), HasSubstr("[servers] stands in line 4 already"));
@@ -277,7 +277,7 @@ TEST(Load, WhatIsNotTomlIsPlaced) {
   EXPECT_THAT(load(input("[[[")).error().context(), HasSubstr("spate.toml:1: "));
 }
 
-TEST(Load, WhatTomlHasAndThisFileDoesNotIsRefusedByName) {
+TEST(Load, UnsupportedTomlSyntaxIsRefusedByName) {
   EXPECT_THAT(mistakes_with("a.b = 1\n"), HasSubstr("spate.toml:4: keys have no dots here"));
   EXPECT_THAT(mistakes_with("[a.b]\n"), HasSubstr("sections are not nested here"));
   EXPECT_THAT(mistakes_with("name = {a = 1}\n"), HasSubstr("inline tables are not used here"));

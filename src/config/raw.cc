@@ -12,7 +12,7 @@ namespace spate::config {
 namespace {
 
 constexpr int kMaxListDepth = 2;
-// Both keep the search for doubles from being quadratic in the file's length.
+// Both limits keep the search for duplicates from being quadratic in the file's length.
 constexpr std::size_t kMaxKeysPerSection = 256;
 constexpr std::size_t kMaxSections = 5000;
 
@@ -41,7 +41,7 @@ class Reader {
   Reader(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {}
 
   Result<std::vector<RawSection>> run() {
-    sections_.emplace_back();  // what stands outside of any section
+    sections_.emplace_back();  // for keys outside of any section
     if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;
     while (true) {
       skip(true);
@@ -67,7 +67,7 @@ class Reader {
                        std::string(file_name_) + ":" + std::to_string(line_) + ": " + std::string(what));
   }
 
-  /// Blanks and comments; line ends too if `lines`.
+  /// Skips blanks and comments; `lines`: also line ends.
   void skip(bool lines) {
     while (!done()) {
       const char c = text_[at_];
@@ -144,7 +144,7 @@ class Reader {
     return word();
   }
 
-  /// What is neither text nor list: an integer, true, false, or something that no key takes.
+  /// Parses a value that is neither text nor list: an integer, true, false, or a value that no key accepts.
   Result<RawValue> word() {
     const std::size_t begin = at_;
     while (!done() && (is_bare(text_[at_]) || text_[at_] == '.' || text_[at_] == '+' || text_[at_] == ':')) ++at_;

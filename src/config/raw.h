@@ -17,7 +17,7 @@ constexpr std::size_t kMaxFileBytes = 4ULL << 20U;
 struct RawValue {
   enum class Kind : std::uint8_t { kText, kInteger, kBoolean, kList, kOther };
   Kind kind = Kind::kOther;
-  std::string text;            // kText; kOther (a fraction, a date): as it stands there
+  std::string text;            // kText; kOther (a fraction, a date): as in the file
   std::int64_t integer = 0;    // kInteger
   bool boolean = false;        // kBoolean
   std::vector<RawValue> list;  // kList
@@ -29,7 +29,7 @@ struct RawKey {
   std::uint32_t line = 0;  // from 1
 };
 
-/// [name], or one of [[name]]; keys outside of any section are in a section without name.
+/// [name], or one item of [[name]]. Keys outside of any section are in a section with an empty name.
 struct RawSection {
   std::string name;
   bool repeated = false;
@@ -37,8 +37,8 @@ struct RawSection {
   std::vector<RawKey> keys;
 };
 
-/// In the order of lines. kInvalidArgument with "file:line: ..." when `text` is not TOML, is longer than kMaxFileBytes
-/// or nests sections. Never throws, whatever the bytes are.
+/// Yields the sections in the order of lines. kInvalidArgument with "file:line: ..." if `text` is not TOML, is longer
+/// than kMaxFileBytes or nests sections. Never throws, whatever the bytes are.
 Result<std::vector<RawSection>> read_toml(std::string_view text, std::string_view file_name);
 
 }  // namespace spate::config

@@ -44,9 +44,9 @@ class Distribution {
   /// at or after `logical_size`, so physical_size(slot, end) - physical_size(slot, begin) is the slot's share of a
   /// range.
   virtual std::uint64_t physical_size(std::uint32_t slot, std::uint64_t logical_size) const = 0;
-  /// A range of the file and the same range moved by a multiple of this lie in the datafiles alike: each piece of one
-  /// slot in one becomes one piece of one slot, of the same size, in the other. Then servers can copy between them
-  /// without a client. At least 1.
+  /// If a range of the file moves by a multiple of this, its pieces in the datafiles keep their shape: each piece of
+  /// one slot becomes one piece, of the same size, of one slot. Then servers can copy between the two ranges without a
+  /// client. At least 1.
   virtual std::uint64_t shift_bytes() const = 0;
 
   /// The file's size in bytes from datafile_sizes[slot_count()] bytes: one past the last byte that any datafile has.

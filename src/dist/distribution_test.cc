@@ -12,7 +12,7 @@
 namespace spate {
 namespace {
 
-/// slots and strip size of a case; drawn so that strips are small, odd, and huge.
+/// A stripe with a random number of slots and strip size: small, odd, or huge.
 SimpleStripe draw_stripe(Random& random) {
   const std::uint64_t slots = random.chance(1, 8) ? 1 + random.below(kMaxSlots) : 1 + random.below(9);
   const std::uint64_t strip = random.chance(1, 4) ? 1 + random.below(kMaxStripBytes) : 1 + random.below(70000);
@@ -31,7 +31,7 @@ std::vector<std::uint64_t> datafile_sizes(const Distribution& dist, std::uint64_
   return sizes;
 }
 
-TEST(SimpleStripe, PlacesThePapersExample) {
+TEST(SimpleStripe, PlacesTheExampleOfThePaper) {
   // PVFS Table 1: pcount 3, ssize 65536.
   const SimpleStripe dist(3, 65536);
   EXPECT_EQ(dist.to_physical(0), (Physical{0, 0}));
@@ -57,7 +57,7 @@ TEST(SimpleStripe, LogicalToPhysicalAndBackIsIdentity) {
 }
 
 TEST(SimpleStripe, EachByteFollowsTheDefinition) {
-  // The definition, step by step, without a division.
+  // Computes the definition step by step, without a division.
   for (const std::uint64_t slots : {1U, 2U, 3U, 7U}) {
     for (const std::uint64_t strip : {1U, 2U, 5U, 8U}) {
       const SimpleStripe dist(slots, strip);
@@ -81,7 +81,7 @@ TEST(SimpleStripe, ASingleSlotIsOneRun) {
   EXPECT_EQ(dist.to_physical(123456789), (Physical{0, 123456789}));
 }
 
-TEST(Distribution, SizeIsTheLastByteOfAnyDatafileWhenThereAreHoles) {
+TEST(Distribution, WithHolesTheLastByteOfAnyDatafileGivesTheSize) {
   const SimpleStripe dist(3, 10);
   EXPECT_EQ(dist.logical_size(std::array<std::uint64_t, 3>{0, 0, 0}), 0U);
   EXPECT_EQ(dist.logical_size(std::array<std::uint64_t, 3>{0, 0, 1}), 21U);

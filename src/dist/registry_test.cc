@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every distribution promises, tried with each one that is registered: with the parameters that it gives as
-// examples, over many numbers of slots and strip sizes.
+// Tests the promises of every registered distribution, with the parameters that it gives as examples, and many numbers
+// of slots and strip sizes.
 #include "dist/registry.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace spate {
 namespace {
 
 struct Sample {
-  std::string text;  // as users choose it
+  std::string text;  // the form that users write
   std::uint64_t strip_bytes = 0;
   std::unique_ptr<const Distribution> distribution;
   std::string name() const {
@@ -27,7 +27,7 @@ std::string text_of(const DistributionType& type, const std::string& parameters)
   return std::string(type.name()) + (parameters.empty() ? "" : ":" + parameters);
 }
 
-/// With as many slots as `wanted` targets give; those that need more are left out.
+/// Adds samples with the slots that `wanted` targets give. Leaves out distributions that need more.
 void add_samples(const std::string& text, std::size_t wanted, std::vector<Sample>& samples) {
   const auto spec = parse_distribution(text);
   ASSERT_OK(spec);
@@ -135,7 +135,7 @@ TEST(EachDistribution, TakesTheLargestFileAndForeignOffsets) {
   }
 }
 
-TEST(EachDistribution, PlacesARangeThatIsMovedByItsShiftAlike) {
+TEST(EachDistribution, KeepsTheShapeOfARangeThatMovesByItsShift) {
   SeededRandom random(4);
   for (const Sample& sample : all_samples()) {
     const Distribution& dist = *sample.distribution;
@@ -176,7 +176,7 @@ TEST(EachDistribution, DescribesItsParametersAsTheyWereWritten) {
   }
 }
 
-TEST(EachDistribution, RefusesParametersThatWereCutOrChanged) {
+TEST(EachDistribution, RefusesTruncatedOrAlteredParameters) {
   SeededRandom random(5);
   for (const DistributionType* type : distribution_types()) {
     auto spec = *parse_distribution(text_of(*type, type->examples().back()));
@@ -185,20 +185,20 @@ TEST(EachDistribution, RefusesParametersThatWereCutOrChanged) {
       spec.parameters.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
       const auto slots = slots_of(spec, kMaxSlots, kMaxSlots);
       if (!slots) continue;
-      EXPECT_OK(make_distribution(spec, kMinStripBytes, *slots));  // shorter, but whole
+      EXPECT_OK(make_distribution(spec, kMinStripBytes, *slots));  // shorter, but complete
     }
     for (int i = 0; i < 300; ++i) {
       spec.parameters = whole;
       spec.parameters.push_back(std::byte{0});
       spec.parameters[random.below(spec.parameters.size())] = static_cast<std::byte>(random.below(256));
       const auto made = make_distribution(spec, kMinStripBytes, 1 + random.below(8));
-      if (!made) continue;  // else it is whole all the same
+      if (!made) continue;  // the altered parameters may be valid, too
       EXPECT_EQ((*made)->to_logical(0, 0), (*made)->next_in_slot(0, 0));
     }
   }
 }
 
-TEST(ParseDistribution, NamesWhatIsWrong) {
+TEST(ParseDistribution, NamesTheMistake) {
   const auto message = [](const char* text) {
     const auto spec = parse_distribution(text);
     return spec ? std::string("taken") : spec.error().context();
@@ -236,7 +236,7 @@ TEST(SlotsOf, FollowsTheDistribution) {
   EXPECT_EQ(slots("twod_stripe:2,4", 1), 2U) << "each group has a slot";
 }
 
-TEST(SlotsOf, RefusesWhatTheTargetsDoNotSufficeFor) {
+TEST(SlotsOf, RefusesADistributionThatNeedsMoreTargets) {
   EXPECT_ERRC(slots_of(*parse_distribution("varstrip:4 KiB,8 KiB"), 1, 1), Errc::kInvalidArgument);
   EXPECT_ERRC(slots_of(*parse_distribution("twod_stripe:2,4"), 1, 1), Errc::kInvalidArgument);
   EXPECT_ERRC(slots_of({255, {}}, 5, 5), Errc::kNotSupported);

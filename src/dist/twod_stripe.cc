@@ -22,7 +22,7 @@ Result<void> check_groups(const TwodStripe::Groups& groups) {
   return {};
 }
 
-/// Stored parameters: version u8, groups u16, factor u32.
+/// Decodes the stored parameters: version u8, groups u16, factor u32.
 Result<TwodStripe::Groups> decode_groups(ByteView parameters) {
   Decoder in(parameters);
   if (in.u8() != kTwodStripeVersion)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DistributionType: what a kind of distribution tells of itself. docs/adding-a-distribution.md says how to add one.
+// DistributionType: describes a kind of distribution. docs/adding-a-distribution.md says how to add one.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class DistributionType {
  public:
   virtual ~DistributionType() = default;
 
-  /// Never changes, and is never given to another one: it is stored in inodes.
+  /// Never changes and is never reused, since inodes store it.
   virtual std::uint8_t kind() const = 0;
   virtual std::string_view name() const = 0;
   /// What it does, for `spate setstripe --help`.
@@ -28,12 +28,12 @@ class DistributionType {
   /// promises; messages show the last.
   virtual std::vector<std::string> examples() const = 0;
 
-  /// Stored parameters from what people write behind "name:" (empty: they wrote nothing there).
+  /// Parses the text that people write behind "name:" into stored parameters. Empty: they wrote nothing there.
   virtual Result<Bytes> parse(std::string_view text) const = 0;
-  /// The reverse.
+  /// The text for stored parameters: the reverse of parse().
   virtual Result<std::string> describe(ByteView parameters) const = 0;
-  /// How many slots a new file gets where users want `wanted` and there are targets for `most`; 1 <= wanted <= most <=
-  /// kMaxSlots. At most `most`.
+  /// The number of slots of a new file, where users want `wanted` and there are targets for `most`; 1 <= wanted <= most
+  /// <= kMaxSlots. The result is at most `most`.
   virtual Result<std::size_t> slots(ByteView parameters, std::size_t wanted, std::size_t most) const = 0;
 
   struct Shape {

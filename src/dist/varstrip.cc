@@ -191,7 +191,7 @@ std::uint64_t VarStrip::physical_size(std::uint32_t slot, std::uint64_t logical_
   const SlotStrips& share = share_[slot];
   const std::uint64_t round = logical_size / round_bytes_;
   const std::uint64_t in_round = logical_size - round * round_bytes_;
-  // The slot's first strip that begins at or after `in_round`; the one before it may be cut.
+  // Find the slot's first strip that begins at or after `in_round`. The strip before it may be cut.
   const auto next = std::lower_bound(share.strips.begin(), share.strips.end(), in_round,
                                      [this](std::uint32_t i, std::uint64_t at) { return strips_[i].logical < at; });
   if (next == share.strips.begin()) return round * share.bytes;

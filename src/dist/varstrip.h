@@ -35,7 +35,7 @@ class VarStrip final : public Distribution {
     std::uint64_t bytes;
     std::uint32_t slot;
   };
-  /// What one slot holds of a round.
+  /// The strips of one round that one slot holds.
   struct SlotStrips {
     std::vector<std::uint32_t> strips;  // indices of its strips, ascending
     std::uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How Spate's own types appear in a log line: ids as numbers, a trace id as 16 hex digits, errors by their name.
+// The form of Spate's own types in a log line: ids are numbers, a trace id has 16 hex digits, errors have their name.
 #pragma once
 
 #include <fmt/core.h>

@@ -37,7 +37,7 @@ void publish(const Levels& levels) {
 
 }  // namespace
 
-// info until told otherwise. Constant-initialised, so that code running before main may log.
+// The level is info until it is set. Constant-initialised, so that code before main may log.
 namespace detail {
 constinit std::array<std::atomic<std::uint8_t>, kFolders.size()> levels = []<std::size_t... I>(
                                                                               std::index_sequence<I...>) {

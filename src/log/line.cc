@@ -24,7 +24,7 @@ bool is_key(std::string_view word) {
   return true;
 }
 
-/// The value at the start of `rest`, taken from it: up to the next space, or a double-quoted text.
+/// Removes and returns the value at the start of `rest`: up to the next space, or a double-quoted text.
 std::string take_value(std::string_view& rest) {
   std::string value;
   if (rest.empty() || rest[0] != '"') {
@@ -41,7 +41,7 @@ std::string take_value(std::string_view& rest) {
   return value;
 }
 
-/// Splits a body into its fields and, returned, the words that are none.
+/// Splits a body into its fields and the other words, which it returns.
 std::string split_fields(std::string_view body, std::vector<Field>& fields) {
   std::string message;
   while (!body.empty()) {
@@ -70,8 +70,7 @@ void append_json(std::string& out, std::string_view text) {
       out += '\\';
       out += c;
     } else if (byte < 0x20 || byte >= 0x7f) {
-      // JSON must be UTF-8 and a foreign name may be any bytes: those are shown as the Latin-1 characters they would
-      // be.
+      // JSON must be UTF-8, but a foreign name may have any bytes: show those as Latin-1 characters.
       out += fmt::format("\\u{:04x}", byte);
     } else {
       out += c;

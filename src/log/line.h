@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of one line; pure.
+// Renders one line of the log; pure.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace spate::log {
 /// kJson: one object a line: time, level, folder, message and, under "fields", every key=value of the line.
 enum class Format : std::uint8_t { kText, kJson };
 
-/// Bytes. A longer line is cut and ends in "...".
+/// Bytes. A longer line is cut and ends with "...".
 inline constexpr std::size_t kMaxLineBytes = 8192;
 
 struct Line {
   WallTime time;
   Level level = Level::info;
   std::string_view folder;
-  std::string_view body;  // what was formatted, with its key=value fields; any bytes
+  std::string_view body;  // the formatted message with its key=value fields; any bytes
 };
 
 /// "2026-11-21T03:46:00.123456Z"; UTC, microseconds.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: a text of log levels, as spate.toml, the environment and the command line have it: set, or refused as a
-// whole.
+// Fuzzer: a text of log levels, as in spate.toml, the environment and the command line. It is either applied or refused
+// as a whole.
 #include <cstddef>
 #include <cstdint>
 

@@ -71,7 +71,7 @@ TEST_F(LogTest, ALoggerAddsItsFields) {
   EXPECT_THAT(capture.text(), HasSubstr(" info server started server=3\n"));
 }
 
-TEST_F(LogTest, OwnTypesHaveOneSpelling) {
+TEST_F(LogTest, OwnTypesHaveOneForm) {
   SPATE_LOG("test", info, "a={} b={} c={} d={}", TestTraceId(0xabc), TestId(7), Errc::kTimeout,
             Error(Errc::kNotFound, "read \"k\""));
   EXPECT_THAT(capture.text(), HasSubstr("a=0000000000000abc b=7 c=timeout "
@@ -170,7 +170,7 @@ TEST(LogFile, LinesThatCannotBeWrittenAreCounted) {
 }
 
 }  // namespace
-/// Folders that somebody else can change do not say where a log goes that nobody has asked for.
+/// Without an explicit option, no log goes to a folder that another user can change.
 TEST(OwnFolder, LinksAndFoldersOfOthersAreRefused) {
   const std::string top = testing::TempDir() + "own-log-" + std::to_string(::getpid());
   std::filesystem::create_directories(top + "/fs/log");

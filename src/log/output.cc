@@ -17,18 +17,18 @@
 namespace spate::log {
 namespace {
 
-// The one process-wide state of the program: a line may come from anywhere, also before main and after a fork, so there
-// is nobody to pass it down. What writing needs is constant-initialised and lock-free; only opening files takes the
-// mutex.
+// The only process-wide state of the program: a line may come from anywhere, also before main and after a fork, so
+// nobody could pass the state down. Everything that a write needs is constant-initialised and lock-free. Only opening a
+// file takes the mutex.
 constinit std::atomic<int> output_fd{STDERR_FILENO};
 constinit std::atomic<Format> output_format{Format::kText};
 constinit std::atomic<Sink*> output_sink{nullptr};
-constinit std::atomic<const Clock*> output_clock{nullptr};  // null: the system's
+constinit std::atomic<const Clock*> output_clock{nullptr};  // null: the system's clock
 constinit std::atomic<std::uint64_t> dropped{0};
 
 constinit std::mutex file_mutex;
 std::string file_path;     // guarded by file_mutex; empty: standard error
-bool file_is_own = false;  // guarded by file_mutex; as open_file_in_own_folder() has it
+bool file_is_own = false;  // guarded by file_mutex; true: opened by open_file_in_own_folder()
 
 WallTime wall_now() {
   const Clock* clock = output_clock.load(std::memory_order_acquire);
@@ -53,7 +53,7 @@ Error not_own(const std::string& path) {
   return Error(Errc::kNotPermitted, "log file " + path + ": in a folder that others can change");
 }
 
-/// -1 when it is another user's, or others can write to it.
+/// Opens the folder. -1 if it belongs to another user, or others can write to it.
 UniqueFd own_folder(int at, const std::string& path, int how) {
   UniqueFd folder(::openat(at, path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | how));
   struct stat st{};
@@ -61,7 +61,8 @@ UniqueFd own_folder(int at, const std::string& path, int how) {
   return own ? std::move(folder) : UniqueFd();
 }
 
-/// Step by step from the folder that the log's is in: whoever else could rename in one of them could lead elsewhere.
+/// Opens each folder on the path in turn, and checks it: a user who can rename entries in one of them could redirect
+/// the log.
 Result<UniqueFd> open_in_own_folder(const std::string& path) {
   const std::filesystem::path whole(path);
   const UniqueFd above = own_folder(AT_FDCWD, whole.parent_path().parent_path().string(), 0);
@@ -88,7 +89,7 @@ Result<void> open_locked(const std::string& path, bool own) {
   if (current == STDERR_FILENO) {
     output_fd.store(file.release(), std::memory_order_relaxed);
   } else if (::dup3(file.get(), current, O_CLOEXEC) <
-             0) {  // same number: writers under way go to the old or the new file
+             0) {  // keeps the descriptor's number: a concurrent write goes to the old or the new file
     return errno_error(errno, "replace log file " + path);
   }
   return {};
@@ -129,14 +130,14 @@ Result<void> reopen_file() {
 void close_file() {
   const std::lock_guard lock(file_mutex);
   if (file_path.empty()) return;
-  // The descriptor becomes another one of standard error and stays: a writer under way may hold its number.
+  // Make the descriptor another one of standard error, instead of closing it: a concurrent write may use its number.
   if (::dup3(STDERR_FILENO, output_fd.load(std::memory_order_relaxed), O_CLOEXEC) >= 0) file_path.clear();
 }
 
 std::uint64_t dropped_lines() { return dropped.load(std::memory_order_relaxed); }
 
 void vwrite(const Source& source, Level level, fmt::string_view format, fmt::format_args args) {
-  // The caller's errno is part of what it is reporting.
+  // The caller may be about to report its errno.
   const int saved_errno = errno;
   fmt::memory_buffer body;
   fmt::vformat_to(std::back_inserter(body), format, args);

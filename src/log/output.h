@@ -40,8 +40,8 @@ class Sink {
   virtual void line(std::string_view text) = 0;
 };
 
-/// While it lives, it collects the process's lines, with the times of `clock`, for a test or a simulation. Nested ones
-/// are destroyed in reverse order. No other thread may log while one is made or destroyed.
+/// While it lives, it collects the process's lines, with the times of `clock`, for a test or a simulation. Nested
+/// captures are destroyed in reverse order. No other thread may log while one is made or destroyed.
 class Capture final : public Sink {
  public:
   explicit Capture(const Clock& clock);

@@ -26,15 +26,16 @@ class RateLimit {
   explicit RateLimit(const Clock& clock, Duration interval = std::chrono::seconds(10))
       : clock_(clock), interval_(interval) {}
 
-  /// The count to print, or nothing when this event is suppressed.
+  /// The count to print, or nothing if this event is suppressed.
   std::optional<Suppressed> admit();
-  /// Yields the number of suppressed events not yet printed, and resets it. For the line that says that it works again.
+  /// Returns the number of suppressed events that were not yet printed, and resets it. Use it for the line that reports
+  /// a recovery.
   Suppressed reset();
 
  private:
   const Clock& clock_;
   const Duration interval_;
-  std::atomic<std::int64_t> next_ns_{INT64_MIN};  // on clock_; before it events are swallowed
+  std::atomic<std::int64_t> next_ns_{INT64_MIN};  // on clock_; events before it are suppressed
   std::atomic<std::uint64_t> suppressed_{0};
 };
 

@@ -10,7 +10,7 @@
 
 namespace spate {
 
-/// Values are stored and sent; append only.
+/// Values are stored and sent: only append.
 enum class FileType : std::uint8_t {
   kRegular = 1,
   kDirectory = 2,
@@ -21,7 +21,7 @@ enum class FileType : std::uint8_t {
   kBlockDevice = 7,
 };
 
-/// What stat shows. Times are file-system time.
+/// The attributes that stat returns. Times are file-system time.
 struct Attributes {
   Handle handle;
   FileType type = FileType::kRegular;

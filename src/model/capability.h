@@ -44,8 +44,8 @@ struct SessionTicket {
   friend bool operator==(const SessionTicket&, const SessionTicket&) = default;
 };
 
-/// The keys of one role of a file system, while they are being changed (docs/operating.md, "New keys"): one is used,
-/// the others still count when they come from somebody else.
+/// The keys of one role of a file system, while they are being changed (docs/operating.md, "New keys"). This side uses
+/// one of them, and accepts the others from peers.
 struct KeyRing {
   KeyRing() = default;
   KeyRing(const Key& only) : used(only) {}  // NOLINT(google-explicit-constructor): as a rule there is one
@@ -53,10 +53,10 @@ struct KeyRing {
   std::vector<Key> others;
 };
 
-/// The MAC of a genuine one, over the file system's id and every field but the MAC.
+/// The MAC of a genuine capability, over the file system's id and every other field.
 Mac sign(const Key& server_key, FsId fs, const Capability& capability);
 Mac sign(const Key& server_key, FsId fs, const SessionTicket& ticket);
-/// Whether it was signed by one of the keys.
+/// Whether one of the keys has signed it.
 bool verify(const KeyRing& server_keys, FsId fs, const Capability& capability);
 bool verify(const KeyRing& server_keys, FsId fs, const SessionTicket& ticket);
 

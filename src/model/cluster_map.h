@@ -45,7 +45,7 @@ constexpr ServerId server_of(TargetId target) {
 
 /// A value. Servers ascend by id. A newer map replaces an older one as a whole.
 struct ClusterMap {
-  std::uint64_t version = 1;  // >= 1; a request that carries an older one is refused with kStaleMap
+  std::uint64_t version = 1;  // >= 1; a request with an older version is refused with kStaleMap
   FsId fs;
   std::vector<ServerEntry> servers;
 
@@ -58,13 +58,14 @@ struct ClusterMap {
   ServerEntry meta_server() const;
   /// The server in charge of a metadata shard (shard_of(handle)); null when there is none.
   const ServerEntry* server_of_shard(std::uint16_t shard) const;
-  /// All targets, in a fixed order that takes one of each server in turn: consecutive ones are on different servers.
+  /// All targets, in a fixed order that takes one target of each server in turn. So consecutive targets are on
+  /// different servers.
   std::vector<TargetId> targets_in_turn() const;
 
-  /// Adds the servers and targets of `other` that this map has not: nothing is taken away, and a server that both name
-  /// keeps its URLs. Fails, and changes nothing, when they are not of one file system or differ in a server's roles.
+  /// Adds the servers and targets of `other` that this map lacks. Nothing is removed, and a server that both name keeps
+  /// its URLs. Fails and changes nothing if the maps belong to different file systems or differ in a server's roles.
   Result<void> grow(const ClusterMap& other);
-  /// The same with one server, and the version as it is.
+  /// The same with one server. The version stays.
   Result<void> add(const ServerEntry& server);
 
   friend bool operator==(const ClusterMap&, const ClusterMap&) = default;

@@ -45,11 +45,11 @@ TEST(ClusterMap, GrowingAddsServersAndTargetsAndTakesNothingAway) {
   expected.servers[1].targets.push_back(target_id(ServerId(2), 2));
   expected.servers.insert(expected.servers.begin() + 2, other.servers[1]);
   EXPECT_EQ(map, expected);
-  EXPECT_OK(map.grow(example()));  // an older one
+  EXPECT_OK(map.grow(example()));  // an older map
   EXPECT_EQ(map, expected);
 }
 
-TEST(ClusterMap, DoesNotGrowByAnotherFileSystemsOrByOneThatContradictsIt) {
+TEST(ClusterMap, DoesNotGrowByAMapOfAnotherFileSystemOrWithOtherRoles) {
   ClusterMap map = example();
   ClusterMap other = example();
   other.fs = FsId(0xabd);
@@ -75,7 +75,7 @@ TEST(ClusterMap, DecodeEncodeIsTheIdentityAndEveryPrefixFails) {
   }
 }
 
-TEST(ClusterMap, DecodeRefusesWhatIsOutOfRangeOrOrder) {
+TEST(ClusterMap, DecodeRefusesValuesOutOfRangeOrOrder) {
   const auto accepts = [](const ClusterMap& map) {
     Bytes bytes;
     Encoder encoder(bytes);

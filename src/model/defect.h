@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defect: defects that were mended, each still there behind a switch, so that the simulation can show that it would
-// find them (tests/cluster/plants.h). No program can turn one on.
+// Defect: bugs that were fixed, each still present behind a switch, so that the simulation can show that it would find
+// them (tests/cluster/plants.h). No program can turn one on.
 #pragma once
 
 #include <cstdint>
 
 namespace spate {
 
-/// Named by what goes wrong.
+/// Each is named after its effect.
 enum class Defect : std::uint8_t {
   kNone,
-  kWriteAfterLoss,    // a client changes data in the next epoch of its session though its locks were lost with the last
-  kFsyncOfOwnWrites,  // an fsync covers only what was written through the same open
-  kLateLock,          // a lock is taken in the next epoch of the session and noted as lost with the last
-  kWallClock,         // a client reckons the file system's time from a wall clock that somebody may set
-  kExpiredChange,     // what an expired session had under way at the meta server is committed all the same
-  kAllOrNoOpens,      // one damaged record of an open keeps everything that its session held
-  kShortGrace,        // a meta server that was started again forgets earlier locks before their holder is fenced
-  kHastyClaim,        // a session that claims its locks after a restart ends the wait for its earlier epochs
-  kCutAfterRelease,   // the locks of a session pass on before its truncations are over
-  kSplitDirectWrite,  // a write past the page cache lets its datafile's lock go between its blocks and its ends
-  kEarlyReply,        // a reply goes out before all that it saw is replicated
-  kEpochUnchecked,    // a member obeys whoever says that it leads, of whatever epoch
-  kTakeOverUnasked,   // a member takes over without the coordinator's word
-  kLongLease,         // a primary's lease is longer than the others wait
+  kWriteAfterLoss,  // a client changes data in the next epoch of its session, although it lost its locks with the last
+                    // one
+  kFsyncOfOwnWrites,  // an fsync covers only writes through the same open
+  kLateLock,          // a lock taken in the next epoch of the session is recorded as lost with the last one
+  kWallClock,         // a client computes the file system's time from a wall clock, which may be set at any time
+  kExpiredChange,     // a change of an expired session that was under way at the meta server is committed
+  kAllOrNoOpens,      // one damaged record of an open prevents the release of everything that its session held
+  kShortGrace,        // a restarted meta server drops earlier locks before their holder is fenced
+  kHastyClaim,        // a session that reclaims its locks after a restart ends the wait for its earlier epochs
+  kCutAfterRelease,   // the locks of a session pass to others before its truncations are over
+  kSplitDirectWrite,  // a direct write releases its datafile's lock between its blocks and its edges
+  kEarlyReply,        // a reply is sent before everything that it depends on is replicated
+  kEpochUnchecked,    // a member obeys every message of a leader, whatever its epoch
+  kTakeOverUnasked,   // a member takes over without the coordinator's consent
+  kLongLease,         // a primary's lease is longer than the time that the others wait
   kLogNotCut,         // entries that no other member has stay in a log
-  kUnknownTailLeads,  // a member whose log may have lost its end takes over
-  kAnswerNotShipped,  // answers of requests are missing in what other members receive
-  kJoiningServes,     // a member that is still joining counts as one that serves
-  kOpenAfterChange,   // an open for reading that a client has kept is used though the file was changed meanwhile
-  kEarlySlot,         // a request gets a slot whose last request's call is not answered yet
-  kForgottenServer,   // a meta server that is started again does not know the servers that were added
-  kEarlyServer,       // a new io server takes clients before it knows which of them are fenced
+  kUnknownTailLeads,  // a member takes over although its log may have lost its end
+  kAnswerNotShipped,  // answers of requests are missing in the entries that other members receive
+  kJoiningServes,     // a joining member counts as one that serves
+  kOpenAfterChange,   // a client reuses a kept open for reading although the file was changed meanwhile
+  kEarlySlot,         // a request gets a slot whose last request is not answered yet
+  kForgottenServer,   // a restarted meta server does not know the servers that were added
+  kEarlyServer,       // a new io server admits clients before it knows which of them are fenced
 };
 
-/// The one that is turned on, by a test and before anything is running. Everything in the process has it.
+/// The defect that is turned on, for the whole process. A test sets it before anything runs.
 inline Defect planted_defect = Defect::kNone;
 
 inline bool planted(Defect defect) { return planted_defect == defect; }

@@ -11,14 +11,14 @@ namespace spate {
 
 /// An object of the name space. No handle is used twice in a file system. The upper 16 bits name the metadata shard.
 using Handle = StrongId<struct HandleTag>;
-/// Random id of a file system; a server and a client of different ones refuse each other.
+/// Random id of a file system. Servers and clients of different file systems refuse each other.
 using FsId = StrongId<struct FsIdTag>;
 using ServerId = StrongId<struct ServerIdTag, std::uint32_t>;  // 1, 2, ... as in spate.toml; 0 = none
 /// One storage device of one server; unique in the file system.
 using TargetId = StrongId<struct TargetIdTag, std::uint32_t>;
-/// A client's session; given out by the meta server, never reused.
+/// A client's session. The meta server assigns it; it is never reused.
 using ClientId = StrongId<struct ClientIdTag>;
-/// Drawn anew by a server process at each start: tells a client that unsynced writes may be gone.
+/// Changes when a server restarts in a way that may lose unsynced writes, so that clients notice.
 using Incarnation = StrongId<struct IncarnationTag>;
 /// Follows one request over every hop, in logs.
 using TraceId = StrongId<struct TraceIdTag>;

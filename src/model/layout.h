@@ -23,11 +23,11 @@ constexpr std::uint64_t kMaxFileBytes = (1ULL << 62U);
 /// The longest parameters of a distribution, bytes: each inode keeps them, and each request for data carries them.
 constexpr std::size_t kMaxDistributionBytes = 4096;
 
-/// Which distribution (dist/registry.h), and its parameters. Only that distribution looks into the parameters. Their
-/// first byte is the version of their form.
+/// The kind of a distribution (dist/registry.h), and its parameters. Only that distribution interprets the parameters.
+/// Their first byte is the version of their format.
 struct DistributionSpec {
   static constexpr std::uint8_t kSimpleStripe = 1;
-  std::uint8_t kind = kSimpleStripe;  // numbers are stored and sent: they never change
+  std::uint8_t kind = kSimpleStripe;  // numbers are stored and sent, so they never change
   Bytes parameters;                   // 0..kMaxDistributionBytes; a simple stripe has none
   friend bool operator==(const DistributionSpec&, const DistributionSpec&) = default;
 };
@@ -38,20 +38,21 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
-/// It replaces PVFS's parameters (PVFS sec. 3.2): the ordered slots stand for base and pcount, strip_bytes for ssize.
+/// A file's layout. It replaces PVFS's parameters (PVFS sec. 3.2): the ordered slots stand for base and pcount,
+/// strip_bytes for ssize.
 struct Layout {
-  std::uint32_t generation = 1;  // changes when slots move; a request with another one is refused with kStaleLayout
+  std::uint32_t generation = 1;  // changes when slots move; a request with an older one is refused with kStaleLayout
   DistributionSpec distribution;
   Redundancy redundancy = Redundancy::kNone;
-  /// kMinStripBytes..kMaxStripBytes, any value (not only powers of two). A distribution with strips of other sizes does
-  /// not place bytes by it; clients still prefer requests of this size.
+  /// kMinStripBytes..kMaxStripBytes, any value (not only powers of two). A distribution with strips of other sizes
+  /// ignores it when it places bytes; clients still prefer requests of this size.
   std::uint64_t strip_bytes = 1ULL << 20U;
   std::vector<Slot> slots;  // 1..kMaxSlots
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// docs/wire.md, "Layout". Decoding fails the decoder on anything out of range. It accepts kinds that this build does
-/// not know: make_distribution() refuses those, and says so.
+/// docs/wire.md, "Layout". Decoding fails the decoder on any value out of range. It accepts kinds that this build does
+/// not know; make_distribution() refuses those with a message.
 void encode(Encoder& out, const DistributionSpec& spec);
 DistributionSpec decode_distribution(Decoder& in);
 void encode(Encoder& out, const Layout& layout);

@@ -28,7 +28,7 @@ struct LeaseWords {
   std::uint32_t writable = 0;
   std::uint32_t reserved = 0;
   char boot_id[40] = {};  // of the kernel that granted it
-  /// The datafile's change counter when it was granted: what is written under the lease has a higher one. 0: not told.
+  /// The datafile's change counter when the lease was granted. Writes under the lease have a higher one. 0: unknown.
   std::uint64_t counter = 0;
 
   /// Written by the server. A cache line of its own: the holder reads it before each operation.

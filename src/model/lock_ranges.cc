@@ -5,14 +5,14 @@
 
 namespace spate {
 
-/// The first piece that ends at `byte` or behind it.
+/// The first piece that ends at or after `byte`.
 std::vector<HeldLock>::const_iterator LockRanges::first_from(std::uint64_t byte) const {
   return std::lower_bound(pieces_.begin(), pieces_.end(), byte,
                           [](const HeldLock& piece, std::uint64_t value) { return piece.range.last < value; });
 }
 
 void LockRanges::set(LockRange range, LockMode mode) {
-  // What touches the range counts as well, so that neighbours of one mode become one piece.
+  // Include pieces that touch the range, so that neighbours of one mode become one piece.
   const auto begin = first_from(range.first == 0 ? 0 : range.first - 1);
   auto end = begin;
   HeldLock middle{range, mode};
@@ -50,7 +50,7 @@ std::optional<HeldLock> LockRanges::in_the_way_of(LockRange range, LockMode mode
 }
 
 bool LockRanges::covers(LockRange range, LockMode mode) const {
-  const auto piece = first_from(range.first);  // joined pieces: one must do
+  const auto piece = first_from(range.first);  // pieces of one mode are joined, so one piece must cover the range
   return piece != pieces_.end() && piece->mode == mode && piece->range.first <= range.first &&
          piece->range.last >= range.last;
 }

@@ -25,7 +25,7 @@ constexpr bool conflict(LockMode a, LockMode b) {
   return a != LockMode::kNone && b != LockMode::kNone && (a == LockMode::kExclusive || b == LockMode::kExclusive);
 }
 
-/// Bytes first..last, both inclusive; kToEnd as last: however long the file becomes. A value.
+/// The bytes first..last, both inclusive. kToEnd as `last`: to the end, however long the file becomes. A value.
 struct LockRange {
   static constexpr std::uint64_t kToEnd = (std::uint64_t{1} << 63U) - 1;
   std::uint64_t first = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = 24;
 
-/// The same, byte by byte.
+/// The same, kept byte by byte.
 struct Model {
   std::array<LockMode, kBytes> bytes{};
   void set(LockRange range, LockMode mode) {
@@ -32,7 +32,7 @@ struct Model {
   }
 };
 
-TEST(LockRanges, SplitsAndJoinsAsByteByByte) {
+TEST(LockRanges, AgreeWithAModelByteByByte) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SeededRandom random(seed);
     LockRanges ranges;
@@ -61,7 +61,7 @@ TEST(LockRanges, SplitsAndJoinsAsByteByByte) {
   }
 }
 
-TEST(LockRanges, ReachToTheEndOfWhateverTheFileBecomes) {
+TEST(LockRanges, ToTheEndCoverAnyFutureSize) {
   LockRanges ranges;
   ranges.set({5, LockRange::kToEnd}, LockMode::kExclusive);
   ranges.set({0, 4}, LockMode::kExclusive);
@@ -73,7 +73,7 @@ TEST(LockRanges, ReachToTheEndOfWhateverTheFileBecomes) {
   EXPECT_TRUE(ranges.empty());
 }
 
-TEST(LockRanges, NameTheLowestThatStandsInTheWay) {
+TEST(LockRanges, ReportTheLowestConflict) {
   LockRanges ranges;
   ranges.set({0, 9}, LockMode::kShared);
   ranges.set({20, 29}, LockMode::kExclusive);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: layouts and cluster maps from any bytes: what decodes encodes to the same bytes again. The first byte
-// chooses.
+// Fuzzer: layouts and cluster maps from any bytes. A value that decodes must encode to the same bytes. The first byte
+// chooses the decoder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace spate::nbd {
 
-// What an identity begins with.
+// Prefixes of identities.
 inline constexpr std::string_view kCertificate = "cert:";
 inline constexpr std::string_view kKey = "psk:";
 
@@ -25,7 +25,7 @@ class AccessList {
   /// `ip`: 4 or 16 bytes; empty for a Unix socket. `identities`: Transport::identities().
   bool allows(const std::vector<std::uint8_t>& ip, const std::vector<std::string>& identities) const;
   bool empty() const { return rules_.empty() && identities_.empty(); }
-  /// Whether it names certificates ("cert:") or keys ("psk:").
+  /// Whether the list has identities of this kind: certificates ("cert:") or keys ("psk:").
   bool names(std::string_view kind) const;
 
  private:

@@ -6,7 +6,7 @@
 namespace spate::nbd {
 namespace {
 
-TEST(AccessList, LetsInWhomItNames) {
+TEST(AccessList, AllowsTheClientsItNames) {
   const auto list = AccessList::parse("10.1.0.0/20,192.0.2.7,unix,fd00::/8");
   ASSERT_OK(list);
   EXPECT_TRUE(list->allows({10, 1, 15, 255}, {}));
@@ -18,7 +18,7 @@ TEST(AccessList, LetsInWhomItNames) {
   EXPECT_FALSE(list->allows({0xfe, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, {}));
 }
 
-TEST(AccessList, AnEmptyOneLetsEverybodyIn) {
+TEST(AccessList, AnEmptyListAllowsEverybody) {
   EXPECT_TRUE(AccessList::parse("")->allows({1, 2, 3, 4}, {}));
   EXPECT_FALSE(AccessList::parse("10.0.0.0/8")->allows({}, {}));
   EXPECT_TRUE(AccessList::parse("0.0.0.0/0")->allows({1, 2, 3, 4}, {}));
@@ -31,7 +31,7 @@ TEST(AccessList, RefusesWhatItDoesNotUnderstand) {
   }
 }
 
-TEST(AccessList, IdentitiesAreWhatTlsHasFoundAndAddressesHoldBeside) {
+TEST(AccessList, IdentitiesComeFromTlsAndAddressesStillApply) {
   const auto list = AccessList::parse("10.0.0.0/8,cert:alice,psk:bob,unix");
   ASSERT_OK(list);
   EXPECT_TRUE(list->allows({10, 0, 0, 1}, {"cert:alice"}));

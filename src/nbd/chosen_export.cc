@@ -26,7 +26,7 @@ Verdict ChosenExport::judge(const Request& request) {
 
 job::Task<Failure> ChosenExport::flush() {
   const auto flushed = co_await device_.flush();
-  // Somebody else's flush may have been told of the loss of what this client wrote.
+  // Another connection's flush may have received the error about this client's lost writes.
   if (flushed && device_.losses() != losses_at_start_) co_return Failure::kIo;
   co_return failure_of(flushed.code());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChosenExport: the export that the client of a connection has chosen, and what was agreed on it.
+// ChosenExport: the export that the client of a connection has chosen, and the options negotiated for it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace spate::nbd {
 
-/// One executor. It lives as long as its connection is in the transmission phase.
+/// One executor. It lives while its connection is in the transmission phase.
 class ChosenExport {
  public:
   /// `device` outlives it.
@@ -21,20 +21,21 @@ class ChosenExport {
   Device& device() const { return device_; }
   bool structured() const { return rules_.structured; }
 
-  /// Judges a request by the size that the client was told, or by what it is now if that is more: the client may have
-  /// learnt it by another connection (the protocol has no way to tell it by this one). What writes is judged by what it
-  /// is now: of a file that was cut the rest must not come back by a write behind its end, while a read fails by
-  /// itself.
+  /// Checks a request against the size that the client was told, or the present size if that is larger: the client may
+  /// have learnt it on another connection, and the protocol has no message for it here. A request that writes is
+  /// checked against the present size: if a file was truncated, a write behind its end must not bring it back. A read
+  /// there fails by itself.
   Verdict judge(const Request& request);
-  /// Requests from now on are judged by what the size is then.
+  /// Later requests are checked against the size at that time.
   void forget_size() { size_now_.reset(); }
 
-  /// kIo also when another connection's flush was told that a write was lost.
+  /// Makes completed writes durable. It also fails with kIo if another connection's flush was told that a write was
+  /// lost.
   job::Task<Failure> flush();
 
-  /// What stands before the data of a reply to a read.
+  /// The bytes before the data in the reply to a read.
   std::size_t data_header_bytes() const;
-  /// `done`: nothing follows the data in the reply.
+  /// `done`: the data ends the reply.
   void put_data_header(std::byte* at, const Request& request, bool done) const;
 
  private:

@@ -10,21 +10,22 @@
 namespace spate::nbd {
 namespace {
 
-/// Holds an option of the negotiation, and the requests that come at once; a payload that fits is not copied out of it.
+/// Holds an option of the negotiation, and the requests that arrive together. A payload that fits is used where it is.
 constexpr std::size_t kInputBytes = 128UL * 1024;
 static_assert(kInputBytes >= 2 * Negotiation::kMaxOptionBytes);
 
-// A client that has more under way is not read from for a while.
+// While a client has more requests in flight, the connection stops reading.
 constexpr std::size_t kMaxInFlight = 256;
 constexpr std::size_t kMaxWaitingBytes = 8UL << 20U;
 constexpr std::size_t kMaxWaitingSegments = 1024;
 constexpr std::size_t kMaxMemoryInFlight = 64UL << 20U;
-// So is one that has anything under way, or to be sent, while the requests of all of them together hold more than this,
-// or their payloads, which the budget counts, and replies have so many buffers.
+// Memory of all connections is scarce if their requests in flight hold this much, or if kMaxBuffersOfAll reply buffers
+// are in use (the budget counts some of them). Then a connection with requests in flight or unsent replies stops
+// reading.
 constexpr std::size_t kMaxMemoryOfAll = 128UL << 20U;
 constexpr std::size_t kMaxBuffersOfAll = (MemoryBudget::kBytes + kMaxMemoryOfAll) / ReplyBuffers::kBytes;
 
-// So much is sent before other connections have their turn, bytes.
+// Bytes sent before other connections have their turn.
 constexpr std::size_t kFlushedATurn = 8UL << 20U;
 
 }  // namespace
@@ -77,7 +78,8 @@ void Connection::abandon(std::string_view why) {
 
 void Connection::on_ready(std::uint32_t events) {
   if ((events & (EPOLLHUP | EPOLLERR)) != 0 && (interest_ & EPOLLIN) == 0) {
-    // Both directions are closed, or the connection has failed; while nothing is read nobody else would notice.
+    // Both directions are closed, or the connection has failed. Note it here, since nobody else would while nothing is
+    // read.
     broken_ = true;
     input_ended_ = true;
   }
@@ -94,10 +96,10 @@ void Connection::schedule_pump() {
   });
 }
 
-/// Takes what has come, answers what can be answered at once, sends it in one go.
+/// Receives, answers the requests that need no wait, and sends all these replies together.
 void Connection::pump() {
   if (ended_) return;
-  take_input();  // what a pause has left
+  take_input();  // input that a pause has left
   bool more = !input_ended_ && !paused() && receive();
   if (more) take_input();
   flush();
@@ -112,10 +114,10 @@ void Connection::pump() {
   end_if_idle();
 }
 
-/// What nobody waits for any more gives its memory back at once: what is under way may take long.
+/// Nobody waits for an answer any more: frees memory at once, since requests in flight may take long.
 void Connection::drop_dead() {
   if (input_ended_) {
-    payload_size_ = 0;  // will not be complete
+    payload_size_ = 0;  // the rest will not come
     claim_.cancel();
     give_back(std::exchange(payload_, Payload()), false);
   }
@@ -139,7 +141,7 @@ void Connection::drop_if_stalled() {
 
 bool Connection::paused() const {
   if (claim_.waits() || looking_) return true;
-  // A payload that has its memory goes on whatever else is under way: its time runs.
+  // A payload that has its memory is received whatever else is in flight, since its time limit runs.
   if (payload_size_ > 0) return false;
   const bool scarce = world_.memory_in_flight >= kMaxMemoryOfAll || world_.buffers.in_use() >= kMaxBuffersOfAll;
   if (scarce && (in_flight_ > 0 || !output_.empty())) return true;
@@ -147,7 +149,7 @@ bool Connection::paused() const {
          output_.memory() >= kMaxWaitingBytes || output_.segments() >= kMaxWaitingSegments;
 }
 
-/// False when nothing came, or nothing more will.
+/// False: nothing came, or nothing more will come.
 bool Connection::receive() {
   if (input_begin_ == input_end_) {
     input_begin_ = input_end_ = 0;
@@ -190,13 +192,13 @@ bool Connection::receive_to_pipe() {
   return true;
 }
 
-/// The pipe is full of small pieces: what is in it goes on in memory.
+/// The pipe is full of small pieces: moves its contents to memory and continues there.
 bool Connection::leave_pipe() {
   Payload in_memory;
   if (!payload_memory(payload_size_, in_memory)) return false;
   for (std::size_t at = 0; at < payload_have_;) {
     const ssize_t n = ::read(payload_.pipe.out.get(), in_memory.memory.data() + at, payload_have_ - at);
-    SPATE_CHECK(n > 0);  // it holds them
+    SPATE_CHECK(n > 0);  // the pipe holds them
     at += static_cast<std::size_t>(n);
   }
   world_.pipes.give_back(std::move(payload_.pipe));
@@ -220,7 +222,7 @@ void Connection::take_input() {
   if (phase_ != Phase::kTransmission) return;
   export_->forget_size();
   while (!broken_ && !input_ended_ && !paused() && take_request()) {
-    // The client gets on with these while the next ones are looked at.
+    // The client can use these replies while the next requests are handled.
     if (output_.memory() >= ReplyBuffers::kBytes && !output_full_) flush();
   }
   held_back_ = paused();
@@ -230,7 +232,7 @@ void Connection::take_negotiation() {
   if (input_ended_ || broken_) return;
   Bytes out;
   const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_);
-  if (unidentified_ && !in.empty()) {  // the first bytes by TLS: its handshake is over
+  if (unidentified_ && !in.empty()) {  // the first bytes over TLS: its handshake is over
     unidentified_ = false;
     catalogue_->identified(transport_->identities());
   }
@@ -238,7 +240,8 @@ void Connection::take_negotiation() {
   output_.add(out);
   switch (negotiation_.state()) {
     case Negotiation::State::kTalking:
-      if (out.size() >= Negotiation::kMaxOptionBytes) schedule_pump();  // it ended early
+      if (out.size() >= Negotiation::kMaxOptionBytes)
+        schedule_pump();  // consume() may have ended early because `out` is full
       break;
     case Negotiation::State::kStartTls: return begin_tls();
     case Negotiation::State::kLook: return begin_look();
@@ -248,7 +251,7 @@ void Connection::take_negotiation() {
 }
 
 void Connection::begin_tls() {
-  // Bytes that were sent in the clear after the request for TLS are not to be taken for what TLS protects.
+  // Bytes that were sent in the clear after STARTTLS must not be mistaken for bytes that TLS protects.
   if (input_begin_ != input_end_) return abandon("something was sent behind STARTTLS");
   flush();
   if (!output_.empty()) return abandon("STARTTLS after answers that were not read");
@@ -302,7 +305,7 @@ void Connection::update_interest() {
   if (!broken_ && !input_ended_ && !paused())
     wanted |= transport_->read_wants() == Wants::kWritable ? EPOLLOUT : EPOLLIN;
   if (!broken_ && output_full_) wanted |= transport_->write_wants() == Wants::kReadable ? EPOLLIN : EPOLLOUT;
-  if (broken_ && watched_) {  // a closed connection would be reported for ever
+  if (broken_ && watched_) {  // epoll would report a closed connection for ever
     world_.sockets.remove(socket_.get());
     watched_ = false;
     return;

@@ -34,9 +34,9 @@ class ConnectionHost {
   virtual ~ConnectionHost() = default;
   /// The exports that this peer may use.
   virtual std::unique_ptr<Catalogue> catalogue(const ClientAddress& peer) = 0;
-  /// The export of that name in its catalogue.
+  /// The export with that name in the peer's catalogue.
   virtual Device& device(const std::string& name) = 0;
-  /// kNotSupported without certificates and keys.
+  /// Makes the server's side of TLS. kNotSupported without certificates and keys.
   virtual Result<std::unique_ptr<Transport>> start_tls(int socket) = 0;
   /// The connection has ended completely. The server destroys it, but not within this call.
   virtual void ended(Connection& connection) = 0;
@@ -62,21 +62,21 @@ struct Payload {
   MemoryBudget::Hold hold;  // of the memory
 };
 
-/// The parts that connections share. Outlives them.
+/// Objects that all connections share. They outlive the connections.
 struct ConnectionWorld {
   job::Executor& executor;
   SocketSource& sockets;
   ReplyBuffers& buffers;
   Pipes& pipes;
   std::size_t& memory_in_flight;  // bytes of all connections' requests under way
-  MemoryBudget& budget;           // of payloads and replies that have memory of their own
+  MemoryBudget& budget;           // for payloads and replies that have memory of their own
   ConnectionHost& host;
   NegotiationPolicy policy;
-  /// Reads of so many bytes are sent from the page cache, without a copy; smaller ones are gathered.
+  /// Reads of at least this many bytes are sent from the page cache without a copy; smaller ones are gathered.
   std::uint32_t send_file_from = kSendFileFromTcp;
   /// Payloads of this many bytes or more go through a pipe.
   std::uint32_t spliced_from = kSplicedFromTcp;
-  /// A client that has chosen no export by then is dropped.
+  /// A client that has not chosen an export within this time is dropped.
   Duration negotiation_time = std::chrono::seconds(30);
 };
 
@@ -99,19 +99,19 @@ class Connection final : public ReadyHandler {
   Connection& operator=(const Connection&) = delete;
 
   void start();
-  /// Accepts no more requests. The connection ends when all running ones are answered.
+  /// Accepts no more requests. The connection ends when all requests in flight are answered.
   void finish();
   /// Ends as soon as no request runs. Unsent replies are dropped.
   void abandon(std::string_view why);
   void on_ready(std::uint32_t events) override;
-  /// Other connections wait for memory: ends this one if it has held memory for too long without progress of its
-  /// client.
+  /// Other connections wait for memory: ends this one if its client has made no progress for too long while it held
+  /// memory.
   void drop_if_stalled();
 
  private:
   enum class Phase : std::uint8_t { kNegotiation, kTransmission };
 
-  // connection.cc: bytes in and out.
+  // connection.cc: receives and sends bytes.
   void pump();
   void schedule_pump();
   bool receive();
@@ -166,10 +166,10 @@ class Connection final : public ReadyHandler {
   bool broken_ = false;       // nothing is sent any more
   bool output_full_ = false;  // the transport takes no more for now
   bool pump_scheduled_ = false;
-  bool held_back_ = false;  // there may be requests in the input that a pause has left there
+  bool held_back_ = false;  // a pause may have left requests in the input
   bool ended_ = false;
-  bool looking_ = false;       // at the export that the client names: its next words wait
-  bool unidentified_ = false;  // TLS has begun; who it is was not asked yet
+  bool looking_ = false;       // asks for the size of the export that the client names; further input waits
+  bool unidentified_ = false;  // TLS has begun, but the client's identities have not been read yet
 
   Buffer input_;  // requests, and small payloads
   std::size_t input_begin_ = 0;
@@ -180,15 +180,16 @@ class Connection final : public ReadyHandler {
   Payload payload_;
   std::size_t payload_size_ = 0;  // 0: none
   std::size_t payload_have_ = 0;
-  MemoryBudget::Claim claim_;         // for its memory
-  std::uint64_t payload_since_ = 0;   // by the budget's waited(): since when it has memory
-  std::uint64_t reply_since_;         // likewise: since when the oldest reply that holds memory waits to be sent
-  std::uint64_t replies_let_go_ = 0;  // of Output, at that time
-  // After one large write another one: its header is received alone, the rest into a pipe.
+  MemoryBudget::Claim claim_;         // claims the payload's memory
+  std::uint64_t payload_since_ = 0;   // budget.waited() when the payload got its memory
+  std::uint64_t reply_since_;         // budget.waited() when the oldest unsent reply that holds memory began to wait
+  std::uint64_t replies_let_go_ = 0;  // Output::let_go() at that time
+  // A large write was the last request, so probably another one follows: receive its header alone, and the rest into a
+  // pipe.
   bool expect_payload_ = false;
-  Failure payload_verdict_ = Failure::kNone;  // it was refused: its payload is thrown away
+  Failure payload_verdict_ = Failure::kNone;  // if set, the write was refused: its payload is dropped
 
-  std::optional<ChosenExport> export_;  // in the transmission phase
+  std::optional<ChosenExport> export_;  // set in the transmission phase
   std::size_t in_flight_ = 0;
   std::size_t memory_in_flight_ = 0;
   Traffic traffic_;

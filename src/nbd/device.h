@@ -34,7 +34,7 @@ class Device {
 
   /// The size in bytes, now or at the last look().
   virtual std::uint64_t size() = 0;
-  /// Whether somebody else has to be asked how large it is, and the asking: before a client is told of it.
+  /// Whether look() must ask a server for the size before a client is told of it; and look() itself.
   virtual bool has_to_look() const { return false; }
   virtual job::Task<void> look() { co_return; }
   virtual bool read_only() const = 0;
@@ -43,22 +43,22 @@ class Device {
   /// The best size of a request, bytes, a power of two.
   virtual std::uint32_t preferred_block() const { return 4096; }
 
-  // What can be done without waiting is done so, else nothing is done and the answer is false or -1.
+  // The calls up to here never wait: they do all of it, or nothing and return false, -1 or kTryAgain.
 
   /// Reads all of `memory` from `offset`. kTryAgain: use read().
   virtual Result<void> read_now(std::uint64_t /*offset*/, MutableByteView /*memory*/) { return Errc::kTryAgain; }
   virtual Result<void> write_now(std::uint64_t /*offset*/, ByteView /*memory*/) { return Errc::kTryAgain; }
-  /// `size` bytes out of a pipe that holds them. Whether it takes pipes at all, and the call that does not wait.
+  /// Writes `size` bytes from a pipe that holds them. takes_pipes(): whether the device can do that at all.
   virtual bool takes_pipes() const { return false; }
   virtual Result<void> write_pipe_now(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) {
     return Errc::kTryAgain;
   }
-  /// A descriptor that sendfile takes these bytes from without waiting for a disk; -1: there is none, or use
-  /// make_resident().
+  /// A descriptor from which sendfile can send these bytes without waiting for a disk; -1: none, or call
+  /// make_resident() first.
   virtual int resident(const Extent& /*range*/) { return -1; }
   /// Whether make_resident() is worth calling.
   virtual bool has_pages() const { return false; }
-  /// Shorter reads cost less copied than sent from a descriptor, whatever the transport; bytes.
+  /// Reads of fewer bytes are cheaper to copy than to send from a descriptor, whatever the transport.
   virtual std::uint32_t least_sent() const { return 0; }
 
   virtual job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) = 0;
@@ -66,12 +66,12 @@ class Device {
   virtual job::Task<Result<void>> write_pipe(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) {
     co_return Errc::kNotSupported;
   }
-  /// Makes everything durable that has completed before.
+  /// Makes all completed writes durable.
   virtual job::Task<Result<void>> flush() = 0;
   /// The bytes are no longer needed. Until they are written again, they may read as anything.
   virtual job::Task<Result<void>> trim(Extent range) = 0;
   virtual job::Task<Result<void>> zero(Extent range, ZeroParams params) = 0;
-  /// Reads of the range will not wait; also before resident().
+  /// Brings the range into memory, so that reads of it and resident() need not wait.
   virtual job::Task<Result<void>> make_resident(Extent range) = 0;
   /// At most `max` extents (>= 1) that begin at the range's begin; at least one; their sum is at most the range.
   virtual job::Task<Result<std::vector<StatusExtent>>> status(Extent range, std::size_t max) = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nbd_connection_fuzz.cc makes of its input: a client's side of a session, and a reader of the server's side.
+// For nbd_connection_fuzz.cc: makes a client's side of a session from the fuzzer's input, and checks the server's side.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace spate::nbd::fuzz {
 
 inline constexpr std::size_t kDeviceBytes = 1UL << 20U;
 inline constexpr std::size_t kDataBytes = kDeviceBytes / 2;  // the rest is a hole
-/// What all reads together may ask for, and all payloads that are made up may hold: a run takes milliseconds.
+/// Limit for the bytes of all reads, and of all generated payloads, so that a run takes milliseconds.
 inline constexpr std::size_t kMaxMoved = 2UL << 20U;
 
-/// The export's bytes before anybody has changed them.
+/// The export's bytes before any write.
 inline ByteView content() {
   static const Bytes all = [] {
     Bytes bytes(kDeviceBytes);
@@ -54,7 +54,7 @@ class Exports final : public Catalogue {
   const bool read_only_;
 };
 
-/// What the input says of everything but the client's bytes.
+/// The settings of a run, from the first bytes of the input.
 struct Script {
   explicit Script(ByteView in) {
     const auto flags = static_cast<unsigned>(in[0]) | static_cast<unsigned>(in[1]) << 8U;
@@ -78,13 +78,13 @@ struct Script {
   bool read_only = false;
   bool payloads_made_up = false;
   bool later = false;
-  bool slow_reader = false;  // reads when nothing else goes on
-  // In the middle of what the client sends:
+  bool slow_reader = false;  // reads only when nothing else can happen
+  // In the middle of the client's bytes:
   bool shrinks = false;          // the file becomes shorter
   bool server_finishes = false;  // the server ends
-  // At its end:
-  bool goes_away = false;           // closes, and reads no answers
-  bool waits_in_handshake = false;  // says nothing more, if it has chosen no export
+  // After the client's last byte:
+  bool goes_away = false;           // closes the connection without reading the answers
+  bool waits_in_handshake = false;  // stays silent, if it has chosen no export
   std::uint32_t send_file_from = 0;
   std::size_t at_once = 1;  // bytes
 };
@@ -92,20 +92,21 @@ struct Script {
 struct Asked {
   Request request;
   Failure verdict = Failure::kNone;
-  std::uint64_t data_bytes = 0;  // that came
+  std::uint64_t data_bytes = 0;  // bytes of data received
   bool answered = false;
 };
 
-/// The client's whole side, and what the server has to say to it.
+/// The client's whole side, and the answers that the server must give.
 struct FuzzSession {
   Bytes bytes;
-  std::vector<std::size_t> rests;  // in `bytes`: nothing more is sent until the server has answered (STARTTLS)
-  Bytes handshake;                 // what is answered
+  std::vector<std::size_t>
+      rests;        // positions in `bytes` where the client waits for the server's answers before it goes on (STARTTLS)
+  Bytes handshake;  // the expected answers
   bool transmission = false;
   RequestRules rules;
   std::vector<Asked> asked;
-  bool dropped = false;  // the server may end it without an answer
-  bool changes = false;  // the export's bytes
+  bool dropped = false;  // the server may end the connection without an answer
+  bool changes = false;  // some request changes the export's bytes
 };
 
 class Writer {
@@ -126,7 +127,7 @@ class Writer {
       } else if (negotiation.state() == Negotiation::State::kStartTls) {
         negotiation.tls_started();
         session_.rests.push_back(session_.bytes.size());
-        session_.dropped = true;  // when many answers wait there are unread ones before it
+        session_.dropped = true;  // with many answers waiting, unread ones precede it
       } else if (used == 0 && out.empty()) {
         break;
       }
@@ -146,7 +147,7 @@ class Writer {
     session_.bytes.insert(session_.bytes.end(), in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(n));
     in_ = in_.subspan(n);
   }
-  /// False after the last one that the server takes.
+  /// False: this was the last request that the server accepts.
   bool request() {
     const auto request = decode_request(in_);
     if (!request) {
@@ -172,7 +173,7 @@ class Writer {
     session_.asked.push_back(Asked{numbered, verdict.failure});
     return !verdict.connection_lost;
   }
-  /// False when it does not come whole.
+  /// False: the input does not have all of it.
   bool payload(std::size_t size) {
     if (script_.payloads_made_up) {
       session_.bytes.resize(session_.bytes.size() + size, std::byte{0x5a});
@@ -189,10 +190,10 @@ class Writer {
   std::size_t moved_ = 0;
 };
 
-/// Reads what the server has said in the transmission phase. What makes no sense is a fault.
+/// Parses the server's bytes of the transmission phase. A malformed answer is a bug.
 class Reader {
  public:
-  /// `content_known`: nobody has changed it. `may_fail`: what is right may be refused.
+  /// `content_known`: no request has changed the data. `may_fail`: the server may refuse valid requests.
   Reader(FuzzSession& session, ByteView in, bool content_known, bool may_fail)
       : session_(session), in_(in), content_known_(content_known), may_fail_(may_fail) {}
 

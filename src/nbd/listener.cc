@@ -19,8 +19,8 @@
 namespace spate::nbd {
 namespace {
 
-/// What waits in a Unix socket to be read, bytes, as far as net.core.wmem_max allows. By default one reply of 256 KiB
-/// fills it, and then the kernel wakes us only when three quarters of that have been read. Measured: bench/nbd.
+/// Send buffer of a Unix socket, bytes, as far as net.core.wmem_max allows. By default one reply of 256 KiB fills it,
+/// and then the kernel reports room only when three quarters have been read. Measured: bench/nbd.
 constexpr int kUnixSendBytes = 1024 * 1024;
 
 constexpr int kBacklog = 1024;
@@ -59,7 +59,7 @@ std::vector<std::uint8_t> ip_of(const sockaddr_storage& address) {
   return {a.s6_addr, a.s6_addr + 16};
 }
 
-/// Fills url and loopback by what the socket is bound to.
+/// Sets url and loopback from the address that the socket is bound to.
 Result<void> describe(ListeningSocket& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -85,7 +85,7 @@ Result<ListeningSocket> listen_at(const addrinfo& info, std::uint16_t port) {
   if (info.ai_family == AF_INET6) ::setsockopt(socket.fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
   sockaddr_storage address{};
   std::memcpy(&address, info.ai_addr, info.ai_addrlen);
-  // The port stands at the same place in both kinds of addresses.
+  // Both kinds of addresses have the port at the same offset.
   reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
   if (::bind(socket.fd.get(), reinterpret_cast<sockaddr*>(&address), info.ai_addrlen) != 0 ||
       ::listen(socket.fd.get(), kBacklog) != 0) {
@@ -113,7 +113,7 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
-/// Removes a socket that nobody listens to any more.
+/// Removes a socket file if nobody listens on it any more.
 Result<void> clear_place(const std::string& path, const sockaddr_un& address) {
   struct stat st{};
   if (::lstat(path.c_str(), &st) != 0) return {};
@@ -160,7 +160,7 @@ Result<ListeningSocket> listen_unix(const std::string& path) {
   SPATE_TRY(std::ignore, clear_place(path, address));
   ListeningSocket socket;
   socket.fd = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Before it has a name, so that nobody else ever may connect.
+  // Before the socket has a name, so that no other user can ever connect.
   if (!socket.fd || ::fchmod(socket.fd.get(), 0600) != 0) return errno_error(errno, "socket");
   if (::bind(socket.fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return errno_error(errno, "listen at " + path);
@@ -201,7 +201,7 @@ Result<Accepted> accept_client(int listening) {
       UniqueFd(::accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!accepted.fd) {
     const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    return exhausted ? Errc::kBusy : Errc::kTryAgain;  // else the client has given up already
+    return exhausted ? Errc::kBusy : Errc::kTryAgain;  // otherwise the client has gone already
   }
   if (address.ss_family == AF_INET || address.ss_family == AF_INET6) {
     accepted.text = text_of(address);

@@ -14,7 +14,7 @@
 
 namespace spate::nbd {
 
-/// Removes the file of that name when it dies. Move-only; an empty one removes nothing.
+/// Removes the file of that name when destroyed. Move-only; an empty one removes nothing.
 class RemovedAtEnd {
  public:
   RemovedAtEnd() = default;
@@ -34,30 +34,30 @@ class RemovedAtEnd {
   std::string path_;
 };
 
-/// A socket that takes connections.
+/// A socket that accepts connections.
 struct ListeningSocket {
   UniqueFd fd;
   std::string url;  // "nbd://127.0.0.1:10809", "nbd+unix:///?socket=/a/b"
   RemovedAtEnd unix_path;
-  bool loopback = true;  // only this machine reaches it
+  bool loopback = true;  // only this machine can reach it
 };
 
 inline constexpr std::uint16_t kDefaultPort = 10809;
 
-/// All addresses of `host`; port 0: a free one, the same for all of them.
+/// Listens at all addresses of `host`. Port 0: a free port, the same for all of them.
 Result<std::vector<ListeningSocket>> listen_tcp(const std::string& host, std::uint16_t port);
-/// Owner only (0600). A socket left by a process that is gone is replaced.
+/// Only the owner may connect (0600). Replaces the socket of a process that is gone.
 Result<ListeningSocket> listen_unix(const std::string& path);
-/// The sockets that LISTEN_FDS names, if it is meant for this process; empty otherwise. Once a process.
+/// The sockets that LISTEN_FDS names, if it is meant for this process; otherwise none. Call it once in a process.
 Result<std::vector<ListeningSocket>> activated_sockets();
 
-/// A client's address, and how to tell what may happen with it.
+/// An accepted client: its socket and its address.
 struct Accepted {
   UniqueFd fd;
   std::string text;              // "127.0.0.1:4711", "unix uid=1000"
   std::vector<std::uint8_t> ip;  // 4 or 16 bytes; empty for a Unix socket
 };
-/// kTryAgain when nobody waits; kBusy when there are no descriptors or memory left for one.
+/// kTryAgain: no client waits; kBusy: no descriptors or memory left.
 Result<Accepted> accept_client(int listening);
 
 }  // namespace spate::nbd

@@ -22,9 +22,9 @@ std::uint64_t device_bytes(int fd) {
   return ::ioctl(fd, BLKGETSIZE64, &bytes) == 0 ? bytes : 0;
 }
 
-/// What would fail with each request is said before there are any.
+/// Refuses at once a device on which each request would fail.
 Result<void> check_device(int fd, const std::string& path, bool read_only) {
-  // The kernel opens both without a word.
+  // The kernel opens both without an error.
   if (device_bytes(fd) == 0)
     return Error(Errc::kNotFound, path + " has no size: no medium is in it, or it is not set up");
   int write_protected = 0;
@@ -75,7 +75,7 @@ Result<void> LocalDevice::read_now(std::uint64_t offset, MutableByteView memory)
 }
 
 Result<void> LocalDevice::write_now(std::uint64_t offset, ByteView memory) {
-  if (!in_memory_) return Errc::kTryAgain;  // no file system takes buffered writes with RWF_NOWAIT everywhere
+  if (!in_memory_) return Errc::kTryAgain;  // not every file system supports buffered writes with RWF_NOWAIT
   return write_all(file_.fd, offset, memory);
 }
 
@@ -110,7 +110,7 @@ job::Task<Result<void>> LocalDevice::flush() {
     return {};
   };
   auto flushed = co_await off_loop(executor_, workers_, work);
-  // The kernel tells of a failed write back once; what it could not write is not dirty any more.
+  // The kernel reports a failed write-back once, and then no longer considers the pages dirty.
   if (!flushed) note_loss();
   co_return flushed;
 }

@@ -13,11 +13,11 @@
 
 namespace spate::nbd {
 
-/// Reads and writes go through the page cache. Calls that may wait for a disk are made by `workers`; executor and
-/// workers outlive it. A file in memory (tmpfs) never waits.
+/// Reads and writes go through the page cache. Calls that may wait for a disk run on `workers`; executor and workers
+/// outlive the device. A file in memory (tmpfs) never waits.
 class LocalDevice final : public Device {
  public:
-  /// kNotSupported for what is neither a regular file nor a block device.
+  /// kNotSupported unless the path is a regular file or a block device.
   static Result<std::unique_ptr<LocalDevice>> open(const std::string& path, bool read_only, job::Executor& executor,
                                                    trove::Workers& workers);
 
@@ -43,7 +43,7 @@ class LocalDevice final : public Device {
   job::Task<Result<void>> close() override;
 
  private:
-  /// A device's pages are single ones, and each is handled by itself. Measured: loop devices, docs/block.md.
+  /// sendfile handles each page of a block device by itself. Measured: loop devices, docs/block.md.
   static constexpr std::uint32_t kLeastSentOfDevice = 256 * 1024;
 
   LocalDevice(job::Executor& executor, trove::Workers& workers) : executor_(executor), workers_(workers) {}

@@ -16,7 +16,7 @@
 namespace spate::nbd {
 namespace {
 
-/// What a file system or device without the call says.
+/// Whether the error means that the file system or device lacks the call.
 bool unsupported(int error) {
   return error == EOPNOTSUPP || error == ENOSYS || error == ENOTTY || error == EINVAL || error == ENODEV;
 }
@@ -36,12 +36,12 @@ Extent whole_sectors(const LocalFile& file, Extent range) {
   return {begin, end > begin ? end - begin : 0};
 }
 
-/// 0, or errno; anything that unsupported() knows: write zeros instead.
+/// Returns 0 or errno. For an error that unsupported() accepts, write zeros instead.
 int zero_by_call(const LocalFile& file, Extent range, ZeroParams params) {
   constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
   if (range.size == 0) return EOPNOTSUPP;
   if (!params.keep_allocated) return allocate(file.fd, kPunch, range);
-  // For a device that has no such command the kernel writes the zeros itself.
+  // If a device has no such command, the kernel writes the zeros itself.
   if (file.block_device && params.only_if_fast) return EOPNOTSUPP;
   int error = allocate(file.fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, range);
   if (!unsupported(error) || file.block_device) return error;
@@ -137,7 +137,7 @@ std::vector<StatusExtent> map_holes(const LocalFile& file, Extent range, std::si
   while (at < end && found.size() < max && !file.block_device) {
     off_t data = ::lseek(file.fd, at, SEEK_DATA);
     if (data < 0 && errno != ENXIO) break;
-    if (data < 0) data = end;  // a hole up to the file's end
+    if (data < 0) data = end;  // the hole reaches to the file's end
     if (data > at) {
       const off_t stop = std::min(data, end);
       found.push_back({static_cast<std::uint64_t>(stop - at), kHole | kZero});

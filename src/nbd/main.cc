@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the file size limit makes that write fail
   sigset_t ends;
   sigemptyset(&ends);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);

@@ -23,7 +23,7 @@ void MemoryBudget::Hold::release() {
 
 bool MemoryBudget::Claim::ask(std::size_t bytes) {
   if (waits_) return false;
-  if (hold_.bytes() > 0) return true;  // it has waited for it
+  if (hold_.bytes() > 0) return true;  // it has waited for this share
   if (budget_.first_ == nullptr && budget_.fits(bytes)) {
     hold_ = budget_.give(bytes);
     return true;
@@ -46,7 +46,7 @@ void MemoryBudget::Claim::cancel() {
     for (Claim* at = budget_.first_; at != this; at = at->next_) before = at;
     (before != nullptr ? before->next_ : budget_.first_) = next_;
     if (budget_.last_ == this) budget_.last_ = before;
-    budget_.grant();  // who was behind it may want less
+    budget_.grant();  // a later claim may be smaller
   }
   hold_.release();
 }

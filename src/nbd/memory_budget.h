@@ -11,17 +11,17 @@
 
 namespace spate::nbd {
 
-/// Gives out shares of a number of bytes, first come, first served. While a connection waits, it calls the owner once a
-/// second, which drops connections that hold shares without progress. A share larger than the whole is given when
-/// nobody else has one. Not thread-safe: one executor. It outlives shares and claims.
+/// Lends shares of a number of bytes, first come, first served. While a claim waits, the budget calls the owner once a
+/// second; the owner drops connections that hold shares without progress. A share larger than the whole budget is
+/// granted when no other share exists. Not thread-safe: one executor. It outlives shares and claims.
 class MemoryBudget {
  public:
   /// Several of the largest requests (kMaxPayload).
   static constexpr std::size_t kBytes = 128UL << 20U;
-  /// How long one may hold a share without getting on while others wait, in seconds of waited().
+  /// The longest time to hold a share without progress while others wait, in seconds of waited().
   static constexpr std::uint64_t kPatience = 10;
 
-  /// A share; gives itself back. Move-only.
+  /// A share; the destructor returns it. Move-only.
   class Hold {
    public:
     Hold() = default;
@@ -50,18 +50,18 @@ class MemoryBudget {
   /// Asks for one share at a time. Pinned.
   class Claim {
    public:
-    /// `granted` is called when what had to wait has been given; it may not ask or give back in that call.
+    /// Calls `granted` when a waiting claim gets its share. The callback may not ask for or return shares.
     Claim(MemoryBudget& budget, void (*granted)(void*), void* argument)
         : budget_(budget), granted_(granted), argument_(argument) {}
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
     ~Claim() { cancel(); }
 
-    /// True: take() has it. Else it waits, and `granted` will be called.
+    /// True: take() yields the share now. False: the claim waits until `granted` is called.
     bool ask(std::size_t bytes);
     Hold take() { return std::exchange(hold_, Hold()); }
     bool waits() const { return waits_; }
-    /// Waits no more, and gives back what was not taken.
+    /// Stops waiting, and returns a share that was not taken.
     void cancel();
 
    private:
@@ -75,19 +75,19 @@ class MemoryBudget {
     Claim* next_ = nullptr;
   };
 
-  /// `each_second` is called while somebody waits; it may not destroy claims in that call.
+  /// Calls `each_second` while a claim waits. The callback may not destroy claims.
   MemoryBudget(job::Executor& executor, std::size_t limit, void (*each_second)(void*), void* argument);
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
   ~MemoryBudget();
 
-  /// Waits for it.
+  /// Waits for a share.
   job::Task<Hold> acquire(std::size_t bytes);
   std::size_t used() const { return used_; }
-  /// For how long somebody has waited, in seconds since the start: stands still while nobody does, and advances by one
-  /// however long this process was stopped.
+  /// How long some claim has waited, in seconds since the start. It stands still while nobody waits, and advances by
+  /// one at a time even if the process was stopped for longer.
   std::uint64_t waited() const { return waited_; }
-  /// Connections that were dropped because they did not get on; counted by the owner.
+  /// Connections that the owner has dropped because they made no progress; the owner counts them.
   std::uint64_t dropped = 0;
 
  private:
@@ -103,7 +103,7 @@ class MemoryBudget {
   job::Executor::Timer timer_;
   std::size_t used_ = 0;
   std::uint64_t waited_ = 0;
-  Claim* first_ = nullptr;  // who waits
+  Claim* first_ = nullptr;  // the oldest waiting claim
   Claim* last_ = nullptr;
 };
 

@@ -35,7 +35,7 @@ class MemoryBudgetTest : public testing::Test {
   MemoryBudget budget_{executor_, 100, [](void* ticks) { ++*static_cast<int*>(ticks); }, &ticks_};
 };
 
-TEST_F(MemoryBudgetTest, WhatExceedsTheLimitIsGivenInTheOrderOfAsking) {
+TEST_F(MemoryBudgetTest, ClaimsAboveTheLimitAreGrantedInOrder) {
   Asker one(budget_), two(budget_), large(budget_), small(budget_);
   ASSERT_TRUE(one.claim.ask(60));
   ASSERT_TRUE(two.claim.ask(40));
@@ -44,7 +44,7 @@ TEST_F(MemoryBudgetTest, WhatExceedsTheLimitIsGivenInTheOrderOfAsking) {
   EXPECT_FALSE(large.claim.ask(50));
   EXPECT_FALSE(small.claim.ask(1));
   second.release();
-  EXPECT_EQ(large.granted + small.granted, 0);  // there is room for one byte, but somebody has waited longer
+  EXPECT_EQ(large.granted + small.granted, 0);  // one byte is free, but an earlier claim waits
   first = {};
   EXPECT_EQ(large.granted, 1);
   EXPECT_EQ(small.granted, 1);
@@ -65,7 +65,7 @@ TEST_F(MemoryBudgetTest, ARequestAboveTheLimitRunsAlone) {
   EXPECT_EQ(next.granted, 1);
 }
 
-TEST_F(MemoryBudgetTest, AClaimThatEndsLetsTheNextOn) {
+TEST_F(MemoryBudgetTest, AClaimThatEndsLetsTheNextOneRun) {
   Asker holder(budget_), last(budget_);
   auto first = std::make_unique<Asker>(budget_);
   auto middle = std::make_unique<Asker>(budget_);
@@ -77,11 +77,11 @@ TEST_F(MemoryBudgetTest, AClaimThatEndsLetsTheNextOn) {
   EXPECT_EQ(last.granted, 0);
   first.reset();
   EXPECT_EQ(last.granted, 1);
-  holder.claim.cancel();  // what was given and not taken is given back, too
+  holder.claim.cancel();  // a share that was granted but not taken is returned, too
   EXPECT_EQ(budget_.used(), 10U);
 }
 
-TEST_F(MemoryBudgetTest, TheTimeOfAWaitIsNoneWhileNobodyWaits) {
+TEST_F(MemoryBudgetTest, TheWaitingTimeStandsStillWhileNobodyWaits) {
   Asker holder(budget_), waits(budget_);
   ASSERT_TRUE(holder.claim.ask(100));
   pass(5);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a whole connection: over a socket pair a client says what the input says, from its first byte to the end of
-// the transmission phase. The handshake's answers are those of Negotiation by itself; every request is answered once,
-// as judge() says and with the bytes that the export has; and it ends in time with nothing left under way.
+// Fuzzer of a whole connection: over a socket pair a client sends the input, from its first byte to the end of the
+// transmission phase. The handshake's answers must be those of Negotiation alone. Every request is answered once, as
+// judge() says and with the export's bytes. The connection ends in time, with nothing left in flight.
 //
-// Input: flags (2 bytes, see Script), how much is sent at once, then the client's bytes. The cookies of requests are
-// replaced by their numbers, and where a flag says so payloads of writes are not in the input but made up.
+// Input: flags (2 bytes, see Script), how much is sent at once, then the client's bytes. Requests get their numbers as
+// cookies. If a flag says so, payloads of writes are generated instead of taken from the input.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -22,12 +22,12 @@
 namespace spate::nbd::fuzz {
 namespace {
 
-/// Of the executor until a connection has nothing to do any more.
+/// Most steps of the executor until a connection is at rest.
 constexpr std::size_t kMaxSteps = 1UL << 20U;
-/// What a client sends goes in at most about so many pieces.
+/// The client's bytes are sent in about this many pieces at most.
 constexpr std::size_t kMaxSends = 2048;
 
-/// A file in memory. With `later` nothing is done at once, and what is begun first may end last.
+/// A file in memory. With `later` no operation completes at once, and the first to begin may be the last to end.
 class TestDevice final : public Device {
  public:
   explicit TestDevice(job::Executor& executor) : executor_(executor), fd_(::memfd_create("export", MFD_CLOEXEC)) {
@@ -43,7 +43,7 @@ class TestDevice final : public Device {
     SPATE_CHECK(::ftruncate(fd_.get(), 0) == 0 && ::ftruncate(fd_.get(), kDeviceBytes) == 0);
     SPATE_CHECK(write_all(fd_.get(), 0, content().first(kDataBytes)).has_value());
   }
-  /// Somebody else makes the file shorter than clients were told.
+  /// Makes the file shorter than clients were told, as another process might.
   void shrink() { SPATE_CHECK(::ftruncate(fd_.get(), kDeviceBytes / 8) == 0); }
 
   std::uint64_t size() override {
@@ -98,7 +98,7 @@ class TestDevice final : public Device {
   }
   job::Task<Result<void>> make_resident(Extent range) override {
     co_await wait(range.offset);
-    made_resident_ = range.size % 2 == 0;  // else the pages have left again
+    made_resident_ = range.size % 2 == 0;  // otherwise the pages have left the cache again
     co_return Result<void>();
   }
   job::Task<Result<std::vector<StatusExtent>>> status(Extent range, std::size_t max) override {
@@ -119,7 +119,7 @@ class TestDevice final : public Device {
   bool looks_ = false;
 };
 
-/// What outlives the runs, as in a server.
+/// Objects that outlive the runs, as in a server.
 struct Bed {
   ManualClock clock;
   job::Executor executor{clock};
@@ -146,7 +146,7 @@ class Run final : private ConnectionHost {
     connection_ = std::make_unique<Connection>(world_, UniqueFd(ends[1]), ClientAddress{"fuzzer", {}});
   }
 
-  /// To its end. What the server has said.
+  /// Runs the connection to its end. Returns the server's bytes.
   Bytes drive() {
     connection_->start();
     while (connection_ != nullptr) {
@@ -165,7 +165,7 @@ class Run final : private ConnectionHost {
     return std::make_unique<Exports>(script_.read_only);
   }
   Device& device(const std::string& /*name*/) override { return bed_.device; }
-  /// Not TLS, but what comes after it.
+  /// Goes on without TLS, to test the phase after it.
   Result<std::unique_ptr<Transport>> start_tls(int socket) override { return plain_transport(socket); }
   void ended(Connection& /*connection*/) override {
     bed_.executor.at_turn_end([this] { connection_.reset(); });  // as a server does
@@ -198,18 +198,18 @@ class Run final : private ConnectionHost {
     }
   }
   void settle() {
-    for (std::size_t steps = 0; bed_.executor.step(); ++steps) SPATE_CHECK(steps < kMaxSteps);  // it spins
+    for (std::size_t steps = 0; bed_.executor.step(); ++steps) SPATE_CHECK(steps < kMaxSteps);  // more steps: it spins
   }
-  /// Nothing goes on any more by itself.
+  /// Nothing can happen any more without time or the client.
   void say_no_more() {
     const bool everything_sent = sent_ == session_.bytes.size();
     if (rest_ < session_.rests.size() && sent_ == session_.rests[rest_]) {
       ++rest_;
     } else if (!session_.transmission && everything_sent && script_.waits_in_handshake) {
-      SPATE_CHECK(!std::exchange(timed_out_, true));  // it waits for ever
+      SPATE_CHECK(!std::exchange(timed_out_, true));  // twice: it waits for ever
       bed_.clock.advance(world_.negotiation_time);
     } else {
-      SPATE_CHECK(!std::exchange(silent_, true));  // the connection does not end
+      SPATE_CHECK(!std::exchange(silent_, true));  // twice: the connection does not end
       if (script_.goes_away) {
         client_ = UniqueFd();
       } else {
@@ -250,7 +250,7 @@ void check(const Script& script, FuzzSession& session, ByteView said) {
   }
   Reader reader(session, rest, !session.changes && !script.shrinks, script.shrinks);
   const bool whole = reader.read();
-  // Without structured replies a file that has become shorter ends the connection.
+  // Without structured replies, a file that has become shorter ends the connection.
   if (cut || (script.shrinks && !session.rules.structured)) return;
   SPATE_CHECK(whole);
   for (const Asked& asked : session.asked) SPATE_CHECK(asked.answered);

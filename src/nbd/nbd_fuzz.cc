@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: a handshake from any bytes, in pieces and whole: the same answers, bounded; requests from what follows it.
+// Fuzzer: feeds a handshake of any bytes in pieces and as a whole; both must give the same answers, of bounded size.
+// Then decodes requests from the rest.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +45,7 @@ void check_requests(ByteView in) {
   }
 }
 
-/// Fed `step` bytes at a time, as a connection does.
+/// Feeds `step` bytes at a time, as a connection does.
 Outcome talk(ByteView in, std::size_t step, NegotiationPolicy policy) {
   Exports exports;
   Negotiation negotiation(exports, policy);
@@ -62,7 +63,7 @@ Outcome talk(ByteView in, std::size_t step, NegotiationPolicy policy) {
       negotiation.looked();
       continue;
     }
-    if (used > 0) continue;  // it may have ended early
+    if (used > 0) continue;  // it may have ended early because the output is full
     if (have == in.size()) break;
     have = std::min(in.size(), have + step);
   }

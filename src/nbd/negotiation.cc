@@ -15,7 +15,7 @@ void reply(Bytes& out, Option option, OptionReply type, std::string_view text = 
   BigEndian(out).u32(static_cast<std::uint32_t>(text.size())).text(text);
 }
 
-/// Reads from an option's data. After the first short read everything is empty and ok() false.
+/// Reads from an option's data. After the first short read, everything is empty and ok() is false.
 class Reader {
  public:
   explicit Reader(ByteView in) : in_(in) {}
@@ -27,7 +27,7 @@ class Reader {
     const ByteView at = take(4);
     return at.empty() ? 0 : get_u32(at.data());
   }
-  /// A u32 length, then the text. Longer than the protocol allows, or with a NUL in it, is a failure.
+  /// A u32 length, then the text. It fails if the text is longer than the protocol allows or contains a NUL.
   std::string_view text() {
     const std::size_t size = u32();
     if (size > kMaxString) ok_ = false;
@@ -37,7 +37,7 @@ class Reader {
   }
   std::size_t remaining() const { return in_.size(); }
   bool ok() const { return ok_; }
-  /// Everything was there and nothing is left.
+  /// Whether every read succeeded and nothing is left.
   bool finished() const { return ok_ && in_.empty(); }
 
  private:
@@ -82,7 +82,7 @@ void Negotiation::begin(Bytes& out) {
 
 std::size_t Negotiation::consume(ByteView in, Bytes& out) {
   const std::size_t whole = in.size();
-  // Short questions may have long answers: those are sent before the next question is looked at.
+  // Short questions may have long answers: send those before handling the next question.
   while (state_ == State::kTalking && out.size() < kMaxOptionBytes) {
     const auto skipped = static_cast<std::size_t>(std::min<std::uint64_t>(skip_, in.size()));
     skip_ -= skipped;
@@ -132,7 +132,7 @@ void Negotiation::looked() {
   state_ = State::kTalking;
 }
 
-/// A size is asked for only of an export that the client names, and only when it would be told.
+/// Whether the option names an export whose size must be looked up before the answer.
 bool Negotiation::wants_look(Option option, ByteView data) {
   if (policy_.tls_required && !tls_) return false;
   std::optional<std::string> name;
@@ -192,7 +192,7 @@ void Negotiation::choose(ExportInfo info) {
 void Negotiation::export_name(ByteView data, Bytes& out) {
   auto info = data.size() > kMaxString ? std::nullopt : catalogue_.find(as_text(data));
   if (!info) {
-    state_ = State::kEnd;  // this option has no way to say no
+    state_ = State::kEnd;  // this option has no answer for a failure
     return;
   }
   const auto flags = static_cast<std::uint16_t>(structured_ ? info->flags | kSendDf : info->flags);
@@ -252,7 +252,7 @@ void Negotiation::info_or_go(Option option, ByteView data, Bytes& out) {
 
 void Negotiation::meta_context(Option option, ByteView data, Bytes& out) {
   const bool set = option == Option::kSetMetaContext;
-  if (set) allocation_of_.reset();  // whatever comes out, an earlier selection is replaced
+  if (set) allocation_of_.reset();  // whatever the result, an earlier selection is replaced
   if (!structured_) return reply(out, option, OptionReply::kErrInvalid, "negotiate structured replies first");
   Reader reader(data);
   const std::string_view name = reader.text();

@@ -24,38 +24,39 @@ struct ExportInfo {
   std::uint32_t maximum_block = kMaxPayload;
 };
 
-/// The exports that one client may see. Asked anew each time: a size may have changed in between.
+/// The exports that one client may see. Ask it anew each time, since a size may have changed.
 class Catalogue {
  public:
   virtual ~Catalogue() = default;
-  /// TLS has identified the client (Transport::identities()): from now on it sees the exports that it may use.
+  /// TLS has identified the client (Transport::identities()): from now on the catalogue has the exports that it may
+  /// use.
   virtual void identified(std::vector<std::string> /*identities*/) {}
   /// Names, in the order of the list.
   virtual std::vector<std::string> names() = 0;
   /// The empty name means the default export.
   virtual std::optional<ExportInfo> find(std::string_view name) = 0;
-  /// The export that find() would yield, by its own name, if somebody else has to be asked for its size first
-  /// (Device::look()). Default: none is like that.
+  /// The own name of the export that find() would yield, if a server must be asked for its size first (Device::look()).
+  /// Default: no export needs that.
   virtual std::optional<std::string> to_look_at(std::string_view /*name*/) { return std::nullopt; }
 };
 
 struct NegotiationPolicy {
   bool tls_offered = false;
-  bool tls_required = false;  // nothing but STARTTLS and ABORT before
+  bool tls_required = false;  // before TLS, accept only STARTTLS and ABORT
 };
 
-/// Takes the client's bytes and yields the answers. The caller needs to hold at most kMaxOptionBytes of input; a longer
-/// option is skipped as it arrives. Wrong bytes only end the negotiation. One connection. Pinned.
+/// Takes the client's bytes and yields the answers. The caller need not hold more than kMaxOptionBytes of input: a
+/// longer option is skipped as it arrives. Invalid bytes only end the negotiation. One connection. Pinned.
 class Negotiation {
  public:
   enum class State : std::uint8_t {
     kTalking,       // wants more bytes
-    kStartTls,      // what was sent is sent, then TLS begins; then tls_started()
-    kLook,          // the export wanted() is looked at, then looked(); its option is still in the input
+    kStartTls,      // send the output, start TLS, then call tls_started()
+    kLook,          // look at the export wanted(), then call looked(); its option stays in the input
     kTransmission,  // the chosen export is served
-    kEnd,           // what was sent is sent, then the connection is closed
+    kEnd,           // send the output, then close the connection
   };
-  /// Longest option that is looked at, bytes, header included. Names, and hundreds of queries, fit.
+  /// Longest option that is not skipped, bytes, header included. Names, and hundreds of queries, fit.
   static constexpr std::size_t kMaxOptionBytes = 64U * 1024;
 
   Negotiation(Catalogue& catalogue, NegotiationPolicy policy) : catalogue_(catalogue), policy_(policy) {}
@@ -64,21 +65,21 @@ class Negotiation {
 
   /// The first bytes of the server.
   static void begin(Bytes& out);
-  /// Takes what is complete from the front of `in` and appends the answers to `out`. Returns how much was taken. Ends
-  /// early when the state is no longer kTalking, and when `out` holds kMaxOptionBytes: send it and call again. With
+  /// Takes complete messages from the front of `in` and appends the answers to `out`. Returns how many bytes it took.
+  /// Ends early if the state is no longer kTalking, and if `out` holds kMaxOptionBytes: send that and call again. With
   /// kMaxOptionBytes in `in` and an empty `out` it always takes something.
   std::size_t consume(ByteView in, Bytes& out);
   State state() const { return state_; }
-  /// Forgets everything that was negotiated without TLS.
+  /// Drops everything that was negotiated without TLS.
   void tls_started();
-  /// In state kLook: an export by its own name.
+  /// In state kLook: the export's own name.
   const std::string& wanted() const { return wanted_; }
   void looked();
 
   // In state kTransmission.
   const ExportInfo& chosen() const { return chosen_; }
   bool structured() const { return structured_; }
-  /// base:allocation was selected for the chosen export.
+  /// Whether base:allocation was selected for the chosen export.
   bool block_status() const { return structured_ && allocation_of_ == chosen_.name; }
 
   /// The id of base:allocation.
@@ -104,7 +105,7 @@ class Negotiation {
   bool no_zeroes_ = false;
   bool tls_ = false;
   bool structured_ = false;
-  bool looked_ = false;  // at what the next option names
+  bool looked_ = false;  // the export of the next option has been looked at
   std::string wanted_;
   std::optional<std::string> allocation_of_;  // the export whose base:allocation is selected, by its own name
   std::uint64_t skip_ = 0;                    // bytes of an option that is too long, still to come

@@ -25,7 +25,7 @@ class Exports final : public Catalogue {
   }
 };
 
-/// One more, whose size has to be asked for.
+/// One more export, whose size must be looked up.
 class Remote final : public Catalogue {
  public:
   std::vector<std::string> names() override { return {"disk", "far"}; }
@@ -67,7 +67,7 @@ struct World {
         .text(data);
     send(bytes);
   }
-  /// What was answered since the last call.
+  /// The answers since the last call.
   std::vector<Reply> replies() {
     std::vector<Reply> all;
     ByteView rest = out;
@@ -156,7 +156,7 @@ TEST(Negotiation, OnlyTheExportThatIsNamedIsLookedAt) {
   }
 }
 
-TEST(Negotiation, NothingIsLookedAtBeforeTlsThatIsRequired) {
+TEST(Negotiation, NoExportIsLookedAtBeforeRequiredTls) {
   Remote exports;
   Negotiation negotiation(exports, {true, true});
   Bytes in;
@@ -179,7 +179,7 @@ TEST(Negotiation, ListsExportsAndRefusesDataWithIt) {
   EXPECT_EQ(world.last(), OptionReply::kErrInvalid);
 }
 
-TEST(Negotiation, GoTellsSizeAndBlockSizesAndServes) {
+TEST(Negotiation, GoReturnsSizeAndBlockSizesAndServes) {
   World world;
   world.option(Option::kGo, go_data("", {Info::kName, static_cast<Info>(77)}));
   const auto replies = world.replies();
@@ -192,7 +192,7 @@ TEST(Negotiation, GoTellsSizeAndBlockSizesAndServes) {
   EXPECT_EQ(world.negotiation.chosen().name, "disk");
 }
 
-TEST(Negotiation, InfoServesNothingAndUnknownExportsAreTold) {
+TEST(Negotiation, InfoServesNothingAndUnknownExportsAreReported) {
   World world;
   world.option(Option::kInfo, go_data("other"));
   EXPECT_EQ(world.last(), OptionReply::kAck);
@@ -236,7 +236,7 @@ TEST(Negotiation, UnknownOptionsAndFlagsAndMagic) {
   EXPECT_EQ(strict.state(), State::kEnd);
 }
 
-TEST(Negotiation, AnOptionThatIsTooLongIsSkippedAsItComes) {
+TEST(Negotiation, AnOptionThatIsTooLongIsSkippedAsItArrives) {
   World world;
   Bytes header;
   BigEndian(header).u64(kOptionMagic).u32(static_cast<std::uint32_t>(Option::kGo)).u32(1U << 20U);
@@ -269,12 +269,12 @@ TEST(Negotiation, ManyQuestionsAtOnceAreAnsweredInBounds) {
 TEST(Negotiation, BlockStatusIsForTheExportItWasAskedFor) {
   World world;
   world.option(Option::kSetMetaContext, context_data("disk", {"base:allocation"}));
-  EXPECT_EQ(world.last(), OptionReply::kErrInvalid);  // structured replies come first
+  EXPECT_EQ(world.last(), OptionReply::kErrInvalid);  // structured replies must be negotiated first
   world.option(Option::kStructuredReply);
   world.option(Option::kListMetaContext, context_data("disk", {}));
   EXPECT_EQ(world.replies().size(), 3U);
   world.option(Option::kSetMetaContext, context_data("disk", {"x-other:y", "base:allocation", "base:allocation"}));
-  EXPECT_EQ(world.replies().size(), 2U);  // told once
+  EXPECT_EQ(world.replies().size(), 2U);  // reported once
   world.option(Option::kGo, go_data("other"));
   EXPECT_FALSE(world.negotiation.block_status());
 
@@ -287,12 +287,12 @@ TEST(Negotiation, BlockStatusIsForTheExportItWasAskedFor) {
   World third;
   third.option(Option::kStructuredReply);
   third.option(Option::kSetMetaContext, context_data("disk", {"base:allocation"}));
-  third.option(Option::kSetMetaContext, context_data("disk", {"base:"}));  // replaced by nothing
+  third.option(Option::kSetMetaContext, context_data("disk", {"base:"}));  // replaced by an empty selection
   third.option(Option::kGo, go_data("disk"));
   EXPECT_FALSE(third.negotiation.block_status());
 }
 
-TEST(Negotiation, WhereTlsIsRequiredNothingElseGoesBefore) {
+TEST(Negotiation, RequiredTlsMustComeFirst) {
   World world({true, true});
   world.option(Option::kList);
   EXPECT_EQ(world.last(), OptionReply::kErrTlsRequired);
@@ -312,7 +312,7 @@ TEST(Negotiation, WhereTlsIsRequiredNothingElseGoesBefore) {
   EXPECT_EQ(name.negotiation.state(), State::kEnd);
 }
 
-TEST(Negotiation, WhatWasAgreedInTheClearIsForgottenWithTls) {
+TEST(Negotiation, TlsDropsEverythingNegotiatedInTheClear) {
   World world({true, false});
   world.option(Option::kStructuredReply);
   world.option(Option::kStartTls);
@@ -321,7 +321,7 @@ TEST(Negotiation, WhatWasAgreedInTheClearIsForgottenWithTls) {
   EXPECT_FALSE(world.negotiation.structured());
 }
 
-TEST(Requests, AreJudgedBeforeAnythingIsDone) {
+TEST(Requests, AreCheckedBeforeAnythingIsDone) {
   const RequestRules rules{1000, false, true, true};
   const auto failure = [](Request request, RequestRules with) { return judge(request, with).failure; };
   const auto request = [](Command command, std::uint64_t offset, std::uint32_t length, std::uint16_t flags = 0) {

@@ -11,8 +11,8 @@
 
 namespace spate::nbd {
 
-/// `work` returns a T (not void) and must not touch anything of the executor. It and everything it refers to must live
-/// until it has ended.
+/// `work` returns a T (not void) and must not touch the executor. It and everything that it refers to must live until
+/// it has ended.
 template <typename Work>
 class OffLoop {
  public:

@@ -52,7 +52,7 @@ class Words {
   explicit Words(const std::vector<std::string>& all) : all_(all) {}
   bool more() const { return next_ < all_.size(); }
   const std::string& take() { return all_[next_++]; }
-  /// The value of `option`: behind its '=', or the next word.
+  /// The value of `option`: the text behind its '=', or the next word.
   Result<std::string> value(const std::string& option, const std::optional<std::string>& given) {
     if (given) return *given;
     if (!more()) return wrong(option + " needs a value");
@@ -79,13 +79,13 @@ Result<void> parse_send_file_from(const std::string& text, std::uint32_t& out) {
   return {};
 }
 
-/// What is known of the exports before all sources are.
+/// Options that were read before all sources are known.
 struct EarlyOptions {
   std::string name;
   std::vector<std::string> allow;
 };
 
-/// Options with a value; each stores it.
+/// Stores the value of an option.
 Result<void> store(ExportOptions& options, EarlyOptions& early, const std::string& option, std::string value) {
   if (option == "--port") {
     options.port_given = true;
@@ -175,7 +175,7 @@ Result<void> check_names(const ExportOptions& options) {
   return {};
 }
 
-/// "LIST" is for the exports that have none of their own, "NAME=LIST" for one.
+/// "LIST" is for exports without a list of their own, "NAME=LIST" for one export.
 Result<void> give_lists(ExportOptions& options, const std::vector<std::string>& lists) {
   std::string general;
   for (const std::string& list : lists) {

@@ -21,20 +21,22 @@ struct SourceParams {
 
 struct ExportOptions {
   std::vector<SourceParams> sources;
-  bool read_only = false;              // of all sources, when the command line is read
+  bool read_only = false;              // for all sources, on the command line
   std::vector<std::string> addresses;  // TCP; empty: 127.0.0.1, unless a Unix socket is asked for
   std::uint16_t port = kDefaultPort;
   bool port_given = false;
   std::string unix_path;
-  std::string file_system;            // spate.toml, or its folder; empty: the one that is used last
+  std::string file_system;            // spate.toml, or its folder; empty: the one used last
   std::vector<std::string> settings;  // --set
-  std::uint32_t server = 0;           // all else comes from its spate.toml (role.h); 0: from the command line
-  std::string tls_folder;  // with server-cert.pem, server-key.pem, and ca-cert.pem to ask clients for certificates
-  std::string tls_keys;    // pre-shared keys
-  bool insecure = false;   // without TLS off loopback
+  std::uint32_t server =
+      0;  // everything else comes from this server's section in spate.toml (role.h); 0: from the command line
+  std::string
+      tls_folder;  // has server-cert.pem, server-key.pem, and perhaps ca-cert.pem, to ask clients for certificates
+  std::string tls_keys;              // pre-shared keys
+  bool insecure = false;             // serve other machines without TLS
   std::uint32_t send_file_from = 0;  // 0: the default
-  std::uint16_t threads = 1;         // 1..256: loops, each with its own connections
-  /// A source that cannot be opened is tried again and again, and the others are served meanwhile; else it ends.
+  std::uint16_t threads = 1;         // 1..256 loops, each with its own connections
+  /// If a source cannot be opened, true: retry, and serve the others meanwhile; false: fail.
   bool keep_trying = false;
   bool verbose = false;
   bool quiet = false;

@@ -111,7 +111,7 @@ Result<std::size_t> Output::send_file(Transport& transport) {
   return *sent;
 }
 
-/// The rest of the chunk that was announced has to be sent, whatever it is: zeros.
+/// The announced rest of the chunk must be sent: send zeros.
 Result<std::size_t> Output::file_ended_early(Segment& segment) {
   if (!segment.file.structured) return Error(Errc::kIoError, "the file has become shorter");
   constexpr std::size_t kPiece = 64UL * 1024;
@@ -120,7 +120,7 @@ Result<std::size_t> Output::file_ended_early(Segment& segment) {
   zeros.end = zeros.buffer.size();
   std::memset(zeros.buffer.data(), 0, zeros.buffer.size());
   segment.file.size -= static_cast<std::uint32_t>(zeros.end);
-  segment.file_gone = true;  // what is left comes here again
+  segment.file_gone = true;  // the rest comes here again
   memory_ += zeros.end;
   if (segment.file.size == 0) {
     put_error_chunk(segment.trailer.data(), segment.file.cookie, Failure::kIo);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output: replies on their way to the client: bytes gathered into few system calls, and parts of files.
+// Output: replies on their way to the client. It gathers bytes into few system calls, and sends parts of files.
 #pragma once
 
 #include <array>
@@ -13,14 +13,15 @@
 
 namespace spate::nbd {
 
-/// Buffers of one size, the last used first: its memory is still in the processor's cache. One executor; outlives them.
+/// Buffers of one size. The one used last is reused first, since it is still in the processor's cache. One executor;
+/// outlives the buffers.
 class ReplyBuffers {
  public:
-  /// What is gathered into one system call at the most, bytes. Measured: bench/nbd.
+  /// Most bytes gathered into one system call. Measured: bench/nbd.
   static constexpr std::size_t kBytes = 256UL * 1024;
   Buffer take();
   void give_back(Buffer buffer);
-  /// Taken, and not given back.
+  /// Buffers that are taken and not given back.
   std::size_t in_use() const { return in_use_; }
 
  private:
@@ -29,7 +30,7 @@ class ReplyBuffers {
   std::vector<Buffer> free_;
 };
 
-/// How to end a reply whose data come from a file: by a chunk behind them, or not at all.
+/// How a reply with data from a file ends: with a chunk behind the data, or without one.
 struct FileReply {
   int fd = -1;
   std::uint64_t offset = 0;
@@ -51,24 +52,24 @@ class Output {
   /// Takes back the last `size` bytes of the last reserve().
   void unreserve(std::size_t size);
   void add(ByteView bytes);
-  /// Sent from where they are; `hold` is given back then.
+  /// Sends the bytes from where they are; returns `hold` afterwards.
   void add(Buffer bytes, MemoryBudget::Hold hold);
-  /// Its header has been added before. When the file turns out to be shorter, a structured reply is filled with zeros
-  /// and ends with an error; a simple one cannot be ended but by ending the connection.
+  /// Adds the data of a reply whose header was added before. If the file turns out to be shorter, a structured reply is
+  /// filled with zeros and ends with an error; a simple one can only end the connection.
   void add_file(const FileReply& reply);
 
   /// Drops what was not sent.
   void clear();
-  /// Bytes that its replies hold of the budget.
+  /// Bytes of the budget that its replies hold.
   std::size_t held() const { return held_; }
-  /// How many of them have given theirs back.
+  /// How many replies have returned their share of the budget.
   std::uint64_t let_go() const { return let_go_; }
   bool empty() const { return segments_.empty(); }
-  /// Bytes that wait, in memory.
+  /// Unsent bytes in memory.
   std::size_t memory() const { return memory_; }
   std::size_t segments() const { return segments_.size(); }
-  /// Sends what the transport takes, about `most` bytes. kTryAgain when it takes no more for now; else a failure that
-  /// ends the connection.
+  /// Sends as much as the transport takes, up to about `most` bytes. kTryAgain: it takes no more for now; any other
+  /// failure ends the connection.
   Result<void> flush(Transport& transport, std::size_t most);
 
  private:
@@ -90,7 +91,7 @@ class Output {
       return buffer.view().subspan(begin, end - begin);
     }
   };
-  // Bytes sent.
+  // Returns the bytes sent.
   Result<std::size_t> send_file(Transport& transport);
   Result<std::size_t> send_bytes(Transport& transport);
   Result<std::size_t> file_ended_early(Segment& segment);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipes: data that is received into a pipe goes to a file without passing through the memory of this process.
+// Pipes: data received into a pipe goes to a file without passing through this process's memory.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,19 @@
 
 namespace spate::nbd {
 
-/// Both ends, non-blocking. Empty: there is none.
+/// Both ends, non-blocking. Empty: no pipe.
 struct Pipe {
   UniqueFd out;  // to read from
   UniqueFd in;   // to write to
   explicit operator bool() const { return static_cast<bool>(out); }
 };
 
-/// Empty pipes of kBytes each, used again. One executor.
+/// A pool of empty pipes of kBytes each. One executor.
 class Pipes {
  public:
-  /// Room of each, bytes; less when what it holds comes in small pieces.
+  /// Capacity of each, bytes; less if the data comes in small pieces.
   static constexpr std::size_t kBytes = 1UL << 20U;
-  /// None when too many are in use, or the kernel allows this user no more.
+  /// Empty if too many are in use, or the kernel allows this user no more.
   Pipe take();
   /// Call it only if the pipe is empty again. Otherwise destroy the pipe and call gone().
   void give_back(Pipe pipe);

@@ -21,8 +21,8 @@ T get(const std::byte* at) {
   return v;
 }
 
-/// The flags that a command takes; nothing for a command that does not exist. FUA is taken by all of them, as the
-/// protocol asks.
+/// The flags that a command accepts; nothing if the command does not exist. All of them accept FUA, as the protocol
+/// demands.
 std::optional<std::uint16_t> flags_of(const Request& request, const RequestRules& rules) {
   switch (request.command) {
     case Command::kRead: return static_cast<std::uint16_t>(rules.structured ? kFua | kDf : kFua);
@@ -32,7 +32,7 @@ std::optional<std::uint16_t> flags_of(const Request& request, const RequestRules
     case Command::kFlush:
     case Command::kTrim:
     case Command::kCache: return kFua;
-    case Command::kDisconnect: return static_cast<std::uint16_t>(0xffff);  // has no answer that could refuse it
+    case Command::kDisconnect: return static_cast<std::uint16_t>(0xffff);  // it has no answer, so it cannot be refused
   }
   return std::nullopt;
 }
@@ -102,7 +102,7 @@ std::optional<Request> decode_request(ByteView in) {
 }
 
 Verdict judge(const Request& request, const RequestRules& rules) {
-  // The payload of such a write would have to be taken in before the next request is found.
+  // The payload of such a write would have to be read before the next request is found.
   if (request.command == Command::kWrite && request.length > kMaxPayload) return {Failure::kInvalid, true};
   const auto flags = flags_of(request, rules);
   if (!flags || (request.flags & ~*flags) != 0) return {Failure::kInvalid};

@@ -19,13 +19,14 @@ inline constexpr std::uint32_t kRequestMagic = 0x25609513;
 inline constexpr std::uint32_t kSimpleReplyMagic = 0x67446698;
 inline constexpr std::uint32_t kStructuredReplyMagic = 0x668e33ef;
 
-// Handshake flags of the server, and the client's in answer.
+// Handshake flags of the server and of the client's answer.
 inline constexpr std::uint16_t kFixedNewstyle = 1U << 0U;
 inline constexpr std::uint16_t kNoZeroes = 1U << 1U;
 
 /// Longest string that the protocol allows (names, descriptions, queries), bytes.
 inline constexpr std::size_t kMaxString = 4096;
-/// Largest payload of a request or reply, bytes: what block size information tells, and what every client may count on.
+/// Largest payload of a request or reply, bytes: the maximum in the block size information, and the size that every
+/// client may assume.
 inline constexpr std::uint32_t kMaxPayload = 32U << 20U;
 
 enum class Option : std::uint32_t {
@@ -79,7 +80,7 @@ enum class Command : std::uint16_t {
   kBlockStatus = 7,
 };
 
-/// It changes the export's bytes.
+/// Whether the command changes the export's bytes.
 bool writes(Command command);
 
 // Command flags.
@@ -114,13 +115,13 @@ enum class Failure : std::uint32_t {
   kNotSupported = 95,
   kShutdown = 108,
 };
-/// What a client is told of an error.
+/// The protocol's error for a code.
 Failure failure_of(Errc code);
 
-/// A request as it came; any value may be in its fields.
+/// A received request; its fields may have any value.
 struct Request {
   std::uint16_t flags = 0;
-  Command command = Command::kRead;  // or a number that is none
+  Command command = Command::kRead;  // or an unknown number
   std::uint64_t cookie = 0;
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
@@ -132,15 +133,15 @@ inline constexpr std::size_t kChunkBytes = 20;
 /// Nothing when the magic number is wrong. `in` holds at least kRequestBytes.
 std::optional<Request> decode_request(ByteView in);
 
-/// What the export allows and what the connection has negotiated: a request is judged by these.
+/// The properties of the export and of the connection against which a request is checked.
 struct RequestRules {
   std::uint64_t size = 0;  // of the export, bytes
   bool read_only = false;
   bool structured = false;
   bool block_status = false;
 };
-/// What is wrong with a request before anything is done: unknown commands, flags that it does not take, a range that is
-/// not in the export, a payload that is too large. `connection_lost` when what follows cannot be told from requests any
+/// The result of the checks before anything is done: an unknown command, flags that it does not accept, a range outside
+/// the export, a payload that is too large. `connection_lost`: the following bytes cannot be recognised as requests any
 /// more.
 struct Verdict {
   Failure failure = Failure::kNone;
@@ -148,7 +149,7 @@ struct Verdict {
 };
 Verdict judge(const Request& request, const RequestRules& rules);
 
-/// Big-endian numbers at an address that has room for them.
+/// Writes a big-endian number at an address that has room for it.
 void put_u16(std::byte* at, std::uint16_t v);
 void put_u32(std::byte* at, std::uint32_t v);
 void put_u64(std::byte* at, std::uint64_t v);
@@ -171,7 +172,7 @@ class BigEndian {
 
 /// Writes a simple reply's header (kSimpleReplyBytes).
 void put_simple_reply(std::byte* at, std::uint64_t cookie, Failure failure);
-/// A structured reply's chunk header (kChunkBytes); `length` of the payload that follows.
+/// A structured reply's chunk header (kChunkBytes); `length` is that of the payload that follows.
 struct ChunkHeader {
   Chunk type = Chunk::kNone;
   bool done = true;

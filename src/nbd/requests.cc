@@ -8,21 +8,21 @@
 namespace spate::nbd {
 namespace {
 
-/// A payload of so many bytes is waited for in the input buffer.
+/// A payload up to this size is collected in the input buffer.
 constexpr std::size_t kSmallPayload = 64UL * 1024;
-/// A larger write is left to a worker: others wait for this loop.
+/// A larger write goes to a worker, so that this loop can serve others.
 constexpr std::size_t kMaxWriteInLoop = 1UL << 20U;
-/// More descriptors than a client may want of one block status.
+/// More descriptors than any client needs in one block status.
 constexpr std::size_t kMaxStatusExtents = 1024;
 
-/// Bytes that a request holds while it is under way.
+/// Bytes that a request holds while it is in flight.
 std::size_t memory_of(const Request& request) {
   return request.command == Command::kRead || request.command == Command::kWrite ? request.length : 0;
 }
 
 }  // namespace
 
-/// Takes the next request from the input; false when it is not there yet.
+/// Takes the next request from the input. False: it is not complete yet.
 bool Connection::take_request() {
   if (payload_size_ > 0) {
     if (payload_have_ < payload_size_) return false;
@@ -53,11 +53,11 @@ bool Connection::take_request() {
   return true;
 }
 
-/// Once for all requests that have come together: it is not older than any of them.
+/// The file's size is read once for all requests that have arrived together, since it is at most as old as any of them.
 bool Connection::take_write(const Request& request) {
   const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_).subspan(kRequestBytes);
   if (request.length <= kSmallPayload && in.size() < request.length) {
-    // Room for all of it, so that it need not be moved again.
+    // Make room for all of it, so that it need not be moved again.
     if (input_.size() - input_begin_ < kRequestBytes + request.length) {
       std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
       input_end_ -= input_begin_;
@@ -78,7 +78,7 @@ bool Connection::take_write(const Request& request) {
   const bool piped = large && verdict.failure == Failure::kNone;
   if (have < request.length) {
     if (piped && have == 0) payload_.pipe = world_.pipes.take();
-    // Else the request stays in the input meanwhile.
+    // Otherwise the request stays in the input meanwhile.
     if (!payload_.pipe && !payload_memory(request.length, payload_)) return false;
   }
   ++traffic_.requests;
@@ -99,7 +99,7 @@ bool Connection::take_write(const Request& request) {
   return true;
 }
 
-/// False: it has to be waited for; claim_ tells.
+/// False: the memory has to be waited for; claim_ reports it.
 bool Connection::payload_memory(std::size_t size, Payload& payload) {
   const bool pooled = size <= ReplyBuffers::kBytes;
   if (!claim_.ask(pooled ? ReplyBuffers::kBytes : size)) return false;
@@ -114,7 +114,7 @@ void Connection::end_payload() {
   payload_size_ = 0;
   Result<void> written = Errc::kTryAgain;
   const bool now = (writing_.flags & kFua) == 0 && size <= kMaxWriteInLoop;
-  // The file may have been cut while the payload was on its way, however long its sender took.
+  // The file may have been truncated while the payload was on its way, which may take long.
   const Failure verdict = payload_verdict_ != Failure::kNone ? payload_verdict_ : export_->judge(writing_).failure;
   if (verdict != Failure::kNone) {
     answer(writing_, verdict);
@@ -131,7 +131,7 @@ void Connection::end_payload() {
   give_back(std::exchange(payload_, Payload()), written.has_value());
 }
 
-/// `emptied`: nothing is left in its pipe.
+/// `emptied`: its pipe is empty.
 void Connection::give_back(Payload payload, bool emptied) {
   if (payload.memory.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload.memory));
   if (!payload.pipe) return;
@@ -167,7 +167,7 @@ void Connection::answer(const Request& request, Failure failure) {
   put_chunk(output_.reserve(kChunkBytes), ChunkHeader{Chunk::kNone, true, request.cookie, 0});
 }
 
-/// Large enough to leave without a copy in this program.
+/// Whether the read is large enough to be sent without a copy in this program.
 bool Connection::is_sent(const Request& request) const {
   return request.length >= std::max(world_.send_file_from, export_->device().least_sent()) &&
          transport_->can_send_file() && export_->device().has_pages();
@@ -185,8 +185,7 @@ void Connection::read(const Request& request) {
   spawn(request, Payload());
 }
 
-/// Straight into the buffer that is sent next. False when the device would have to wait, and for what is too large for
-/// it.
+/// Reads directly into the buffer that is sent next. False: the device would have to wait, or the read is too large.
 bool Connection::read_gathered(const Request& request) {
   const std::size_t header = export_->data_header_bytes();
   if (header + request.length > ReplyBuffers::kBytes) return false;
@@ -204,7 +203,7 @@ bool Connection::read_gathered(const Request& request) {
 
 void Connection::send_from_file(const Request& request, int fd) {
   traffic_.sent_by_file_bytes += request.length;
-  // Not the last chunk: that the file has become shorter is found out only while it is sent.
+  // Not the last chunk: only sending reveals that the file has become shorter.
   export_->put_data_header(output_.reserve(export_->data_header_bytes()), request, false);
   output_.add_file(FileReply{fd, request.offset, request.length, request.cookie, export_->structured()});
 }
@@ -221,7 +220,7 @@ job::Task<void> Connection::run(Request request, Payload payload) {
   if (failure != Failure::kNone)
     SPATE_LOG("nbd", debug, "request failed peer={} command={} offset={} length={} error={}", peer_.text,
               static_cast<int>(request.command), request.offset, request.length, static_cast<int>(failure));
-  // A read and a block status have answered success by themselves.
+  // A read and a block status send their own successful reply.
   const bool answered = request.command == Command::kRead || request.command == Command::kBlockStatus;
   if (failure != Failure::kNone || !answered) answer(request, failure);
   --in_flight_;
@@ -268,12 +267,12 @@ job::Task<Failure> Connection::execute_read(const Request& request) {
       co_return Failure::kNone;
     }
   }
-  // Pages may have left again under pressure, or nobody knows: copied, it takes as long as it takes.
+  // The pages may have left the cache again, or their state is unknown: copy them, however long that takes.
   const std::size_t header = export_->data_header_bytes();
   const bool gathered = header + request.length <= std::min<std::size_t>(world_.send_file_from, ReplyBuffers::kBytes);
   MemoryBudget::Hold hold;
   if (!gathered) hold = co_await world_.budget.acquire(header + request.length);
-  if (broken_) co_return Failure::kShutdown;  // nobody wants it any more
+  if (broken_) co_return Failure::kShutdown;  // nobody waits for the answer any more
   Buffer reply(header + request.length);
   const auto got = co_await export_->device().read(request.offset, reply.view().subspan(header));
   if (!got) co_return failure_of(got.code());

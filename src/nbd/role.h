@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server with the role block exports, as its spate.toml says.
+// The exports of a server with the role block, from its spate.toml.
 #pragma once
 
 #include "nbd/options.h"
 
 namespace spate::nbd {
 
-/// The options of `given` (its file system, settings and server) with what the sections [block] and [[exports]] say;
-/// sets up the log as that server's. kNotFound: no such server; kInvalidArgument: it has not the role, or the file is
-/// wrong.
+/// Completes `given` (its file system, settings and server) with the sections [block] and [[exports]]; sets up the log
+/// as that server's. kNotFound: no such server; kInvalidArgument: it does not have the role, or the file has mistakes.
 Result<ExportOptions> options_of_server(const ExportOptions& given);
 
 }  // namespace spate::nbd

@@ -12,7 +12,7 @@
 namespace spate::nbd {
 namespace {
 
-/// How long no client is accepted after descriptors have run out.
+/// How long no client is accepted after the process has run out of descriptors.
 constexpr Duration kExhaustedPause = std::chrono::milliseconds(200);
 constexpr int kAcceptsATurn = 32;
 
@@ -27,7 +27,7 @@ ExportInfo describe(const Export& exported, const std::string& name) {
   return info;
 }
 
-/// As it stands in a URL.
+/// Escapes the name for a URL.
 std::string escaped(std::string_view name) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
   std::string text;
@@ -42,7 +42,7 @@ std::string escaped(std::string_view name) {
 
 }  // namespace
 
-/// Accepts clients at one socket.
+/// Accepts clients on one socket.
 class Server::Listener final : public ReadyHandler {
  public:
   Listener(Server& server, ListeningSocket socket)
@@ -88,7 +88,7 @@ class Server::Listener final : public ReadyHandler {
   bool watched_ = false;
 };
 
-/// What one client sees.
+/// The exports that one client sees.
 class Server::View final : public Catalogue {
  public:
   View(Server& server, const ClientAddress& peer) : server_(server), peer_(peer) {}
@@ -230,7 +230,7 @@ job::Task<Result<void>> Server::stop(Duration grace) {
     if (ended || connections_.empty()) continue;
     for (const auto& [connection, owned] : connections_) connection->abandon("the server ends");
     all_ended_.reset();
-    std::ignore = co_await all_ended_.wait();  // what was begun on a disk ends by itself
+    std::ignore = co_await all_ended_.wait();  // operations on a disk end by themselves
   }
   Result<void> closed;
   for (const Export& one : exports_) {

@@ -23,8 +23,8 @@ struct Export {
 };
 
 struct ServerOptions {
-  bool tls_required = false;  // of every client that does not come over a Unix socket
-  bool has_default = true;    // a client that names none gets the first export that it may use
+  bool tls_required = false;  // for every client, except those of a Unix socket
+  bool has_default = true;    // a client that names no export gets the first one that it may use
   std::size_t max_connections = 1024;
   std::uint32_t send_file_from = 0;  // 0: kSendFileFromTcp, kSendFileFromUnix
 };
@@ -40,10 +40,10 @@ class Server final : private ConnectionHost {
   /// Adds an export with a new name. The first one is the default export. Connected clients may use it, too.
   void add(Export exported);
   Result<void> listen(ListeningSocket socket);
-  /// Where an export is found: "nbd://127.0.0.1:10809/name".
+  /// The URLs of an export: "nbd://127.0.0.1:10809/name".
   std::vector<std::string> urls(std::string_view name) const;
 
-  /// Accepts no more clients, answers running requests for at most `grace`, and closes the devices.
+  /// Accepts no more clients, answers requests in flight for at most `grace`, and closes the devices.
   job::Task<Result<void>> stop(Duration grace);
 
  private:

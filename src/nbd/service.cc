@@ -25,13 +25,13 @@ constexpr std::string_view kRemote = "spate:";
 
 bool is_remote(std::string_view source) { return source.starts_with(kRemote); }
 
-constexpr unsigned kWorkers = 16;  // as many requests wait for disks at once
+constexpr unsigned kWorkers = 16;  // so many requests can wait for disks at once
 constexpr Duration kGrace = std::chrono::seconds(5);
-// Between attempts to open a source that cannot be opened: the first pause, and the longest.
+// Pauses between attempts to open a source: the first one, and the longest.
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr Duration kLongestPause = std::chrono::seconds(15);
 
-/// Sets an event when one of some descriptors is readable: signals, or the word that all loops are to end.
+/// Sets an event when one of several descriptors is readable: signals, or the order that all loops end.
 class EndWatch final : public ReadyHandler {
  public:
   EndWatch(job::Executor& executor, SocketSource& sockets) : asked_(executor), sockets_(sockets) {}
@@ -47,7 +47,7 @@ class EndWatch final : public ReadyHandler {
   }
   void on_ready(std::uint32_t /*events*/) override {
     asked_.set();
-    leave();  // they stay readable
+    leave();  // the descriptors stay readable
   }
   auto asked() { return asked_.wait(); }
 
@@ -61,14 +61,14 @@ class EndWatch final : public ReadyHandler {
   std::vector<int> watched_;
 };
 
-/// What one loop works with.
+/// The parameters of one loop.
 struct World {
   const ExportOptions& options;
   job::Executor& executor;
   trove::Workers& workers;
   client::Client* client;  // null: no export needs one
-  std::vector<int> ends;   // readable when it is to end
-  const Serving* serving;  // null: another loop tells
+  std::vector<int> ends;   // readable when the loop is to end
+  const Serving* serving;  // null: another loop reports
 };
 
 Result<std::vector<ListeningSocket>> open_sockets(const ExportOptions& options) {
@@ -108,7 +108,7 @@ job::Task<Result<void>> add_export(World& world, Server& server, const SourcePar
   co_return Result<void>();
 }
 
-/// Until it succeeds or `stop`.
+/// Retries until it succeeds or `stop` fires.
 job::Task<void> add_later(World& world, Server& server, const SourceParams& params, job::StopToken stop) {
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     const auto slept = co_await world.executor.sleep(pause, stop);
@@ -123,7 +123,7 @@ job::Task<void> add_later(World& world, Server& server, const SourceParams& para
   }
 }
 
-/// Those that could not be opened yet.
+/// The sources that could not be opened yet.
 struct Later {
   explicit Later(job::Executor& executor) : gate(executor) {}
   job::StopSource stop;
@@ -163,7 +163,7 @@ job::Task<Result<void>> serve(World& world, Server& server, std::vector<Listenin
   }
   later.stop.request_stop();
   co_await later.gate.close();
-  auto stopped = co_await server.stop(kGrace);  // also closes what was opened before something else failed
+  auto stopped = co_await server.stop(kGrace);  // also closes devices that were opened before another one failed
   co_return begun ? stopped : begun;
 }
 
@@ -171,8 +171,8 @@ bool shows_certificates(const ExportOptions& options) {
   return !options.tls_folder.empty() && ::access((options.tls_folder + "/ca-cert.pem").c_str(), F_OK) == 0;
 }
 
-/// Keys say that not everybody may have the data; a server certificate beside them lets everybody in who asks for no
-/// key, unless clients must show a certificate of their own.
+/// Keys mean that not everybody may have the data. A server certificate beside them admits everybody who uses no key,
+/// unless clients must show a certificate of their own.
 Result<void> check_anonymous(const ExportOptions& options, const SourceParams& params, const AccessList& list) {
   const bool anybody = !options.tls_folder.empty() && !shows_certificates(options);
   if (!anybody || options.tls_keys.empty() || options.insecure) return {};
@@ -183,7 +183,7 @@ Result<void> check_anonymous(const ExportOptions& options, const SourceParams& p
                    "--tls or --tls-psk only, or --insecure if everybody may have the data");
 }
 
-/// A list that nobody can be on is a mistake, and one that everybody is on by mistake is another.
+/// Refuses a list that no client can satisfy, and one that admits everybody by mistake.
 Result<void> check_lists(const ExportOptions& options) {
   for (const SourceParams& params : options.sources) {
     SPATE_TRY(const AccessList list, AccessList::parse(params.allow));
@@ -201,7 +201,7 @@ Result<void> check_lists(const ExportOptions& options) {
   return {};
 }
 
-/// Null without TLS, which is for this machine only unless the user says otherwise.
+/// Null without TLS. That is allowed on this machine only, unless the user says otherwise.
 Result<std::unique_ptr<TlsContext>> open_tls(const ExportOptions& options,
                                              const std::vector<ListeningSocket>& sockets) {
   if (!options.tls_folder.empty() || !options.tls_keys.empty()) return make_tls({options.tls_folder, options.tls_keys});
@@ -215,7 +215,7 @@ Result<std::unique_ptr<TlsContext>> open_tls(const ExportOptions& options,
   return std::unique_ptr<TlsContext>();
 }
 
-/// One loop, on an executor that is there already.
+/// Runs one loop, on an existing executor.
 job::Task<Result<void>> serve_on(World& world, std::vector<ListeningSocket> listening) {
   SocketSource sockets(world.executor);
   EndWatch ends(world.executor, sockets);
@@ -226,7 +226,7 @@ job::Task<Result<void>> serve_on(World& world, std::vector<ListeningSocket> list
   options.send_file_from = world.options.send_file_from;
   SPATE_CO_TRY(const auto tls, open_tls(world.options, listening));
   options.tls_required = tls != nullptr && !world.options.insecure;
-  options.has_default = !world.options.keep_trying;  // which one it is would change with time
+  options.has_default = !world.options.keep_trying;  // with retries, the first export would depend on time
   Server server(world.executor, sockets, tls.get(), options);
   auto served = co_await serve(world, server, std::move(listening), ends);
   co_return served;
@@ -238,12 +238,12 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const ExportOptions
   SPATE_TRY(settings.overrides, settings_of(options));
   settings.program = "export";
   settings.credential = assembly::own_credential();
-  settings.background_thread = false;  // always inside a call
+  settings.background_thread = false;  // this thread is always inside a call
   settings.on_wait = rpc::log_wait;
   return assembly::ClientProcess::open(settings);
 }
 
-/// For another loop: the same sockets.
+/// The same sockets, for another loop.
 Result<std::vector<ListeningSocket>> shared(const std::vector<ListeningSocket>& sockets) {
   std::vector<ListeningSocket> all;
   for (const ListeningSocket& socket : sockets) {
@@ -257,7 +257,7 @@ Result<std::vector<ListeningSocket>> shared(const std::vector<ListeningSocket>& 
   return all;
 }
 
-/// Loops of their own threads beside the first: each accepts at the same sockets and opens the files for itself.
+/// Loops on threads of their own beside the first one. Each accepts on the same sockets and opens the files itself.
 class MoreLoops {
  public:
   MoreLoops(const ExportOptions& options, trove::Workers& workers, int end)
@@ -273,10 +273,10 @@ class MoreLoops {
       job::Executor executor(clock);
       World world{options_, executor, workers_, nullptr, {end_}, nullptr};
       outcome = executor.run(serve_on(world, std::move(mine)));
-      end_all();  // one that cannot serve ends the others
+      end_all();  // a loop that cannot serve ends the others
     });
   }
-  /// The first failure.
+  /// Waits for all loops; yields the first failure.
   Result<void> finish() {
     end_all();
     for (std::thread& thread : threads_) thread.join();

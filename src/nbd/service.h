@@ -11,7 +11,7 @@
 
 namespace spate::nbd {
 
-/// Called once clients are accepted, with the URLs of each source, in their order.
+/// Called when clients can connect, with the URLs of each source in their order.
 using Serving = std::function<void(const std::vector<std::string>& urls)>;
 
 /// Serves in this thread (and options.threads - 1 others) until the descriptor `ends` is readable, then answers running

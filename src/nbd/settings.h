@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What overrides spate.toml: the environment and the command line.
+// Settings that override spate.toml, from the environment and the command line.
 #pragma once
 
 #include <vector>

@@ -31,7 +31,7 @@ void SocketSource::change(int fd, std::uint32_t events) {
 void SocketSource::remove(int fd) {
   SPATE_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
   handlers_.erase(fd);
-  // What it has announced is not for whoever gets this number next.
+  // Events that were collected for it must not reach the next owner of this descriptor number.
   for (std::size_t i = next_event_; i < event_count_; ++i) {
     if (events_[i].data.fd == fd) events_[i].data.fd = -1;
   }
@@ -70,7 +70,7 @@ void SocketSource::stop_wake_by(int fd) { remove(fd); }
 void SocketSource::wait(Duration timeout) {
   const auto ms =
       timeout.count() < 0 ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
-  if (next_event_ == event_count_) collect(ms);  // poll() takes them
+  if (next_event_ == event_count_) collect(ms);  // the next poll() handles them
 }
 
 }  // namespace spate::nbd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SocketSource: descriptors as a source of the executor. Calls a handler when one is ready.
+// SocketSource: descriptors as a source of the executor. It calls a handler when a descriptor is ready.
 #pragma once
 
 #include <sys/epoll.h>
@@ -13,8 +13,7 @@
 
 namespace spate::nbd {
 
-/// What is called when a descriptor is ready. May remove itself and others from the source, and destroy itself, in the
-/// call.
+/// The handler of a descriptor. In the call it may remove itself and others from the source, and destroy itself.
 class ReadyHandler {
  public:
   virtual ~ReadyHandler() = default;
@@ -22,7 +21,7 @@ class ReadyHandler {
   virtual void on_ready(std::uint32_t events) = 0;
 };
 
-/// One epoll set, level-triggered. One executor, which is told of it on construction; outlives what is watched.
+/// One epoll set, level-triggered. One executor: the constructor adds the source to it. It outlives the handlers.
 class SocketSource final : public job::Source {
  public:
   explicit SocketSource(job::Executor& executor);
@@ -47,11 +46,11 @@ class SocketSource final : public job::Source {
 
   job::Executor& executor_;
   UniqueFd epoll_;
-  // What the last sleep or poll() has collected; from next_event_ on nobody has been called for it.
+  // Events of the last sleep or poll(). From next_event_ on, no handler has been called yet.
   std::array<epoll_event, 64> events_{};
   std::size_t next_event_ = 0;
   std::size_t event_count_ = 0;
-  std::unordered_map<int, ReadyHandler*> handlers_;  // null: somebody else's, which only ends the sleep
+  std::unordered_map<int, ReadyHandler*> handlers_;  // null: a descriptor that only ends the sleep, and has no handler
 };
 
 }  // namespace spate::nbd

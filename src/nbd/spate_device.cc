@@ -28,7 +28,7 @@ job::Task<Result<std::unique_ptr<SpateDevice>>> SpateDevice::open(client::Client
   co_return device;
 }
 
-/// A read of one strip asks one server.
+/// One strip: a read of it asks one server.
 std::uint32_t SpateDevice::preferred_block() const {
   const std::uint64_t strip = std::clamp<std::uint64_t>(file_->layout().strip_bytes, 4096, kMaxPayload);
   return std::bit_floor(static_cast<std::uint32_t>(strip));
@@ -51,13 +51,13 @@ job::Task<Result<void>> SpateDevice::write(std::uint64_t offset, ByteView memory
   co_return co_await file_->write(offset, memory);
 }
 
-/// One after the other: a flush that finds another one under way must not end before it.
+/// One flush at a time: a flush that finds another one in flight must not end before it.
 job::Task<Result<void>> SpateDevice::flush() {
   const auto turn = co_await flush_turn_.acquire(1);
   if (!turn) co_return turn.error();
   if (read_only_) co_return Result<void>();
   auto flushed = co_await file_->sync();
-  // After any other failure the data are where they were, and the next flush may succeed.
+  // After any other failure the data is still where it was, and the next flush may succeed.
   if (flushed.code() == Errc::kLostWrite) note_loss();
   co_return flushed;
 }
@@ -74,10 +74,10 @@ job::Task<Result<void>> SpateDevice::zero(Extent range, ZeroParams params) {
   co_return co_await file_->allocate(range.offset, range.size);
 }
 
-/// The servers look after their page caches by themselves.
+/// The servers manage their page caches themselves.
 job::Task<Result<void>> SpateDevice::make_resident(Extent /*range*/) { co_return Result<void>(); }
 
-/// As far as one answer of the servers reaches; a client asks again for the rest.
+/// Returns as much as one answer of the servers covers; a client asks again for the rest.
 job::Task<Result<std::vector<StatusExtent>>> SpateDevice::status(Extent range, std::size_t max) {
   constexpr std::uint32_t kRangesADatafile = 64;
   SPATE_CO_TRY(const client::DataMap map, co_await file_->data_map(range.offset, kRangesADatafile));

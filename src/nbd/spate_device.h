@@ -11,11 +11,11 @@
 
 namespace spate::nbd {
 
-/// One open of the file for all connections, so that each one's flush covers what all of them wrote. On the client's
+/// All connections share one open of the file, so that each flush covers the writes of all of them. On the client's
 /// executor; the client outlives it.
 class SpateDevice final : public Device {
  public:
-  /// `path` below the root of the file system. kNotSupported for what is no regular file.
+  /// `path` starts at the root of the file system. kNotSupported unless it is a regular file.
   static job::Task<Result<std::unique_ptr<SpateDevice>>> open(client::Client& client, std::string path, bool read_only);
 
   std::uint64_t size() override { return size_; }

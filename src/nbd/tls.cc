@@ -25,7 +25,7 @@ struct Free {
   void operator()(SSL* ssl) const { ::SSL_free(ssl); }
 };
 
-/// What OpenSSL says is wrong.
+/// Adds OpenSSL's description of the error.
 Error tls_error(const std::string& what) {
   char text[256] = "unknown error";
   if (const unsigned long code = ::ERR_peek_last_error(); code != 0) ::ERR_error_string_n(code, text, sizeof text);
@@ -58,7 +58,7 @@ void add_name(const ASN1_STRING* name, std::vector<std::string>& out) {
   const int size = ::ASN1_STRING_to_UTF8(&text, name);
   if (size < 0) return;
   const std::string_view view(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
-  // With a NUL in it, it is made to look like another one.
+  // A name with a NUL in it could be mistaken for another one.
   if (!view.empty() && view.find('\0') == std::string_view::npos)
     out.push_back(std::string(kCertificate) + std::string(view));
   OPENSSL_free(text);
@@ -104,7 +104,7 @@ class TlsTransport final : public Transport {
       const int done = ::SSL_write_ex(ssl_.get(), piece.iov_base, piece.iov_len, &n);
       if (done != 1) {
         auto failure = failed(done, write_wants_);
-        if (all > 0) return all;  // the next call tells
+        if (all > 0) return all;  // the next call reports it
         if (failure) return Errc::kConnectionLost;
         return failure;
       }
@@ -124,7 +124,8 @@ class TlsTransport final : public Transport {
     add_certificate_names(ssl_.get(), found);
     return found;
   }
-  /// The name of the key that was looked up last: the handshake fails unless the peer has it, or uses no key at all.
+  /// The name of the key that was looked up last. Unless the peer has that key or uses none at all, the handshake
+  /// fails.
   void set_key_name(std::string_view name) { key_name_ = name; }
   bool has_pending() const override { return ::SSL_pending(ssl_.get()) > 0; }
   Wants read_wants() const override { return read_wants_; }
@@ -143,7 +144,8 @@ class TlsTransport final : public Transport {
       default: ::ERR_clear_error(); return Errc::kConnectionLost;
     }
   }
-  /// A key looks like a session that goes on in TLS 1.3 (others are never kept), and is a kind of cipher before.
+  /// Whether the peer has used a key. In TLS 1.3 a key appears as a resumed session (no others are kept); before, it is
+  /// a kind of cipher.
   bool key_in_use() const {
     if (key_name_.empty()) return false;
     if (::SSL_version(ssl_.get()) >= TLS1_3_VERSION) return ::SSL_session_reused(ssl_.get()) == 1;
@@ -156,8 +158,8 @@ class TlsTransport final : public Transport {
   Wants write_wants_ = Wants::kWritable;
 };
 
-/// A user who may read a secret's file can impersonate this server, and its owner can change it. A group of those who
-/// may read a private key is common.
+/// A user who may read a secret's file can impersonate this server, and its owner can change it. A group that may read
+/// a private key is common.
 Result<void> check_secret(const std::string& file, mode_t others_may_not) {
   struct stat st{};
   if (::stat(file.c_str(), &st) != 0) return errno_error(errno, file);
@@ -236,7 +238,7 @@ Result<void> OpenSslContext::use_keys(const std::string& file) {
   auto keys = parse_tls_keys(text);
   if (!keys) return std::move(keys).error().within(file);
   keys_ = *std::move(keys);
-  ::SSL_CTX_set_psk_server_callback(context_.get(), &OpenSslContext::find_key);  // TLS 1.3 asks it, too
+  ::SSL_CTX_set_psk_server_callback(context_.get(), &OpenSslContext::find_key);  // TLS 1.3 calls it, too
   return {};
 }
 

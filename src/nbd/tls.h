@@ -12,24 +12,24 @@
 
 namespace spate::nbd {
 
-/// What the server shows and asks for. Either may be empty.
+/// The server's certificate and keys, and what it asks clients for. Either may be empty.
 struct TlsFiles {
   /// A folder with server-cert.pem and server-key.pem; with ca-cert.pem clients must show a certificate signed by it.
   std::string folder;
-  /// Lines "name:hex", as psktool(1) writes them; empty lines and those that begin with '#' are skipped. At least 16
-  /// bytes a key.
+  /// A file with lines "name:hex", as psktool(1) writes them. Empty lines and those that begin with '#' are skipped. At
+  /// least 16 bytes a key.
   std::string keys;
 };
 
 using TlsKeys = std::unordered_map<std::string, Bytes>;
-/// kInvalidArgument names the line.
+/// kInvalidArgument; the error names the line.
 Result<TlsKeys> parse_tls_keys(std::string_view text);
 
 /// TLS 1.2 and later. Immutable; outlives its transports.
 class TlsContext {
  public:
   virtual ~TlsContext() = default;
-  /// The server's side of a connection on a non-blocking socket, which somebody else owns. The handshake is part of the
+  /// The server's side of a connection on a non-blocking socket, which the caller owns. The handshake is part of the
   /// first reads and writes.
   virtual Result<std::unique_ptr<Transport>> accept(int socket) = 0;
 };

@@ -17,7 +17,7 @@ TEST(TlsKeys, AreReadAsPsktoolWritesThem) {
   EXPECT_EQ(keys->at("b:ob")[0], std::byte{0xff});
 }
 
-TEST(TlsKeys, WhatIsNoKeyIsToldByItsLine) {
+TEST(TlsKeys, AnInvalidKeyIsReportedWithItsLine) {
   for (const std::string& text :
        {std::string("alice"), std::string("alice:zz"), std::string(":") + kKey, std::string("a:00"),
         std::string("a:") + kKey + "0", std::string("a:") + std::string(200, '0')}) {

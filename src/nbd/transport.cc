@@ -13,7 +13,8 @@ namespace {
 
 Result<std::size_t> moved(ssize_t n) {
   if (n >= 0) return static_cast<std::size_t>(n);
-  if (errno == EAGAIN || errno == EINTR) return Errc::kTryAgain;  // EINTR: level-triggered, the next turn goes on
+  if (errno == EAGAIN || errno == EINTR)
+    return Errc::kTryAgain;  // EINTR: epoll is level-triggered, so the next turn continues
   return Errc::kConnectionLost;
 }
 

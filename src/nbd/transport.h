@@ -15,36 +15,38 @@
 
 namespace spate::nbd {
 
-/// What wakes a transport that could not go on.
+/// The event that a transport waits for.
 enum class Wants : std::uint8_t { kNothing, kReadable, kWritable };
 
-/// Never blocks: kTryAgain when nothing can be done now, and wants() says for what to wait. One connection.
+/// Never blocks: kTryAgain means that nothing can be done now, and wants() says what to wait for. One connection.
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// At least one byte into the pieces, in order; 0 when the peer has ended.
+  /// Reads at least one byte into the pieces, in order; 0: the peer has ended.
   virtual Result<std::size_t> read(std::span<const iovec> pieces) = 0;
-  /// At least one byte of the pieces. `more`: something follows at once, so small packets may wait for it.
+  /// Writes at least one byte of the pieces. `more`: more data follows at once, so small packets may wait for it.
   virtual Result<std::size_t> write(std::span<const iovec> pieces, bool more) = 0;
-  /// A part of an open file; only if can_send_file(). 0: the file has ended before `offset`.
+  /// Sends a part of an open file; only if can_send_file(). 0: the file ends before `offset`.
   virtual Result<std::size_t> send_file(int fd, std::uint64_t offset, std::size_t size) = 0;
   virtual bool can_send_file() const = 0;
-  /// At most `size` bytes into a pipe; only if can_send_file(). kTryAgain also when the pipe is full. 0 as in read().
+  /// Moves at most `size` bytes into a pipe; only if can_send_file(). kTryAgain also if the pipe is full. 0 as in
+  /// read().
   virtual Result<std::size_t> read_to_pipe(int /*pipe*/, std::size_t /*size*/) { return Errc::kNotSupported; }
-  /// There is something to be read now.
+  /// Whether there is something to read now.
   virtual bool has_input() const { return false; }
-  /// There is input that no readable descriptor will announce.
+  /// Whether there is input that a readable descriptor will not announce.
   virtual bool has_pending() const { return false; }
-  /// Beside what the caller waits for by itself.
+  /// What a blocked read waits for; the caller always waits for input anyway.
   virtual Wants read_wants() const { return Wants::kReadable; }
   virtual Wants write_wants() const { return Wants::kWritable; }
-  /// Who the peer has proven to be, once something was read: "cert:NAME", "psk:NAME" (access.h). In the clear: nobody.
+  /// The identities that the peer has proved, after the first read: "cert:NAME", "psk:NAME" (access.h). Without TLS:
+  /// none.
   virtual std::vector<std::string> identities() const { return {}; }
-  /// Tells the peer in its own way that there will be no more.
+  /// Tells the peer that nothing more follows, if the protocol has a message for that.
   virtual void end() {}
 };
 
-/// A connected stream socket, set to non-blocking; owned by somebody else.
+/// For a connected stream socket, which it sets to non-blocking. The caller owns the socket.
 std::unique_ptr<Transport> plain_transport(int socket);
 
 }  // namespace spate::nbd

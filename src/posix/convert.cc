@@ -49,7 +49,7 @@ timespec to_timespec(WallTime time) {
 }
 
 WallTime to_wall_time(timespec time) {
-  // Beyond the years 1677 .. 2262 the nearest time that fits.
+  // Times beyond the years 1677 .. 2262 become the nearest one that fits.
   constexpr std::int64_t kMost = INT64_MAX / kNanosecondsPerSecond - 1;
   const std::int64_t seconds = std::clamp<std::int64_t>(time.tv_sec, -kMost, kMost);
   return {seconds * kNanosecondsPerSecond + time.tv_nsec};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spate's values as the structs of POSIX, and back.
+// Converts Spate's values to the structs of POSIX, and back.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,13 +17,13 @@ struct statvfs to_statvfs(const client::SpaceUse& use);
 timespec to_timespec(WallTime time);
 WallTime to_wall_time(timespec time);
 
-/// S_IFMT bits of a type, and back; kInvalidArgument for what no object can be.
+/// S_IFMT bits of a type, and back; kInvalidArgument for a type that no object can have.
 mode_t type_bits(FileType type);
 Result<FileType> type_of_mode(mode_t mode);
 /// DT_... of <dirent.h>.
 unsigned char entry_type(FileType type);
 
-/// As utimensat takes them; null: both now. kInvalidArgument for nanoseconds out of range.
+/// As utimensat takes them; null: both are the present time. kInvalidArgument for nanoseconds out of range.
 Result<void> set_times(const timespec times[2], wire::SetattrRequest& request);
 
 }  // namespace spate::posix

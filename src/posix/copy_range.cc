@@ -8,7 +8,7 @@
 
 namespace spate::posix {
 
-/// Checks in the order of Linux, which decides the error of a call that is wrong in two ways.
+/// Checks in the order of Linux, since it decides the error of a call with two mistakes.
 Result<void> OpenFile::check_copy(const OpenFile& source) const {
   if ((source.flags_ & O_PATH) != 0 || (flags_ & O_PATH) != 0) return Errc::kBadDescriptor;
   if (source.type_ == FileType::kDirectory || type_ == FileType::kDirectory) return Errc::kIsDirectory;
@@ -35,7 +35,7 @@ job::Task<Result<std::uint64_t>> OpenFile::copy_now(OpenFile& source, client::Co
 job::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, CopyParams params) {
   SPATE_CO_TRY(std::ignore, check_copy(source));
   if (params.from.value_or(0) < 0 || params.to.value_or(0) < 0) co_return Errc::kInvalidArgument;
-  // Both positions' turns, in an order that is the same for everyone.
+  // Take both positions' turns in a fixed order, so that two copies cannot wait for each other.
   OpenFile* const first = std::min(&source, this);
   OpenFile* const second = std::max(&source, this);
   SPATE_CO_TRY(const auto first_turn, co_await first->position_turn_.acquire(1));

@@ -47,7 +47,7 @@ job::Task<Result<std::optional<DirectoryItem>>> OpenFile::next_entry(bool with_a
   auto turn = co_await position_turn_.acquire(1);
   if (!turn) co_return std::move(turn).error();
   const std::uint64_t position = position_->load();
-  // A rewind, and a seek elsewhere, see the present entries.
+  // After a rewind, or a seek elsewhere, the caller sees the present entries.
   const bool read_up = page_loaded_ && page_index_ == page_.entries.size() && !page_.end;
   if (position == 0 || !page_loaded_ || position != page_position_ || read_up ||
       (with_attributes && !page_with_attributes_)) {

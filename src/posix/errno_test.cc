@@ -8,7 +8,7 @@
 namespace spate::posix {
 namespace {
 
-TEST(Errno, EveryErrnoThatBecomesACodeComesBackAsItself) {
+TEST(Errno, EveryErrnoWithACodeSurvivesTheRoundTrip) {
   for (const int number :
        {ENOENT, EEXIST, ENOTDIR,    EISDIR, ENOTEMPTY, ENAMETOOLONG, EMLINK, ELOOP,   ENODATA, ESTALE,
         EBADF,  EXDEV,  EACCES,     EPERM,  EROFS,     ENOSPC,       EDQUOT, EFBIG,   EBUSY,   EAGAIN,
@@ -22,7 +22,7 @@ TEST(Errno, OnlySuccessIsZero) {
   for (std::uint16_t value = 1; value < 200; ++value) EXPECT_GT(to_errno(static_cast<Errc>(value)), 0) << value;
 }
 
-TEST(Errno, WhatAProgramCannotActOnIsAnIoError) {
+TEST(Errno, ErrorsThatAProgramCannotActOnBecomeEio) {
   for (const Errc code :
        {Errc::kUnknown, Errc::kIoError, Errc::kCorrupt, Errc::kLostWrite, Errc::kProtocol, Errc::kSessionFenced}) {
     EXPECT_EQ(to_errno(code), EIO) << name(code);

@@ -21,7 +21,7 @@ Result<std::uint8_t> rename_flags(unsigned flags) {
   return static_cast<std::uint8_t>(out);
 }
 
-/// The last component is "." or "..".
+/// Whether the last component is "." or "..".
 bool ends_in_dots(std::string_view path) {
   const std::size_t end = path.find_last_not_of('/');
   if (end == std::string_view::npos) return false;
@@ -31,7 +31,7 @@ bool ends_in_dots(std::string_view path) {
   return last == "." || last == "..";
 }
 
-/// As mkdir, rename and the like are: the last component is the name itself.
+/// The path without following a last link, as for mkdir, rename and similar calls.
 Where not_followed(Where where) {
   where.follow = false;
   return where;
@@ -138,7 +138,7 @@ job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags)
   };
   const bool dots = ends_in_dots(from.path) || ends_in_dots(to.path);
   auto done = co_await paths_.walk_both(not_followed(std::move(from)), not_followed(std::move(to)), operation);
-  // Linux says so; between client and server kBusy means that it is worth trying again.
+  // Linux returns EBUSY. Between client and server, kBusy means that a retry may succeed.
   if (dots && done.code() == Errc::kInvalidArgument) co_return Errc::kBusy;
   co_return done;
 }

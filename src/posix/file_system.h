@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSystem: the calls of POSIX on a file system. Shared by the front ends; which descriptor means what is theirs.
+// FileSystem: the calls of POSIX on a file system. The front ends share it; each maps its descriptors itself.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ struct FileSystemOptions {
   /// Bits that are removed from the modes of new objects, unless the directory has a default access control list. A
   /// front end whose umask changes gives it with each mode instead, from bit wire::NewAttributes::kUmaskShift on.
   std::uint32_t umask = 0;
-  /// The place of this file system in the tree that the program sees ("/spate"). An absolute link whose target lies
-  /// below it is followed there. A link that leads out ends the call with kCrossDevice; the error's context is the path
-  /// to go on with, which begins with '/'. Empty: absolute links begin at the file system's root.
+  /// The mount place of this file system in the tree that the program sees ("/spate"). An absolute link whose target
+  /// lies below it is followed there. A link that leads out ends the call with kCrossDevice; the error's context is the
+  /// path to continue with, which begins with '/'. Empty: absolute links begin at the file system's root.
   std::string link_prefix;
 };
 
@@ -28,7 +28,7 @@ struct OpenRequest {
   Where where;
   int flags = 0;  // of open(2): access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH,
                   // O_SYNC, O_TMPFILE
-  std::uint32_t mode = 0;  // of what is created; the umask is taken away
+  std::uint32_t mode = 0;  // of a new object; the umask is removed from it
   wire::LayoutHints layout;
 };
 
@@ -46,7 +46,7 @@ class FileSystem {
   job::Task<Result<std::unique_ptr<OpenFile>>> open(OpenRequest request);
 
   job::Task<Result<Attributes>> stat(Where where);
-  /// The answer of stat if the client holds it under a lease; otherwise nothing. Thread-safe, and needs no turn of the
+  /// The answer of stat, if the client has it under a lease; otherwise nothing. Thread-safe; it does not wait for the
   /// executor.
   std::optional<Result<Attributes>> kept_attributes(const Where& where) const;
   /// R_OK | W_OK | X_OK, or F_OK.
@@ -80,7 +80,7 @@ class FileSystem {
 
  private:
   struct OpenParams;
-  /// The bits of a new object, with the umask beside them.
+  /// The mode of a new object, together with the umask.
   std::uint32_t new_mode(std::uint32_t mode) const;
   job::Task<Result<std::unique_ptr<OpenFile>>> open_once(const OpenParams& params, wire::NamePath path);
   job::Task<Result<std::unique_ptr<OpenFile>>> open_place(int flags, wire::NamePath path);

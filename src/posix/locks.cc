@@ -37,7 +37,7 @@ Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t s
 
 }  // namespace
 
-/// A file or a directory.
+/// Fails unless this is a file or a directory.
 Result<void> OpenFile::check_lockable() const {
   const bool directory = type_ == FileType::kDirectory && (flags_ & O_PATH) == 0;
   return directory ? Result<void>() : check_file(true);
@@ -123,8 +123,7 @@ job::Task<Result<void>> OpenFile::drop_locks_of(std::uint64_t process) {
   co_return released;
 }
 
-/// Those that belong to this open file, and those of processes that were made through it: its last descriptor is
-/// closed.
+/// Releases the locks of this open file, and those that processes have made through it: its last descriptor is closed.
 job::Task<Result<void>> OpenFile::release_locks() {
   Result<void> all;
   for (const client::LockHolder& holder : std::exchange(locks_, {})) {

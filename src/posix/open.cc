@@ -10,7 +10,7 @@ namespace {
 
 bool has(int flags, int flag) { return (flags & flag) == flag; }
 
-/// What Linux refuses before it looks at the path.
+/// Refuses flags that Linux refuses before it looks at the path.
 Result<void> check_flags(int flags) {
   if (has(flags, O_TMPFILE)) return (flags & (O_WRONLY | O_RDWR)) != 0 ? Result<void>() : Errc::kInvalidArgument;
   if (has(flags, O_PATH)) return {};
@@ -78,7 +78,7 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenPar
   co_return std::move(file).error();
 }
 
-/// What is not there, or cannot be reached, the open itself tells.
+/// If the object does not exist or cannot be reached, the open itself reports that.
 job::Task<Result<void>> FileSystem::check_owner(wire::NamePath path) {
   const std::uint32_t uid = client_.cluster().options().credential.uid;
   if (uid == 0) co_return Result<void>();
@@ -86,13 +86,13 @@ job::Task<Result<void>> FileSystem::check_owner(wire::NamePath path) {
   co_return object && object->attributes.uid != uid ? Errc::kNotPermitted : Result<void>();
 }
 
-/// A directory, or with O_PATH anything: nothing at the servers tells that it is open.
+/// Opens a directory, or with O_PATH any object. The servers do not know of such an open.
 job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_place(int flags, wire::NamePath path) {
   const bool only_a_place = has(flags, O_PATH);
   const wire::NamePath again = path;
   auto object = co_await client_.access(std::move(path), only_a_place ? 0 : R_OK);
   if (!object && object.code() == Errc::kPermissionDenied && !only_a_place) {
-    // What kind of thing it is counts before the rights to it, unless it cannot even be reached.
+    // An error about the kind of object comes before one about rights to it, unless the object cannot even be reached.
     auto there = co_await client_.lookup(again);
     if (there && there->attributes.type != FileType::kDirectory && has(flags, O_DIRECTORY))
       co_return Errc::kNotDirectory;

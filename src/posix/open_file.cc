@@ -17,14 +17,14 @@ std::uint64_t total_of(std::span<const View> memory) {
                          [](std::uint64_t sum, const View& view) { return sum + view.size(); });
 }
 
-/// What off_t cannot count.
+/// Refuses ranges that off_t cannot express.
 Result<void> check_range(std::uint64_t offset, std::uint64_t size) {
   constexpr std::uint64_t kEnd = std::numeric_limits<std::int64_t>::max();
   return size <= kEnd && offset <= kEnd - size ? Result<void>() : Errc::kInvalidArgument;
 }
 
 bool is_synchronous(int flags) { return (flags & (O_SYNC | O_DSYNC)) != 0; }
-/// The number of an open file among the owners of locks; 0 is none.
+/// A number that identifies an open file as an owner of locks; never 0.
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -104,7 +104,7 @@ job::Task<Result<std::uint64_t>> OpenFile::end_of_file() {
   co_return now.size;
 }
 
-/// Where the data was put.
+/// Yields the offset at which the data was written.
 job::Task<Result<std::uint64_t>> OpenFile::append(std::span<const ByteView> memory) {
   SPATE_CO_TRY(const std::uint64_t end, co_await file_->append(memory));
   if (is_synchronous(flags_)) {
@@ -218,7 +218,7 @@ job::Task<Result<Attributes>> OpenFile::stat() {
   wire::NamePath self;
   self.start = handle_;
   auto object = co_await client_.stat(std::move(self));
-  // Nothing at the servers tells that it is open: when its last name is gone, it is.
+  // The servers do not know that it is open, so it is gone when its last name is removed.
   if (object) {
     attributes_ = object->attributes;
   } else if (object.code() == Errc::kStaleHandle) {

@@ -31,8 +31,8 @@ struct DirectoryItem {
   std::string name;
   Handle handle;
   FileType type = FileType::kRegular;
-  std::uint64_t next = 0;                // for seek(): where reading goes on behind this entry
-  std::optional<Attributes> attributes;  // when asked for; not of "." and ".."
+  std::uint64_t next = 0;                // for seek(): the position after this entry
+  std::optional<Attributes> attributes;  // if requested; not for "." and ".."
 };
 
 /// A regular file, a directory, or an object that only serves as a place (O_PATH). Calls that its kind or access mode
@@ -54,7 +54,7 @@ class OpenFile {
 
   Handle handle() const { return handle_; }
   FileType type() const { return type_; }
-  /// Access mode and status flags, as F_GETFL tells them.
+  /// Access mode and status flags, as F_GETFL returns them.
   int flags() const { return flags_.load(std::memory_order_relaxed); }
   /// F_SETFL with O_APPEND. Affects calls that begin afterwards. Any thread may call it.
   void set_append(bool on) {
@@ -63,7 +63,7 @@ class OpenFile {
     else
       flags_.fetch_and(~O_APPEND, std::memory_order_relaxed);
   }
-  /// The client's file, for calls that POSIX does not have. null: this is no regular file.
+  /// The client's file, for calls that POSIX does not have. null: not a regular file.
   client::File* file() { return file_.get(); }
 
   /// Uses `position` from now on. The caller has initialised it, and it outlives this object.
@@ -72,9 +72,9 @@ class OpenFile {
   // Read and write at a given offset. Reads are short only at the end of the file; holes read as zeros.
   job::Task<Result<std::uint64_t>> pread(std::uint64_t offset, std::span<const MutableByteView> memory);
   /// Writes everything or fails; after a failure a part may have been written. With O_APPEND it writes at the end, as
-  /// Linux does, and the appends of all clients follow one another.
+  /// Linux does, and the appends of all clients run one after another.
   job::Task<Result<std::uint64_t>> pwrite(std::uint64_t offset, std::span<const ByteView> memory);
-  /// Pieces of the file in any shape, one request a server (list and strided I/O).
+  /// Reads or writes pieces of the file in any shape, with one request to each server (list and strided I/O).
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what,
                                              std::span<const MutableByteView> memory);
   job::Task<Result<std::uint64_t>> write_list(const datatype::Description& what, std::span<const ByteView> memory);
@@ -87,7 +87,7 @@ class OpenFile {
   /// value of DirectoryItem::next, or 0. kInvalidArgument, kNoSuchDevice (no data there).
   job::Task<Result<std::uint64_t>> seek(std::int64_t offset, int whence);
 
-  /// copy_file_range(2) from `source`. An offset that is not given is that file's position, which moves. Returns the
+  /// copy_file_range(2) from `source`. If an offset is not given, that file's position is used and moved. Returns the
   /// bytes copied; fewer at the source's end. kBadDescriptor (also with O_APPEND), kIsDirectory, kInvalidArgument
   /// (ranges of one file that overlap), kFileTooBig.
   struct CopyParams {
@@ -110,12 +110,12 @@ class OpenFile {
   /// returns every other entry once.
   job::Task<Result<std::optional<DirectoryItem>>> next_entry(bool with_attributes = false);
 
-  /// flock(2) of this open file: LOCK_SH, LOCK_EX or LOCK_UN, perhaps with LOCK_NB (kTryAgain). Stopped: the token's
+  /// flock(2) of this open file: LOCK_SH, LOCK_EX or LOCK_UN, perhaps with LOCK_NB (kTryAgain). If stopped: the token's
   /// reason.
   job::Task<Result<void>> flock(int operation, job::StopToken stop = {});
   /// fcntl(2) with F_SETLK (`wait`: F_SETLKW), or the F_OFD_ ones. kTryAgain, kDeadlock, kNoLocks.
   job::Task<Result<void>> set_lock(RecordLock lock, bool wait, job::StopToken stop = {});
-  /// F_GETLK, F_OFD_GETLK: the lock that is in the way, or l_type F_UNLCK.
+  /// F_GETLK, F_OFD_GETLK: the lock that conflicts, or l_type F_UNLCK.
   job::Task<Result<struct ::flock>> get_lock(RecordLock lock);
   /// The lock that flock() and set_lock() would request, without `owner`, or the error if this open file does not allow
   /// it. For a front end whose locks another process holds.
@@ -123,8 +123,8 @@ class OpenFile {
   job::Task<Result<wire::LockSpec>> record_lock_spec(RecordLock lock, bool sets);
   /// The answer of F_GETLK to `asked`. Without `found`: F_UNLCK.
   static struct ::flock as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found);
-  /// The process has closed a descriptor of the file: drops all its record locks on the file, as POSIX demands, through
-  /// whichever descriptor they were made.
+  /// The process has closed a descriptor of the file: drops all its record locks on the file, as POSIX demands,
+  /// whichever descriptors they were made through.
   job::Task<Result<void>> drop_locks_of(std::uint64_t process);
 
   /// Ends the open. kLostWrite: a write that was not synced may be lost. Do not use the object afterwards, whatever the
@@ -149,17 +149,17 @@ class OpenFile {
   const FileType type_;
   std::atomic<int> flags_;
   std::unique_ptr<client::File> file_;
-  Attributes attributes_;  // of an object that is no regular file, as last seen
+  Attributes attributes_;  // of a directory or other object without data, as last seen
   Position own_position_{0};
   Position* position_ = &own_position_;
   job::Semaphore position_turn_;
   const std::uint64_t number_;          // its number as an owner of locks
-  std::set<client::LockHolder> locks_;  // who has had locks through this open file
+  std::set<client::LockHolder> locks_;  // owners that have had locks through this open file
 
   // Directories: the page that the server sent last, and how far it was read.
   wire::ReaddirReply page_;
   std::size_t page_index_ = 0;
-  std::uint64_t page_position_ = 0;  // where reading goes on; if position_ differs, the caller has sought
+  std::uint64_t page_position_ = 0;  // where reading continues; if position_ differs, the caller has sought
   bool page_loaded_ = false;
   bool page_with_attributes_ = false;
 };

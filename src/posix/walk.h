@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PathWalk: runs an operation on a path, again behind each link that ends the meta server's walk.
+// PathWalk: runs an operation on a path. If a link ends the meta server's walk, it runs the operation again behind the
+// link.
 #pragma once
 
 #include <string>
@@ -15,23 +16,23 @@ namespace spate::posix {
 /// outlives its tasks.
 class PathWalk {
  public:
-  /// Outlives it.
+  /// The client outlives it.
   PathWalk(client::Client& client, std::string link_prefix) : client_(client), link_prefix_(std::move(link_prefix)) {}
 
   /// Absolute links begin at the file system's root.
   bool rooted() const { return link_prefix_.empty(); }
-  /// Runs `operation(NamePath)`, which returns a Task, again behind each link that ends the walk. `operation` outlives
-  /// the returned task.
+  /// Runs `operation(NamePath)`, which returns a Task, and again behind each link that ends the walk. `operation`
+  /// outlives the returned task.
   template <typename Operation>
   auto walk(Where where, const Operation& operation);
-  /// The same for two paths: when a link is in the way, both are walked to their last component first.
+  /// The same for two paths. If a link ends the walk, both paths are first walked up to their last component.
   template <typename Operation>
   auto walk_both(Where first, Where second, const Operation& operation);
 
  private:
   job::Task<Result<Handle>> object_at(Where where);
   job::Task<Result<Where>> parent_of(Where where);
-  /// Where a walk that ended with `error` goes on; nothing if it has ended for good.
+  /// The path at which a walk that ended with `error` continues; the error itself if it cannot continue.
   Result<wire::NamePath> beyond_link(const Error& error, const wire::NamePath& before) const;
 
   client::Client& client_;
@@ -41,7 +42,7 @@ class PathWalk {
 template <typename Operation>
 auto PathWalk::walk(Where where, const Operation& operation) {
   using Done = std::invoke_result_t<const Operation&, wire::NamePath>;
-  struct Walk {  // `operation` and what it refers to live in the caller's frame
+  struct Walk {  // `operation` and everything it refers to live in the caller's frame
     static Done run(PathWalk& self, Where from, const Operation& act) {
       const bool rooted = self.rooted();
       auto path = to_name_path(from, rooted);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where: names an object as the calls of POSIX do: a directory and a path below it.
+// Where: names an object as POSIX calls do: a directory and a path below it.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Where {
   bool follow = true;          // a symbolic link at the path's end
   bool empty_is_base = false;  // AT_EMPTY_PATH; else an empty path is kNotFound
 
-  /// The object itself: what an inode number or an open descriptor stands for.
+  /// The object itself, named by an inode number or an open descriptor.
   static Where object(Handle handle) { return {handle, {}, true, true}; }
   /// One entry of a directory, never followed, as FUSE asks for it.
   static Where entry(Handle directory, std::string name) { return {directory, std::move(name), false, false}; }

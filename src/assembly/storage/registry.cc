@@ -15,7 +15,7 @@
 namespace spate::assembly {
 namespace {
 
-/// An empty folder where there was a store means that data is missing: that is never papered over with an empty store.
+/// If a folder that should have a store is empty, data is missing. Never replace it by an empty store.
 Error no_store(const std::string& folder, std::string_view what) {
   return Error::told(Errc::kNotFound,
                      folder + " holds no " + std::string(what) +
@@ -23,7 +23,7 @@ Error no_store(const std::string& folder, std::string_view what) {
                          "start spated with --format once, which makes an empty one");
 }
 
-/// What the system refuses says neither where it was nor whose mistake.
+/// The system's error names neither the folder nor the setting.
 Error in_folder(Error error, const std::string& folder) {
   if (error.code() == Errc::kPermissionDenied || error.code() == Errc::kNotPermitted) {
     return std::move(error).within("storage folder " + folder + " must belong to the server's user (uid " +

@@ -12,7 +12,7 @@
 
 namespace spate::assembly {
 
-/// What kAuto may fall back to, and what was chosen, is in Bytestreams::describe().
+/// Bytestreams::describe() says which kind kAuto has chosen.
 struct TargetSettings {
   config::TroveKind kind = config::TroveKind::kAuto;
   std::string folder;  // kMemory: not used
@@ -21,7 +21,7 @@ struct TargetSettings {
   TargetId target;
   std::uint64_t memory_bytes = 0;  // kMemory: capacity
 };
-/// Opens a target. kUring where the kernel refuses io_uring fails; kAuto then takes the thread pool and logs it.
+/// Opens a target. kUring fails if the kernel refuses io_uring; kAuto then uses the thread pool and logs that.
 Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& settings);
 
 /// The key/value store in `folder`, or in memory for kMemory. `make` as above.
