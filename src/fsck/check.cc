@@ -8,7 +8,7 @@
 namespace spate::fsck {
 namespace {
 
-/// One pass over everything. Fills what a pass tells in `summary`.
+/// One pass over everything. Sets the parts of `summary` that a pass determines.
 job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Observer& observer, RepairQueue& queue,
                                  Summary& summary) {
   const unsigned pass = ++summary.passes;
@@ -45,7 +45,9 @@ job::Task<Result<Summary>> run(Servers& servers, const Options& options, Observe
     summary.repaired = queue.repaired();
     const bool mended = summary.repaired > before;
     if (!options.repair || (!mended && summary.undecided == 0)) break;
-    if (!queue.overflowed() || !mended) ++spent;  // a heap of damage is worked off, however high it is
+    if (!queue.overflowed() || !mended)
+      ++spent;  // a pass that has repaired something but had no room for all findings does not count: a large amount of
+                // damage is repaired to the end
   }
   if (summary.repaired > 0) {
     const wire::MetaSyncRequest request;

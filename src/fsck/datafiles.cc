@@ -9,7 +9,7 @@ namespace {
 using wire::Damage;
 using wire::Verdict;
 
-/// Listed by one request: a server reads a whole hashed folder for each, so pages are large.
+/// Datafiles listed by one request. The pages are large, since a server reads a whole hashed folder for each.
 constexpr std::uint32_t kListed = 4096;
 constexpr std::uint32_t kListRoom = kListed * 32 + 4096;
 
@@ -85,7 +85,7 @@ job::Task<Result<bool>> DatafileCheck::check_target(ServerId server, TargetId ta
   co_return true;
 }
 
-/// Fills in how long they are; those that are not there any more are left out.
+/// Adds the datafiles' sizes, and drops those that no longer exist.
 job::Task<Result<bool>> DatafileCheck::probe(ServerId server, Facts& facts) {
   wire::DatafileProbeRequest request;
   for (const wire::DatafileFact& fact : facts) request.datafiles.push_back({fact.handle, fact.slot});
@@ -137,8 +137,9 @@ job::Task<Result<bool>> DatafileCheck::check_page(ServerId server, Facts page) {
   co_return more;
 }
 
-/// Asked in this order again, so that a removal or a cut that came between the first two answers is no damage: what is
-/// still there after the verdict, and gets it again for the same version of the inode, is.
+/// Asks again in the same order. A removal or a truncation may have come between the first two answers, and is no
+/// damage. A suspicion counts if the datafile still exists after the verdict and gets the same verdict for the same
+/// version of the inode.
 job::Task<Result<bool>> DatafileCheck::check_again(ServerId server, Facts suspects,
                                                    std::vector<wire::Judgement> before) {
   std::vector<std::pair<wire::DatafileFact, wire::Judgement>> first;
@@ -151,7 +152,7 @@ job::Task<Result<bool>> DatafileCheck::check_again(ServerId server, Facts suspec
     const auto same = [&](const wire::DatafileFact& fact) {
       return fact.handle == suspects[i].handle && fact.slot.slot == suspects[i].slot.slot;
     };
-    while (!same(first[at].first)) ++at;  // those that are gone have been left out
+    while (!same(first[at].first)) ++at;  // datafiles that are gone have been left out
     const wire::Judgement& was = first[at].second;
     if (judgements[i].verdict == was.verdict && judgements[i].version == was.version)
       suspect(suspects[i], judgements[i]);

@@ -8,7 +8,7 @@
 
 namespace spate::fsck {
 
-/// All servers at once, each target page after page. One pass; pinned.
+/// Checks all servers at once, each target page after page. One pass; pinned.
 class DatafileCheck {
  public:
   DatafileCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)
@@ -16,18 +16,18 @@ class DatafileCheck {
   DatafileCheck(const DatafileCheck&) = delete;
   DatafileCheck& operator=(const DatafileCheck&) = delete;
 
-  /// Fails if the meta server does not answer. Notes an io server that does not answer.
+  /// Fails if the meta server does not answer. Records an io server that does not answer.
   job::Task<Result<void>> run(unsigned pass);
 
   std::uint64_t datafiles() const { return datafiles_; }
-  /// Servers that were not checked to the end, and why.
+  /// Servers whose check did not complete, and why.
   const std::vector<std::string>& unchecked() const { return unchecked_; }
 
  private:
   using Facts = std::vector<wire::DatafileFact>;
 
   job::Task<void> check_server(const ServerEntry& server, Result<void>& failure);
-  /// True: go on with the next target. False: this server does not answer.
+  /// True: continue with the next target. False: this server does not answer.
   job::Task<Result<bool>> check_target(ServerId server, TargetId target);
   job::Task<Result<bool>> check_page(ServerId server, Facts page);
   job::Task<Result<bool>> probe(ServerId server, Facts& facts);

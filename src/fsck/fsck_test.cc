@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names counted, findings in words. The check as a whole: tests/fsck.
+// Counts of names, and the texts of findings. tests/fsck tests the check as a whole.
 
 #include <fstream>
 #include <map>
@@ -24,7 +24,7 @@ wire::InodeFact inode(std::uint64_t handle, std::uint32_t links, FileType type =
   return fact;
 }
 
-TEST(LinkTable, TellsWhoHasMoreOrFewerNamesThanItSays) {
+TEST(LinkTable, ReportsInodesWithAWrongLinkCount) {
   LinkTable table(4096);
   ASSERT_TRUE(table.add(inode(1, 5, FileType::kDirectory)));  // the root
   ASSERT_TRUE(table.add(inode(3, 1)));
@@ -43,7 +43,7 @@ TEST(LinkTable, TellsWhoHasMoreOrFewerNamesThanItSays) {
   EXPECT_TRUE(table.empty());
 }
 
-TEST(LinkTable, IsBoundedAndTakesHandlesInTheirOrderOnly) {
+TEST(LinkTable, IsBoundedAndAcceptsOnlyAscendingHandles) {
   LinkTable table(3 * sizeof(Linked));
   EXPECT_TRUE(table.add(inode(5, 1)));
   EXPECT_FALSE(table.add(inode(5, 1)));
@@ -64,7 +64,7 @@ std::vector<Damage> all_damages() {
   };
 }
 
-TEST(Texts, EachKindOfDamageHasWordsOfItsOwnAndALineInTheDocs) {
+TEST(Texts, EachKindOfDamageHasItsOwnTextAndALineInTheDocs) {
   std::ifstream in(std::string(SPATE_SOURCE_DIR) + "/docs/fsck.md");
   std::stringstream docs;
   docs << in.rdbuf();
@@ -85,14 +85,14 @@ TEST(Texts, EachKindOfDamageHasWordsOfItsOwnAndALineInTheDocs) {
   EXPECT_NE(complaint(report).find("does not know"), std::string::npos);
 }
 
-TEST(Texts, ANameCannotSpeakToTheTerminal) {
+TEST(Texts, ANameCannotControlTheTerminal) {
   Report report;
   report.finding.damage = Damage::kDanglingEntry;
   report.path = "/a/\x1b[2J\nb\\";
   EXPECT_EQ(subject(report), "spate:/a/\\x1b[2J\\x0ab\\x5c");
 }
 
-TEST(Texts, ADatafileIsNamedAsItLiesInItsFolder) {
+TEST(Texts, ADatafileIsNamedByItsPathInTheTarget) {
   Report report;
   report.finding.damage = Damage::kOrphanDatafile;
   report.finding.handle = Handle(7);
@@ -101,7 +101,7 @@ TEST(Texts, ADatafileIsNamedAsItLiesInItsFolder) {
   EXPECT_EQ(subject(report), "target 513, d/3d/0000000000000007.0");
 }
 
-TEST(Summary, ExitCodesAddUpAsThoseOfFsck) {
+TEST(Summary, ExitCodesAddUpLikeFsck) {
   Summary summary;
   EXPECT_EQ(summary.exit_code(), 0);
   summary.repaired = 3;

@@ -29,7 +29,7 @@ void LinkTable::count(Handle handle) {
 std::vector<Linked> LinkTable::take_suspects() {
   std::vector<Linked> suspects;
   for (const Linked& linked : inodes_) {
-    // Without a link an object waits for its last close: whether somebody has it open is for the server to say.
+    // An object without links waits for its last close. The server knows whether somebody has it open.
     const bool nameless_file = linked.names == 0 && linked.handle != kRootHandle;
     if (linked.names != linked.link_count || nameless_file) suspects.push_back(linked);
   }

@@ -12,7 +12,7 @@ namespace spate::fsck {
 struct Linked {
   Handle handle;
   std::uint64_t version = 0;
-  std::uint32_t link_count = 0;  // of a directory 1: the name that it must have; of the root 0
+  std::uint32_t link_count = 0;  // of a directory 1: it must have one name; of the root 0
   std::uint32_t names = 0;
   bool directory = false;
 };
@@ -26,9 +26,9 @@ class LinkTable {
   bool empty() const { return inodes_.empty(); }
   Handle first() const { return inodes_.front().handle; }
   Handle last() const { return inodes_.back().handle; }
-  /// Handles must ascend from call to call: false otherwise, and nothing is added.
+  /// Handles must ascend from call to call. Otherwise it returns false and adds nothing.
   bool add(const wire::InodeFact& inode);
-  /// An entry leads to it. Handles of other rounds are left alone.
+  /// Counts an entry that leads to the handle. Handles of other rounds are ignored.
   void count(Handle handle);
   /// The inodes with a wrong number of names. Empties the table.
   std::vector<Linked> take_suspects();

@@ -10,9 +10,9 @@ using wire::Damage;
 using wire::Finding;
 using wire::ScanKind;
 
-/// Names that are remembered of one suspect.
+/// Most names remembered for one suspect.
 constexpr std::size_t kMaxNames = 64;
-/// Suspects whose names are looked for in one reading of the entries.
+/// Most suspects whose names one reading of the entries looks for.
 constexpr std::size_t kMaxNamed = 65536;
 
 const std::string kNamesUnread =
@@ -102,7 +102,7 @@ void NameSpaceCheck::count_directory(const wire::DirectoryFact& fact) {
     counting_ = Counted{fact, false};
     return;
   }
-  // A version that has moved on: clients work there. What was counted is neither the one state nor the other.
+  // If the version has changed, clients work there, and the count belongs to neither state.
   if (counting_->sum.version != fact.version) counting_->changed = true;
   counting_->sum.entries += fact.entries;
   counting_->sum.subdirectories += fact.subdirectories;
@@ -111,7 +111,7 @@ void NameSpaceCheck::count_directory(const wire::DirectoryFact& fact) {
 void NameSpaceCheck::close_directory() {
   if (!counting_) return;
   const wire::DirectoryFact& sum = counting_->sum;
-  // After a change the server counts by itself, in one state, when it looks again.
+  // After a change, the server counts again itself, in one state, when it looks at the suspicion.
   if (counting_->changed || sum.entries != sum.size || sum.link_count != 2 + sum.subdirectories) {
     Finding finding;
     finding.damage = Damage::kWrongDirectoryCounts;
@@ -206,7 +206,7 @@ job::Task<Result<void>> NameSpaceCheck::judge_links() {
   co_return found;
 }
 
-/// Reads the entries once more for the names of the suspects: their names are told to people, and counted again.
+/// Reads the entries again for the names of the suspects: the names are reported, and counted again.
 job::Task<Result<void>> NameSpaceCheck::find_names(std::vector<Linked>& suspects) {
   if (suspects.empty()) co_return Result<void>();
   names_.clear();
@@ -230,7 +230,7 @@ job::Task<Result<void>> NameSpaceCheck::find_names(std::vector<Linked>& suspects
     request.after = std::move(reply.next);
   }
   for (const Linked& inode : suspects) {
-    // Counted twice with the same result, or clients are at work there.
+    // If the two counts differ, clients work there.
     if (counts[inode.handle] == inode.names) suspect_named(inode, names_[inode.handle]);
   }
   names_.clear();

@@ -28,9 +28,9 @@ struct Options {
 };
 
 enum class Outcome : std::uint8_t {
-  kFound,  // and not to be mended in this run
+  kFound,  // and not repaired in this run
   kRepaired,
-  kLeft,  // cannot be mended, or not now: the note says why
+  kLeft,  // cannot be repaired, or not now: the note says why
 };
 constexpr std::string_view outcome_name(Outcome outcome) {
   switch (outcome) {
@@ -46,7 +46,7 @@ struct Report {
   wire::Finding finding;
   Outcome outcome = Outcome::kFound;
   std::string note;  // what was done, or what prevents the repair
-  std::string path;  // of the object or entry, when the server could tell it
+  std::string path;  // of the object or entry, if the server knows it
 };
 
 enum class Phase : std::uint8_t { kInodes, kEntries, kRecords, kDatafiles, kRepairs };
@@ -61,12 +61,12 @@ constexpr std::string_view phase_name(Phase phase) {
   return "unknown";
 }
 
-/// The progress of the check. Called often: once a page.
+/// The progress of the check. Called once a page.
 struct Progress {
   unsigned pass = 1;
   Phase phase = Phase::kInodes;
   std::uint64_t done = 0;
-  std::uint64_t expected = 0;  // about; 0 = not known
+  std::uint64_t expected = 0;  // an estimate; 0 = not known
 };
 
 /// Called on the executor that runs the check.
@@ -79,14 +79,14 @@ class Observer {
 
 struct Summary {
   unsigned passes = 0;
-  // Looked at in the last pass.
+  // Numbers of the last pass.
   std::uint64_t inodes = 0;
   std::uint64_t entries = 0;
   std::uint64_t datafiles = 0;
   std::uint64_t unfinished = 0;  // background work that is not overdue
   std::uint64_t undecided = 0;   // suspicions about objects that clients kept changing
   // Findings.
-  std::uint64_t found = 0;     // of the first pass, and of later ones what was new
+  std::uint64_t found = 0;     // of the first pass, and new ones of later passes
   std::uint64_t repaired = 0;  // of all passes
   std::uint64_t left = 0;      // found and not repaired, as of the last pass
   /// Servers whose part was not checked, and why. Not empty: the check is incomplete.

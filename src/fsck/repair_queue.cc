@@ -12,10 +12,10 @@ namespace {
 using wire::Damage;
 using wire::RepairOutcome;
 
-/// Looked at and mended at the same time.
+/// Suspicions that are examined and repaired at the same time.
 constexpr std::size_t kAtOnce = 16;
 constexpr std::size_t kMaxRemembered = 1U << 20U;
-/// Life of the tombstone of a removed orphan: longer than any capability of its file can live.
+/// Lifetime of the tombstone of a removed orphan: longer than that of any capability for its file.
 constexpr Duration kTombstoneLife = std::chrono::hours(25);
 
 bool is_of_datafile(Damage damage) {
@@ -23,8 +23,8 @@ bool is_of_datafile(Damage damage) {
          damage == Damage::kDatafileNotGiven;
 }
 
-/// Counts are mended while the entries are still as they were counted; directories are there before what goes into
-/// them; datafiles come last, when everything that could be saved has been.
+/// The order of repairs: counts while the entries are still as they were counted; directories before the entries that
+/// go into them; datafiles last, after everything has been saved that can be.
 int order_of(Damage damage) {
   switch (damage) {
     case Damage::kWrongDirectoryCounts: return 0;
@@ -40,12 +40,12 @@ int order_of(Damage damage) {
   }
 }
 
-/// What makes two findings the same.
+/// Equal for two findings about the same damage.
 std::uint64_t identity(const wire::Finding& finding) {
   wire::Finding same;
   same.damage = finding.damage;
   same.handle = finding.handle;
-  // An object has at most one finding of these kinds, wherever it was met.
+  // An object has at most one finding of these kinds, wherever it was found.
   if (finding.damage != Damage::kMissingDirectory && finding.damage != Damage::kWrongSize) {
     same.directory = finding.directory;
     same.name = finding.name;
@@ -88,7 +88,7 @@ job::Task<Result<void>> RepairQueue::settle() {
   std::vector<Suspicion> all = std::move(suspicions_);
   suspicions_.clear();
   std::sort(all.begin(), all.end(), [](const Suspicion& a, const Suspicion& b) {
-    // A missing directory whose place is known is made again there: that one comes first.
+    // If a missing directory's place is known, it is rebuilt there, so that finding comes first.
     const auto key = [](const wire::Finding& f) {
       return std::tuple(order_of(f.damage), f.damage, ~f.directory.value, f.name, f.handle, f.slot.target, f.slot.slot);
     };
@@ -196,7 +196,7 @@ RepairQueue::Step RepairQueue::ask_about_datafile(const wire::Finding& finding, 
   if (verdict != wire::Verdict::kOrphan) co_return reply;
   reply.outcome = RepairOutcome::kConfirmed;
   if (!apply) co_return reply;
-  // A handle that has lost its inode never gets one again: nothing can have changed since.
+  // A handle that has lost its inode never gets one again, so nothing can have changed since.
   SPATE_CO_TRY(std::ignore, co_await remove_datafile(finding));
   reply.outcome = RepairOutcome::kRepaired;
   reply.note = "it was removed";
@@ -218,7 +218,7 @@ void RepairQueue::report(const Suspicion& suspicion, const wire::MetaRepairReply
   } else {
     ++left_;
     const bool full = reported_.size() >= kMaxRemembered;
-    if (!full && !reported_.insert(identity(suspicion.finding)).second) return;  // told in an earlier pass
+    if (!full && !reported_.insert(identity(suspicion.finding)).second) return;  // reported in an earlier pass
   }
   ++found_;
   observer_.found({suspicion.finding, outcome, reply.note, reply.path});

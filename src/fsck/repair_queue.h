@@ -22,9 +22,9 @@ class RepairQueue {
   RepairQueue& operator=(const RepairQueue&) = delete;
 
   void begin_pass(unsigned pass);
-  /// Adds a suspicion. `leave`: why it must not be repaired in this run; empty: it may be.
+  /// Adds a suspicion. `leave`: the reason why it must not be repaired in this run; empty: it may be repaired.
   void suspect(wire::Finding finding, std::string leave = {});
-  /// Without repair, settles the suspicions if there are too many. The passes call it now and then.
+  /// Without repair, settles the suspicions if there are too many. The passes call it from time to time.
   job::Task<Result<void>> make_room();
   /// Settles all suspicions, in an order in which no repair invalidates another one. Fails if the meta server does not
   /// answer.
@@ -59,7 +59,7 @@ class RepairQueue {
   unsigned pass_ = 1;
   std::vector<Suspicion> suspicions_;
   std::unordered_set<std::uint64_t> met_;       // in this pass
-  std::unordered_set<std::uint64_t> reported_;  // and left, in any pass
+  std::unordered_set<std::uint64_t> reported_;  // and not repaired, in any pass
   bool overflowed_ = false;
   std::uint64_t found_ = 0;
   std::uint64_t repaired_ = 0;

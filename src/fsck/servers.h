@@ -18,7 +18,7 @@ struct ServersOptions {
   ClusterMap map;
   Key server_key{};
   rpc::HandshakePolicy handshake;
-  Credential credential;  // of the user who runs the check; owns new objects (/lost+found)
+  Credential credential;  // of the user who runs the check; owner of new objects (/lost+found)
   std::string description = "fsck";
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included
   /// Time for a request to an io server whose failure only makes the check incomplete.
@@ -26,7 +26,8 @@ struct ServersOptions {
   rpc::ChannelObserver* watch = nullptr;  // rpc::ChannelOptions::watch
 };
 
-/// One executor; pinned; no client of the same process may use the same network: a server knows one peer a connection.
+/// One executor; pinned. No client of the same process may use the same network: a server knows one peer on each
+/// connection.
 class Servers {
  public:
   Servers(ServersOptions options, job::NetworkContext& network, Random& random);
@@ -43,7 +44,7 @@ class Servers {
     auto reply = co_await channels_.at(meta_)->template call<Reply>(request, options);
     co_return reply;
   }
-  /// kUnreachable at once from a server that has failed to answer before.
+  /// Fails with kUnreachable at once for a server that has failed to answer before.
   template <typename Reply, typename Request>
   job::Task<Result<Reply>> ask_io(ServerId server, const Request& request, std::uint32_t reply_room = 256 * 1024) {
     if (down_.contains(server)) co_return Error(Errc::kUnreachable, channels_.at(server)->name());
@@ -52,13 +53,13 @@ class Servers {
     if (!reply && is_silence(reply.code())) down_.insert(server);
     co_return reply;
   }
-  /// The io server that holds a target; 0 when there is none.
+  /// The io server that holds a target; 0 if there is none.
   ServerId server_of(TargetId target) const;
   /// "server 3 (tcp://...)".
   std::string name_of(ServerId server) const { return channels_.at(server)->name(); }
-  /// Asks the meta server for the servers that were added since spate.toml was read. Before anybody else is asked.
+  /// Asks the meta server for the servers that were added since spate.toml was read. Call it before other requests.
   job::Task<Result<void>> learn_servers();
-  /// Servers that have not answered get another chance.
+  /// Tries servers again that have not answered.
   void forget_failures() { down_.clear(); }
 
  private:

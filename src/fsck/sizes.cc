@@ -6,7 +6,7 @@ namespace spate::fsck {
 void SizeCheck::add(const wire::InodeFact& inode) {
   if (!inode.last_slot) return;
   const ServerId server = servers_.server_of(inode.last_slot->target);
-  if (!server) return;  // the scan of inodes tells of it
+  if (!server) return;  // the scan of inodes reports it
   waiting_[server].push_back({inode.handle, inode.version, inode.size, *inode.last_slot, inode.last_bytes});
 }
 
@@ -34,7 +34,7 @@ job::Task<void> SizeCheck::ask(ServerId server, std::vector<Expected> files) {
     wire::DatafileProbeRequest request;
     for (std::size_t i = begin; i < end; ++i) request.datafiles.push_back({files[i].handle, files[i].slot});
     const auto reply = co_await servers_.ask_io<wire::DatafileProbeReply>(server, request);
-    // A server that does not answer is told of by DatafileCheck, which asks every one.
+    // DatafileCheck reports a server that does not answer, since it asks every one.
     if (!reply || reply->datafiles.size() != end - begin) co_return;
     for (std::size_t i = begin; i < end; ++i) compare(files[i], reply->datafiles[i - begin]);
   }
@@ -43,7 +43,7 @@ job::Task<void> SizeCheck::ask(ServerId server, std::vector<Expected> files) {
 void SizeCheck::compare(const Expected& expected, const wire::DatafilePresence& presence) {
   const std::uint64_t there = presence.present ? presence.size : 0;
   if (there == expected.bytes) return;
-  // Should the file have changed since its inode was read, so has the version, and the server will say so.
+  // If the file has changed since its inode was read, so has the version, and the server reports that.
   wire::Finding finding;
   finding.damage = wire::Damage::kWrongSize;
   finding.handle = expected.handle;

@@ -9,8 +9,8 @@
 
 namespace spate::fsck {
 
-/// If a file's last byte is missing, or its datafile is longer, the file's size differs from its inode. (DatafileCheck
-/// finds other datafiles that are too long.) One pass. Pinned. It keeps a bounded number of files.
+/// Finds files whose last byte is missing, or whose datafile is longer: their size differs from their inode.
+/// (DatafileCheck finds other datafiles that are too long.) One pass. Pinned. It keeps a bounded number of files.
 class SizeCheck {
  public:
   SizeCheck(Servers& servers, RepairQueue& queue) : servers_(servers), queue_(queue) {}
@@ -18,7 +18,7 @@ class SizeCheck {
   SizeCheck& operator=(const SizeCheck&) = delete;
 
   void add(const wire::InodeFact& inode);
-  /// Asks io servers that have been given many files.
+  /// Asks the io servers for which many files are waiting.
   job::Task<Result<void>> ask_when_many();
   job::Task<Result<void>> ask_all();
 

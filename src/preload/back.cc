@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back's way in: errno kept, a fork noticed, the handler run.
+// Entry into the back: keeps errno, notices a fork, runs the handler.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,9 +25,9 @@ namespace spate::preload {
 namespace {
 
 std::atomic<int> at_work{0};         // threads inside take()
-std::atomic<bool> door_shut{false};  // clients are being ended; who comes now waits
+std::atomic<bool> door_shut{false};  // clients are being ended; new calls wait
 
-/// Nobody is at work but the calling thread, and nobody else begins before open_door(). False: others are at work.
+/// Lets no other thread begin a call before open_door(). False: other threads are in calls, and nothing has changed.
 bool shut_door() {
   door_shut = true;
   if (at_work.load() <= 1) return true;
@@ -37,7 +37,8 @@ bool shut_door() {
 
 void open_door() { door_shut = false; }
 
-/// A child of vfork() has nothing of its parent's client, and may outlive who has shut the door.
+/// A child of vfork() does not wait: it does not use its parent's client, and may outlive the thread that has shut the
+/// door.
 void enter() {
   constexpr timespec kPause{0, 100'000};
   for (;;) {
@@ -59,7 +60,7 @@ void close_own_descriptors() {
   }
 }
 
-/// What needs no client, and what is nothing but the kernel's in a child that is about to be another program.
+/// Calls that need no client, and calls that are only the kernel's in a child that is about to become another program.
 bool is_kernels_work(long number) {
   return open_handler(number) != nullptr ? number == SYS_close
                                          : descriptor_handler(number) != nullptr || number == SYS_exit_group;
@@ -90,7 +91,7 @@ bool take(Frame* frame) {
   return reply.has_value();
 }
 
-/// What begins in a thread of the client is the library's own.
+/// A thread that the client starts belongs to the library, not to the program.
 struct ThreadStart {
   void* (*run)(void*);
   void* argument;
@@ -99,7 +100,7 @@ struct ThreadStart {
 void* run_inside(void* data) {
   const std::unique_ptr<ThreadStart> start(static_cast<ThreadStart*>(data));
   ++front().thread()->inside;
-  front().thread()->program_mask = ~std::uint64_t{0};  // signals are the program's threads' affair
+  front().thread()->program_mask = ~std::uint64_t{0};  // signals are for the program's own threads
   return start->run(start->argument);
 }
 
@@ -121,7 +122,7 @@ void notice_fork() {
   forget_working_directory();
 }
 
-/// The door stays shut: what other threads begin would be cut off.
+/// The door stays shut: calls of other threads would be cut off.
 void end_everything() {
   if (!any_client_started() || !shut_door()) return;
   lose_everything();
@@ -130,8 +131,8 @@ void end_everything() {
 
 void end_before_exec() {
   if (!any_client_started() || !shut_door()) return;
-  if (hand_everything_over()) end_clients();  // else the session ends with its lease, and with it what it has open
-  open_door();                                // the program may still fail to start
+  if (hand_everything_over()) end_clients();  // else the session and its opens end with its lease
+  open_door();                                // the exec may still fail
 }
 
 Handler handler_of(long number) {
@@ -151,7 +152,7 @@ spate::preload::Take spate_preload_back(const spate::preload::Front* front) {
   return spate::preload::take;
 }
 
-/// The client's own threads (std::thread) are known as the library's.
+/// Marks the client's own threads (std::thread) as the library's.
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
@@ -162,6 +163,6 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   return error;
 }
 
-/// Nothing of the back is destroyed before the process is gone: programs write to their streams to the very end.
+/// Destroys nothing of the back before the process is gone, since programs write to their streams until the very end.
 int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
 }

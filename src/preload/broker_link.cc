@@ -17,8 +17,8 @@
 namespace spate::preload {
 namespace {
 
-/// A wait for a lock is cut into pieces, between which signals are looked at: a program may be waited for that never
-/// ends.
+/// A wait for a lock is cut into pieces, with a look at pending signals in between: the program that holds the lock may
+/// never end.
 constexpr int kPieceMs = 50;
 constexpr int kConnectTries = 200;
 constexpr useconds_t kConnectPauseUs = 5000;
@@ -65,7 +65,7 @@ Result<UniqueFd> connect_to(const Question& question) {
   return Error(Errc::kNoLocks, "spate-broker does not listen");
 }
 
-/// Until there is something to receive. A signal that comes ends the wait at the broker, which then answers.
+/// Waits until there is something to receive. A signal ends the wait at the broker, which then answers.
 void wait_for_answer(int socket, bool interruptible) {
   bool cancelled = false;
   for (;;) {
@@ -109,7 +109,8 @@ Result<BrokerReply> ask_broker(const Question& question) {
     if (reply && reply->error != Errc::kOk) return Error(reply->error);
     if (reply) return reply;
     if (reply.code() != Errc::kConnectionLost) last = reply.error();
-    if (reply.code() != Errc::kConnectionLost) break;  // else it has just ended, perhaps because it had nothing to do
+    if (reply.code() != Errc::kConnectionLost)
+      break;  // otherwise it has just ended, perhaps because it had nothing to do
   }
   tell_once(last);
   return Error(Errc::kNoLocks, last.message());

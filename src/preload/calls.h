@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers of the system calls, and what they share.
+// The handlers of the system calls, and functions that they share.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace spate::preload {
 
-/// The value that the kernel would return (-errno: an error). Nothing: the kernel does the call, with the present
-/// frame.
+/// The value that the kernel would return (-errno: an error). Nothing: the kernel makes the call, with the frame as it
+/// is now.
 using Reply = std::optional<long>;
 constexpr Reply kToKernel = std::nullopt;
 using Handler = Reply (*)(Frame& frame);
@@ -22,7 +22,7 @@ template <typename T>
 Reply done(const Result<T>& result) {
   return result ? Reply(0) : refuse(result.error());
 }
-/// The same, to be handed over.
+/// done() as a function object.
 inline constexpr auto kDone = [](const auto& result) { return done(result); };
 inline Reply count(const Result<std::uint64_t>& result) {
   return result ? Reply(static_cast<long>(*result)) : refuse(result.error());
@@ -35,7 +35,7 @@ T* memory(const Frame& frame, int index) {
   return reinterpret_cast<T*>(frame.word[index]);  // NOLINT(performance-no-int-to-ptr)
 }
 
-/// Makes the call with its present arguments, past the hooks.
+/// Makes the call with its present arguments, bypassing the hooks.
 inline long ask_kernel(const Frame& f) {
   return raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4], f.word[5]);
 }
@@ -49,23 +49,24 @@ struct PathArguments {
 constexpr PathArguments kPlain{-1, 0};
 constexpr PathArguments kAtPath{0, 1};
 
-/// Where a path leads.
+/// The object that a path names.
 struct ResolvedPath {
-  Mount* mount = nullptr;  // null: out of Spate
+  Mount* mount = nullptr;  // null: outside of Spate
   posix::Where where;
-  std::string shown;      // the path as the program sees it, straight
-  DescriptionRef opened;  // with an empty path: the descriptor that is meant
+  std::string shown;      // the path as the program sees it, without "." and ".."
+  DescriptionRef opened;  // for an empty path: the descriptor's open file
 };
 
-/// Finds out where a path of the call leads. When it leads out of Spate, replaces the frame's path if needed, so that
-/// the kernel can go on with it. `empty`: an empty path stands for the directory descriptor itself.
+/// Resolves a path of the call. If it leads out of Spate, replaces the frame's path if needed, so that the kernel can
+/// continue with it. `empty`: an empty path stands for the directory descriptor itself.
 Result<ResolvedPath> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
-/// A copy of `text` that is there when the kernel reads it, after this library has returned: until the thread's calls
-/// after the next, or in the memory that a helper process shares (helper.h).
+/// Makes a copy of `text` that stays valid when the kernel reads it, after this library has returned: for the thread's
+/// next kKeptTexts copies, or in the memory that a helper process shares (helper.h).
 const char* keep_text(std::string text);
-/// Lets the kernel go on at `path`, absolute.
+/// Makes the kernel continue with `path`, which is absolute.
 void redirect(Frame& frame, PathArguments arguments, std::string path);
-/// An absolute link that leads out of the file system: its target and what is left of the path.
+/// Whether the error means an absolute link that leads out of the file system. Its context is the link's target and the
+/// rest of the path.
 bool leads_out(const Error& error);
 
 /// Runs `make(posix::FileSystem&, posix::Where)` for the path of a call and returns `reply(result)`.
@@ -82,14 +83,14 @@ Reply on_path(Frame& frame, PathArguments arguments, bool follow, const Make& ma
   return reply(result);
 }
 
-/// The working directory, as Spate's handles know it.
+/// The working directory, if it is in Spate.
 Result<posix::Where> working_directory();
 void forget_working_directory();
 
 /// The handler of a call, or null.
 Handler handler_of(long number);
 
-// Each group of handlers, by the number of the call; null when it is not one of the group.
+// Each group of handlers, by the number of the call; null if the group does not have that call.
 Handler open_handler(long number);
 Handler data_handler(long number);
 Handler name_handler(long number);
@@ -105,8 +106,8 @@ void fill_stat(struct stat* out, const Attributes& attributes, Mount& mount);
 /// The same for an open file.
 Reply stat_description(Description& description, struct stat* out);
 
-/// Copies at most `size` bytes from one descriptor to another, whoever they belong to, in one step; as copy_file_range.
-/// Null offsets: the descriptors' positions.
+/// Copies at most `size` bytes from one descriptor to another in one step, as copy_file_range. Either may belong to
+/// Spate or to the kernel. Null offsets: the descriptors' positions.
 Reply copy_between(int in, std::int64_t* in_offset, int out, std::int64_t* out_offset, std::size_t size);
 
 /// read(2) and write(2) with scattered memory. `offset` null: at the position.

@@ -21,7 +21,7 @@ using posix::Where;
 
 constexpr long kFileSystemMagic = 0x53504154;  // statfs: "SPAT"
 
-/// What a call is about: a place that a path leads to, or an open file.
+/// The object of a call: one that a path leads to, or an open file.
 struct Object {
   Mount* mount = nullptr;
   Where where;
@@ -40,7 +40,7 @@ Result<Attributes> attributes_of(Object& object) {
   return object.mount->run([&](FileSystem& files) { return files.stat(object.where); });
 }
 
-/// Runs the stat of a path and hands its attributes to `fill(attributes, mount)`.
+/// Runs the stat of a path and passes its attributes to `fill(attributes, mount)`.
 template <typename Fill>
 Reply stat_path(Frame& f, PathArguments path, int flags, const Fill& fill) {
   const bool empty = (flags & AT_EMPTY_PATH) != 0 || memory<const char>(f, path.path) == nullptr;
@@ -118,7 +118,7 @@ Reply access(Frame& f) { return access_path(f, kPlain, fd(f, 1), 0); }
 Reply faccessat(Frame& f) { return access_path(f, kAtPath, fd(f, 2), 0); }
 Reply faccessat2(Frame& f) { return access_path(f, kAtPath, fd(f, 2), fd(f, 3)); }
 
-/// Sets what `request` holds on what a path leads to.
+/// Applies `request` to the object that a path leads to.
 Reply set_path(Frame& f, PathArguments path, int flags, const wire::SetattrRequest& request) {
   const bool empty = (flags & AT_EMPTY_PATH) != 0 || memory<const char>(f, path.path) == nullptr;
   auto object = object_of(f, path, (flags & AT_SYMLINK_NOFOLLOW) == 0, empty);
@@ -218,7 +218,7 @@ Reply fstatfs(Frame& f) {
   return d == nullptr ? kToKernel : fill_statfs(memory<struct statfs>(f, 1), d->mount().run(kSpace));
 }
 
-/// Runs `make(files, where)` on what a path or, with `descriptor`, an open file of an xattr call is.
+/// Runs `make(files, where)` on the object of an xattr call: that of a path or, with `descriptor`, an open file.
 template <typename Make, typename ReplyOf>
 Reply on_xattr(Frame& f, bool descriptor, bool follow, const Make& make, const ReplyOf& reply) {
   if (!descriptor) return on_path(f, kPlain, follow, make, reply);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading, writing, seeking, and what else concerns an open file's data.
+// Reads, writes, seeks, and other calls on an open file's data.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/uio.h>
@@ -13,7 +13,7 @@
 namespace spate::preload {
 namespace {
 
-constexpr std::size_t kMostPerCall = 0x7ffff000;  // as Linux has it
+constexpr std::size_t kMostPerCall = 0x7ffff000;  // the limit of Linux
 constexpr std::size_t kCopyStep = 1U << 20U;
 
 bool may_read(Description& d) { return (d.flags() & O_PATH) == 0 && (d.flags() & O_ACCMODE) != O_WRONLY; }
@@ -47,7 +47,7 @@ Result<std::vector<View>> vector_of(const Frame& frame) {
   return views;
 }
 
-/// Where a call reads or writes: -1 stands for the position where the call allows it (preadv2).
+/// The offset of a read or write. -1 stands for the position, in calls that allow it (preadv2).
 struct At {
   bool given = false;
   std::int64_t offset = 0;
@@ -89,7 +89,7 @@ Reply writev(Frame& f) { return many_pieces<Out>(f, {}, kWrite); }
 Reply preadv(Frame& f) { return many_pieces<In>(f, {true, f.word[3]}, kRead); }
 Reply pwritev(Frame& f) { return many_pieces<Out>(f, {true, f.word[3]}, kWrite); }
 
-/// The flags are hints (RWF_HIPRI, RWF_NOWAIT), or ask for what is not there.
+/// Whether preadv2 and pwritev2 support the flags: hints and syncs.
 bool known_flags(const Frame& f) { return (f.word[5] & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC)) == 0; }
 
 Reply preadv2(Frame& f) {
@@ -152,7 +152,7 @@ Reply fallocate(Frame& f) {
 /// Advice that changes nothing here.
 Reply advice(Frame& f) { return description_of(fd(f, 0)) == nullptr ? kToKernel : Reply(0); }
 
-/// Without the pages of a cache there is nothing to be moved: callers copy by themselves.
+/// There is no page cache whose pages could be moved. Callers then copy by themselves.
 Reply not_for_files(Frame&) { return minus(EINVAL); }
 
 Reply sendfile(Frame& f) {
@@ -160,10 +160,10 @@ Reply sendfile(Frame& f) {
   return copy_between(fd(f, 1), offset, fd(f, 0), nullptr, static_cast<std::size_t>(f.word[3]));
 }
 
-/// Both files in one file system of Spate: its servers copy.
+/// Copies within one file system of Spate: its servers do it.
 Reply copy_within(Description& in, std::int64_t* in_offset, Description& out, std::int64_t* out_offset,
                   std::size_t size) {
-  // In an order that is the same for all processes.
+  // Locks in an order that is the same for all processes.
   Description* const first = in.state().identity() < out.state().identity() ? &in : &out;
   Description* const second = first == &in ? &out : &in;
   std::optional<Turn> first_turn;
@@ -218,13 +218,13 @@ long any_write(int descriptor, ByteView data, const std::int64_t* offset) {
                            : raw(SYS_pwrite64, descriptor, data.data(), data.size(), *offset);
 }
 
-/// What was read and could not be written is read again by whoever goes on.
+/// Moves the position back over bytes that were read but could not be written, so that a later call reads them again.
 void give_back(int in, std::int64_t bytes) {
   const DescriptionRef d = description_of(in);
   if (d == nullptr) {
     raw(SYS_lseek, in, -bytes, SEEK_CUR);
   } else {
-    const Turn turn(d->state()->turn);  // or without it: a signal waits
+    const Turn turn(d->state()->turn);  // if a signal ended the wait, go on without the turn
     d->state()->position -= static_cast<std::uint64_t>(bytes);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on descriptors as such: dup, fcntl, ioctl, flock, close_range.
+// Calls on descriptors themselves: dup, fcntl, ioctl, flock, close_range.
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/ioctl.h>
@@ -20,7 +20,7 @@ bool is_own(long descriptor) {
   return number < static_cast<unsigned>(kMaxDescriptors) && front().state->marks[number] == kOwn;
 }
 
-/// After the kernel has made `to` another name of `from`.
+/// The kernel has made `to` a duplicate of `from`: updates the table.
 Reply duplicated(int from, long to) {
   if (failed(to) || front().in_vfork_child()) return to;
   const DescriptionRef meant = description_of(from);
@@ -59,7 +59,7 @@ Reply fcntl(Frame& f) {
     case F_DUPFD_CLOEXEC: return duplicated(fd(f, 0), ask_kernel(f));
     case F_GETFD:
     case F_SETFD: return kToKernel;
-    case F_GETFL: return d->flags() | 0100000;  // O_LARGEFILE, as the kernel has it
+    case F_GETFL: return d->flags() | 0100000;  // O_LARGEFILE, which the kernel reports
     case F_SETFL: return (d->flags() & O_PATH) != 0 ? Reply(minus(EBADF)) : set_flags(*d, fd(f, 2));
     case F_GETLK:
     case F_SETLK:
@@ -100,7 +100,7 @@ Reply ioctl(Frame& f) {
   }
 }
 
-/// The numbers between the library's own ones, which stay open.
+/// Closes the numbers between the library's own descriptors, which stay open.
 Reply close_range(Frame& f) {
   auto first = static_cast<unsigned>(f.word[0]);
   const auto last = static_cast<unsigned>(f.word[1]);
@@ -133,7 +133,7 @@ void note_sent(msghdr& message) {
   }
 }
 
-/// Descriptors that are on their way to another process are its as well from now on.
+/// The message carries descriptors to another process: notes that it shares their files from now on.
 Reply send_message(Frame& f) {
   note_sent(*memory<msghdr>(f, 1));
   return kToKernel;

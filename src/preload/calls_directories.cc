@@ -14,19 +14,19 @@
 namespace spate::preload {
 namespace {
 
-/// Room for entries as getdents64 lays them out.
+/// A buffer of entries in the form of getdents64.
 struct EntryWriter {
   char* out;
   std::size_t room;
   std::size_t used = 0;
 
-  /// False: there is no room for it.
+  /// False: there is no room for the entry.
   bool add(const posix::DirectoryItem& item) {
     constexpr std::size_t kName = offsetof(dirent64, d_name);
     const std::size_t size = (kName + item.name.size() + 1 + 7) / 8 * 8;
     if (used + size > room) return false;
     dirent64 head{};
-    head.d_ino = item.handle.value == 0 ? 1 : item.handle.value;  // 0 would stand for a hole
+    head.d_ino = item.handle.value == 0 ? 1 : item.handle.value;  // 0 would mean a deleted entry
     head.d_off = static_cast<off64_t>(item.next);
     head.d_reclen = static_cast<unsigned short>(size);
     head.d_type = posix::entry_type(item.type);
@@ -38,7 +38,7 @@ struct EntryWriter {
   }
 };
 
-/// The next entry: the one that there was no room for the last time, if the position is still there.
+/// The next entry. If the last call had no room for an entry and the position is unchanged, it is that one.
 Result<std::optional<posix::DirectoryItem>> next_item(Description& d) {
   const std::uint64_t position = d.state()->position.load();
   if (d.pending && d.pending->position == position) {
@@ -62,17 +62,17 @@ Reply getdents64(Frame& f) {
     if (!item) return writer.used > 0 ? Reply(static_cast<long>(writer.used)) : refuse(item.error());
     if (!*item) return static_cast<long>(writer.used);
     if (writer.add(**item)) continue;
-    // OpenFile goes on behind it without asking again when the position is back there.
+    // OpenFile continues behind it without another request when the position comes back there.
     d->pending = Description::Pending{**std::move(item), position};
     d->state()->position.store(position);
     return writer.used > 0 ? Reply(static_cast<long>(writer.used)) : minus(EINVAL);
   }
 }
 
-/// Makes folders named like the path below a folder of our own, goes there, and removes them all: the kernel remembers
-/// the name of the working directory, and nothing can be found or made in it.
+/// Makes folders named like the path below a folder of our own, changes to the last one, and removes them all. So the
+/// kernel knows the name of the working directory, but nothing can be found or created in it.
 Result<void> enter_removed_directory(const std::string& shown) {
-  // Nobody can guess the name and create it first.
+  // A random name, so that nobody can create it first.
   std::uint64_t number = 0;
   if (failed(raw(SYS_getrandom, &number, sizeof number, 0))) return Errc::kIoError;
   for (const char* place : {"/dev/shm", "/tmp", "/var/tmp", "/run"}) {
@@ -109,7 +109,7 @@ Result<std::string> without_links(Mount& mount, const std::string& shown) {
     auto target = mount.run([&](posix::FileSystem& files) { return files.readlink(where); });
     if (!target && target.code() != Errc::kInvalidArgument) return std::move(target).error();
     if (!target) {
-      done = next;  // no link
+      done = next;  // not a link
       continue;
     }
     if (++links > kMaxSymlinkDepth) return Errc::kSymlinkLoop;
@@ -134,7 +134,7 @@ Result<void> enter(Mount& mount, const posix::Where& where, const std::string& s
   SPATE_TRY(const std::string path, without_links(mount, shown));
   if (path.size() >= sizeof FrontState::cwd) return Errc::kNameTooLong;
   SPATE_TRY(std::ignore, enter_removed_directory(path));
-  if (front().in_vfork_child()) return {};  // the program that it starts will find it
+  if (front().in_vfork_child()) return {};  // the program that it starts will find the directory
   std::memcpy(front().state->cwd, path.c_str(), path.size() + 1);
   front().state->cwd_inside = true;
   forget_working_directory();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mmap of a file: its bytes, read into memory of the process's own.
+// mmap of a file: reads its bytes into memory of the process.
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ Reply fill(Description& d, long memory, std::size_t size, std::uint64_t offset) 
     const std::uint64_t at = offset + filled;
     const Reply got = read_from(d, std::span(&room, 1), &at);
     if (*got < 0) return got;
-    if (*got == 0) break;  // beyond the end of the file: zeros
+    if (*got == 0) break;  // behind the end of the file: zeros
     filled += static_cast<std::size_t>(*got);
   }
   return 0;
@@ -27,11 +27,11 @@ struct MapParams {
   long address;
   std::size_t size;
   int protection;
-  int flags;  // what of them is passed on to the kernel
+  int flags;  // the flags to pass to the kernel
   std::uint64_t offset;
 };
 
-/// Memory that can be written.
+/// Maps memory that can be written.
 long map_privately(Description& d, const MapParams& params) {
   const long made = raw(SYS_mmap, params.address, params.size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | params.flags, -1, 0);
@@ -43,7 +43,7 @@ long map_privately(Description& d, const MapParams& params) {
   return protected_now;
 }
 
-/// Fills the memory behind a descriptor, and yields another one that only reads it.
+/// Fills the memory behind a descriptor, and yields another descriptor that can only read it.
 long fill_and_seal(Description& d, long memfd, const MapParams& params) {
   const long sized = raw(SYS_ftruncate, memfd, params.size);
   if (failed(sized)) return sized;
@@ -56,7 +56,7 @@ long fill_and_seal(Description& d, long memfd, const MapParams& params) {
   return raw(SYS_open, link.c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-/// Memory that mprotect(2) cannot make writable: what would be written there would never come to the file.
+/// Maps memory that mprotect(2) cannot make writable, since writes to it would never reach the file.
 long map_for_reading(Description& d, const MapParams& params) {
   const long memfd = raw(SYS_memfd_create, "spate-map", MFD_CLOEXEC);
   if (failed(memfd)) return memfd;
@@ -68,8 +68,8 @@ long map_for_reading(Description& d, const MapParams& params) {
   return made;
 }
 
-/// Private mappings, and shared ones that are only read; what others write later is not seen. A mapping that the file
-/// would be written through: ENODEV, as file systems say that have none.
+/// Supports private mappings, and shared ones that are only read; they do not show later writes. A shared writable
+/// mapping fails with ENODEV, as on file systems that cannot map files.
 Reply mmap(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 4));
   if (d == nullptr) return kToKernel;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting programs that lie in Spate, and the end of the process.
+// Starts programs that lie in Spate, and handles the end of the process.
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/stat.h>
@@ -18,8 +18,8 @@
 namespace spate::preload {
 namespace {
 
-constexpr std::size_t kHead = 256;  // the kernel looks at as much for "#!"
-constexpr int kMostScripts = 5;     // the interpreter of a script may be a script, as often as the kernel lets it
+constexpr std::size_t kHead = 256;  // as much as the kernel reads to find "#!"
+constexpr int kMostScripts = 5;     // the interpreter of a script may be a script; the kernel's limit
 constexpr std::string_view kElf = "\177ELF";
 
 /// The first line of a script.
@@ -28,7 +28,7 @@ struct Script {
   std::string argument;
 };
 
-/// "#!interpreter argument": false when it is none.
+/// Parses "#!interpreter argument". False: it is not a script.
 bool parse_script(std::string_view head, Script& script) {
   if (!head.starts_with("#!")) return false;
   head = head.substr(2, head.find('\n') - 2);
@@ -44,7 +44,7 @@ bool parse_script(std::string_view head, Script& script) {
   return !script.interpreter.empty();
 }
 
-/// The program's bytes in a memfd, which the kernel can run. Its number, or -errno.
+/// Copies the program into a memfd, which the kernel can run. Its number, or -errno.
 Reply copy_program(Mount& mount, posix::OpenFile& file, const std::string& shown) {
   const long memfd = raw(SYS_memfd_create, shown.substr(shown.rfind('/') + 1).substr(0, 200).c_str(), MFD_CLOEXEC);
   if (failed(memfd)) return memfd;
@@ -62,7 +62,7 @@ Reply copy_program(Mount& mount, posix::OpenFile& file, const std::string& shown
   }
 }
 
-/// The list of arguments, where the kernel finds it: in memory that is left when the call fails.
+/// Copies the list of arguments to memory that the kernel can read. If the call fails, the memory is leaked.
 const char** keep_words(const std::vector<const char*>& words) {
   const std::size_t size = words.size() * sizeof(const char*);
   char* memory = helper_memory(size);
@@ -89,7 +89,7 @@ Reply start_script(Frame& f, const Script& script, const std::string& path, int 
   return kToKernel;
 }
 
-/// What the frame names after start_program() without a reply.
+/// What the frame's path means if start_program() returns no reply.
 enum class Names { kProgram, kInterpreter };
 
 Reply start_opened(Frame& f, const ResolvedPath& place, posix::OpenFile& file, int first_word, Names& names) {
@@ -103,7 +103,8 @@ Reply start_opened(Frame& f, const ResolvedPath& place, posix::OpenFile& file, i
     names = Names::kInterpreter;
     return start_script(f, script, place.shown, first_word);
   }
-  // If the kernel does not start the program, nobody closes the copy. Shells try scripts without "#!" like that.
+  // If the kernel could not start the program, nobody would close the copy. Shells try scripts without "#!" in this
+  // way.
   if (!text.starts_with(kElf)) return minus(ENOEXEC);
   const Reply memfd = copy_program(*place.mount, file, place.shown);
   if (failed(*memfd)) return memfd;
@@ -125,7 +126,7 @@ Reply start_program(Frame& f, const ResolvedPath& place, int first_word, Names& 
   return reply;
 }
 
-/// A path in Spate is given to the kernel as one that it can run. What interprets a script there may lie there, too.
+/// Replaces a path in Spate by one that the kernel can run. A script's interpreter may lie in Spate, too.
 Reply prepare(Frame& f, PathArguments path, int first_word) {
   Names names = Names::kInterpreter;
   for (int scripts = 0; names == Names::kInterpreter; ++scripts) {
@@ -142,7 +143,8 @@ Reply prepare(Frame& f, PathArguments path, int first_word) {
 
 Reply exec(Frame& f, PathArguments path, int first_word) {
   if (const Reply refused = prepare(f, path, first_word)) return refused;
-  // The connections end with the program; what it has open, the next one opens anew: until then the broker has it.
+  // The connections end with the program. The next program opens its inherited files anew; until then the broker keeps
+  // them open.
   const int directory = path.directory < 0 ? AT_FDCWD : fd(f, path.directory);
   const bool starts = raw(SYS_faccessat, directory, memory<const char>(f, path.path), X_OK) == 0;
   if (starts && !front().in_vfork_child() && any_client_started()) end_before_exec();
@@ -157,7 +159,7 @@ Reply exit_group(Frame&) {
   return kToKernel;
 }
 
-/// What is about the kernel's own file systems.
+/// Refuses calls that only the kernel's own file systems support.
 Reply not_here(Frame&) { return minus(EOPNOTSUPP); }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// select, epoll: a file is always ready. poll is front_wait.cc.
+// select and epoll: a file is always ready. front_wait.cc has poll.
 #include <sys/select.h>
 
 #include "preload/calls.h"
@@ -36,11 +36,12 @@ Reply select(Frame& f) {
   fd_set ours_error;
   const long ready = take_out(in, n, ours_in) + take_out(out, n, ours_out);
   take_out(memory<fd_set>(f, 3), n, ours_error);
-  if (ready == 0) return kToKernel;  // which waits, with the program's signals let through: a handler may end the wait
+  if (ready == 0)
+    return kToKernel;  // the kernel waits with the program's signals unblocked, since a handler may end the wait
   timeval none{};
   timespec none_exact{};
   f.word[4] = f.number == SYS_select ? reinterpret_cast<long>(&none) : reinterpret_cast<long>(&none_exact);
-  if (f.number == SYS_pselect6) f.word[5] = 0;  // nothing is waited for: no handler runs now
+  if (f.number == SYS_pselect6) f.word[5] = 0;  // nothing waits, so no handler runs now
   const long found = ask_kernel(f);
   if (failed(found)) return found;
   put_back(in, n, ours_in);
@@ -48,7 +49,7 @@ Reply select(Frame& f) {
   return found + ready;
 }
 
-/// As the kernel says of files.
+/// Refuses files, as the kernel does.
 Reply epoll_ctl(Frame& f) { return description_of(fd(f, 2)) == nullptr ? kToKernel : Reply(minus(EPERM)); }
 
 }  // namespace

@@ -22,8 +22,8 @@ struct Table {
 
 Table* current = nullptr;
 
-/// While a process is copied no thread is in the middle of changing the table: the child would have half an entry. No
-/// signal handler comes in between either, which could use a descriptor, and wait for this very lock.
+/// No thread may be in the middle of a change of the table when the process is copied: the child would have half an
+/// entry. No signal handler may run in between either: it could use a descriptor and wait for this lock.
 void before_fork() {
   const std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t mask = 0;
@@ -38,7 +38,7 @@ void after_fork() {
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
 }
 
-/// Lives for ever; a child of fork() makes its own.
+/// Lives for ever. A child of fork() makes its own.
 Table& table() {
   static Table& first = []() -> Table& {
     current = new Table;
@@ -58,7 +58,7 @@ void mark(int descriptor, Mark what) {
 
 bool in_range(int descriptor) { return descriptor >= 0 && descriptor < kMaxDescriptors; }
 
-/// With the table's lock held.
+/// The caller holds the table's lock.
 DescriptionRef adopt(Table& all, int descriptor) {
   const MemoryIdentity identity = identity_of(descriptor);
   for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
@@ -93,7 +93,7 @@ Result<posix::OpenFile*> Description::file() {
   const std::lock_guard lock(*opening_);
   if (!state_->is_still_ours()) return Errc::kStaleHandle;
   if (file_ != nullptr) {
-    // Other threads are at work on it: it is told of F_SETFL, not opened anew.
+    // Other threads use it: apply a change of F_SETFL to it instead of opening it anew.
     file_->set_append((flags() & O_APPEND) != 0);
     return file_.get();
   }
@@ -116,7 +116,7 @@ Result<void> Description::close() {
   return closed;
 }
 
-/// What a thread of the parent may have been about to change is overwritten, not destroyed.
+/// Overwrites the members without destroying them, since a thread of the parent may have been about to change them.
 void Description::forget() {
   std::ignore = opening_.release();
   opening_ = std::make_unique<std::mutex>();
@@ -178,7 +178,7 @@ DescriptionRef replace(int descriptor, DescriptionRef description) {
 Result<bool> release(DescriptionRef description) {
   if (description == nullptr) return false;
   if (description->numbers.load() > 0) return false;
-  // Another thread that is still at work on it closes it when it is done.
+  // Another thread still uses it, and closes it when it is done.
   if (description.use_count() > 1) return false;
   SPATE_TRY(std::ignore, description->close());
   return true;

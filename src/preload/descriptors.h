@@ -34,8 +34,7 @@ class Description {
   const std::string& path() const { return state_->what().path; }
   bool is_place() { return type() == FileType::kDirectory || (flags() & O_PATH) != 0; }
 
-  /// The open file. After fork or exec this process opens it anew on the first call, with the present flags. It stays
-  /// until close().
+  /// The open file. After fork or exec, the first call opens it anew with the present flags. It stays until close().
   Result<posix::OpenFile*> file();
   /// Runs `make(posix::OpenFile&)`, which returns a Task<Result<T>>.
   template <typename Make>
@@ -54,7 +53,7 @@ class Description {
 
   /// Ends this process's open; a later file() opens anew.
   Result<void> close();
-  /// In a child of fork().
+  /// Call it in a child of fork().
   void forget();
 
   /// An entry for which getdents64 had no more room, and its position.
@@ -78,18 +77,19 @@ class Description {
 };
 using DescriptionRef = std::shared_ptr<Description>;
 
-/// The description behind a descriptor; null: not one of Spate's. Adopts a descriptor that came from outside.
+/// The description behind a descriptor; null if the file is not Spate's. Adopts a descriptor that came from another
+/// process.
 DescriptionRef description_of(int descriptor);
-/// The same for a descriptor that this process has used or made. Adopts no others.
+/// The same, but only for a descriptor that this process has used or made already.
 DescriptionRef known_description_of(int descriptor);
 /// Whether no other descriptor of this process refers to the same description.
 bool is_last(int descriptor);
 /// Makes the new `descriptor` refer to `description`. Yields its number. A number that is too high is closed and
 /// refused (-EMFILE).
 long install(const DescriptionRef& description, int descriptor);
-/// Makes `descriptor` refer to `description` from now on (null: it is the kernel's). Yields what it referred to before.
+/// Makes `descriptor` refer to `description` from now on (null: the kernel's). Yields its earlier description.
 DescriptionRef replace(int descriptor, DescriptionRef description);
-/// Drops the use of a description by a descriptor that is gone. The last one closes the file. True: it was the last.
+/// Drops the reference of a closed descriptor. The last one closes the file. True: it was the last.
 Result<bool> release(DescriptionRef description);
 
 /// The next number at or behind `from` that is a descriptor of Spate, or -1.

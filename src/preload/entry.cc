@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the patched places of the C library come to (see sites.h), and what happens to a call that is Spate's affair.
+// The code that the patched places of the C library jump to (see sites.h), and the handling of a call on Spate.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +19,9 @@
 #error "the preload library knows x86-64 only"
 #endif
 
-// In: the registers of a system call. Out: rcx 0: done, rax is the result; rcx 1: the kernel shall do it, with the
-// registers as they are now. All others are kept but r11, as a system call does; of xmm registers, too, code around a
-// system call may count on that. Builds a Frame on the stack.
+// In: the registers of a system call. Out: rcx 0: done, rax is the result; rcx 1: the kernel shall make the call, with
+// the registers as they are now. All other registers but r11 are preserved, as by a system call; code around a system
+// call may also rely on the xmm registers. Builds a Frame on the stack.
 asm(R"(
   .text
   .globl spate_preload_enter
@@ -103,7 +103,7 @@ spate_preload_enter:
 namespace spate::preload {
 namespace {
 
-/// Own descriptors begin here: above what programs count on, below the limit of open files.
+/// The lowest number of own descriptors: above the numbers that programs expect, below the limit of open files.
 int first_own_descriptor() {
   rlimit limit{};
   long most = kMaxDescriptors;
@@ -131,19 +131,19 @@ int keep(int descriptor) {
 
 int hide(int descriptor) {
   const int moved = keep(descriptor);
-  if (moved < 0 && descriptor >= kMaxDescriptors) {  // beyond what can be marked
+  if (moved < 0 && descriptor >= kMaxDescriptors) {  // too high to be marked
     raw(SYS_close, descriptor);
     return -EMFILE;
   }
   if (moved < 0) {
-    mark_own(descriptor);  // no room up there: it stays where it is
+    mark_own(descriptor);  // no free number up there: it stays where it is
     return descriptor;
   }
   raw(SYS_close, descriptor);
   return moved;
 }
 
-/// A call of the library itself: what it opens is put out of the program's way.
+/// Makes a call of the library itself. Moves a descriptor that it opens out of the program's way.
 bool own_call(Frame& frame) {
   if (frame.number == SYS_close) {
     const auto number = static_cast<unsigned>(frame.word[0]);
@@ -179,10 +179,10 @@ bool has_descriptor_left() {
   return true;
 }
 
-/// The back, loaded by the first thread that needs it; null when it cannot be.
+/// The back, loaded by the first thread that needs it; null if it cannot be loaded.
 Take back = nullptr;  // set once
 
-/// `later`: set when it cannot be loaded now, since the program has too many descriptors.
+/// `later`: set if it cannot be loaded now because the program has too many descriptors.
 Take load_back(bool& later) {
   static int lock = 0;
   static bool tried = false;
@@ -208,7 +208,7 @@ Take load_back(bool& later) {
   return loaded;
 }
 
-/// Descriptors that come over a socket may be of Spate's files.
+/// Receives a message. Descriptors in it may belong to files of Spate.
 bool receive(Frame& frame) {
   const long got = raw(SYS_recvmsg, frame.word[0], frame.word[1], frame.word[2]);
   frame.result = got;
@@ -225,8 +225,8 @@ bool receive(Frame& frame) {
   return true;
 }
 
-/// Stacks of our own for the work of the back: a program's thread, a handler of a signal or a child of posix_spawn()
-/// may have but a few KiB. As many as there were calls at the same time; never given back.
+/// Stacks for the work of the back, since a program's thread, a signal handler or a child of posix_spawn() may have
+/// only a few KiB. There are as many as calls ran at the same time; they are never freed.
 constexpr int kStacks = 256;
 constexpr long kStackSize = 1L << 20U;
 void* free_stacks[kStacks];
@@ -249,7 +249,8 @@ void give_stack(void* stack) {
   raw(SYS_munmap, stack, kStackSize);
 }
 
-/// What a program may do to have fewer descriptors, and what does without the client.
+/// Calls that reduce the number of descriptors, and calls that need no client: the kernel can make them while the back
+/// is missing.
 bool can_be_the_kernels(long number) {
   return number == SYS_close || number == SYS_close_range || number == SYS_execve || number == SYS_execveat ||
          number == SYS_umask;
@@ -279,9 +280,9 @@ bool work_on(void* stack, Frame* frame) {
   return taken;
 }
 
-/// Lets the back do a call. Signals wait meanwhile: a handler of the program must not run in the middle of the client.
-/// When they are let in, the thread is the program's again in every respect, so that a handler can make any call, and
-/// need not return.
+/// Lets the back handle a call. Signals wait meanwhile, since a handler of the program must not run in the middle of
+/// the client. When signals are admitted, the thread is the program's again in every respect, so that a handler can
+/// make any call and need not return.
 bool take_inside(Frame* frame) {
   const std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
@@ -305,7 +306,7 @@ bool take_inside(Frame* frame) {
 extern "C" bool spate_preload_take_over(Frame* frame) {
   if (thread_state.inside > 0) return own_call(*frame);
   if (frame->number == SYS_exit_group && __atomic_load_n(&back, __ATOMIC_ACQUIRE) == nullptr)
-    return false;  // nothing to end
+    return false;  // there is no client to end
   if (frame->number == SYS_recvmsg) return receive(*frame);
   if (frame->number == SYS_poll || frame->number == SYS_ppoll) return wait_for_any(*frame);
   for (;;) {

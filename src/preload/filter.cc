@@ -17,7 +17,7 @@ __thread ThreadState thread_state;
 
 namespace {
 
-/// Which of a call's arguments name a file.
+/// The arguments of a call that name a file.
 enum Kind : std::uint8_t {
   kNone,
   kFd,          // descriptor, ...
@@ -35,14 +35,14 @@ enum Kind : std::uint8_t {
   kReceive,     // recvmsg: a message with room for descriptors
   kSend,        // sendmsg: a message with descriptors, or several
   kPoll,        // pollfd[], count
-  kWhenInside,  // where the working directory is in Spate
-  kWhenOurs,    // where any descriptor is special
+  kWhenInside,  // only while the working directory is in Spate
+  kWhenOurs,    // only while some descriptor is marked
   kChdir,       // path
   kFchdir,      // descriptor
   kUmask,
-  kExec,     // path, with a client that may have to be ended
+  kExec,     // path; the client may have to be ended first
   kExecAt,   // descriptor, path
-  kMakesFd,  // returns a descriptor: hidden when the library itself calls
+  kMakesFd,  // returns a descriptor: hide it if the library itself made the call
   kForks,    // clone(flags)
   kForks3    // clone3(struct)
 };
@@ -109,7 +109,7 @@ bool starts_with(const char* text, const char* prefix) {
   return true;
 }
 
-/// Something in the path keeps it from being compared as it is: "//", "/./", "/../".
+/// Whether the path cannot be compared as it is: it contains "//", "/./" or "/../".
 bool is_crooked(const char* path) {
   for (; *path != '\0'; ++path) {
     if (path[0] != '/') continue;
@@ -129,11 +129,12 @@ bool below_a_mount(const char* path) {
   return false;
 }
 
-/// `path` without empty, "." and ".." components, as far as it matters here: its first few components.
+/// Removes empty, "." and ".." components from the beginning of `path`, as many as matter here, and compares the
+/// result.
 bool is_below_when_straight(const char* path) {
   constexpr int kRoom = sizeof(MountPoint::prefix) * 2;
   char straight[kRoom + 2] = "/";
-  int size = 0;  // of what ends before the next '/'
+  int size = 0;  // length of `straight`
   while (*path != '\0' && size < kRoom) {
     while (*path == '/') ++path;
     int length = 0;
@@ -164,7 +165,7 @@ bool is_directory(long directory, const MountPoint& mount, long size) {
   char link[32] = "/proc/self/fd/";
   long length = 0;
   if (static_cast<int>(directory) == AT_FDCWD) {
-    length = raw(SYS_getcwd, text, sizeof text) - 1;  // it counts the '\0'
+    length = raw(SYS_getcwd, text, sizeof text) - 1;  // without the final '\0', which the kernel counts
   } else {
     if (directory < 0) return false;
     char digits[16];
@@ -177,8 +178,8 @@ bool is_directory(long directory, const MountPoint& mount, long size) {
   return size == 0 ? length == 1 && text[0] == '/' : length == size && same(text, mount.prefix, size);
 }
 
-/// A relative path from an ordinary directory above a mount: "spate/x" from "/". Programs that walk a path by
-/// themselves, component by component, come so.
+/// Whether a relative path leads from an ordinary directory above a mount into the mount: "spate/x" from "/". Programs
+/// that walk a path component by component use such paths.
 bool leads_in(long directory, const char* path) {
   while (path[0] == '.' && path[1] == '/') path += 2;
   for (int i = 0; i < front_state.mount_count; ++i) {
@@ -194,7 +195,7 @@ bool leads_in(long directory, const char* path) {
 }
 
 bool named(long path_word) {
-  if (path_word >= 0 && path_word < 4096) return false;               // the kernel says EFAULT
+  if (path_word >= 0 && path_word < 4096) return false;               // the kernel fails with EFAULT
   const char* const path = reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
   if (path[0] != '/') return front_state.cwd_inside || leads_in(AT_FDCWD, path);
   if (below_a_mount(path)) return true;
@@ -209,7 +210,7 @@ bool named_at(long directory, long path_word) {
   return special(directory) || leads_in(directory, path);
 }
 
-/// With RESOLVE_IN_ROOT absolute paths begin there, too.
+/// With RESOLVE_IN_ROOT, absolute paths begin at the directory, too.
 bool below_directory(long directory) {
   return special(directory) || (static_cast<int>(directory) == AT_FDCWD && front_state.cwd_inside);
 }
@@ -222,7 +223,7 @@ bool polls(const Frame& frame) {
   return false;
 }
 
-/// A child that shares memory with its parent is on its way, where it does: until the parent runs again, see
+/// Notes that a child is being made, and whether it shares memory with its parent until the parent runs again: see
 /// in_vfork_child().
 void note_fork(std::uint64_t flags) {
   constexpr std::uint64_t kShares = CLONE_VM | CLONE_VFORK;

@@ -7,7 +7,8 @@
 
 namespace spate::preload {
 
-/// True: the call goes to take_over(). A true may be wrong, a false never. Compiled for general registers only.
+/// True: the call goes to take_over(). It may return true for a call that is not Spate's, but never false for one that
+/// is. Compiled for general registers only.
 extern "C" bool spate_preload_wants(Frame* frame);
 
 extern FrontState front_state;

@@ -8,18 +8,18 @@
 
 namespace spate::preload {
 
-/// A system call that the C library is about to make. The kernel gets the values that stand here when the hook returns.
+/// A system call that the C library is about to make. When the hook returns, the kernel gets the values in it.
 struct Frame {
   long number;
   long word[6];  // arguments
-  long result;   // as the kernel would give it; when the call was taken over
+  long result;   // as the kernel would return it, if the hook has made the call
 };
 
-/// What a descriptor number is to this library.
+/// The owner of a descriptor number.
 enum Mark : std::uint8_t {
-  kForeign = 0,  // the kernel's affair
+  kForeign = 0,  // the kernel's
   kOurs = 1,     // an open file of Spate
-  kOwn = 2       // the client's own: sockets and the like, which the program neither sees nor closes
+  kOwn = 2       // the client's own sockets and the like: the program must neither see nor close them
 };
 
 /// Higher numbers are never files of Spate.
@@ -30,63 +30,61 @@ constexpr int kMaxDescriptors = 1 << 16;
 #endif
 constexpr int kMaxMounts = 8;
 
-/// Where a file system stands in the tree that the program sees.
+/// The place of a file system in the tree that the program sees.
 struct MountPoint {
   char prefix[256];  // absolute, no trailing '/', never "/"
   std::size_t prefix_size;
   char config[4096];  // of spate.toml or its folder; empty: SPATE_FS, or the one started last
 };
 
-/// The state that decides, before each system call, whether Spate handles it. Both halves write it. One for each
+/// The state that decides, before each system call, whether Spate handles it. Both halves write it. One in each
 /// process.
 struct FrontState {
   std::uint8_t marks[kMaxDescriptors];
-  int special_descriptors;  // how many marks are not kForeign (may be too high)
+  int special_descriptors;  // at least the number of marks other than kForeign
   MountPoint mounts[kMaxMounts];
   int mount_count;
-  int umask;            // as the program has set it; -1: it has not
-  std::uint32_t forks;  // how often a process was made that has copies of this one's descriptors
+  int umask;            // set by the program; -1: the program has not set it
+  std::uint32_t forks;  // how many processes were made with copies of this one's descriptors
   bool cwd_inside;      // the working directory is in a file system of Spate
-  char cwd[4096];       // its path as the program sees it, when it is
-  /// 0 in a child of fork() until the back has noticed: the page is wiped there.
+  char cwd[4096];       // if cwd_inside: its path as the program sees it
+  /// 0 in a child of fork() until the back has noticed: the kernel clears the page there.
   std::uint32_t* same_process;
 };
 
 /// Per thread.
 struct ThreadState {
-  int inside;                  // > 0: the library itself is at work; its own system calls are nobody's affair
-  long vfork_parent;           // the process id of a thread that called vfork() or the like, until it goes on
-  long fork_flags;             // of clone(2): added to those of the library's own next fork()
-  std::uint64_t program_mask;  // while inside: the signals that the program itself holds back
+  int inside;                  // > 0: the library itself is working; the hooks ignore its own system calls
+  long vfork_parent;           // the process id of a thread that has called vfork() or the like, until it continues
+  long fork_flags;             // flags of clone(2) to add to those of the library's own next fork()
+  std::uint64_t program_mask;  // while inside: the signals that the program itself blocks
 };
 
-/// A result of the back: make the call again after the handlers of the pending signals have run (-ERESTARTSYS of the
-/// kernel).
+/// A result of the back: run the handlers of the pending signals, then make the call again (the kernel's -ERESTARTSYS).
 constexpr long kAgain = -512;
 
 /// The functions of the front that the back may call.
 struct Front {
   FrontState* state;
   ThreadState* (*thread)();
-  /// Moves a descriptor that the library itself has made out of the program's way and marks it kOwn. The new number, or
-  /// -errno.
+  /// Moves a descriptor of the library out of the program's way and marks it kOwn. The new number, or -errno.
   int (*hide)(int descriptor);
-  /// Another number for what a descriptor of the program's stands for, hidden likewise; -1: there is no room.
+  /// Duplicates a descriptor of the program to a number that is hidden likewise; -1: there is none free.
   int (*keep)(int descriptor);
-  /// This is a child that shares its parent's memory and will call exec.
+  /// Whether this is a child that shares its parent's memory and will call exec.
   bool (*in_vfork_child)();
 };
 
-/// The back's entry point. It does the call and sets `result` (true), or leaves the call to the kernel (false).
+/// The back's entry point. True: it has made the call and set `result`. False: the kernel shall make it.
 using Take = bool (*)(Frame* frame);
 constexpr const char* kBackEntry = "spate_preload_back";
 using BackEntry = Take (*)(const Front* front);
 
 /// The name of the memfd behind an open file begins with this; /proc/self/fd shows it as "/memfd:spate:...".
 constexpr const char kDescriptorName[] = "spate:";
-/// The kernel's working directory of a process whose own is in Spate: a removed directory below one whose name begins
-/// so, named like the path. Thus it passes through fork and exec, and relative paths that reach the kernel find
-/// nothing.
+/// If the working directory of a process is in Spate, the kernel's one is a removed directory, named like the path
+/// below a directory whose name begins with this. So it passes through fork and exec, and relative paths that reach the
+/// kernel find nothing.
 constexpr const char kCwdName[] = "/.spate-cwd-";
 constexpr const char kCwdEnd[] = " (deleted)";
 

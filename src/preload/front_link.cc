@@ -16,7 +16,7 @@ namespace {
 
 const Front* the_front = nullptr;
 
-/// sigaction(2) as the kernel itself has it.
+/// The kernel's own form of sigaction(2).
 struct KernelAction {
   void (*handler)(int);
   unsigned long flags;
@@ -24,12 +24,12 @@ struct KernelAction {
   std::uint64_t mask;
 };
 
-/// What the kernel does on its own when nobody has asked for anything else: nothing.
+/// Whether the kernel's default for the signal is to ignore it.
 bool is_ignored_by_default(int number) {
   return number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
 }
 
-/// Those that the program lets in, and that have not reached it because a call is under way.
+/// Pending signals that the program does not block: they wait because a call is under way.
 std::uint64_t waiting_signals() {
   std::uint64_t waiting = 0;
   raw(SYS_rt_sigpending, &waiting, sizeof waiting);

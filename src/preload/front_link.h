@@ -7,20 +7,20 @@
 
 namespace spate::preload {
 
-/// The front of this process; it lives as long as the process. set_front() comes before anything else of the back.
+/// The front of this process; it lives as long as the process. Call set_front() before anything else of the back.
 void set_front(const Front& front);
 const Front& front();
 
-/// In the middle of a call that may take long: what ends or stops a program that has no handler for it does so now.
+/// Call it during a call that may take long: signals that end or stop a program without a handler take effect now.
 void let_default_signals_act();
-/// What signals that have come since the call began, and wait for its end, make of a call that waits. 0: nothing, it
-/// goes on; else its result: -EINTR, or kAgain where all their handlers have SA_RESTART.
+/// The effect of pending signals on a call that waits. 0: none, the call goes on. Otherwise the call's result: -EINTR,
+/// or kAgain if all their handlers have SA_RESTART.
 long interruption();
 
 /// The result of a call that fails: -errno.
 inline long minus(int error) { return -static_cast<long>(error); }
 
-/// The mode of what is made, without the bits of the program's umask.
+/// The mode of a new object, without the bits of the program's umask.
 unsigned with_umask(unsigned mode);
 
 }  // namespace spate::preload

@@ -4,7 +4,7 @@
 
 namespace spate::preload {
 
-/// One line on standard error, past the C library's streams.
+/// Prints one line to standard error, bypassing the C library's streams.
 void complain(const char* text);
 
 /// Marks a descriptor that this process has received from another one, if it belongs to a file of Spate.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for descriptors, some of which are files of Spate.
+// poll and ppoll on descriptors, some of which are files of Spate.
 #pragma once
 
 #include "preload/front.h"
 
 namespace spate::preload {
 
-/// poll and ppoll: files are always ready. The kernel waits for the others, with the program's own signals let in, so
-/// that a handler can end the wait. False: the kernel shall do the call as it is.
+/// poll and ppoll: files are always ready. The kernel waits for the others, with the program's own signals unblocked,
+/// so that a handler can end the wait. False: the kernel shall make the call as it is.
 bool wait_for_any(Frame& frame);
 
 }  // namespace spate::preload

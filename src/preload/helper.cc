@@ -15,7 +15,7 @@ constexpr std::size_t kRoom = 1U << 20U;  // paths and argument lists
 
 struct Shared {
   Frame frame;
-  bool done;   // the helper has come to its end
+  bool done;   // the helper has finished
   bool taken;  // the call has a result, in `frame`
   std::size_t used;
   alignas(16) char room[kRoom];
@@ -62,7 +62,7 @@ Reply run_in_helper(Handler handler, Frame& frame) {
   while (raw(SYS_wait4, helper, nullptr, __WALL, nullptr) == -EINTR) {
   }
   frame = shared.frame;
-  // The memory stays: the kernel is about to read from it, and the child is about to be another program.
+  // The memory stays mapped: the kernel is about to read it, and the child is about to become another program.
   if (!shared.done) return minus(EIO);
   return shared.taken ? Reply(shared.frame.result) : kToKernel;
 }

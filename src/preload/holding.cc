@@ -9,7 +9,7 @@
 namespace spate::preload {
 namespace {
 
-/// Whom to ask about what is gone.
+/// The broker to ask about a closed file.
 struct Asked {
   Mount* mount;
   std::uint64_t broker;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fork, exec and exit: what becomes of clients and open files.
+// Fork, exec and exit: the fate of clients and open files.
 #pragma once
 
 namespace spate::preload {
@@ -10,8 +10,8 @@ void notice_fork();
 /// Called when the process ends. Closes files and ends sessions, unless another thread is working on them.
 void end_everything();
 
-/// Another program takes the process over, or it was a helper (helper.h): the same, and the files that go on are left
-/// with the broker (holding.h).
+/// Another program replaces this one, or this was a helper (helper.h). The same, but the broker takes over the files
+/// that survive (holding.h).
 void end_before_exec();
 
 }  // namespace spate::preload

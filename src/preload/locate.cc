@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the paths of calls to places in file systems.
+// Resolves the paths of calls to objects in file systems.
 #include <fcntl.h>
 
 #include <array>
@@ -12,10 +12,10 @@
 namespace spate::preload {
 namespace {
 
-/// As many as one call may need: of a script four, and its interpreter may be a script, five times.
+/// The most that one call may need: four for a script, whose interpreter may be a script, five times.
 constexpr std::size_t kKeptTexts = 32;
 
-/// A directory that a relative path begins at.
+/// The directory at which a relative path begins.
 struct Base {
   Mount* mount = nullptr;
   Handle handle;
@@ -24,7 +24,7 @@ struct Base {
 
 struct CwdCache {
   std::mutex mutex;
-  std::string path;  // that `handle` is the handle of
+  std::string path;  // the path of the directory `handle`
   Handle handle;
 };
 
@@ -66,11 +66,11 @@ Result<Base> base_of(const Frame& frame, PathArguments arguments, DescriptionRef
   return base;
 }
 
-/// An absolute path; where it is in Spate, if it is.
+/// Resolves an absolute path.
 ResolvedPath absolute(const std::string& path) {
   ResolvedPath place;
   Mount* mount = mount_of(path);
-  if (mount != nullptr && is_straight(path)) {  // as most are
+  if (mount != nullptr && is_straight(path)) {  // most paths are
     place.mount = mount;
     place.where.path = path.size() == mount->prefix().size() ? "/" : path.substr(mount->prefix().size());
     place.shown = path;
@@ -100,7 +100,7 @@ ResolvedPath relative(const Base& base, const std::string& path) {
   return place;
 }
 
-/// Descriptors of Spate have names below /proc and /dev, too.
+/// Descriptors of Spate also have names below /proc and /dev.
 Result<bool> locate_descriptor(const std::string& path, ResolvedPath& place) {
   const int number = named_descriptor(path, raw(SYS_getpid));
   DescriptionRef opened = number < 0 ? nullptr : description_of(number);
@@ -112,7 +112,8 @@ Result<bool> locate_descriptor(const std::string& path, ResolvedPath& place) {
   return true;
 }
 
-/// A relative path from an ordinary directory: nowhere in Spate, or below a prefix that the directory is above of.
+/// Resolves a relative path from an ordinary directory: it is outside of Spate, or below a mount prefix that is below
+/// the directory.
 ResolvedPath from_outside(const Frame& frame, PathArguments arguments, std::string_view path) {
   const int directory = arguments.directory < 0 ? AT_FDCWD : fd(frame, arguments.directory);
   const std::string link = directory == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(directory);

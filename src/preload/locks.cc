@@ -10,16 +10,16 @@
 namespace spate::preload {
 namespace {
 
-/// The files that this process may have record locks on, and at which incarnation of the broker.
+/// The files on which this process may have record locks, and the incarnation of the broker that has them.
 struct Locked {
   using File = std::pair<Mount*, Handle>;
   struct At {
     std::uint64_t broker = 0;
-    std::uint64_t incarnation = 0;  // 0: it has not been asked by this program
+    std::uint64_t incarnation = 0;  // 0: this program has not asked it
   };
   std::mutex mutex;
   std::map<File, At> files;
-  bool looked = false;  // at what an earlier program of this process has left
+  bool looked = false;  // for locks that an earlier program of this process has left
 };
 
 Locked*& locked() {
@@ -34,7 +34,8 @@ Reply refuse_lock(const Error& error) {
   return result == 0 ? minus(EINTR) : result;
 }
 
-/// F_SETLK and the like for the process. The file is noted before: it may be locked whatever comes back.
+/// Record locks of the process (F_SETLK and others). The file is entered first, since it may be locked whatever the
+/// reply is.
 Reply set_of_process(Description& d, int descriptor, BrokerRequest request) {
   look_at_inherited_locks();
   auto broker = broker_of(d);
@@ -56,8 +57,8 @@ Reply set_of_process(Description& d, int descriptor, BrokerRequest request) {
   return 0;
 }
 
-/// flock and OFD locks. A broker that is another one than before has none of this file's: whoever locks hears of that,
-/// whoever unlocks begins anew.
+/// flock and OFD locks. A new broker has none of this file's locks: then a lock request fails, and an unlock request
+/// starts afresh.
 Reply set_of_file(Description& d, int descriptor, BrokerRequest request) {
   request.incarnation = d.state()->locked_at.load();
   d.state()->kept.fetch_or(SharedState::kLocked);
@@ -69,7 +70,7 @@ Reply set_of_file(Description& d, int descriptor, BrokerRequest request) {
 
 }  // namespace
 
-/// Any open file that had record locks when the process became this program may still have them.
+/// Open files that had record locks when the process became this program may still have them.
 void look_at_inherited_locks() {
   Locked& all = *locked();
   {

@@ -17,7 +17,7 @@ void look_at_inherited_locks();
 /// Call it when a descriptor of the file was closed: releases this process's record locks on it. Does nothing when it
 /// never had any.
 void drop_record_locks(Description& description);
-/// The process ends.
+/// Call it when the process ends.
 void drop_all_record_locks();
 /// Call it in a child of fork(), which has no record locks.
 void forget_record_locks();

@@ -18,9 +18,9 @@
 namespace spate::preload {
 namespace {
 
-constexpr unsigned kDeviceMajor = 0xfa7;  // of no real device; a mount's number is the minor
+constexpr unsigned kDeviceMajor = 0xfa7;  // no real device has it; a mount's number is the minor
 
-/// Lives for ever: calls come until the process is gone.
+/// Lives for ever, since calls come until the process is gone.
 std::deque<Mount>& mounts() {
   static auto& all = *new std::deque<Mount>([] {
     std::deque<Mount> made;
@@ -31,7 +31,7 @@ std::deque<Mount>& mounts() {
   return all;
 }
 
-/// A library is silent; SPATE_LOG_LEVEL or the setting log.level makes it talk.
+/// A library logs nothing by default; SPATE_LOG_LEVEL or the setting log.level turns its log on.
 Result<void> set_log_level(const std::vector<config::Override>& overrides) {
   std::string level = "off";
   for (const config::Override& one : overrides) {
@@ -45,7 +45,7 @@ void tell(const std::string& prefix, const std::string& what) {
   raw(SYS_write, 2, line.data(), line.size());
 }
 
-/// What is open as standard error; nothing: none is.
+/// Identifies the file that is open as standard error; nothing if none is.
 std::optional<std::pair<dev_t, ino_t>> standard_error() {
   struct stat st{};
   if (raw(SYS_fstat, 2, &st) != 0) return std::nullopt;
@@ -63,8 +63,7 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
   assembly::ClientSettings settings;
   SPATE_TRY(settings.config_file, assembly::locate_config(config_));
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
-  // Leases are descriptors, and a program may close descriptors that it knows nothing of, and open others in their
-  // place.
+  // Leases are descriptors. A program may close descriptors that it does not know, and open others in their place.
   settings.overrides.push_back({"client.bypass", "off", "programs without a mount"});
   SPATE_TRY(std::ignore, set_log_level(settings.overrides));
   settings.program = program_invocation_short_name;
@@ -108,7 +107,7 @@ Result<Mount::Running*> Mount::client() {
 }
 
 void Mount::forget() {
-  std::ignore = starting_.release();  // the parent's threads may have held it
+  std::ignore = starting_.release();  // a thread of the parent may have held it
   starting_ = std::make_unique<std::mutex>();
   std::ignore = running_.release();
   keeps_ = false;

@@ -18,19 +18,19 @@
 
 namespace spate::preload {
 
-/// Where this user's programs find the broker of a file system (preload/broker), and what it is started with.
+/// How this user's programs find the broker of a file system (preload/broker), and how it is started.
 struct BrokerPlace {
   std::uint64_t id = 0;  // of the configuration and the settings; never 0
   std::string config_file;
 };
 
-/// Thread-safe, but for forget() and end().
+/// Thread-safe, except for forget() and end().
 class Mount {
  public:
   explicit Mount(const MountPoint& point, unsigned index);
 
   const std::string& prefix() const { return prefix_; }
-  /// st_dev of everything in it: the same in every program that has the same list of prefixes.
+  /// st_dev of everything in it. Programs with the same list of prefixes have the same number.
   dev_t device() const;
 
   /// Runs `make(posix::FileSystem&)`, which returns a Task<Result<T>>, to its end.
@@ -42,16 +42,16 @@ class Mount {
     return r.process->driver().run([&] { return make(r.files); });
   }
 
-  /// What stat would answer, if it is kept under a lease; else nothing, also when the client has not been started.
+  /// The answer of stat, if the client has it under a lease. Nothing if not, or if the client has not been started.
   std::optional<Result<Attributes>> kept_attributes(const posix::Where& where) const;
 
-  /// The same for all programs of this user that have the same configuration and settings.
+  /// All programs of this user with the same configuration and settings get the same.
   Result<BrokerPlace> broker() const;
 
   bool started() const { return running_ != nullptr; }
-  /// In a child of fork(): the parent's client is left as it is, a new one is started when it is needed.
+  /// Call it in a child of fork(): leaves the parent's client as it is. A new one is started when needed.
   void forget();
-  /// Ends the session. No call is under way.
+  /// Ends the session. No call may be under way.
   void end();
 
  private:
@@ -67,11 +67,11 @@ class Mount {
   const std::string prefix_;
   const std::string config_;
   const unsigned index_;
-  /// Standard error as it was at the start. A program may close it, and open a file of its own in its place.
+  /// The file of standard error at the start. A program may close it, and open a file of its own in its place.
   const std::optional<std::pair<dev_t, ino_t>> stderr_;
   std::unique_ptr<std::mutex> starting_ = std::make_unique<std::mutex>();
   std::unique_ptr<Running> running_;  // guarded by starting_ while it is null
-  std::atomic<bool> keeps_{false};    // the client keeps attributes
+  std::atomic<bool> keeps_{false};    // the client caches attributes
 };
 
 /// The mount whose prefix is exactly `prefix`, or null.
@@ -79,7 +79,7 @@ Mount* mount_at(std::string_view prefix);
 /// The mount that an absolute path without "." components is in, or null.
 Mount* mount_of(std::string_view path);
 
-/// As its names say, for all mounts.
+/// forget() and end() of all mounts.
 void forget_clients();
 void end_clients();
 bool any_client_started();

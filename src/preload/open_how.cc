@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t kConfined = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
 constexpr std::uint64_t kKnownResolve = kWalkedHere | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED;
-constexpr unsigned kMostLinks = 40;  // as the kernel
+constexpr unsigned kMostLinks = 40;  // the kernel's limit
 
-/// A path walked name by name, by handles.
+/// Walks a path name by name, with handles.
 class Walk {
  public:
   /// `start`: a directory, which is the root of a confined walk.
@@ -35,7 +35,7 @@ class Walk {
       const bool last = rest_.empty();
       const auto entry = posix::Where::entry(at_.back(), name);
       auto found = stat(entry);
-      if (!found && last && found.code() == Errc::kNotFound) return entry;  // it may be made
+      if (!found && last && found.code() == Errc::kNotFound) return entry;  // the open may create it
       if (!found) return std::move(found).error();
       if (found->type == FileType::kSymlink && (!last || follow_)) {
         SPATE_TRY(std::ignore, enter_link(found->handle));
@@ -56,7 +56,7 @@ class Walk {
     return mount_.run([&](posix::FileSystem& files) { return files.stat(where); });
   }
 
-  /// The path given, or a link's target before what is left of the path.
+  /// Begins with the given path, or puts a link's target before the rest of the path.
   Result<void> begin_path() {
     if (rest_.size() > posix::kLongestPath) return Errc::kNameTooLong;
     if (!rest_.starts_with('/')) return {};
@@ -65,7 +65,7 @@ class Walk {
     return {};
   }
 
-  /// Empty: the end. A '/' is left after a name that must be a directory.
+  /// Removes and returns the next name; empty at the end. A '/' stays after a name that must be a directory.
   std::string next_name() {
     const std::size_t begin = rest_.find_first_not_of('/');
     if (begin == std::string::npos) return {};
@@ -97,27 +97,27 @@ class Walk {
 
   Mount& mount_;
   std::string rest_;
-  std::vector<Handle> at_;  // from the start down to where the walk is
+  std::vector<Handle> at_;  // the directories from the start to the present one
   const std::uint64_t resolve_;
   const bool follow_;
   unsigned links_ = 0;
 };
 
-/// The directory that a call's relative path begins at; mount null: none of Spate.
+/// The directory at which a call's relative path begins; mount null: it is not in Spate.
 Result<ResolvedPath> directory_of(const Frame& frame) {
   Frame itself = frame;
   itself.word[1] = reinterpret_cast<long>(".");
   return locate(itself, kAtPath, true);
 }
 
-/// The path's own directory is its root.
+/// Resolves a path whose start is its root.
 Result<ResolvedPath> locate_confined(Frame& frame, const std::string& path, std::uint64_t resolve, bool follow) {
   SPATE_TRY(ResolvedPath place, directory_of(frame));
   if (place.mount == nullptr) {
     if (path.starts_with('/')) return place;
     Frame copy = frame;
     SPATE_TRY(const ResolvedPath inside, locate(copy, kAtPath, false));
-    // From an ordinary directory above: the kernel's links and ours would have to be looked at.
+    // The path starts in an ordinary directory above: both the kernel's links and ours would have to be checked.
     if (inside.mount != nullptr) return Errc::kCrossDevice;
     return ResolvedPath();
   }
@@ -127,7 +127,7 @@ Result<ResolvedPath> locate_confined(Frame& frame, const std::string& path, std:
   return place;
 }
 
-/// From where it begins to where it leads, a path leaves a file system or enters one.
+/// Whether a path leaves a file system or enters one between its begin and its end.
 Result<bool> crosses(const Frame& frame, const std::string& path, const Mount* to) {
   if (path.starts_with('/')) return to != nullptr;
   SPATE_TRY(const ResolvedPath from, directory_of(frame));
@@ -137,7 +137,7 @@ Result<bool> crosses(const Frame& frame, const std::string& path, const Mount* t
 }  // namespace
 
 int wrong_how(const open_how* how, std::size_t size) {
-  constexpr std::size_t kLargest = 4096;  // a page, as the kernel's
+  constexpr std::size_t kLargest = 4096;  // a page, the kernel's limit
   if (size < sizeof(open_how)) return EINVAL;
   if (size > kLargest) return E2BIG;
   if (how == nullptr) return EFAULT;
@@ -172,7 +172,7 @@ Result<ResolvedPath> locate_how(Frame& frame, std::uint64_t resolve, bool follow
       SPATE_TRY(place.where, Walk(*place.mount, place.where.base, place.where.path, resolve, follow).run());
     }
   }
-  // Nothing can be told without asking the servers.
+  // The path cannot be resolved without asking the servers.
   if (place.mount != nullptr && (resolve & RESOLVE_CACHED) != 0) return Errc::kTryAgain;
   return place;
 }

@@ -68,7 +68,7 @@ bool reaches(uint64_t from, const Texts& texts) {
   return true;
 }
 
-/// Memory for the stubs from where a jump reaches each text, or null.
+/// Memory for the stubs, near enough that a jump reaches it from each text; or null.
 uint8_t* near_memory(const Texts& texts, size_t size) {
   constexpr uint64_t kStep = 32UL << 20U;
   const uint64_t middle = address(texts.of[0].bytes);
@@ -83,7 +83,7 @@ uint8_t* near_memory(const Texts& texts, size_t size) {
 }
 
 bool interesting(const uint8_t* text, const Site& site) {
-  if (!site.call_stays) return true;  // the number is not told here
+  if (!site.call_stays) return true;  // the number is not known at this site
   uint32_t number = 0;
   memcpy(&number, text + site.begin + 1, sizeof number);
   return knows_call(number);
@@ -131,7 +131,7 @@ const char* patch_c_library() {
     if (failed(protect(texts.of[i], PROT_READ | PROT_WRITE)))
       return "the kernel's policy forbids changing the C library in memory";
   }
-  // From here to the end of the loop there is no C library.
+  // From here to the end of the loop no function of the C library may be called.
   for (size_t i = 0; i < plan.count; ++i) {
     const Planned& place = plan.places[i];
     write_jump(place.text, address(place.text), place.site, place.stub);

@@ -10,16 +10,17 @@ namespace spate::preload {
 /// An absolute path without empty, "." and ".." components and without a '/' at the end (but "/").
 std::string straighten(std::string_view path);
 
-/// straighten() would change nothing. False for some more: paths with a component that begins with a dot.
+/// Whether straighten() would change nothing. It may return false for such a path that has a component beginning with a
+/// dot.
 bool is_straight(std::string_view path);
 
-/// Components of a path.
+/// The number of components of a path.
 std::size_t depth_of(std::string_view path);
 
-/// Whether walking `path` from a directory that lies `depth` below the root would leave the root by "..".
+/// Whether `path`, walked from a directory `depth` below the root, would leave the root by "..".
 bool climbs_out(std::string_view path, std::size_t depth);
 
-/// `path` is `prefix` or lies below it.
+/// Whether `path` is `prefix` or lies below it.
 bool is_below(std::string_view path, std::string_view prefix);
 
 /// The descriptor that /proc/self/fd/N, /proc/PID/fd/N, /dev/fd/N or /dev/std{in,out,err} stands for, or -1.

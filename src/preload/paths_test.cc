@@ -17,7 +17,7 @@ TEST(PreloadPaths, PathsWithoutDotsAndDoubleSlashesAreStraight) {
   }
 }
 
-TEST(PreloadPaths, StraightenTakesOutWhatChangesNothing) {
+TEST(PreloadPaths, StraightenRemovesRedundantComponents) {
   EXPECT_EQ(straighten("/"), "/");
   EXPECT_EQ(straighten("//a/./b/"), "/a/b");
   EXPECT_EQ(straighten("/a/../../b"), "/b");

@@ -27,7 +27,7 @@ void copy_text(char* to, std::size_t room, const std::string& text) {
   std::memset(to + size, 0, room - size);
 }
 
-/// Text that another process may be changing, and need not have ended.
+/// Text that another process may be changing, and that need not be terminated.
 template <std::size_t kRoom>
 std::string text_of(const char (&room)[kRoom]) {
   char copy[kRoom];
@@ -35,7 +35,7 @@ std::string text_of(const char (&room)[kRoom]) {
   return std::string(copy, ::strnlen(copy, kRoom));
 }
 
-/// Closes what only serves to make another one.
+/// Closes a descriptor that is only needed to make another one.
 struct Transient {
   explicit Transient(long d) : descriptor(d) {}
   ~Transient() {
@@ -46,7 +46,7 @@ struct Transient {
   const long descriptor;
 };
 
-/// Memory that was an open file's.
+/// Memory of an earlier open file, kept for reuse.
 struct Spare {
   MappedState::Memory memory;
   int descriptor;  // hidden
@@ -68,7 +68,7 @@ void drop(const Spare& spare) {
   raw(SYS_munmap, spare.memory.state, sizeof(SharedState));
 }
 
-/// Takes a spare that belongs to this user. The process may have had another user when it kept it.
+/// Takes a spare of this user. The process may have had another user when it kept it.
 std::optional<Spare> take_spare() {
   Spares& kept = *spares();
   const std::lock_guard lock(kept.mutex);
@@ -91,7 +91,7 @@ bool give_spare(const Spare& spare) {
 
 constexpr int kNotKept = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
 
-/// All but the magic number and the turn.
+/// Sets everything but the magic number and the turn.
 void fill(SharedState& state, const MappedState::What& what) {
   state.handle = what.handle.value;
   state.type = static_cast<std::uint32_t>(what.type);
@@ -105,9 +105,9 @@ void fill(SharedState& state, const MappedState::What& what) {
   state.broker = 0;
 }
 
-/// What the inode tells of a state that is as its user has made it: the time of its last change, of which 94 bits can
-/// be chosen. Only the owner of a file may set it; writing through a mapping, as one that has given up the owner's
-/// rights still can, does not move it (tmpfs), and the memory's mode keeps others from writing in another way.
+/// A seal over the contents of a state: a time of last change for its inode, of which 94 bits can be chosen. Only the
+/// owner of a file may set that time. A process that has given up the owner's rights can still write through its
+/// mapping, but that does not move the time (tmpfs), and the memory's mode prevents other writes.
 struct timespec seal_of(const MappedState::What& what) {
   Bytes text;
   const auto add = [&text](const void* data, std::size_t size) {
@@ -121,12 +121,12 @@ struct timespec seal_of(const MappedState::What& what) {
   add(numbers, sizeof numbers);
   add(what.prefix.c_str(), what.prefix.size() + 1);
   add(what.path.c_str(), what.path.size() + 1);
-  const Mac mac = hmac(Key{}, text);  // as a hash: there is no secret in it
+  const Mac mac = hmac(Key{}, text);  // used as a hash: the key is no secret
   std::int64_t seconds = 0;
   std::uint32_t rest = 0;
   std::memcpy(&seconds, mac.data(), sizeof seconds);
   std::memcpy(&rest, mac.data() + sizeof seconds, sizeof rest);
-  // Away from the ends of what kernels store.
+  // Keeps away from the smallest and largest times that kernels store.
   return {seconds >> 1, static_cast<long>(rest % 1'000'000'000U)};
 }
 
@@ -151,7 +151,7 @@ Result<MappedState::Memory> map(long descriptor) {
 
 /// `path_only`: a temporary O_PATH descriptor of it.
 Result<MappedState::Memory> make(long& path_only) {
-  // Not named for the path: another file may have it later.
+  // Not named after the path, since another file may use the memory later.
   const Transient memfd(path_only = make_memory(kDescriptorName, sizeof(SharedState)));
   if (failed(memfd.descriptor)) return error_of(memfd.descriptor, "make a descriptor");
   path_only = -EIO;
@@ -178,7 +178,7 @@ Result<std::unique_ptr<MappedState>> MappedState::create(What what, int& descrip
     if (!fresh) return std::move(fresh).error();
     memory = *fresh;
   }
-  // The lowest number that is free, as open(2) gives it.
+  // The lowest free number, as open(2) yields.
   const int how = (what.flags & O_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD;
   what.flags &= ~O_CLOEXEC;
   fill(*memory.state, what);
@@ -205,7 +205,7 @@ Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
   what.flags = static_cast<int>(state.fixed) & ~kSettableFlags;
   what.prefix = text_of(state.prefix);
   what.path = text_of(state.path);
-  // The copy is looked at: what it was taken from may change meanwhile.
+  // Check the copy, since the original may change meanwhile.
   const struct timespec seal = seal_of(what);
   const bool whole = state.magic == SharedState::kMagic && what.type >= FileType::kRegular &&
                      what.type <= FileType::kBlockDevice && st.st_mtim.tv_sec == seal.tv_sec &&

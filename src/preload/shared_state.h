@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedState: what an open file is, in memory that all processes share that have a descriptor of it. It is a memfd;
-// the program holds an O_PATH descriptor of it, through which nothing can be read or written, but which the kernel
-// duplicates, passes on by fork and exec, and closes.
+// SharedState: the state of an open file, in memory that all processes share which have a descriptor of it. The memory
+// is a memfd. The program has an O_PATH descriptor of it: nothing can be read or written through that, but the kernel
+// duplicates it, passes it on by fork and exec, and closes it.
 //
 // A process that has it mapped may have given up its user's rights since (setuid), and may write anything into it. So
-// nothing in it is believed: there is no pointer in it, its size is sealed (broker/memory.h), positions and flags are
-// numbers that any value may stand in, and what the file *is* counts only with the seal that the inode has: only the
-// user that owns the memfd can set that.
+// nothing in it is trusted: there is no pointer in it, its size is sealed (broker/memory.h), positions and flags may
+// have any value, and the identity of the file counts only with the inode's seal, which only the user that owns the
+// memfd can set.
 #pragma once
 
 #include <fcntl.h>
@@ -22,38 +22,39 @@
 
 namespace spate::preload {
 
-/// What F_SETFL sets of the flags of open(2), for all processes that have the file.
+/// The flags of open(2) that F_SETFL can change, for all processes that have the file.
 inline constexpr int kSettableFlags = O_APPEND | O_NONBLOCK | O_NOATIME | O_ASYNC | O_DIRECT;
 
 struct SharedState {
   static constexpr std::uint64_t kMagic = 0x3365746174536653;  // changes with the layout of this struct
   std::uint64_t magic;
-  // What the file is; read once, by whoever gets a descriptor of it from another process.
+  // The file's identity; a process that gets a descriptor from another one reads it once.
   std::uint64_t handle;
   std::uint32_t type;   // FileType
-  std::uint32_t fixed;  // flags of open(2) that do not change: all but kSettableFlags
+  std::uint32_t fixed;  // the flags of open(2) that cannot change: all but kSettableFlags
   char prefix[256];     // of the file system
-  char path[4096];      // as the program sees it, when it was opened
-  // What changes.
+  char path[4096];      // as the program saw it at the open
+  // Values that change.
   posix::Position position;
-  TurnWord turn;                     // of whoever uses the position
-  std::atomic<std::uint32_t> flags;  // kSettableFlags that are set
-  // What spate-broker has of this open file: flags are set before it is asked, and never taken back.
+  TurnWord turn;                     // the process that uses the position
+  std::atomic<std::uint32_t> flags;  // the present kSettableFlags
+  // The state that spate-broker has of this open file. A flag is set before the broker is asked, and never cleared.
   static constexpr std::uint32_t kHeld = 1;          // it is open there
   static constexpr std::uint32_t kLocked = 2;        // flock, OFD locks
   static constexpr std::uint32_t kRecordLocked = 4;  // some process has had record locks through it
-  static constexpr std::uint32_t kKnown = 8;         // it has been asked about it
+  static constexpr std::uint32_t kKnown = 8;         // the broker has been asked about it
   std::atomic<std::uint32_t> kept;
   std::atomic<std::uint64_t> locked_at;  // incarnation of the broker that has its locks; 0: none
-  std::atomic<std::uint64_t> broker;     // which of this user's brokers (BrokerPlace::id); 0: nobody has asked
+  std::atomic<std::uint64_t>
+      broker;  // the one of this user's brokers that has it (BrokerPlace::id); 0: none has been asked
 };
 static_assert(std::is_standard_layout_v<SharedState>);
 
-/// The mapped memory of one memfd; unmapped with it, or kept for the next open file: the kernel takes 100 us to make
-/// one.
+/// The mapped memory of one memfd. It is unmapped with this object, or kept for the next open file, since the kernel
+/// takes 100 us to make one.
 class MappedState {
  public:
-  /// What the open file is.
+  /// The identity of the open file.
   struct What {
     Handle handle;
     FileType type = FileType::kRegular;
@@ -61,26 +62,27 @@ class MappedState {
     std::string prefix;
     std::string path;
   };
-  /// Makes one, with the descriptor for the program in `descriptor` (O_CLOEXEC as `flags` has it; -errno when
-  /// it fails).
+  /// Makes the memory, and a descriptor for the program in `descriptor` (O_CLOEXEC as in `flags`; -errno if that
+  /// fails).
   static Result<std::unique_ptr<MappedState>> create(What what, int& descriptor);
-  /// Maps what a descriptor stands for that this program was started with or was sent. kInvalidArgument: not one of
-  /// Spate's, another user's, or changed by somebody who may not.
+  /// Maps the memory of a descriptor that this program inherited or received. kInvalidArgument: it is not Spate's, it
+  /// is another user's, or somebody has changed it without the right to.
   static Result<std::unique_ptr<MappedState>> adopt(int descriptor);
   ~MappedState();
   MappedState(const MappedState&) = delete;
   MappedState& operator=(const MappedState&) = delete;
 
-  /// A hidden descriptor of the memory, which no other process has: with it the memory is used again once this is gone.
+  /// Takes a hidden descriptor of the memory, which no other process has. With it the memory is reused when this object
+  /// is destroyed.
   void keep_for_another(int descriptor);
-  /// Not any more: another process may have it.
+  /// Cancels that, because another process may have the memory.
   void keep_no_more();
 
   SharedState* operator->() { return memory_.state; }
   const What& what() const { return what_; }
-  /// Two descriptors of the same open file have the same.
+  /// Equal for two descriptors of the same open file.
   const MemoryIdentity& identity() const { return memory_.identity; }
-  /// False: the memory is another open file's by now, because this process has it from one that has let go of it.
+  /// False: the memory belongs to another open file by now. This process got it from one that has released it since.
   bool is_still_ours() const { return memory_.state->handle == what_.handle.value; }
 
   /// Memory that is mapped.
@@ -93,11 +95,11 @@ class MappedState {
  private:
   MappedState(const Memory& memory, What what) : memory_(memory), what_(std::move(what)) {}
   const Memory memory_;
-  const What what_;  // a copy that nobody else can change
+  const What what_;  // a copy that no other process can change
   int spare_ = -1;   // see keep_for_another()
 };
 
-/// In a child of fork(): what is kept is the parent's.
+/// Call it in a child of fork(): the spares are the parent's.
 void forget_spare_states();
 
 }  // namespace spate::preload

@@ -12,11 +12,11 @@ namespace {
 constexpr size_t kCall = 2;  // 0f 05
 constexpr size_t kMove = 5;  // b8 and the number
 constexpr size_t kShortJump = 2;
-constexpr size_t kNearby = 127;  // as far as a short jump goes
+constexpr size_t kNearby = 127;  // the reach of a short jump
 
 bool is_call(const uint8_t* p) { return p[0] == 0x0f && p[1] == 0x05; }
 
-/// Whether a short jump in the neighbourhood may lead to `target`. Operands that only look like one count, too.
+/// Whether a short jump nearby may lead to `target`. Operands that only look like one count, too.
 bool jumped_to(const uint8_t* text, size_t size, size_t target) {
   const size_t begin = target > kNearby + kShortJump ? target - kNearby - kShortJump : 0;
   const size_t end = target + kNearby + 1 < size ? target + kNearby + 1 : size;
@@ -29,14 +29,14 @@ bool jumped_to(const uint8_t* text, size_t size, size_t target) {
   return false;
 }
 
-/// The instruction behind the call, if it is one of the comparisons that glibc makes there; its size, or 0.
+/// The size of the instruction behind the call if it is one of the comparisons that glibc uses there; otherwise 0.
 size_t comparison(const uint8_t* p, size_t room) {
   if (room >= 6 && p[0] == 0x48 && p[1] == 0x3d) return 6;  // cmp $imm32, %rax
   if (room >= 5 && p[0] == 0x3d) return 5;                  // cmp $imm32, %eax
   return 0;
 }
 
-/// Between the move of the number and the call there may be a load that does not care where it runs.
+/// Between the move of the number and the call there may be a load that works at any address.
 size_t loads_between(const uint8_t* text, size_t call) {
   if (call >= kMove + 4 && text[call - 4] == 0x8b && (text[call - 3] & 0xc7U) == 0x44 && text[call - 2] == 0x24)
     return 4;                                                                           // mov d(%rsp), %reg
@@ -63,7 +63,8 @@ bool with_comparison(const uint8_t* text, size_t size, size_t call, Site* site) 
   return true;
 }
 
-/// The next system call at or behind `from`, or `size`. Programs wait for this at their start: 16 bytes at a time.
+/// The next system call at or behind `from`, or `size`. Programs wait for this at their start, so it compares 16 bytes
+/// at a time.
 size_t next_call(const uint8_t* text, size_t size, size_t from) {
   const __m128i first = _mm_set1_epi8(0x0f);
   const __m128i second = _mm_set1_epi8(0x05);
@@ -118,8 +119,8 @@ size_t write_stub(uint8_t* stub, const uint8_t* text, uint64_t text_address, con
   w.code("\x41\xff\xd3", 3);                      // call *%r11
   w.code("\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);  // lea 128(%rsp), %rsp
   if (site.call_stays) {
-    // Asked at its own place, so that who unwinds the stack from there (pthread_cancel) finds what the compiler
-    // described.
+    // The call is made at its own place, so that code that unwinds the stack from there (pthread_cancel) finds the
+    // frame that the compiler described.
     w.code("\xe3\x0e", 2);  // jrcxz over the next jump
     w.jump(text_address + site.syscall_at);
   } else {
@@ -135,7 +136,7 @@ bool write_jump(uint8_t* text, uint64_t text_address, const Site& site, uint64_t
   const int64_t distance =
       static_cast<int64_t>(stub_address) - static_cast<int64_t>(text_address + site.begin + kJumpSize);
   if (distance != static_cast<int32_t>(distance)) return false;
-  // Byte by byte: what is being patched may be the C library, memcpy among it.
+  // Byte by byte, without memcpy: the code being patched may be memcpy itself.
   const auto operand = static_cast<uint32_t>(distance);
   volatile uint8_t* const out = text + site.begin;
   out[0] = 0xe9;

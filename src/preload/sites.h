@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the places where a library makes system calls, and turns each into a jump. Pure; x86-64.
 //
-// Programs call the C library, and the C library calls itself inside (stdio, directory streams, glob, realpath ...)
-// without going through names that another library could take over; the only narrow place is the system call. glibc
-// writes it in two ways, both of which have room for the five bytes of a jump:
+// Programs call the C library, and the C library calls itself (stdio, directory streams, glob, realpath ...) without
+// names that another library could take over. The only narrow place is the system call. glibc writes it in two forms,
+// both of which have room for the five bytes of a jump:
 //     b8 NN NN NN NN  0f 05               mov $number, %eax; syscall
 //     0f 05  48 3d NN NN NN NN            syscall; cmp $-4095, %rax
 #pragma once
@@ -18,23 +18,23 @@ constexpr size_t kMostMoved = 16;
 
 /// One place, as offsets into the text that was searched.
 struct Site {
-  size_t begin;       // what the jump overwrites begins here
+  size_t begin;       // first byte that the jump overwrites
   size_t syscall_at;  // the two bytes 0f 05
-  size_t end;         // behind what is overwritten, or behind the system call if that is later
-  bool call_stays;    // the system call itself is not overwritten: the kernel can be asked there
+  size_t end;         // end of the overwritten bytes, or of the system call if that is later
+  bool call_stays;    // the system call itself is not overwritten, so the kernel can be called there
 };
 
-/// The next place at or behind `from` in text[0 .. size); false when there is no more. `skipped` counts places of no
-/// known form.
+/// Finds the next place at or behind `from` in text[0 .. size); false if there is no more. `skipped` counts places of
+/// unknown form.
 bool next_site(const uint8_t* text, size_t size, size_t* from, Site* site, int* skipped);
 
 constexpr size_t kStubSize = 96;
 
-/// Writes the code that the jump of `site` leads to: calls `enter` as a system call would be made, then goes on behind
-/// the place. `text` is at address `text_address` when it runs. Returns its size, at most kStubSize.
+/// Writes the code that the jump of `site` leads to: it calls `enter` as a system call would be made, then continues
+/// behind the place. `text` runs at address `text_address`. Returns its size, at most kStubSize.
 size_t write_stub(uint8_t* stub, const uint8_t* text, uint64_t text_address, const Site& site, uint64_t enter);
 
-/// Writes the jump over the place; `stub_address` is within 2 GiB (else false, and nothing is written).
+/// Writes the jump over the place. False, and nothing is written, if `stub_address` is not within 2 GiB.
 bool write_jump(uint8_t* text, uint64_t text_address, const Site& site, uint64_t stub_address);
 
 }  // namespace spate::preload

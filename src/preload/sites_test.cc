@@ -43,7 +43,7 @@ TEST(SystemCallSites, TheMoveBeforeTheCallIsReplacedAndTheCallStays) {
   EXPECT_EQ(skipped, 0);
 }
 
-TEST(SystemCallSites, ALoadBetweenNumberAndCallIsMovedAlong) {
+TEST(SystemCallSites, ALoadBetweenTheMoveAndTheCallMovesToTheStub) {
   int skipped = 0;
   const auto sites = all_sites(padded({0xb8, 1, 0, 0, 0, 0x8b, 0x7c, 0x24, 0x08, 0x0f, 0x05}), &skipped);
   ASSERT_EQ(sites.size(), 1U);
@@ -70,7 +70,7 @@ TEST(SystemCallSites, ASiteThatIsAJumpTargetIsLeftAlone) {
 TEST(SystemCallSites, BytesThatAreNoKnownSiteAreSkipped) {
   int skipped = 0;
   EXPECT_THAT(all_sites(padded({0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}), &skipped),
-              testing::IsEmpty());  // rt_sigreturn, which unwinders know by its bytes
+              testing::IsEmpty());  // rt_sigreturn, which unwinders recognise by its bytes
   EXPECT_EQ(skipped, 1);
   for (std::size_t size = 0; size < 20; ++size) {  // at the end of the text
     Text text(size, 0x0f);
@@ -79,7 +79,7 @@ TEST(SystemCallSites, BytesThatAreNoKnownSiteAreSkipped) {
   }
 }
 
-/// Memory that may be run: a function that makes the system call getppid in the given form, and room for a stub.
+/// Executable memory: a function that makes the system call getppid in the given form, and room for a stub.
 struct Page {
   Page()
       : at(static_cast<std::uint8_t*>(
@@ -105,7 +105,7 @@ struct Page {
   std::uint8_t* const at;
 };
 
-// rcx tells the stub whether the kernel shall be asked.
+// rcx tells the stub whether to call the kernel.
 asm(R"(
   .text
 sites_test_pass: movl $1, %ecx
@@ -118,7 +118,7 @@ extern "C" void sites_test_pass();
 extern "C" void sites_test_answer();
 
 const Text kMoveForm = {0xb8, SYS_getppid, 0, 0, 0, 0x0f, 0x05, 0xc3};
-// mov %eax kept in edx so that the form has no move right before the call
+// The number is in edx first, so that there is no move into eax right before the call.
 const Text kCompareForm = {0xb8, SYS_getppid, 0,    0,    0,    0x31, 0xff, 0x0f,
                            0x05, 0x48,        0x3d, 0x00, 0xf0, 0xff, 0xff, 0xc3};
 

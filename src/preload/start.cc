@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens in every program at its start: no thread, no connection, some system calls.
+// Runs at the start of every program: no thread, no connection, some system calls.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ void note_descriptor(int descriptor) {
 
 namespace {
 
-/// Absolute, not the root, no empty, "." or ".." component, no '/' at the end.
+/// Whether the prefix is absolute, not the root, without empty, "." or ".." components, and without a '/' at the end.
 bool good_prefix(const char* text, size_t size) {
   if (size < 2 || size >= sizeof(MountPoint::prefix) || text[0] != '/' || text[size - 1] == '/') return false;
   for (size_t i = 0; i + 1 < size; ++i) {
@@ -72,7 +72,7 @@ bool good_prefix(const char* text, size_t size) {
   return true;
 }
 
-/// One of "PREFIX" or "PREFIX=CONFIG".
+/// Adds one "PREFIX" or "PREFIX=CONFIG".
 bool add_mount(const char* text, size_t size) {
   const auto* const equals = static_cast<const char*>(memchr(text, '=', size));
   const size_t prefix = equals == nullptr ? size : static_cast<size_t>(equals - text);
@@ -99,7 +99,7 @@ void read_prefixes() {
   }
 }
 
-/// Descriptors of Spate that this program was started with. The back makes files of them when they are used.
+/// Finds descriptors of Spate that this program has inherited. The back makes files of them when they are used.
 void find_descriptors() {
   const long directory = raw(SYS_open, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (failed(directory)) return;
@@ -117,7 +117,7 @@ void find_descriptors() {
   raw(SYS_close, directory);
 }
 
-/// It is a folder that a program of this user has made for itself: another user's may be called as he likes.
+/// Checks that a program of this user has made the folder, since another user may give a folder any name.
 bool is_own_working_directory() {
   struct stat st;
   return !failed(raw(SYS_stat, ".", &st)) && st.st_uid == static_cast<uid_t>(raw(SYS_geteuid)) &&

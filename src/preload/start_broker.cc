@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kBacklog = 256;
-constexpr int kListening = 3;  // as spate-broker expects it
+constexpr int kListening = 3;  // the number that spate-broker expects
 constexpr int kAside = 10;     // above the numbers that are set up
 
-/// In the build folder and where it is installed: beside the libraries' folder.
+/// Looks beside the libraries' folder, which works in the build folder and where it is installed.
 std::string find_program() {
   Dl_info own{};
   if (::dladdr(reinterpret_cast<void*>(&start_broker), &own) == 0) return {};
@@ -56,7 +56,7 @@ struct Start {
   int listening;
 };
 
-/// In a process that is a copy of the program: nothing but system calls.
+/// Runs in a process that is a copy of the program, so it makes only system calls.
 [[noreturn]] void become_broker(const Start& start) {
   raw(SYS_setsid);
   if (raw(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {
@@ -80,14 +80,14 @@ Result<void> start_broker(const BrokerPlace& place) {
   std::string program = find_program();
   if (program.empty()) return Error(Errc::kNoLocks, "spate-broker is not in ../bin of the preload library's folder");
   auto listening = listen_for_own_user(broker_name(place.id), kBacklog);
-  if (!listening && listening.code() == Errc::kBusy) return {};  // somebody has been faster
+  if (!listening && listening.code() == Errc::kBusy) return {};  // another process was faster
   if (!listening) return Error(Errc::kNoLocks, listening.error().message());
   std::string config = place.config_file;
   std::string name = broker_name(place.id);
   std::array<char*, 4> words{program.data(), config.data(), name.data(), nullptr};
   const std::vector<char*> variables = environment();
   const Start start{program.c_str(), words.data(), variables.data(), listening->get()};
-  const long child = raw(SYS_clone, 0, 0, 0, 0, 0);  // no signal when it ends, and no wait() of the program's finds it
+  const long child = raw(SYS_clone, 0, 0, 0, 0, 0);  // its end sends no signal, and no wait() of the program finds it
   if (child == 0) become_broker(start);
   if (failed(child)) return errno_error(static_cast<int>(-child), "start spate-broker");
   while (raw(SYS_wait4, child, nullptr, __WALL, nullptr) == -EINTR) {

@@ -19,13 +19,13 @@ namespace spate::preload {
 namespace {
 
 constexpr std::uint64_t kWaiters = std::uint64_t{1} << 31U;
-constexpr std::uint64_t kPidMask = (1U << 22U) - 1;  // the most that the kernel gives
+constexpr std::uint64_t kPidMask = (1U << 22U) - 1;  // the kernel's largest process id
 constexpr unsigned kSpaceShift = 22;
 constexpr std::uint64_t kSpaceMask = (1U << 9U) - 1;
 constexpr unsigned kFewWakes = 16;
-constexpr long kPieceNs = 50'000'000;  // between looks at signals, and at whether the broker lives
+constexpr long kPieceNs = 50'000'000;  // time between looks at signals, and at whether the holder of the turn lives
 
-/// The state and the start time in /proc/PID/stat; nothing: there is no such process.
+/// The state and the start time in /proc/PID/stat; empty if there is no such process.
 struct Life {
   char state = '?';
   std::uint32_t began = 0;
@@ -72,7 +72,7 @@ std::uint64_t word_of(std::uint64_t pid, std::uint64_t space, std::uint32_t bega
   return (pid & kPidMask) | space << kSpaceShift | std::uint64_t{began} << 32U;
 }
 
-std::atomic<std::uint64_t> own{0};  // 0: not known yet
+std::atomic<std::uint64_t> own{0};  // 0: not read yet
 
 std::uint64_t own_word() {
   const std::uint64_t known = own.load(std::memory_order_relaxed);
@@ -94,7 +94,7 @@ bool broker_lives(std::uint64_t word) {
   return life->state != 'Z' && life->state != 'X';
 }
 
-/// False: it has not for a while. The futex is the low half; x86-64 is little-endian.
+/// False: the word has not changed for a while. The futex is the low half; x86-64 is little-endian.
 bool wait_for_change(TurnWord& word, std::uint64_t seen) {
   const timespec piece{0, kPieceNs};
   return raw(SYS_futex, &word, FUTEX_WAIT, static_cast<std::uint32_t>(seen), &piece, nullptr, 0) != -ETIMEDOUT;
@@ -112,13 +112,13 @@ Turn::Turn(TurnWord& word) : word_(word) {
   }
   while (!held_) {
     if (seen == 0) {
-      held_ = word_.compare_exchange_strong(seen, mine | kWaiters);  // others may wait, too
+      held_ = word_.compare_exchange_strong(seen, mine | kWaiters);  // others may be waiting, too
       continue;
     }
     if ((seen & kWaiters) == 0 && !word_.compare_exchange_strong(seen, seen | kWaiters)) continue;
     seen |= kWaiters;
     const bool changed = wait_for_change(word_, seen);
-    // A short wait goes on, as the kernel's does; whoever only wakes others makes none longer.
+    // A short wait goes on in spite of signals, as the kernel's does. Wakes without a change do not make it longer.
     if ((!changed || ++wakes % kFewWakes == 0) && (interrupted_ = interruption()) != 0) return;
     if (!changed && !broker_lives(seen))
       held_ = word_.compare_exchange_strong(seen, mine | kWaiters);
@@ -130,7 +130,7 @@ Turn::Turn(TurnWord& word) : word_(word) {
 Turn::~Turn() {
   if (!held_) return;
   std::uint64_t seen = word_.load();
-  // A sharer that writes what it likes may have given it to another one meanwhile.
+  // A hostile sharer may have given the turn to another process meanwhile.
   while ((seen & ~kWaiters) == own_word()) {
     if (!word_.compare_exchange_weak(seen, 0)) continue;
     if ((seen & kWaiters) != 0) raw(SYS_futex, &word_, FUTEX_WAKE, 1, nullptr, nullptr, 0);

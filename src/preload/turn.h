@@ -8,21 +8,22 @@
 namespace spate::preload {
 
 /// In memory that other processes can write. 0: free. Bits 0-21: the process that has it; 22-30: a part of the number
-/// of its PID namespace; 31: somebody waits; 32-63: when the process began, in ticks since boot. No pointer, unlike a
-/// robust mutex of the C library, whose list a hostile sharer could make the kernel or the C library write through.
+/// of its PID namespace; 31: a process waits; 32-63: when the process began, in ticks since boot. It has no pointer,
+/// unlike a robust mutex of the C library: a hostile sharer could make the kernel or the C library write through that
+/// one's list.
 using TurnWord = std::atomic<std::uint64_t>;
 
 /// Holds a turn, exclusive among all processes and threads. A process that ends, however it ends, loses its turn. A
 /// process of another PID namespace cannot be checked and counts as alive.
 class Turn {
  public:
-  /// Waits for the turn. A signal that the program does not block ends the wait if somebody holds the turn for long.
+  /// Waits for the turn. If somebody holds it for long, a signal that the program does not block ends the wait.
   explicit Turn(TurnWord& word);
   ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  /// False: the wait was given up. The call then has the result interrupted(): -EINTR, or kAgain.
+  /// False: the wait ended without the turn. The call then has the result interrupted(): -EINTR, or kAgain.
   bool held() const { return held_; }
   long interrupted() const { return interrupted_; }
 

@@ -14,7 +14,8 @@
 namespace spate::preload {
 namespace {
 
-/// So long it goes on with nothing to do: a script that locks, unlocks and locks again finds it there.
+/// How long the broker goes on with nothing to do, so that a script that locks, unlocks and locks again finds the same
+/// broker.
 constexpr Duration kPatience = std::chrono::seconds(2);
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostConnections = 4096;
@@ -92,11 +93,11 @@ void Broker::accept_all() {
     if (!socket) return;
     ucred who{};
     socklen_t size = sizeof who;
-    // A process that this one cannot see (of an outer PID namespace) could not be waited for.
+    // This process cannot see the other one (it is in an outer PID namespace), so it could not notice its end.
     if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid == 0) continue;
-    // Others have no business here: the memory of an open file is for one user.
+    // Refuse other users: the memory of an open file belongs to one user.
     if (who.uid != 0 && who.uid != ::geteuid()) continue;
-    // What is too much is closed: left in the queue, it would keep the loop awake and everybody else waiting.
+    // Close surplus connections. If they stayed in the queue, they would keep the loop awake and all others waiting.
     if (connections_.size() >= kMostConnections || connections_of(who.pid) >= kMostOfOneProcess) continue;
     if (program_of(who.pid) == nullptr) continue;
     Connection& made = connections_.emplace_back();
@@ -110,7 +111,7 @@ std::size_t Broker::connections_of(pid_t pid) const {
       std::count_if(connections_.begin(), connections_.end(), [pid](const Connection& c) { return c.pid == pid; }));
 }
 
-/// A process keeps its number until its end is noticed here: its pidfd is kept.
+/// The pidfd keeps a process's number in use until the broker has noticed the process's end.
 Program* Broker::program_of(pid_t pid) {
   const auto known = programs_.find(pid);
   if (known != programs_.end())
@@ -129,7 +130,8 @@ void Broker::collect() {
     Work& work = *connection.work;
     HeldFile* const held = files_->find(connection.file);
     if (work.file != nullptr && held != nullptr && held->file == nullptr) held->file = std::move(work.file);
-    if (work.file != nullptr) release({}, std::move(work.file));  // nobody has it any more, or it was held twice
+    if (work.file != nullptr)
+      release({}, std::move(work.file));  // all descriptors are gone, or it is open here already
     connection.work = nullptr;
     connection.file = {};
   }
@@ -227,7 +229,7 @@ void Broker::look_for_ended() {
     program.ended = true;
     for (Connection& connection : connections_) {
       if (connection.pid != pid) continue;
-      connection.lost = true;  // a child that it left may have the socket, too
+      connection.lost = true;  // a child that it left behind may have the socket, too
       if (connection.work != nullptr) connection.work->cancel();
     }
   }

@@ -12,7 +12,7 @@
 
 namespace spate::preload {
 
-/// Life cycle: make() -> run() returns -> destroyed. One thread; work at the servers runs in the client.
+/// Life cycle: make() -> run() returns -> destroyed. One thread; requests to the servers run in the client.
 class Broker {
  public:
   /// `listening`: a socket that programs connect to.
@@ -21,16 +21,16 @@ class Broker {
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
 
-  /// Returns when for a while there was no request and nothing was held.
+  /// Returns when there was no request for a while and the broker holds nothing.
   void run();
 
  private:
   struct Connection {
-    std::shared_ptr<UniqueFd> socket;  // the client's thread answers
+    std::shared_ptr<UniqueFd> socket;  // shared with the client's thread, which answers
     pid_t pid = 0;
     std::unique_ptr<Work> work;  // at most one
-    MemoryIdentity file;         // what the work is about; none: no open file
-    std::uint64_t settles = 0;   // waits for the releases up to this one; 0: does not
+    MemoryIdentity file;         // the open file that the work concerns; empty: none
+    std::uint64_t settles = 0;   // waits for the releases up to this number; 0: does not wait
     bool lost = false;
   };
 
@@ -56,7 +56,7 @@ class Broker {
   assembly::ClientProcess& process_;
   const UniqueFd listening_;
   const std::unique_ptr<HeldFiles> files_;
-  const UniqueFd wake_;  // eventfd: something is finished
+  const UniqueFd wake_;  // eventfd: some work is finished
   const std::uint64_t incarnation_;
   std::list<Connection> connections_;
   std::map<pid_t, Program> programs_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a broker: programs that connect, say what the input says with whatever descriptor, leave and come back. The
-// servers are not there, so that everything that gets as far as them fails. However it was talked to, a proper program
-// is answered afterwards, and no descriptor is left behind.
+// Fuzzer of a broker: programs connect, send the input with any descriptors, leave and come back. There are no servers,
+// so every request to them fails. Afterwards the broker must answer a proper program, and must not have leaked a
+// descriptor.
 //
 // Input: steps of a byte (below), with their operands.
 #include <fcntl.h>
@@ -52,7 +52,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-/// A broker that begins anew when it has ended for want of work.
+/// A broker that is started again when it has ended because it had nothing to do.
 class Bed {
  public:
   Bed() : process_(open_client()), listening_(local_socket(SOCK_NONBLOCK)) {
@@ -62,7 +62,7 @@ class Bed {
     SPATE_CHECK(::listen(listening_.get(), 64) == 0);
     size_ = sizeof address_;
     SPATE_CHECK(::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&address_), &size_) == 0);
-    std::thread([this] { serve(); }).detach();  // as long as the process
+    std::thread([this] { serve(); }).detach();  // runs as long as the process
   }
 
   UniqueFd connect() {
@@ -113,7 +113,7 @@ class Run {
     const BrokerRequest settle;
     SPATE_CHECK(send_packet(proper.get(), packet_of(settle), -1).has_value());
     pollfd answered{proper.get(), POLLIN, 0};
-    SPATE_CHECK(::poll(&answered, 1, kPatienceMs) == 1);  // it hangs, or has ended
+    SPATE_CHECK(::poll(&answered, 1, kPatienceMs) == 1);  // otherwise it hangs, or has ended
     const auto packet = receive_packet(proper.get(), false);
     SPATE_CHECK(packet.has_value());
     const auto reply = wire::decode_body<BrokerReply>(packet->body);
@@ -156,9 +156,9 @@ class Run {
     last_ = std::move(body);
     const UniqueFd other = descriptor(in_.u8());
     const int given = other ? other.get() : memory_;
-    std::ignore = send_packet(program.get(), last_, given);  // it may have left, or have no room
+    std::ignore = send_packet(program.get(), last_, given);  // the broker may have closed it, or have no room
   }
-  /// What goes with a packet: nothing, the memory of an open file, or something that is none.
+  /// The descriptor to send with a packet: none, the memory of an open file, or something else.
   UniqueFd descriptor(std::uint8_t which) {
     memory_ = -1;
     switch (which % 8) {
@@ -192,9 +192,9 @@ class Run {
   Bytes last_;
 };
 
-/// What was left behind is closed a moment after its program has gone.
+/// The broker closes what a program left behind a moment after the program has gone.
 void check_descriptors(std::size_t before) {
-  constexpr std::size_t kOthers = 16;  // the client's, which connects anew now and then
+  constexpr std::size_t kOthers = 16;  // the client's, which reconnects now and then
   for (int patience = 0; open_descriptors() > before + kOthers; ++patience) {
     SPATE_CHECK(patience < kPatienceMs);
     ::usleep(1000);

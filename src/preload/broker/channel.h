@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A broker's messages on a local socket (SOCK_SEQPACKET).
+// Messages of a broker on a local socket (SOCK_SEQPACKET).
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace spate::preload {
 /// The name of a broker's socket (base/local_socket.h).
 std::string broker_name(std::uint64_t id);
 
-/// A copy of `descriptor` (-1: none) goes with it. Never waits; kConnectionLost, kTryAgain (no room).
+/// Sends a packet with a copy of `descriptor` (-1: none). Never waits; kConnectionLost, kTryAgain (no room).
 Result<void> send_packet(int socket, const Bytes& body, int descriptor);
 struct Packet {
   Bytes body;
   UniqueFd descriptor;
 };
-/// The next packet, waiting for it only with `wait`: else kTryAgain. kConnectionLost: the other side has ended. Surplus
-/// descriptors are closed.
+/// The next packet. Without `wait`: kTryAgain if there is none. kConnectionLost: the other side has ended. Closes
+/// surplus descriptors.
 Result<Packet> receive_packet(int socket, bool wait);
 
 template <typename Message>

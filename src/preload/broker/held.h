@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldFiles: the open files of programs that the broker watches, and the programs themselves.
+// HeldFiles: the open files of programs that the broker watches, and those programs.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@
 
 namespace spate::preload {
 
-/// An open file of programs, known by its memfd.
+/// An open file of programs, identified by its memfd.
 struct HeldFile {
   MemoryIdentity identity;
   Handle handle;
   std::uint64_t owner = 0;  // as an owner of locks
   int watch = -1;
-  bool gone = false;                   // nobody has it any more
+  bool gone = false;                   // no process has it any more
   bool locked = false;                 // it may have locks
   std::unique_ptr<client::File> file;  // null: not held open
 };
@@ -32,19 +32,19 @@ struct Program {
   bool ended = false;
 };
 
-/// One thread.
+/// All functions are called on one thread.
 class HeldFiles {
  public:
-  /// Its inotify instance; watches are few words of the kernel's memory each.
+  /// Opens an inotify instance. A watch costs the kernel a few words of memory.
   static Result<std::unique_ptr<HeldFiles>> make();
   int inotify() const { return inotify_.get(); }
 
   HeldFile* find(const MemoryIdentity& identity);
-  /// The open file that a descriptor of its memory means; begins to watch where it is not known. kInvalidArgument: not
-  /// this handle's, or not the memory of an open file of this user (memory.h), whatever its inode number is; kNoLocks:
-  /// too many watches.
+  /// The open file that a descriptor of its memory belongs to; begins to watch it if it is new. kInvalidArgument: it
+  /// does not have this handle, or is not the memory of an open file of this user (memory.h), whatever its inode number
+  /// is. kNoLocks: too many watches.
   Result<HeldFile*> watch(int descriptor, Handle handle);
-  /// Marks those that ended since.
+  /// Marks those that no process has any more.
   void look_for_gone();
   std::map<MemoryIdentity, HeldFile>& all() { return files_; }
 

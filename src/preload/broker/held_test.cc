@@ -28,7 +28,7 @@ UniqueFd path_only(int descriptor) {
   return UniqueFd(::open(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), O_PATH | O_CLOEXEC));
 }
 
-/// What another process sends that runs `make`, which gives a descriptor.
+/// The descriptor that another process makes by `make` and sends.
 UniqueFd sent_by(const std::function<int()>& make) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return {};
@@ -48,7 +48,7 @@ UniqueFd sent_by(const std::function<int()>& make) {
   return failed == 0 ? std::move(packet.descriptors[0]) : UniqueFd();
 }
 
-/// In a child with mounts of its own: a file in a new tmpfs, called like a memfd, with that inode number.
+/// In a child with mounts of its own: makes a file in a new tmpfs, named like a memfd, with that inode number.
 int file_with_number(ino_t number) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return -1;
   if (::mount("none", "/mnt", "tmpfs", 0, nullptr) != 0 || ::chroot("/mnt") != 0 || ::chdir("/") != 0) return -1;
@@ -76,7 +76,7 @@ class HeldFilesTest : public testing::Test {
   std::unique_ptr<HeldFiles> files;
 };
 
-TEST_F(HeldFilesTest, AnyDescriptorOfTheMemoryMeansTheSameFile) {
+TEST_F(HeldFilesTest, AllDescriptorsOfTheMemoryBelongToOneFile) {
   const UniqueFd memory = memory_of_a_file();
   ASSERT_TRUE(memory);
   const auto first = files->watch(memory.get(), kHandle);
@@ -87,7 +87,7 @@ TEST_F(HeldFilesTest, AnyDescriptorOfTheMemoryMeansTheSameFile) {
   EXPECT_ERRC(files->watch(memory.get(), Handle{8}), Errc::kInvalidArgument) << "another file's handle";
 }
 
-TEST_F(HeldFilesTest, AFileOfTheSameInodeNumberIsAnotherFile) {
+TEST_F(HeldFilesTest, AFileWithTheSameInodeNumberIsAnotherFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount";
   const UniqueFd memory = memory_of_a_file();
   ASSERT_EQ(refusal(memory.get()), Errc::kOk);
@@ -126,7 +126,7 @@ TEST_F(HeldFilesTest, AnotherUsersMemoryIsRefused) {
   EXPECT_EQ(refusal(theirs.get()), Errc::kInvalidArgument);
 }
 
-TEST_F(HeldFilesTest, NobodyCutsOrSealsTheMemory) {
+TEST_F(HeldFilesTest, TheMemoryCannotBeTruncatedOrSealed) {
   const UniqueFd memory = memory_of_a_file();
   EXPECT_NE(::ftruncate(memory.get(), 0), 0);
   EXPECT_NE(::ftruncate(memory.get(), 2 * kSize), 0);

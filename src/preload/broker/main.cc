@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of spate-broker: started by the preload library only, with the socket that programs connect to as
-// descriptor 3.
+// main() of spate-broker. Only the preload library starts it, with the socket that programs connect to as descriptor 3.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -30,7 +29,7 @@ Result<void> serve(const std::string& config_file, const std::string& socket_nam
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
   SPATE_TRY(auto broker, preload::Broker::make(*process, UniqueFd(kListening)));
   broker->run();
-  remove_socket(socket_name);  // while it still listens: afterwards the name may be the next broker's
+  remove_socket(socket_name);  // while it still listens, since afterwards the name may be the next broker's
   broker.reset();              // before the client that it uses
   return {};
 }

@@ -13,7 +13,8 @@
 namespace spate::preload {
 namespace {
 
-/// Without them another process could cut the file under a mapping (SIGBUS). F_SEAL_SEAL: nobody adds F_SEAL_WRITE.
+/// Without these seals another process could truncate the file under a mapping (SIGBUS). F_SEAL_SEAL: nobody can add
+/// F_SEAL_WRITE.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr unsigned kMode = 0600;
 constexpr unsigned kOthers = 0077;
@@ -25,7 +26,7 @@ bool known(int descriptor, struct statx& st) {
 
 dev_t device_of(const struct statx& st) { return makedev(st.stx_dev_major, st.stx_dev_minor); }
 
-/// All memfds of a machine lie on one device that nobody can mount.
+/// All memfds of a machine lie on one device, which nobody can mount.
 dev_t memory_device() {
   static const dev_t device = [] {
     const long memfd = raw(SYS_memfd_create, "", MFD_CLOEXEC);

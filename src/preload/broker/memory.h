@@ -12,7 +12,7 @@
 
 namespace spate::preload {
 
-/// What is equal for two descriptors of the same file, and for no others while it lives.
+/// Equal for two descriptors of the same file, and different for all other files while the file lives.
 struct MemoryIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -20,14 +20,14 @@ struct MemoryIdentity {
   friend auto operator<=>(const MemoryIdentity&, const MemoryIdentity&) = default;
 };
 
-/// Identifies any descriptor; nothing when it is closed. Asks no file system, because that might not answer.
+/// Identifies any descriptor; empty if it is closed. Asks no file system, because that might not answer.
 MemoryIdentity identity_of(int descriptor);
 
 /// A new memfd of `size` bytes that nobody can make shorter or longer, and that only this user can open. Its number, or
 /// -errno.
 long make_memory(const char* name, std::size_t size);
-/// Opens (O_RDONLY, O_RDWR) what make_memory() has made, through any descriptor of it. kInvalidArgument: it is
-/// something else, or another user's.
+/// Opens memory of make_memory() (O_RDONLY, O_RDWR) through any descriptor of it. kInvalidArgument: it is something
+/// else, or another user's.
 Result<UniqueFd> open_memory(int descriptor, int access);
 
 }  // namespace spate::preload

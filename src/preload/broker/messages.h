@@ -10,12 +10,12 @@
 namespace spate::preload {
 
 enum class BrokerOp : std::uint8_t {
-  kHold = 1,    // with the file's memfd: it is open as long as that memfd is
-  kLock = 2,    // sets `lock`, with the memfd unless it is a process's
-  kTest = 3,    // what would be in the way of `lock`
-  kDrop = 4,    // the process's record locks on lock.handle go; handle 0: all that it has
-  kSettle = 5,  // answered when what ended with descriptors that are closed by now has been released
-  kCancel = 6   // the lock that this connection waits for is not wanted any more; no reply of its own
+  kHold = 1,    // with the file's memfd: keep the file open as long as the memfd exists
+  kLock = 2,    // set `lock`; with the memfd, unless the lock belongs to a process
+  kTest = 3,    // report what conflicts with `lock`
+  kDrop = 4,    // release the process's record locks on lock.handle; handle 0: all of them
+  kSettle = 5,  // answer when everything that ended with descriptors closed by now has been released
+  kCancel = 6   // stop waiting for the lock that this connection asked for; it has no reply of its own
 };
 
 struct BrokerRequest {
@@ -23,8 +23,9 @@ struct BrokerRequest {
   static constexpr std::uint16_t kVersion = 1;
   std::uint16_t version = kVersion;
   BrokerOp word = BrokerOp::kSettle;
-  std::uint64_t incarnation = 0;  // of the broker that has the open file's locks already; 0: it has none
-  wire::LockSpec lock;            // its owner is not looked at: of kProcess it is who is connected, of others the memfd
+  std::uint64_t incarnation = 0;  // of the broker that already has the open file's locks; 0: none
+  wire::LockSpec
+      lock;  // its owner is ignored: a lock of kProcess belongs to the connected process, others to the memfd
   bool wait = false;
   template <typename A>
   void fields(A& a) {

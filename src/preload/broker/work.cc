@@ -14,7 +14,7 @@ job::Task<Result<void>> stop_now(job::StopSource& stop) {
 }  // namespace
 
 Work::~Work() {
-  if (started_ != nullptr) process_.driver().wait(*started_);  // it has at most to leave its last function
+  if (started_ != nullptr) process_.driver().wait(*started_);  // only its last function may still be running
 }
 
 void Work::begin(std::function<void()> then) {
@@ -61,7 +61,7 @@ job::Task<Result<void>> Work::act() {
   }
 }
 
-/// With whatever right the user has: it is not read nor written here.
+/// With any right that the user has, since the file is neither read nor written here.
 job::Task<Result<void>> Work::hold() {
   constexpr std::array<std::uint8_t, 3> kRights{wire::kOpenRead, wire::kOpenWrite,
                                                 wire::kOpenRead | wire::kOpenExecute};

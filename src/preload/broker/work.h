@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: one task of the broker at the servers.
+// Work: one task of the broker that uses the servers.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@
 
 namespace spate::preload {
 
-/// Filled in by the broker's loop, then run on the client's executor until finished() is true; the loop owns it,
-/// destroys it after that, and touches nothing but cancel() before.
+/// The broker's loop fills it in and owns it. It runs on the client's executor until finished() is true; before that,
+/// the loop touches nothing but cancel(). After that the loop destroys it.
 class Work {
  public:
-  /// What is to be released; a program asks for at most one of them.
+  /// The owner of locks to release; a program's request has at most one.
   struct Owner {
     Handle handle;
     client::LockHolder holder;
@@ -27,15 +27,15 @@ class Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // What to do.
+  // The task.
   BrokerRequest request;
   std::vector<Owner> owners;           // kDrop
   std::unique_ptr<client::File> file;  // kHold: opened here; kDrop: to be closed
   BrokerReply reply;
 
-  /// The executor's thread calls `then` when everything is done; only finished() is still false.
+  /// Starts the task. The executor's thread calls `then` when everything is done but finished() is still false.
   void begin(std::function<void()> then);
-  /// Gives up the wait for a lock.
+  /// Ends the wait for a lock.
   void cancel();
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
