@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty: this user has no home.
+/// Empty: this user has no home folder.
 fs::path units_folder() {
   const char* config = std::getenv("XDG_CONFIG_HOME");
   if (config != nullptr && *config == '/') return fs::path(config) / "systemd/user";
@@ -30,7 +30,7 @@ fs::path units_folder() {
   return home.empty() ? fs::path() : fs::path(home) / ".config/systemd/user";
 }
 
-/// A word of an Exec line: systemd replaces $ and %, and reads quotes and backslashes.
+/// Escapes a word of an Exec line: systemd replaces $ and %, and interprets quotes and backslashes.
 std::string unit_word(std::string_view word) {
   std::string text = "\"";
   for (const char c : word) {
@@ -41,7 +41,7 @@ std::string unit_word(std::string_view word) {
   return text + "\"";
 }
 
-/// The exit code of `systemctl --user ...`; negative: it cannot be run.
+/// The exit code of `systemctl --user ...`; negative: it could not be run.
 int systemctl(const char* verb, const std::string& unit) {
   std::array<const char*, 6> words{"systemctl", "--user", "--quiet", verb, unit.c_str(), nullptr};
   pid_t pid = -1;

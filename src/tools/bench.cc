@@ -22,13 +22,13 @@ namespace {
 
 constexpr double kBytesPerGiB = static_cast<double>(1ULL << 30U);
 constexpr std::uint64_t kSmallRead = 4096;
-constexpr std::uint64_t kProbeRequests = 20'000;  // small ones: about a second
+constexpr std::uint64_t kProbeRequests = 20'000;  // small requests: about a second
 
 std::atomic<bool> interrupted{false};
 std::atomic<bool> server_waited_for{false};
 
-/// The first Ctrl-C ends the bench in order, the second one at once; so does the first one while a server does not
-/// answer.
+/// The first Ctrl-C ends the benchmark in order, the second one at once. While a server does not answer, the first one
+/// ends it at once, too.
 void on_interrupt(int signal) {
   interrupted.store(true, std::memory_order_relaxed);
   std::signal(signal, SIG_DFL);
@@ -50,7 +50,7 @@ struct BenchOptions {
   std::uint64_t threads = 1;
   std::uint64_t files = 5000;
   std::uint64_t tasks = 1;
-  // As parsed.
+  // Options as parsed.
   std::uint64_t file_bytes = 0;
   std::uint64_t request_bytes = 0;
 
@@ -58,7 +58,7 @@ struct BenchOptions {
   bool meta() const { return what != "data"; }
 };
 
-/// A line of the table. Processor time: of a GiB in seconds, or of an operation in microseconds; negative: not known.
+/// A line of the table. Processor time: seconds for a GiB, or microseconds for an operation; negative: unknown.
 struct Line {
   std::string name;
   std::string unit;
@@ -70,14 +70,15 @@ struct Line {
 
 class Bench {
  public:
-  /// `folder`: where `spate up` notes the servers' processes.
+  /// `folder`: where `spate up` records the servers' processes.
   Bench(const BenchOptions& options, measure::RawPeers peers, assembly::ClientProcess& process,
         const std::string& folder)
       : options_(options), peers_(std::move(peers)), process_(process) {
     for (const ServerProcessState& state : look_at_servers(folder, process.config())) {
       if (state.pid != 0) servers_.push_back(state.pid);
     }
-    if (servers_.size() != process.config().servers.size()) servers_.clear();  // elsewhere, some of them: not known
+    if (servers_.size() != process.config().servers.size())
+      servers_.clear();  // some run on other machines: their processor time is unknown
   }
 
   /// Runs the benchmark and removes all its files, also after an error.
@@ -182,7 +183,7 @@ class Bench {
     return {};
   }
 
-  /// Each thread has its part of the file, and blocks in its own call.
+  /// Each thread has a part of the file, and blocks in its own calls.
   Result<std::uint64_t> by_threads(client::File& file, DataWork work, std::uint64_t request, std::uint64_t depth,
                                    std::uint64_t requests) {
     const std::uint64_t part = options_.file_bytes / options_.threads / request * request;
@@ -250,7 +251,7 @@ class Bench {
   const BenchOptions& options_;
   measure::RawPeers peers_;
   assembly::ClientProcess& process_;
-  std::vector<pid_t> servers_;  // when all of them run on this machine
+  std::vector<pid_t> servers_;  // only if all of them run on this machine
   std::string folder_path_;
   Handle folder_;
   std::vector<Line> lines_;
@@ -293,7 +294,7 @@ void print_lines_json(const BenchOptions& options, const std::vector<Line>& line
   print(out.dump(2) + "\n");
 }
 
-/// Bounds, so that a slip of the finger does not fill a disk or the memory.
+/// Limits the options, so that a mistyped number does not fill a disk or the memory.
 std::string check(BenchOptions& options) {
   const auto size = parse_size(options.size);
   const auto request = parse_size(options.request);

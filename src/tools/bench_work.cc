@@ -6,7 +6,7 @@
 namespace spate::tools {
 namespace {
 
-/// What the lanes of one part share.
+/// State that the lanes of one part share.
 struct Moving {
   client::File& file;
   const DataPlan& plan;

@@ -18,7 +18,7 @@ struct DataPlan {
   std::uint64_t begin = 0;  // bytes; with `end`, this thread's part
   std::uint64_t end = 0;
   std::uint64_t request_bytes = 1U << 20U;
-  std::uint64_t requests = 0;  // random reads: how many
+  std::uint64_t requests = 0;  // random reads: their number
   std::size_t depth = 4;
 };
 /// Moves it, and yields the bytes moved. Short reads are errors.
@@ -33,7 +33,7 @@ struct NamesPlan {
   std::uint64_t files = 0;
   std::size_t tasks = 1;
 };
-/// Yields how many operations were done.
+/// Yields the number of operations.
 job::Task<Result<std::uint64_t>> work_on_names(client::Client& client, NamesPlan plan, const std::atomic<bool>& stop);
 
 }  // namespace spate::tools

@@ -48,14 +48,14 @@ int run_mkdir(Context& context, const ChangeOptions& options) {
   return code;
 }
 
-/// Removes what lies below, `width` names at a time.
+/// Removes the entries below a directory, `width` names at a time.
 job::Task<void> unlink_one(client::Client& client, wire::NamePath where, Result<void>& first) {
   auto removed = co_await client.unlink(std::move(where));
   if (!removed && removed.code() != Errc::kNotFound && first) first = std::move(removed);
 }
 
 job::Task<Result<void>> unlink_all(client::Client& client, Handle directory, std::vector<std::string> names) {
-  constexpr std::size_t kAtOnce = 128;  // they go to the meta server several to a request
+  constexpr std::size_t kAtOnce = 128;  // several of them go to the meta server in one request
   Result<void> first;
   for (std::size_t begin = 0; begin < names.size() && first; begin += kAtOnce) {
     job::Gate gate(client.cluster().executor());
@@ -92,7 +92,8 @@ Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const 
   return process.run([&](client::Client& c) { return remove_directory(c, parent, name); });
 }
 
-/// Refuses what rm(1) refuses before anything is removed; else everything below the name would be gone already.
+/// Refuses names that rm(1) refuses, before anything is removed. Otherwise everything below the name would be gone
+/// already.
 Result<void> check_removable(const std::string& name) {
   if (name.empty()) return Error::told(Errc::kNotPermitted, "the root is not removed");
   if (name == "." || name == "..")
@@ -103,7 +104,7 @@ Result<void> check_removable(const std::string& name) {
 Result<void> remove_one(assembly::ClientProcess& process, const std::string& named, const ChangeOptions& options) {
   const auto [folder, name] = split_path(named);
   SPATE_TRY(std::ignore, check_removable(name));
-  // Without a slash at the end, which would lead through a link.
+  // Without a slash at the end, which would follow a link.
   const std::string path = join_path(folder, name);
   auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path, false)); });
   if (!object) {
@@ -134,20 +135,20 @@ int run_rmdir(Context& context, const ChangeOptions& options) {
       });
 }
 
-/// The last path, or, when it is a directory, the name of `source` in it.
+/// `target`, or if that is a directory, the name of `source` in it.
 std::string destination(assembly::ClientProcess& process, const std::string& source, const std::string& target) {
   auto there = process.run([&](client::Client& c) { return c.stat(client::path_from_root(target)); });
   if (there && there->attributes.type == FileType::kDirectory) return join_path(target, split_path(source).second);
   return target;
 }
 
-/// A name that something gets which has another one: paths from the root.
+/// A rename or a further name of an object: paths from the root.
 struct Renaming {
   std::string from;
   std::string to;
 };
 
-/// The error of giving a further or another name, told of the one that is in the way.
+/// The error of a rename or link, reported for the path that caused it.
 Error blame(assembly::ClientProcess& process, Error error, const Renaming& names) {
   const Making making{{}, "spate:" + names.from, names.to};
   if (error.code() == Errc::kExists || error.code() == Errc::kNotEmpty) return cannot_make(std::move(error), making);

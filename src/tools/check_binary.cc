@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t kLargest = 1ULL << 30U;
 constexpr std::size_t kMostLibraries = 1000;
 
-/// What a program can call that the preload library cannot do on a file of Spate, and what comes of it.
+/// Functions that a program may call but that the preload library does not support on Spate's files, and the effect of
+/// each.
 const std::map<std::string, std::string, std::less<>>& uncovered() {
   static const std::map<std::string, std::string, std::less<>> all = {
       {"io_uring_queue_init", "io_uring: the kernel reads and writes past the library (EBADF)"},
@@ -102,7 +103,7 @@ class Checker {
       return Error::told(Errc::kInvalidArgument, "a script without an interpreter");
     line = line.substr(begin);
     std::string interpreter = line.substr(0, line.find_first_of(" \t\r"));
-    if (interpreter.ends_with("/env")) {  // what it starts counts
+    if (interpreter.ends_with("/env")) {  // the program that env starts counts
       const std::size_t word = line.find_first_not_of(" \t", interpreter.size());
       if (word != std::string::npos) interpreter = line.substr(word, line.find_first_of(" \t\r", word) - word);
     }

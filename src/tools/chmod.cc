@@ -27,7 +27,7 @@ struct AttributeOptions {
   std::string date;
 };
 
-/// What is asked of one object, given what it is; `where` is filled in. Nothing: the object stays as it is.
+/// The change for one object, given its attributes; the caller fills `where`. Nothing: the object stays as it is.
 using MakeChange = std::function<std::optional<wire::SetattrRequest>(const Attributes&)>;
 
 Result<void> change_object(assembly::ClientProcess& process, wire::NamePath where, const Attributes& attributes,
@@ -39,7 +39,8 @@ Result<void> change_object(assembly::ClientProcess& process, wire::NamePath wher
   return {};
 }
 
-/// The objects below a directory; what fails is told, and the rest is changed. Symbolic links stay, as with chmod -R.
+/// Changes the objects below a directory. Reports failures and goes on with the rest. Symbolic links stay, as with
+/// chmod -R.
 void change_below(Context& context, assembly::ClientProcess& process, const std::string& path, Handle directory,
                   const MakeChange& make, int& code) {
   const auto entries = list_directory(process, directory);
@@ -86,7 +87,7 @@ int run_chmod(Context& context, const AttributeOptions& options) {
   });
 }
 
-/// A number, or a name that `find` knows; empty: not given.
+/// A number, or a name that `find` knows; empty: none was given.
 Result<std::optional<std::uint32_t>> id_of(const std::string& word, const char* what,
                                            const std::function<std::optional<std::uint32_t>(const char*)>& find) {
   if (word.empty()) return std::optional<std::uint32_t>();

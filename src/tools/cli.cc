@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, by CLI11: the only file that includes it.
+// The command line, parsed by CLI11: the only file that includes it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -11,7 +11,7 @@
 namespace spate::tools {
 namespace {
 
-/// The parser's own conversion takes "-1" for 2^64 - 1. Returns what is wrong; empty: nothing.
+/// The parser's own conversion turns "-1" into 2^64 - 1. Returns the mistake; empty: none.
 std::string refuse_unless_number(const std::string& word) {
   const bool digits = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
   return digits ? std::string() : "\"" + word + "\" is not a whole number of 0 or more";
@@ -33,7 +33,7 @@ void add(CLI::App& app, const Argument& argument) {
       },
       argument.target);
   if (argument.required) option->required();
-  // An option that may be repeated takes one value each time: what follows is no further one.
+  // An option that may be repeated takes one value each time: the words after it are not further values.
   if (argument.name.starts_with('-') && option->get_expected_max() > 1) option->allow_extra_args(false);
 }
 
@@ -41,7 +41,7 @@ void add_globals(CLI::App& app, Context& context) {
   for (const Argument& argument : global_options(context)) add(app, argument);
 }
 
-/// `only`: the others are left out; empty: none is.
+/// `only`: leave all other commands out; empty: add all.
 void add_commands(CLI::App& app, const std::vector<Command>& commands, const std::string& only, Context& context,
                   const Command*& chosen) {
   for (const Command& command : commands) {
@@ -49,18 +49,18 @@ void add_commands(CLI::App& app, const std::vector<Command>& commands, const std
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->group(command.group);
     if (!command.details.empty()) sub->footer(command.details);
-    // Where -h is an option of the command ("sizes with units"), help is --help only.
+    // If -h is an option of the command ("sizes with units"), only --help shows help.
     const bool own_h = std::any_of(command.options.begin(), command.options.end(),
                                    [](const Argument& option) { return option.name.starts_with("-h,"); });
     if (own_h) sub->set_help_flag("--help", "print this help message and exit");
     for (const Argument& argument : command.positionals) add(*sub, argument);
     for (const Argument& argument : command.options) add(*sub, argument);
-    add_globals(*sub, context);  // also after the subcommand's name
+    add_globals(*sub, context);  // they are accepted after the subcommand's name, too
     sub->callback([&chosen, &command] { chosen = &command; });
   }
 }
 
-/// The parser takes "[a,b]" for a list of two; behind this it does not.
+/// The parser takes "[a,b]" for a list of two values. This character before it prevents that.
 constexpr char kNoList = '\1';
 
 std::string as_one_word(std::string word) {
@@ -72,7 +72,7 @@ void restore(std::string& word) {
   if (word.starts_with(kNoList)) word.erase(0, 1);
 }
 
-/// Undoes as_one_word() in what the parser has filled in.
+/// Reverses as_one_word() in the parsed values.
 void restore_words(const Command& command, Context& context) {
   restore(context.fs);
   std::for_each(context.overrides.begin(), context.overrides.end(), restore);
@@ -94,7 +94,7 @@ bool names_a_command(const std::vector<Command>& commands, const std::string& wo
   return command_named(commands, word) != nullptr;
 }
 
-/// The option is followed by a value, in a word of its own ("--at /data").
+/// Whether the option's value is the next word ("--at /data").
 bool takes_next_word(const Command& command, const std::string& word) {
   if (word == "--fs" || word == "--set") return true;
   return std::any_of(command.options.begin(), command.options.end(), [&](const Argument& option) {
@@ -103,7 +103,7 @@ bool takes_next_word(const Command& command, const std::string& word) {
   });
 }
 
-/// `spate run ls -l` is `spate run -- ls -l`.
+/// Turns `spate run ls -l` into `spate run -- ls -l`.
 void separate_program(const Command& command, std::vector<std::string>& arguments) {
   std::size_t at = 1;
   while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
@@ -113,7 +113,7 @@ void separate_program(const Command& command, std::vector<std::string>& argument
     arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(at), "--");
 }
 
-/// `spate help NAME` is `spate NAME --help`. In the order that the parser takes: reversed.
+/// Turns `spate help NAME` into `spate NAME --help`. Returns the words reversed, as the parser takes them.
 std::vector<std::string> arguments_of(const std::vector<Command>& commands, int argc, char** argv) {
   std::vector<std::string> arguments;
   std::transform(argv + 1, argv + argc, std::back_inserter(arguments), as_one_word);
@@ -127,13 +127,14 @@ std::vector<std::string> arguments_of(const std::vector<Command>& commands, int 
   return arguments;
 }
 
-/// The command that the line begins with, if it does: a parser that is prepared for all of them takes longer than many
-/// a command itself.
+/// The command at the beginning of the line, if there is one. Preparing the parser for all commands takes longer than
+/// running many a command.
 std::string only_command(const std::vector<Command>& commands, const std::vector<std::string>& reversed) {
   return !reversed.empty() && names_a_command(commands, reversed.back()) ? reversed.back() : std::string();
 }
 
-/// The parser's message, as part of a line of ours: it ends some of its own with a full stop or a new line.
+/// The parser's message, as part of a line of ours: without the full stop or new line that some of its messages have at
+/// the end.
 std::string own_words(const CLI::ParseError& error) {
   std::string text = error.what();
   std::erase(text, kNoList);
@@ -141,7 +142,7 @@ std::string own_words(const CLI::ParseError& error) {
   return text;
 }
 
-/// `word` is no command: says so, with the one that was meant.
+/// `word` is no command: says so, and proposes the nearest one.
 int refuse_command(const std::vector<Command>& commands, const std::string& word) {
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.name);
@@ -151,7 +152,7 @@ int refuse_command(const std::vector<Command>& commands, const std::string& word
   return kExitUsage;
 }
 
-/// The parser's own message for a mistyped command is about the command that is missing.
+/// Reports a mistake. For a mistyped command, the parser's own message would be about a missing command.
 int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands, int argc,
            char** argv) {
   if (argc < 2) {
@@ -161,7 +162,7 @@ int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<
   const std::string first = argv[1];
   if (!first.starts_with('-') && !names_a_command(commands, first)) return refuse_command(commands, first);
   if (first == "help" && argc > 2 && !names_a_command(commands, argv[2])) return refuse_command(commands, argv[2]);
-  if (error.get_exit_code() == 0) return app.exit(error);  // help and version
+  if (error.get_exit_code() == 0) return app.exit(error);  // help or version was printed
   const auto parsed = app.get_subcommands();
   const std::string command = parsed.empty() ? "" : parsed.front()->get_name();
   const std::string help = command.empty() ? "spate help" : "spate help " + command;

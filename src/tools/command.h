@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command: one subcommand of `spate`, described as data; cli.cc alone knows the library that parses them.
+// Command: one subcommand of `spate`, described as data; only cli.cc knows the library that parses them.
 #pragma once
 
 #include <cstdint>
@@ -22,37 +22,37 @@ struct Argument {
   std::variant<bool*, std::string*, std::uint64_t*, std::optional<std::uint64_t>*, std::vector<std::string>*> target;
   bool required = false;
   // For completion:
-  std::vector<std::string> choices = {};                  // only these are taken
+  std::vector<std::string> choices = {};                  // only these are accepted
   bool is_list = false;                                   // several of them, separated by commas
-  std::function<std::vector<std::string>()> offers = {};  // what there is on this machine, beside local files
+  std::function<std::vector<std::string>()> offers = {};  // names on this machine to propose, besides local files
 };
 
 /// The targets of its arguments live in a state that `run` holds (a shared_ptr captured by it).
 struct Command {
   std::string name;
-  std::string group;    // of the help page: "Start and stop", "Look", ...; empty: not shown
+  std::string group;    // of the help page: "Start and stop", "Look", ...; empty: not listed there
   std::string summary;  // one line
-  std::string details;  // more, for `spate NAME --help`; may be empty
+  std::string details;  // longer text for `spate NAME --help`; may be empty
   std::vector<Argument> options;
   std::vector<Argument> positionals;
   std::function<int(Context&)> run;  // returns the exit code
-  /// The first word that is no option begins another program's command line: Spate parses nothing behind it.
+  /// The first word that is not an option begins another program's command line: Spate parses nothing after it.
   bool starts_program = false;
 };
 
-/// What each of them takes beside its own options, also before its name.
+/// Options that every command accepts besides its own, also before its name.
 std::vector<Argument> global_options(Context& context);
-/// What `spate help` says at its end.
+/// The last lines of `spate help`.
 inline constexpr const char* kExitCodes =
     "Exit codes: 0 done; 1 something failed, which standard error tells; 2 the command line is wrong.";
 inline constexpr const char* kWhichFileSystem =
     "Without --fs, SPATE_FS names the file system, else it is the one that\n"
     "`spate up` started last, else that of /etc/spate/spate.toml.";
 
-/// All subcommands, in the order of the help page. One make_... function a file.
+/// All subcommands, in the order of the help page. Each file has a make_... function.
 std::vector<Command> all_commands();
 
-/// Parses the command line and runs what it says. Returns the exit code.
+/// Parses the command line and runs the command. Returns the exit code.
 int run_command_line(int argc, char** argv);
 
 }  // namespace spate::tools

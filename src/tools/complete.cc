@@ -21,7 +21,7 @@ struct CompleteOptions {
 /// Asks the shell to add names of local files.
 constexpr const char* kLocalFiles = "@files";
 
-/// "--check" of "-c,--check".
+/// "-c" and "--check" of "-c,--check".
 std::vector<std::string> spellings(const std::string& name) {
   std::vector<std::string> all;
   std::istringstream in(name);
@@ -48,7 +48,7 @@ std::vector<std::string> settings() {
   return all;
 }
 
-/// The one that the last of these words is.
+/// The positional argument that the last of these words belongs to.
 const Argument* positional_at(const Command& command, const std::vector<std::string>& words) {
   if (command.positionals.empty()) return nullptr;
   const auto before = static_cast<std::size_t>(std::count_if(
@@ -61,7 +61,7 @@ const Argument* positional_at(const Command& command, const std::vector<std::str
 class Completion {
  public:
   explicit Completion(std::string word) : word_(std::move(word)) {}
-  /// Names of others may hold anything: what a terminal would take for a command of its own is not offered.
+  /// Adds a candidate. Other users' names may contain anything: a name with terminal control sequences is left out.
   void offer(const std::string& candidate, const std::string& description = {}) {
     if (candidate.starts_with(word_) && is_harmless(candidate)) found_.emplace(candidate, description);
   }
@@ -75,7 +75,7 @@ class Completion {
   }
   void offer_files() { files_ = true; }
   const std::string& word() const { return word_; }
-  /// A line each. `described`: a tabulator behind it, then what it means.
+  /// One line for each candidate. `described`: with a tabulator and its description.
   std::string text(bool described) const {
     std::string text;
     for (const auto& [one, description] : found_)
@@ -89,9 +89,9 @@ class Completion {
   bool files_ = false;
 };
 
-/// Entries of the directory that the word is in. Quiet when it cannot be listed.
+/// Adds the entries of the directory that the word is in. Reports no error if it cannot be listed.
 void offer_remote(Context& context, Completion& completion) {
-  context.overrides.emplace_back("client.deadline=1 s");  // a shell waits for us
+  context.overrides.emplace_back("client.deadline=1 s");  // a shell waits for the answer
   const std::string& word = completion.word();
   const std::size_t slash = word.rfind('/');
   const std::string directory = slash == std::string::npos ? "spate:/" : word.substr(0, slash + 1);
@@ -108,7 +108,7 @@ void offer_remote(Context& context, Completion& completion) {
   }
 }
 
-/// The values of an option that the word before asks for. True when there is nothing else to be offered.
+/// Adds the values of the option in the word before. True: nothing else is to be offered.
 bool offer_values(const Command& command, const std::string& before, Completion& completion) {
   if (before == "--set") {
     for (const std::string& one : settings()) completion.offer(one);

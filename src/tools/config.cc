@@ -40,11 +40,11 @@ Result<Loaded> load(Context& context, const std::string& file) {
   return loaded;
 }
 
-/// Checks that the servers make at their start and that the rules of single keys do not cover.
+/// Checks that the servers make at their start, beyond the rules for single keys.
 std::vector<std::string> look_at_values(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
   const auto levels = log::set_levels(config.log.level);
-  std::ignore = log::set_levels("error");  // of this command
+  std::ignore = log::set_levels("error");  // this command's own log
   if (!levels) {
     usable = false;
     remarks.push_back("log.level: " + levels.error().context());
@@ -52,7 +52,7 @@ std::vector<std::string> look_at_values(const config::FileSystemConfig& config, 
   return remarks;
 }
 
-/// By addresses that mean the own machine.
+/// Whether all addresses mean the own machine.
 bool all_servers_here(const config::FileSystemConfig& config) {
   const auto here = [](const std::string& url) {
     return url.starts_with("shm://") || url.starts_with("tcp://127.") || url.starts_with("tcp://localhost:") ||
@@ -63,7 +63,7 @@ bool all_servers_here(const config::FileSystemConfig& config) {
   });
 }
 
-/// Checks of this machine's files. A missing key or folder may belong to another host, so it is a remark and no error.
+/// Checks this machine's files. A missing key or folder may belong to another host, so it gives a remark, not an error.
 std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
   if (config.fs.auth != config::Auth::kKey) {
@@ -112,7 +112,7 @@ bool wanted(const std::string& name, const std::string& what) {
   return what.empty() || name == what || name.starts_with(what + ".") || name.starts_with(what + "[");
 }
 
-/// What our TOML writes (basic strings, numbers, booleans, lists of them) is JSON as it stands.
+/// Our TOML values (basic strings, numbers, booleans, lists of them) are valid JSON.
 nlohmann::json as_json(const std::string& toml) {
   nlohmann::json value = nlohmann::json::parse(toml, nullptr, false);
   return value.is_discarded() ? nlohmann::json(toml) : value;

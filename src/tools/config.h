@@ -7,10 +7,10 @@
 
 namespace spate::tools {
 
-/// An address of the server is this machine's, or all of them are names that each machine has (shm).
+/// Whether an address of the server is this machine's, or all its addresses are names that every machine has (shm).
 bool belongs_here(const config::ServerConfig& server);
 
-/// The servers whose addresses are this machine's, one a line: number and folders of stores, separated by tabs.
+/// Prints the servers whose addresses are this machine's, one a line: number and folders of stores, separated by tabs.
 int show_servers_here(Context& context, const config::FileSystemConfig& config);
 
 }  // namespace spate::tools

@@ -17,7 +17,7 @@
 namespace spate::tools {
 namespace {
 
-/// A socket can be bound to it.
+/// Whether a socket can be bound to the address.
 bool is_own_address(const addrinfo& address) {
   sockaddr_storage any_port{};
   std::memcpy(&any_port, address.ai_addr, address.ai_addrlen);
@@ -27,7 +27,7 @@ bool is_own_address(const addrinfo& address) {
   return socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any_port), address.ai_addrlen) == 0;
 }
 
-/// Whether the host of the URL is a name or number of this machine. Nothing for shm, since every machine has such
+/// Whether the host in the URL is a name or number of this machine. Nothing for shm, since every machine has such
 /// names.
 std::optional<bool> is_here(const std::string& url) {
   const std::size_t begin = url.find("://");

@@ -31,8 +31,7 @@ std::string environment(const char* name) {
 
 bool is_missing(const std::string& path) { return ::access(path.c_str(), F_OK) != 0 && errno == ENOENT; }
 
-/// A folder stands for the spate.toml in it. `origin`: what named it, for the message when there is nothing of that
-/// name.
+/// If `path` is a folder, the spate.toml in it. `origin`: the option or variable with the path, for the error message.
 Result<std::string> as_config_file(const std::string& path, std::string_view origin) {
   struct stat st{};
   if (::stat(path.c_str(), &st) != 0) {
@@ -46,7 +45,8 @@ Result<std::string> as_config_file(const std::string& path, std::string_view ori
   return file;
 }
 
-/// [log] is about servers. The command says itself what went wrong; what it got over is told to those who ask for it.
+/// [log] is for servers. The command itself reports what went wrong. Problems that it overcame are only reported to
+/// users who ask for them.
 std::string log_level(const std::vector<config::Override>& overrides) {
   std::string level = "error";
   for (const config::Override& one : overrides) {
@@ -55,15 +55,15 @@ std::string log_level(const std::vector<config::Override>& overrides) {
   return level;
 }
 
-/// One that the service manager or a person has started leaves no pid file. Only of TCP is it known at once that nobody
-/// is there.
+/// Whether the server may be running. One that the service manager or a person has started has no pid file. Only over
+/// TCP can a program find out at once that nobody listens.
 bool may_serve(const config::ServerConfig& server) {
   const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
                                [](const std::string& url) { return url.starts_with("tcp://"); });
   return !tcp || answers(server.urls);
 }
 
-/// See Context::check_running(). (A server that died leaves its pid file, and may come back.)
+/// See Context::check_running(). (A crashed server leaves its pid file, and may come back.)
 Result<void> is_running(const std::string& config_file, const std::vector<config::Override>& overrides) {
   const std::filesystem::path folder = std::filesystem::path(config_file).parent_path();
   std::error_code error;
@@ -76,18 +76,18 @@ Result<void> is_running(const std::string& config_file, const std::vector<config
   if (error || !deployment) return {};
   const auto loaded = config::load_file(config_file, overrides);
   if (!loaded || std::ranges::any_of(loaded->config.servers, may_serve))
-    return {};  // a file that cannot be read is told by who opens it
+    return {};  // opening the file reports the error
   return Error::told(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " +
                                              shell_word(folder.string()) + "` starts it");
 }
 
-/// Its pid file is there still, and nobody answers at its address.
+/// Whether its pid file still exists, but nobody answers at its address.
 bool has_died(const std::string& folder, const config::ServerConfig& server) {
   return look_at_server(folder, server.id).stale && !may_serve(server);
 }
 
-/// Every command needs a meta server, and waits for it as long as client.deadline. (Of the others it says which one it
-/// could not reach.)
+/// Names dead servers at once, since every command needs a meta server and waits for it for client.deadline. (A command
+/// itself names other servers that it cannot reach.)
 void name_dead_servers(const std::string& config_file, const config::FileSystemConfig& config) {
   const std::string folder = std::filesystem::path(config_file).parent_path().string();
   for (const config::ServerConfig& server : config.servers) {
@@ -165,7 +165,7 @@ Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
   return process_.get();
 }
 
-/// A line of progress may stand there.
+/// There may be a progress line on the terminal.
 void Context::tell_wait(const rpc::ServerWait& wait) const {
   std::fprintf(stderr, "%sspate: has waited for %s; Ctrl-C gives it up\n", stderr_is_terminal() ? "\r\033[K" : "",
                printable_lines(rpc::text_of(wait)).c_str());
@@ -182,7 +182,7 @@ int Context::fail(std::string_view message) {
 }
 
 int Context::tell(std::string_view message) const {
-  std::fprintf(stderr, "spate: %s\n", printable_lines(message).c_str());  // names in it may be anybody's
+  std::fprintf(stderr, "spate: %s\n", printable_lines(message).c_str());  // names in it may come from other users
   return kExitFailed;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: what every subcommand shares: the global options, the file system it works on, and how it speaks.
+// Context: state that all subcommands share: the global options, the file system, and the output of messages.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace spate::tools {
 
-/// One per run of the command. The file system is opened at its first use.
+/// One in each run of the command. It opens the file system at the first use.
 class Context {
  public:
   // Global options.
@@ -23,40 +23,42 @@ class Context {
   bool quiet = false;                  // -q
   std::vector<std::string> overrides;  // --set KEY=VALUE
 
-  bool names_dead_servers = true;  // on standard error, when the file system is opened; for who does not tell itself
+  bool names_dead_servers = true;  // print them on standard error when the file system is opened; false for commands
+                                   // that report them themselves
 
-  /// Called when a server has kept a call waiting for some seconds, and when that is over. Null: nobody minds.
+  /// Called when a server has kept a call waiting for some seconds, and when that is over. Null: nobody is told.
   std::function<void(bool waits)> on_wait;
 
   /// The spate.toml to use: --fs, else SPATE_FS, else the file system that `spate up` started last, else
   /// /etc/spate/spate.toml.
   Result<std::string> config_file() const;
-  /// Values given outside of the file: by the environment, then by --set.
+  /// Values from outside of the file: the environment, then --set.
   Result<std::vector<config::Override>> config_overrides() const;
-  /// What it takes to open a client of this spate.toml; also makes the log as quiet as a command wants it.
+  /// The settings for opening a client of this spate.toml. Also sets the log level that a command wants.
   Result<assembly::ClientSettings> client_settings(std::string config_file) const;
-  /// kUnreachable of what `spate up` started and `spate down` has stopped: nothing to wait for.
+  /// kUnreachable if `spate up` started the file system and `spate down` has stopped it: waiting would be in vain.
   Result<void> check_running() const;
-  /// The file system, opened on first use (with_server_key: as an administrator, for fsck).
+  /// The file system, opened at the first use (with_server_key: as an administrator, for fsck).
   Result<assembly::ClientProcess*> file_system(bool with_server_key = false);
 
   /// Prints "spate: message" on standard error and returns kExitFailed. `what` names the object ("spate:/a"). With
-  /// --json the failure is part of what is printed, too (docs/json.md).
+  /// --json the failure is also part of the output (docs/json.md).
   int fail(const Error& error, std::string_view what = {});
   int fail(std::string_view message);
-  /// The same of a server, which most errors name themselves; the command puts it into its result by itself.
+  /// The same for an error of a server. Most errors already name it. The command puts the failure into its result
+  /// itself.
   int fail_of(ServerId server, const Error& error);
-  /// The same of a failure that the command has put into its result by itself: only printed on standard error.
+  /// The same for a failure that the command puts into its result itself: only prints it on standard error.
   int tell(std::string_view message) const;
-  /// kExitUsage, with a hint at --help.
+  /// Prints the message with a hint at --help; returns kExitUsage.
   int usage(std::string_view message);
   /// The same for a path that does not begin with spate:, with the path that was probably meant.
   int usage_not_remote(std::string_view path);
 
-  /// Prints the result of a command under --json, with what has failed so far: a list gets a row for each failure, an
-  /// object a member "failures". Once a run.
+  /// Prints the result of a command with --json, with all failures so far: a list gets a row for each, an object a
+  /// member "failures". Call it once.
   void print_json(nlohmann::json value);
-  /// Prints what has failed, if --json was given and no result was printed. Called at the end.
+  /// Prints the failures if --json was given and no result was printed. Called at the end.
   void print_failures();
 
   bool stdout_is_terminal() const;
@@ -64,7 +66,7 @@ class Context {
 
  private:
   struct Failure {
-    std::string path;  // empty: of nothing in particular
+    std::string path;  // empty: the failure concerns no particular path
     std::string code;  // the name of an Errc; empty: none
     std::string message;
   };
@@ -76,21 +78,21 @@ class Context {
   bool printed_result_ = false;
 };
 
-/// The file system of this machine: what a user has who names none.
+/// The machine's file system, for users who name none.
 inline constexpr const char* kMachineConfig = "/etc/spate/spate.toml";
 
-/// Error: this spate.toml does not exist. Its text says how to make one.
+/// The error for a spate.toml that does not exist. Its text says how to make one.
 Error no_file_system(const std::string& config_file);
 
-/// "spate:/a/b" names something in the file system; anything else is a local path.
+/// Whether the path names something in the file system: "spate:/a/b". Anything else is a local path.
 bool is_remote(std::string_view path);
-/// "/a/b" of "spate:/a/b"; "spate:" alone is the root. `path` must be remote.
+/// "/a/b" for "spate:/a/b"; "spate:" alone is the root. `path` must be remote.
 std::string remote_path(std::string_view path);
 /// The parts of a path, as dirname and basename do ("/a/b/" -> "/a", "b").
 std::pair<std::string, std::string> split_path(std::string_view path);
 std::string join_path(std::string_view folder, std::string_view name);
 
-/// The folder given by --dir, else that of the file system in use. Absolute.
+/// The folder of --dir, else that of the file system in use. Absolute.
 Result<std::string> folder_of(const Context& context, const std::string& given);
 
 }  // namespace spate::tools

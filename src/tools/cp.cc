@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate cp`: the command line, what goes where, and the line of progress.
+// `spate cp`: the command line, the destination of each source, and the progress line.
 #include <fmt/core.h>
 #include <sys/stat.h>
 
@@ -19,14 +19,14 @@ struct CpOptions {
   CopyRun run;
 };
 
-/// What is to be done, by direction.
+/// The sources and destinations, by direction.
 struct Plan {
   CopyList in;
   CopyList out;
   CopyList within;
 };
 
-/// Errors that every other file would meet as well.
+/// Whether every other file would meet the same error.
 bool ends_all(Errc code) {
   constexpr Errc kThese[] = {
       Errc::kTimeout,         Errc::kNoSpace,       Errc::kQuotaExceeded,   Errc::kReadOnly,
@@ -36,7 +36,7 @@ bool ends_all(Errc code) {
   return std::find(std::begin(kThese), std::end(kThese), code) != std::end(kThese);
 }
 
-/// The destination, looked at once.
+/// The destination, examined once.
 struct Target {
   bool remote = false;
   std::string path;
@@ -56,7 +56,7 @@ Result<Target> look_at(assembly::ClientProcess& process, const std::string& name
   return target;
 }
 
-/// Where `source` goes: into a directory under its own name; what ends with ".." has none.
+/// The destination of `source`: in a directory it keeps its name. A source that ends with ".." has none.
 std::string place_of(const std::string& source, const Target& target) {
   if (!target.is_directory) return target.path;
   const std::string name = split_path(source).second;
@@ -97,7 +97,7 @@ job::Task<void> count_all(client::Client& client, const Plan& plan, Progress& pr
   progress.counted = true;
 }
 
-/// With a line of progress on a terminal.
+/// Copies everything, with a progress line on a terminal.
 job::Task<void> copy_all(client::Client& client, const Plan& plan, CopyRun& run, bool shown) {
   job::Executor& executor = client.cluster().executor();
   job::Gate drawing(executor);
@@ -135,7 +135,7 @@ int run_cp(Context& context, const CpOptions& options) {
   return run.troubles.any() ? kExitFailed : kExitOk;
 }
 
-/// Some file systems keep whole seconds.
+/// Whether the times are equal. Some file systems keep only whole seconds.
 bool same_time(WallTime a, WallTime b) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const bool whole = a.ns % kSecond == 0 || b.ns % kSecond == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much a copy is going to move: what its line of progress is measured by. Walks beside the copy.
+// Computes how much a copy is going to move, for its progress line. Runs beside the copy.
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -11,7 +11,7 @@
 namespace spate::tools {
 namespace {
 
-/// One walk. Files of several names count once, as they are copied once.
+/// One walk. A file with several names counts once, since it is copied once.
 struct Count {
   Progress& progress;
   job::StopToken stop;
@@ -29,7 +29,7 @@ void count_entry(Count& count, const std::string& path, std::vector<std::string>
   if (S_ISDIR(st.st_mode)) folders.push_back(path);
   if (!S_ISREG(st.st_mode)) return;
   if (st.st_nlink > 1 && !count.seen.emplace(st.st_dev, st.st_ino).second) return;
-  // Allocation is a hint: a small or compressed file is read whole all the same.
+  // The allocation is only a hint: a small or compressed file is read as a whole.
   const auto size = static_cast<std::uint64_t>(st.st_size);
   const auto allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
   count.add(size, size <= (1U << 20U) ? size : allocated);
@@ -59,7 +59,7 @@ job::Task<void> count_local(job::Executor& executor, std::string path, Progress&
     for (const dirent* entry = ::readdir(directory); entry != nullptr; entry = ::readdir(directory)) {
       const std::string_view name = entry->d_name;
       if (name != "." && name != "..") count_entry(count, join_path(folder, name), folders);
-      if (++turn % kAtOnce == 0) co_await executor.yield();  // the copy goes on
+      if (++turn % kAtOnce == 0) co_await executor.yield();  // lets the copy go on
     }
     ::closedir(directory);
   }

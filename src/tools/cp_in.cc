@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate cp from spate:/to`: trees and files into the file system, several files at once.
+// `spate cp from spate:/to`: copies trees and files into the file system, several files at once.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,19 +19,20 @@
 namespace spate::tools {
 namespace {
 
-/// A file of at most this much is read whole before it is created, and goes in one write.
+/// A file up to this size is read completely before it is created, and is written with one request.
 constexpr std::uint64_t kWholeBytes = 1U << 20U;
 
 WallTime wall(const timespec& t) { return WallTime{std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec}; }
 
-/// One run: what its coroutines share. Lives on the frame of copy_in().
+/// State that the coroutines of one run share. Lives on the frame of copy_in().
 struct Job {
   client::Client& client;
   CopyRun& run;
   job::Gate gate;
   job::Gate finishing;  // of directories; closed after `gate`
   job::Semaphore slots;
-  std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;  // local files of several names: where they went
+  std::map<std::pair<dev_t, ino_t>, wire::NamePath>
+      linked;  // local files with several names: where each was copied to first
   Job(client::Client& c, CopyRun& r)
       : client(c),
         run(r),
@@ -40,20 +41,20 @@ struct Job {
         slots(c.cluster().executor(), kFilesAtOnce) {}
 };
 
-/// A directory that is being copied in. It gets its mode and times when the last one who holds it, the walk or a file
-/// on its way, lets go.
+/// A directory that is being copied in. It gets its mode and times when its last holder, the walk or a file in it, has
+/// released it.
 struct Folder {
   Handle handle;
   std::string name;  // for messages
   struct stat st{};
-  std::uint32_t mode = 0;  // that it gets
+  std::uint32_t mode = 0;  // its final mode
 };
 using FolderPtr = std::shared_ptr<Folder>;
 
-/// Something local and the name it gets.
+/// A local object and the name of its copy.
 struct Entry {
   Making making;
-  FolderPtr folder;     // null: of the command line, the place is a path from the root
+  FolderPtr folder;     // null: named on the command line, so the place is a path from the root
   bool inside = false;  // below the destination
   struct stat st{};
 };
@@ -68,7 +69,8 @@ wire::NamePath place_in(const Folder& folder, const std::string& name) {
 Owned local_owner(const struct stat& st) { return {st.st_mode & 07777U, st.st_uid, st.st_gid}; }
 wire::NewAttributes attributes_of(const struct stat& st) { return attributes_for_copy(local_owner(st)); }
 
-/// The file that was looked at: who may rename in its folder can put another one, or a link, in its place meanwhile.
+/// Opens the file that was examined. Other users who may rename in its folder could have put another file, or a link,
+/// in its place.
 Result<UniqueFd> open_source(const std::string& path, const struct stat& st) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return errno_error(errno, path);
@@ -78,13 +80,13 @@ Result<UniqueFd> open_source(const std::string& path, const struct stat& st) {
   return Error::told(Errc::kTryAgain, path + " was replaced while it was copied");
 }
 
-/// What a small file holds.
+/// The contents of a small file.
 struct Whole {
   std::unique_ptr<std::byte[]> data;
   std::size_t size = 0;
 };
 
-/// Nothing when there is more by now than its size says.
+/// Nothing if the file has grown beyond its size.
 Result<std::optional<Whole>> read_whole(int fd, const struct stat& st) {
   const auto expected = static_cast<std::size_t>(st.st_size);
   Whole whole{std::unique_ptr<std::byte[]>(new std::byte[expected + 1]), 0};
@@ -106,13 +108,13 @@ job::Task<Result<void>> write_whole(client::File& file, const Whole& whole, Prog
   co_return written;
 }
 
-/// A file with fewer blocks than its size needs may have holes.
+/// Whether the file may have holes: it has fewer blocks than its size needs.
 bool may_have_holes(const struct stat& st) {
   constexpr std::int64_t kWorthwhile = 64 << 10;
   return st.st_size > kWorthwhile && st.st_blocks < st.st_size / 512;
 }
 
-/// The data, after the mode. `whole` holds all of it, or nothing yet.
+/// Writes the data, after the mode. `whole` holds all of it, or nothing yet.
 job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file, int fd,
                                 const std::optional<Whole>& whole) {
   const Owned source = local_owner(entry.st);
@@ -128,7 +130,7 @@ job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file
   co_return moved;
 }
 
-/// Whether there is nothing to be done; also tells what is.
+/// Whether nothing is to be done. Prints the copy if requested.
 job::Task<Result<bool>> is_left_out(Job& job, const Entry& entry) {
   const Making& making = entry.making;
   if (job.run.looks()) {
@@ -160,7 +162,7 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   if (!file) co_return std::move(file).error();
   auto moved = co_await fill_in(job, entry, **file, fd.get(), whole);
   client::CloseOptions closing;
-  if (moved) {  // else it must not look like a copy
+  if (moved) {  // otherwise it must not look like a complete copy
     closing.mtime = wall(entry.st.st_mtim);
     closing.atime = wall(entry.st.st_atim);
   }
@@ -170,7 +172,7 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   co_return Result<void>();
 }
 
-/// Mode and times of a directory, once nothing is put into it any more.
+/// Sets mode and times of a directory after everything has been put into it.
 job::Task<void> finish_folder(Job& job, Folder folder) {
   wire::SetattrRequest request;
   request.where.start = folder.handle;
@@ -226,7 +228,7 @@ job::Task<Result<void>> directory_in(Job& job, const Entry& entry) {
   SPATE_CO_TRY(const std::vector<std::string> names, local_names(making.from));
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mode |= 0700U;  // until its entries are there
-  FolderPtr folder;          // of a dry run none is made
+  FolderPtr folder;          // null in a dry run, which makes none
   if (job.run.begin(making.from, "spate:" + making.to)) {
     SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, making, attributes));
     folder = make_folder(job, there, entry);
@@ -257,9 +259,9 @@ job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
   co_return made;
 }
 
-/// A further name of a file that is there already, or on its way.
+/// Makes a further name of a file that was copied already, or is being copied.
 job::Task<Result<void>> link_in(Job& job, const wire::NamePath& first, const Entry& entry) {
-  auto units = co_await job.slots.acquire(kFilesAtOnce);  // its first name exists by now
+  auto units = co_await job.slots.acquire(kFilesAtOnce);  // waits until its first name exists
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
   if (left_out) co_return Result<void>();
   const auto make = [&] { return job.client.link(first, entry.making.where); };
@@ -279,7 +281,7 @@ job::Task<Result<void>> begin_file(Job& job, Entry entry) {
   // A name that the user gave may be a link.
   if (!entry.inside) where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
   {
-    auto room = co_await job.slots.acquire(1);  // bounds how many are spawned, too
+    auto room = co_await job.slots.acquire(1);  // also bounds how many are spawned
   }
   job::spawn(job.gate, file_in_slot(job, std::move(entry)));
   co_return Result<void>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate cp spate:/from to`: trees and files out of the file system, several files at once.
+// `spate cp spate:/from to`: copies trees and files out of the file system, several files at once.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -19,30 +19,30 @@
 namespace spate::tools {
 namespace {
 
-/// Where something is put: a name in a folder that is open, so that no link that somebody puts in the way, or that the
-/// copy has just made, leads out of it. Without a folder: the path that the user named, which may be a link.
+/// The place of a copy: a name in an open folder. So no link that another user makes, or that the copy itself has made,
+/// leads out of the folder. Without a folder: the path that the user named, which may be a link.
 struct LocalPlace {
   std::shared_ptr<const UniqueFd> folder;
   std::string name;
 
   int at() const { return folder == nullptr ? AT_FDCWD : folder->get(); }
   const char* c_str() const { return name.c_str(); }
-  /// For open(2).
+  /// The flag for open(2).
   int follow() const { return folder == nullptr ? 0 : O_NOFOLLOW; }
 };
 
-/// One run: what its coroutines share. Lives on the frame of copy_out().
+/// State that the coroutines of one run share. Lives on the frame of copy_out().
 struct Out {
   client::Client& client;
   CopyRun& run;
   job::Gate gate;
   job::Semaphore slots;
-  std::unordered_map<Handle, LocalPlace> linked;  // files of several names: the place that each has first
+  std::unordered_map<Handle, LocalPlace> linked;  // files with several names: where each was copied to first
   Out(client::Client& c, CopyRun& r)
       : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
 };
 
-/// Something in the file system and the name it gets here; `to` is for messages.
+/// An object in the file system and the name of its copy; `to` is for messages.
 struct Source {
   std::string from;
   std::string to;
@@ -60,13 +60,13 @@ timespec spec(WallTime t) {
   return {static_cast<time_t>(t.ns / 1'000'000'000), static_cast<long>(t.ns % 1'000'000'000)};
 }
 
-/// Whether a name from a server is a valid entry name. So nothing is written outside the destination.
+/// Whether a name from a server is a valid entry name. This ensures that nothing is written outside the destination.
 bool is_entry_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
-/// The error of making `to`, told of what is in the way.
+/// The error of creating `to`, with what is in the way.
 Error cannot_make_here(int error, const Source& source) {
   const std::string folder = split_path(source.to).first;
   if (error == ENOENT)
@@ -78,7 +78,7 @@ Error cannot_make_here(int error, const Source& source) {
   return errno_error(error, source.to);
 }
 
-/// `make` makes something in a place where no name may be yet: what is there and no directory goes first.
+/// Calls `make` to create an object at a place. If the name exists already and is no directory, removes it first.
 template <typename Make>
 Result<void> make_anew_here(const Source& source, Make make) {
   if (make() == 0) return {};
@@ -87,13 +87,13 @@ Result<void> make_anew_here(const Source& source, Make make) {
   return make() == 0 ? Result<void>() : cannot_make_here(errno, source);
 }
 
-/// Where a file's data go.
+/// The destination of a file's data.
 struct LocalFile {
   UniqueFd fd;
-  bool regular = false;  // else a device or a fifo: it has no size, and keeps mode and times
+  bool regular = false;  // false: a device or a fifo: it has no size, and keeps its mode and times
 };
 
-/// Users whom an access list names are none of those who may read the source.
+/// Removes an access list: the users in it may not be allowed to read the source.
 Result<void> remove_access_list(const LocalFile& local, const Source& file) {
   constexpr const char* kList = "system.posix_acl_access";
   if (::fgetxattr(local.fd.get(), kList, nullptr, 0) <= 0) return {};
@@ -101,7 +101,7 @@ Result<void> remove_access_list(const LocalFile& local, const Source& file) {
   return errno_error(errno, "access list of " + file.to + ", to which nothing was written");
 }
 
-/// Narrows mode and owner of an existing file to the new ones before any data is written.
+/// Restricts mode and owner of an existing file to the new ones before any data is written.
 Result<void> narrow(const LocalFile& local, const struct stat& st, const Source& file) {
   const Attributes& a = file.attributes;
   SPATE_TRY(std::ignore, remove_access_list(local, file));
@@ -113,7 +113,7 @@ Result<void> narrow(const LocalFile& local, const struct stat& st, const Source&
   return {};
 }
 
-/// -1 and errno. A link is followed only where the user named it; else the file takes its place.
+/// Returns -1 and errno on failure. Follows a link only if the user named it; otherwise the file replaces the link.
 int open_for_writing(const LocalPlace& place) {
   constexpr int kHow = O_WRONLY | O_CREAT | O_CLOEXEC;
   const int file = ::openat(place.at(), place.c_str(), kHow | O_TRUNC | place.follow(), 0600);
@@ -135,7 +135,7 @@ Result<LocalFile> open_local(const Source& file) {
   return local;
 }
 
-/// Mode and times, once the data and the owner are there.
+/// Sets mode and times, after the data and the owner.
 Result<void> finish(int fd, const Source& source) {
   const Attributes& a = source.attributes;
   const timespec times[2] = {spec(a.atime), spec(a.mtime)};
@@ -151,7 +151,7 @@ Result<void> finish_local(const LocalFile& local, const Source& file) {
   return finish(local.fd.get(), file);
 }
 
-/// Whether there is nothing to be done; also tells what is.
+/// Whether nothing is to be done. Prints the copy if requested.
 bool is_left_out(const Out& out, const Source& source) {
   if (out.run.looks()) {
     const LocalPlace& place = source.place;
@@ -203,9 +203,9 @@ Result<void> symlink_out(const Source& link, const std::string& target) {
   return {};
 }
 
-/// A further name of a file that is here already, or on its way.
+/// Makes a further name of a file that was copied already, or is being copied.
 job::Task<Result<void>> link_out(Out& out, const LocalPlace& first, const Source& source) {
-  auto units = co_await out.slots.acquire(kFilesAtOnce);  // its first name exists by now
+  auto units = co_await out.slots.acquire(kFilesAtOnce);  // waits until its first name exists
   if (is_left_out(out, source)) co_return Result<void>();
   const LocalPlace& place = source.place;
   co_return make_anew_here(source, [&] { return ::linkat(first.at(), first.c_str(), place.at(), place.c_str(), 0); });
@@ -252,7 +252,7 @@ job::Task<Result<void>> entries_out(Out& out, const Source& directory, const std
   co_return Result<void>();
 }
 
-/// Made, or there already: itself, not by way of a link. Open.
+/// Makes the directory, or takes an existing one, but not through a link. Returns it open.
 Result<UniqueFd> make_directory_here(const Source& directory) {
   const LocalPlace& place = directory.place;
   const bool made = ::mkdirat(place.at(), place.c_str(), 0700) == 0;
@@ -281,7 +281,7 @@ job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
   SPATE_CO_TRY(UniqueFd made, make_directory_here(directory));
   const std::shared_ptr<const UniqueFd> folder = std::make_shared<UniqueFd>(std::move(made));
   auto copied = co_await entries_out(out, directory, folder);
-  auto units = co_await out.slots.acquire(kFilesAtOnce);  // nothing is put into it any more
+  auto units = co_await out.slots.acquire(kFilesAtOnce);  // waits until everything has been put into it
   if (::geteuid() == 0 && ::fchown(folder->get(), a.uid, a.gid) != 0)
     co_return errno_error(errno, "owner of " + directory.to);
   SPATE_CO_TRY(std::ignore, finish(folder->get(), directory));
@@ -298,7 +298,7 @@ job::Task<Result<void>> begin_file_out(Out& out, Source source) {
     }
   }
   {
-    auto room = co_await out.slots.acquire(1);  // bounds how many are spawned, too
+    auto room = co_await out.slots.acquire(1);  // also bounds how many are spawned
   }
   job::spawn(out.gate, file_out_in_slot(out, std::move(source)));
   co_return Result<void>();
@@ -328,7 +328,7 @@ job::Task<void> tree_out(Out& out, Source source) {
   if (!copied) out.run.troubles.tell(copied.error());
 }
 
-/// What the user named, or a name in the folder that he named.
+/// The place that the user named, or a name in the folder that the user named.
 Result<LocalPlace> place_of(const CopyParams& params) {
   const auto [folder, name] = split_path(params.to);
   if (!params.inside || name.empty() || name == ".") return LocalPlace{nullptr, params.to};

@@ -18,20 +18,21 @@ constexpr std::uint64_t kSpanBytes = 128U << 20U;
 /// Holes shorter than this are left to the io servers, which keep them.
 constexpr std::uint64_t kLeastSkip = 16U << 20U;
 
-/// One run: what its coroutines share. Lives on the frame of copy_within().
+/// State that the coroutines of one run share. Lives on the frame of copy_within().
 struct Within {
   client::Client& client;
   CopyRun& run;
   job::Gate gate;
   job::Semaphore slots;
-  std::unordered_map<Handle, wire::NamePath> linked;  // files of several names: the place that each copy has first
-  std::uint64_t made = 0;  // handle of the first directory that was made: it is not copied into itself
+  std::unordered_map<Handle, wire::NamePath> linked;  // files with several names: where the copy of each is first
+  std::uint64_t made = 0;  // handle of the first directory that the copy made: it must not be copied into itself
   Within(client::Client& c, CopyRun& r)
       : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
 };
 
-/// Something and the name that its copy gets: paths from the root, for messages, and where both are. Below what the
-/// user names that is a directory's handle and a name in it: a link that somebody puts in the way leads nowhere.
+/// An object and the name of its copy: paths from the root for messages, and the places of both. Below the directory
+/// that the user named, a place is a directory's handle and a name in it, so that no link that somebody makes can
+/// redirect it.
 struct Pair {
   std::string from;
   std::string to;
@@ -58,7 +59,7 @@ wire::NamePath name_in(Handle directory, const std::string& name) {
   return where;
 }
 
-/// Before it is opened, which cuts it.
+/// Checks that source and destination differ, before the destination is opened, which truncates it.
 job::Task<Result<void>> check_other(Within& within, const Pair& pair, Handle source) {
   const Making making = making_of_file(pair);
   auto there = co_await within.client.lookup(making.where);
@@ -66,7 +67,8 @@ job::Task<Result<void>> check_other(Within& within, const Pair& pair, Handle sou
   co_return Error::told(Errc::kInvalidArgument, "spate:" + pair.from + " and spate:" + pair.to + " are the same file");
 }
 
-/// The next data at or after `offset`, up to a long hole or the limit of one request. Nothing: holes up to the end.
+/// The next data at or after `offset`, up to a long hole or the limit of one request. Nothing: there are only holes up
+/// to the end.
 job::Task<Result<std::optional<client::CopySpan>>> next_span(client::File& source, std::uint64_t offset) {
   constexpr std::uint32_t kRanges = 256;
   const std::uint64_t size = source.attributes().size;
@@ -91,7 +93,7 @@ job::Task<Result<std::optional<client::CopySpan>>> next_span(client::File& sourc
   co_return std::optional<client::CopySpan>();
 }
 
-/// To a file that is empty.
+/// `target` is empty.
 job::Task<Result<void>> copy_spans(Within& within, client::File& source, client::File& target) {
   const Attributes& known = source.attributes();
   const bool sparse = known.size_known && known.allocated_bytes < known.size;
@@ -116,7 +118,7 @@ job::Task<Result<void>> copy_spans(Within& within, client::File& source, client:
 job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attributes& a, client::File& source) {
   client::NewObject object;
   object.attributes = attributes_of(a);
-  // Side by side with the source, so that each server copies its own part.
+  // With the layout of the source, so that each server copies its own part.
   object.layout.strip_bytes = source.layout().strip_bytes;
   object.layout.distribution = source.layout().distribution;
   for (const Slot& slot : source.layout().slots) object.layout.targets.push_back(slot.targets.front());
@@ -128,7 +130,7 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   if (done) done = co_await copy_spans(within, source, **target);
   if (done) done = co_await lend_rights_again(within.client, **target, owner);
   client::CloseOptions closing;
-  if (done) {  // else it must not look like a copy
+  if (done) {  // otherwise it must not look like a complete copy
     closing.mtime = a.mtime;
     closing.atime = a.atime;
   }
@@ -138,7 +140,7 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   co_return done;
 }
 
-/// Whether there is nothing to be done; also tells what is.
+/// Whether nothing is to be done. Prints the copy if requested.
 job::Task<Result<bool>> is_left_out(Within& within, const Pair& pair, const Attributes& a) {
   if (within.run.looks()) {
     const Making making = making_of_file(pair);
@@ -157,7 +159,7 @@ job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attrib
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, a));
   if (left_out) co_return Result<void>();
   SPATE_CO_TRY(std::ignore, co_await check_other(within, pair, a.handle));
-  // The file that was looked at, whatever has its name by now.
+  // By its handle: the file that was examined, even if its name has another one by now.
   wire::NamePath file;
   file.start = a.handle;
   auto source = co_await within.client.open(file, wire::kOpenRead);
@@ -178,7 +180,7 @@ job::Task<void> copy_file_in_slot(Within& within, Pair pair, Attributes a) {
 
 job::Task<void> copy_tree(Within& within, Pair pair);
 
-/// `copy`: null when none is made.
+/// `copy`: null if none is made.
 job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle directory, Handle copy) {
   wire::ReaddirRequest request;
   request.handle = directory;
@@ -211,7 +213,7 @@ job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const A
   SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(within.client, making, attributes));
   if (within.made == 0) within.made = there.handle.value;
   auto copied = co_await copy_entries(within, pair, a.handle, there.handle);
-  auto all = co_await within.slots.acquire(kCopiesAtOnce);  // nothing is put into it any more
+  auto all = co_await within.slots.acquire(kCopiesAtOnce);  // waits until everything has been put into it
   if (within.run.troubles.ended()) co_return copied;
   wire::SetattrRequest request;
   request.where.start = there.handle;
@@ -225,10 +227,10 @@ job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const A
   co_return copied;
 }
 
-/// A further name of a copy that is there already, or on its way.
+/// Makes a further name of a copy that exists already, or is being made.
 job::Task<Result<void>> link_copy(Within& within, const wire::NamePath& existing, const Pair& pair,
                                   const Attributes& a) {
-  auto all = co_await within.slots.acquire(kCopiesAtOnce);  // its first name exists by now
+  auto all = co_await within.slots.acquire(kCopiesAtOnce);  // waits until its first name exists
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, a));
   if (left_out) co_return Result<void>();
   const Making making = making_of(pair);
@@ -258,7 +260,7 @@ job::Task<Result<void>> begin_copy(Within& within, Pair pair, const Attributes& 
     }
   }
   {
-    auto room = co_await within.slots.acquire(1);  // bounds how many are spawned
+    auto room = co_await within.slots.acquire(1);  // also bounds how many are spawned
   }
   job::spawn(within.gate, copy_file_in_slot(within, std::move(pair), a));
   co_return Result<void>();

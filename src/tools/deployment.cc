@@ -67,7 +67,7 @@ bool is_ours(const std::string& name) {
   return name.starts_with("server-") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-/// Anything in the folder of a server but the mark of a new one: data.
+/// Whether a server's folder has anything but the mark of a new one: that is data.
 bool holds_data(const fs::path& server_folder) {
   std::error_code error;
   for (fs::directory_iterator at(server_folder, error), end; !error && at != end; at.increment(error)) {
@@ -105,7 +105,7 @@ std::string log_path(const std::string& folder, ServerId server) {
 
 Result<void> check_owner(const std::string& folder) {
   struct stat st{};
-  if (::stat(folder.c_str(), &st) != 0) return {};  // it is to be made, or the error is told by who uses it
+  if (::stat(folder.c_str(), &st) != 0) return {};  // it will be made, or the next use of it reports the error
   if (st.st_uid != ::geteuid())
     return Error::told(Errc::kNotPermitted,
                        folder + " is another user's: let that user run this, or choose another with --dir");
@@ -143,7 +143,7 @@ Result<FolderState> inspect_folder(const std::string& folder) {
 
 Result<void> prepare_folder(const std::string& folder) {
   SPATE_TRY(std::ignore, make_folder(folder));
-  SPATE_TRY(std::ignore, check_owner(folder));  // somebody else may have made it a moment ago
+  SPATE_TRY(std::ignore, check_owner(folder));  // another user may have made it a moment ago
   return make_folder(folder + "/run");
 }
 
@@ -177,7 +177,7 @@ Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   for (const config::ServerConfig& server : config.servers) {
     SPATE_TRY(std::ignore, prepare_server(plan.folder, server.id));
   }
-  // Last, and all at once: its presence says that everything else is there.
+  // Last, and atomically: if it exists, everything else exists.
   const std::string path = config_path(plan.folder);
   SPATE_TRY(std::ignore, write_file(path + ".new", config::to_toml(config)));
   if (::rename((path + ".new").c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
@@ -189,7 +189,7 @@ Result<void> remove_deployment(const std::string& folder) {
   std::vector<fs::path> ours;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (is_ours(at->path().filename().string())) ours.push_back(at->path());
-  // The configuration last: what is left of a removal that was cut short can be removed by the next.
+  // The configuration last: if a removal is interrupted, the next one can remove the rest.
   std::sort(ours.begin(), ours.end(), [&](const fs::path& a, const fs::path& b) {
     return std::pair(a == config_path(folder), a) < std::pair(b == config_path(folder), b);
   });
@@ -198,7 +198,7 @@ Result<void> remove_deployment(const std::string& folder) {
     if (error) return errno_error(error.value(), "remove " + path.string());
   }
   if (error) return errno_error(error.value(), "look into " + folder);
-  fs::remove(folder, error);  // not of other things
+  fs::remove(folder, error);  // fails if it holds other things
   return {};
 }
 

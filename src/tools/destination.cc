@@ -62,7 +62,7 @@ job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, con
     co_return Error::told(Errc::kNotDirectory, fmt::format("cannot overwrite non-directory spate:{} with directory {}",
                                                            making.to, making.from));
   }
-  if ((found.mode & ~attributes.mode & kForOthers) != 0) {  // what comes into it is meant for fewer
+  if ((found.mode & ~attributes.mode & kForOthers) != 0) {  // fewer users may read the source than this directory
     wire::SetattrRequest request;
     request.where.start = found.handle;
     request.mode = (found.mode & attributes.mode) | 0700U;
@@ -76,13 +76,13 @@ job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, con
 job::Task<Result<void>> remove_access_list(client::Client& client, const client::File& file) {
   constexpr const char* kList = "system.posix_acl_access";
   const Attributes& there = file.attributes();
-  if (there.btime.ns == there.ctime.ns) co_return Result<void>();  // just made
+  if (there.btime.ns == there.ctime.ns) co_return Result<void>();  // the file is new
   wire::NamePath where;
   where.start = file.handle();
   auto removed = co_await client.removexattr(where, kList);
   if (removed || removed.code() == Errc::kNoAttribute || removed.code() == Errc::kNotSupported)
     co_return Result<void>();
-  auto list = co_await client.getxattr(where, kList);  // somebody else's file: it may have none
+  auto list = co_await client.getxattr(where, kList);  // another user's file may have none
   if (!list && list.code() == Errc::kNoAttribute) co_return Result<void>();
   co_return std::move(removed).error().within("its access list cannot be removed, and nothing was written to it");
 }
@@ -109,7 +109,7 @@ job::Task<Result<void>> adopt_attributes(client::Client& client, const client::F
   if (wanted.uid && *wanted.uid != there.uid) request.uid = wanted.uid;
   if (wanted.gid && *wanted.gid != there.gid) request.gid = wanted.gid;
   if (there.mode == wanted.mode && !request.uid && !request.gid) co_return Result<void>();
-  request.mode = wanted.mode;  // always: a change of hands takes bits from it
+  request.mode = wanted.mode;  // always set it, since a change of the owner clears bits
   auto set = co_await client.setattr(request);
   if (set) co_return Result<void>();
   if (set.code() == Errc::kNotPermitted && (there.mode & ~wanted.mode & kForOthers) == 0) co_return Result<void>();

@@ -8,7 +8,7 @@
 
 namespace spate::tools {
 
-/// The bits of a mode that grant anything to others than the owner.
+/// The bits of a mode that grant rights to others than the owner.
 inline constexpr std::uint32_t kForOthers = 0077;
 
 /// An object that the copy makes. `where` is its place; the texts are for messages.
@@ -27,8 +27,8 @@ struct Owned {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
 
-  /// The mode of a copy that belongs to this user and group. A program must not run with the rights of somebody who did
-  /// not make it.
+  /// The mode of a copy that belongs to this user and group. It has setuid and setgid only if the owner is the same: a
+  /// program must not run with the rights of a user who did not make it.
   std::uint32_t mode_for(std::uint32_t user, std::uint32_t group) const {
     constexpr std::uint32_t kSetIds = 06000;
     return user == uid && group == gid ? mode : mode & ~kSetIds;
@@ -37,30 +37,30 @@ struct Owned {
 
 inline Owned owner_of(const Attributes& a) { return {a.mode, a.uid, a.gid}; }
 
-/// The attributes with which a copy is made: for root also the owner. They have no setuid and setgid, because the
-/// copy's owner is not known yet.
+/// The attributes with which a copy is made; for root also the owner. setuid and setgid are not set yet, because the
+/// copy's owner is not known.
 wire::NewAttributes attributes_for_copy(const Owned& source);
 
-/// Makes the directory at a place, or takes the one that is there. Replaces nothing else.
+/// Makes the directory at a place, or takes an existing one. Replaces nothing else.
 job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Making& making,
                                                      wire::NewAttributes attributes);
 
-/// Opens the file at a place for writing: creates it, or empties the one that is there. Follows a link only if
-/// `making.where` says so; else the file replaces the link.
+/// Opens the file at a place for writing: creates it, or truncates an existing one. Follows a link only if
+/// `making.where` says so; otherwise the file replaces the link.
 job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Making& making,
                                                              client::NewObject object);
 
-/// The file just opened for writing gets mode and owner, if it has others because it was there before: ahead of the
-/// data, which may be meant for fewer readers; an access list goes. A file of somebody else keeps its own where no more
-/// can read it than should.
+/// Gives a file that existed before the mode and owner of the source, and removes its access list. Call it after the
+/// open and before the data, which may be meant for fewer readers. Another user's file keeps its own attributes if they
+/// allow no more readers.
 job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const Owned& source);
 
-/// After the data, since a write takes set-uid and set-gid from a file: the copy gets them if adopt_attributes() gave
-/// them. One request more, for such files only.
+/// Call it after the data, since a write clears set-uid and set-gid: sets them on the copy if adopt_attributes() did.
+/// Costs one request more, only for such files.
 job::Task<Result<void>> lend_rights_again(client::Client& client, const client::File& file, const Owned& source);
 
-/// `make()` makes something at a place, which fails with kExists when the name is there: what has it then goes first,
-/// unless it is a directory. Named arguments only: they are used until the task has ended.
+/// Calls `make()` to make an object at a place. If that fails with kExists, removes the object there, unless it is a
+/// directory, and tries again. Pass only named arguments: they are used until the task has ended.
 template <typename Make>
 job::Task<Result<void>> make_anew(client::Client& client, const Making& making, const Make& make) {
   auto made = co_await make();

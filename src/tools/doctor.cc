@@ -16,7 +16,8 @@
 namespace spate::tools {
 namespace {
 
-/// A file system that cannot be read is told of, and the machine is looked at all the same. Nobody needs to have one.
+/// The file system to check, which a machine need not have. If it cannot be read, reports that, and the machine is
+/// checked all the same.
 Result<std::optional<DoctorSubject>> subject_of(Context& context, assembly::ClientSettings& settings) {
   auto file = context.config_file();
   if (!file && context.fs.empty()) return std::optional<DoctorSubject>();
@@ -29,7 +30,7 @@ Result<std::optional<DoctorSubject>> subject_of(Context& context, assembly::Clie
   return std::optional(std::move(subject));
 }
 
-/// Proves that it has the keys, too.
+/// Whether the server answers and proves that it has the keys.
 bool server_answers(const assembly::ClientSettings& settings, ServerId server) {
   auto process = assembly::ClientProcess::open(settings);
   return process && ping(**process, server, {}).has_value();

@@ -17,9 +17,9 @@ constexpr std::uint64_t kMiB = 1ULL << 20U;
 constexpr std::uint64_t kGiB = 1ULL << 30U;
 /// A server keeps a descriptor for each connection, and one for each datafile in use.
 constexpr std::uint64_t kDescriptorsWanted = 65536;
-/// The buffers of one server that are registered with a network card.
+/// The buffers that one server registers with a network card.
 constexpr std::uint64_t kLockedWanted = kGiB;
-/// The rings of the shared memory that a server and its clients have in common.
+/// The rings in the shared memory of a server and its clients.
 constexpr std::uint64_t kSharedWanted = 256 * kMiB;
 constexpr std::uint64_t kSpaceWanted = kGiB;
 
@@ -132,7 +132,7 @@ unsigned port_of(const std::string& url) {
   return port;
 }
 
-/// From which the kernel chooses those of outgoing connections: {0, 0} when it does not say.
+/// The range from which the kernel chooses ports of outgoing connections; {0, 0} if it does not report that.
 std::pair<unsigned, unsigned> outgoing_ports(const Machine& machine) {
   std::pair<unsigned, unsigned> range{0, 0};
   std::istringstream(machine.read("/proc/sys/net/ipv4/ip_local_port_range").value_or("")) >> range.first >>

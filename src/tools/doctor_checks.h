@@ -12,25 +12,25 @@
 
 namespace spate::tools {
 
-/// The facts about a machine that doctor needs. The real one is system_machine(); tests have one of their own. Each
-/// call answers at once.
+/// The facts about a machine that doctor needs. system_machine() is the real one; tests have their own. Each call
+/// answers at once.
 class Machine {
  public:
   virtual ~Machine() = default;
-  /// The whole of a small file, such as those of /proc and /sys.
+  /// The contents of a small file, such as those of /proc and /sys.
   virtual Result<std::string> read(const std::string& file) const = 0;
   virtual Result<std::vector<std::string>> list(const std::string& folder) const = 0;
   enum class Limit : std::uint8_t { kDescriptors, kLockedMemory };
-  /// What a program may raise it to; UINT64_MAX: anything.
+  /// The limit to which a program may raise it; UINT64_MAX: no limit.
   virtual std::uint64_t limit(Limit which) const = 0;
   /// "6.1.0-18-amd64"
   virtual std::string kernel() const = 0;
   virtual bool is_root() const = 0;
-  /// In the folders of PATH.
+  /// Whether the program is in a folder of PATH.
   virtual bool has_program(const std::string& name) const = 0;
   virtual Result<void> open_fuse() const = 0;
-  virtual Result<void> make_ring() const = 0;  // io_uring
-  /// Whether something keeps the clock right.
+  virtual Result<void> make_ring() const = 0;  // makes and closes an io_uring
+  /// Whether a program keeps the clock right.
   virtual bool clock_is_kept() const = 0;
   struct Space {
     std::uint64_t total = 0;      // bytes
@@ -40,7 +40,8 @@ class Machine {
   /// Space of the device that holds `folder`.
   virtual Result<Space> space(const std::string& folder) const = 0;
   enum class Port : std::uint8_t { kFree, kServer, kOther, kRefused };
-  /// Who listens at a server's TCP address: nobody, that server, another program; kRefused: it may not be listened at.
+  /// Who listens at a server's TCP address: nobody, that server, or another program; kRefused: this user may not listen
+  /// there.
   virtual Port port(const config::ServerConfig& server, const std::string& url) const = 0;
 };
 
@@ -49,8 +50,8 @@ enum class Verdict : std::uint8_t { kOk, kWarning, kFailure };
 struct Diagnosis {
   std::string check;  // "io_uring"
   Verdict verdict = Verdict::kOk;
-  std::string what;    // what is found
-  std::string advice;  // what to do; empty if nothing is to be done
+  std::string what;    // the finding
+  std::string advice;  // the advice; empty if nothing is to be done
 };
 
 /// The servers of a file system that belong on this machine.
@@ -58,7 +59,7 @@ struct DoctorSubject {
   std::vector<config::ServerConfig> servers;
 };
 
-/// All checks, in the order in which they are shown. Without a subject those of ports and stores are left out.
+/// All checks, in the order in which they are shown. Without a subject, the checks of ports and stores are left out.
 std::vector<Diagnosis> examine(const Machine& machine, const std::optional<DoctorSubject>& subject);
 
 }  // namespace spate::tools

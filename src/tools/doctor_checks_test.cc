@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 Error refusal() { return Error::told(Errc::kNotFound, "refused"); }
 
-/// One on which all is well. Tests change what they are about.
+/// A machine without problems. Each test changes what it is about.
 struct FakeMachine final : Machine {
   std::map<std::string, std::string> files = {{"/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"}};
   std::map<std::string, Space> spaces = {{"/dev/shm", {1ULL << 34U, 1ULL << 34U}},
@@ -56,7 +56,7 @@ std::optional<DoctorSubject> server_at(const std::string& url) {
   return DoctorSubject{{server}};
 }
 
-/// One way to be unwell, and what is to be told of it.
+/// A problem, and the expected report of it.
 struct Ill {
   std::string name;
   std::function<void(FakeMachine&)> change;
@@ -71,19 +71,19 @@ void PrintTo(const Ill& ill, std::ostream* out) { *out << ill.name; }
 
 class DoctorFinds : public testing::TestWithParam<Ill> {};
 
-TEST(Doctor, FindsNothingWhereAllIsWell) {
+TEST(Doctor, FindsNothingOnAHealthyMachine) {
   for (const Diagnosis& diagnosis : examine(FakeMachine(), server_at("tcp://127.0.0.1:7400"))) {
     EXPECT_EQ(diagnosis.verdict, Verdict::kOk) << diagnosis.check << ": " << diagnosis.what;
     EXPECT_EQ(diagnosis.advice, "") << diagnosis.check;
   }
 }
 
-TEST(Doctor, LooksAtNoPortWithoutAFileSystem) {
+TEST(Doctor, ChecksNoPortWithoutAFileSystem) {
   for (const Diagnosis& diagnosis : examine(FakeMachine(), std::nullopt))
     EXPECT_THAT(diagnosis.check, Not(HasSubstr("server")));
 }
 
-TEST_P(DoctorFinds, WhatWillHurt) {
+TEST_P(DoctorFinds, EachProblem) {
   const Ill& ill = GetParam();
   FakeMachine machine;
   ill.change(machine);
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
             Verdict::kFailure, "0 B of", "new disk"}),
     [](const testing::TestParamInfo<Ill>& info) { return info.param.name; });
 
-TEST(Doctor, RootNeedsNoHelperToMountAndLocksWhatItLikes) {
+TEST(Doctor, RootNeedsNoMountHelperAndNoMemoryLockLimit) {
   FakeMachine machine;
   machine.root = true;
   machine.fusermount = false;
@@ -149,7 +149,7 @@ TEST(Doctor, RootNeedsNoHelperToMountAndLocksWhatItLikes) {
     EXPECT_EQ(diagnosis.verdict, Verdict::kOk) << diagnosis.check << ": " << diagnosis.what;
 }
 
-TEST(Doctor, ARunningServerHasItsPortAlsoAmongThoseOfOutgoingConnections) {
+TEST(Doctor, ARunningServersPortMayLieInTheRangeOfOutgoingConnections) {
   FakeMachine machine;
   machine.state = Machine::Port::kServer;
   for (const Diagnosis& diagnosis : examine(machine, server_at("tcp://127.0.0.1:40000")))

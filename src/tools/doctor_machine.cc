@@ -31,7 +31,7 @@ struct Listened {
   int error = 0;
 };
 
-/// Tries to listen at "tcp://HOST:PORT" as a server does, and lets go again.
+/// Tries to listen at "tcp://HOST:PORT" as a server does, and closes the socket again.
 Listened listen_at(const std::string& url) {
   const std::size_t begin = url.find("://") + 3;
   const std::size_t colon = url.rfind(':');
@@ -104,7 +104,7 @@ class SystemMachine final : public Machine {
     return {};
   }
   bool clock_is_kept() const override {
-    timex state{};  // only asks
+    timex state{};  // only reads the state
     return ::adjtimex(&state) != TIME_ERROR;
   }
   Result<Space> space(const std::string& folder) const override {

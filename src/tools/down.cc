@@ -27,21 +27,21 @@
 namespace spate::tools {
 namespace {
 
-constexpr Duration kStopGrace = std::chrono::seconds(60);  // their disks are synced
+constexpr Duration kStopGrace = std::chrono::seconds(60);  // they sync their disks
 
 struct DownOptions {
   std::string folder;
   bool force = false;
 };
 
-/// Servers that run without a pid file are to be stopped, too.
+/// Makes pid files for servers that run without one, so that they are stopped, too.
 void adopt_unlisted(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
   for (const ServerProcessState& state : look_at_servers(folder, config)) {
     if (state.pid == 0) std::ignore = look_at_port(context, folder, *config.find_server(state.server));
   }
 }
 
-/// The config's servers, and all that have left a pid file: one may have been taken out of the config while it ran.
+/// The config's servers, and all that have a pid file: somebody may have removed one from the config while it ran.
 std::vector<ServerId> servers_of(const std::string& folder, const Result<config::LoadedConfig>& loaded) {
   std::set<ServerId> servers;
   for (const ServerId server : servers_with_pid_files(folder)) servers.insert(server);
@@ -51,13 +51,13 @@ std::vector<ServerId> servers_of(const std::string& folder, const Result<config:
   return {servers.begin(), servers.end()};
 }
 
-/// How many were running and are no more; `code` becomes a failure's when one cannot be stopped.
+/// Returns how many were stopped. Sets `code` if one cannot be stopped.
 std::size_t stop_all(Context& context, const std::string& folder, const std::vector<ServerId>& servers, int& code) {
   std::size_t stopped = 0;
   std::vector<ServerProcessState> states;
   for (const ServerId server : servers) states.push_back(look_at_server(folder, server));
   for (const ServerProcessState& state : states) {
-    if (state.pid != 0) ::kill(state.pid, SIGTERM);  // all at once; below they are waited for
+    if (state.pid != 0) ::kill(state.pid, SIGTERM);  // to all at once; the waits follow below
   }
   for (const ServerProcessState& state : states) {
     if (state.stale) {
@@ -77,7 +77,7 @@ std::size_t stop_all(Context& context, const std::string& folder, const std::vec
   return stopped;
 }
 
-/// Servers whose folder was removed, or replaced by another, under them.
+/// Stops servers whose folder was removed, or replaced by another one, while they ran.
 std::size_t stop_orphans(Context& context, const std::string& folder, int& code) {
   std::size_t stopped = 0;
   for (const RunningServer& one : running_servers()) {
@@ -103,7 +103,7 @@ int end_orphans(Context& context, const std::string& folder, const Error& why) {
   return code;
 }
 
-/// Block servers write what they hold back to the others, which have to be there still: they end first.
+/// Block servers end first: they write their data back to the other servers, which must still run.
 std::vector<std::vector<ServerId>> in_turns(const std::vector<ServerId>& servers,
                                             const Result<config::LoadedConfig>& loaded) {
   std::vector<std::vector<ServerId>> turns(2);
@@ -129,7 +129,7 @@ Result<void> check_no_mounts(const std::string& folder) {
 
 namespace {
 
-/// What `spate down` without a name means if it has been removed; empty: it was named.
+/// The folder that `spate down` without a name means if that has been removed; empty: a name was given.
 std::string last_folder(const Context& context) {
   if (!context.fs.empty() || std::getenv("SPATE_FS") != nullptr) return {};
   std::ifstream in(assembly::current_file());
@@ -163,7 +163,7 @@ int run_down(Context& context, const DownOptions& options) {
   if (loaded) {
     adopt_unlisted(context, *folder, loaded->config);
   } else {
-    // Servers must not run on because somebody has mistyped a line since they were started.
+    // Servers must not run on because somebody has mistyped a line of spate.toml since their start.
     code = context.fail(loaded.error());
   }
   std::size_t stopped = 0;
@@ -189,12 +189,13 @@ std::string roles_text(const config::ServerRoles& roles) {
   return text;
 }
 
-/// Nobody is there, or nobody who answers. Else somebody is who is not the server, or who refuses this client.
+/// Whether nobody is there or answers. Other codes mean that another program is there, or that the server refuses this
+/// client.
 bool is_down(Errc code) {
   return code == Errc::kUnreachable || code == Errc::kTimeout || code == Errc::kConnectionLost;
 }
 
-/// Behind the line's own "server 3 ... tcp://...".
+/// The reason alone, since the line already has "server 3 ... tcp://...".
 std::string reason_of(const config::ServerConfig& server, const Error& error) {
   std::string text = error.message();
   const std::string name = fmt::format("server {} ({})", server.id.value, server.urls.front());

@@ -32,16 +32,16 @@ void add(Usage& usage, const Attributes& a, std::set<std::uint64_t>& seen) {
   ++usage.objects;
 }
 
-/// "     4 KiB      1.2 KiB spate:/a": allocated, and the files' sizes.
+/// Prints "     4 KiB      1.2 KiB spate:/a": allocated, and the files' sizes.
 void tell_usage(const DuOptions& options, const Usage& usage, const std::string& name) {
   const auto text = [&](std::uint64_t bytes) { return options.bytes ? std::to_string(bytes) : human_size(bytes); };
   print(fmt::format("{:>10} {:>10} {}\n", text(usage.allocated), text(usage.size), printable(name)));
 }
 
-/// What directories have been measured, links of files counted once.
+/// State of a measurement. A file with several names counts once.
 struct Measuring {
   const DuOptions& options;
-  bool tell = false;  // of each directory
+  bool tell = false;  // print each directory
   std::set<std::uint64_t> seen = {};
 };
 

@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostEntries = 1'000'000;
 
 Error wrong(const char* what) { return Error(Errc::kInvalidArgument, what); }
 
-/// Calls about memory, threads, signals and time, whoever makes them.
+/// Calls about memory, threads, signals and time, which never concern files.
 bool never_of_files(unsigned number) {
   switch (number) {
     case SYS_brk:
@@ -59,7 +59,7 @@ class Reader {
   }
 
  private:
-  /// The struct at `offset`, or nothing when it does not lie in the file.
+  /// The struct at `offset`; nothing if it does not lie in the file.
   template <typename T>
   std::optional<T> at(std::uint64_t offset) const {
     if (offset > file_.size() || file_.size() - offset < sizeof(T)) return std::nullopt;
@@ -102,7 +102,7 @@ class Reader {
     return {};
   }
 
-  /// "mov $number, %eax; syscall".
+  /// Counts "mov $number, %eax; syscall".
   void count_calls(const Elf64_Phdr& segment) {
     if (segment.p_offset > file_.size()) return;
     const auto text =
@@ -127,7 +127,7 @@ class Reader {
   Result<void> read_dynamic() {
     if (!dynamic_) return {};
     std::optional<std::uint64_t> strings;
-    std::vector<std::pair<bool, std::uint64_t>> names;  // of a library, else of search paths
+    std::vector<std::pair<bool, std::uint64_t>> names;  // true: name of a library; false: a search path
     for (std::uint64_t i = 0; i < std::min(kMostEntries, dynamic_->p_filesz / sizeof(Elf64_Dyn)); ++i) {
       const auto entry = at<Elf64_Dyn>(dynamic_->p_offset + i * sizeof(Elf64_Dyn));
       if (!entry) return wrong("its dynamic section lies outside of the file");

@@ -11,16 +11,16 @@
 namespace spate::tools {
 
 struct Binary {
-  bool dynamic = false;                // has a dynamic linker (of a library: is one's object)
-  bool go = false;                     // the Go runtime makes its system calls itself
-  std::vector<std::string> needed;     // libraries, as they are named
-  std::vector<std::string> run_paths;  // where they are looked for first; may contain $ORIGIN
+  bool dynamic = false;                // a program with a dynamic linker, or a shared library
+  bool go = false;                     // it has the Go runtime, which makes its system calls itself
+  std::vector<std::string> needed;     // libraries by name
+  std::vector<std::string> run_paths;  // folders in which they are searched first; may contain $ORIGIN
   std::vector<std::string> imports;    // functions and data of other objects
-  std::size_t own_calls = 0;  // instructions that look like a system call that may be about files, with its number
+  std::size_t own_calls = 0;  // instructions that look like a system call, with its number, that may concern files
 };
 
 /// Reads an ELF file of x86-64. Every offset, size and count is checked; strings are at most 4096 bytes, lists at most
-/// 1,000,000 entries. kInvalidArgument: no such file, with what is wrong.
+/// 1,000,000 entries. kInvalidArgument: it is not such a file; the message says what is wrong.
 Result<Binary> read_binary(ByteView file);
 
 }  // namespace spate::tools

@@ -21,7 +21,7 @@ bool has(const std::vector<std::string>& list, std::string_view wanted) {
   return std::find(list.begin(), list.end(), wanted) != list.end();
 }
 
-TEST(Elf, ThisProgramIsReadAsTheLinkerMadeIt) {
+TEST(Elf, ReadsThisProgram) {
   const auto binary = read_binary(own_file());
   ASSERT_OK(binary);
   EXPECT_TRUE(binary->dynamic);
@@ -57,12 +57,12 @@ TEST(Elf, ForeignNumbersInTheHeadersDoNoHarm) {
       Bytes file(good.begin(),
                  good.begin() + std::min<std::ptrdiff_t>(65536, static_cast<std::ptrdiff_t>(good.size())));
       file[place] = static_cast<std::byte>(value);
-      std::ignore = read_binary(file);  // no crash, no endless loop
+      std::ignore = read_binary(file);  // it must not crash or loop for ever
     }
   }
 }
 
-/// A program header alone, and a text that makes one system call.
+/// Only a program header, and a text with one system call.
 TEST(Elf, SystemCallsInTheTextAreCounted) {
   Bytes file = own_file();
   const auto before = read_binary(file);
@@ -77,7 +77,7 @@ TEST(Elf, SystemCallsInTheTextAreCounted) {
     const std::uint64_t header = headers + i * 56;
     if (number(header, 4) != 1 || (number(header + 4, 4) & 1) == 0) continue;  // PT_LOAD, PF_X
     const std::uint64_t text = number(header + 8, 8);
-    // write(2), and brk(2), which is about no file.
+    // write(2), and brk(2), which does not concern files.
     const unsigned code[] = {0x90, 0xb8, 0x01, 0, 0, 0, 0x0f, 0x05, 0x90, 0xb8, 0x0c, 0, 0, 0, 0x0f, 0x05};
     for (std::size_t j = 0; j < std::size(code); ++j) file[text + 64 + j] = static_cast<std::byte>(code[j]);
   }

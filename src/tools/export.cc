@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As spate-export takes them.
+/// The arguments of spate-export.
 struct ExportArguments {
   std::vector<std::string> sources;
   std::string name, port, unix_path, tls, tls_keys, send_file_from, threads;
@@ -47,7 +47,7 @@ std::vector<std::string> words_of(const Context& context, const ExportArguments&
   return words;
 }
 
-/// Becomes the program beside this one: its process is the one that a service manager has passed sockets to.
+/// Executes spate-export in this process, since a service manager may have passed sockets to it.
 int run_export(Context& context, const ExportArguments& arguments) {
   std::error_code error;
   const std::string program = (fs::read_symlink("/proc/self/exe", error).parent_path() / "spate-export").string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate find`: names below directories that pass all tests, in the words of find(1).
+// `spate find`: prints names below directories that pass all tests; the words are those of find(1).
 #include <fnmatch.h>
 #include <grp.h>
 #include <pwd.h>
@@ -16,12 +16,12 @@
 namespace spate::tools {
 namespace {
 
-/// What the tests see of one object.
+/// The properties of an object that the tests examine.
 struct Found {
   std::string path;  // from the root
   std::string name;  // its last component
   Attributes attributes;
-  Handle directory;  // to be looked into when it is one
+  Handle directory;  // its handle, if it is a directory
 };
 
 using Test = std::function<bool(const Found&)>;
@@ -43,7 +43,7 @@ Result<std::uint64_t> whole_number(const std::string& text, const std::string& t
   return std::stoull(text);
 }
 
-/// "+5": more, "-5": less, "5": just that.
+/// "+5": more, "-5": less, "5": exactly.
 struct Bound {
   char sign = '=';
   std::uint64_t number = 0;
@@ -81,7 +81,7 @@ Result<Test> type_test(const std::string& value) {
   return Test([type = types[at]](const Found& found) { return found.attributes.type == type; });
 }
 
-/// In units, rounded up: as find(1), "-size -1M" is an empty file.
+/// In units, rounded up: as with find(1), "-size -1M" matches only empty files.
 Result<Test> size_test(std::string value) {
   std::uint64_t unit = 512;
   const std::string letters = "cbkMG";
@@ -136,7 +136,7 @@ Result<Test> test_of(assembly::ClientProcess& process, const std::string& word, 
                      "there is no test \"" + word + "\"; `spate help find` lists them (pipe names to xargs for more)");
 }
 
-/// The words behind the paths.
+/// Parses the words behind the paths.
 Result<void> parse_tests(assembly::ClientProcess& process, const std::vector<std::string>& words, std::size_t at,
                          Search& search) {
   bool inverted = false;
@@ -166,7 +166,7 @@ Result<void> parse_tests(assembly::ClientProcess& process, const std::vector<std
   return {};
 }
 
-/// Prints what passes, depth first, each directory before what it holds.
+/// Prints the names that pass, depth first, each directory before its entries.
 class Finder {
  public:
   Finder(Context& context, assembly::ClientProcess& process, const Search& search)
@@ -208,7 +208,7 @@ class Finder {
       rows_.back()["path"] = "spate:" + printable(found.path);
       return;
     }
-    // For another program to read, a name is what it is.
+    // Another program needs the name as it is.
     print(search_.null_ended ? "spate:" + found.path + '\0' : "spate:" + printable(found.path) + "\n");
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate fsck`: looks for damage in a file system that may be in use, and mends it.
+// `spate fsck`: finds damage in a file system that may be in use, and repairs it.
 #include "tools/fsck.h"
 
 #include <fmt/core.h>
@@ -27,7 +27,7 @@ struct FsckOptions {
   std::uint64_t memory_mib = 64;
 };
 
-/// What a finding's line does not tell a program.
+/// The fields of a finding for programs.
 nlohmann::json json_of(const fsck::Report& report) {
   const wire::Finding& finding = report.finding;
   nlohmann::json row = {{"damage", wire::damage_name(finding.damage)},
@@ -52,10 +52,10 @@ nlohmann::json json_of(const fsck::Report& report) {
 }
 
 std::string dump(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // names are bytes
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // names may have any bytes
 }
 
-/// Prints findings as they come, so that a million of them need no memory; and how far the check is.
+/// Prints findings as they come, so that a million of them need no memory, and the progress of the check.
 class Printer final : public fsck::Observer {
  public:
   Printer(const Context& context, const FsckOptions& options) : context_(context), options_(options) {
@@ -95,7 +95,7 @@ class Printer final : public fsck::Observer {
     std::fprintf(stderr, line_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
     on_line_ = line_;
   }
-  /// Takes the progress line away.
+  /// Removes the progress line.
   void wipe() {
     if (on_line_) std::fprintf(stderr, "\r\x1b[K");
     on_line_ = false;
@@ -152,8 +152,8 @@ class Printer final : public fsck::Observer {
   const Context& context_;
   const FsckOptions& options_;
   bool progress_ = false;
-  bool line_ = false;     // rewritten in place
-  bool on_line_ = false;  // something stands there
+  bool line_ = false;     // the progress line is rewritten in place
+  bool on_line_ = false;  // there is text on the line
   fsck::Phase phase_ = fsck::Phase::kRepairs;
   unsigned pass_ = 0;
   std::chrono::steady_clock::time_point told_;
@@ -161,7 +161,7 @@ class Printer final : public fsck::Observer {
   std::uint64_t repairable_ = 0;
 };
 
-/// A program that reads JSON gets some, whatever happens.
+/// Prints the error. With --json it is JSON, since a program reads it.
 int fail(Context& context, const Error& error) {
   if (context.json) print("],\n\"error\":" + dump(nlohmann::json(error.message())) + "}\n");
   context.tell("fsck: " + error.message());

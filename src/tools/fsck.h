@@ -7,7 +7,7 @@
 
 namespace spate::tools {
 
-/// For a process that was opened with the server key.
+/// Options for a process that was opened with the server key.
 fsck::ServersOptions servers_options(client::Session& session);
 
 }  // namespace spate::tools

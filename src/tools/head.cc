@@ -23,14 +23,14 @@ struct PartOptions {
   bool follow = false;
 };
 
-/// How much is wanted: of lines if `bytes` is not given.
+/// How much to print: lines, unless `bytes` is given.
 struct Part {
   std::uint64_t lines = 10;
   std::optional<std::uint64_t> bytes;
   bool follow = false;
 };
 
-/// Prints bytes [from, to) of the file, or to its end; returns where that was.
+/// Prints bytes [from, to) of the file, or to its end; yields where it stopped.
 job::Task<Result<std::uint64_t>> print_range(client::File& file, std::uint64_t from, std::uint64_t to) {
   Bytes memory(kBlock);
   while (from < to) {
@@ -43,7 +43,7 @@ job::Task<Result<std::uint64_t>> print_range(client::File& file, std::uint64_t f
   co_return from;
 }
 
-/// Where `lines` lines from the beginning end.
+/// The offset behind the first `lines` lines.
 job::Task<Result<std::uint64_t>> end_of_lines(client::File& file, std::uint64_t lines) {
   Bytes memory(kBlock);
   std::uint64_t offset = 0;
@@ -61,7 +61,7 @@ job::Task<Result<std::uint64_t>> end_of_lines(client::File& file, std::uint64_t 
   co_return offset;
 }
 
-/// Where the last `lines` lines begin in a file of `size` bytes. A line break at the very end ends the last line.
+/// The offset of the last `lines` lines in a file of `size` bytes. A line break at the very end ends the last line.
 job::Task<Result<std::uint64_t>> begin_of_lines(client::File& file, std::uint64_t size, std::uint64_t lines) {
   Bytes memory(kBlock);
   std::uint64_t found = 0;
@@ -88,7 +88,7 @@ job::Task<Result<void>> print_head(client::Client& client, std::string path, Par
   co_return Result<void>();
 }
 
-/// Prints what comes, until the program is ended. A file that becomes shorter begins anew.
+/// Prints new data until the program is ended. If the file becomes shorter, starts from its beginning.
 job::Task<Result<void>> follow(client::Client& client, client::File& file, std::uint64_t offset) {
   for (;;) {
     std::ignore = co_await client.cluster().executor().sleep(kFollowPause);

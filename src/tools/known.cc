@@ -12,13 +12,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Beside the name of the last one; empty: this user has no home.
+/// Beside the file with the name of the last one; empty: this user has no home folder.
 fs::path list_file() {
   const fs::path current = assembly::current_file();
   return current.empty() ? fs::path() : current.parent_path() / "file-systems";
 }
 
-/// Replaces a link rather than what it leads to.
+/// If the path is a link, replaces the link itself.
 void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file systems that this user's `spate up` has started: a list of spate.toml files, and which one was the last.
+// The file systems that this user's `spate up` has started: a list of spate.toml files, and the last one of them.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace spate::tools {
 
-/// Those that `spate up` has started and `spate destroy` has not removed; a file may be gone all the same.
+/// Those that `spate up` has started and `spate destroy` has not removed. A file may be missing all the same.
 std::vector<std::string> known_file_systems();
 /// Their folders.
 std::vector<std::string> known_folders();
-/// Started just now: the one that commands mean when nobody names another.
+/// The file system was just started: commands use it if no other one is named.
 void remember_file_system(const std::string& config_file);
 void forget_file_system(const std::string& config_file);
 

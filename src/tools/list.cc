@@ -28,11 +28,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file system as far as this machine knows of it.
+/// This machine's knowledge of a file system.
 struct Local {
-  std::size_t configured = 0;  // servers of its spate.toml; 0: it is gone or cannot be read
-  std::size_t running = 0;     // here
-  bool there = false;          // its spate.toml
+  std::size_t configured = 0;  // servers in its spate.toml; 0: the file is missing or cannot be read
+  std::size_t running = 0;     // on this machine
+  bool there = false;          // its spate.toml exists
 };
 
 std::map<std::string, Local> local_file_systems() {
@@ -65,7 +65,7 @@ std::string state_of(const std::string& file, const Local& local) {
                      counted(local.configured, "server"), shell_word(folder));
 }
 
-/// The mounts of this user; root sees all.
+/// The mounts of this user; for root, all mounts.
 std::vector<MountPoint> own_mounts() {
   std::vector<MountPoint> all = spate_mounts();
   const uid_t self = ::geteuid();
@@ -107,7 +107,7 @@ struct DestroyOptions {
   bool yes = false;
 };
 
-/// True if the user typed "yes" at the terminal.
+/// Whether the user typed "yes" at the terminal.
 bool agrees(const std::string& folder) {
   std::fprintf(stderr, "This removes the file system in %s with everything in it. Type yes to go on: ",
                printable(folder).c_str());
@@ -115,7 +115,7 @@ bool agrees(const std::string& folder) {
   return std::fgets(answer.data(), answer.size(), stdin) != nullptr && std::strcmp(answer.data(), "yes\n") == 0;
 }
 
-/// Stores that spate.toml puts elsewhere are not `spate up`'s, and stay.
+/// Stores that spate.toml puts elsewhere are not made by `spate up`, and stay.
 std::string stores_elsewhere(const std::string& folder) {
   const auto loaded = config::load_file(config_path(folder), {});
   std::string text;

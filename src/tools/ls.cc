@@ -43,20 +43,20 @@ std::string line(const LsOptions& options, const Listed& entry, const std::strin
                      group_name(a.gid), size_text(options, a.size), time_text(a.mtime, options.time_style), name);
 }
 
-/// What listing has found.
+/// The results of a listing.
 struct Listing {
   nlohmann::json rows = nlohmann::json::array();  // of all directories
-  std::string heading;                            // of this one, if it is a directory
-  std::string text;                               // of this one
-  std::vector<std::string> below;                 // sub-directories of this one
+  std::string heading;                            // of the present directory
+  std::string text;                               // of the present directory or object
+  std::vector<std::string> below;                 // sub-directories of the present one
 };
 
-/// Names that begin with a dot are left out, as ls(1) does; --json has all.
+/// Leaves out names that begin with a dot, as ls(1) does; --json has all.
 bool is_shown(const Context& context, const LsOptions& options, const Listed& entry) {
   return options.all || context.json || !entry.name.starts_with('.');
 }
 
-/// By name, else newest or largest first.
+/// Sorts by name, or newest or largest first.
 void order(const LsOptions& options, std::vector<Listed>& entries) {
   const auto before = [&](const Listed& a, const Listed& b) {
     const Attributes& x = a.attributes;
@@ -69,7 +69,7 @@ void order(const LsOptions& options, std::vector<Listed>& entries) {
   if (options.reverse) std::reverse(entries.begin(), entries.end());
 }
 
-/// One directory (or one other object).
+/// Lists one directory (or one other object).
 Result<void> list_one(Context& context, assembly::ClientProcess& process, const LsOptions& options,
                       const std::string& path, Listing& out) {
   SPATE_TRY(auto object,

@@ -7,6 +7,6 @@
 
 int main(int argc, char** argv) {
   spate::fill_standard_descriptors();
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of the write, told as such
+  std::signal(SIGPIPE, SIG_IGN);  // a write to a closed pipe fails, and is reported
   return spate::tools::run_command_line(argc, argv);
 }

@@ -40,7 +40,7 @@ Result<std::string> read_text(const std::filesystem::path& file) {
   return text;
 }
 
-/// DIRECTORY/man1/spate.1
+/// Writes DIRECTORY/man1/spate.1
 Result<void> write_page(const std::filesystem::path& root, const std::string& file, const std::string& text) {
   const std::filesystem::path folder = root / (std::string("man") + file.back());
   std::error_code error;
@@ -53,7 +53,7 @@ Result<void> write_page(const std::filesystem::path& root, const std::string& fi
   return {};
 }
 
-/// Another name of a page of the same section.
+/// Makes another name of a page in the same section.
 Result<void> link_page(const std::filesystem::path& root, const std::string& file, const std::string& page) {
   const std::filesystem::path name = root / (std::string("man") + file.back()) / file;
   std::error_code error;
@@ -73,7 +73,7 @@ Result<void> write_header_pages(const std::filesystem::path& root, const PageNam
   return {};
 }
 
-/// The names by which mount(8) calls spate-mount.
+/// Makes links for the names by which mount(8) calls spate-mount.
 Result<void> write_mount_links(const std::filesystem::path& root, const std::string& file) {
   for (const char* const name : {"mount.spate.8", "mount.fuse.spate.8"}) {
     SPATE_TRY(std::ignore, link_page(root, name, file));
@@ -81,7 +81,7 @@ Result<void> write_mount_links(const std::filesystem::path& root, const std::str
   return {};
 }
 
-/// One of the texts that are made elsewhere: FOLDER/spate.h, FOLDER/spated.8 (what `spated --help` prints).
+/// Writes one of the pages from other texts: FOLDER/spate.h, FOLDER/spated.8 (the output of `spated --help`).
 Result<void> write_input(const std::filesystem::path& root, const ManualEdition& edition, const std::string& input) {
   const std::filesystem::path file(input);
   SPATE_TRY(const auto text, read_text(file));

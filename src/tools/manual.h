@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate manual`: writes the manual pages, out of what `spate help` and `spate config explain` print.
+// `spate manual`: writes the manual pages from the texts of `spate help` and `spate config explain`.
 #pragma once
 
 #include "tools/roff.h"
@@ -15,7 +15,7 @@ struct ManualEdition {
 std::vector<ManualPage> command_pages(const ManualEdition& edition);
 /// spate.toml(5).
 ManualPage configuration_page(const ManualEdition& edition);
-/// spate(7): what there is and how it hangs together.
+/// spate(7): the parts of Spate and how they work together.
 ManualPage overview_page(const ManualEdition& edition);
 
 }  // namespace spate::tools

@@ -11,7 +11,7 @@ namespace {
 
 bool takes_many(const Argument& argument) { return std::holds_alternative<std::vector<std::string>*>(argument.target); }
 
-/// So many stand beside the option, more below it.
+/// So many choices are listed beside the option; more are listed below it.
 constexpr std::size_t kFewChoices = 8;
 
 std::string choices_of(const Argument& argument, const std::string& between) {
@@ -20,7 +20,7 @@ std::string choices_of(const Argument& argument, const std::string& between) {
   return all;
 }
 
-/// What follows an option: nothing, the words that it takes, or their kind.
+/// The text after an option: nothing, the words that it accepts, or their kind.
 std::string value_of(const Argument& argument) {
   if (std::holds_alternative<bool*>(argument.target)) return "";
   if (argument.name == "--set") return " KEY=VALUE";
@@ -78,7 +78,7 @@ ManualPage page_of(const Command& command, const std::vector<Argument>& globals,
   return page;
 }
 
-/// Groups in the order of their first command.
+/// Writes the groups in the order of their first command.
 void write_commands(ManualPage& page, const std::vector<Command>& commands) {
   std::vector<std::string> groups;
   for (const Command& command : commands) {
@@ -115,7 +115,7 @@ ManualPage main_page(const std::vector<Command>& commands, const std::vector<Arg
   return page;
 }
 
-/// What may stand there and what holds without it, a line each.
+/// The allowed values and the default, a line each.
 std::string limits_of(const config::Explanation& key) {
   const std::string variable = key.variable.empty() ? "" : "\nVariable: " + key.variable;
   return "Allowed: " + key.allowed + "\nDefault: " + key.default_value + variable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modes as chmod(1) takes them. Pure.
+// Modes in the notation of chmod(1). Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace spate::tools {
 /// Source: POSIX.1-2017, chmod, "Extended description".
 class ModeChange {
  public:
-  /// kInvalidArgument for text that is no mode. `umask` limits the clauses that do not name a class of users.
+  /// kInvalidArgument for text that is no mode. `umask` limits clauses that do not name a class of users.
   static Result<ModeChange> parse(std::string_view text, std::uint32_t umask);
 
   /// The mode (at most 07777) of an object after the change.
@@ -24,9 +24,9 @@ class ModeChange {
   struct Clause {
     char operation = '=';         // + - =
     std::uint32_t whose = 0;      // bits that may change
-    std::uint32_t bits = 0;       // of all classes; `whose` chooses
+    std::uint32_t bits = 0;       // in all classes; `whose` selects
     bool execute_if_any = false;  // X
-    int copied_from = -1;         // shift of the class whose bits are taken; -1: none
+    int copied_from = -1;         // shift of the class whose bits are copied; -1: none
   };
   static Result<void> parse_clauses(std::string_view text, std::uint32_t umask, std::vector<Clause>& clauses);
   static std::uint32_t apply(const Clause& clause, std::uint32_t mode, bool directory);

@@ -6,7 +6,7 @@
 namespace spate::tools {
 namespace {
 
-/// The mode that chmod makes of `mode`; 0177777 for what is no mode.
+/// The mode after chmod; 0177777 if the text is no mode.
 std::uint32_t changed(std::string_view text, std::uint32_t mode, bool directory = false, std::uint32_t umask = 022) {
   const auto change = ModeChange::parse(text, umask);
   return change ? change->apply(mode, directory) : 0177777;
@@ -27,7 +27,7 @@ TEST(ModeChange, ClausesAddRemoveAndSetBits) {
   EXPECT_EQ(changed("+t", 0755, true), 01755U);
 }
 
-TEST(ModeChange, WithoutAClassTheUmaskCutsTheBits) {
+TEST(ModeChange, WithoutAClassTheUmaskLimitsTheBits) {
   EXPECT_EQ(changed("+w", 0444), 0644U);
   EXPECT_EQ(changed("a+w", 0444), 0666U);
   EXPECT_EQ(changed("-w", 0666, false, 022), 0466U);
@@ -49,7 +49,7 @@ TEST(ModeChange, SettingTheBitsOfADirectoryKeepsItsSetgid) {
   EXPECT_EQ(changed("g=rx", 02770), 0750U);
 }
 
-TEST(ModeChange, WhatIsNoModeIsRefused) {
+TEST(ModeChange, InvalidModesAreRefused) {
   for (const char* text : {"", "8", "77777", "u", "u+q", "z+x", "u+x,", "755x", ","}) {
     EXPECT_EQ(changed(text, 0644), 0177777U) << text;
   }

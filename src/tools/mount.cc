@@ -30,20 +30,20 @@ struct MountArguments {
   bool status = false;
 };
 
-/// The program beside this one.
+/// The path of a program in this program's folder.
 std::string sibling(const char* name) {
   std::error_code error;
   return (fs::read_symlink("/proc/self/exe", error).parent_path() / name).string();
 }
 
-/// Asked of the program itself: with --upgrade it is the one that goes on.
+/// The program itself prints it; with --upgrade it is the program that takes over.
 int run_itself(Context& context, const char* what, const std::string& directory) {
   const std::string program = sibling("spate-mount");
   ::execl(program.c_str(), program.c_str(), what, directory.c_str(), nullptr);
   return context.fail(errno_error(errno, "start " + program));
 }
 
-/// Lines of a name and a value, which is a number mostly.
+/// Converts lines of a name and a value, mostly a number.
 std::string as_json(std::istream& lines) {
   auto all = nlohmann::ordered_json::object();
   for (std::string name, value; lines >> name && std::getline(lines >> std::noskipws, value); lines >> std::skipws) {
@@ -71,16 +71,17 @@ int run_status(Context& context, const std::string& directory) {
     text.append(part.data(), static_cast<std::size_t>(n));
   ::close(ends[0]);
   int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) return kExitFailed;  // it has said why
+  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0)
+    return kExitFailed;  // it has printed the reason
   std::istringstream lines(text);
   print(as_json(lines));
   return kExitOk;
 }
 
-/// "remount" is among the options.
+/// Whether "remount" is among the options.
 bool remounts(const std::string& options) { return ("," + options + ",").find(",remount,") != std::string::npos; }
 
-/// Nobody looks into a live mount: that waits for its servers, which may be down.
+/// Does not look into a live mount: that would wait for its servers, which may be down.
 Result<void> check_not_mounted(const std::string& directory) {
   const std::string word = shell_word(directory);
   const MountPoint there = mounted_at(directory);
@@ -126,7 +127,7 @@ int run_mount(Context& context, const MountArguments& arguments) {
   return context.fail(errno_error(errno, "start " + program));
 }
 
-/// Runs `fusermount3 -u` for whoever is not root.
+/// Runs `fusermount3 -u` for a user other than root.
 int run_fusermount(const std::string& directory, bool lazy) {
   const pid_t child = ::fork();
   if (child < 0) return errno;
@@ -143,7 +144,7 @@ int run_fusermount(const std::string& directory, bool lazy) {
 int run_umount(Context& context, const std::string& directory, bool lazy) {
   if (::umount2(directory.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return kExitOk;
   int error = errno;
-  // Without root the kernel refuses before it looks whether anything is mounted there.
+  // For such a user the kernel fails with EPERM before it looks whether anything is mounted there.
   if (error == EPERM) error = !mounted_at(directory).type.empty() ? run_fusermount(directory, lazy) : EINVAL;
   switch (error) {
     case 0: return kExitOk;
@@ -161,7 +162,7 @@ std::vector<std::string> mount_points() {
   return all;
 }
 
-/// For completion; fuse/options.cc reads them.
+/// For completion; fuse/options.cc parses them.
 std::vector<std::string> mount_options() {
   return {"acl",          "allow_other", "attr_cache=", "atime",
           "busy_poll=",   "cache=auto",  "cache=none",  "cache=writeback",

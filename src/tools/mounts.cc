@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kAnswerMs = 1000;
 
-/// By its links. realpath(3) asks no mount, other than std::filesystem::canonical().
+/// The path without links. realpath(3) asks no mount, unlike std::filesystem::canonical().
 std::string resolved(const std::string& path) {
   std::array<char, PATH_MAX> real{};
   return ::realpath(path.c_str(), real.data()) == nullptr ? path : real.data();
@@ -74,14 +74,14 @@ std::vector<MountPoint> mounts_of(const std::string& config_file) {
   const std::string wanted = resolved(config_file);
   std::vector<MountPoint> all = spate_mounts();
   std::erase_if(all, [&](const MountPoint& one) {
-    // A path that another user names may lead into a mount of his, which answers nothing.
+    // A path that another user has named may lead into a mount of that user, which may never answer.
     const auto place = [&](const std::string& path) { return is_trusted(one) ? resolved(path) : path; };
     return place(one.source) != wanted && place(one.source + "/spate.toml") != wanted;
   });
   return all;
 }
 
-/// By a child: a mount that waits for its servers keeps whoever looks at it.
+/// In a child process, since a mount that waits for its servers blocks whoever looks at it.
 bool has_ended(const MountPoint& mount) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;

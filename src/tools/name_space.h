@@ -11,19 +11,19 @@
 
 namespace spate::tools {
 
-/// The bits that this process takes away from the mode of what it makes. For a process of one thread: the kernel only
-/// tells them by changing them, so they are 0 for a moment.
+/// The bits that this process's umask removes from the mode of new files. Only for a process with one thread: the
+/// kernel reports the umask only by changing it, so it is 0 for a moment.
 std::uint32_t own_umask();
 
 /// "-rw-r--r--"
 std::string mode_text(FileType type, std::uint32_t mode);
 std::string_view type_name(FileType type);
-/// Local time by a --time-style: "long-iso" (2026-11-21 03:46), "iso" (to the second, with the zone), "full-iso" (to
-/// the nanosecond, with the zone), or "+FORMAT" as strftime takes it.
+/// Local time in a --time-style: "long-iso" (2026-11-21 03:46), "iso" (to the second, with the zone), "full-iso" (to
+/// the nanosecond, with the zone), or "+FORMAT" for strftime.
 std::string time_text(WallTime time, const std::string& style = "long-iso");
-/// Empty: that is a style; else what is wrong with it.
+/// The mistake in a style; empty: there is none.
 std::string check_time_style(const std::string& style);
-/// The argument that sets it.
+/// The option that sets it.
 Argument time_style_option(std::string* target, const std::string& usual);
 std::string user_name(std::uint32_t uid);
 std::string group_name(std::uint32_t gid);

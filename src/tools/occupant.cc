@@ -16,9 +16,10 @@ Result<Occupant> look_at_port(Context& context, const std::string& folder, const
   PingOptions how;
   how.deadline = std::chrono::seconds(2);
   const auto reply = ping(*process, server.id, how);
-  if (!reply && reply.code() == Errc::kUnreachable) return Occupant::kNobody;  // it has just gone
+  if (!reply && reply.code() == Errc::kUnreachable) return Occupant::kNobody;  // it has just ended
   if (!reply || reply->reply.server != server.id) return Occupant::kOther;
-  // Nothing of a ping is proved: whoever listens there may name any process. What is adopted may be ended.
+  // A ping proves nothing: any process that listens there may name any process id. A server with a pid file may be
+  // killed, so check the process.
   std::error_code ignored;
   for (const RunningServer& one : running_servers()) {
     if (one.server != server.id || !std::filesystem::equivalent(one.config_file, config_path(folder), ignored))

@@ -10,8 +10,8 @@ namespace spate::tools {
 
 /// The process at the address of a server that has no pid file.
 enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };
-/// Looks which process is there. If it is the server itself, a spated of this user with this spate.toml, writes its pid
-/// file in `folder`: the file may be missing because somebody removed it or killed `up`.
+/// Finds out which process is there. If it is the server itself, a spated of this user with this spate.toml, writes its
+/// pid file in `folder`. The file may be missing because somebody removed it or killed `up`.
 Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server);
 
 }  // namespace spate::tools

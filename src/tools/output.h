@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands print.
+// Output of commands.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,9 +7,9 @@
 
 namespace spate::tools {
 
-/// Prints to standard output; exits with a message when that fails (a full disk is not success).
+/// Prints to standard output. Exits with a message if that fails, since a full disk is not success.
 void print(std::string_view text);
-/// Prints a value to standard output, indented. Text in it that is not UTF-8 is made so.
+/// Prints a value to standard output, indented. Replaces bytes that are not UTF-8.
 void print_json(const nlohmann::json& value);
 
 }  // namespace spate::tools

@@ -13,7 +13,7 @@
 namespace spate::tools {
 namespace {
 
-/// Errors that say something of the path; any other ends the expansion.
+/// Whether the error concerns only this path; any other error ends the expansion.
 bool is_about_the_path(Errc code) {
   constexpr Errc kThese[] = {Errc::kNotFound,    Errc::kNotDirectory, Errc::kPermissionDenied, Errc::kSymlinkLoop,
                              Errc::kNameTooLong, Errc::kStaleHandle,  Errc::kInvalidArgument};
@@ -56,7 +56,7 @@ Result<bool> exists(assembly::ClientProcess& process, const std::string& path) {
   return found.has_value();
 }
 
-/// The names in `folder` that match, as paths. Nothing of what is no directory, or may not be read.
+/// The matching names in `folder`, as paths. Nothing if it is not a directory, or may not be read.
 Result<std::vector<std::string>> matches_in(assembly::ClientProcess& process, const std::string& folder,
                                             const std::string& pattern) {
   std::vector<std::string> found;
@@ -75,7 +75,7 @@ Result<std::vector<std::string>> matches_in(assembly::ClientProcess& process, co
 /// Paths from the root that match `pattern`, one component after the other.
 Result<std::vector<std::string>> matches_of(assembly::ClientProcess& process, const std::string& pattern) {
   std::vector<std::string> found = {"/"};
-  bool certain = true;  // that each of `found` is there
+  bool certain = true;  // whether each of `found` is known to exist
   for (const std::string& part : components_of(pattern)) {
     std::vector<std::string> next;
     for (const std::string& folder : found) {

@@ -21,7 +21,7 @@ struct PingArguments {
 
 double microseconds(Duration d) { return static_cast<double>(d.count()) / 1000.0; }
 
-/// Why that address and no other: the first of the server's that reaches it is taken.
+/// Why this address was used: the first of the server's addresses that reaches it is taken.
 std::string reason(const config::ServerConfig& server, const bmi::PeerInfo& peer) {
   const auto& urls = server.urls;
   const auto at = std::find(urls.begin(), urls.end(), peer.url);

@@ -41,7 +41,7 @@ job::Task<Result<void>> put_one(client::Client& client, std::string path) {
   co_return Result<void>();
 }
 
-/// The reader of standard output has left ("... | head"). That is no error.
+/// Whether the reader of standard output has ended ("... | head"). That is no error.
 bool reader_has_left(const Error& error) {
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
   return error.code() == Errc::kConnectionLost && ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
@@ -60,7 +60,7 @@ int run_each(Context& context, const PipeOptions& options,
   if (!process) return context.fail(process.error());
   int code = kExitOk;
   std::vector<std::string> paths = options.paths;
-  // A pattern names files that are there: nothing to write to.
+  // A pattern names existing files, so put does not expand it.
   if (run != put_one && !take_remote_paths(context, **process, paths, code)) return code;
   for (const std::string& name : paths) {
     auto done = (*process)->run([&](client::Client& client) { return run(client, remote_path(name)); });

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kListening = "0A";  // the column "st" of /proc/net/tcp
 
-/// Inodes of the sockets that listen on the port, as one of the kernel's tables lists them (proc(5), "/proc/net/tcp").
+/// Adds the inodes of sockets that listen on the port, from one of the kernel's tables (proc(5), "/proc/net/tcp").
 void add_listeners(const char* table, std::uint16_t port, std::set<std::string>& inodes) {
   std::ifstream in(table);
   std::string line;

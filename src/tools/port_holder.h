@@ -7,8 +7,8 @@
 
 namespace spate::tools {
 
-/// "nginx (pid 812)" for the process that listens on the port in this network namespace, "a program of another user"
-/// when its descriptors may not be looked at, or empty when nobody listens. By /proc; O(processes).
+/// "nginx (pid 812)" for the process that listens on the port in this network namespace, "a program of another user" if
+/// its descriptors cannot be read, or empty if nobody listens. From /proc; O(processes).
 std::string port_holder(std::uint16_t port);
 
 }  // namespace spate::tools

@@ -49,7 +49,7 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
   job::Executor& executor = client.cluster().executor();
   rpc::CallOptions options;
   options.deadline = executor.now() + how.deadline;
-  options.handshake = false;  // without a session: the meta server may be the one that is down
+  options.handshake = false;  // without a session, since the meta server may be the one that is down
   const auto met = co_await channel.meet(options.deadline);
   if (!met) co_return met.error();
   PingResult result;
@@ -58,7 +58,7 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
     const MonoTime begin = executor.now();
     auto reply = co_await channel.call<wire::PingReply>(request, options);
     if (!reply) co_return std::move(reply).error();
-    if (i > 0) result.round_trips.push_back(executor.now() - begin);  // the first one connects
+    if (i > 0) result.round_trips.push_back(executor.now() - begin);  // the first one also connects
     result.reply = *std::move(reply);
   }
   result.peer = channel.peer_info();

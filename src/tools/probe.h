@@ -11,14 +11,14 @@
 
 namespace spate::tools {
 
-/// A server accepts connections at one of the URLs (TCP only; waits at most 50 ms).
+/// Whether a server accepts connections at one of the URLs (TCP only; waits at most 50 ms).
 bool answers(const std::vector<std::string>& urls);
 
 struct PingResult {
   wire::PingReply reply;
   std::vector<Duration> round_trips;
-  double bytes_per_second = 0;  // one way, of large payloads, there and back in turn
-  bmi::PeerInfo peer;           // which network was taken
+  double bytes_per_second = 0;  // one way, with large payloads in both directions in turn
+  bmi::PeerInfo peer;           // the network that was used
 };
 
 struct PingOptions {
@@ -30,10 +30,10 @@ struct PingOptions {
 /// The servers of spate.toml, and those that the meta server knows besides, if it answers within a second.
 std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process);
 
-/// Asks one server, which proves that it has the keys of this file system, and that this client's is good. It opens no
-/// session, so that a server answers even when others are down. The error says which step failed.
+/// Asks one server. The server proves that it has the keys of this file system, and checks this client's. No session is
+/// opened, so a server answers even if others are down. The error says which step failed.
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);
-/// Asks several at once; one result for each.
+/// Asks several servers at once; one result for each.
 std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers,
                                                 PingOptions how);
 

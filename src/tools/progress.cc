@@ -17,7 +17,7 @@ std::string rate_of(const Progress& progress, double seconds) {
   return human_size(static_cast<std::uint64_t>(static_cast<double>(progress.bytes) / std::max(seconds, 0.001))) + "/s";
 }
 
-/// 0..1: of the bytes, or of the files where none has any.
+/// 0..1: the share of the bytes, or of the files if they have no bytes.
 double share_of(const Progress& progress) {
   const bool by_bytes = progress.total_bytes > 0;
   const auto done = static_cast<double>(by_bytes ? progress.bytes : progress.files);
@@ -30,7 +30,7 @@ std::string bar(double share) {
   return "[" + std::string(full, '#') + std::string(kBarWidth - full, ' ') + "]";
 }
 
-/// "1.20/2.20 GiB", or with two units where they differ.
+/// "1.20/2.20 GiB", or with two units if they differ.
 std::string parts_text(std::uint64_t done, std::uint64_t total) {
   const std::string part = human_size(done);
   const std::string whole = human_size(total);

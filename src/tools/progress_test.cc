@@ -17,7 +17,7 @@ TEST(ProgressLine, BarShareRateAndTimeLeft) {
   EXPECT_EQ(progress_line(progress, 6.0), "[#############       ] 66%  600/900 MiB  100 MiB/s  3 s left");
 }
 
-TEST(ProgressLine, NothingIsForetoldOfTotalsThatGrow) {
+TEST(ProgressLine, NoEstimateWhileTheTotalsGrow) {
   const Progress progress{2, 600 * kMiB, 4, 900 * kMiB, false};
   EXPECT_EQ(progress_line(progress, 6.0), "[#############       ] 66%  600/900 MiB  100 MiB/s");
 }
@@ -27,7 +27,7 @@ TEST(ProgressLine, WithoutTotalsOrBytes) {
   EXPECT_EQ(progress_line(Progress{1, 0, 2, 0, true}, 5.0), "[##########          ] 50%  0/0 B  0 B/s  5 s left");
 }
 
-TEST(ProgressLine, MoreThanWasCountedIsAll) {
+TEST(ProgressLine, MoreThanTheTotalIsShownAsAll) {
   const Progress progress{1, 4 * kMiB, 1, 2 * kMiB, true};
   EXPECT_EQ(progress_line(progress, 1.0), "[####################] 100%  4.00/4.00 MiB  4.00 MiB/s  0 s left");
 }

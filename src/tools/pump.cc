@@ -15,13 +15,13 @@
 namespace spate::tools {
 namespace {
 
-/// A read where the file ends, as far as is known: comes in one reply.
+/// Size of the read at the file's probable end, whose data comes in one reply.
 constexpr std::size_t kLastPiece = 64U << 10U;
-/// A request of a longer file. Local files are read and written in such pieces, too, and the network waits meanwhile,
-/// so it should not be much longer.
+/// Size of the other requests. Local files are read and written in such pieces, too; the network waits meanwhile, so
+/// they should not be much larger.
 constexpr std::size_t kPiece = 1U << 20U;
 
-/// Requests under way at once: for each server one that moves and one that waits.
+/// Requests in flight: for each server, one that moves data and one that waits.
 std::size_t pieces_at_once(const client::File& file) {
   return std::clamp<std::size_t>(2 * file.layout().slots.size(), 4, 32);
 }
@@ -48,13 +48,14 @@ Result<void> write_fully(int fd, ByteView memory) {
   return {};
 }
 
-/// Equal to itself, shifted by one, and zero at the front: memcmp is faster than any loop here.
+/// Whether all bytes are zero: the first is zero, and the memory equals itself shifted by one. memcmp is faster than
+/// any loop here.
 bool all_zero(ByteView memory) {
   return memory.empty() ||
          (memory.front() == std::byte{0} && std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
 }
 
-/// Writes the piece; moves the descriptor over its blocks of zeros.
+/// Writes the piece, but seeks over its blocks of zeros.
 Result<void> write_sparse(int fd, ByteView piece) {
   constexpr std::size_t kSparseBlock = 64U << 10U;
   while (!piece.empty()) {
@@ -73,7 +74,7 @@ Result<void> write_sparse(int fd, ByteView piece) {
   return {};
 }
 
-/// Where a file goes to or comes from.
+/// The local source or destination of a file's data.
 struct LocalEnd {
   int fd = -1;
   bool sparse = false;
@@ -84,19 +85,19 @@ struct Piece {
   explicit Piece(job::Executor& executor, std::size_t size) : buffer(size, Buffer::kPageAlignment), done(executor) {}
   Buffer buffer;
   std::uint64_t offset = 0;
-  std::size_t size = 0;  // asked for
+  std::size_t size = 0;  // bytes requested
   job::Event done;
-  Result<std::uint64_t> moved = std::uint64_t{0};  // by the request, once done
+  Result<std::uint64_t> moved = std::uint64_t{0};  // result of the request, once done
 };
 
-/// The pieces of one file on their way, oldest first, and the buffers of those that have arrived.
+/// The pieces of one file in flight, oldest first, and the buffers of finished ones.
 class Pieces {
  public:
   explicit Pieces(client::File& file) : file_(file), gate_(file.executor()), most_(pieces_at_once(file)) {}
 
   bool empty() const { return under_way_.empty(); }
   bool full() const { return under_way_.size() == most_; }
-  /// The buffer used last is taken first: it is still in the processor's caches.
+  /// Takes the buffer used last, which is still in the processor's caches.
   std::unique_ptr<Piece> take_buffer() {
     if (spare_.empty()) return std::make_unique<Piece>(file_.executor(), kPiece);
     std::unique_ptr<Piece> piece = std::move(spare_.back());
@@ -121,7 +122,7 @@ class Pieces {
     std::ignore = co_await piece->done.wait();
     co_return piece;
   }
-  /// Waits for whatever is left, whose outcome is of no interest any more. Before the end, always.
+  /// Waits for the remaining requests and ignores their results. Always call it before destruction.
   job::Task<void> abandon() { co_await gate_.close(); }
 
  private:
@@ -161,7 +162,7 @@ class LocalData {
  public:
   LocalData(int fd, bool sparse) : fd_(fd), sparse_(sparse) {}
 
-  /// How much may be read at once, at most kPiece; moves `offset`, and the descriptor, over a hole. 0 where no data
+  /// How much to read at once, at most kPiece; moves `offset`, and the descriptor, over a hole. 0: no more data
   /// follows.
   Result<std::size_t> next(std::uint64_t& offset) {
     if (!sparse_) return kPiece;
@@ -169,7 +170,7 @@ class LocalData {
       const off_t data = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
       if (data < 0 && errno == ENXIO) return std::size_t{0};
       const off_t hole = data < 0 ? -1 : end_of_data(data);
-      sparse_ = hole > data;  // else the local file system does not tell
+      sparse_ = hole > data;  // otherwise the local file system does not report holes
       if (sparse_) offset = static_cast<std::uint64_t>(data);
       hole_ = static_cast<std::uint64_t>(hole);
       if (::lseek(fd_, static_cast<off_t>(offset), SEEK_SET) < 0) return errno_error(errno, "seek");
@@ -179,7 +180,7 @@ class LocalData {
   }
 
  private:
-  /// Shorter holes are read and written: requests cost more than their zeros. Guess.
+  /// Shorter holes are read and written, since requests cost more than their zeros. Guess.
   static constexpr off_t kLeastHole = 32 << 10;
 
   off_t end_of_data(off_t data) {
@@ -194,7 +195,7 @@ class LocalData {
 
   const int fd_;
   bool sparse_;
-  std::uint64_t hole_ = 0;  // where the data at hand ends
+  std::uint64_t hole_ = 0;  // end of the present run of data
 };
 
 job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, LocalEnd from, Progress& progress) {
@@ -211,7 +212,7 @@ job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, Loc
     end = n < size;
     if (n > 0) pieces.write(std::move(piece), offset, n);
     offset += n;
-    co_await file.executor().yield();  // so that the network has its turn between two reads
+    co_await file.executor().yield();  // lets the network work between two reads
   }
   while (!pieces.empty()) {
     SPATE_CO_TRY(std::ignore, co_await take_written(pieces, progress));
@@ -219,7 +220,7 @@ job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, Loc
   co_return offset;
 }
 
-/// A hole at the end is there by the size alone.
+/// A hole at the end needs no data: extends the size.
 job::Task<Result<std::uint64_t>> extend_over_hole(client::File& file, int fd, std::uint64_t written) {
   struct stat st{};
   if (::fstat(fd, &st) != 0) co_return errno_error(errno, "stat");
@@ -230,14 +231,14 @@ job::Task<Result<std::uint64_t>> extend_over_hole(client::File& file, int fd, st
   co_return size;
 }
 
-/// Which parts of a file need not be read. Asked for only when the file takes less room than its size says.
+/// The parts of a file that need not be read. Asks for them only if the file has fewer blocks than its size needs.
 class Holes {
  public:
   Holes(client::File& file, bool wanted) : file_(file) {
     const Attributes& known = file.attributes();
     worth_it_ = wanted && known.size_known && known.allocated_bytes < known.size;
   }
-  /// Where the next byte of data may be, at or after `offset`; `offset` itself when nobody knows.
+  /// Where the next data may be, at or after `offset`; `offset` itself if that is unknown.
   job::Task<std::uint64_t> skip(std::uint64_t offset) {
     if (!worth_it_) co_return offset;
     const std::uint64_t size = file_.attributes().size;
@@ -265,19 +266,19 @@ class Holes {
   bool worth_it_ = false;
 };
 
-/// How much of a file is to be read.
+/// How much of a file to read.
 struct Length {
-  std::uint64_t bytes = 0;  // that it had when it was opened, as far as is known
-  bool certain = false;     // else the end is found by a read: the servers of all strips are asked then
+  std::uint64_t bytes = 0;  // its size when it was opened, if known
+  bool certain = false;     // false: a read must find the end, which asks the servers of all strips
 };
 
-/// Nobody was writing a file whose size is known. What is appended while it is copied is left out.
+/// If the size is known, nobody was writing the file. Data appended during the copy is left out.
 Length length_of(const client::File& file) {
   const Attributes& known = file.attributes();
   return {known.size_known ? known.size : 0, known.size_known};
 }
 
-/// Asks for what lies ahead. Where the length is not certain, one request at a time from there on, which finds the end.
+/// Requests data ahead of the reader. Beyond a certain length, sends one request at a time, until it finds the end.
 job::Task<void> read_ahead(Pieces& pieces, Holes& holes, Length length, std::uint64_t& asked) {
   while (!pieces.full()) {
     if (asked < length.bytes) asked = co_await holes.skip(asked);

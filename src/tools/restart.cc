@@ -31,7 +31,7 @@ int run_restart(Context& context, const std::string& given) {
   return start_file_system(context, *folder);
 }
 
-/// The log files of the servers that are named, or of all.
+/// The log files of the named servers, or of all.
 Result<std::vector<std::string>> logs_of(const std::string& folder, const std::vector<std::string>& servers) {
   if (!is_deployment(folder))
     return Error::told(
@@ -56,7 +56,7 @@ int run_logs(Context& context, const LogsOptions& options) {
   const auto files = logs_of(*folder, options.servers);
   if (!files) return context.fail(files.error());
   const std::string lines = std::to_string(options.lines);
-  // -F: a file that logrotate has replaced is followed by its name.
+  // -F: follow the file's name, even if logrotate replaces the file.
   std::vector<const char*> words = {"tail", "-n", lines.c_str()};
   if (options.follow) words.push_back("-F");
   words.push_back("--");

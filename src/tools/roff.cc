@@ -9,7 +9,7 @@
 namespace spate::tools {
 namespace {
 
-/// Characters that troff prints differently: quotation marks, a hyphen for a minus, accents.
+/// The escape for a character that troff prints differently: quotation marks, a hyphen for a minus, accents.
 std::string_view escape_of(char c) {
   switch (c) {
     case '\\': return "\\(rs";
@@ -28,7 +28,7 @@ std::string upper(std::string_view text) {
   return all;
 }
 
-/// An argument of a request: in quotation marks, which are doubled in it.
+/// An argument of a request: in quotation marks, with inner ones doubled.
 std::string quoted(std::string_view text) {
   std::string all = "\"";
   for (const char c : text) all += c == '"' ? "\"\"" : std::string(1, c);
@@ -41,7 +41,8 @@ std::string roff_escaped(std::string_view text) {
   std::string out;
   bool begins_line = true;
   for (const char c : text) {
-    // A full stop or a quotation mark there would make the line a request. The mark is escaped anyway.
+    // A full stop or a quotation mark at the beginning would make the line a request. Other code escapes the quotation
+    // mark anyway.
     if (begins_line && c == '.') out += "\\&";
     const std::string_view escape = escape_of(c);
     if (escape.empty()) {
@@ -70,7 +71,7 @@ void ManualPage::subsection(std::string_view title) {
   after_heading_ = true;
 }
 
-/// A heading has begun one already.
+/// Does nothing directly after a heading, which begins a paragraph.
 void ManualPage::begin_paragraph() {
   if (!after_heading_) text_ += ".PP\n";
   after_heading_ = false;

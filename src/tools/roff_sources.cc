@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual pages out of a program's help and out of a C header.
+// Makes manual pages from a program's help and from a C header.
 #include <algorithm>
 #include <cctype>
 
@@ -10,7 +10,7 @@ namespace spate::tools {
 namespace {
 
 constexpr std::string_view kUsage = "usage: ";
-/// A line of a help text that is indented so far goes on with the item above it.
+/// A line of a help text with this indentation continues the item above it.
 constexpr std::size_t kContinuation = 10;
 
 std::string_view without_indent(std::string_view line) {
@@ -39,7 +39,7 @@ struct Help {
   std::string after;
 };
 
-/// "  -f, --flag    text" and "  --a-long-option=NAME text": where the text begins; npos: that is no item.
+/// "  -f, --flag    text" and "  --a-long-option=NAME text": the offset of the text; npos: the line is no item.
 std::size_t gap_of(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(' ');
   if (begin == std::string_view::npos || begin == 0 || begin >= kContinuation) return std::string_view::npos;
@@ -83,7 +83,7 @@ std::string comment_text(const std::vector<std::string>& lines) {
   return text;
 }
 
-/// Writes comments and declarations as they come; a comment waits for the declarations that it describes.
+/// Writes comments and declarations in their order; a comment is held back until the declarations that it describes.
 class HeaderWriter {
  public:
   explicit HeaderWriter(ManualPage& page) : page_(page) {}
@@ -118,11 +118,11 @@ class HeaderWriter {
   std::string code_;
 };
 
-/// Calls `comment` with each comment that begins a line, and `code` with each other line but the preprocessor's.
+/// Calls `comment` with each comment that begins a line, and `code` with each other line, except the preprocessor's.
 template <typename Comment, typename Code>
 void read_header(std::string_view header, Comment comment, Code code) {
   std::vector<std::string> open;
-  bool defines = false;  // inside of a directive of several lines
+  bool defines = false;  // inside a directive of several lines
   for (const std::string& line : lines_of(header)) {
     if (!open.empty() || line.starts_with("/*")) {
       open.push_back(line);

@@ -10,14 +10,16 @@ namespace {
 
 PageName name() { return {"x", '1', "does it", "2026-01-02", "1.2.3"}; }
 
-/// What stands behind the head of the page.
+/// The page's text behind its heading.
 std::string body(const ManualPage& page) { return page.text().substr(page.text().find("does it\n") + 8); }
 
 TEST(ToolsRoff, TextStaysAsItIs) {
   EXPECT_EQ(roff_escaped("a-b 'c' `d` ^~ \\n"), "a\\-b \\(aqc\\(aq \\(gad\\(ga \\(ha\\(ti \\(rsn");
 }
 
-TEST(ToolsRoff, NoLineOfATextIsARequest) { EXPECT_EQ(roff_escaped(".SH a\n.b.\n'c"), "\\&.SH a\n\\&.b.\n\\(aqc"); }
+TEST(ToolsRoff, LinesThatLookLikeRequestsAreEscaped) {
+  EXPECT_EQ(roff_escaped(".SH a\n.b.\n'c"), "\\&.SH a\n\\&.b.\n\\(aqc");
+}
 
 TEST(ToolsRoff, AnArgumentMayHoldQuotationMarks) {
   ManualPage page(name());

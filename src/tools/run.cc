@@ -24,7 +24,7 @@ struct RunArguments {
   std::vector<std::string> program;
 };
 
-/// In the build folder and where it is installed.
+/// Looks in the build folder and where it is installed.
 std::string find_library(const char* name) {
   std::error_code error;
   const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -35,7 +35,7 @@ std::string find_library(const char* name) {
   return {};
 }
 
-/// "section.key=value" as the variable of the environment that says the same.
+/// The environment variable for "section.key=value".
 std::pair<std::string, std::string> as_variable(const std::string& setting) {
   const std::size_t equals = setting.find('=');
   std::string name = "SPATE_" + setting.substr(0, equals);
@@ -44,7 +44,7 @@ std::pair<std::string, std::string> as_variable(const std::string& setting) {
   return {name, equals == std::string::npos ? "" : setting.substr(equals + 1)};
 }
 
-/// Programs may go elsewhere before they look: the paths of configurations are made absolute.
+/// Makes the paths of configurations absolute, since programs may change their directory before they read them.
 std::string absolute_list(std::string rest) {
   std::string list;
   while (!rest.empty()) {
@@ -69,11 +69,11 @@ Result<void> set_environment(Context& context, const RunArguments& arguments) {
     if (front.empty()) return Error::told(Errc::kNotFound, "libspate-mpi.so is not beside this program (in ../lib)");
   }
   SPATE_TRY(const std::string config, context.config_file());
-  SPATE_TRY(std::ignore, context.config_overrides());  // said here rather than by the program
+  SPATE_TRY(std::ignore, context.config_overrides());  // report errors here, not in the program
   const char* const before = std::getenv("LD_PRELOAD");
   std::string preload = before == nullptr || *before == '\0' ? library : library + ":" + before;
-  // Behind what was there: a profiling library takes the program's calls first, and makes them again by their PMPI_
-  // names.
+  // Behind the libraries that were there: a profiling library must get the program's calls first, and repeats them by
+  // their PMPI_ names.
   if (arguments.mpi) preload += ":" + front;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   ::setenv("SPATE_FS", fs::absolute(config).c_str(), 1);
@@ -91,7 +91,7 @@ int run_program(Context& context, const RunArguments& arguments) {
   std::vector<char*> words;
   for (const std::string& word : arguments.program) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  std::signal(SIGPIPE, SIG_DFL);  // ignored signals would stay so
+  std::signal(SIGPIPE, SIG_DFL);  // the program would inherit an ignored signal
   ::execvp(words.front(), words.data());
   const int error = errno;
   std::ignore = context.fail(errno_error(error, "start " + arguments.program.front()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Servers found in /proc: whatever became of their pid files.
+// Finds servers in /proc, whether they have pid files or not.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,13 +24,13 @@ std::vector<std::string> command_line_of(const std::string& process) {
   return words;
 }
 
-/// Behind `option`; empty: it is not there.
+/// The word after `option`; empty: there is none.
 std::string value_of(const std::vector<std::string>& words, std::string_view option) {
   const auto at = std::find(words.begin(), words.end(), option);
   return at == words.end() || at + 1 == words.end() ? std::string() : *(at + 1);
 }
 
-/// Another mount name space may have other files at the same paths.
+/// Whether the process is in this mount name space; another one may have other files at the same paths.
 bool shares_our_files(const std::string& process) {
   std::error_code error;
   const fs::path theirs = fs::read_symlink(process + "/ns/mnt", error);

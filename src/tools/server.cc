@@ -37,19 +37,19 @@ struct ServerOptions {
   std::vector<std::string> storage;
 };
 
-/// What is known of the new server, and where it is written down.
+/// The data of the new server, and where it is recorded.
 struct Addition {
   std::string file;    // spate.toml
   std::string folder;  // of it
   bool deployment = false;
   std::string before;  // the file's text
   ServerId id;
-  std::string keyval;  // empty: beside its first folder
+  std::string keyval;  // empty: beside its first storage folder
   std::vector<std::string> storage;
   std::vector<std::string> urls;
 };
 
-/// As the holder of the server key.
+/// Requests to the meta server with the server key.
 class MetaServer {
  public:
   static Result<MetaServer> open(Context& context) {
@@ -71,7 +71,7 @@ class MetaServer {
     if (!reply) return std::move(reply).error();
     return reply->server;
   }
-  /// Until the server is part of the file system.
+  /// Waits until the server is part of the file system.
   Result<void> wait_for(ServerId id) {
     return process_->run([&](client::Client& client) { return joined(client.cluster().executor(), id); });
   }
@@ -107,7 +107,7 @@ Result<std::uint32_t> free_port() {
   return why.error();
 }
 
-/// HOST as it was given, with a free port of this machine if it names none.
+/// HOST as given, with a free port of this machine if it names none.
 Result<std::string> address_of(const std::string& host) {
   const bool has_port = host.rfind(':') != std::string::npos && !host.ends_with(']');
   if (has_port) return "tcp://" + host;
@@ -121,7 +121,7 @@ Result<std::string> read_text(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-/// All at once, under the mode that the file has.
+/// Replaces the file atomically and keeps its mode.
 Result<void> replace_text(const std::string& file, const std::string& text) {
   const std::string fresh = file + ".new";
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
@@ -134,7 +134,7 @@ Result<void> replace_text(const std::string& file, const std::string& text) {
   return error ? Result<void>(errno_error(error.value(), "write " + file)) : Result<void>();
 }
 
-/// Lists of strings are the same in JSON and in TOML.
+/// Lists of strings are written alike in JSON and TOML.
 std::string text_with(const Addition& added) {
   std::string text = added.before;
   if (!text.ends_with('\n')) text += '\n';
@@ -187,7 +187,7 @@ Result<void> start_in_deployment(const Addition& added) {
   return Error::told(Errc::kUnreachable, why_not);
 }
 
-/// The service of this machine.
+/// Starts the service on this machine.
 Result<void> start_service() {
   if (std::system("spate-setup --format") == 0) return {};
   return Error::told(Errc::kUnreachable, "spate-setup --format has failed");

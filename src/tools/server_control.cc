@@ -44,8 +44,8 @@ std::size_t threads_of(int pid) {
   return count;
 }
 
-/// The start time of a process in clock ticks since boot; empty when it is gone. Tells a reused pid from the old
-/// process.
+/// The start time of a process in clock ticks since boot; empty if it is gone. It distinguishes processes that have the
+/// same pid one after the other.
 std::string start_time_of(int pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -56,14 +56,14 @@ std::string start_time_of(int pid) {
   std::string field;
   std::string state;
   rest >> state;
-  // The first thread of a process may have ended while the others still hold its sockets and locks.
+  // The first thread may have ended while other threads still hold the process's sockets and locks.
   if ((state == "Z" || state == "X") && threads_of(pid) <= 1) return {};
   for (int i = 4; i <= 22; ++i) rest >> field;
   return field;
 }
 
-/// Has been killed and is not gone yet: on a busy machine that takes a while, and until then it looks alive and holds
-/// its port.
+/// Whether the process was killed but is not gone yet. On a busy machine that takes a while, and until then the process
+/// looks alive and holds its port.
 bool is_dying(int pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(in, line);) {
@@ -76,7 +76,7 @@ bool is_dying(int pid) {
   return false;
 }
 
-/// A datagram socket with a name of the kernel's choice, and that name as NOTIFY_SOCKET has it.
+/// A datagram socket with a name that the kernel chooses, and that name in the form of NOTIFY_SOCKET.
 Result<std::pair<UniqueFd, std::string>> open_ready_socket() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno_error(errno, "make a socket");
@@ -95,7 +95,8 @@ Result<std::pair<UniqueFd, std::string>> open_ready_socket() {
   return std::make_pair(std::move(socket), "@" + std::string(address.sun_path + 1, length - 1));
 }
 
-/// A server has said that it is ready. The name is known to everybody: what other users send is not heard.
+/// Whether a server has reported that it is ready. Everybody knows the socket's name, so messages of other users are
+/// ignored.
 bool heard_ready(int socket) {
   std::array<char, 256> text{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
@@ -152,7 +153,7 @@ Result<void> write_pid(const std::string& folder, ServerId server, int pid) {
   const std::string started = start_time_of(pid);
   if (started.empty()) return Error::told(Errc::kNotFound, "no process " + std::to_string(pid));
   const std::string path = pid_path(folder, server);
-  const std::string fresh = path + ".new";  // renamed: a reader sees all of it or nothing
+  const std::string fresh = path + ".new";  // renamed, so that a reader sees all of it or nothing
   std::ofstream out(fresh, std::ios::trunc);
   out << pid << " " << started << "\n";
   out.close();
@@ -160,7 +161,7 @@ Result<void> write_pid(const std::string& folder, ServerId server, int pid) {
   return {};
 }
 
-/// The last words of a server that has ended: its message, or else the end of its log.
+/// The last message of a server that has ended, or else the end of its log.
 std::string last_words(const std::string& folder, const StartedServer& started) {
   std::ifstream in(log_path(folder, started.server));
   in.seekg(static_cast<std::streamoff>(started.log_begin));
@@ -184,7 +185,7 @@ std::string how_it_ended(int status) {
   return WEXITSTATUS(status) == 1 ? "" : fmt::format(" (exit code {})", WEXITSTATUS(status));
 }
 
-/// The process that the pid file means; one that is dying is waited for.
+/// Whether the process in the pid file runs; waits for one that is dying.
 bool runs(int pid, const std::string& started) {
   constexpr int kPatience = 1000;  // of 5 ms
   for (int i = 0; i < kPatience; ++i) {
@@ -261,7 +262,7 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
   const std::string daemon = (own.parent_path() / "spated").string();
   if (::access(daemon.c_str(), X_OK) != 0) return errno_error(errno, "the server program " + daemon);
   const std::string log = log_path(folder, server);
-  ::mkdir((folder + "/log").c_str(), 0700);  // people remove it to make room
+  ::mkdir((folder + "/log").c_str(), 0700);  // people may have removed it to make room
   const UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (!out) return errno_error(errno, "open " + log);
   struct stat status{};
@@ -275,7 +276,7 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
   SPATE_TRY(started.pid, spawn(std::move(arguments), environment_with(ready.second), out.get()));
   started.ready = std::move(ready.first);
   auto noted = write_pid(folder, server, started.pid);
-  if (!noted && noted.code() != Errc::kNotFound) {  // it has ended already: wait_ready says why
+  if (!noted && noted.code() != Errc::kNotFound) {  // the server has ended already: wait_ready reports the reason
     std::ignore = stop_server(folder, server, started.pid, std::chrono::seconds(2));
     return std::move(noted).error();
   }
@@ -320,7 +321,7 @@ std::string wait_ready(const std::string& folder, const StartedServer& started, 
 Result<void> stop_server(const std::string& folder, ServerId server, int pid, Duration grace) {
   const std::string started = start_time_of(pid);
   const auto gone = [&] {
-    ::waitpid(pid, nullptr, WNOHANG);  // ours when this same process started it
+    ::waitpid(pid, nullptr, WNOHANG);  // only works if this process has started it
     return start_time_of(pid) != started;
   };
   const auto wait_gone = [&](Duration most) {

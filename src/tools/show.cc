@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How attributes are shown, to people and as JSON.
+// The form of attributes, for people and as JSON.
 #include <fmt/core.h>
 #include <grp.h>
 #include <pwd.h>
@@ -94,7 +94,7 @@ Argument time_style_option(std::string* target, const std::string& usual) {
 }
 
 std::string user_name(std::uint32_t uid) {
-  static std::map<std::uint32_t, std::string> known;  // one thread; a look-up reads files each time
+  static std::map<std::uint32_t, std::string> known;  // only one thread uses it; a look-up reads files each time
   const auto [it, fresh] = known.try_emplace(uid);
   if (fresh) {
     const passwd* entry = ::getpwuid(uid);

@@ -24,7 +24,7 @@ struct SpaceOptions {
   bool details = false;
 };
 
-/// How long an io server may take to tell its space.
+/// How long an io server may take to report its space.
 constexpr Duration kSpacePatience = std::chrono::seconds(5);
 
 nlohmann::json json_of(const client::SpaceUse& use, const std::string& fs_name) {
@@ -102,7 +102,7 @@ Result<void> set_attribute(assembly::ClientProcess& process, const std::string& 
   return process.run([&](client::Client& c) { return c.setxattr(request); });
 }
 
-/// Refuses a number of targets that cannot be had. The meta server would silently take as many as there are.
+/// Refuses a number of targets that does not exist. The meta server would silently take as many as there are.
 Result<void> check_targets(const config::FileSystemConfig& config, std::uint64_t count, std::uint64_t first) {
   const ClusterMap map = config::cluster_map(config);
   std::size_t targets = 0;
@@ -178,14 +178,15 @@ int run_setstripe(Context& context, const SpaceOptions& options) {
   return kExitOk;
 }
 
-/// The attribute of a directory, if it is set there.
+/// The directory's attribute, if it is set there.
 std::optional<std::string> directory_setting(assembly::ClientProcess& process, const std::string& path,
                                              const char* name) {
   auto value = process.run([&](client::Client& c) { return c.getxattr(client::path_from_root(path), name); });
   return value ? std::optional(std::string(as_text(*value))) : std::nullopt;
 }
 
-/// What new files below a directory get, and whether the directory says so or it is the file system's default.
+/// Prints the layout of new files below a directory, and whether it comes from the directory or from the file system's
+/// default.
 void tell_directory(const config::FileSystemConfig& config, const std::string& name,
                     const std::optional<std::string>& strip, const std::optional<std::string>& count,
                     const std::optional<std::string>& first, const std::optional<std::string>& distribution) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate stats`: what the servers have counted and measured.
+// `spate stats`: prints the servers' counters and measurements.
 #include "tools/stats.h"
 
 #include <fmt/core.h>
@@ -19,7 +19,7 @@
 namespace spate::tools {
 namespace {
 
-/// The largest snapshot that is taken, bytes.
+/// The largest accepted snapshot, bytes.
 constexpr std::uint32_t kSnapshotRoom = 2U << 20U;
 constexpr Duration kDeadline = std::chrono::seconds(5);
 
@@ -74,7 +74,8 @@ job::Task<void> ask_all_by_key(job::Executor& executor, fsck::Servers& servers, 
   co_await gate.close();
 }
 
-/// Without a meta server there is no session, and servers tell only who has a session or the server key.
+/// Asks servers for snapshots. They answer only callers with a session or the server key; without a meta server there
+/// is no session.
 class Asker {
  public:
   static Result<Asker> open(Context& context) {
@@ -101,7 +102,7 @@ class Asker {
   }
 
   assembly::ClientProcess& process() { return *process_; }
-  /// An error: none could be asked.
+  /// Fails if no server could be asked.
   Result<void> ask(Snapshots& all) {
     if (servers_ == nullptr) return process_->run([&](client::Client& client) { return ask_all(client, all); });
     keyed_->run([&](client::Client& client) { return ask_all_by_key(client.cluster().executor(), *servers_, all); });
@@ -120,7 +121,7 @@ class Asker {
   std::unique_ptr<fsck::Servers> servers_;
 };
 
-/// The session is kept alive meanwhile.
+/// Keeps the session alive meanwhile.
 job::Task<void> wait(client::Client& client, Duration span) {
   std::ignore = co_await client.cluster().executor().sleep(span);
 }
@@ -138,7 +139,7 @@ Result<std::vector<ServerId>> chosen(const config::FileSystemConfig& config, con
   return servers;
 }
 
-/// What is to be shown of each server: everything, or what came since the last round.
+/// The values to show for each server: all, or the differences to the last round.
 Snapshots since(const Snapshots& now, const Snapshots& before) {
   Snapshots difference;
   for (const auto& [server, snapshot] : now) {
@@ -149,14 +150,14 @@ Snapshots since(const Snapshots& now, const Snapshots& before) {
   return difference;
 }
 
-/// Samples of all servers, told apart by a label.
+/// Samples of all servers, distinguished by a label.
 std::string prometheus(const Snapshots& all) {
   metrics::Snapshot joined;
   for (const auto& [server, snapshot] : all) {
     if (!snapshot) continue;
     for (metrics::Sample sample : snapshot->samples()) {
       sample.labels.insert(sample.labels.begin(), {"server", std::to_string(server.value)});
-      std::ignore = joined.add(std::move(sample));  // servers of one version agree on kinds
+      std::ignore = joined.add(std::move(sample));  // servers of one version have the same kinds
     }
   }
   return joined.prometheus();

@@ -29,7 +29,7 @@ metrics::Snapshot snapshot() {
   return registry.snapshot();
 }
 
-TEST(Stats, TableHasARowForEachOperationThatWasAsked) {
+TEST(Stats, TableHasARowForEachRequestedOperation) {
   const std::string text = stats_table(snapshot(), 0);
   EXPECT_THAT(text, testing::ContainsRegex("create +100 +3 +50.5 us +[45][0-9.]+ us +[0-9.]+ us +100 us\n"));
   EXPECT_THAT(text, Not(HasSubstr("read")));

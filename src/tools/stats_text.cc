@@ -34,7 +34,7 @@ std::string operation_row(const metrics::Snapshot& snapshot, const metrics::Samp
                      human_time(data.percentile(0.5)), human_time(data.percentile(0.99)), human_time(data.max));
 }
 
-/// "flow_bytes_total path=cached", without what every name begins with.
+/// "flow_bytes_total path=cached", without the prefix that all names have.
 std::string short_name(const metrics::Sample& sample) {
   std::string text = sample.name.substr(sample.name.find('_') + 1);
   for (const auto& [name, value] : sample.labels) text += fmt::format(" {}={}", name, value);
@@ -62,7 +62,7 @@ std::int64_t flow_count(const metrics::Snapshot& snapshot, std::string_view what
   return sample == nullptr ? 0 : sample->value;
 }
 
-/// Bytes by data path, and how often the servers' processors copied each of them. Empty when nothing was moved.
+/// Bytes by data path, and how often the servers' processors copied each of them. Empty if nothing was moved.
 std::string path_table(const metrics::Snapshot& snapshot) {
   std::string rows;
   for (const char* const path : {"inline", "buffered", "cached", "direct", "bypass", "p2p"}) {

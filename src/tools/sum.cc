@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate sum`: checksums of files and trees, inside and outside alike, and the check of a list of them.
+// `spate sum`: makes checksums of files and trees, inside and outside of Spate, and checks a list of them.
 
 #include <fmt/core.h>
 
@@ -21,7 +21,7 @@
 namespace spate::tools {
 namespace {
 
-/// So many files are read at once, so that the network and the processor both have work.
+/// Files read at once, so that the network and the processor both have work.
 constexpr std::size_t kSumsAtOnce = 8;
 
 struct SumOptions {
@@ -31,9 +31,9 @@ struct SumOptions {
   bool summarize = false;
 };
 
-/// One checksum to be made.
+/// A checksum to be made.
 struct Digesting {
-  std::string name;  // below the source's root
+  std::string name;  // relative to the source's root
   DigestKind kind = DigestKind::kSha256;
   Result<std::string> hex = Errc::kCancelled;
   bool done = false;
@@ -44,7 +44,7 @@ struct Tally {
   std::uint64_t bytes = 0;
 };
 
-/// Everything below a directory, in the order of names as bytes, which is the same inside and outside.
+/// Everything below a directory, sorted by name as bytes, which is the same order inside and outside.
 job::Task<Result<std::vector<SumItem>>> walk(SumSource& source, std::string root) {
   std::vector<SumItem> found;
   std::vector<std::string> directories{std::move(root)};
@@ -92,7 +92,7 @@ job::Task<void> make_all(job::Executor& executor, SumSource& source, std::vector
 
 using UseSource = std::function<job::Task<Result<void>>(job::Executor&, SumSource&)>;
 
-/// Runs `use` on the files below `root`. What lies outside is read without any file system.
+/// Runs `use` on the files below `root`. Local files need no file system of Spate.
 Result<void> with_source(Context& context, const std::string& root, const UseSource& use) {
   if (!is_remote(root)) {
     SystemClock clock;
@@ -107,15 +107,15 @@ Result<void> with_source(Context& context, const std::string& root, const UseSou
 
 std::string last_name(const std::string& path) { return split_path(is_remote(path) ? remote_path(path) : path).second; }
 
-/// How the lines for one argument are made.
+/// The parameters of the lines for one argument.
 struct Params {
   std::string path;
-  std::string prefix;  // before each name of a tree
+  std::string prefix;  // put before each name of a tree
   DigestKind kind = DigestKind::kSha256;
   bool summarize = false;
 };
 
-/// One checksum for all: over each object's kind, name and contents (or link target), in order.
+/// One checksum of everything: each object's kind, name and contents (or link target), in order.
 std::string digest_of_all(DigestKind kind, const std::vector<SumItem>& items, const std::vector<Digesting>& jobs) {
   Digest digest(kind);
   std::size_t next_file = 0;
@@ -135,8 +135,8 @@ class Output {
   Output(Context& context, DigestKind kind) : context_(context), kind_(kind) {}
   void sum(const std::string& name, const std::string& hex) {
     if (!context_.json) {
-      // A pipe or a file gets what sha256sum reads. A name that came with a terminal sequence does not reach a
-      // terminal.
+      // A pipe or file gets the form that sha256sum reads. On a terminal, names are escaped, since they may have
+      // control sequences.
       print(context_.stdout_is_terminal() ? fmt::format("{}  {}\n", hex, printable(name))
                                           : format_sum({kind_, hex, name}));
       return;
@@ -217,7 +217,7 @@ struct CheckTally {
   std::size_t unreadable = 0;
 };
 
-/// Tells of one line; returns it as JSON.
+/// Prints the result for one line; returns it as JSON.
 nlohmann::json tell_check(Context& context, const SumLine& line, const Digesting& job, CheckTally& tally) {
   const bool equal = job.hex && *job.hex == line.hex;
   if (!job.hex) {

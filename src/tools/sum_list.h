@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of checksums: "HEX  NAME" lines as sha256sum and xxh128sum write and check them. Pure.
+// Lists of checksums: "HEX  NAME" lines in the form of sha256sum and xxh128sum. Pure.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct SumLine {
   std::string name;  // bytes, as on disk
 };
 
-/// The line with its end. A name with a line break or a backslash is escaped; a leading backslash marks such a line.
+/// The line with its end. A name with a line break or a backslash is escaped; then the line begins with a backslash.
 std::string format_sum(const SumLine& line);
 
 /// Parses a line. Yields nothing for a malformed one. `text` is without its end; " *NAME" (binary mode) is read too.
@@ -26,7 +26,7 @@ std::optional<SumLine> parse_sum(std::string_view text);
 
 struct SumList {
   std::vector<SumLine> lines;
-  std::size_t malformed = 0;  // lines; empty ones and those beginning with '#' do not count
+  std::size_t malformed = 0;  // malformed lines; empty ones and those beginning with '#' do not count
 };
 SumList parse_sums(std::string_view text);
 

@@ -34,7 +34,7 @@ TEST(SumList, ReadsLinesOfSha256sum) {
   EXPECT_EQ(binary->hex, std::string(64, 'b'));
 }
 
-TEST(SumList, RefusesWhatIsNoChecksum) {
+TEST(SumList, RefusesLinesWithoutAChecksum) {
   for (const std::string& bad : {std::string(), kSha, kSha + "  ", kSha + " a", kXxh.substr(1) + "  a", kSha + "0  a",
                                  "x" + kSha + "  a", "\\" + kSha + "  bad\\escape", "\\" + kSha + "  end\\"}) {
     EXPECT_EQ(parse_sum(bad), std::nullopt) << bad;

@@ -49,7 +49,7 @@ Result<std::string> read_link(const std::string& path) {
   return target;
 }
 
-/// Blocking system calls: a local file is read while nothing else is to be done.
+/// Local files, read with blocking system calls, since there is nothing else to do meanwhile.
 class LocalSource final : public SumSource {
  public:
   explicit LocalSource(std::string root) : root_(std::move(root)) {}
@@ -112,7 +112,7 @@ class LocalSource final : public SumSource {
   std::string root_;
 };
 
-/// Reads a file piece by piece, the next one under way while the last is being worked on.
+/// Reads a file piece by piece, and requests the next piece while the present one is processed.
 class AheadReader {
  public:
   AheadReader(job::Executor& executor, client::File& file) : file_(file), gate_(executor), done_(executor) {
@@ -120,7 +120,7 @@ class AheadReader {
   }
   job::Task<void> close() { co_await gate_.close(); }
 
-  /// The next piece; empty at the end. Valid until the call after the next.
+  /// The next piece; empty at the end. Valid until the second next call.
   job::Task<Result<ByteView>> next() {
     if (ended_) co_return ByteView();
     std::ignore = co_await done_.wait();

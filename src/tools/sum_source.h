@@ -23,9 +23,9 @@ struct SumItem {
 class SumSource {
  public:
   virtual ~SumSource() = default;
-  /// The kind of `name` (a path below the root, "" for the root). Follows a link at the end.
+  /// Yields the kind of `name` (a path below the root, "" for the root). Follows a link at the end.
   virtual job::Task<Result<SumItem>> look(std::string name) = 0;
-  /// The entries of a directory, in no order. A link is listed as a link.
+  /// The entries of a directory, unsorted. A link is listed as a link.
   virtual job::Task<Result<std::vector<SumItem>>> list(std::string directory) = 0;
   /// The checksum and the size of a file's contents.
   virtual job::Task<Result<std::string>> digest(std::string name, DigestKind kind, std::uint64_t& bytes) = 0;

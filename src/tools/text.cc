@@ -12,7 +12,7 @@
 namespace spate::tools {
 namespace {
 
-/// Three digits.
+/// Rounds to three digits.
 std::string rounded(double value, std::string_view unit) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f} {}", value, decimals, unit);

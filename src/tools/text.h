@@ -18,17 +18,17 @@ std::string human_time(std::uint64_t ns);
 /// "under a second", "42 s", "7 min 30 s", "3 h 5 min", "12 d 4 h": a duration, rounded down.
 std::string human_span(std::uint64_t ms);
 
-/// The candidate that `word` was probably meant to be: the nearest by config::edit_distance(), within a third of its
-/// letters and three mistakes at most. Empty when none is so near.
+/// The candidate that was probably meant by `word`: the nearest by config::edit_distance(), within a third of its
+/// letters and at most three mistakes. Empty if none is so near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "1 object", "3 objects": a number with its noun.
 std::string counted(std::uint64_t number, std::string_view noun);
 
-/// The lines of `text`, without their ends; none behind the last new line.
+/// The lines of `text`, without their ends.
 std::vector<std::string> lines_of(std::string_view text);
 
-/// A word of a command line that is proposed: in single quotes, if the shell would make something else of it.
+/// A word of a proposed command line: in single quotes, if the shell would interpret it.
 std::string shell_word(std::string_view word);
 
 }  // namespace spate::tools

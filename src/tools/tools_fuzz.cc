@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: what the command is handed by others: lists of checksums, programs to look into, names to show. The first
-// byte chooses.
+// Fuzzer: foreign input of the command: lists of checksums, programs to examine, names to print. The first byte
+// chooses.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 namespace spate::tools {
 namespace {
 
-/// What was understood is written as a line that means the same.
+/// A line that was parsed is printed as a line with the same meaning.
 void check_sums(std::string_view text) {
   const SumList list = parse_sums(text);
   SPATE_CHECK(list.lines.size() + list.malformed <= text.size() + 1);
@@ -42,7 +42,7 @@ void check_program(ByteView file) {
 
 unsigned digit(char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); }
 
-/// Nothing is left that a terminal could obey, and the name can be had back.
+/// A printed name has no control sequences, and the original can be restored from it.
 void check_name(std::string_view name) {
   const std::string shown = printable(name);
   std::string back;

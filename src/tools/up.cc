@@ -32,7 +32,7 @@ struct UpOptions {
   std::optional<std::uint64_t> port;
   std::string trove;  // empty: not given
   bool enable = false;
-  bool is_new = false;  // this call has made the file system
+  bool is_new = false;  // this call has created the file system
 };
 
 constexpr std::uint32_t kUsualIoServers = 4;
@@ -42,7 +42,7 @@ constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may hav
 
 struct Started {
   std::vector<StartedServer> servers;
-  std::size_t running = 0;  // before
+  std::size_t running = 0;  // before this call
 };
 
 void stop_started(const std::string& folder, const Started& started) {
@@ -51,7 +51,7 @@ void stop_started(const std::string& folder, const Started& started) {
   }
 }
 
-/// The option that is not true of this file system, as it was written; empty: all are.
+/// The option, as written, that does not agree with this file system; empty: all do.
 std::string wrong_option(const config::FileSystemConfig& config, const UpOptions& options) {
   std::uint64_t io = 0;
   std::uint64_t meta = 0;
@@ -64,7 +64,7 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   if (options.io && *options.io != io) return fmt::format("--io {}", *options.io);
   if (options.meta && *options.meta != meta) return fmt::format("--meta {}", *options.meta);
   if (!options.trove.empty() && !trove) return "--trove " + options.trove;
-  // One without TCP was changed by hand: any port may have been its own.
+  // Somebody has removed the TCP address by hand, so its port is unknown.
   const auto& urls = config.servers.front().urls;
   const auto is_tcp = [](const std::string& url) { return url.starts_with("tcp://"); };
   const auto is_port = [&](const std::string& url) { return url.ends_with(fmt::format(":{}", *options.port)); };
@@ -73,7 +73,7 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   return port ? std::string() : fmt::format("--port {}", *options.port);
 }
 
-/// Starts those that do not run.
+/// Starts the servers that do not run.
 Result<Started> start_missing(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
   Started started;
   for (const ServerProcessState& state : look_at_servers(folder, config)) {
@@ -166,7 +166,7 @@ int start_all(Context& context, const UpOptions& options) {
   return kExitOk;
 }
 
-/// The ports of a new file system: those that --port wants, else the first ones from the usual port on that are free.
+/// The ports of a new file system: those of --port, else the first free ones from the usual port on.
 Result<void> choose_ports(DeploymentPlan& plan, bool given) {
   constexpr std::uint32_t kTries = 100;
   const std::uint32_t count = plan.meta_servers + plan.io_servers;
@@ -179,12 +179,12 @@ Result<void> choose_ports(DeploymentPlan& plan, bool given) {
   return first;
 }
 
-/// Makes the file system if there is none, and holds the folder's lock.
+/// Creates the file system if there is none, and takes the folder's lock.
 Result<FolderLock> open_folder(UpOptions& options) {
   DeploymentPlan& plan = options.plan;
   SPATE_TRY(std::ignore, check_owner(plan.folder));
   SPATE_TRY(const FolderState before, inspect_folder(plan.folder));
-  if (before == FolderState::kFree) {  // nothing is left behind when settings or ports are wrong
+  if (before == FolderState::kFree) {  // make nothing if settings or ports are wrong
     SPATE_TRY(std::ignore, planned_config(plan, FsId(1)));
     SPATE_TRY(std::ignore, choose_ports(plan, options.port.has_value()));
   }
@@ -199,7 +199,7 @@ Result<FolderLock> open_folder(UpOptions& options) {
   return lock;
 }
 
-/// The folder that --fs or SPATE_FS names: it, or the spate.toml in it. Empty: neither is given.
+/// The folder of --fs or SPATE_FS, or of the spate.toml that they name. Empty: neither is given.
 std::string named_folder(const Context& context) {
   const char* const variable = std::getenv("SPATE_FS");
   const std::string name = !context.fs.empty() ? context.fs : variable == nullptr ? "" : variable;
@@ -207,7 +207,7 @@ std::string named_folder(const Context& context) {
   return path.filename() == "spate.toml" ? path.parent_path().string() : name;
 }
 
-/// What --set says.
+/// The settings of --set.
 Result<std::vector<config::Override>> settings_of(const Context& context) {
   std::vector<config::Override> settings;
   for (const std::string& argument : context.overrides) {
@@ -217,7 +217,7 @@ Result<std::vector<config::Override>> settings_of(const Context& context) {
   return settings;
 }
 
-/// The file system started last, if it is still there: so that `spate up` is the way back from `spate down`.
+/// The file system started last, if it still exists, so that `spate up` reverses `spate down`.
 std::string usual_folder() {
   std::ifstream in(assembly::current_file());
   std::string config;
@@ -279,7 +279,7 @@ int run_up(Context& context, UpOptions& options) {
 std::string default_folder() {
   const char* data = std::getenv("XDG_DATA_HOME");
   if (data != nullptr && *data != '\0') return std::string(data) + "/spate";
-  // No folder that others can write to takes its place: they could prepare it.
+  // A folder that others can write to is not used instead, since they could prepare it.
   const std::string home = assembly::own_home();
   return home.empty() ? std::string() : home + "/.local/share/spate";
 }
