@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coordinator: the service that says who is in charge (docs/availability.md).
+// Coordinator: the service that keeps the records of groups (docs/availability.md).
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace spate::coord {
 
-/// `revision` is that of the change which gave the record this value.
+/// `revision`: of the change that gave the record this value.
 struct Record {
   std::string key;
   Bytes value;
   std::uint64_t revision = 0;
 };
 
-/// What there was at one moment.
+/// The records at one moment.
 struct Snapshot {
-  std::uint64_t revision = 0;  // of the last change of anything
+  std::uint64_t revision = 0;  // of the last change of any record
   std::vector<Record> records;
 
-  /// Null when there is none.
+  /// Null if there is none.
   const Record* find(const std::string& key) const {
     for (const Record& record : records) {
       if (record.key == key) return &record;
@@ -34,7 +34,7 @@ struct Snapshot {
   }
 };
 
-/// All or nothing: made if each compared record has that revision (0: there is no such record).
+/// An atomic change: it is made only if each compared record has that revision (0: the record does not exist).
 struct Change {
   struct Compare {
     std::string key;
@@ -58,7 +58,7 @@ struct Change {
   }
 };
 
-/// Keys that a change names, at most: etcd takes no more operations in one transaction.
+/// Most keys in one change: etcd accepts no more operations in a transaction.
 inline constexpr std::size_t kMaxChangeKeys = 128;
 
 /// Any number of calls at once, on one executor. Each ends within a few seconds, or when `stop` fires. The object must
@@ -67,14 +67,14 @@ class Coordinator {
  public:
   virtual ~Coordinator() = default;
 
-  /// All records whose keys begin with `prefix`, as they are at some moment between the call and its end, never older.
-  /// kUnreachable, kTimeout: the service is away; ask again.
+  /// All records whose keys begin with `prefix`, as they are at some moment during the call, never older. kUnreachable,
+  /// kTimeout: the service is not available; ask again.
   virtual job::Task<Result<Snapshot>> read(std::string prefix, job::StopToken stop) = 0;
 
-  /// Yields the new revision. kConflict: a compared record has another revision, and nothing was changed. kTimeout: not
-  /// known, and reading does not settle it: the change may be made *later*. Only once a compared record has another
-  /// revision it is settled; whoever must know makes another change from the same revision. All other errors: nothing
-  /// was changed and nothing will be.
+  /// Yields the new revision. kConflict: a compared record has another revision, and nothing was changed. kTimeout: the
+  /// outcome is unknown, and reading does not settle it, since the change may be made *later*. It is settled when a
+  /// compared record has another revision; a caller that must know makes another change from the same revision. All
+  /// other errors: nothing was changed, and nothing will be.
   virtual job::Task<Result<std::uint64_t>> change(Change change, job::StopToken stop) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: what members of a group tell each other, and a group's record, from any bytes: what decodes encodes to the
-// same bytes again. The first byte chooses.
+// Fuzzer: messages of members of a group, and a group's record, from any bytes. A value that decodes must encode to the
+// same bytes. The first byte chooses the decoder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace spate::group {
 namespace {
 
-/// Entries that are kept in memory for members that are nearly up to date.
+/// Most entries kept in memory for members that are nearly up to date.
 constexpr std::size_t kMostRecent = 8192;
 
 }  // namespace
@@ -58,7 +58,7 @@ void Leader::start() {
 
 void Leader::halt() {
   stopping_.request_stop();
-  pulse();  // who waits for it learns that it leads no more
+  pulse();  // coroutines that wait learn that it no longer leads
 }
 
 job::Task<void> Leader::stop() {
@@ -134,10 +134,10 @@ bool Leader::note(Follower& follower, const Answer& answer) {
     if (answer.epoch > leadership_.record().epoch) leadership_.contradicted();
     return false;
   }
-  // Another run of its process: what this one has acknowledged may be gone.
+  // Another run of its process has answered: what the earlier run has acknowledged may be lost.
   if (answer.process != follower.process && follower.state == Follower::State::kStream) {
     follower.state = Follower::State::kProbe;
-    new_entry_.set();  // it may be waiting for one
+    new_entry_.set();  // its task may be waiting for an entry
     new_entry_.reset();
   }
   const bool lacks = answer.tail_unknown || answer.incomplete;
@@ -147,7 +147,7 @@ bool Leader::note(Follower& follower, const Answer& answer) {
   return true;
 }
 
-// Beacons: they hold the lease, and nothing that takes time stands in their way.
+// Beacons: they renew the lease, so nothing that takes time may delay them.
 
 job::Task<void> Leader::beat(Follower& follower) {
   const job::StopToken stop(stopping_);
@@ -167,7 +167,7 @@ job::Task<void> Leader::beat_once(Follower& follower) {
   pulse();
 }
 
-// Who serves.
+// Which members serve.
 
 bool Leader::must_go(const Follower& follower) const {
   if (!leadership_.record().serves(follower.server)) return false;
@@ -209,7 +209,7 @@ job::Task<void> Leader::evict(Follower& follower) {
   co_await leadership_.alter(std::move(wanted), stopping_);
 }
 
-/// From the moment on when the record may say that it serves, nothing is replicated without it.
+/// From the moment when the record may say that the member serves, nothing counts as replicated without it.
 job::Task<void> Leader::promote(Follower& follower) {
   const std::uint64_t needed = replicated();
   follower.promoting = true;
@@ -261,7 +261,7 @@ job::Task<Result<void>> Leader::sync_here(std::uint64_t /*target*/) {
   co_return Result<void>();
 }
 
-/// Goes on until the member has synced that far or is required no more.
+/// Retries until the member has synced that far or is no longer required.
 job::Task<Result<void>> Leader::sync_at(Follower& follower, std::uint64_t target) {
   const job::StopToken stop(stopping_);
   while (follower.required && follower.synced < target && !stop.stopped()) {

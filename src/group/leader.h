@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leader: the work of a primary, in one epoch.
+// Leader: the work of a primary in one epoch.
 #pragma once
 
 #include <deque>
@@ -15,18 +15,19 @@
 
 namespace spate::group {
 
-/// What a leader needs of the member that it is part of.
+/// The interface to the member that a leader is part of.
 class Leadership {
  public:
   virtual ~Leadership() = default;
   /// The record as this member knows it, and its revision.
   virtual const GroupRecord& record() const = 0;
   virtual std::uint64_t revision() const = 0;
-  /// Tries to make `wanted` the record; ends when it is known whether the record has changed, and has read it if so.
+  /// Tries to make `wanted` the record. Ends when it is known whether the record has changed; if so, it has been read
+  /// again.
   virtual job::Task<void> alter(GroupRecord wanted, job::StopToken stop) = 0;
-  /// A member obeys a later epoch: the record is worth reading.
+  /// A member obeys a later epoch, so the record should be read again.
   virtual void contradicted() = 0;
-  /// The store cannot go on.
+  /// The store has failed and cannot continue.
   virtual void failed(Error why) = 0;
 };
 
@@ -36,7 +37,7 @@ struct LeaderOptions {
   Timing timing;
 };
 
-/// Life: construct (the keyval leads already) -> start() -> stop() awaited -> destroyed. One executor.
+/// Life cycle: construct (the keyval leads already) -> start() -> stop() awaited -> destroyed. One executor.
 class Leader {
  public:
   Leader(LeaderOptions options, Leadership& leadership, Link& link, job::KeyvalContext& store,
@@ -46,20 +47,20 @@ class Leader {
   Leader& operator=(const Leader&) = delete;
 
   void start();
-  /// It leads no more, and does nothing more of what a leader does: the record is another's.
+  /// It no longer leads, since the record names another primary: ends all its work as a leader.
   void halt();
   job::Task<void> stop();
 
-  /// The record has changed: who is required follows it.
+  /// The record has changed: updates which members are required.
   void record_changed();
-  /// Everything up to here is held by all who serve.
+  /// All serving members have the entries up to this index.
   std::uint64_t replicated() const;
-  /// Until then no other member answers.
+  /// Until then no other member answers requests.
   MonoTime leased_until() const;
   /// Set and reset whenever replicated() or leased_until() may have grown.
   job::Event& progress() { return progress_; }
   void pulse();
-  /// A serving member that has everything, to be the next primary; none: ServerId().
+  /// A serving member that has everything, and can be the next primary; none: ServerId().
   ServerId successor() const;
 
  private:
@@ -67,7 +68,7 @@ class Leader {
     trove::LogPosition at;
     EntryRef entry;
   };
-  /// Entries to be sent, and the place of the one before.
+  /// Entries to send, and the position of the entry before them.
   struct Batch {
     trove::LogPosition before;
     std::vector<EntryRef> entries;
@@ -75,7 +76,7 @@ class Leader {
 
   void note_entry(trove::LogPosition at, EntryRef entry);
   std::shared_ptr<Message> message(MessageKind kind) const;
-  /// What each answer tells, whatever was asked. False: the member does not obey.
+  /// Takes over what every answer reports, whatever the request was. False: the member does not obey.
   bool note(Follower& follower, const Answer& answer);
 
   job::Task<void> beat(Follower& follower);

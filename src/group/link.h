@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Link: how a member reaches the others of its group.
+// Link: sends messages to the other members of a group.
 #pragma once
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@
 namespace spate::group {
 
 /// Any number of calls at once, on one executor; it outlives them. A message may arrive late, more than once, or after
-/// one that was sent later, and it may have arrived when its sender is told of a failure.
+/// one that was sent later. It may also have arrived although its sender gets an error.
 class Link {
  public:
   virtual ~Link() = default;

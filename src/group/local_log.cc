@@ -134,7 +134,7 @@ job::Task<Result<bool>> LocalLog::append_in_turn(LogPosition position, const std
     if (at.index != ++index) co_return failed(Errc::kCorrupt);
     if (at.index <= position_.last.index) {
       SPATE_CO_TRY(const bool same, co_await matches(at));
-      // An entry that nobody else has is in the records already. Only a copy makes good what it has changed.
+      // The records already contain an entry that no other member has. Only a copy can undo its changes.
       if (!same) co_return false;
       if (!planted(Defect::kLogNotCut)) continue;
     }
@@ -185,7 +185,7 @@ job::Task<Result<void>> LocalLog::begin_copy() {
   co_return Result<void>();
 }
 
-/// False: nothing is left but the mark.
+/// Erases some records. False: only the mark is left.
 job::Task<Result<bool>> LocalLog::wipe_some() {
   job::Transaction write = begin();
   trove::KeyRange range;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalLog: the log of this member, and the records that follow from it.
+// LocalLog: this member's log, and the records that result from it.
 #pragma once
 
 #include <optional>
@@ -12,42 +12,43 @@
 
 namespace spate::group {
 
-/// Life: construct -> open() -> the rest. One executor; store and keyval, which is the store's, outlive it. What
-/// changes the log runs one after another, in the order of the calls.
+/// Life cycle: construct -> open() awaited -> the other calls. One executor; the store, and the keyval over it, outlive
+/// it. Calls that change the log run one after another, in the order of the calls.
 class LocalLog {
  public:
-  /// `boot` differs after each start of the machine.
+  /// `boot` differs after each boot of the machine.
   LocalLog(job::KeyvalContext& store, trove::ReplicatedKeyval& keyval, std::uint64_t boot);
 
   job::Task<Result<void>> open();
 
-  /// While the store does not lead.
+  /// Valid while the store does not lead.
   trove::LogPosition last() const { return position_.last; }
   std::uint64_t first() const { return position_.first; }
-  /// The machine went down since the log was written: entries that this member has acknowledged may be gone.
+  /// The machine went down since the log was written, so entries that this member has acknowledged may be lost.
   bool tail_unknown() const { return tail_unknown_; }
   bool incomplete() const { return incomplete_; }
   /// The store is empty: it was formatted, or it was lost.
   bool is_new() const { return is_new_; }
-  /// This member holds all entries, as another one has found, or is the one that holds most.
+  /// Another member has found that this one holds all entries, or this one holds the most of all: its log is complete.
   job::Task<Result<void>> tail_is_known();
 
-  /// The epoch of the entry at `index`; nothing when it is not kept any more, or not there yet.
+  /// The epoch of the entry at `index`; nothing if it is no longer kept, or does not exist yet.
   job::Task<Result<std::optional<std::uint64_t>>> epoch_of(std::uint64_t index);
-  /// Entries from `index` on, in order, some at least, up to about `bytes`.
+  /// Entries from `index` on, in order; at least one, up to about `bytes`.
   job::Task<Result<std::vector<EntryRef>>> entries_from(std::uint64_t index, std::size_t bytes);
 
-  /// Appends what it has not, after `position`. False: this log is another one there, and nothing was changed.
+  /// Appends the entries that it lacks, after `position`. False: this log differs at that position, and nothing was
+  /// changed.
   job::Task<Result<bool>> append(trove::LogPosition position, std::vector<EntryRef> entries);
-  /// Yields up to where the log is synced.
+  /// Syncs the log, and yields the index up to which it is synced.
   job::Task<Result<std::uint64_t>> sync();
 
-  /// Forgets everything. From then on, until end_copy(), it is incomplete, also after a crash.
+  /// Erases everything. From then on until end_copy() the store is incomplete, also after a crash.
   job::Task<Result<void>> begin_copy();
   job::Task<Result<void>> add_page(std::vector<trove::KeyValue> page);
   job::Task<Result<void>> end_copy(trove::LogPosition position);
 
-  /// Waits until everything before has been done.
+  /// Waits until all earlier calls have ended.
   job::Task<void> settle();
 
  private:

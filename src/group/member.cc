@@ -58,7 +58,7 @@ void Member::adopt(const GroupRecord& record, std::uint64_t revision) {
   const bool new_epoch = record.epoch > record_.epoch || revision_ == 0;
   record_ = record;
   revision_ = revision;
-  accusing_ = false;  // settled: the record has moved
+  accusing_ = false;  // the accusation is settled, since the record has changed
   if (new_epoch) {
     heard_ = executor_.now();
     silent_since_ = executor_.now();
@@ -89,7 +89,7 @@ job::Task<bool> Member::read_record() {
 job::Task<void> Member::alter(GroupRecord wanted, job::StopToken stop) {
   const std::uint64_t from = revision_;
   const std::string key = record_key(options_.group);
-  // A take-over, or a change by the primary of this epoch.
+  // Only a take-over, or a change by the primary of this epoch.
   SPATE_CHECK(wanted.epoch == record_.epoch + 1 || (wanted.epoch == record_.epoch && record_.primary == options_.self));
   bool unknown = false;
   while (!stop.stopped() && revision_ == from) {
@@ -97,7 +97,8 @@ job::Task<void> Member::alter(GroupRecord wanted, job::StopToken stop) {
     change.compare(key, from).put(key, encode(wanted));
     const auto made = co_await coordinator_.change(std::move(change), stop);
     if (made) co_return adopt(wanted, *made);
-    // Only what moves the record settles a change of which nothing is known: the same one again, if need be.
+    // If the outcome of a change is unknown, only another change of the record settles it: the same one again, if need
+    // be.
     unknown = unknown || made.code() == Errc::kTimeout;
     if (!unknown && made.code() != Errc::kConflict) co_return;
     if (made.code() == Errc::kConflict && co_await read_record()) co_return;
@@ -112,14 +113,14 @@ bool Member::found_complete() const {
 
 /// The primary has found, after this process began, that this member holds everything.
 job::Task<void> Member::note_complete() {
-  // Nobody has led yet: an empty log is all there is.
+  // Nobody has led yet, so an empty log is complete.
   const bool begins = log_.is_new() && record_.epoch == 1;
   if (!log_.tail_unknown() || log_.incomplete() || !(begins || found_complete())) co_return;
   const auto known = co_await log_.tail_is_known();
   if (!known) resign(known.error());
 }
 
-// The life of a member that does not lead.
+// Work of a member that does not lead.
 
 job::Task<void> Member::live() {
   const job::StopToken stop(stopping_);
@@ -146,7 +147,7 @@ job::Task<void> Member::step() {
   ++wanted.epoch;
   wanted.primary = options_.self;
   if (record_.primary == options_.self) {
-    // An earlier run of this process led. What it asked the coordinator for must not be made from now on.
+    // An earlier run of this process led. A change that it asked the coordinator for must not take effect from now on.
     co_return co_await take_over(std::move(wanted));
   }
   if (!accuses()) co_return;
@@ -174,7 +175,7 @@ job::Task<void> Member::take_over(GroupRecord wanted) {
 }
 
 job::Task<void> Member::lead() {
-  co_await log_.settle();  // what the last primary sent has been appended
+  co_await log_.settle();  // the entries that the last primary sent have been appended
   if (record_.primary != options_.self || resigned_.is_set()) co_return;  // may have changed
   keyval_.lead(record_.epoch, log_.last(), log_.first());
   leader_ = std::make_unique<Leader>(LeaderOptions{options_.group, options_.self, options_.timing}, *this, link_,
@@ -190,7 +191,7 @@ job::Task<void> Member::lead() {
   if (!resigned_.is_set()) led_.set();
 }
 
-/// The machine has lost what it had not synced. If that is true of all who serve, the one that has most leads.
+/// The machine has lost unsynced entries. If that is true of all serving members, the one with the most entries leads.
 job::Task<void> Member::consider_tails() {
   if (executor_.now() - silent_since_ < options_.timing.grace) co_return;
   const std::uint64_t revision = revision_;
@@ -212,7 +213,7 @@ job::Task<void> Member::consider_tails() {
       wanted.find(other)->serving = false;
       continue;
     }
-    // Whoever knows its tail leads, or will.
+    // A member that knows its tail leads, or will lead.
     if (!answer->tail_unknown && !answer->incomplete) co_return;
     const bool more = answer->last > log_.last() || (answer->last == log_.last() && other < options_.self);
     best = best && (answer->incomplete || !more);
@@ -227,7 +228,7 @@ job::Task<void> Member::consider_tails() {
   co_await take_over(std::move(wanted));
 }
 
-// A primary's promises.
+// The guarantees of a primary.
 
 job::Task<Result<void>> Member::pass(job::StopToken stop) {
   if (leader_ == nullptr) co_return Error(Errc::kCancelled, "this member does not lead");
@@ -241,7 +242,7 @@ job::Task<Result<void>> Member::pass(job::StopToken stop) {
       co_return Error(Errc::kCancelled, "this member does not lead any more");
     }
     const bool replicated = leader_->replicated() >= needed || planted(Defect::kEarlyReply);
-    // The time last: whoever was held up before this knows it.
+    // Check the time last, so that a delay before this line is noticed.
     if (replicated && executor_.now() < leader_->leased_until()) co_return Result<void>();
     SPATE_CO_TRY(std::ignore, co_await leader_->progress().wait(stop));
   }

@@ -14,16 +14,17 @@ namespace spate::group {
 struct MemberOptions {
   std::uint32_t group = 0;
   ServerId self;
-  std::uint64_t boot = 1;     // differs after each start of the machine
+  std::uint64_t boot = 1;     // differs after each boot of the machine
   std::uint64_t process = 1;  // differs after each start of the process
   Timing timing;
 };
 
-/// A backup until it takes over, then the primary for as long as it can be; after that it has *resigned* for good, and
-/// its process is started again.
+/// A member is a backup until it takes over. Then it is the primary as long as it can be. After that it has *resigned*
+/// for good, and its process must be restarted.
 ///
-/// Life: construct -> start() -> answer() for each message of others; once led() is set, the roles above the keyval may
-/// begin -> resigned() or a stop: the roles above end -> stop() awaited -> destroyed. One executor.
+/// Life cycle: construct -> start() awaited -> answer() for each message of others. Once led() is set, the roles above
+/// the keyval may begin -> resigned() is set, or the server stops: the roles above end -> stop() awaited -> destroyed.
+/// One executor.
 class Member final : public Leadership {
  public:
   Member(MemberOptions options, coord::Coordinator& coordinator, Link& link, job::KeyvalContext& store,
@@ -32,23 +33,23 @@ class Member final : public Leadership {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  /// Reads the log. The rest goes on by itself.
+  /// Reads the log, and starts the member's work in the background.
   job::Task<Result<void>> start();
   job::Task<void> stop();
 
   job::Task<Answer> answer(std::shared_ptr<const Message> message);
 
-  /// Set when this member is the primary and its store takes transactions.
+  /// Set when this member is the primary and its store accepts transactions.
   job::Event& led() { return led_; }
-  /// Set when it is the primary no more, or cannot go on. why() says more.
+  /// Set when it is no longer the primary, or cannot continue. why() has the reason.
   job::Event& resigned() { return resigned_; }
   const Error& why() const { return why_; }
 
-  /// Before anything leaves that depends on the store. Waits until all that is decided now is replicated and no other
-  /// member may have decided anything. What is sent after that was true after the call. Fails, and then nothing may be
-  /// sent, when the member has resigned or `stop` fires.
+  /// Await it before sending anything that depends on the store. Waits until everything decided so far is replicated,
+  /// and no other member can have decided anything. What is sent afterwards was true at some time after the call. Fails
+  /// if the member has resigned or `stop` fires; then nothing may be sent.
   job::Task<Result<void>> pass(job::StopToken stop);
-  /// Gives the group to another member that has everything, and resigns. kTryAgain: there is none now.
+  /// Makes another member that has everything the primary, and resigns. kTryAgain: there is no such member now.
   job::Task<Result<void>> hand_over(job::StopToken stop);
 
   const GroupRecord& record() const override { return record_; }
@@ -73,7 +74,7 @@ class Member final : public Leadership {
   job::Task<void> live();
   job::Task<void> step();
   bool accuses() const;
-  /// Makes this member the primary, if the record is still the one that it knows.
+  /// Makes this member the primary, if the record has not changed since it was read.
   job::Task<void> take_over(GroupRecord wanted);
   job::Task<void> lead();
   job::Task<void> consider_tails();
@@ -95,14 +96,14 @@ class Member final : public Leadership {
   GroupRecord record_;
   std::uint64_t revision_ = 0;  // 0: not read yet
   MonoTime read_at_;            // when the record was read last
-  MonoTime heard_;              // of the primary, or since when it has been given time
+  MonoTime heard_;              // when the primary was last heard, or since when it has been given time
   MonoTime acknowledged_;       // when a beacon was acknowledged last, or this process began
-  MonoTime silent_since_;       // as heard_, of a member that may not lead: for Timing::tail_wait
+  MonoTime silent_since_;       // as heard_, for a member that may not lead: for Timing::tail_wait
   bool accusing_ = false;  // a take-over is under way or its outcome unknown: nothing of the old epoch is acknowledged
   bool handed_over_ = false;      // the primary has ended its lease in favour of this member
-  bool lease_ended_ = false;      // this primary has done so
-  MonoTime serves_from_;          // of a primary
-  std::uint64_t copy_epoch_ = 0;  // of the copy that is being taken, or was last
+  bool lease_ended_ = false;      // this member, as the primary, has done so
+  MonoTime serves_from_;          // of a primary: when it may begin to answer
+  std::uint64_t copy_epoch_ = 0;  // epoch of the copy that is being received, or was received last
   std::uint64_t copy_ = 0;
   std::uint64_t copy_number_ = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Message and Answer: what the members of a group tell each other.
+// Message and Answer: the messages between the members of a group.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 namespace spate::group {
 
 enum class MessageKind : std::uint8_t {
-  kQuery = 0,      // how far is your log? Of whatever epoch; obeys nobody
-  kBeacon = 1,     // the primary lives
-  kProbe = 2,      // as a beacon; the answer says how far the log has come, when all before it has been done
+  kQuery = 0,      // how far is your log? In any epoch; the answer obeys nobody
+  kBeacon = 1,     // the primary is alive
+  kProbe = 2,      // as a beacon; the answer reports the log's end after all earlier messages were carried out
   kAppend = 3,     // entries after `position`
-  kSync = 4,       // sync your log; the answer says up to where
-  kCopyBegin = 5,  // forget everything: a copy follows
+  kSync = 4,       // sync your log; the answer reports up to which entry
+  kCopyBegin = 5,  // erase everything: a copy follows
   kCopyPage = 6,   // records of the copy
-  kCopyEnd = 7,    // the copy is complete, as of `position`
+  kCopyEnd = 7,    // the copy is complete; its state is that of `position`
   kHandOver = 8,   // take over now: the primary's lease has ended
 };
 inline constexpr std::uint8_t kMessageKinds = 9;
@@ -31,38 +31,38 @@ struct Message {
   MessageKind kind = MessageKind::kQuery;
   std::uint32_t group = 0;
   ServerId from;
-  std::uint64_t epoch = 0;     // of the primary that sends
+  std::uint64_t epoch = 0;     // the sending primary's
   std::uint64_t revision = 0;  // of `record`
-  GroupRecord record;          // as the sender knows it; of a query: nothing is adopted from it
+  GroupRecord record;          // as the sender knows it; the receiver of a query adopts nothing from it
   trove::LogPosition position;
   std::vector<EntryRef> entries;
   std::vector<trove::KeyValue> page;
-  // Of a copy: it goes to one run of a process, once. A message of another copy, or one that comes twice, is refused:
-  // it would bring back what is older, or wipe a member that has come to serve.
+  // For a copy: it is meant for one run of a process, once. The receiver refuses a message of another copy, and one
+  // that comes twice: such a message would restore older records, or erase a member that serves by now.
   std::uint64_t process = 0;
-  std::uint64_t copy = 0;    // counted by the primary in its epoch
+  std::uint64_t copy = 0;    // the primary counts its copies within its epoch
   std::uint64_t number = 0;  // of the message within the copy
 };
 
 struct Answer {
-  bool obeyed = false;         // the sender leads, as far as this member knows
-  std::uint64_t epoch = 0;     // that this member obeys
+  bool obeyed = false;         // this member considers the sender its leader
+  std::uint64_t epoch = 0;     // the epoch that this member obeys
   std::uint64_t revision = 0;  // of the record that it knows
   std::uint64_t process = 0;   // this run of its process
   trove::LogPosition last;     // of its log
-  bool matched = false;        // append: the log holds what was sent, and all before it is the sender's
-  std::uint64_t up_to = 0;     // append: matched up to here; sync: synced up to here
-  bool tail_unknown = false;   // the log may have lost entries that it once held
-  bool incomplete = false;     // a copy was begun and not ended
+  bool matched = false;        // append: the log has the sent entries, and all before them are the sender's
+  std::uint64_t up_to = 0;     // append: the log agrees up to here; sync: synced up to here
+  bool tail_unknown = false;   // the log may have lost entries that it once had
+  bool incomplete = false;     // a copy was begun and has not ended
   bool short_of_space = false;
 };
 
-/// Of the bytes of a message: entries and page.
+/// Most bytes of entries and page in one message.
 inline constexpr std::size_t kMostPayload = std::size_t{8} << 20U;
 
 Bytes encode(const Message& message);
 Bytes encode(const Answer& answer);
-/// kProtocol for anything that encode() does not make.
+/// kProtocol for bytes that encode() cannot produce.
 Result<Message> decode_message(ByteView bytes);
 Result<Answer> decode_answer(ByteView bytes);
 

@@ -23,7 +23,7 @@ Message sample() {
   return message;
 }
 
-TEST(GroupMessages, MessageComesBackAsItWas) {
+TEST(GroupMessages, MessageDecodeReversesEncode) {
   const Bytes encoded = encode(sample());
   const auto decoded = decode_message(encoded);
   ASSERT_OK(decoded);
@@ -33,14 +33,14 @@ TEST(GroupMessages, MessageComesBackAsItWas) {
   EXPECT_EQ(*decoded->entries.front(), *sample().entries.front());
 }
 
-TEST(GroupMessages, NoShorterMessageIsTaken) {
+TEST(GroupMessages, TruncatedMessagesAreRefused) {
   const Bytes encoded = encode(sample());
   for (std::size_t size = 0; size < encoded.size(); ++size) {
     EXPECT_ERRC(decode_message(ByteView(encoded).first(size)), Errc::kProtocol);
   }
 }
 
-TEST(GroupMessages, AnswerComesBackAsItWas) {
+TEST(GroupMessages, AnswerDecodeReversesEncode) {
   Answer answer;
   answer.obeyed = true;
   answer.epoch = 4;
@@ -54,7 +54,7 @@ TEST(GroupMessages, AnswerComesBackAsItWas) {
   EXPECT_ERRC(decode_answer(ByteView(encoded).first(encoded.size() - 1)), Errc::kProtocol);
 }
 
-TEST(GroupRecord, ComesBackAsItWas) {
+TEST(GroupRecord, DecodeReversesEncode) {
   GroupRecord record = new_group({ServerId(1), ServerId(2), ServerId(3)}, 2);
   record.epoch = 12;
   record.members[1].serving = false;
@@ -64,7 +64,7 @@ TEST(GroupRecord, ComesBackAsItWas) {
   EXPECT_EQ(*decoded, record);
 }
 
-TEST(GroupRecord, OneOfANewerVersionIsNotGuessedAt) {
+TEST(GroupRecord, ANewerVersionIsRefused) {
   Bytes bytes = encode(new_group({ServerId(1)}, 1));
   bytes.front() = std::byte{2};
   EXPECT_ERRC(decode_group_record(bytes), Errc::kFormatTooNew);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a member does what the primary of its group says.
+// How a member carries out the messages of its group's primary.
 #include "group/member.h"
 #include "log/fields.h"
 #include "log/log.h"
@@ -7,12 +7,12 @@
 
 namespace spate::group {
 
-/// Whether the sender leads. Later records that it tells of are obeyed at once.
+/// Whether the sender leads. If the message has a later record, adopts it first.
 bool Member::obeys(const Message& message) {
   if (message.kind == MessageKind::kQuery || revision_ == 0 || stopping_.stopped()) return false;
   if (planted(Defect::kEpochUnchecked)) return !resigned_.is_set();
   if (message.epoch != message.record.epoch || message.from != message.record.primary) return false;
-  // Before the record is adopted: what it says of this member's own accusation is settled then.
+  // Before the record is adopted, which settles this member's own accusation.
   if (message.epoch >= record_.epoch) adopt(message.record, message.revision);
   if (leader_ != nullptr || resigned_.is_set()) return false;
   if (accusing_) return false;
@@ -24,7 +24,8 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   answer.process = options_.process;
   if (obeys(*message)) {
     if (message->kind != MessageKind::kBeacon) co_await obey(*message, answer);
-    // may have changed: what was done took time, and what is acknowledged now must not be of an epoch that is over.
+    // may have changed: carrying out the message took time, and an acknowledgment must not belong to an epoch that is
+    // over
     const bool still = message->epoch == record_.epoch && !accusing_ && leader_ == nullptr && !resigned_.is_set();
     answer.obeyed = still || planted(Defect::kEpochUnchecked);
   }
@@ -64,7 +65,7 @@ job::Task<void> Member::obey(const Message& message, Answer& answer) {
   }
   if (!done && done.code() != Errc::kCancelled) {
     SPATE_LOG("group", error, "cannot follow group={}: {}", options_.group, done.error());
-    resign(std::move(done).error());  // it may hold half of what was sent
+    resign(std::move(done).error());  // it may hold only a part of the sent entries
   }
   answer.matched = done && *done;
 }

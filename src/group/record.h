@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupRecord: what the coordinator knows of a group.
+// GroupRecord: the coordinator's record of a group.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace spate::group {
 
 struct MemberEntry {
   ServerId server;
-  /// It holds every entry that is replicated: nothing is replicated without it, and it may become the primary. Else it
-  /// is joining: it receives what there is and counts for nothing.
+  /// The member has every entry that is replicated: nothing counts as replicated without it, and it may become the
+  /// primary. Otherwise it is joining: it receives all entries, but nobody waits for it.
   bool serving = false;
-  /// The run of its process that was found to hold every entry when it came to serve.
+  /// The run of its process that was found to have every entry when it began to serve.
   std::uint64_t process = 0;
   friend bool operator==(const MemberEntry&, const MemberEntry&) = default;
 };
 
 struct GroupRecord {
-  std::uint64_t epoch = 1;  // rises with each take-over; the primary changes nothing else by another epoch's hand
+  std::uint64_t epoch = 1;  // grows with each take-over; other changes are made only by the primary of the epoch
   ServerId primary;
   std::vector<MemberEntry> members;  // 1 to kMostMembers
-  std::uint32_t min = 1;             // with fewer that serve nothing is changed
-  std::uint64_t loss = 0;            // rises when what was not synced may be gone on all members
+  std::uint32_t min = 1;             // if fewer members serve, commits fail
+  std::uint64_t loss = 0;            // grows when unsynced entries may be lost on all members
 
   const MemberEntry* find(ServerId server) const;
   MemberEntry* find(ServerId server);
@@ -39,10 +39,10 @@ struct GroupRecord {
 inline constexpr std::size_t kMostMembers = 5;
 
 std::string record_key(std::uint32_t group);
-/// Of a group whose members have all been formatted and hold nothing.
+/// The record of a group whose members have just been formatted and have no records.
 GroupRecord new_group(const std::vector<ServerId>& members, std::uint32_t min);
 Bytes encode(const GroupRecord& record);
-/// kCorrupt; kFormatTooNew for one of a newer version.
+/// kCorrupt; kFormatTooNew for a newer version.
 Result<GroupRecord> decode_group_record(ByteView bytes);
 
 }  // namespace spate::group

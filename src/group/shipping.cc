@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a leader brings its log to the other members: entries, or a copy of everything.
+// How a leader brings the other members up to date: with entries, or with a copy of everything.
 #include <algorithm>
 
 #include "group/leader.h"
@@ -35,7 +35,7 @@ job::Task<void> Leader::feed(Follower& follower) {
       case Follower::State::kProbe: done = co_await probe(follower); break;
       case Follower::State::kStream: done = co_await send_entries(follower); break;
       case Follower::State::kCopy:
-        // Not while others may take it for one that holds everything.
+        // Not while others may assume that it has everything.
         if (!follower.required) done = co_await copy(follower);
         break;
     }
@@ -57,7 +57,7 @@ job::Task<Result<void>> Leader::probe(Follower& follower) {
     follower.state = Follower::State::kCopy;
     co_return Result<void>();
   }
-  // Two logs that agree on the epoch of an entry agree on everything up to it.
+  // If two logs agree on the epoch of an entry, they agree on everything up to it.
   follower.state = Follower::State::kStream;
   follower.matched = std::min(last.index, keyval_.last().index);
   follower.next = follower.matched + 1;
@@ -113,7 +113,7 @@ job::Task<Result<void>> Leader::send_entries(Follower& follower) {
   entries->entries = std::move(batch->entries);
   const std::shared_ptr<const Message> sent = entries;
   SPATE_CO_TRY(const Answer answer, co_await ask(follower, sent, options_.timing.message));
-  if (follower.state != Follower::State::kStream) co_return Result<void>();  // another process has answered
+  if (follower.state != Follower::State::kStream) co_return Result<void>();  // another run of the process has answered
   if (!answer.matched) {
     follower.state = Follower::State::kProbe;
     co_return Errc::kTryAgain;
@@ -125,7 +125,7 @@ job::Task<Result<void>> Leader::send_entries(Follower& follower) {
   co_return Result<void>();
 }
 
-/// One after another: each is answered before the next one goes.
+/// A copy in progress. Its messages go one after another; each is answered before the next one is sent.
 struct Leader::Copy {
   std::uint64_t process = 0;
   std::uint64_t copy = 0;
@@ -143,7 +143,7 @@ job::Task<Result<void>> Leader::send_copy(Follower& follower, Copy& copy, std::s
 }
 
 job::Task<Result<void>> Leader::copy(Follower& follower) {
-  // The process may have changed since it was probed.
+  // The member's process may have restarted since the probe.
   const std::shared_ptr<const Message> question = message(MessageKind::kProbe);
   SPATE_CO_TRY(const Answer there, co_await ask(follower, question, options_.timing.message));
   SPATE_LOG("group", info, "a member receives a copy of everything group={} server={}", options_.group,

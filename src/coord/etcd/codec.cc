@@ -19,19 +19,19 @@ std::string key_of(std::string_view prefix, std::string_view key) {
 
 Error strange() { return {Errc::kProtocol, "answer of etcd"}; }
 
-/// Null when there is no such member, or `object` is none.
+/// The member of that name; null if there is none, or `object` is not an object.
 const Json* find(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() ? nullptr : &*found;
 }
 
-/// Empty for a member that is no text. etcd leaves out what is empty, and writes 64-bit numbers as text.
+/// The text of a member; empty if it has none. etcd leaves out empty values, and writes 64-bit numbers as text.
 std::string text_in(const Json& object, const char* name) {
   const Json* const found = find(object, name);
   return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// Null for what is no object.
+/// Null unless it is an object.
 Json parse(std::string_view body) {
   Json answer = Json::parse(body, nullptr, false);
   return answer.is_object() ? answer : Json();

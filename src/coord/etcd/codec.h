@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests and answers of etcd's gateway (api v3: range and txn).
+// Requests and answers of etcd's HTTP gateway (api v3: range and txn).
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace spate::coord {
 std::string base64(ByteView bytes);
 Result<Bytes> from_base64(std::string_view text);
 
-/// All keys that begin with `prefix`, which is not empty.
+/// Reads all keys that begin with `prefix`, which is not empty.
 std::string range_request(std::string_view prefix);
-/// `prefix` stands before each key.
+/// Puts `prefix` before each key.
 std::string txn_request(std::string_view prefix, const Change& change);
 
-/// kProtocol for what is no answer of etcd. `prefix` is taken off each key.
+/// kProtocol unless it is an answer of etcd. Removes `prefix` from each key.
 Result<Snapshot> range_answer(std::string_view prefix, std::string_view body);
 /// As Coordinator::change().
 Result<std::uint64_t> txn_answer(std::string_view body);
-/// What etcd says of a request that it did not carry out.
+/// etcd's message for a request that it did not carry out.
 std::string error_text(std::string_view body);
 
 }  // namespace spate::coord

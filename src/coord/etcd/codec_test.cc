@@ -6,7 +6,7 @@
 namespace spate::coord {
 namespace {
 
-TEST(EtcdBase64, AllLengthsComeBackAsTheyWere) {
+TEST(EtcdBase64, DecodeReversesEncodeForAllLengths) {
   Bytes bytes;
   for (int i = 0; i < 40; ++i) {
     const auto back = from_base64(base64(bytes));
@@ -16,7 +16,7 @@ TEST(EtcdBase64, AllLengthsComeBackAsTheyWere) {
   }
 }
 
-TEST(EtcdBase64, IsWhatOthersWrite) {
+TEST(EtcdBase64, MatchesTheStandardEncoding) {
   EXPECT_EQ(base64(as_bytes("any carnal pleas")), "YW55IGNhcm5hbCBwbGVhcw==");
   EXPECT_ERRC(from_base64("YW5"), Errc::kProtocol);
   EXPECT_ERRC(from_base64("YW5*"), Errc::kProtocol);
@@ -36,7 +36,7 @@ TEST(EtcdCodec, AnswerToARangeHoldsRecordsWithoutThePrefix) {
   EXPECT_TRUE(answer->records[1].value.empty());
 }
 
-TEST(EtcdCodec, WhatIsNoAnswerIsRefused) {
+TEST(EtcdCodec, InvalidAnswersAreRefused) {
   EXPECT_ERRC(range_answer("/spate/", "{}"), Errc::kProtocol);
   EXPECT_ERRC(range_answer("/spate/", R"({"header":{"revision":"-1"}})"), Errc::kProtocol);
   EXPECT_ERRC(range_answer("/spate/", R"({"header":{"revision":"1"},"kvs":[{"key":"eA==","mod_revision":"1"}]})"),

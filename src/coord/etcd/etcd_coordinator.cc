@@ -13,7 +13,7 @@ namespace {
 constexpr long kGood = 200;
 constexpr long kBadRequest = 400;
 
-/// What the thread of the requests fills, and the coroutine awaits, if it still does.
+/// The HTTP thread fills it in, and the coroutine awaits it, unless it has given up.
 struct Pending {
   explicit Pending(job::Executor& executor) : done(executor) {}
   job::Event done;
@@ -27,7 +27,7 @@ EtcdCoordinator::EtcdCoordinator(EtcdOptions options, job::Executor& executor)
   SPATE_CHECK(!options_.urls.empty() && !options_.prefix.empty());
 }
 
-/// Of one member. Whatever it answers counts: a refusal, too.
+/// Asks one member. Any answer counts, also a refusal.
 job::Task<Result<HttpAnswer>> EtcdCoordinator::ask(std::string path, std::string body, job::StopToken stop) {
   const auto pending = std::make_shared<Pending>(executor_);
   const std::string url = options_.urls[member_ % options_.urls.size()] + path;
@@ -38,7 +38,7 @@ job::Task<Result<HttpAnswer>> EtcdCoordinator::ask(std::string path, std::string
     });
   });
   const auto waited = co_await pending->done.wait(stop);
-  if (!waited) co_return Error(Errc::kTimeout, "stopped");  // it may have arrived
+  if (!waited) co_return Error(Errc::kTimeout, "stopped");  // the request may have arrived
   co_return std::move(pending->answer);
 }
 
@@ -74,7 +74,7 @@ job::Task<Result<std::uint64_t>> EtcdCoordinator::change(Change change, job::Sto
     }
     last = answer ? Error(Errc::kTimeout, "etcd: " + error_text(answer->body)) : std::move(answer).error();
     ++member_;
-    // Sent once, it may be made; at another member it would then conflict with itself.
+    // A change that was sent may have been made. Sending it to another member would make it conflict with itself.
     if (last.code() != Errc::kUnreachable) co_return Error(Errc::kTimeout, last.context());
   }
   co_return last;

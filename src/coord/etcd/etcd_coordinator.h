@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EtcdCoordinator: a coordinator that is an etcd cluster.
+// EtcdCoordinator: a coordinator over an etcd cluster.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@
 namespace spate::coord {
 
 struct EtcdOptions {
-  std::vector<std::string> urls;   // of the members' clients: "http://10.0.0.1:2379"; one at least
-  std::string prefix = "/spate/";  // of all keys: several file systems may use one cluster
+  std::vector<std::string> urls;   // client URLs of the members: "http://10.0.0.1:2379"; at least one
+  std::string prefix = "/spate/";  // prefix of all keys, so that several file systems can use one cluster
   /// For each member. A member without a quorum would answer only after 7 s (tried, 3.4.23).
   Duration patience = std::chrono::seconds(1);
 };
 
-/// It asks the member that answered last, then the others. The executor outlives it.
+/// Asks the member that answered last, then the others. The executor outlives it.
 class EtcdCoordinator final : public Coordinator {
  public:
   EtcdCoordinator(EtcdOptions options, job::Executor& executor);
@@ -32,7 +32,7 @@ class EtcdCoordinator final : public Coordinator {
 
   const EtcdOptions options_;
   job::Executor& executor_;
-  std::size_t member_ = 0;  // the one to ask next
+  std::size_t member_ = 0;  // the next one to ask
   HttpClient http_;         // last: its actions use the executor
 };
 

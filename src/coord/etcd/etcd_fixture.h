@@ -34,7 +34,7 @@ inline std::string etcd_program() {
   return {};
 }
 
-/// Life: construct, which starts all -> stopped, resumed and killed at will -> destroyed, which ends all.
+/// Life cycle: construct, which starts all members -> pause, resume and kill them -> destroyed, which ends all.
 class EtcdMembers {
  public:
   explicit EtcdMembers(std::size_t count) {
@@ -69,17 +69,17 @@ class EtcdMembers {
     ::waitpid(child, nullptr, 0);
     child = 0;
   }
-  /// It answers nobody until resumed, and its connections stay.
+  /// It answers nobody until resumed; its connections stay.
   void pause(std::size_t number) {
     ::kill(children_[number], SIGSTOP);
-    ::waitpid(children_[number], nullptr, WUNTRACED);  // until its last thread stands still
+    ::waitpid(children_[number], nullptr, WUNTRACED);  // until its last thread has stopped
   }
   void resume(std::size_t number) { ::kill(children_[number], SIGCONT); }
 
  private:
   static std::string name(std::size_t number) { return "m" + std::to_string(number); }
   static std::string local(int port) { return "http://127.0.0.1:" + std::to_string(port); }
-  /// Chosen by the kernel; free as long as nobody else asks for it before etcd listens.
+  /// A port that the kernel chooses. It is free as long as no other program takes it before etcd listens.
   static int free_port() {
     const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -109,7 +109,7 @@ class EtcdMembers {
     const pid_t child = ::fork();
     SPATE_CHECK(child >= 0);
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is aborted leaves nothing behind
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the test is aborted, its children end, too
       ::dup2(out.get(), STDOUT_FILENO);
       ::dup2(out.get(), STDERR_FILENO);
       ::execv(program.c_str(), arguments.data());

@@ -12,7 +12,7 @@
 namespace spate::coord {
 namespace {
 
-/// An answer is a few records.
+/// Limit of an answer, which normally has a few records.
 constexpr std::size_t kMostBytes = std::size_t{8} << 20U;
 
 struct Exchange {
@@ -90,7 +90,7 @@ class HttpClient::Worker {
       curl_.multi_poll(multi_, nullptr, 0, 1000, nullptr);
     }
   }
-  /// False: the client ends.
+  /// Starts posted requests. False: the client ends.
   bool begin_posted() {
     std::vector<std::unique_ptr<Exchange>> fresh;
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpClient: HTTP requests on a thread of its own.
+// HttpClient: sends HTTP requests on a thread of its own.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EtcdCoordinator against members of etcd that run here.
+// EtcdCoordinator with members of etcd that run on this machine.
 #include "base/expect.h"
 #include "coord/etcd/etcd_coordinator.h"
 #include "coord/etcd/etcd_fixture.h"
@@ -15,7 +15,7 @@ class EtcdServiceTest : public testing::Test {
     if (etcd_program().empty()) GTEST_SKIP() << "no etcd here: install etcd-server, or set SPATE_ETCD";
   }
 
-  /// With a cluster that answers.
+  /// Starts a cluster and waits until it answers.
   void start(std::size_t members) {
     members_ = std::make_unique<EtcdMembers>(members);
     coordinator_ = std::make_unique<EtcdCoordinator>(EtcdOptions{members_->urls()}, executor_);
@@ -25,7 +25,7 @@ class EtcdServiceTest : public testing::Test {
   }
   job::Task<void> rest() { std::ignore = co_await executor_.sleep(std::chrono::milliseconds(50)); }
   Result<Snapshot> read(std::string prefix) { return executor_.run(coordinator_->read(std::move(prefix), {})); }
-  /// The value of a record that is there, once anybody answers.
+  /// The value of an existing record, as soon as the service answers.
   std::string value_at_last(const std::string& key) {
     const MonoTime until = clock_.now() + kStart;
     auto seen = read(key);
@@ -37,7 +37,7 @@ class EtcdServiceTest : public testing::Test {
     change.compare(key, from).put(key, to_bytes(as_bytes(value)));
     return executor_.run(coordinator_->change(std::move(change), {}));
   }
-  /// An election may be under way: goes on until the change is made or another one was.
+  /// Retries during an election, until the change or another one is made.
   Result<std::uint64_t> put_at_last(const std::string& key, const std::string& value, std::uint64_t from) {
     const MonoTime until = clock_.now() + kStart;
     auto made = put(key, value, from);
@@ -51,7 +51,7 @@ class EtcdServiceTest : public testing::Test {
   std::unique_ptr<EtcdCoordinator> coordinator_;
 };
 
-TEST_F(EtcdServiceTest, ChangeIsMadeFromTheRevisionThatItNamesOnly) {
+TEST_F(EtcdServiceTest, ChangeIsMadeOnlyFromTheRevisionThatItNames) {
   start(1);
   const auto first = put("group/1", "a", 0);
   ASSERT_OK(first);
@@ -78,7 +78,7 @@ TEST_F(EtcdServiceTest, ChangeOfSeveralRecordsIsMadeAsAWholeOrNotAtAll) {
   EXPECT_EQ(read("a")->records.size(), 0U);
 }
 
-TEST_F(EtcdServiceTest, AsManyRecordsAsEtcdTakesInOneChange) {
+TEST_F(EtcdServiceTest, TheLargestChangeIsMade) {
   start(1);
   Change change;
   for (std::size_t i = 0; i < kMaxChangeKeys; ++i) change.put("k" + std::to_string(i), {});
@@ -91,12 +91,12 @@ TEST_F(EtcdServiceTest, OneOfThreeMembersMayDie) {
   const auto revision = put("k", "1", 0);
   ASSERT_OK(revision);
   members_->kill(0);
-  // Made and not told, it conflicts with itself; what is read then says so.
+  // If it was made but not reported, it conflicts with itself; the read shows that.
   std::ignore = put_at_last("k", "2", *revision);
   EXPECT_EQ(value_at_last("k"), "2");
 }
 
-TEST_F(EtcdServiceTest, WithoutAQuorumAChangeIsNotMadeOrNotKnownSoon) {
+TEST_F(EtcdServiceTest, WithoutAQuorumAChangeSoonFailsOrIsUnknown) {
   start(3);
   const auto first = put("k", "1", 0);
   ASSERT_OK(first);
@@ -106,7 +106,7 @@ TEST_F(EtcdServiceTest, WithoutAQuorumAChangeIsNotMadeOrNotKnownSoon) {
   const auto made = put("k", "2", *first);
   EXPECT_FALSE(made.has_value());
   EXPECT_NE(made.code(), Errc::kConflict);
-  EXPECT_LT(clock_.now() - begun, kStart);  // and not never
+  EXPECT_LT(clock_.now() - begun, kStart);  // it must not wait for ever
   members_->resume(1);
   members_->resume(2);
   // Settled by another change from the same revision, or by the first one.
@@ -114,7 +114,7 @@ TEST_F(EtcdServiceTest, WithoutAQuorumAChangeIsNotMadeOrNotKnownSoon) {
   EXPECT_NE(value_at_last("k"), "1");
 }
 
-TEST_F(EtcdServiceTest, NobodyThereIsToldSoon) {
+TEST_F(EtcdServiceTest, WithoutMembersARequestSoonFails) {
   coordinator_ = std::make_unique<EtcdCoordinator>(EtcdOptions{{"http://127.0.0.1:1"}}, executor_);
   EXPECT_ERRC(read("k"), Errc::kUnreachable);
   EXPECT_ERRC(put("k", "v", 0), Errc::kUnreachable);

@@ -6,7 +6,7 @@
 namespace spate::coord {
 namespace {
 
-/// As long as a caller waits for a server that does not answer.
+/// How long a caller waits for a server that does not answer.
 constexpr Duration kPatience = std::chrono::seconds(1);
 constexpr Duration kLatest = std::chrono::seconds(4);
 
@@ -83,7 +83,7 @@ job::Task<Result<std::uint64_t>> SimCoordinator::change(Change change, job::Stop
     co_return Error(Errc::kTimeout, "the coordinator");
   }
   const auto back = co_await travel(stop);
-  if (!back) co_return Error(Errc::kTimeout, "the coordinator");  // it may have been made
+  if (!back) co_return Error(Errc::kTimeout, "the coordinator");  // the change may have been made
   co_return made;
 }
 

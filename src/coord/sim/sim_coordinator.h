@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimService and SimCoordinator: a consensus service in virtual time, and a process's way to it.
+// SimService and SimCoordinator: a consensus service in virtual time, and a process's access to it.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace spate::coord {
 
-/// They take effect at once and may be changed at any time.
+/// Faults take effect at once and may be changed at any time.
 struct SimServiceFaults {
-  bool away = false;                        // nobody is answered, nothing is changed
-  std::uint32_t lost_answer_per_mille = 0;  // changes are made, and the caller is told kTimeout
-  std::uint32_t late_change_per_mille = 0;  // the caller is told kTimeout; the change is tried a while after that
-  Duration latency = std::chrono::milliseconds(1);  // of each way, at most; uniform
-  std::set<std::uint32_t> cut_off;                  // processes that do not reach it, by their number
+  bool away = false;                        // the service answers nobody and changes nothing
+  std::uint32_t lost_answer_per_mille = 0;  // changes that are made although the caller gets kTimeout
+  std::uint32_t late_change_per_mille = 0;  // changes whose caller gets kTimeout, and that are tried some time later
+  Duration latency = std::chrono::milliseconds(1);  // most in each direction; uniform
+  std::set<std::uint32_t> cut_off;                  // numbers of processes that cannot reach it
 };
 
 /// One thread; outlives the coordinators.
@@ -30,21 +30,21 @@ class SimService {
 
   SimServiceFaults faults;
 
-  // For the coordinators, and for tests that look.
+  // For the coordinators, and for tests.
   Snapshot read(const std::string& prefix);
   Result<std::uint64_t> make(const Change& change);
   void make_later(Change change, Duration after);
   bool reached_by(std::uint32_t process) const { return !faults.away && !faults.cut_off.contains(process); }
   bool strikes(std::uint32_t per_mille) { return per_mille != 0 && random_.chance(per_mille, 1000); }
   Duration draw(Duration most);
-  /// No change will be made any more that its caller has given up.
+  /// No change that its caller has given up can still be made.
   bool settled() {
     make_what_is_due();
     return late_.empty();
   }
 
  private:
-  /// What is late is made before anybody looks: nobody sees the difference.
+  /// Makes late changes before anybody looks, so that nobody sees the difference.
   void make_what_is_due();
   bool fits(const Change& change) const;
 
@@ -59,7 +59,7 @@ class SimService {
   std::multimap<MonoTime, Change> late_;
 };
 
-/// One for each process, which `process` tells apart.
+/// One for each process; `process` is its number.
 class SimCoordinator final : public Coordinator {
  public:
   SimCoordinator(SimService& service, job::Executor& executor, std::uint32_t process)

@@ -47,7 +47,7 @@ class SimCoordinatorTest : public testing::Test {
   }
 };
 
-TEST_F(SimCoordinatorTest, ChangeIsMadeFromTheRevisionThatItNamesOnly) {
+TEST_F(SimCoordinatorTest, ChangeIsMadeOnlyFromTheRevisionThatItNames) {
   const auto first = put("a", 0);
   ASSERT_OK(first);
   EXPECT_ERRC(put("b", 0), Errc::kConflict);
@@ -70,7 +70,7 @@ TEST_F(SimCoordinatorTest, ReadYieldsRecordsOfAPrefixWithTheirRevisions) {
   EXPECT_GT(seen->revision, *first);
 }
 
-TEST_F(SimCoordinatorTest, LostAnswerIsOfAChangeThatWasMade) {
+TEST_F(SimCoordinatorTest, ALostAnswerMeansThatTheChangeWasMade) {
   service_.faults.lost_answer_per_mille = 1000;
   EXPECT_ERRC(put("a", 0), Errc::kTimeout);
   EXPECT_EQ(value(), "a");
@@ -90,7 +90,7 @@ TEST_F(SimCoordinatorTest, LateChangeIsMadeAfterItsCallerGaveItUpUnlessTheRecord
   EXPECT_EQ(value(), "settled");
 }
 
-TEST_F(SimCoordinatorTest, WhoeverIsCutOffChangesNothing) {
+TEST_F(SimCoordinatorTest, AProcessThatIsCutOffChangesNothing) {
   service_.faults.cut_off.insert(1);
   EXPECT_ERRC(put("a", 0), Errc::kUnreachable);
   EXPECT_ERRC(wait_for(coordinator_.read("k", {})), Errc::kUnreachable);
