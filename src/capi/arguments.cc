@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What C hands over, as Spate's own values. Everything is checked here.
+// Converts arguments from C to Spate's own values, and checks all of them.
 #include <algorithm>
 #include <climits>
 

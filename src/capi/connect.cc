@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spate_connect, spate_disconnect, and what concerns a whole file system.
+// spate_connect, spate_disconnect, and calls on a whole file system.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace spate::capi {
 namespace {
 
-/// A program that was compiled with a later header may set members that are not known here.
+/// Copies the members that this version knows. A program compiled with a later header may have more.
 Result<spate_options> known_options(const spate_options* given) {
   spate_options options{};
   if (given == nullptr) return options;
@@ -29,7 +29,8 @@ Result<spate_options> known_options(const spate_options* given) {
   return options;
 }
 
-/// A library does not log: the caller gets the errors. SPATE_LOG_LEVEL or the setting log.level enables the log.
+/// By default a library does not log, since the caller gets the errors. SPATE_LOG_LEVEL or the setting log.level turns
+/// the log on.
 Result<void> set_log_level(const std::vector<config::Override>& overrides) {
   std::string level = "off";
   for (const config::Override& one : overrides) {
@@ -84,7 +85,7 @@ int spate_connect(spate_fs** fs, const char* where, const struct spate_options* 
     if (!made) return refuse(made.error());
     *fs = made->release();
     return 0;
-  } catch (const std::exception&) {  // memory, or a thread that cannot be made
+  } catch (const std::exception&) {  // no memory, or a thread could not be started
     return refuse(spate::Errc::kNoMemory);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing: at an offset, at the position, lists and strides.
+// Reads and writes: at an offset, at the position, lists and strides.
 #include <cerrno>
 #include <variant>
 
@@ -12,7 +12,7 @@ namespace {
 using posix::OpenFile;
 using Description = datatype::Description;
 
-/// Where in the file: its position, an offset, or descriptions, whose streams follow one another.
+/// The part of the file: its position, an offset, or descriptions whose streams follow one another.
 struct AtPosition {};
 using FilePosition = std::variant<AtPosition, std::uint64_t, std::vector<Description>>;
 
@@ -36,7 +36,7 @@ job::Task<Result<std::uint64_t>> transfer(OpenFile& file, const Description& wha
   return file.write_list(what, memory);
 }
 
-/// One description after the other; a read ends with the first that the end of the file cuts.
+/// Transfers one description after the other. A read ends with the first one that the end of the file cuts short.
 template <typename View>
 job::Task<Result<std::uint64_t>> transfer_all(OpenFile& file, const std::vector<Description>& parts,
                                               const std::vector<View>& memory) {
@@ -88,7 +88,7 @@ Work work_of(const WriteCall& call) {
   co_return static_cast<std::int64_t>(*put);
 }
 
-/// The place of an offset from outside.
+/// Checks an offset from the caller.
 Result<FilePosition> place_of(off_t offset) {
   if (offset < 0) return Error(Errc::kInvalidArgument, "a negative offset");
   return FilePosition(static_cast<std::uint64_t>(offset));
@@ -130,7 +130,7 @@ int start(spate_file* file, Result<FilePosition> place, Result<ViewsOf<Call>> vi
   if (file == nullptr) return refuse_null("file");
   if (!views) return refuse(views.error());
   if (!place) return refuse(place.error());
-  // On the heap: it stays where it is while the task refers to it.
+  // On the heap, so that it does not move while the task refers to it.
   auto call = std::make_shared<const Call>(Call{file, *std::move(place), *std::move(views)});
   return later(file, [call = std::move(call)] { return work_of(*call); }, op);
 }
@@ -140,7 +140,7 @@ int start(spate_file* file, Result<FilePosition> place, const iovec* memory, int
   return start<Call>(file, std::move(place), memory_of<typename ViewsOf<Call>::value_type>(memory, count), op);
 }
 
-/// A window of a pattern and memory in a pattern.
+/// Transfers a window of a pattern, to or from memory that is itself a pattern.
 template <typename Call>
 ssize_t run_shaped(spate_file* file, const spate_window* what, void* base, const spate_strided* memory) {
   if (what == nullptr) return refuse_null("window");

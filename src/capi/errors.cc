@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors at the edge to C: a negative errno and a sentence a thread.
+// Errors of the C functions: a negative errno, and a message for each thread.
 #include <cerrno>
 #include <string>
 

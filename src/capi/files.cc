@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and closing, and what concerns an open file but not its data.
+// Opens and closes files; other calls on an open file, except for its data.
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -23,7 +23,7 @@ Work open_file(spate_fs* fs, posix::OpenRequest request, spate_file** out) {
   co_return 0;
 }
 
-/// The handle is gone, whatever comes out.
+/// Frees the handle, whatever the result.
 Work close_file(spate_file* file) {
   auto closed = co_await file->file->close();
   --file->fs->in_use;
@@ -180,7 +180,7 @@ int spate_open_start(spate_fs* fs, const char* path, int flags, mode_t mode, spa
 int spate_close(spate_file* file) {
   if (file == nullptr) return refuse_null("file");
   if (file->started != 0) return refuse_close(*file);
-  const std::string name = file->name;  // the handle goes meanwhile
+  const std::string name = file->name;  // the handle is freed meanwhile
   return static_cast<int>(now(file->fs, name, [=] { return close_file(file); }));
 }
 

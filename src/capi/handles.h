@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects behind the handles of spate.h, and the two ways to make a call: to its end, or started.
+// The objects behind the handles of spate.h, and the two ways to make a call: wait for its end, or start it.
 #pragma once
 
 #include <atomic>
@@ -24,33 +24,33 @@ using Work = job::Task<Outcome>;
 struct spate_fs {
   std::unique_ptr<spate::assembly::ClientProcess> process;
   std::unique_ptr<spate::posix::FileSystem> posix;
-  std::atomic<std::size_t> in_use{0};  // open files, started operations that were not waited for, running calls
+  std::atomic<std::size_t> in_use{0};  // open files, started operations that nobody has waited for, and running calls
 };
 
 struct spate_file {
   spate_fs* fs = nullptr;
-  std::unique_ptr<spate::posix::OpenFile> file;  // only the executor touches it, except for what never changes
-  std::string name;                              // that it was opened by, for messages
-  std::string distribution;                      // once spate_get_layout() has told it; only the executor sets it
-  std::atomic<std::size_t> started{0};           // operations on it that have not been waited for
+  std::unique_ptr<spate::posix::OpenFile> file;  // only the executor uses it, except for its constant members
+  std::string name;                              // the path of the open, for messages
+  std::string distribution;                      // set by spate_get_layout(); only the executor sets it
+  std::atomic<std::size_t> started{0};           // operations on it that nobody has waited for
 };
 
 struct spate_op {
   spate_fs* fs = nullptr;
-  spate_file* file = nullptr;  // of which it is counted; null: of none
-  std::string name;            // of what it is about, for messages
+  spate_file* file = nullptr;  // the file that counts it; null: none
+  std::string name;            // of the object, for messages
   std::unique_ptr<spate::client::Driver::StartedTask<spate::capi::Outcome>> task;
 };
 
 namespace spate::capi {
 
-/// Stores the sentence for spate_last_error() and returns the negative errno.
+/// Stores the message for spate_last_error() and returns the negative errno.
 int refuse(const Error& error) noexcept;
 /// The same for an error of the caller.
 int refuse_argument(const char* sentence) noexcept;
-/// A null pointer where none may be.
+/// The error for a null pointer that is not allowed.
 int refuse_null(const char* what) noexcept;
-/// What the C function returns; the sentence of an error names the object, unless `name` is empty.
+/// The return value of the C function. An error's message names the object, unless `name` is empty.
 std::int64_t conclude(const Outcome& outcome, std::string_view name) noexcept;
 
 /// A path below the root; `path` is not null.
@@ -58,7 +58,7 @@ posix::Where at(const char* path, bool follow = true);
 /// A path below an open directory.
 posix::Where at(const spate_file& directory, const char* path, bool follow = true);
 
-/// The memory of a call, as views. kInvalidArgument: a count out of 0 .. IOV_MAX, more than SSIZE_MAX bytes, a null
+/// The memory of a call, as views. kInvalidArgument: a count outside 0 .. IOV_MAX, more than SSIZE_MAX bytes, a null
 /// pointer.
 template <typename View>
 Result<std::vector<View>> memory_of(const iovec* memory, int count);
@@ -69,13 +69,13 @@ constexpr std::uint64_t kMostMemoryPieces = std::uint64_t{1} << 22U;
 template <typename View>
 Result<std::vector<View>> memory_of(void* base, const spate_strided* pattern, std::uint64_t size);
 
-/// As many descriptions as a list of any length needs; at least one.
+/// The descriptions for a list of any length; at least one.
 Result<std::vector<datatype::Description>> description_of(const spate_range* ranges, std::size_t count);
 Result<datatype::Description> description_of(const spate_strided* what);
 Result<datatype::Description> window_of(const spate_strided* what, Extent window);
 
-/// A running call of any thread. spate_disconnect() is refused until it ends. The destructor lowers `in_use` as its
-/// last access to `fs`, since another thread may free `fs` from then on.
+/// Marks a running call of any thread. spate_disconnect() is refused until it ends. The destructor lowers `in_use` as
+/// its last access to `fs`, since another thread may free `fs` after that.
 class CallOf {
  public:
   explicit CallOf(spate_fs* fs) : fs_(fs) { ++fs_->in_use; }
@@ -87,7 +87,7 @@ class CallOf {
   spate_fs* const fs_;
 };
 
-/// Runs `make()`, which returns a Work, to its end. `name`: of what it is about.
+/// Runs `make()`, which returns a Work, to its end. `name`: of the object.
 template <typename Make>
 std::int64_t now(spate_fs* fs, std::string_view name, const Make& make) noexcept {
   const CallOf call(fs);
@@ -102,8 +102,8 @@ std::int64_t now(const spate_file* file, const Make& make) noexcept {
   return now(file->fs, file->name, make);
 }
 
-/// Starts it. `make` holds copies of whatever the caller need not keep. `file`: it must stay open until the operation
-/// has been waited for; null: there is none.
+/// Starts it. `make` holds copies of everything that the caller need not keep. `file`: must stay open until the
+/// operation has been waited for; null: there is none.
 template <typename Make>
 int later(spate_fs* fs, std::string_view name, spate_file* file, Make make, spate_op** op) noexcept {
   const CallOf call(fs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for operations that were started.
+// Waits for operations that were started.
 #include <cerrno>
 
 #include "capi/handles.h"
@@ -7,14 +7,14 @@
 namespace spate::capi {
 namespace {
 
-/// The result of an operation that has ended, which is freed.
+/// Takes the result of an operation that has ended, and frees it.
 std::int64_t take_result(spate_op* op) noexcept {
   std::unique_ptr<spate_op> owned(op);
   spate_fs* const fs = op->fs;
   const std::int64_t result = conclude(op->task->value(), op->name);
   if (op->file != nullptr) --op->file->started;
   owned.reset();
-  --fs->in_use;  // the last that touches it: from now on another thread may disconnect
+  --fs->in_use;  // the last access: another thread may disconnect after it
   return result;
 }
 

@@ -64,12 +64,12 @@ void Cursor::seek(std::uint64_t stream) {
   load();
 }
 
-/// Makes the block ahead the current piece, together with those that follow it in the file without a gap.
+/// Makes the block ahead the current piece, and merges following blocks that continue it in the file without a gap.
 void Cursor::load() {
   piece_ = raw_;
   if (raw_.size == 0) return;
   step_raw();
-  // In canonical form this joins at most the end of one row to the beginning of the next.
+  // In canonical form this only joins the end of one row to the beginning of the next.
   while (raw_.size > 0 && raw_.offset == piece_.end()) {
     piece_.size += raw_.size;
     step_raw();
@@ -131,7 +131,7 @@ void Cursor::seek_block(std::uint64_t block) {
   place_block();
 }
 
-/// Computes from the indices where the block ahead begins.
+/// Computes the begin of the block ahead from the indices.
 void Cursor::place_block() {
   const std::span<const Level> levels = description_->levels();
   block_offset_ = description_->offset();
@@ -142,8 +142,8 @@ void Cursor::place_block() {
   }
 }
 
-/// Passes over the block ahead and then, level by level from the innermost, over every repetition that lies wholly in
-/// [from, to): their number is a division, as each is `stride` further on than the one before.
+/// Skips the block ahead. Then it skips, level by level from the innermost, all repetitions that lie completely in
+/// [from, to). Their number is a division, since each is `stride` after the one before.
 void Cursor::skip_blocks(std::uint64_t from, std::uint64_t to) {
   const std::span<const Level> levels = description_->levels();
   for (std::size_t k = levels.size(); k-- > 0;) {

@@ -29,8 +29,8 @@ class Cursor {
   /// The current piece; only while !done().
   const Piece& piece() const { return piece_; }
   void next();
-  /// Like next(), but also skips pieces that lie wholly within [from, to) of the file, as far as it can without a walk.
-  /// It may still stop at such a piece. O(levels), however many blocks it skips; O(pieces skipped) in a list.
+  /// Like next(), but also skips pieces that lie completely within [from, to) of the file, as far as it can without a
+  /// walk. It may still stop at such a piece. O(levels), however many blocks it skips; O(pieces skipped) in a list.
   void next_outside(std::uint64_t from, std::uint64_t to);
   /// What follows the current piece in its row of blocks: `count` pieces of the same size, each `stride` bytes of the
   /// file after the one before, and next to it in the stream. There may be more of them. 0 in a list.
@@ -58,8 +58,8 @@ class Cursor {
   const Description* description_;
   Piece piece_;
   Piece raw_;  // the block ahead, cut to the window, not yet merged; size 0 at the end
-  // The block ahead: in a list its index, else one index a level; where it begins in the file and in the stream (a
-  // pattern's own stream, before it is cut to a window); its size.
+  // The block ahead. In a list: its index; otherwise an index for each level. Also its offset in the file and in the
+  // stream (a pattern's own stream, before it is cut to a window), and its size.
   std::size_t list_index_ = 0;
   std::array<std::uint64_t, kMaxLevels> index_{};
   std::uint64_t block_offset_ = 0;

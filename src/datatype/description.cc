@@ -14,7 +14,8 @@ bool in_file(std::uint64_t offset, std::uint64_t size) {
 Error too_far() { return {Errc::kFileTooBig, "request reaches beyond the largest file"}; }
 Error too_long() { return {Errc::kInvalidArgument, "request names too many bytes"}; }
 
-/// What a pattern takes in the file from its first to its last byte, and in the stream; both at most kMaxFileBytes.
+/// The extent of a pattern in the file, from its first to its last byte, and its length in the stream; both at most
+/// kMaxFileBytes.
 struct Measure {
   std::uint64_t span = 0;
   std::uint64_t stream = 0;
@@ -35,7 +36,7 @@ Result<Measure> measure(std::uint64_t block_bytes, std::span<const Level> levels
   return m;
 }
 
-/// Adds `level` inside `levels`; one that continues the level before without a break becomes part of it.
+/// Adds `level` inside `levels`. A level that continues the one before without a break becomes part of it.
 void nest(const Level& level, std::vector<Level>& levels) {
   if (!levels.empty() && levels.back().stride == level.count * level.stride) {
     levels.back() = {levels.back().count * level.count, level.stride};
@@ -136,7 +137,7 @@ Result<Description> Description::window(std::uint64_t first, std::uint64_t size)
   return list(kept);
 }
 
-/// Keeps `size` bytes of the pattern's stream from `first` on; what is within one block becomes contiguous.
+/// Keeps `size` bytes of the pattern's stream from `first` on. A range within one block becomes contiguous.
 void Description::cut(std::uint64_t first, std::uint64_t size) {
   if (size == 0) return set_contiguous(0, 0);
   std::uint64_t block = first / block_bytes_;
@@ -153,7 +154,7 @@ void Description::cut(std::uint64_t first, std::uint64_t size) {
   set_contiguous(offset, size);
 }
 
-/// Whether each level repeats something that ends before the next repetition begins.
+/// Whether the repetitions of each level end before the next one begins.
 bool Description::levels_nest() const {
   std::uint64_t span = block_bytes_;
   for (std::size_t k = level_count_; k-- > 0;) {
@@ -189,7 +190,7 @@ std::uint64_t Description::request_bytes(std::uint64_t first, std::size_t max_pi
   const std::uint64_t begin = first_ + first;
   const std::uint64_t blocks = (begin + rest - 1) / block_bytes_ - begin / block_bytes_ + 1;
   if (blocks <= kMaxRequestBlocks) return rest;
-  // No overflow: more than that many blocks together have at most kMaxTotalBytes.
+  // No overflow: the stream has more blocks than this, and at most kMaxTotalBytes.
   return kMaxRequestBlocks * block_bytes_ - begin % block_bytes_;
 }
 

@@ -32,13 +32,13 @@ struct Level {
 enum class Kind : std::uint8_t { kContiguous = 1, kList = 2, kStrided = 3 };
 
 /// An immutable value: a sequence of file bytes, the *stream*, whose byte i goes to or comes from byte i of the
-/// request's memory. It travels as it is and is never expanded (PVFS sec. 3.3, "partitioned-file interface", made
-/// general: PVFS's (offset, gsize, stride) is one Level). Pieces are in the given order; they may overlap (a read
+/// request's memory. It is sent in this form and never expanded (PVFS sec. 3.3, "partitioned-file interface",
+/// generalised: PVFS's (offset, gsize, stride) is one Level). Pieces are in the given order. They may overlap (a read
 /// yields such a byte twice), but check_disjoint() (measure.h) refuses that for writes, since servers write pieces in
 /// any order.
 ///
-/// Builders bring every description into one canonical form, so that equal shapes compare equal: pieces of size 0 go,
-/// neighbours in the file merge, levels of count 1 or without a gap go, and what is left of one piece is kContiguous.
+/// Builders bring every description into one canonical form, so that equal shapes compare equal: they drop pieces of
+/// size 0, merge neighbours in the file, drop levels of count 1 or without a gap, and make a single piece kContiguous.
 /// All offsets and sizes are bytes. Builders fail with kInvalidArgument (shape out of range, more than kMaxTotalBytes)
 /// or kFileTooBig (a byte at or beyond kMaxFileBytes).
 class Description {
@@ -50,34 +50,34 @@ class Description {
   static Result<Description> list(std::span<const Extent> pieces);
   /// Blocks of `block_bytes`, the first at `offset`; levels[0] is the outermost of at most kMaxLevels, each count >= 1.
   static Result<Description> strided(std::uint64_t offset, std::uint64_t block_bytes, std::span<const Level> levels);
-  /// The same with the stream cut to `size` bytes from byte `first` on. Only what is cut out counts for kMaxTotalBytes:
-  /// the pattern may be as large as a file. MPI-IO's file view is a pattern, and an access to it a window.
+  /// The same with the stream cut to `size` bytes from byte `first` on. Only the window counts for kMaxTotalBytes: the
+  /// pattern may be as large as a file. MPI-IO's file view is a pattern, and an access to it a window.
   static Result<Description> strided_window(std::uint64_t offset, std::uint64_t block_bytes,
                                             std::span<const Level> levels, Extent window);
-  /// `size` bytes of this description's stream from byte `first` on; kInvalidArgument when it does not have them.
+  /// `size` bytes of this description's stream from byte `first` on; kInvalidArgument if it has fewer.
   Result<Description> window(std::uint64_t first, std::uint64_t size) const;
 
   Kind kind() const;
   std::uint64_t total_bytes() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// Pieces ascend in the file without overlap. (For strided ones: each level's stride is at least what it strides
-  /// over; interleaved levels count as unordered.)
+  /// Whether the pieces ascend in the file without overlap. (For strided ones: each level's stride is at least the
+  /// extent that it repeats; interleaved levels count as unordered.)
   bool ordered() const { return ordered_; }
-  /// Blocks or pieces that the stream touches, before those merge that turn out to be neighbours.
+  /// The number of blocks or pieces that the stream touches, before neighbours are merged.
   std::uint64_t blocks() const;
-  /// How many bytes of the stream from `first` on may be sent as one description: all, or fewer when there are more
-  /// than kMaxRequestBlocks, or pieces of a list than `max_pieces` (at least 1). At least 1 for first < total_bytes().
-  /// A client splits a larger request by window(first, this).
+  /// How many bytes of the stream from `first` on may be sent as one description: all, or fewer if there are more than
+  /// kMaxRequestBlocks blocks, or a list has more than `max_pieces` (at least 1) pieces. At least 1 for first <
+  /// total_bytes(). A client splits a larger request by window(first, this).
   std::uint64_t request_bytes(std::uint64_t first, std::size_t max_pieces = kMaxListPieces) const;
 
   friend bool operator==(const Description&, const Description&) = default;
 
-  // What the description is made of, for cursors and the codec.
+  // The parts of the description, for cursors and the codec.
   /// kContiguous: the first byte. kStrided: of the pattern.
   std::uint64_t offset() const { return offset_; }
   /// kStrided: of the pattern; kContiguous: all.
   std::uint64_t block_bytes() const { return block_bytes_; }
-  /// Where the stream begins in the pattern's; 0 unless kStrided.
+  /// The begin of the stream in the pattern's stream; 0 unless kStrided.
   std::uint64_t first() const { return first_; }
   std::span<const Level> levels() const { return {levels_.data(), level_count_}; }
   std::span<const Extent> pieces() const { return pieces_; }
@@ -99,7 +99,7 @@ class Description {
 
 /// One piece of a list.
 constexpr std::size_t kEncodedPieceBytes = 16;
-/// docs/wire.md, "Description". blocks() <= kMaxRequestBlocks, or the receiver will refuse it.
+/// docs/wire.md, "Description". blocks() must be <= kMaxRequestBlocks, or the receiver refuses it.
 void encode(Encoder& out, const Description& description);
 /// Fails the decoder on anything out of range. Allocates no more than the bytes that are there.
 Description decode_description(Decoder& in);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: random descriptions, each with the bytes that it means, spelt out by the definition.
+// For tests: random descriptions, each with the bytes that it means by the definition.
 #pragma once
 
 #include <vector>
@@ -67,7 +67,7 @@ inline DescriptionCase draw_strided(Random& random, std::uint64_t base) {
   return must(Description::strided_window(base, block_bytes, levels, {first, size}), std::move(cut));
 }
 
-/// At most some thousand bytes; now and then at the far end of the largest file.
+/// At most some thousand bytes, sometimes at the far end of the largest file.
 inline DescriptionCase draw_case(Random& random) {
   const std::uint64_t base = random.chance(1, 10) ? kMaxFileBytes - 20000 - random.below(1000) : random.below(500);
   switch (random.below(4)) {

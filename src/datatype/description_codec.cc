@@ -28,7 +28,7 @@ Result<Description> decode_strided(Decoder& in) {
   window.offset = in.u64();
   window.size = in.u64();
   const std::uint8_t count = in.u8();
-  std::vector<Level> levels;  // too many are refused by the builder
+  std::vector<Level> levels;  // the builder refuses too many
   for (std::uint8_t k = 0; in.ok() && k < count; ++k) {
     const std::uint64_t repetitions = in.u64();
     levels.push_back({repetitions, in.u64()});

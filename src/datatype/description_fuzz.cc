@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: foreign bytes to the decoder of descriptions; what it lets through is walked over, a bounded number of steps.
+// Fuzzer: gives any bytes to the decoder of descriptions, and walks over accepted ones for a bounded number of steps.
 // The first four bytes choose the distribution, the rest is a description.
 #include <algorithm>
 #include <cstddef>

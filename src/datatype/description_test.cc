@@ -39,7 +39,7 @@ bool decodes(ByteView bytes) {
   return in.finish("description").has_value();
 }
 
-TEST(Description, ThePapersPartitionIsOneLevel) {
+TEST(Description, ThePartitionOfThePaperIsOneLevel) {
   // PVFS Figure 3: offset 100, gsize 10, stride 40.
   const Levels level{{3, 40}};
   const Description d = strided(100, 10, level);
@@ -59,7 +59,7 @@ TEST(Description, EqualShapesAreEqual) {
   EXPECT_EQ(*Description::list({}), Description());
 }
 
-TEST(Description, WhatIsOutOfRangeIsRefused) {
+TEST(Description, ValuesOutOfRangeAreRefused) {
   EXPECT_ERRC(Description::contiguous(kMaxFileBytes - 5, 6), Errc::kFileTooBig);
   EXPECT_ERRC(Description::contiguous(~0ULL, 6), Errc::kFileTooBig);
   EXPECT_ERRC(Description::contiguous(0, kMaxTotalBytes + 1), Errc::kInvalidArgument);
@@ -138,7 +138,7 @@ TEST(Description, SeekFindsEveryByte) {
   }
 }
 
-TEST(Description, NextOutsidePassesOverNothingElse) {
+TEST(Description, NextOutsideSkipsOnlyTheGivenRange) {
   for (std::uint64_t seed = 1; seed <= 5000; ++seed) {
     SeededRandom random(seed);
     const DescriptionCase c = draw_case(random);
@@ -162,7 +162,7 @@ TEST(Description, NextOutsidePassesOverNothingElse) {
 }
 
 TEST(Description, AHugePatternIsNeverExpanded) {
-  // 2^30 rows of 2^20 blocks; the test ends only if what lies between is leapt over.
+  // 2^30 rows of 2^20 blocks: the test ends only if the cursor skips the gaps without a walk.
   const Levels levels{{1ULL << 30U, 1ULL << 31U}, {1ULL << 20U, 1024}};
   const Description d = *Description::strided_window(0, 1, levels, {(1ULL << 49U) + 5, 1ULL << 39U});
   Cursor cursor(d);
@@ -247,7 +247,7 @@ TEST(Description, HostileBytesAreRefused) {
   Bytes bytes;
   Encoder out(bytes);
   out.u8(static_cast<std::uint8_t>(Kind::kList));
-  out.u32(0xFFFFFFFF);  // a lying count
+  out.u32(0xFFFFFFFF);  // a count that is too large
   EXPECT_FALSE(decodes(bytes));
   bytes.clear();
   out.u8(4);  // no such kind

@@ -17,8 +17,9 @@ struct Touched {
   bool all() const { return count == seen.size(); }
 };
 
-/// Adds the slots of one piece: strip by strip, or, where that would be more than slots, slot by slot. Returns the
-/// strip in which the piece ends, if the walk came so far, else nothing: what lies in that strip needs no look.
+/// Adds the slots of one piece: strip by strip or, if the piece has more strips than there are slots, slot by slot.
+/// Returns the strip in which the piece ends, if the walk has reached it, since other bytes in that strip need no look;
+/// otherwise nothing.
 Extent add_slots(const Piece& piece, const Distribution& distribution, Touched& touched) {
   std::uint64_t at = piece.offset;
   for (std::size_t strips = 0; strips < touched.seen.size(); ++strips) {
@@ -34,14 +35,15 @@ Extent add_slots(const Piece& piece, const Distribution& distribution, Touched& 
   return {};
 }
 
-/// One past the highest byte of a pattern, without regard to the window.
+/// One past the highest byte of a pattern, ignoring the window.
 std::uint64_t pattern_end(const Description& description) {
   std::uint64_t end = description.offset() + description.block_bytes();
   for (const Level& level : description.levels()) end += (level.count - 1) * level.stride;
   return end;
 }
 
-/// valid_bytes() of an ordered strided description: the first byte of the stream at or beyond the end of the file.
+/// valid_bytes() of an ordered strided description: finds the first byte of the stream at or beyond the end of the
+/// file.
 std::uint64_t valid_by_bisection(const Description& description, std::uint64_t logical_size) {
   std::uint64_t low = 0;
   std::uint64_t high = description.total_bytes();
@@ -66,7 +68,7 @@ bool disjoint(std::vector<Extent> pieces) {
   return true;
 }
 
-/// Whether the levels, reordered by stride, repeat without overlap. Their order does not change which bytes are named.
+/// Whether the levels, sorted by stride, repeat without overlap. Their order does not change which bytes are named.
 bool nests_when_sorted(const Description& description) {
   std::vector<Level> levels(description.levels().begin(), description.levels().end());
   std::sort(levels.begin(), levels.end(), [](const Level& a, const Level& b) { return a.stride < b.stride; });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions about a whole description. Each is O(1) or O(levels) for contiguous and for most ordered descriptions.
-// Otherwise it walks at most over blocks(), which request_bytes() bounds. A server asks only questions that are cheap
-// enough for a request of kMaxRequestBlocks.
+// Otherwise it visits at most blocks() blocks, which request_bytes() bounds. A server asks only questions that are
+// cheap enough for a request of kMaxRequestBlocks.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,23 @@ std::vector<std::uint32_t> slots_touched(const Description& description, const D
 /// The length of the slot's stream, bytes.
 std::uint64_t bytes_for_slot(const Description& description, const Distribution& distribution, std::uint32_t slot);
 
-/// One past the highest byte of the file that the description names; 0 when it is empty. After a write of it the file
-/// is at least that long.
+/// One past the highest byte of the file that the description names; 0 if it is empty. After a write of the
+/// description, the file has at least this size.
 std::uint64_t file_end(const Description& description);
 
-/// How many bytes of the stream a read of a file of `logical_size` bytes yields (Distribution::logical_size makes that
-/// from the datafiles' sizes). As preadv counts, piece by piece: the stream ends at the first byte at or beyond the end
-/// of the file, also when later pieces lie before it. Bytes within that no datafile holds are holes and read as zeros.
+/// How many bytes of the stream a read of a file of `logical_size` bytes yields (Distribution::logical_size computes
+/// that size from those of the datafiles). It counts as preadv does, piece by piece: the stream ends at the first byte
+/// at or beyond the end of the file, even if later pieces lie before it. Bytes within the stream that no datafile has
+/// are holes and read as zeros.
 std::uint64_t valid_bytes(const Description& description, std::uint64_t logical_size);
 
-/// How long a prefix of the slot's stream a datafile of `datafile_size` bytes can fill: up to the last byte that it
-/// has. A server need send no more; the rest is hole or beyond the end, which valid_bytes() tells the client.
+/// The length of the prefix of the slot's stream that a datafile of `datafile_size` bytes can fill: up to the last byte
+/// that it has. A server need not send more. The rest is a hole or beyond the end, which the client learns from
+/// valid_bytes().
 std::uint64_t present_bytes(const Description& description, const Distribution& distribution, std::uint32_t slot,
                             std::uint64_t datafile_size);
 
-/// Fails with kInvalidArgument when two pieces share a byte, or may share one: an interleaved strided pattern of more
+/// Fails with kInvalidArgument if two pieces share a byte, or may share one: an interleaved strided pattern of more
 /// than kMaxListPieces blocks. A client calls it before it writes.
 Result<void> check_disjoint(const Description& description);
 

@@ -36,7 +36,7 @@ using ConstMemoryMap = BasicMemoryMap<ByteView>;
 extern template class BasicMemoryMap<MutableByteView>;
 extern template class BasicMemoryMap<ByteView>;
 
-/// Sets stream bytes [stream, stream + size) to zero: holes, and what a datafile was too short to send.
+/// Sets stream bytes [stream, stream + size) to zero: holes, and bytes that a datafile was too short to send.
 void fill_zeros(const MemoryMap& memory, std::uint64_t stream, std::uint64_t size);
 
 }  // namespace spate::datatype

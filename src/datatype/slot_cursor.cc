@@ -73,7 +73,7 @@ std::uint64_t SlotCursor::walk(std::uint64_t max_bytes, bool across_strips, cons
     bytes += taken * row.piece.size;
   }
   slot_offset_ += bytes;
-  settle_within(kMaxStepsPerBatch - steps);  // so that done() holds as soon as it can
+  settle_within(kMaxStepsPerBatch - steps);  // so that done() becomes true as early as possible
   return bytes;
 }
 
@@ -82,8 +82,8 @@ void SlotCursor::settle_within(std::size_t steps) {
   }
 }
 
-/// Moves to the slot's next byte in the current piece. False: the piece has none, and the next piece is the current
-/// one.
+/// Moves to the slot's next byte in the current piece. False: the piece had none, and the cursor has moved to the next
+/// piece.
 bool SlotCursor::settle() {
   const std::uint64_t end = cursor_.piece().end();
   if (position_ < run_.gap || position_ >= run_.end) find_run(position_);
@@ -100,7 +100,7 @@ void SlotCursor::find_run(std::uint64_t logical) {
   run_ = {logical, begin, begin + distribution_->contiguous_bytes(begin), physical};
 }
 
-/// What comes next, from the position on, which is in run_ and in the current piece.
+/// The next bytes of the slot from the position on, which lies in run_ and in the current piece.
 SlotPiece SlotCursor::peek(std::uint64_t max_bytes, bool across_strips) const {
   const Piece& piece = cursor_.piece();
   SlotPiece next;
@@ -127,7 +127,7 @@ void SlotCursor::advance(const SlotPiece& taken) {
     position_ += taken.size;
     return;
   }
-  // The slot's next byte may lie beyond the piece, which settle() sees.
+  // The slot's next byte may lie beyond the piece; settle() handles that.
   position_ = std::min(distribution_->to_logical(slot_, taken.physical + taken.size), cursor_.piece().end());
 }
 

@@ -25,15 +25,15 @@ struct BatchLimits {
   std::size_t max_pieces = 1024;    // >= 1
 };
 
-/// The intersection of a description and a slot, in stream order: the paper's I/O stream (PVFS sec. 3.2), which is all
-/// that client and server move between them, without a header per piece. Byte i of it is the same byte on both sides,
-/// however each cuts its batches: the client asks for pieces with their place in its memory, the server for extents.
+/// The intersection of a description and a slot, in stream order: the paper's I/O stream (PVFS sec. 3.2). Client and
+/// server move only these bytes, without a header for each piece. Byte i is the same byte on both sides, however each
+/// cuts its batches: the client asks for pieces with their place in its memory, the server for extents.
 ///
-/// Lazy: memory is the batch, time is the pieces of this slot; a contiguous request is one extent of the datafile,
-/// found in O(1), however many strips it spans, and strided or ordered list requests leap over what lies elsewhere.
-/// One batch never looks at more than kMaxStepsPerBatch pieces, this slot's or not, so that no request stalls a
-/// server's loop: a batch may be smaller than its limits, and, when what it looked at lies elsewhere, empty before the
-/// end. The loop is
+/// Lazy: it holds only one batch in memory, and takes time for the pieces of this slot. A contiguous request is one
+/// extent of the datafile, found in O(1), however many strips it spans. Strided or ordered list requests skip bytes of
+/// other slots. One batch never examines more than kMaxStepsPerBatch pieces, of this slot or others, so that no request
+/// stalls a server's loop. So a batch may be smaller than its limits, and may be empty before the end, if all examined
+/// pieces belong to other slots. The loop is
 ///   while (!cursor.done()) { cursor.next_extents(limits, batch); ...; }
 /// Description and distribution outlive the cursor. One thread at a time; a copy is a bookmark.
 class SlotCursor {
@@ -49,12 +49,13 @@ class SlotCursor {
 
   /// For a server: the next physical extents, neighbours in the datafile merged. Replaces `out`; returns its bytes.
   std::uint64_t next_extents(const BatchLimits& limits, std::vector<Extent>& out);
-  /// For a client: the same bytes as pieces with their stream offset; merged where both sides are neighbours. Both
+  /// For a client: the same bytes as pieces with their stream offset; merged if they are neighbours on both sides. Both
   /// calls may be mixed. Replaces `out`; returns its bytes.
   std::uint64_t next_batch(const BatchLimits& limits, std::vector<SlotPiece>& out);
 
  private:
-  struct Run {  // of the slot: bytes [begin, end) of the file lie at `physical`; [gap, begin) holds none of the slot's
+  struct Run {  // of the slot: bytes [begin, end) of the file lie at `physical`; [gap, begin) has none of the slot's
+                // bytes
     std::uint64_t gap = 0;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;

@@ -16,7 +16,7 @@
 namespace spate::datatype {
 namespace {
 
-/// Counts how often a walk asks.
+/// Counts the calls of a walk.
 class CountingDistribution final : public Distribution {
  public:
   explicit CountingDistribution(const Distribution& inner) : inner_(inner) {}
@@ -54,7 +54,7 @@ std::unique_ptr<const Distribution> draw_distribution(Random& random) {
   return std::make_unique<VarStrip>(slots, strips);
 }
 
-/// A slot's stream byte by byte, straight from the definition.
+/// A byte of a slot's stream, computed directly from the definition.
 struct SlotByte {
   std::uint64_t physical;
   std::uint64_t stream;
@@ -76,8 +76,8 @@ BatchLimits draw_limits(Random& random) {
   return limits;
 }
 
-/// The next batch, as a client or as a server sees it, appended byte by byte; a server does not learn stream offsets
-/// and gets those of `expected`. Returns what the cursor says of its size.
+/// Appends the next batch, as a client or as a server sees it, byte by byte. A server does not learn stream offsets and
+/// gets those of `expected`. Returns the cursor's size of the batch.
 std::uint64_t append_batch(SlotCursor& cursor, Random& random, const std::vector<SlotByte>& expected,
                            std::vector<SlotByte>& out) {
   const BatchLimits limits = draw_limits(random);
@@ -107,7 +107,7 @@ std::uint64_t append_batch(SlotCursor& cursor, Random& random, const std::vector
   return bytes;
 }
 
-TEST(SlotCursor, BatchesOfAnySizeAreTheNaiveStreamOnBothSides) {
+TEST(SlotCursor, BatchesOfAnySizeEqualTheNaiveStreamOnBothSides) {
   for (std::uint64_t seed = 1; seed <= 10000 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     SeededRandom random(seed);
@@ -169,7 +169,7 @@ TEST(SlotCursor, AContiguousRequestIsOneExtentOfEachDatafile) {
   }
 }
 
-TEST(SlotCursor, AContiguousRequestTakesNoWalkOverStrips) {
+TEST(SlotCursor, AContiguousRequestNeedsNoWalkOverStrips) {
   const SimpleStripe fine(3, kMinStripBytes);
   const CountingDistribution dist(fine);
   const Description whole = *Description::contiguous(1, kMaxTotalBytes);
@@ -178,7 +178,7 @@ TEST(SlotCursor, AContiguousRequestTakesNoWalkOverStrips) {
   EXPECT_LT(dist.calls, 40U);
 }
 
-TEST(SlotCursor, WhatLiesInOtherSlotsIsLeaptOver) {
+TEST(SlotCursor, BytesOfOtherSlotsAreSkipped) {
   // 2^14 blocks of one byte in each strip; slot 1 has one strip in eight.
   const std::uint64_t in_strip = 1ULL << 14U;
   const SimpleStripe dist(8, in_strip * 1024);
@@ -194,8 +194,8 @@ TEST(SlotCursor, WhatLiesInOtherSlotsIsLeaptOver) {
   EXPECT_TRUE(cursor.done());
 }
 
-TEST(SlotCursor, ABatchLooksAtALimitedNumberOfPieces) {
-  // Every block lies in slot 0: a stride of one stripe. Slot 1 finds nothing, in bounded batches.
+TEST(SlotCursor, ABatchExaminesALimitedNumberOfPieces) {
+  // Every block lies in slot 0, since the stride is one stripe. Slot 1 finds nothing, in bounded batches.
   const SimpleStripe dist(2, 4096);
   const std::vector<Level> level{{1ULL << 20U, 8192}};
   const Description d = *Description::strided(0, 1, level);
@@ -203,7 +203,7 @@ TEST(SlotCursor, ABatchLooksAtALimitedNumberOfPieces) {
   std::vector<Extent> batch;
   std::size_t batches = 0;
   for (; !cursor.done(); ++batches) EXPECT_EQ(cursor.next_extents({}, batch), 0U);
-  EXPECT_EQ(batches, (1ULL << 20U) / SlotCursor::kMaxStepsPerBatch - 1);  // the constructor looks as well
+  EXPECT_EQ(batches, (1ULL << 20U) / SlotCursor::kMaxStepsPerBatch - 1);  // the constructor examines some, too
 }
 
 TEST(Measure, SlotsTouchedAreThoseWithBytes) {
@@ -250,7 +250,7 @@ TEST(Measure, AReadEndsAtTheFirstPieceBeyondTheEnd) {
   EXPECT_EQ(valid_bytes(*Description::contiguous(100, 1), 100), 0U);
 }
 
-TEST(Measure, OverlapIsFoundWheneverThereIsOne) {
+TEST(Measure, EveryOverlapIsFound) {
   for (std::uint64_t seed = 1; seed <= 5000; ++seed) {
     SeededRandom random(seed);
     const DescriptionCase c = draw_case(random);
@@ -260,7 +260,7 @@ TEST(Measure, OverlapIsFoundWheneverThereIsOne) {
 }
 
 TEST(Measure, InterleavedPatternsAreProvedOrRefused) {
-  // A matrix of 2^12 x 2^12 taken column by column: levels nest once sorted by stride.
+  // A matrix of 2^12 x 2^12 in column order: its levels nest when sorted by stride.
   const std::vector<Level> transposed{{1ULL << 12U, 8}, {1ULL << 12U, 1ULL << 15U}};
   EXPECT_OK(check_disjoint(*Description::strided(0, 8, transposed)));
   // Even and odd bytes that do not nest, too many to compare.
@@ -297,7 +297,7 @@ TEST(MemoryMap, YieldsTheMemoryOfEachRange) {
   }
 }
 
-TEST(MemoryMap, ZerosGoWhereTheyShould) {
+TEST(MemoryMap, FillsTheRightRangesWithZeros) {
   std::vector<std::byte> memory(8, std::byte{1});
   const std::vector<MutableByteView> buffers{MutableByteView(memory).subspan(4, 4), MutableByteView(memory).first(4)};
   fill_zeros(MemoryMap(buffers), 3, 3);

@@ -8,15 +8,15 @@
 
 namespace spate::measure {
 
-/// Seconds of processor time, user and system, that all threads of `pid` have taken so far (0: this process). To the
-/// nanosecond, unlike /proc/PID/stat. kNotFound when there is no such process.
+/// Seconds of processor time, user and system, that all threads of `pid` (0: this process) have used so far. Exact to
+/// the nanosecond, unlike /proc/PID/stat. kNotFound: there is no such process.
 Result<double> cpu_seconds(pid_t pid);
 
-/// Lets all threads of `pid` (0: the calling thread only) run on processor `cpu` only; `cpu` < 0: on all again.
-/// kNotPermitted for other users' processes.
+/// Restricts all threads of `pid` (0: the calling thread only) to processor `cpu`; `cpu` < 0: allows all processors
+/// again. kNotPermitted for other users' processes.
 Result<void> pin(pid_t pid, int cpu);
 
-/// Processors that this process may use.
+/// The number of processors that this process may use.
 int cpu_count();
 
 }  // namespace spate::measure

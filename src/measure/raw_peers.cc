@@ -21,7 +21,7 @@
 namespace spate::measure {
 namespace {
 
-// --- the peer: a process of its own; what fails ends it, and its caller sees the connection end ---
+// --- the peer: a process of its own; a failure ends it, and its caller sees the connection end ---
 
 bool receive_all(int socket, std::byte* into, std::uint64_t size) {
   while (size > 0) {
@@ -161,7 +161,8 @@ Result<void> RawPeers::add(const RawPeersOptions& options) {
   const pid_t pid = ::fork();
   if (pid < 0) return errno_error(errno, "fork");
   if (pid == 0) {
-    // Sockets of the other peers, which would keep their connections open when this process's parent closes them.
+    // Close the inherited sockets of the other peers. Otherwise their connections would stay open when this process's
+    // parent closes them.
     for (const Peer& other : peers_) ::close(other.socket.get());
     pair.here.reset();
     run_peer(pair.there.get(), file.get());

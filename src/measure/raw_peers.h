@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawPeers: child processes at the other end of plain TCP sockets on loopback: the least that a file server can be.
+// RawPeers: child processes at the other end of plain TCP sockets on loopback. They do the least that a file server
+// must do.
 #pragma once
 
 #include <sys/types.h>
@@ -13,13 +14,14 @@
 
 namespace spate::measure {
 
-/// A request to a raw peer. It is sent as it lies in memory (one machine, one program).
+/// A request to a raw peer. It is sent as it lies in memory, since both sides are the same program on one machine.
 struct RawRequest {
   enum class Op : std::uint32_t {
-    kSend = 1,     // `size` bytes of the file from `offset`, by sendfile
-    kReceive = 2,  // `size` bytes follow: received whole, written at `offset` by pwrite; answered by one RawRequest
-    kAnswer = 3,   // `offset` bytes follow and are dropped; answered by `size` bytes of memory
-    // `offset` bytes follow; their first 8 are the place in the file to pread `size` bytes from, which are sent.
+    kSend = 1,  // send `size` bytes of the file from `offset`, by sendfile
+    kReceive =
+        2,  // `size` bytes follow: receive all of them, write them at `offset` by pwrite, answer with one RawRequest
+    kAnswer = 3,  // `offset` bytes follow: drop them, answer with `size` bytes of memory
+    // `offset` bytes follow. Their first 8 are an offset in the file: pread `size` bytes from there and send them.
     kRead = 4,
   };
   Op op = Op::kAnswer;
@@ -30,9 +32,9 @@ struct RawRequest {
 
 struct RawPeersOptions {
   std::size_t peers = 4;
-  std::string folder;            // where each peer has its file; empty: no files
+  std::string folder;            // each peer has a file there; empty: no files
   std::uint64_t file_bytes = 0;  // each file is filled up to here first
-  int cpu = -1;                  // to pin the peers to; -1: nowhere
+  int cpu = -1;                  // processor to pin the peers to; -1: none
 };
 
 /// start() forks, so call it before other threads are started. Each peer has one connection and ends when that is

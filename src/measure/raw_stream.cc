@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// The client's side of all connections: per peer a queue of buffers to be filled, or to be sent, in order.
+/// The client's side of all connections: each peer has a queue of buffers to fill, or to send, in order.
 class Client {
  public:
   Client(const RawPeers& peers, StreamPlan::Direction direction)
@@ -31,7 +31,7 @@ class Client {
     for (std::size_t i = 0; i < peers.size(); ++i) polled_[i].fd = peers.socket(i);
   }
 
-  /// A request with its buffer, at the end of the peer's queue.
+  /// Adds a request with its buffer at the end of the peer's queue.
   Result<void> add(std::size_t peer, const RawRequest& request, std::size_t slot, MutableByteView memory) {
     lanes_[peer].push_back(Transfer{request, slot, memory, 0, 0});
     if (!reading_) return {};
@@ -39,7 +39,7 @@ class Client {
     return {};
   }
 
-  /// Waits and moves bytes until at least one request is done; their slots are appended to `done`.
+  /// Waits and moves bytes until at least one request is done; appends the finished slots to `done`.
   Result<void> work(std::vector<std::size_t>& done) {
     while (done.empty()) {
       for (std::size_t i = 0; i < lanes_.size(); ++i) polled_[i].events = events_of(lanes_[i]);
@@ -137,7 +137,7 @@ bool send_whole(int socket, ByteView bytes) {
   return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-/// Takes what has come of replies of `reply_bytes`; how many are whole. Negative: the connection broke.
+/// Receives parts of replies of `reply_bytes`. Returns how many replies are complete; negative: the connection broke.
 int take_replies(int socket, std::uint64_t reply_bytes, std::uint64_t& partial, Buffer& scratch, int flags) {
   const ssize_t n = ::recv(socket, scratch.data(), scratch.size(), flags);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best that a client of a striped file could do: large requests to raw peers, several in flight.
+// The best that a client of a striped file can do: large requests to raw peers, several in flight.
 #pragma once
 
 #include <cstdint>

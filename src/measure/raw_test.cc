@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The raw probes move what they say that they move.
+// Checks that the raw probes move the right data.
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,14 +32,14 @@ StreamPlan plan_of(StreamPlan::Direction direction) {
   return plan;
 }
 
-TEST(RawStream, WhatWasWrittenIsRead) {
+TEST(RawStream, ReadsTheWrittenData) {
   auto peers = two_peers(0);
   ASSERT_OK(peers);
   Buffer memory(8 * kPiece);
   for (std::size_t i = 0; i < memory.size(); ++i) memory.data()[i] = static_cast<std::byte>(i / kPiece + i);
   const Bytes expected = to_bytes(std::as_const(memory).view());
   StreamPlan plan = plan_of(StreamPlan::Direction::kWrite);
-  plan.in_flight = 8;  // a buffer each, so that all of them hold what belongs there
+  plan.in_flight = 8;  // one buffer for each request, so that each must have its own data
   ASSERT_OK(run_stream(*peers, plan, memory.view()));
   std::memset(memory.data(), 0, memory.size());
   plan.direction = StreamPlan::Direction::kRead;
@@ -57,11 +57,11 @@ TEST(RawStream, BuffersTakeTurns) {
   EXPECT_ERRC(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), small.view()), Errc::kInvalidArgument);
 }
 
-TEST(RawStream, APeerThatCannotGiveAllIsAnError) {
+TEST(RawStream, APeerWithTooFewBytesIsAnError) {
   auto peers = two_peers(kPiece);
   ASSERT_OK(peers);
   Buffer memory(3 * kPiece);
-  // Which error it is depends on who notices first.
+  // The error depends on which side notices first.
   EXPECT_NE(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()).code(), Errc::kOk);
 }
 
@@ -87,7 +87,7 @@ TEST(Cpu, TimeOfAProcessGrows) {
   ASSERT_OK(before);
   volatile std::uint64_t work = 0;
   const auto grown = [&] { return *cpu_seconds(::getpid()) > *before; };
-  // Counted in ticks of the kernel, and the machine may have other things to do.
+  // The kernel counts in ticks, and the machine may be busy with other programs.
   for (std::uint64_t i = 0; i < 20'000'000'000 && (i % 1'000'000 != 0 || !grown()); ++i) work = work + 1;
   EXPECT_TRUE(grown());
   EXPECT_ERRC(cpu_seconds(0x7fffff), Errc::kNotFound);

@@ -19,7 +19,7 @@ struct Summary {
   double spread() const { return median == 0 ? 0 : (high - low) / median; }
 };
 
-/// The value below which `share` (0..1) of the values lie (nearest rank); 0 without values.
+/// The value that `share` (0..1) of the values do not exceed (nearest rank); 0 without values.
 double percentile(std::vector<double> values, double share);
 
 }  // namespace spate::measure

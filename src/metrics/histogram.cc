@@ -22,7 +22,7 @@ std::uint64_t HistogramData::percentile(double fraction) const {
   if (n == 0) return 0;
   const double wanted = std::ceil(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(n));
   const std::uint64_t rank = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(wanted), 1, n);
-  // The highest rank is known exactly.
+  // The maximum is stored exactly.
   if (rank == n) return max;
   std::uint64_t seen = 0;
   for (const Bucket& b : buckets) {

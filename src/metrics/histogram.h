@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buckets of a histogram and what can be read from their counts; pure.
+// The buckets of a histogram and the values computed from their counts; pure.
 #pragma once
 
 #include <bit>
@@ -52,7 +52,7 @@ struct HistogramData {
   /// without values.
   std::uint64_t percentile(double fraction) const;
   void add(const HistogramData& other);
-  /// True when every bucket of `earlier` is here with at least its count. Otherwise do not call subtract().
+  /// Whether `earlier` has no bucket with a larger count than this has. Otherwise do not call subtract().
   bool includes(const HistogramData& earlier) const;
   void subtract(const HistogramData& earlier);
   friend bool operator==(const HistogramData&, const HistogramData&) = default;

@@ -26,7 +26,7 @@ void Registry::detach(Metric& metric) {
 Snapshot Registry::snapshot() const {
   const std::lock_guard lock(mutex_);
   Snapshot out = retired_;
-  // One name with two kinds is our own mistake.
+  // A name with two kinds is a bug of ours.
   for (const Metric* metric : metrics_) SPATE_CHECK(out.add(metric->sample()).has_value());
   return out;
 }

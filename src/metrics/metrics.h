@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter, Gauge and Histogram: members of the class that they measure; and the Registry that reads them.
+// Counter, Gauge and Histogram: members of the class that they measure. Registry: reads them.
 #pragma once
 
 #include <array>
@@ -49,8 +49,8 @@ class Metric {
   /// `name`: spate_<folder>_<what>_<unit>, checked (SPATE_CHECK).
   Metric(Registry& registry, Kind kind, std::string name, Labels labels);
   virtual ~Metric() = default;
-  /// A subclass calls these at the end of its constructor and at the start of its destructor: it must be complete while
-  /// others can read it.
+  /// A subclass calls attach() at the end of its constructor and detach() at the start of its destructor: it must be
+  /// complete while other threads can read it.
   void attach() { registry_.attach(*this); }
   void detach() { registry_.detach(*this); }
 

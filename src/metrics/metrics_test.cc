@@ -35,7 +35,7 @@ TEST(Histogram, PercentilesAreWithinTheBoundOfTheExactOnes) {
   Histogram histogram(registry, "spate_test_wait_ns");
   SeededRandom random(1);
   std::vector<std::uint64_t> values;
-  // From nanoseconds to hours, the same number in each octave.
+  // From nanoseconds to hours, with equally many values in each octave.
   for (int i = 0; i < 20'000; ++i) values.push_back(random.next() >> (20 + random.below(44)));
   std::uint64_t sum = 0;
   for (const std::uint64_t v : values) {
@@ -156,7 +156,7 @@ TEST(Snapshot, MergeAddsOverServers) {
   EXPECT_EQ(wait.buckets.size(), 3U);
 }
 
-TEST(Snapshot, SinceLeavesWhatCameBetween) {
+TEST(Snapshot, SinceYieldsTheChangeInBetween) {
   const Snapshot before = sample_snapshot(2, 100);
   Snapshot now = before;
   ASSERT_OK(now.merge(sample_snapshot(5, 2000)));
@@ -166,7 +166,7 @@ TEST(Snapshot, SinceLeavesWhatCameBetween) {
   EXPECT_EQ(wait.count(), 2U);
   EXPECT_EQ(wait.sum, 2003U);
   EXPECT_EQ(wait.max, 2000U);
-  EXPECT_EQ(between.find("spate_test_open_files")->value, -2);  // a gauge is what it is
+  EXPECT_EQ(between.find("spate_test_open_files")->value, -2);  // a gauge is not subtracted
   EXPECT_THAT(now.since(now).find("spate_test_wait_ns")->histogram.buckets, testing::IsEmpty());
 }
 
@@ -241,7 +241,7 @@ TEST(Snapshot, PrometheusText) {
             "spate_test_wait_ns_max 100\n");
 }
 
-TEST(Registry, AsksForCountersThatOthersKeep) {
+TEST(Registry, ReadsCountersThatAreKeptElsewhere) {
   Registry registry;
   std::uint64_t kept = 5;
   {
@@ -250,7 +250,7 @@ TEST(Registry, AsksForCountersThatOthersKeep) {
     kept = 8;
     EXPECT_EQ(registry.snapshot().find("spate_test_bytes_total", {{"module", "tcp"}})->value, 8);
   }
-  kept = 100;  // nobody asks any more; what it was last stays
+  kept = 100;  // nobody reads it any more; its last value stays
   EXPECT_EQ(registry.snapshot().find("spate_test_bytes_total", {{"module", "tcp"}})->value, 8);
 }
 

@@ -19,7 +19,7 @@ std::string escaped(std::string_view value) {
   return out;
 }
 
-/// `{a="x",le="7"}`, or nothing when there is nothing to say.
+/// `{a="x",le="7"}`, or nothing if there are no labels.
 std::string label_text(const Labels& labels, std::string_view le = {}) {
   std::string out;
   for (const auto& [name, value] : labels) {
@@ -58,7 +58,7 @@ void append_histogram(std::string& out, const Sample& sample) {
 std::string Snapshot::prometheus() const {
   constexpr std::string_view kTypes[] = {"counter", "gauge", "histogram"};
   std::string out;
-  // Samples of one name stand together and have one TYPE line; the maxima of histograms are gauges of their own.
+  // Samples of one name are adjacent and have one TYPE line; the maxima of histograms are gauges of their own.
   for (std::size_t begin = 0, end = 0; begin < samples_.size(); begin = end) {
     const Sample& first = samples_[begin];
     for (end = begin; end < samples_.size() && samples_[end].name == first.name; ++end) {

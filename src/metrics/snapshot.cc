@@ -113,7 +113,7 @@ Result<void> Snapshot::add(Sample sample) {
     return {};
   }
   if (at->kind != sample.kind) return Error(Errc::kConflict, "metric " + sample.name + " has two kinds");
-  // Wraps like the counters themselves do.
+  // Wraps as the counters themselves do.
   at->value =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(at->value) + static_cast<std::uint64_t>(sample.value));
   at->histogram.add(sample.histogram);

@@ -37,7 +37,7 @@ class Snapshot {
   const Sample* find(std::string_view name, const Labels& labels = {}) const;
 
   /// Adds a sample to the one of the same name and labels, or inserts it. Counters, gauges and histograms are summed
-  /// (max: the larger). Fails with kConflict when the kinds differ, and changes nothing.
+  /// (max: the larger). Fails with kConflict if the kinds differ, and changes nothing.
   Result<void> add(Sample sample);
   /// Adds every sample of `other`, up to the first conflict.
   Result<void> merge(const Snapshot& other);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A snapshot from any bytes: refused, or encoded again to the same bytes, merged with itself and printed.
+// Fuzzer: a snapshot of any bytes is refused, or it encodes to the same bytes, and can be merged with itself and
+// printed.
 #include <algorithm>
 #include <cstdint>
 

@@ -98,7 +98,7 @@ TEST(Wire, ALyingCountCostsNoMemory) {
   EXPECT_ERRC(decode_body<ListxattrReply>(bytes), Errc::kCorrupt);
 }
 
-TEST(Wire, AProofHoldsForItsFieldsAndNoncesOnly) {
+TEST(Wire, AProofIsValidOnlyForItsFieldsAndNonces) {
   Key key{};
   key[0] = std::byte{1};
   AuthenticateRequest request;
@@ -114,7 +114,7 @@ TEST(Wire, AProofHoldsForItsFieldsAndNoncesOnly) {
   EXPECT_NE(auth_proof(key, request, nonce), proof);
 }
 
-TEST(ReplyHeader, AnErrorArrivesAsItWasTold) {
+TEST(ReplyHeader, AnErrorArrivesUnchanged) {
   const auto told = [](const Error& error) { return error_of(error.code(), context_of(error)).message(); };
   EXPECT_EQ(told(Errc::kNotFound), "no such file or directory");
   EXPECT_EQ(told(Error(Errc::kIoError, "target 257")), "target 257: input/output error");
