@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writer and Reader: one `fields` function of a message describes it for both directions (docs/wire.md, "Conventions").
+// Writer and Reader: a message has one `fields` function, which describes it for both directions (docs/wire.md,
+// "Conventions").
 #pragma once
 
 #include <algorithm>
@@ -178,7 +179,7 @@ Result<M> decode_body(ByteView bytes) {
   return message;
 }
 
-/// Decodes a message of version 1 and the part that version 2 has added behind it. kCorrupt as above.
+/// Decodes a message of version 1 and the part that version 2 adds behind it. kCorrupt as above.
 template <typename M, typename Behind>
 Result<std::pair<M, Behind>> decode_body_and(ByteView bytes) {
   std::pair<M, Behind> both;

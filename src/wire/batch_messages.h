@@ -12,9 +12,9 @@
 
 namespace spate::wire {
 
-/// A batch has at most so many changes.
+/// Most changes in one batch.
 inline constexpr std::size_t kMostBatched = 256;
-/// The bodies of all changes of a batch together, bytes, at most.
+/// Most bytes of the bodies of all changes in one batch.
 inline constexpr std::size_t kMostBatchedBytes = std::size_t{256} << 10U;
 
 /// One change, as it would be sent by itself: the body of a request of `op`.
@@ -27,10 +27,10 @@ struct BatchedChange {
   }
 };
 
-/// Makes the changes one after another in one transaction. A change that fails has no effect, and the others are made
-/// all the same. `op` may be setattr, create, mkdir, symlink, link, unlink, rmdir and close; kNotSupported is the
-/// answer to others, and to a create that truncates a file that was there; kMessageTooBig that to changes whose answers
-/// have no room in the reply. These two are not made, and may be sent by themselves. Nobody sees a part of a batch.
+/// Makes the changes one after another in one transaction. A change that fails has no effect; the others are made all
+/// the same. `op` may be setattr, create, mkdir, symlink, link, unlink, rmdir and close. Any other change, and a create
+/// that truncates an existing file, gets the answer kNotSupported. A change whose answer has no room in the reply gets
+/// kMessageTooBig. Neither is made, and the client may send it by itself. Nobody sees a part of a batch.
 struct ChangeBatchRequest {
   static constexpr Op kOp = Op::kChangeBatch;
   static constexpr std::string_view kName = "change batch request";
@@ -41,7 +41,7 @@ struct ChangeBatchRequest {
   }
 };
 
-/// What the reply to one change would be by itself.
+/// The reply that one change would get by itself.
 struct BatchedAnswer {
   Errc status = Errc::kUnknown;
   std::string context;  // of an error

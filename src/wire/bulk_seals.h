@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BulkSeals: the codes of bulk messages, where a connection protects file data, too (docs/wire.md, "Seals").
+// BulkSeals: the codes of bulk messages, for connections that protect file data, too (docs/wire.md, "Seals").
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace spate::wire {
 
-/// Both directions of one connection. Each bulk message begins with a code over the bytes behind it; its nonce is the
-/// message's tag and its place in the stream of that tag. Not thread-safe.
+/// Both directions of one connection. Each bulk message begins with a code over the bytes behind it. The code's nonce
+/// is the message's tag and its position in the stream of that tag. Not thread-safe.
 class BulkSeals {
  public:
   using Key = std::array<std::byte, Umac128::kKeySize>;
   using Code = Umac128::Code;
   static constexpr std::size_t kSize = sizeof(Code);
 
-  /// `out`: of what this side sends; `in`: of what comes.
+  /// Keys of the messages that this side sends (`out`) and receives (`in`).
   BulkSeals(const Key& out, const Key& in) : out_(out), in_(in) {}
 
   /// The seal of the `unit`th message (from 0) under `tag`. Each tag and unit seals one message only.
@@ -33,7 +33,7 @@ class BulkSeals {
   Umac128 in_;
 };
 
-/// The receiver's error for a message whose seal does not fit.
+/// The receiver's error for a message whose seal is not genuine.
 Error altered_bulk_message();
 
 }  // namespace spate::wire

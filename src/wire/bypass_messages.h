@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to an io server about data paths (docs/wire.md, "Data"; docs/data-paths.md): bypass leases, and which path a
-// read or write would take.
+// Requests to an io server about data paths (docs/wire.md, "Data"; docs/data-paths.md): bypass leases, and the path
+// that a read or write would take.
 #pragma once
 
 #include "wire/io_messages.h"
@@ -12,7 +12,7 @@ constexpr std::size_t kMaxLeaseSlots = 16;
 /// The most leases that one request returns.
 constexpr std::size_t kMaxReturned = 4096;
 
-/// Asks for leases on datafiles, by a connection that passes descriptors. Needs the right to read, or with
+/// Asks for leases on datafiles, over a connection that can pass descriptors. Needs the right to read, or with
 /// `for_writing` to write.
 struct BypassLeaseRequest {
   static constexpr Op kOp = Op::kBypassLease;
@@ -26,11 +26,11 @@ struct BypassLeaseRequest {
   }
 };
 
-/// With lease_id not 0 two descriptors have been passed before this reply: the lease's page (model/lease_words.h) with
-/// tag reply_tag + 1 + 2 * i, and the datafile with the tag after it, i being the slot's place in the request.
+/// If lease_id is not 0, two descriptors have been passed before this reply: the lease's page (model/lease_words.h)
+/// with tag reply_tag + 1 + 2 * i, and the datafile with the next tag; i is the slot's index in the request.
 struct GrantedLease {
   std::uint64_t lease_id = 0;  // 0: not granted,
-  std::string refusal;         // because; for people
+  std::string refusal;         // the reason, for people
   template <typename A>
   void fields(A& a) {
     a(lease_id, refusal);
@@ -80,10 +80,10 @@ struct ExplainPathRequest {
     a(where, what, is_write, path);
   }
 };
-/// ExplainedPath::bypass if a lease would be granted.
+/// The text of ExplainedPath::bypass if a lease would be granted.
 constexpr std::string_view kLeaseToBeHad = "a lease can be had";
 struct ExplainedPath {
-  DataPath path = DataPath::kAutomatic;  // kAutomatic: it would be refused
+  DataPath path = DataPath::kAutomatic;  // kAutomatic: the request would be refused
   std::string why;                       // for people
   std::string bypass;                    // the answer that a request for a lease would get; for people
   template <typename A>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests by which `spate fsck` examines and repairs the stores of servers (docs/wire.md, "Checking"). A server
-// answers them only to callers that have proved the server key. What each kind of damage means: docs/fsck.md.
+// Requests with which `spate fsck` examines and repairs the stores of servers (docs/wire.md, "Checking"). A server
+// answers them only to callers that have proved the server key. docs/fsck.md explains each kind of damage.
 #pragma once
 
 #include "wire/io_messages.h"
@@ -63,25 +63,25 @@ constexpr std::string_view damage_name(Damage damage) {
 /// used; the others are 0 or empty.
 struct Finding {
   Damage damage = Damage::kDanglingEntry;
-  Handle handle;               // the object: of an entry, what it leads to
+  Handle handle;               // the object; of an entry, the object it leads to
   Handle directory;            // of an entry
   std::string name;            // of an entry
   std::uint64_t recorded = 0;  // what the record says ...
-  std::uint64_t actual = 0;    // ... and what there is
-  /// The inode's version when this was found. Counts from elsewhere hold as long as the version is the same.
+  std::uint64_t actual = 0;    // ... and what was found
+  /// The inode's version when this was found. Counts from other records hold as long as the version is the same.
   std::uint64_t version = 0;
   ClientId client;          // of an open, of answers
   std::uint32_t epoch = 0;  // of an open
   SlotRef slot;             // of a datafile
   WallTime since;           // since when work has been overdue
-  Bytes key;                // of a record that cannot be read, or stands in a wrong place
+  Bytes key;                // of a record that cannot be read, or is in the wrong place
   template <typename A>
   void fields(A& a) {
     a(damage, handle, directory, name, recorded, actual, version, client, epoch, slot, since, key);
   }
 };
 
-/// Kinds of records to look at, one scan each.
+/// The kinds of records; each has a scan.
 enum class ScanKind : std::uint8_t {
   kInodes = 1,
   kEntries = 2,
@@ -124,8 +124,8 @@ struct InodeFact {
   std::uint64_t version = 0;
   FileType type = FileType::kRegular;
   std::uint32_t link_count = 0;
-  /// For a file whose size is known and not 0: the size, the slot that holds the last byte, and how long its datafile
-  /// must be.
+  /// For a file whose size is known and not 0: the size, the slot with the last byte, and the length that its datafile
+  /// must have.
   std::uint64_t size = 0;
   std::optional<SlotRef> last_slot;
   std::uint64_t last_bytes = 0;
@@ -161,8 +161,8 @@ struct MetaScanReply {
   static constexpr std::string_view kName = "meta scan reply";
   std::vector<Finding> findings;
   std::vector<InodeFact> inodes;           // of kInodes, ascending
-  std::vector<EntryFact> entries;          // of kEntries
-  std::vector<DirectoryFact> directories;  // of kEntries, ascending; one may go on in the next page
+  std::vector<EntryFact> entries;          // of kEntries, if requested
+  std::vector<DirectoryFact> directories;  // of kEntries, ascending; the last one may continue in the next page
   std::uint32_t records = 0;               // looked at
   std::uint32_t unfinished = 0;            // of these, background work that is not overdue
   Bytes next;
@@ -202,7 +202,7 @@ struct MetaRepairReply {
   }
 };
 
-/// Asks what the name space knows of datafiles that were found on io servers.
+/// A datafile found on an io server. The request asks what the name space knows of it.
 struct DatafileFact {
   Handle handle;
   SlotRef slot;

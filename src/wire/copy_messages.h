@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to an io server about data and holes (docs/wire.md, "Data"): where they are, and copying both on the server.
+// Requests to an io server about data and holes (docs/wire.md, "Data"): finding them, and copying both on the server.
 #pragma once
 
 #include "wire/io_messages.h"
@@ -16,10 +16,10 @@ struct DataRange {
   }
 };
 
-/// Where data lies in one datafile.
+/// The data of one datafile.
 struct SlotRanges {
-  std::vector<DataRange> ranges;  // ascending, at or after the offset that was asked for
-  std::uint64_t complete_to = 0;  // holes fill the gaps up to here; 2^63 - 1: the rest, too
+  std::vector<DataRange> ranges;  // ascending, at or after the requested offset
+  std::uint64_t complete_to = 0;  // everything else before this offset is a hole; 2^63 - 1: the rest, too
   template <typename A>
   void fields(A& a) {
     a(ranges, complete_to);
@@ -74,9 +74,9 @@ struct DatafileCopyRequest {
   static constexpr std::string_view kName = "datafile copy request";
   Handle from;
   Handle to;
-  std::vector<CopyPiece> pieces;  // by to_slot, ascending; each once
+  std::vector<CopyPiece> pieces;  // ascending by to_slot; each slot once
   Capability from_capability;
-  WallTime fs_time;  // becomes mtime
+  WallTime fs_time;  // the new mtime
   template <typename A>
   void fields(A& a) {
     a(from, to, pieces, from_capability, fs_time);

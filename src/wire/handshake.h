@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key schedule of the handshake (docs/wire.md, "Handshake"): pure functions of keys and of the bytes that were
-// sent.
+// The key schedule of the handshake (docs/wire.md, "Handshake"): pure functions of keys and of the bytes sent.
 #pragma once
 
 #include "base/kdf.h"
@@ -10,7 +9,7 @@
 
 namespace spate::wire {
 
-/// The kind of key file that a handshake uses. It decides what the initiator may do.
+/// The kind of key file that a handshake uses. It decides which operations the initiator may use.
 enum class KeyRole : std::uint8_t { kClient = 1, kServer = 2 };
 
 /// One key file of one file system, as the handshake uses it.
@@ -24,30 +23,31 @@ struct FileKey {
   Key secret;
 };
 
-/// The first version of the protocol whose handshake is this one.
+/// The first version of the protocol with this handshake.
 inline constexpr std::uint16_t kTranscriptVersion = 2;
 
-/// Local sockets are vouched for by the kernel, and what goes over them needs nothing more.
+/// Local sockets need no seals: the kernel vouches for both ends.
 inline bool needs_seals(std::string_view reached) { return !reached.starts_with("shm://"); }
 
-/// What an authenticated connection is kept with.
+/// The keys that protect an authenticated connection.
 struct SessionKeys {
   std::array<std::byte, Umac64::kKeySize> initiator_seal{};
   std::array<std::byte, Umac64::kKeySize> acceptor_seal{};
   std::array<std::byte, Umac128::kKeySize> initiator_data{};  // of bulk messages
   std::array<std::byte, Umac128::kKeySize> acceptor_data{};
-  Key link{};  // of the network module: bulk connections
+  Key link{};  // for the network module: authenticates bulk connections
 };
 
-/// One handshake: the same on both sides when both saw the same bytes. Messages are whole, headers included.
+/// The transcript of one handshake. It is equal on both sides if both have seen the same bytes. Messages are complete,
+/// headers included.
 class Transcript {
  public:
-  /// `reply` up to its server_mac. `binding`: of the channel below, zeros when it has none.
+  /// `reply`: up to its server_mac. `binding`: of the channel below, zeros if it has none.
   Transcript(const Key& key, const Nonce& client_nonce, const Nonce& server_nonce, ByteView hello, ByteView reply,
              const Hash& binding = {});
 
   Hash server_mac() const;
-  /// `request` up to `finished`: what `finished` must be. Call before keys().
+  /// The value that `finished` must have. `request`: up to `finished`. Call it before keys().
   Hash finish(ByteView request);
   SessionKeys keys() const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every request and every reply begins with (docs/wire.md, "Request header", "Reply header").
+// The headers of all requests and replies (docs/wire.md, "Request header", "Reply header").
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ constexpr std::uint16_t kOldestProtocolVersion = 1;
 /// Optional abilities. Hello negotiates those that both sides have.
 enum Feature : std::uint64_t {
   kFeatureNone = 0,
-  kFeatureLeases = 1,      // replies to changes begin with what was touched (lease_messages.h)
-  kFeatureGrants = 2,      // and then say what may be kept of it; only with leases
-  kFeatureLists = 4,       // list_lease is known
-  kFeatureFlushes = 8,     // datafile_flush is known
-  kFeatureAllocates = 16,  // datafile_allocate is known
-  kFeatureBatches = 32,    // change_batch is known
-  kFeatureCloses = 64,     // close_writers is known
+  kFeatureLeases = 1,      // replies to changes begin with the touched objects (lease_messages.h)
+  kFeatureGrants = 2,      // and then list what the client may cache of them; only with leases
+  kFeatureLists = 4,       // the server has list_lease
+  kFeatureFlushes = 8,     // the server has datafile_flush
+  kFeatureAllocates = 16,  // the server has datafile_allocate
+  kFeatureBatches = 32,    // the server has change_batch
+  kFeatureCloses = 64,     // the server has close_writers
 };
-/// Those of a client that keeps attributes.
+/// The features of a client that caches attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
-/// What a server of this version can do. A client asks for what it uses.
+/// The features of a server of this version. A client asks for those that it uses.
 constexpr std::uint64_t kOurFeatures =
     kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches | kFeatureCloses;
 
@@ -59,12 +59,12 @@ struct RequestHeader {
   std::uint64_t map_version = 0;
   TraceId trace;
   Priority priority = Priority::kNormal;
-  /// Time left until the caller's deadline when it sent this, ms. The server gives up after it. 0: no deadline.
+  /// Time left until the caller's deadline when it sent this, ms. The server gives up after that. 0: no deadline.
   std::uint32_t deadline_ms = 0;
   /// The largest reply (header included) for which the caller has posted room, bytes.
   std::uint32_t reply_room = 0;
   RequestId id;
-  /// io requests: the right to do this.
+  /// io requests: the right to carry it out.
   std::optional<Capability> capability;
 
   template <typename A>
@@ -88,10 +88,10 @@ struct ReplyHeader {
   }
 };
 
-/// The text that travels with an error's code. It includes the code's own sentence, and is empty when there is nothing
-/// else to tell. Only a server knows whether an error's context tells everything.
+/// The text that is sent with an error's code. It includes the code's own sentence, and is empty if the error has no
+/// more than that. Only a server knows whether an error's context tells everything.
 std::string context_of(const Error& error);
-/// The error that has travelled so.
+/// The received error.
 Error error_of(Errc status, std::string context);
 
 }  // namespace spate::wire

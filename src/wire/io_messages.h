@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to an io server (docs/wire.md, "Data"). How the data of read and write travels: "Bulk data".
+// Requests to an io server (docs/wire.md, "Data"). "Bulk data" there explains how the data of read and write is sent.
 #pragma once
 
 #include "datatype/description.h"
@@ -48,7 +48,7 @@ inline bool not_older(const DatafileState& a, const DatafileState& b) {
   return a.change_counter > b.change_counter || (a.change_counter == b.change_counter && a.size >= b.size);
 }
 
-/// How a server moves the bytes (docs/data-paths.md).
+/// The path by which a server moves the data (docs/data-paths.md).
 enum class DataPath : std::uint8_t {
   kAutomatic = 0,
   kBuffered = 1,
@@ -58,9 +58,10 @@ enum class DataPath : std::uint8_t {
   kPeerToPeer = 5
 };
 
-/// Each slot's share is one stream in logical order. Streams of all slots together of at most `inline_limit` bytes come
-/// in the reply; else slot i's stream comes as bulk messages of `unit_bytes` (the last one shorter) with tag reply_tag
-/// + 1 + i, for which the client has posted receives before asking; what lies beyond a datafile's end is not sent.
+/// Each slot's share is one stream in logical order. If the streams of all slots together have at most `inline_limit`
+/// bytes, the reply contains them. Otherwise slot i's stream comes as bulk messages of `unit_bytes` (the last one
+/// shorter) with tag reply_tag + 1 + i, for which the client has posted receives before it sent the request. Bytes
+/// beyond a datafile's end are not sent.
 struct ReadRequest {
   static constexpr Op kOp = Op::kRead;
   static constexpr std::string_view kName = "read request";
@@ -69,7 +70,7 @@ struct ReadRequest {
   std::uint32_t inline_limit = 0;
   std::uint32_t unit_bytes = 0;
   DataPath path = DataPath::kAutomatic;
-  bool want_checksum = false;  // room for end-to-end checksums; refused with kNotSupported today
+  bool want_checksum = false;  // reserved for end-to-end checksums; refused with kNotSupported today
   template <typename A>
   void fields(A& a) {
     a(where, what, inline_limit, unit_bytes, path, want_checksum);
@@ -87,8 +88,8 @@ struct ReadReply {
   }
 };
 
-/// The streams as in ReadRequest. With has_inline_data they follow in the request; else slot i's stream is sent as bulk
-/// messages of `unit_bytes` with tag reply_tag + 1 + i; the server receives them as it has room (pull).
+/// The streams as in ReadRequest. With has_inline_data they follow in the request. Otherwise slot i's stream is sent as
+/// bulk messages of `unit_bytes` with tag reply_tag + 1 + i; the server receives them when it has buffers (pull).
 struct WriteRequest {
   static constexpr Op kOp = Op::kWrite;
   static constexpr std::string_view kName = "write request";
@@ -96,7 +97,7 @@ struct WriteRequest {
   datatype::Description what;
   std::uint32_t unit_bytes = 0;
   DataPath path = DataPath::kAutomatic;
-  WallTime fs_time;                       // becomes mtime
+  WallTime fs_time;                       // the new mtime
   bool sync = false;                      // durable before the reply (O_SYNC)
   std::optional<std::uint32_t> checksum;  // reserved; refused with kNotSupported today
   bool has_inline_data = false;
@@ -134,7 +135,7 @@ struct DatafileStatReply {
   }
 };
 
-/// Servers only. Repeating it with the same generation has no effect after it was done once.
+/// From servers only. Repeating it with the same generation has no further effect.
 struct DatafileTruncateRequest {
   static constexpr Op kOp = Op::kDatafileTruncate;
   static constexpr std::string_view kName = "datafile truncate request";
@@ -150,7 +151,7 @@ struct DatafileTruncateRequest {
 };
 using DatafileTruncateReply = DatafileStatReply;
 
-/// The described bytes become zeros (the size stays), or with `allocate` get their space reserved.
+/// The described bytes become zeros (the size stays), or with `allocate` space is reserved for them.
 struct PunchRequest {
   static constexpr Op kOp = Op::kPunch;
   static constexpr std::string_view kName = "punch request";
@@ -165,15 +166,15 @@ struct PunchRequest {
 };
 using PunchReply = WriteReply;
 
-/// Reserves space as PunchRequest does with `allocate`; with `extend` the datafiles reach at least as far, too: what is
-/// new reads as zeros and holds no data.
+/// Reserves space as PunchRequest does with `allocate`. With `extend` the datafiles also reach at least to the end of
+/// the range; the new part reads as zeros and has no data.
 struct DatafileAllocateRequest {
   static constexpr Op kOp = Op::kDatafileAllocate;
   static constexpr std::string_view kName = "datafile allocate request";
   SlotSet where;
   datatype::Description what;
   bool extend = false;
-  WallTime fs_time;  // becomes mtime of what is extended
+  WallTime fs_time;  // the new mtime of extended datafiles
   template <typename A>
   void fields(A& a) {
     a(where, what, extend, fs_time);
@@ -193,7 +194,7 @@ struct DatafileSyncRequest {
 };
 using DatafileSyncReply = DatafileStatReply;
 
-/// As DatafileSyncRequest, but an error of write-back is no failure: the reply tells of it, to everybody and each time.
+/// As DatafileSyncRequest, but an error of write-back is no failure: every reply reports it, to every client.
 struct DatafileFlushRequest {
   static constexpr Op kOp = Op::kDatafileFlush;
   static constexpr std::string_view kName = "datafile flush request";
@@ -223,7 +224,7 @@ struct DatafileRef {
   }
 };
 
-/// Servers (and fsck with the server key). Leaves a tombstone until `tombstone_until`, so that a late write cannot
+/// From servers (and fsck with the server key). Leaves a tombstone until `tombstone_until`, so that a late write cannot
 /// bring a datafile back. Repeatable.
 struct DatafileRemoveRequest {
   static constexpr Op kOp = Op::kDatafileRemove;
@@ -237,7 +238,7 @@ struct DatafileRemoveRequest {
 };
 using DatafileRemoveReply = Empty;
 
-/// Servers and fsck.
+/// From servers and fsck.
 struct DatafileListRequest {
   static constexpr Op kOp = Op::kDatafileList;
   static constexpr std::string_view kName = "datafile list request";
@@ -266,7 +267,7 @@ struct TargetSpace {
   std::uint64_t free_bytes = 0;
   std::uint64_t total_files = 0;
   std::uint64_t free_files = 0;
-  std::uint64_t device = 0;  // equal for targets of any servers that share a device: df counts it once
+  std::uint64_t device = 0;  // equal for targets of any servers that share a device, so that df counts it once
   std::string store;         // "uring", "pool", ...
   template <typename A>
   void fields(A& a) {
@@ -288,8 +289,8 @@ struct IoStatfsReply {
   }
 };
 
-/// Servers only. The server refuses this client's requests of epochs below `lowest_epoch` from now on. The fence is
-/// durable before the reply, and requests of older epochs that were running have ended or were discarded by then.
+/// From servers only. From now on the server refuses this client's requests of epochs below `lowest_epoch`. The fence
+/// is durable before the reply, and running requests of older epochs have ended or were discarded by then.
 struct FenceRequest {
   static constexpr Op kOp = Op::kFence;
   static constexpr std::string_view kName = "fence request";

@@ -7,7 +7,7 @@
 
 namespace spate::wire {
 
-/// One name that a walk has passed: what it leads to, or that nothing is there.
+/// One name that a walk has passed: the object that it leads to, or none.
 struct LeaseStep {
   Handle directory;
   std::string name;
@@ -31,9 +31,9 @@ struct LookupLeaseRequest {
 };
 struct LookupLeaseReply {
   static constexpr std::string_view kName = "lookup lease reply";
-  std::optional<ObjectReply> object;  // nothing: there is no such name, and the last step says where
+  std::optional<ObjectReply> object;  // nothing: there is no such name, and the last step shows where
   std::vector<LeaseStep> steps;       // in the order of the walk
-  /// The session has leases on the object and on every directory of `steps`, for lease_ms from when it asked.
+  /// The session has leases on the object and on every directory of `steps`, for lease_ms from the time of its request.
   bool granted = false;
   std::uint64_t table = 0;  // the number of the lock table: a change of it ends all leases
   std::uint32_t lease_ms = 0;
@@ -59,8 +59,8 @@ struct ListLeaseReply {
   static constexpr std::string_view kName = "list lease reply";
   ReaddirReply page;  // with the layout of every regular file; only names if the caller may not look them up
   std::vector<std::string> targets;  // of the symbolic links among the entries, in their order
-  /// The session has leases on the directory and on what its entries lead to, for lease_ms from when it asked, but for
-  /// the entries at these places, the lowest first: of those nothing may be kept.
+  /// The session has leases on the directory and on the objects of its entries, for lease_ms from the time of its
+  /// request. The entries with these indices, ascending, are exceptions: the client may not cache them.
   bool granted = false;
   std::vector<std::uint32_t> refused;
   std::uint64_t table = 0;  // as in LookupLeaseReply
@@ -71,7 +71,7 @@ struct ListLeaseReply {
   }
 };
 
-/// A name that was added, removed or given to something else.
+/// A name that was added, removed or given to another object.
 struct TouchedName {
   Handle directory;
   std::string name;
@@ -80,11 +80,12 @@ struct TouchedName {
     a(directory, name);
   }
 };
-/// What a change has touched. It precedes the reply to each change on a connection with the feature `leases`.
+/// The objects and names that a change has touched. It precedes the reply to each change on a connection with the
+/// feature `leases`.
 struct Touched {
   static constexpr std::string_view kName = "touched";
   bool known = false;           // false: the change may have touched anything
-  std::vector<Handle> objects;  // whose attributes have changed; directories of `names` among them
+  std::vector<Handle> objects;  // objects whose attributes have changed, among them the directories of `names`
   std::vector<TouchedName> names;
   template <typename A>
   void fields(A& a) {
@@ -92,11 +93,11 @@ struct Touched {
   }
 };
 
-/// An object that a change has touched, as it is after the change.
+/// An object that a change has touched, in its new state.
 struct GrantedObject {
   enum GrantFlags : std::uint8_t {
-    kSearchable = 1,  // a directory in which the session may look names up
-    kNeverUsed = 2,   // a directory in which there has never been a name
+    kSearchable = 1,  // a directory in which the session may look up names
+    kNeverUsed = 2,   // a directory that has never had a name
   };
   ObjectReply object;
   std::uint8_t flags = 0;
@@ -105,15 +106,16 @@ struct GrantedObject {
     a(object, flags);
   }
 };
-/// What the session that made a change may cache of the objects it has touched. It follows Touched on a connection with
-/// the feature `grants`.
+/// The touched objects that the session which made the change may cache. It follows Touched on a connection with the
+/// feature `grants`.
 struct Granted {
   static constexpr std::string_view kName = "granted";
-  /// The session has leases on `objects`, and on `names` with their directories, for lease_ms from when it asked.
+  /// The session has leases on `objects`, and on `names` with their directories, for lease_ms from the time of its
+  /// request.
   bool granted = false;
   std::uint64_t table = 0;  // as in LookupLeaseReply
   std::uint32_t lease_ms = 0;
-  std::uint64_t order = 0;  // orders the changes of one table: a later one has a higher number
+  std::uint64_t order = 0;  // orders the changes of one table: later ones have higher numbers
   std::vector<GrantedObject> objects;
   std::vector<LeaseStep> names;
   template <typename A>

@@ -30,7 +30,7 @@ struct LockRequest {
   LockSpec lock;
   bool wait = false;           // false: kTryAgain if another owner has it
   std::uint64_t sequence = 0;  // > 0, never used twice in a session; a resend repeats it
-  std::uint64_t oldest = 0;    // the client will not send requests of lower sequences any more
+  std::uint64_t oldest = 0;    // the client will send no more requests with lower sequences
   std::uint64_t table = 0;     // of the last reply; 0: this session has not had a reply yet
   template <typename A>
   void fields(A& a) {
@@ -39,8 +39,9 @@ struct LockRequest {
 };
 struct LockReply {
   static constexpr std::string_view kName = "lock reply";
-  bool queued = false;      // it waits: lock_events will report the outcome
-  std::uint64_t table = 0;  // not the last one: the server has forgotten all locks; the client reclaims its own
+  bool queued = false;  // it waits: lock_events will report the outcome
+  std::uint64_t table =
+      0;  // if it differs from the last one, the server has forgotten all locks, and the client reclaims its own
   template <typename A>
   void fields(A& a) {
     a(queued, table);
@@ -79,7 +80,7 @@ struct LockCancelRequest {
 };
 struct LockCancelReply {
   static constexpr std::string_view kName = "lock cancel reply";
-  bool ended = false;  // false: it had ended already; lock_events has reported it, or will
+  bool ended = false;  // false: it had ended before; lock_events has reported that, or will
   std::uint64_t table = 0;
   template <typename A>
   void fields(A& a) {
@@ -92,7 +93,7 @@ struct LockEventsRequest {
   static constexpr Op kOp = Op::kLockEvents;
   static constexpr std::string_view kName = "lock events request";
   std::uint64_t table = 0;         // of the last reply
-  std::uint64_t acknowledged = 0;  // events up to this one have arrived
+  std::uint64_t acknowledged = 0;  // events up to this one have been received
   std::uint32_t hold_ms = 0;
   template <typename A>
   void fields(A& a) {
@@ -102,13 +103,13 @@ struct LockEventsRequest {
 enum class LockEventType : std::uint8_t {
   kGranted = 1,   // the waiting request with sequence `subject` has its lock
   kRefused = 2,   // the wait ended without a lock: too many locks
-  kRecalled = 3,  // another client waits for this session's right to append to `subject`, a handle
-  // The session's lease on `subject`, a handle, is recalled. By its acknowledgment the client says that it has dropped
-  // what it had cached.
+  kRecalled = 3,  // another client waits for this session's right to append to the file with handle `subject`
+  // The session's lease on the object with handle `subject` is recalled. The acknowledgment means that the client has
+  // dropped its copies.
   kLeaseRecalled = 4
 };
 struct LockEvent {
-  std::uint64_t number = 0;  // grows; never the same in two epochs of a session
+  std::uint64_t number = 0;  // grows; no two epochs of a session have the same number
   LockEventType type = LockEventType::kGranted;
   std::uint64_t subject = 0;
   template <typename A>
@@ -131,7 +132,7 @@ struct LockReclaimRequest {
   static constexpr Op kOp = Op::kLockReclaim;
   static constexpr std::string_view kName = "lock reclaim request";
   std::vector<LockSpec> locks;
-  bool last = true;  // else more requests follow
+  bool last = true;  // false: more requests follow
   template <typename A>
   void fields(A& a) {
     a(locks, last);
@@ -140,7 +141,7 @@ struct LockReclaimRequest {
 struct LockReclaimReply {
   static constexpr std::string_view kName = "lock reclaim reply";
   std::uint64_t table = 0;
-  std::vector<std::uint32_t> lost;  // places in the request of the locks that others have now
+  std::vector<std::uint32_t> lost;  // indices of the locks in the request that other owners have now
   template <typename A>
   void fields(A& a) {
     a(table, lost);

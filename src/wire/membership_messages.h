@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a server becomes one of the file system while that is in use (docs/wire.md, "Servers that are added").
+// Adding a server to a file system in use (docs/wire.md, "Servers that are added").
 #pragma once
 
 #include "wire/header.h"
 
 namespace spate::wire {
 
-/// A number for a server that is to be added.
+/// Reserves a number for a server that is to be added.
 struct ReserveServerRequest {
   static constexpr Op kOp = Op::kReserveServer;
   static constexpr std::string_view kName = "reserve server request";
@@ -15,7 +15,7 @@ struct ReserveServerRequest {
 };
 struct ReserveServerReply {
   static constexpr std::string_view kName = "reserve server reply";
-  ServerId server;  // that no server has had, nor will have
+  ServerId server;  // a number that no server has had, nor will have
   Bytes config;     // the text of the meta server's spate.toml
   template <typename A>
   void fields(A& a) {
@@ -23,8 +23,8 @@ struct ReserveServerReply {
   }
 };
 
-/// An io server runs, and says where it is and what it has. From the reply on the meta server places files on it, and
-/// tells it of every session that ends. Repeatable.
+/// An io server runs, and reports its addresses and targets. From the reply on, the meta server places files on it, and
+/// sends it a fence for every session that ends. Repeatable.
 struct JoinServerRequest {
   static constexpr Op kOp = Op::kJoinServer;
   static constexpr std::string_view kName = "join server request";
@@ -38,7 +38,7 @@ struct JoinServerRequest {
 };
 struct JoinServerReply {
   static constexpr std::string_view kName = "join server reply";
-  std::uint64_t map_version = 0;  // of a cluster map that has the server
+  std::uint64_t map_version = 0;  // of a cluster map with this server
   template <typename A>
   void fields(A& a) {
     a(map_version);
@@ -57,7 +57,7 @@ struct ClientFence {
 
 constexpr std::size_t kMaxFences = 16384;  // of one reply
 
-/// What every io server has been told to refuse, or is being told.
+/// Asks for the fences that every io server has received or is receiving.
 struct ListFencesRequest {
   static constexpr Op kOp = Op::kListFences;
   static constexpr std::string_view kName = "list fences request";
@@ -70,7 +70,7 @@ struct ListFencesRequest {
 struct ListFencesReply {
   static constexpr std::string_view kName = "list fences reply";
   std::vector<ClientFence> fences;  // ascending by client, at most kMaxFences
-  bool more = false;                // there are further ones
+  bool more = false;                // there are more of them
   template <typename A>
   void fields(A& a) {
     a(fences, more);

@@ -6,16 +6,16 @@
 
 namespace spate::wire {
 
-/// The place of an object that exists or shall be created: a path below a directory. The server walks it in the
-/// operation's own transaction, so that an operation by path is one request. An empty path is `start` itself.
+/// Names an object that exists or is to be created: a path below a directory. The server walks it in the operation's
+/// own transaction, so that an operation by path is one request. An empty path is `start` itself.
 struct NamePath {
   enum Flags : std::uint8_t {
-    kFollowLast = 1,   // a symbolic link at the path's end is followed
-    kRootedLinks = 2,  // absolute links begin at the file system's root; else they end the walk with kCrossDevice and
-                       // the link's target as context
+    kFollowLast = 1,   // follow a symbolic link at the path's end
+    kRootedLinks = 2,  // absolute links begin at the file system's root; otherwise they end the walk with kCrossDevice
+                       // and the link's target as context
   };
   Handle start = kRootHandle;
-  // Components between '/', bytes but NUL; at most kMaxPathBytes; "." and ".." are walked by the server.
+  // Components between '/', any bytes but NUL; at most kMaxPathBytes. The server walks "." and "..".
   std::string path;
   std::uint8_t flags = 0;
   template <typename A>
@@ -53,7 +53,7 @@ struct AccessRequest {
   static constexpr Op kOp = Op::kAccess;
   static constexpr std::string_view kName = "access request";
   NamePath where;
-  std::uint8_t want = 0;  // as a mode's bits: 4 read, 2 write, 1 execute
+  std::uint8_t want = 0;  // bits of a mode: 4 read, 2 write, 1 execute
   template <typename A>
   void fields(A& a) {
     a(where, want);
@@ -72,7 +72,7 @@ struct GetattrRequest {
 };
 using GetattrReply = ObjectReply;
 
-/// The combined state of all datafiles, gathered by the caller that asked all of them.
+/// The combined state of all datafiles. The caller has asked all of them.
 struct DataSummary {
   std::uint64_t size = 0;  // logical, bytes
   std::uint64_t allocated_bytes = 0;
@@ -84,7 +84,7 @@ struct DataSummary {
   }
 };
 
-/// Sets the attributes that are given. Times: a value, or "now" on the server's clock.
+/// Sets the given attributes. Times: a value, or "now" on the server's clock.
 struct SetattrRequest {
   static constexpr Op kOp = Op::kSetattr;
   static constexpr std::string_view kName = "setattr request";
@@ -97,7 +97,8 @@ struct SetattrRequest {
   bool atime_now = false;
   bool mtime_now = false;
   std::optional<WallTime> btime;
-  /// With mtime on a file whose size is not known: the datafiles' state now, so that only later writes override mtime.
+  /// If mtime is set on a file whose size is not known: the datafiles' present state, so that only later writes
+  /// override mtime.
   std::optional<DataSummary> data;
   template <typename A>
   void fields(A& a) {
@@ -112,8 +113,8 @@ struct LayoutHints {
   std::optional<std::uint64_t> strip_bytes;
   std::optional<std::uint32_t> slot_count;  // 0 = all targets
   std::optional<TargetId> first_target;     // PVFS's base
-  std::vector<TargetId> targets;            // these, in this order; overrides the two above
-  /// Travels behind the create request that says kOpenDistribution.
+  std::vector<TargetId> targets;            // these targets, in this order; overrides the two above
+  /// Sent behind a create request that has kOpenDistribution.
   std::optional<DistributionSpec> distribution;
   template <typename A>
   void fields(A& a) {
@@ -124,10 +125,10 @@ struct LayoutHints {
 enum OpenFlags : std::uint8_t {
   kOpenRead = 1,
   kOpenWrite = 2,
-  kOpenTruncate = 4,   // an existing file is cut to 0 (an intent, as Truncate)
-  kOpenExclusive = 8,  // create: kExists when it is there
-  kOpenExecute = 16,   // open: rights are checked for execution as well
-  // Create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one.
+  kOpenTruncate = 4,   // truncates an existing file to 0 (an intent, as Truncate)
+  kOpenExclusive = 8,  // create: kExists if it exists
+  kOpenExecute = 16,   // open: also checks the right to execute
+  // Create: makes a file without a name; `where` is its directory. With kOpenExclusive it never gets a name.
   kOpenTemporary = 32,
   kOpenByUser = 64,         // open: root's session opens it for another user, whose writes clear set-uid and set-gid
   kOpenDistribution = 128,  // create: the request ends with LayoutHints::distribution
@@ -136,13 +137,13 @@ enum OpenFlags : std::uint8_t {
 /// Attributes of a new object. Absent times are now; an absent owner is the caller (for the group, a setgid directory's
 /// group).
 struct NewAttributes {
-  /// A bit beside the mode: uid and gid are those of the user for whom the object is made, so a setgid directory's
-  /// group takes precedence.
+  /// A bit beside the mode: uid and gid are those of a user for whom the object is made, so a setgid directory's group
+  /// takes precedence.
   static constexpr std::uint32_t kOnBehalf = 1U << 16U;
-  /// The user's umask stands from this bit on, unless the client has applied it to the mode. It counts unless the
-  /// directory has a default access control list.
+  /// The user's umask begins at this bit, unless the client has applied it to the mode. It applies unless the directory
+  /// has a default access control list.
   static constexpr unsigned kUmaskShift = 20;
-  std::uint32_t mode = 0;            // 0..07777, with what is said above
+  std::uint32_t mode = 0;            // 0..07777, with the bits above
   std::optional<std::uint32_t> uid;  // other than the caller's: only for uid 0
   std::optional<std::uint32_t> gid;
   std::optional<WallTime> atime;
@@ -153,8 +154,8 @@ struct NewAttributes {
   }
 };
 
-/// Creates a regular file (or opens the existing one, unless exclusive) and opens it when `open_flags` asks for rights:
-/// one request, none to io servers.
+/// Creates a regular file (or opens the existing one, unless exclusive) and opens it if `open_flags` asks for rights.
+/// It is one request, and none to io servers.
 struct CreateRequest {
   static constexpr Op kOp = Op::kCreate;
   static constexpr std::string_view kName = "create request";
@@ -173,7 +174,7 @@ struct CreateRequest {
 struct OpenReply {
   static constexpr std::string_view kName = "open reply";
   ObjectReply object;
-  Capability capability;  // rights as asked; kNone when the create did not open
+  Capability capability;  // with the requested rights; kNone if the create did not open it
   bool created = false;
   /// kOpenTruncate on an existing file: its truncation has been done.
   bool truncated = false;
@@ -189,7 +190,8 @@ struct OpenRequest {
   static constexpr std::string_view kName = "open request";
   NamePath where;
   std::uint8_t open_flags = 0;
-  /// A new capability for a file this session has open (the old one expires); counts as no further open.
+  /// Asks for a new capability for a file that this session has open, since the old one expires. It does not count as
+  /// another open.
   bool renew = false;
   template <typename A>
   void fields(A& a) {
@@ -197,16 +199,16 @@ struct OpenRequest {
   }
 };
 
-/// Ends one open. A writer reports what it knows of the data, and may set times in the same request (cp -p). An atime
-/// alone, of an open for reading, is the time of the last read: any caller may report it, and it only moves atime
+/// Ends one open. A writer reports the state of the data, and may set times in the same request (cp -p). An atime
+/// alone, for an open for reading, is the time of the last read: any caller may report it, and it only moves atime
 /// forward.
 struct CloseRequest {
   static constexpr Op kOp = Op::kClose;
   static constexpr std::string_view kName = "close request";
   Handle handle;
   Rights rights = Rights::kNone;  // as opened
-  /// The datafiles' state after the last write through this open. Used only when no other open for writing overlapped
-  /// with it; else the meta server asks the io servers itself.
+  /// The datafiles' state after the last write through this open. Used only if no other open for writing overlapped
+  /// with it; otherwise the meta server asks the io servers.
   std::optional<DataSummary> data;
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
@@ -218,14 +220,14 @@ struct CloseRequest {
 };
 using CloseReply = ObjectReply;
 
-/// A close of the last one of several opens for writing that overlapped, all of one client. `close.data` is the
-/// datafiles' state after the last write through any of them. Used only when the file has had no other open for writing
-/// since it had none.
+/// Closes the last of several overlapping opens for writing, all of one client. `close.data` is the datafiles' state
+/// after the last write through any of them. Used only if the file has had no other open for writing since the first of
+/// them.
 struct CloseWritersRequest {
   static constexpr Op kOp = Op::kCloseWriters;
   static constexpr std::string_view kName = "close of writers request";
   CloseRequest close;
-  std::uint32_t opens = 1;  // with this one
+  std::uint32_t opens = 1;  // including this one
   template <typename A>
   void fields(A& a) {
     a(close, opens);
@@ -279,7 +281,7 @@ struct UnlinkRequest {
     a(where);
   }
 };
-using UnlinkReply = ObjectReply;  // as it is after: link_count 0 when this was the last name
+using UnlinkReply = ObjectReply;  // the state after it: link_count 0 if this was the last name
 
 struct RmdirRequest {
   static constexpr Op kOp = Op::kRmdir;
@@ -311,7 +313,7 @@ struct ReaddirRequest {
   static constexpr Op kOp = Op::kReaddir;
   static constexpr std::string_view kName = "readdir request";
   Handle handle;
-  std::uint64_t cookie = 0;       // 0 begins; else the last entry's cookie that was seen
+  std::uint64_t cookie = 0;       // 0: from the beginning; else the cookie of the last entry seen
   std::uint32_t max_entries = 0;  // 0: as many as fit the reply room
   bool attributes = false;
   template <typename A>
@@ -343,13 +345,13 @@ struct ReaddirReply {
   }
 };
 
-/// The truncation is done when it returns: the meta server records an intent, lets the io servers cut the datafiles,
-/// and drops the intent.
+/// The reply comes when the truncation is done: the meta server records an intent, lets the io servers cut the
+/// datafiles, and drops the intent.
 struct TruncateRequest {
   static constexpr Op kOp = Op::kTruncate;
   static constexpr std::string_view kName = "truncate request";
   NamePath where;
-  /// The caller has it open for writing: no permission check by mode.
+  /// The caller has it open for writing, so the mode is not checked.
   bool by_open_file = false;
   std::uint64_t size = 0;
   template <typename A>
@@ -381,8 +383,8 @@ struct GetxattrReply {
 enum XattrFlags : std::uint8_t {
   kXattrCreate = 1,
   kXattrReplace = 2,
-  /// An access control list clears setgid, as the caller for whom it is set is not in the object's group. Servers from
-  /// before this bit ignore it.
+  /// The access control list clears setgid, since the caller for whom it is set is not in the object's group. Servers
+  /// from before this bit ignore it.
   kXattrKillSetgid = 4,
 };
 
@@ -447,7 +449,7 @@ struct MetaStatfsReply {
   }
 };
 
-/// When it returns, every name-space change that was acknowledged before is durable.
+/// The reply comes when every name-space change that was acknowledged before is durable.
 struct MetaSyncRequest {
   static constexpr Op kOp = Op::kMetaSync;
   static constexpr std::string_view kName = "meta sync request";
@@ -456,7 +458,7 @@ struct MetaSyncRequest {
 };
 using MetaSyncReply = Empty;
 
-/// The servers and targets that the meta server places files on.
+/// Asks for the servers and targets on which the meta server places files.
 struct ClusterMapRequest {
   static constexpr Op kOp = Op::kClusterMap;
   static constexpr std::string_view kName = "cluster map request";

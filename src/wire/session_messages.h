@@ -17,14 +17,14 @@ struct Empty {
   void fields(A&) {}
 };
 
-/// First request on every connection; needs no authentication.
+/// The first request on every connection; needs no authentication.
 struct HelloRequest {
   static constexpr Op kOp = Op::kHello;
   static constexpr std::string_view kName = "hello request";
   std::uint16_t oldest_version = kOldestProtocolVersion;
   std::uint16_t newest_version = kProtocolVersion;
-  std::uint64_t features = kFeatureNone;  // that the client wants
-  FsId fs;                                // 0: "whichever you serve"
+  std::uint64_t features = kFeatureNone;  // the features that the client wants
+  FsId fs;                                // 0: any file system
   Nonce client_nonce{};
   template <typename A>
   void fields(A& a) {
@@ -33,7 +33,7 @@ struct HelloRequest {
 };
 struct HelloReply {
   static constexpr std::string_view kName = "hello reply";
-  std::uint16_t version = kProtocolVersion;  // the newest that both have
+  std::uint16_t version = kProtocolVersion;  // the newest version that both sides have
   std::uint64_t features = 0;
   FsId fs;
   ServerId server;
@@ -45,19 +45,19 @@ struct HelloReply {
   }
 };
 
-/// How messages are sealed. An offer has a set of them, an answer one.
+/// The algorithm of seals. An offer has a set of them, an answer one.
 enum class Suite : std::uint16_t { kNone = 0, kUmac64 = 1 };
 constexpr bool holds(std::uint16_t suites, Suite suite) { return (suites & static_cast<std::uint16_t>(suite)) != 0; }
-/// What a connection protects: each request and reply, these and all bulk data, or nothing. Nothing if the kernel
+/// The messages that a connection protects: all requests and replies, also all bulk data, or none. None if the kernel
 /// vouches for both ends, or if the file system has no keys.
 enum class Protect : std::uint8_t { kNone = 0, kControl = 1, kData = 2 };
 
 /// Follows HelloRequest from version 2 on: the initiator's key and abilities, and the server that it wants to reach.
 struct HelloOffer {
   static constexpr std::string_view kName = "hello offer";
-  ServerId server;  // that is wanted; 0: whoever is at a URL given by hand
+  ServerId server;  // the wanted server; 0: any server at a URL that a person gave
   KeyId key_id{};   // wire::FileKey::id(); zeros: no key
-  Bytes user_key;   // room for keys of single users; empty
+  Bytes user_key;   // reserved for keys of single users; empty
   std::uint16_t suites = static_cast<std::uint16_t>(Suite::kUmac64);
   Protect protect = Protect::kControl;  // the least protection that the initiator accepts on a network
   template <typename A>
@@ -65,7 +65,7 @@ struct HelloOffer {
     a(server, key_id, user_key, suites, protect);
   }
 };
-/// From version 2 on behind HelloReply.
+/// Follows HelloReply from version 2 on.
 struct HelloAnswer {
   static constexpr std::string_view kName = "hello answer";
   Suite suite = Suite::kNone;
@@ -81,12 +81,12 @@ struct HelloAnswer {
 
 enum class PeerKind : std::uint8_t { kClient = 1, kServer = 2 };
 
-/// Second request on every connection: proves the key and joins (or opens) a session.
+/// The second request on every connection: proves the key and joins (or opens) a session.
 struct AuthenticateRequest {
   static constexpr Op kOp = Op::kAuthenticate;
   static constexpr std::string_view kName = "authenticate request";
   PeerKind kind = PeerKind::kClient;
-  /// Meta server: 0 opens a new session; else resumes that one. io server: must match the ticket.
+  /// Meta server: 0 opens a new session; else it resumes that one. io server: must match the ticket.
   ClientId client;
   /// Grows with each new set of connections of this client (docs/consistency.md, "Resends").
   std::uint64_t incarnation = 0;
@@ -102,7 +102,7 @@ struct AuthenticateRequest {
     a(kind, client, incarnation, credential, description, ticket, server_nonce, proof);
   }
 };
-/// From version 2 on behind AuthenticateRequest, whose `proof` is zeros then.
+/// Follows AuthenticateRequest from version 2 on; that one's `proof` is zeros then.
 struct AuthenticateFinish {
   static constexpr std::string_view kName = "authenticate finish";
   Proof finished{};  // over everything before it (wire::Transcript); zeros without a key
@@ -116,24 +116,24 @@ struct AuthenticateReply {
   ClientId client;
   std::uint32_t epoch = 0;
   SessionTicket ticket;            // from the meta server; io servers repeat the one they got
-  std::uint32_t lease_ms = 0;      // the session ends if the server hears nothing for so long
+  std::uint32_t lease_ms = 0;      // the session ends if the server hears nothing for this long
   WallTime fs_time;                // the file system's clock, now
-  std::uint16_t answer_slots = 0;  // how many RequestId slots the client may use (meta)
-  Mac server_proof{};              // version 1: the server knows the key as well: HMAC over both nonces
+  std::uint16_t answer_slots = 0;  // the number of RequestId slots that the client may use (meta)
+  Mac server_proof{};              // version 1: HMAC over both nonces, which proves that the server knows the key, too
   template <typename A>
   void fields(A& a) {
     a(client, epoch, ticket, lease_ms, fs_time, answer_slots, server_proof);
   }
 };
 
-/// Version 1. What `proof` must be. `client_nonce` is what this client sent in hello.
+/// Version 1: the value that `proof` must have. `client_nonce` is the one that this client sent in hello.
 Mac auth_proof(const Key& key, const AuthenticateRequest& request, const Nonce& client_nonce);
 Mac server_proof(const Key& key, const Nonce& server_nonce, const Nonce& client_nonce);
 
 struct PingRequest {
   static constexpr Op kOp = Op::kPing;
   static constexpr std::string_view kName = "ping request";
-  Bytes payload;  // comes back
+  Bytes payload;  // the reply returns it
   template <typename A>
   void fields(A& a) {
     a(payload);

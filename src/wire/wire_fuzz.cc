@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: foreign bytes to the decoder of every message. What decodes encodes to the same bytes again, or, where
-// several encodings mean the same, to bytes that stay as they are from then on. Input: kind, low byte of the operation,
-// message.
+// Fuzzer: gives any bytes to the decoder of every message. A decoded message must encode to the same bytes; if several
+// encodings mean the same, to bytes that are stable from then on. Input: kind, low byte of the operation, message.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +11,7 @@
 namespace spate::wire {
 namespace {
 
-/// A description is brought into its canonical form, an unknown error becomes kUnknown; all else has one encoding.
+/// Descriptions get their canonical form, and unknown errors become kUnknown. Everything else has one encoding.
 template <typename M>
 constexpr bool kOneEncoding =
     !requires(M m) { m.what; } && !std::is_same_v<M, ReplyHeader> && !std::is_same_v<M, ChangeBatchReply>;
@@ -34,7 +33,7 @@ void check(ByteView input) {
   SPATE_CHECK(once == twice);
 }
 
-/// Values that travel inside of messages, alone.
+/// Decodes values that travel inside of messages by themselves.
 template <typename T>
 struct Alone {
   static constexpr std::string_view kName = "value";
@@ -54,7 +53,7 @@ void check_body(Which which, std::uint8_t op_number, ByteView input) {
   });
 }
 
-/// As a server does it: the header, then the body of its operation.
+/// Decodes the header, then the body of its operation, as a server does.
 void check_whole(ByteView input) {
   Reader reader(input);
   RequestHeader header;
