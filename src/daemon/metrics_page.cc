@@ -12,7 +12,7 @@
 
 namespace spate::daemon {
 
-/// What the library calls for each request.
+/// The callbacks that the library calls for each request.
 class MetricsAnswer {
  public:
   static MHD_Result on_request(void* page, MHD_Connection* connection, const char* path, const char* method,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server tells of itself by HTTP: /metrics for Prometheus, /healthz for whoever restarts what is dead.
+// MetricsPage: a server's HTTP page: /metrics for Prometheus, /healthz for a program that restarts dead servers.
 #pragma once
 
 #include <atomic>

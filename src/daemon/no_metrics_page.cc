@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands for metrics_page.cc where libmicrohttpd is not there.
+// Replaces metrics_page.cc in builds without libmicrohttpd.
 #include "daemon/metrics_page.h"
 
 namespace spate::daemon {

@@ -34,7 +34,7 @@ struct KeyvalCompletion {
   bool more = false;              // range: `limit` ended it (commit does not check this, only the entries)
 };
 
-/// What a read adds to the set that commit checks.
+/// Whether a read joins the set that commit checks.
 enum class ReadMode : std::uint8_t {
   kChecked,   // commit fails if another transaction changed what was read (key or range, also by inserting into it)
   kSnapshot,  // not checked: listings, statistics

@@ -8,7 +8,7 @@
 
 namespace spate::trove {
 
-/// Where in the commit order a live transaction reads. Pinned: the resolver keeps a list of them.
+/// The position in the commit order at which a live transaction reads. Pinned: the resolver keeps a list of them.
 class ReadPoint {
  public:
   ReadPoint() = default;
