@@ -41,7 +41,7 @@ class BulkTest : public ::testing::Test {
   Site site_{make_, executor_, random_, 1};
 };
 
-TEST_F(BulkTest, WhoHasOverheardTheControlConnectionGetsNoBulkConnection) {
+TEST_F(BulkTest, AnEavesdropperOfTheControlConnectionGetsNoBulkConnection) {
   Tap tap(site_.url);
   Victim client(make_, executor_, random_, wire::PeerKind::kClient, {tap.url()}, 1);
   client.identity.policy.behind_nat = true;  // the network path, not a relay

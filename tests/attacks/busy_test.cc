@@ -29,7 +29,7 @@ job::Task<Result<int>> ask_all(Victim& client, job::Event& go) {
   co_return failed;
 }
 
-TEST(Busy, WhoWaitsLongIsNotTakenForWhoRepeatsAMessage) {
+TEST(Busy, ALongWaitIsNotMistakenForARepeatedMessage) {
   SystemClock clock;
   job::Executor executor(clock);
   SystemRandom random;

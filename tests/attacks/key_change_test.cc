@@ -17,13 +17,13 @@ class KeyChangeTest : public ::testing::Test {
   Site site_{make_, executor_, random_, 1, "tcp://127.0.0.1:0", kFs, key_of(9)};
 };
 
-TEST_F(KeyChangeTest, WhoHasTheOldKeyIsRefusedByName) {
+TEST_F(KeyChangeTest, AClientWithTheOldKeyIsRefusedByName) {
   Victim old = client();
   EXPECT_NE(old.reason(wire::Op::kMkdir).find("wrong client key"), std::string::npos);
   EXPECT_EQ(site_.deeds.joined, 0);
 }
 
-TEST_F(KeyChangeTest, WhoFindsTheNewKeyInItsFileGoesOn) {
+TEST_F(KeyChangeTest, AClientWithTheNewKeyInItsFileGoesOn) {
   Victim running = client();
   int looked = 0;
   running.identity.newer_key = [&looked]() -> Result<Key> {
@@ -36,7 +36,7 @@ TEST_F(KeyChangeTest, WhoFindsTheNewKeyInItsFileGoesOn) {
   EXPECT_EQ(looked, 1) << "a key that is accepted is not looked for again";
 }
 
-TEST_F(KeyChangeTest, WhatOneChannelHasFoundAnotherOneUses) {
+TEST_F(KeyChangeTest, AllChannelsUseTheNewKeyThatOneHasFound) {
   Victim running = client();
   running.identity.newer_key = [&running]() -> Result<Key> {
     running.identity.key = key_of(9);  // as if another channel had looked while this one was refused
@@ -45,7 +45,7 @@ TEST_F(KeyChangeTest, WhatOneChannelHasFoundAnotherOneUses) {
   EXPECT_EQ(running.reason(wire::Op::kMkdir), "done");
 }
 
-TEST_F(KeyChangeTest, AFileThatHelpsNotChangesNothing) {
+TEST_F(KeyChangeTest, AKeyFileWithoutTheNewKeyChangesNothing) {
   for (const Result<Key>& found : {Result<Key>(client_key()), Result<Key>(key_of(8)), Result<Key>(Errc::kNotFound)}) {
     Victim running = client();
     running.identity.newer_key = [&found] { return found; };

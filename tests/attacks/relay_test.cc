@@ -69,7 +69,7 @@ bool call_it_server(Passing& passing, std::uint32_t id) {
 }
 
 // The attack that version 1 fell to: the name of the server in the reply is changed on the way.
-TEST_F(RelayTest, AClientWhoDialsAStoppedServerLendsNobodyItsRights) {
+TEST_F(RelayTest, ARelayAtAStoppedServersAddressGetsNoRightsOfAClient) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   relay->on_passing = [](Passing& passing) { return call_it_server(passing, 2); };
@@ -79,7 +79,7 @@ TEST_F(RelayTest, AClientWhoDialsAStoppedServerLendsNobodyItsRights) {
   EXPECT_EQ(meta.deeds.joined, 0) << "the client's handshake of server 2 let somebody in at server 1";
 }
 
-TEST_F(RelayTest, AServerWhoDialsAStoppedServerLendsNobodyItsRights) {
+TEST_F(RelayTest, ARelayAtAStoppedServersAddressGetsNoRightsOfAServer) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   relay->on_passing = [](Passing& passing) { return call_it_server(passing, 2); };
@@ -89,7 +89,7 @@ TEST_F(RelayTest, AServerWhoDialsAStoppedServerLendsNobodyItsRights) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-TEST_F(RelayTest, ARelayThatChangesNothingIsToldThatItIsAnotherServer) {
+TEST_F(RelayTest, ARelayThatChangesNothingIsRefusedAsAnotherServer) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   Victim client = victim(wire::PeerKind::kClient, relay->url(), 2);
@@ -97,7 +97,7 @@ TEST_F(RelayTest, ARelayThatChangesNothingIsToldThatItIsAnotherServer) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-TEST_F(RelayTest, ARelayToTheSameServerByAnotherPortIsFound) {
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherPortIsDetected) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   Victim client = victim(wire::PeerKind::kClient, relay->url(), 1);
@@ -106,7 +106,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherPortIsFound) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-TEST_F(RelayTest, ARelayToTheSameServerByAnotherAddressIsFound) {
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherAddressIsDetected) {
   Site& meta = site(1);
   auto relay = relay_to(meta.url, "tcp://[::1]:0");
   Victim client = victim(wire::PeerKind::kClient, relay->url(), 1);
@@ -115,7 +115,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherAddressIsFound) {
 }
 
 /// A leg that is not sealed, since the kernel vouches for it, is not joined to one that somebody may listen to.
-TEST_F(RelayTest, ARelayToTheSameServerByAnotherNetworkIsFound) {
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherNetworkIsDetected) {
   sites_.push_back(std::make_unique<Site>(make_shm_, executor_, random_, 1, "shm://*"));
   Site& meta = *sites_.back();
   std::vector<std::unique_ptr<bmi::Module>> both = only(make_);
@@ -127,7 +127,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherNetworkIsFound) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-TEST_F(RelayTest, ARelayToTheSameServerByAnotherShmNameIsFound) {
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherShmNameIsDetected) {
   sites_.push_back(std::make_unique<Site>(make_shm_, executor_, random_, 1, "shm://*"));
   Site& meta = *sites_.back();
   Relay relay(only(make_shm_), executor_, RelayOptions{"shm://*", meta.url});
@@ -137,7 +137,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherShmNameIsFound) {
 }
 
 /// A server's handshake of another server comes back to itself.
-TEST_F(RelayTest, AReflectedHandshakeLetsNobodyIn) {
+TEST_F(RelayTest, AReflectedHandshakeIsRefused) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   relay->on_passing = [](Passing& passing) { return call_it_server(passing, 2); };
@@ -146,7 +146,7 @@ TEST_F(RelayTest, AReflectedHandshakeLetsNobodyIn) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-TEST_F(RelayTest, AnotherFileSystemsServerWithTheSameKeysIsNot) {
+TEST_F(RelayTest, AServerOfAnotherFileSystemWithTheSameKeysIsRefused) {
   sites_.push_back(std::make_unique<Site>(make_, executor_, random_, 1, "tcp://127.0.0.1:0", FsId(0xF6)));
   Victim client = victim(wire::PeerKind::kClient, sites_.back()->url, 1);
   EXPECT_ERRC(client.ask(wire::Op::kMkdir), Errc::kWrongFileSystem);
@@ -154,7 +154,7 @@ TEST_F(RelayTest, AnotherFileSystemsServerWithTheSameKeysIsNot) {
 }
 
 /// Of a server's addresses, the one that somebody else holds is passed by, and the next one is used.
-TEST_F(RelayTest, TheNextAddressIsTriedWhereSomebodyElseListens) {
+TEST_F(RelayTest, IfAnotherProgramListensTheNextAddressIsTried) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   Victim client(make_, executor_, random_, wire::PeerKind::kClient, {relay->url(), meta.url}, 1);
@@ -163,7 +163,7 @@ TEST_F(RelayTest, TheNextAddressIsTriedWhereSomebodyElseListens) {
   EXPECT_EQ(meta.deeds.made, 1);
 }
 
-TEST_F(RelayTest, AWrongAnswerToAHelloSaysNothingOfTheSession) {
+TEST_F(RelayTest, AWrongAnswerToAHelloDoesNotAffectTheSession) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
   relay->on_passing = [](Passing& passing) {

@@ -73,7 +73,7 @@ class WireTest : public ::testing::Test {
   std::unique_ptr<Victim> client_;
 };
 
-TEST_F(WireTest, WhatIsOnlyPassedOnIsDone) {
+TEST_F(WireTest, UnalteredRequestsAreCarriedOut) {
   EXPECT_EQ(mkdir(*client_), Errc::kOk);
   EXPECT_EQ(meta_->deeds.made, 1);
 }
@@ -86,21 +86,21 @@ TEST_F(WireTest, ARequestOfTheRelaysOwnEndsTheConnection) {
   EXPECT_EQ(mkdir(*client_), Errc::kOk);
 }
 
-TEST_F(WireTest, ARepeatedRequestIsNotDone) {
+TEST_F(WireTest, ARepeatedRequestIsNotCarriedOut) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Passing request = last_request();
   EXPECT_ERRC(run(relay_->inject(request.bytes, request.tag)), Errc::kConnectionLost);
   EXPECT_EQ(meta_->deeds.made, 1);
 }
 
-TEST_F(WireTest, ARepeatedRequestUnderAnotherTagIsNotDone) {
+TEST_F(WireTest, ARepeatedRequestUnderAnotherTagIsNotCarriedOut) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Passing request = last_request();
   EXPECT_ERRC(run(relay_->inject(request.bytes, bmi::Tag(request.tag.value + 0x2000))), Errc::kConnectionLost);
   EXPECT_EQ(meta_->deeds.made, 1);
 }
 
-TEST_F(WireTest, ARepeatedHandshakeIsNotDone) {
+TEST_F(WireTest, ARepeatedHandshakeIsRefused) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   std::vector<Passing> handshake(relay_->seen().begin(), relay_->seen().begin() + 4);
   relay_->drop_target();
@@ -111,7 +111,7 @@ TEST_F(WireTest, ARepeatedHandshakeIsNotDone) {
   EXPECT_EQ(meta_->deeds.joined, 1);
 }
 
-TEST_F(WireTest, AnAlteredRequestIsNotDone) {
+TEST_F(WireTest, AnAlteredRequestIsNotCarriedOut) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const std::size_t size = last_request().bytes.size();
   for (std::size_t at = 0; at < size; ++at) {
@@ -131,7 +131,7 @@ TEST_F(WireTest, AnAlteredRequestIsNotDone) {
   }
 }
 
-TEST_F(WireTest, AnAlteredReplyIsNotBelieved) {
+TEST_F(WireTest, AnAlteredReplyIsRefused) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const std::size_t size = relay_->seen().back().bytes.size();
   for (std::size_t at = 0; at < size; ++at) {
@@ -147,7 +147,7 @@ TEST_F(WireTest, AnAlteredReplyIsNotBelieved) {
   }
 }
 
-TEST_F(WireTest, TheReplyOfAnotherRequestIsNotBelieved) {
+TEST_F(WireTest, TheReplyToAnotherRequestIsRefused) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Bytes earlier = relay_->seen().back().bytes;
   int swapped = 0;
@@ -182,7 +182,7 @@ TEST_F(WireTest, ASecondHelloEndsTheConnection) {
 
 /// The server ends, and somebody else takes its address. The client's next request is for the server with
 /// which it made the handshake. Whoever listens there now hears a hello and no more.
-TEST_F(WireTest, NothingFollowsAReconnectionToASquatter) {
+TEST_F(WireTest, NothingIsSentAfterAReconnectionToASquatter) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   relay_->drop_target();
   std::vector<wire::Op> heard;

@@ -10,7 +10,7 @@
 namespace spate::block_pattern {
 namespace {
 
-TEST(BlockPattern, WhatWasWrittenIsRightAndNothingElseIs) {
+TEST(BlockPattern, OnlyTheWrittenBlockIsAccepted) {
   Bytes cell(256);
   stamp(cell, 2, 4096, 7);
   EXPECT_EQ(check(cell, 2, 4096, {7, 7}), std::nullopt);
@@ -21,7 +21,7 @@ TEST(BlockPattern, WhatWasWrittenIsRightAndNothingElseIs) {
   EXPECT_NE(check(cell, 2, 4104, {7, 7}), std::nullopt) << "another place's";
 }
 
-TEST(BlockPattern, OneWordOfAnotherVersionOrAnotherPlaceIsFoundWhereItIs) {
+TEST(BlockPattern, AWordOfAnotherVersionOrPlaceIsReportedAtItsOffset) {
   Bytes cell(256);
   stamp(cell, 0, 0, 5);
   Bytes old(256);
@@ -37,7 +37,7 @@ TEST(BlockPattern, OneWordOfAnotherVersionOrAnotherPlaceIsFoundWhereItIs) {
 
 // Requests travel in pieces of any size: found by a run that read a word of which three bytes were still the version
 // before.
-TEST(BlockPattern, AWordMayBeHalfWrittenBesideAWriteAndOnlyThen) {
+TEST(BlockPattern, AHalfWrittenWordIsAcceptedOnlyDuringAWrite) {
   Bytes cell(64);
   stamp(cell, 4, 0, 39);
   Bytes old(64);
@@ -50,7 +50,7 @@ TEST(BlockPattern, AWordMayBeHalfWrittenBesideAWriteAndOnlyThen) {
   EXPECT_NE(check(cell, 4, 0, {38, 39}), std::nullopt) << "another place's bytes";
 }
 
-TEST(BlockPattern, ZerosAreWhatWasNeverWritten) {
+TEST(BlockPattern, ZerosMeanNeverWritten) {
   const Bytes zeros(64);
   EXPECT_EQ(check(zeros, 0, 0, {0, 3}), std::nullopt);
   EXPECT_NE(check(zeros, 0, 0, {1, 3}), std::nullopt);

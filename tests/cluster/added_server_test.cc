@@ -82,7 +82,7 @@ TEST_F(AddedServer, IsUsedByClientsThatRanBefore) {
   EXPECT_EQ(read(client_, *before, data_.size()), data_);
 }
 
-TEST_F(AddedServer, AFileOnItHasItsSizeAndDataForWhoNeverWroteThere) {
+TEST_F(AddedServer, AFileOnItIsReadableByClientsThatNeverWroteThere) {
   ASSERT_NE(create(other_, "early"), nullptr);  // its session is from before
   add_server();
   const auto file = create(client_, "after");
@@ -153,7 +153,7 @@ TEST_F(AddedServer, IsCountedByAClientThatHasNeverUsedIt) {
   EXPECT_TRUE(std::ranges::any_of(space->servers, is_added));
 }
 
-TEST_F(AddedServer, IsHeardOfByAClientThatAsksForNothing) {
+TEST_F(AddedServer, BecomesKnownToAnIdleClient) {
   ASSERT_NE(create(other_, "early"), nullptr);
   add_server();
   world_.run_for(options_.session_lease);

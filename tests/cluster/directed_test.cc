@@ -127,7 +127,7 @@ class DirectedTest : public ::testing::Test {
   bool stalled_ = false;
 };
 
-TEST_F(DirectedTest, AClientFallsOverToTheSecondPathAndNothingIsDoneTwice) {
+TEST_F(DirectedTest, AClientFailsOverToTheSecondUrlAndNothingRunsTwice) {
   FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   std::set<std::string> expected{"f"};
@@ -148,7 +148,7 @@ TEST_F(DirectedTest, AClientFallsOverToTheSecondPathAndNothingIsDoneTwice) {
   }
 }
 
-TEST_F(DirectedTest, AClientThatFellOverComesBackToTheFirstPath) {
+TEST_F(DirectedTest, AClientThatFailedOverReturnsToTheFirstUrl) {
   const auto url = [&] { return client_.client().session().meta().peer_info().url; };
   EXPECT_EQ(mkdir("a"), Errc::kOk);
   const std::string first = url();
@@ -165,7 +165,7 @@ TEST_F(DirectedTest, AClientThatFellOverComesBackToTheFirstPath) {
   EXPECT_EQ(names(), (std::set<std::string>{"a", "b", "c", "d"}));
 }
 
-TEST_F(DirectedTest, AWriteThatWasStuckOnTheFirstPathDoesNotComeAfterItsSuccessor) {
+TEST_F(DirectedTest, AWriteDelayedOnTheFirstUrlDoesNotOverwriteALaterOne) {
   FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   for (const std::uint64_t size : {kSmall, kLarge}) {
@@ -301,7 +301,7 @@ class FullDiskTest : public DirectedTest {
   FullDiskTest() : DirectedTest(options()) {}
 };
 
-TEST_F(FullDiskTest, WhatWasThereStaysAndRoomIsUsableAgain) {
+TEST_F(FullDiskTest, EarlierDataStaysAndFreedSpaceIsUsableAgain) {
   std::vector<FilePtr> files;
   Errc last = Errc::kOk;
   while (last == Errc::kOk && files.size() < 100) {
@@ -345,7 +345,7 @@ TEST_F(DirectedTest, AReadThatFailsIsAnErrorAndTheNextOneIsRight) {
   }
 }
 
-TEST_F(DirectedTest, AWriteThatFailsIsAnErrorAndHarmsNothingElse) {
+TEST_F(DirectedTest, AWriteThatFailsIsAnErrorAndAffectsNothingElse) {
   FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(write(*file, 0, 3 * kLarge), Errc::kOk);
@@ -359,7 +359,7 @@ TEST_F(DirectedTest, AWriteThatFailsIsAnErrorAndHarmsNothingElse) {
   }
 }
 
-TEST_F(DirectedTest, AfterAFailedFsyncWhatIsWrittenAgainCanBeSynced) {
+TEST_F(DirectedTest, AfterAFailedFsyncRewrittenDataCanBeSynced) {
   FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
@@ -373,7 +373,7 @@ TEST_F(DirectedTest, AfterAFailedFsyncWhatIsWrittenAgainCanBeSynced) {
   EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
 }
 
-TEST_F(DirectedTest, AnFsyncThatFailedIsToldToTheOpenOfAnotherClientToo) {
+TEST_F(DirectedTest, AFailedFsyncIsReportedToOpensOfOtherClientsToo) {
   FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   ClientProcess& second = world_.start_client();

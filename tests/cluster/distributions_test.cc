@@ -69,7 +69,7 @@ class DistributionsTest : public ::testing::Test {
   ClientProcess& client_;
 };
 
-TEST_F(DistributionsTest, FilesHoldWhatWasWritten) {
+TEST_F(DistributionsTest, FilesHoldTheWrittenData) {
   SeededRandom random(1);
   for (const DistributionSpec& spec : all_specs()) {
     const FilePtr file = create(describe(spec).substr(0, 12) + std::to_string(random.next()), spec);
@@ -126,7 +126,7 @@ TEST_F(DistributionsTest, OneThatNeedsMoreTargetsThanThereAreIsRefused) {
   EXPECT_THAT(made.error().context(), ::testing::HasSubstr("1000 groups need as many slots"));
 }
 
-TEST_F(DistributionsTest, OneThatTheServerDoesNotKnowIsRefused) {
+TEST_F(DistributionsTest, AnUnknownDistributionIsRefused) {
   client::NewObject object;
   object.layout.distribution = DistributionSpec{255, Bytes(3)};
   const auto made = run(client_.client().create(client::path_from_root("f"), kOpenForBoth, object));

@@ -53,7 +53,7 @@ TEST_F(HistoryTest, ACrashMayTakeAnAnsweredChangeAndLeaveOneThatWasUnderWay) {
   EXPECT_TRUE(history_.lost(left_with({{"b", 8}}), kLater)) << history_.explain();
 }
 
-TEST_F(HistoryTest, ACrashTakesNothingThatIsDurable) {
+TEST_F(HistoryTest, ACrashLosesNothingDurable) {
   const NodeId answered = begin_mkdir("a", 0);
   begin_mkdir("b", 1);
   ASSERT_TRUE(history_.answer(answered, made(7), kThen)) << history_.explain();

@@ -72,7 +72,7 @@ class LockDoubts {
   ClientProcess& two_ = world_.start_client();
 };
 
-TEST(LockDoubtsTest, WhatWasNotGrantedIsNotClaimed) {
+TEST(LockDoubtsTest, ALockThatWasNotGrantedIsNotReclaimed) {
   LockDoubts doubts;
   ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kOk);
   ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kNone), Errc::kOk);
@@ -85,7 +85,7 @@ TEST(LockDoubtsTest, WhatWasNotGrantedIsNotClaimed) {
 }
 
 /// Its only answer, a refusal, did not say by which process it was given.
-TEST(LockDoubtsTest, WhoWasRefusedItsOnlyLockKeepsNobodyWaitingAfterARestart) {
+TEST(LockDoubtsTest, AClientWhoseOnlyLockWasRefusedDelaysNobodyAfterARestart) {
   LockDoubts doubts;
   ASSERT_EQ(doubts.lock(doubts.one_, LockMode::kExclusive), Errc::kOk);
   ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
@@ -94,7 +94,7 @@ TEST(LockDoubtsTest, WhoWasRefusedItsOnlyLockKeepsNobodyWaitingAfterARestart) {
   EXPECT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
 }
 
-TEST(LockDoubtsTest, WhatMayHaveBeenReleasedIsNotClaimed) {
+TEST(LockDoubtsTest, ALockThatMayHaveBeenReleasedIsNotReclaimed) {
   int lost = 0;
   for (Duration after{0}; after < milliseconds(1); after += microseconds(20)) {
     LockDoubts doubts;
@@ -113,7 +113,7 @@ TEST(LockDoubtsTest, WhatMayHaveBeenReleasedIsNotClaimed) {
   EXPECT_GT(lost, 0);
 }
 
-TEST(LockDoubtsTest, AWaitWhoseAnswerIsLostLocksNothing) {
+TEST(LockDoubtsTest, AWaitWhoseAnswerIsLostTakesNoLock) {
   int lost = 0;
   for (Duration after{0}; after < milliseconds(1); after += microseconds(20)) {
     LockDoubts doubts;
@@ -150,7 +150,7 @@ class Appending : public LockDoubts {
   const std::array<ByteView, 1> memory_{ByteView(record_)};
 };
 
-TEST(LockDoubtsTest, ARightToAppendThatWasNotGrantedIsAskedForAgain) {
+TEST(LockDoubtsTest, AnAppendRightThatWasNotGrantedIsRequestedAgain) {
   Appending doubts;
   const auto first = doubts.open(doubts.one_);
   const auto second = doubts.open(doubts.two_);

@@ -91,7 +91,7 @@ class Waiting {
   ClientProcess& other_;
 };
 
-TEST(RequestPlacesTest, RequestsThatWaitForAnIoServerHoldNoOthersUp) {
+TEST(RequestPlacesTest, RequestsThatWaitForAnIoServerDelayNoOthers) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const Story story = Waiting(seed, Plant::kNone).run();
     EXPECT_EQ(story.failure, "") << "seed " << seed;
@@ -99,7 +99,7 @@ TEST(RequestPlacesTest, RequestsThatWaitForAnIoServerHoldNoOthersUp) {
   }
 }
 
-TEST(RequestPlacesTest, ThePlantThatLetsThemHoldOthersUpIsCaught) {
+TEST(RequestPlacesTest, ThePlantThatDelaysOthersIsCaught) {
   EXPECT_NE(Waiting(1, Plant::kHoardedPlaces).run().failure, "");
 }
 

@@ -85,7 +85,7 @@ TEST_F(RefusalsTest, ACopyThatIsTooLargeForADiskIsRefusedAtOnce) {
   EXPECT_OK(run(client_, to->close()));
 }
 
-TEST_F(RefusalsTest, AFileWhoseSizeIsNotKnownYetIsNeverSaidToBeTooLarge) {
+TEST_F(RefusalsTest, AFileOfUnknownSizeIsNeverRefusedAsTooLarge) {
   make("f", 9000);
   auto mine = create("f");
   auto theirs = run(other_, other_.client().open(path_from_root("f"), wire::kOpenRead | wire::kOpenWrite));

@@ -90,7 +90,7 @@ class ChangeAfterSilence : public LostLocksTest, public ::testing::WithParamInte
   FilePtr source_;
 };
 
-TEST_P(ChangeAfterSilence, FailsAndLeavesTheNextHoldersData) {
+TEST_P(ChangeAfterSilence, FailsAndKeepsTheNextHoldersData) {
   const FilePtr mine = open(silent_, "f");
   source_ = open(silent_, "source");
   ASSERT_NE(mine, nullptr);
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Of, ChangeAfterSilence,
                          [](const auto& info) { return info.param; });
 
 /// Without a lock nothing was promised to it: its files go on in the new epoch.
-TEST_F(LostLocksTest, WhoHeldNoLockWritesAndCutsOn) {
+TEST_F(LostLocksTest, AClientWithoutLocksGoesOnWritingAndTruncating) {
   const FilePtr mine = open(silent_, "f");
   ASSERT_OK(write(silent_, *mine, filled('a')));
   be_silent();
@@ -128,7 +128,7 @@ TEST_F(LostLocksTest, WhoHeldNoLockWritesAndCutsOn) {
 }
 
 /// Programs have a descriptor, and are told what became of its file.
-TEST_F(LostLocksTest, ACloseOfWhatEndedWithItsSessionSaysSo) {
+TEST_F(LostLocksTest, ACloseReportsThatTheOpenEndedWithItsSession) {
   const FilePtr mine = open(silent_, "f");
   be_silent();
   be_heard();

@@ -83,7 +83,7 @@ class Strangers {
   std::deque<RawPeer> crowd_;
 };
 
-TEST(StrangersTest, KeepNothingAndNobodyOut) {
+TEST(StrangersTest, TakeBoundedMemoryAndBlockNobody) {
   const Visit visit = Strangers(Plant::kNone).run();
   EXPECT_LE(visit.connected, stranger_limits().most);
   EXPECT_EQ(visit.honest, Errc::kOk);

@@ -59,7 +59,7 @@ TEST(Golden, EveryFileIsOfSomething) {
   }
 }
 
-TEST(Golden, EachFileReadsAsWhatWasWritten) {
+TEST(Golden, EachFileDecodesToTheWrittenValue) {
   for (const auto& [name, item] : catalog()) {
     const auto bytes = golden(name);
     ASSERT_OK(bytes) << name;

@@ -23,7 +23,7 @@ class GroupSimulation : public testing::Test {
 
 class PlantedGroupSimulation : public GroupSimulation, public testing::WithParamInterface<NamedDefect> {};
 
-TEST_F(GroupSimulation, NothingAnsweredIsLostOrDoneTwiceAndAllMembersServeAgain) {
+TEST_F(GroupSimulation, NothingAnsweredIsLostOrRunTwiceAndAllMembersServeAgain) {
   std::uint64_t losses = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const GroupRunResult result = run_group({seed, Defect::kNone});

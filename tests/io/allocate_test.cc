@@ -46,7 +46,7 @@ TEST_F(AllocateTest, ExtendsEachDatafileToItsPartOfTheRange) {
   EXPECT_THAT(data(), ::testing::IsEmpty());
 }
 
-TEST_F(AllocateTest, NeverShortensAndLeavesTheTimeOfWhatDoesNotGrow) {
+TEST_F(AllocateTest, NeverShortensAndKeepsTheTimeOfDatafilesThatDoNotGrow) {
   const auto first = allocate(0, 5 * 4096, true);
   ASSERT_OK(first);
   world_.pass(std::chrono::seconds(1));

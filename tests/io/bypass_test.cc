@@ -82,7 +82,7 @@ TEST_F(BypassTest, ReturningUnknownLeasesHasNoEffect) {
   EXPECT_ERRC(client_.ask<wire::BypassReturnReply>(request), Errc::kInvalidArgument);
 }
 
-TEST_F(BypassTest, APathIsExplainedAndNothingIsMoved) {
+TEST_F(BypassTest, ExplainingAPathMovesNoData) {
   using wire::DataPath;
   for (const auto& [path, is_write, answer] : {std::tuple{DataPath::kAutomatic, false, DataPath::kCached},
                                                std::tuple{DataPath::kAutomatic, true, DataPath::kBuffered},

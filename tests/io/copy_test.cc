@@ -68,7 +68,7 @@ TEST_F(CopyTest, CopiesBytesHolesAndLengthAndReturnsTheState) {
   EXPECT_EQ(found->datafiles[0].size, reply->datafiles[0].size);
 }
 
-TEST_F(CopyTest, BothCapabilitiesAreLookedAt) {
+TEST_F(CopyTest, BothCapabilitiesAreChecked) {
   EXPECT_EQ(copy(copy_request()), Errc::kOk);
   EXPECT_EQ(copy(copy_request(), client_.capability(kTo, Rights::kRead)), Errc::kCapabilityInvalid);
   EXPECT_EQ(copy(copy_request(), client_.capability(kFrom, Rights::kWrite)), Errc::kCapabilityInvalid);
@@ -109,7 +109,7 @@ TEST_F(CopyTest, NonsenseIsRefused) {
   EXPECT_OK(ranges(kFrom, 0, 256));
 }
 
-TEST_F(CopyTest, AFileThatIsRemovedTakesNoCopy) {
+TEST_F(CopyTest, ACopyToARemovedFileIsRefused) {
   Client server(world_, {.kind = wire::PeerKind::kServer});
   wire::DatafileRemoveRequest remove;
   remove.datafiles = {{kTo, {0, World::target(0)}}};

@@ -127,7 +127,7 @@ TEST_P(DataTest, ALargeStreamOfManyMessages) {
   for (const DataPath path : {DataPath::kBuffered, DataPath::kCached}) read({what, bytes}, path, false);
 }
 
-TEST_P(DataTest, WhatWasNeverWrittenIsEmpty) {
+TEST_P(DataTest, ADatafileThatWasNeverWrittenIsEmpty) {
   const auto what = *datatype::Description::contiguous(0, 50000);
   std::vector<std::uint64_t> bytes;
   datatype::spell_block(0, 50000, bytes);

@@ -41,7 +41,7 @@ class DirectTest : public PathsTest {
   }
 };
 
-TEST_F(DirectTest, WholeBlocksAreMovedDirectlyAndOnlySo) {
+TEST_F(DirectTest, WholeBlocksMoveOnlyByTheDirectPath) {
   const Bytes data = pattern(1, 49 * 4096);
   ASSERT_OK(write(0, data, false, DataPath::kDirect));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
@@ -158,7 +158,7 @@ class DirectLockTest : public DirectTest {
   std::uint64_t writes() { return world_.storage(0).posted(BytestreamOp::kWrite); }
 };
 
-TEST_F(DirectLockTest, DirectAndCachedWritesExcludeEachOtherButRunBesideTheirOwnKind) {
+TEST_F(DirectLockTest, DirectAndCachedWritesExcludeEachOtherButNotTheirOwnKind) {
   for (const DataPath first : {DataPath::kDirect, DataPath::kBuffered}) {
     for (const DataPath second : {DataPath::kDirect, DataPath::kBuffered}) {
       Outcome held;
@@ -232,7 +232,7 @@ Bytes run_and_single_bytes_of(const Bytes& all) {
   return expected;
 }
 
-TEST_F(DirectTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackAndCounted) {
+TEST_F(DirectTest, AStreamThatContinuesThroughTheCacheCountsAsAFallBack) {
   const Bytes all = pattern(1, 3 << 20);
   ASSERT_OK(write(0, all));
   // Nobody knows what is in the cache: the policy takes the direct path.
@@ -247,7 +247,7 @@ TEST_F(DirectTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackAndCounted) {
   EXPECT_EQ(world_.metric("spate_flow_fallbacks_total"), 1U);
 }
 
-TEST_F(DirectTest, ByNameAStreamDoesNotTurnToTheCacheMidway) {
+TEST_F(DirectTest, ANamedDirectPathDoesNotFallBackToTheCache) {
   ASSERT_OK(write(0, pattern(1, 3 << 20)));
   wire::ReadRequest request = read_request(where_, run_and_single_bytes());
   request.path = DataPath::kDirect;
@@ -302,7 +302,7 @@ TEST_F(PeerTest, EndsThatFillNoBlockAreWrittenThroughTheCache) {
   EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), 8 * 4096U);
 }
 
-TEST_F(PeerTest, ByNameARefusalOfTheDeviceIsAnErrorAndRemembered) {
+TEST_F(PeerTest, ForANamedPathARefusalOfTheDeviceIsAnErrorAndRemembered) {
   const Bytes data = pattern(1, kStreamBytes);
   ASSERT_OK(write(0, data));
   world_.storage(0).refuse_device_memory();
@@ -373,7 +373,7 @@ TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAn
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
-TEST_F(PeerWhereItCanBeHadTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackOfBothAndCounted) {
+TEST_F(PeerWhereItCanBeHadTest, AStreamThatContinuesThroughTheCacheCountsAsAFallBackOfBoth) {
   const Bytes all = pattern(1, 3 << 20);
   ASSERT_OK(write(0, all));
   const wire::ReadRequest request = read_request(where_, run_and_single_bytes());

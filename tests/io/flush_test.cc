@@ -63,7 +63,7 @@ class FlushTest : public ::testing::Test {
   wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
 };
 
-TEST_F(FlushTest, AnErrorOfWriteBackIsToldToEverybodyAndEachTime) {
+TEST_F(FlushTest, AnErrorOfWriteBackIsReportedToEveryClientEachTime) {
   const std::uint64_t first = write(client_, 0);
   const std::uint64_t second = write(other_, 1000);
   EXPECT_GT(second, first);
@@ -77,7 +77,7 @@ TEST_F(FlushTest, AnErrorOfWriteBackIsToldToEverybodyAndEachTime) {
   EXPECT_EQ(flush(other_).value(), *lost);
 }
 
-TEST_F(FlushTest, ItIsToldUntilTheMachineIsStartedAnew) {
+TEST_F(FlushTest, TheErrorIsReportedUntilTheMachineIsRebooted) {
   write(client_, 0);
   fail_next_sync();
   const auto lost = flush(client_);
@@ -88,7 +88,7 @@ TEST_F(FlushTest, ItIsToldUntilTheMachineIsStartedAnew) {
   EXPECT_EQ(flush(client_).value(), 0U);
 }
 
-TEST_F(FlushTest, ItConcernsOneDatafile) {
+TEST_F(FlushTest, TheErrorConcernsOneDatafile) {
   write(client_, 0);
   fail_next_sync();
   ASSERT_OK(flush(client_));
@@ -115,7 +115,7 @@ TEST_F(FlushTest, AWriteThatIsUnderWayWhenWriteBackFailsCountsAsLost) {
   EXPECT_GE(*lost, late);
 }
 
-TEST_F(FlushTest, ThoseThatWaitForOneShareTheNext) {
+TEST_F(FlushTest, RequestsThatWaitForASyncShareTheNextOne) {
   write(client_, 0);
   world_.storage(0).add(
       {.op = BytestreamOp::kSync, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(1)});
@@ -128,7 +128,7 @@ TEST_F(FlushTest, ThoseThatWaitForOneShareTheNext) {
   EXPECT_EQ(std::count_if(lost.begin(), lost.end(), [](const auto& each) { return each.value() == 0; }), 1);
 }
 
-TEST_F(FlushTest, OneThatFailsAgainIsAnError) {
+TEST_F(FlushTest, ASecondFailureIsAnError) {
   write(client_, 0);
   for (const std::uint64_t nth : {1U, 2U})
     world_.storage(0).add({.op = BytestreamOp::kSync, .nth = nth, .status = Errc::kIoError});
@@ -138,7 +138,7 @@ TEST_F(FlushTest, OneThatFailsAgainIsAnError) {
   EXPECT_GT(*lost, 0U);
 }
 
-TEST_F(FlushTest, NobodyIsToldOfSuccessBeforeTheLossIsRecorded) {
+TEST_F(FlushTest, NoSyncSucceedsBeforeTheLossIsRecorded) {
   write(client_, 0);
   fail_next_sync();
   world_.records().order({.point = trove::FaultPoint::kCommit, .nth = 1, .status = Errc::kIoError});
@@ -150,7 +150,7 @@ TEST_F(FlushTest, NobodyIsToldOfSuccessBeforeTheLossIsRecorded) {
   EXPECT_GT(*lost, 0U);
 }
 
-TEST_F(FlushTest, ALossWhoseCounterWasNotFoundOutYetIsKnownToTheNextProcess) {
+TEST_F(FlushTest, ALossWithAnUnknownCounterSurvivesTheProcess) {
   const std::uint64_t written = write(client_, 0);
   fail_next_sync();
   world_.records().order({.point = trove::FaultPoint::kCommit, .nth = 2, .status = Errc::kIoError});
@@ -170,7 +170,7 @@ TEST_F(FlushTest, ASynchronousWriteThatWriteBackLostFails) {
   EXPECT_OK(world_.run(client_.write(request, {pattern(1, 100)}, client_.capability(kFile))));
 }
 
-TEST_F(FlushTest, AClientThatDoesNotKnowItHearsOfItOnce) {
+TEST_F(FlushTest, AClientWithoutFlushGetsTheErrorOnce) {
   write(client_, 0);
   wire::DatafileSyncRequest request;
   request.handle = kFile;

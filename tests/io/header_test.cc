@@ -96,7 +96,7 @@ TEST_F(HeaderTest, ANewerVersionGetsTheSupportedVersionsAsAnswer) {
   EXPECT_EQ(world_.metric("spate_rpc_refused_total"), 4U);
 }
 
-TEST_F(HeaderTest, VersionZeroIsNone) {
+TEST_F(HeaderTest, VersionZeroIsRefused) {
   wire::RequestHeader header = ping_header();
   header.version = 0;
   EXPECT_EQ(ask(ping(header)).header.status, Errc::kVersionMismatch);
@@ -120,7 +120,7 @@ TEST_F(HeaderTest, AnUnknownOperationIsRefusedByNumber) {
   expect_served();
 }
 
-TEST_F(HeaderTest, AHelloOfVersionsThatDoNotMeetIsRefusedByName) {
+TEST_F(HeaderTest, AHelloWithoutACommonVersionIsRefusedByName) {
   wire::RequestHeader header = ping_header();
   header.op = wire::Op::kHello;
   wire::HelloRequest hello;
@@ -136,7 +136,7 @@ TEST_F(HeaderTest, AHelloOfVersionsThatDoNotMeetIsRefusedByName) {
   EXPECT_TRUE(says(answer, "2 to 2")) << answer.header.context;
 }
 
-TEST_F(HeaderTest, OfTheFeaturesOnlyWhatBothHaveIsAgreedOn) {
+TEST_F(HeaderTest, OnlyFeaturesThatBothSidesHaveAreAgreedOn) {
   wire::RequestHeader header = ping_header();
   header.op = wire::Op::kHello;
   wire::HelloRequest hello;
@@ -154,7 +154,7 @@ TEST_F(HeaderTest, OfTheFeaturesOnlyWhatBothHaveIsAgreedOn) {
   EXPECT_EQ(reply->first.features, wire::kOurFeatures);
 }
 
-TEST_F(HeaderTest, AHeaderThatIsNoneCostsTheConnection) {
+TEST_F(HeaderTest, AnInvalidHeaderEndsTheConnection) {
   Bytes bytes = ping(ping_header());
   bytes.resize(20);
   EXPECT_EQ(ask(bytes).sent, Errc::kConnectionLost);

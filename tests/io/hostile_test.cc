@@ -108,7 +108,7 @@ TEST_F(HostileTest, ChecksumsAreRefusedNotIgnored) {
   EXPECT_EQ(write(write_too), Errc::kNotSupported);
 }
 
-TEST_F(HostileTest, APathThatIsNotKnownIsRefusedAlsoWhereItIsOfNoMatter) {
+TEST_F(HostileTest, AnUnknownPathIsRefusedEvenIfItIsNotUsed) {
   wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(0, 100));
   request.path = static_cast<wire::DataPath>(6);
   EXPECT_EQ(read(request), Errc::kInvalidArgument);
@@ -165,7 +165,7 @@ TEST_F(HostileTest, AServerThatStopsDoesNotWaitForASlowClient) {
   world_.pass(std::chrono::seconds(100));
 }
 
-TEST_F(HostileTest, AClientThatSendsNoFurtherIsGivenUp) {
+TEST_F(HostileTest, AClientThatStopsSendingTimesOut) {
   Sending some;
   some.messages = 2;
   std::vector<Errc> codes;
@@ -252,7 +252,7 @@ TEST_F(CrowdTest, ManyHugeWritesKeepWithinThePool) {
 }
 
 // A client that has announced writes and sends nothing holds half of the pool at the most: another one gets through.
-TEST_F(CrowdTest, OneSilentClientDoesNotKeepOthersOut) {
+TEST_F(CrowdTest, ASilentClientDoesNotBlockOthers) {
   std::vector<Errc> silent;
   Sending nothing;
   nothing.messages = 0;

@@ -145,7 +145,7 @@ TEST_F(LeasesTest, GapsAreNotRewrittenWhileAClientWritesByItself) {
 
 /// What it has written so far may have been read already: whoever keeps what he has read by the counter must not take
 /// bytes of before and after for the same ones.
-TEST_F(LeasesTest, AWriteUnderWayMovesTheCounterWithEachLook) {
+TEST_F(LeasesTest, AWriteUnderWayMovesTheCounterAtEachCheck) {
   const auto holder = lend();
   ASSERT_TRUE(holder->begin());
   EXPECT_TRUE(noted());

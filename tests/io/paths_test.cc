@@ -54,7 +54,7 @@ TEST_F(PathsTest, SmallDataTravelsInTheMessages) {
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), 4096U);
 }
 
-TEST_F(PathsTest, ANamedPathIsNotForDataInTheMessages) {
+TEST_F(PathsTest, ANamedPathRefusesInlineData) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const DataPath path : {DataPath::kBuffered, DataPath::kCached, DataPath::kDirect, DataPath::kPeerToPeer}) {
     EXPECT_ERRC(read(0, 4096, path, 4096), Errc::kInvalidArgument);
@@ -109,7 +109,7 @@ TEST_F(PathsTest, AHotDatafileIsOpenedOnce) {
   EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kOpen), 1U);
 }
 
-TEST_F(PathsTest, PathsThatAreNotThereAreRefusedAndNothingMoves) {
+TEST_F(PathsTest, ImpossiblePathsAreRefusedAndMoveNothing) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const DataPath path : {DataPath::kDirect, DataPath::kBypass, DataPath::kPeerToPeer}) {
     const auto outcome = read(0, kBytes, path);
@@ -156,7 +156,7 @@ TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
-TEST_F(PathsTest, AShortReadIsReadOn) {
+TEST_F(PathsTest, AShortReadIsContinued) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const std::uint64_t nth : {1U, 3U}) {
     world_.storage(0).add(

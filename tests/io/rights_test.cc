@@ -133,7 +133,7 @@ TEST_F(RightsTest, TargetsOfAnotherServerMeanAStaleMap) {
   EXPECT_ERRC(client_.ask<wire::DatafileStatReply>(stat), Errc::kStaleMap);
 }
 
-TEST_F(RightsTest, SpaceIsToldForEachTargetWithItsDevice) {
+TEST_F(RightsTest, SpaceIsReportedForEachTargetWithItsDevice) {
   const auto reply = client_.ask<wire::IoStatfsReply>(wire::IoStatfsRequest());
   ASSERT_OK(reply);
   ASSERT_EQ(reply->targets.size(), 2U);

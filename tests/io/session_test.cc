@@ -172,7 +172,7 @@ TEST_F(SessionTest, AFenceOutlivesTheServerProcess) {
   EXPECT_EQ(small_write(client_), Errc::kSessionFenced);
 }
 
-TEST_F(SessionTest, FencesAreForgottenWhenNothingCanNeedThemAnyMore) {
+TEST_F(SessionTest, FencesAreDroppedWhenTheyHaveNoEffectAnyMore) {
   EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
   world_.pass(std::chrono::hours(24 * 29));
   ASSERT_OK(world_.run(world_.io().purge()));
@@ -190,7 +190,7 @@ TEST_F(SessionTest, FencesAreForgottenWhenNothingCanNeedThemAnyMore) {
 }
 
 // The write has posted its receives and nothing comes: the fence cuts it off, and ends only then.
-TEST_F(SessionTest, AFenceEndsWhatIsUnderWay) {
+TEST_F(SessionTest, AFenceEndsRequestsUnderWay) {
   Errc code = Errc::kOk;
   bool ended = false;
   Sending two;
@@ -226,7 +226,7 @@ TEST_F(SessionTest, AFenceWaitsForStorageThatIsUnderWay) {
 
 // A client whose connection broke in the middle of a write comes again: what is left of the first attempt is over
 // before its new connection is welcome.
-TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
+TEST_F(SessionTest, ANewIncarnationEndsRequestsOfTheOlderOne) {
   Errc code = Errc::kOk;
   bool ended = false;
   Sending one;
@@ -252,7 +252,7 @@ TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
   EXPECT_NE(code, Errc::kOk);
 }
 
-TEST_F(SessionTest, AnOlderConnectionIsNotHeardAnyMore) {
+TEST_F(SessionTest, AnOlderConnectionIsRefused) {
   EXPECT_EQ(small_write(client_), Errc::kOk);
   Client newer(world_);
   ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));

@@ -218,7 +218,7 @@ TEST_F(TruncateRemoveTest, TombstonesOutliveTheProcess) {
 }
 
 // The removal was answered and not durable: the meta server does not ask for it again.
-TEST_F(TruncateRemoveTest, WhatACrashBringsBackIsRemovedOnceMore) {
+TEST_F(TruncateRemoveTest, DatafilesThatACrashBringsBackAreRemovedAgain) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   ASSERT_EQ(remove({kFile}), Errc::kOk);
   world_.restart(true);
@@ -232,7 +232,7 @@ TEST_F(TruncateRemoveTest, WhatACrashBringsBackIsRemovedOnceMore) {
   EXPECT_THAT(datafiles(), ::testing::IsEmpty());
 }
 
-TEST_F(TruncateRemoveTest, TombstonesStayUntilWhatACrashBroughtBackIsRemoved) {
+TEST_F(TruncateRemoveTest, TombstonesStayUntilRemovalsWereRepeatedAfterACrash) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   ASSERT_EQ(remove({kFile}, std::chrono::minutes(2)), Errc::kOk);
   bring_back();

@@ -370,7 +370,7 @@ TEST_P(BytestreamTest, DirectAndCachedAccessSeeEachOther) {
   EXPECT_EQ(direct(BytestreamOp::kWrite, {{0, block}}, memory.view().subspan(8, block)).status, Errc::kInvalidArgument);
 }
 
-TEST_P(BytestreamTest, WhatWasJustWrittenIsSaidToBeInTheCache) {
+TEST_P(BytestreamTest, NewlyWrittenDataIsReportedAsCached) {
   ASSERT_EQ(write(id(1), 0, pattern(1, 64 * 4096)).status, Errc::kOk);
   const BytestreamCompletion probed = run(BytestreamOp::kProbeCache, id(1), {{0, 64 * 4096}});
   if (probed.status == Errc::kOk)
@@ -379,7 +379,7 @@ TEST_P(BytestreamTest, WhatWasJustWrittenIsSaidToBeInTheCache) {
     EXPECT_EQ(probed.status, Errc::kNotSupported);
 }
 
-TEST_P(BytestreamTest, ANotedChangeMovesTheCounterAndNothingElse) {
+TEST_P(BytestreamTest, ANotedChangeMovesOnlyTheCounter) {
   ASSERT_EQ(write(id(1), 0, pattern(1, 100)).status, Errc::kOk);
   const BytestreamStat before = stat(id(1));
   ASSERT_EQ(run(BytestreamOp::kNoteChange, id(1)).status, Errc::kOk);
@@ -389,7 +389,7 @@ TEST_P(BytestreamTest, ANotedChangeMovesTheCounterAndNothingElse) {
   EXPECT_BYTES(read(id(1), 0, 200), pattern(1, 100));
 }
 
-TEST_P(BytestreamTest, WhatWasLentBeforeADatafileWasReplacedChangesNothingAnyMore) {
+TEST_P(BytestreamTest, ALentDescriptorHasNoEffectAfterTheDatafileIsReplaced) {
   if (GetParam().find("sim") != std::string::npos) GTEST_SKIP() << "numbers only: src/trove/sim/sim_disk_test.cc";
   auto page = streams().make_lease({id(1), ClientId(3), 1, true});
   if (page.code() == Errc::kNotSupported) GTEST_SKIP() << page.error().message();

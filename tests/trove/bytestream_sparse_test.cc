@@ -32,7 +32,7 @@ class SparseTest : public BytestreamTest {
   }
 };
 
-TEST_P(SparseTest, RangesHoldAllThatWasWrittenAndLeaveHolesOut) {
+TEST_P(SparseTest, DataRangesContainAllWrittenBytesAndNoHoles) {
   EXPECT_EQ(ranges(id(1), 0, 10).complete_to, kMaxDatafileBytes);  // never written
   EXPECT_THAT(ranges(id(1), 0, 10).ranges, testing::IsEmpty());
   write(id(1), 0, pattern(1, kBlock));
@@ -71,7 +71,7 @@ TEST_P(SparseTest, ACopyHasTheBytesTheHolesAndTheLength) {
   EXPECT_EQ(stat(id(1)).size, 2 * kMega + 3000);  // the source is as it was
 }
 
-TEST_P(SparseTest, ACopyOfNothingThereIsAHole) {
+TEST_P(SparseTest, ACopyOfAMissingDatafileIsAHole) {
   const BytestreamCompletion done = copy(id(8), 0, id(9), {kBlock, 10'000});
   ASSERT_EQ(done.status, Errc::kOk);
   EXPECT_EQ(done.stat.size, kBlock + 10'000);

@@ -47,7 +47,7 @@ TEST_P(KeyvalIsolationTest, AbsentKeyThatAppearsConflicts) {
   EXPECT_EQ(get_now("other"), std::nullopt);
 }
 
-TEST_P(KeyvalIsolationTest, AKeyThatIsOnlyNotedConflictsLikeOneThatWasRead) {
+TEST_P(KeyvalIsolationTest, ANotedKeyConflictsLikeOneThatWasRead) {
   const auto changed = begin();
   const auto unchanged = begin();
   for (Transaction* t : {changed.get(), unchanged.get()}) t->note_read(as_bytes("k"));
@@ -59,7 +59,7 @@ TEST_P(KeyvalIsolationTest, AKeyThatIsOnlyNotedConflictsLikeOneThatWasRead) {
   EXPECT_EQ(get_now("other"), "1");
 }
 
-TEST_P(KeyvalIsolationTest, ARangeThatIsOnlyNotedConflictsLikeOneThatWasRead) {
+TEST_P(KeyvalIsolationTest, ANotedRangeConflictsLikeOneThatWasRead) {
   const auto changed = begin();
   const auto unchanged = begin();
   for (Transaction* t : {changed.get(), unchanged.get()}) t->note_range_read(as_bytes("b"), as_bytes("d"));
@@ -80,7 +80,7 @@ TEST_P(KeyvalIsolationTest, KeyOfManyThatChangesConflicts) {
   EXPECT_EQ(commit(*t), Errc::kConflict);
 }
 
-TEST_P(KeyvalIsolationTest, EraseConflictsAndReadersThatOnlyReadToo) {
+TEST_P(KeyvalIsolationTest, EraseConflictsAlsoWithTransactionsThatOnlyRead) {
   put_now("k", "0");
   const auto t = begin();
   EXPECT_EQ(get(*t, "k"), "0");
