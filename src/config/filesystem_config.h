@@ -149,17 +149,17 @@ struct LogConfig {
 
 /// [network]: limits of the network layer; the same on both sides.
 struct NetworkConfig {
-  std::uint64_t eager_limit =
-      16ULL << 10U;  // bytes, 0..1 MiB: messages up to this size are sent without asking the receiver
+  /// Bytes, 0..1 MiB: messages up to this size are sent without asking the receiver.
+  std::uint64_t eager_limit = 16ULL << 10U;
   std::uint64_t copy_limit = 16ULL << 10U;       // bytes, 0..1 MiB: over RDMA, messages up to this size are copied
   std::uint64_t max_unexpected = 256ULL << 10U;  // bytes, 16 KiB..16 MiB: the largest request
-  std::uint64_t buffered_per_peer =
-      1ULL << 20U;  // bytes, 64 KiB..1 GiB: the most that one peer can make the other buffer
+  /// Bytes, 64 KiB..1 GiB: the most that one peer can make the other buffer.
+  std::uint64_t buffered_per_peer = 1ULL << 20U;
   Duration connect_timeout = std::chrono::seconds(3);  // 10 ms..5 min
   Duration idle_close = std::chrono::minutes(10);      // 1 s..24 h: an unused connection is closed after this time
   Duration server_busy_poll = Duration(0);             // before a server sleeps, 0..10 ms
-  std::string shm_users =
-      "same";  // users that may use a server's shm:// address: "same", "any", or user ids with commas
+  /// Users that may use a server's shm:// address: "same", "any", or user ids with commas.
+  std::string shm_users = "same";
   std::string shm_server_users = "same";  // users, besides root, whose shm:// listeners a client trusts; likewise
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };

@@ -45,9 +45,9 @@ job::Task<Result<Summary>> run(Servers& servers, const Options& options, Observe
     summary.repaired = queue.repaired();
     const bool mended = summary.repaired > before;
     if (!options.repair || (!mended && summary.undecided == 0)) break;
-    if (!queue.overflowed() || !mended)
-      ++spent;  // a pass that has repaired something but had no room for all findings does not count: a large amount of
-                // damage is repaired to the end
+    // A pass that has repaired something but had no room for all findings does not count: a large amount of damage is
+    // repaired to the end.
+    if (!queue.overflowed() || !mended) ++spent;
   }
   if (summary.repaired > 0) {
     const wire::MetaSyncRequest request;

@@ -14,8 +14,8 @@ struct Timing {
   Duration lease = std::chrono::milliseconds(1500);
   Duration grace = std::chrono::milliseconds(2000);  // also the silence after which a member is accused
   Duration stalled = std::chrono::seconds(10);  // a member that is alive but makes no progress for so long is evicted
-  Duration tail_wait =
-      std::chrono::seconds(60);  // the wait for members that may know more entries, when all have lost some
+  /// The wait for members that may know more entries, when all have lost some.
+  Duration tail_wait = std::chrono::seconds(60);
   Duration look = std::chrono::milliseconds(100);      // how often a member checks whether there is something to do
   Duration read_record = std::chrono::seconds(1);      // how often it reads the record
   Duration message = std::chrono::milliseconds(1000);  // how long the primary waits for one answer

@@ -18,8 +18,8 @@ namespace spate::measure {
 struct RawRequest {
   enum class Op : std::uint32_t {
     kSend = 1,  // send `size` bytes of the file from `offset`, by sendfile
-    kReceive =
-        2,  // `size` bytes follow: receive all of them, write them at `offset` by pwrite, answer with one RawRequest
+    /// `size` bytes follow: receive all of them, write them at `offset` by pwrite, answer with one RawRequest.
+    kReceive = 2,
     kAnswer = 3,  // `offset` bytes follow: drop them, answer with `size` bytes of memory
     // `offset` bytes follow. Their first 8 are an offset in the file: pread `size` bytes from there and send them.
     kRead = 4,

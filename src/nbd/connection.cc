@@ -240,8 +240,8 @@ void Connection::take_negotiation() {
   output_.add(out);
   switch (negotiation_.state()) {
     case Negotiation::State::kTalking:
-      if (out.size() >= Negotiation::kMaxOptionBytes)
-        schedule_pump();  // consume() may have ended early because `out` is full
+      // Consume() may have ended early because `out` is full.
+      if (out.size() >= Negotiation::kMaxOptionBytes) schedule_pump();
       break;
     case Negotiation::State::kStartTls: return begin_tls();
     case Negotiation::State::kLook: return begin_look();

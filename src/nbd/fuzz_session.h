@@ -99,8 +99,8 @@ struct Asked {
 /// The client's whole side, and the answers that the server must give.
 struct FuzzSession {
   Bytes bytes;
-  std::vector<std::size_t>
-      rests;        // positions in `bytes` where the client waits for the server's answers before it goes on (STARTTLS)
+  /// Positions in `bytes` where the client waits for the server's answers before it goes on (STARTTLS).
+  std::vector<std::size_t> rests;
   Bytes handshake;  // the expected answers
   bool transmission = false;
   RequestRules rules;

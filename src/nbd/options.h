@@ -28,10 +28,10 @@ struct ExportOptions {
   std::string unix_path;
   std::string file_system;            // spate.toml, or its folder; empty: the one used last
   std::vector<std::string> settings;  // --set
-  std::uint32_t server =
-      0;  // everything else comes from this server's section in spate.toml (role.h); 0: from the command line
-  std::string
-      tls_folder;  // has server-cert.pem, server-key.pem, and perhaps ca-cert.pem, to ask clients for certificates
+  /// Everything else comes from this server's section in spate.toml (role.h); 0: from the command line.
+  std::uint32_t server = 0;
+  /// Has server-cert.pem, server-key.pem, and perhaps ca-cert.pem, to ask clients for certificates.
+  std::string tls_folder;
   std::string tls_keys;              // pre-shared keys
   bool insecure = false;             // serve other machines without TLS
   std::uint32_t send_file_from = 0;  // 0: the default

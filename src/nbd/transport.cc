@@ -13,8 +13,8 @@ namespace {
 
 Result<std::size_t> moved(ssize_t n) {
   if (n >= 0) return static_cast<std::size_t>(n);
-  if (errno == EAGAIN || errno == EINTR)
-    return Errc::kTryAgain;  // EINTR: epoll is level-triggered, so the next turn continues
+  // EINTR: epoll is level-triggered, so the next turn continues.
+  if (errno == EAGAIN || errno == EINTR) return Errc::kTryAgain;
   return Errc::kConnectionLost;
 }
 

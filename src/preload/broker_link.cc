@@ -109,8 +109,8 @@ Result<BrokerReply> ask_broker(const Question& question) {
     if (reply && reply->error != Errc::kOk) return Error(reply->error);
     if (reply) return reply;
     if (reply.code() != Errc::kConnectionLost) last = reply.error();
-    if (reply.code() != Errc::kConnectionLost)
-      break;  // otherwise it has just ended, perhaps because it had nothing to do
+    // Otherwise it has just ended, perhaps because it had nothing to do.
+    if (reply.code() != Errc::kConnectionLost) break;
   }
   tell_once(last);
   return Error(Errc::kNoLocks, last.message());

@@ -36,8 +36,8 @@ Reply select(Frame& f) {
   fd_set ours_error;
   const long ready = take_out(in, n, ours_in) + take_out(out, n, ours_out);
   take_out(memory<fd_set>(f, 3), n, ours_error);
-  if (ready == 0)
-    return kToKernel;  // the kernel waits with the program's signals unblocked, since a handler may end the wait
+  // The kernel waits with the program's signals unblocked, since a handler may end the wait.
+  if (ready == 0) return kToKernel;
   timeval none{};
   timespec none_exact{};
   f.word[4] = f.number == SYS_select ? reinterpret_cast<long>(&none) : reinterpret_cast<long>(&none_exact);

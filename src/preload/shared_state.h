@@ -45,8 +45,8 @@ struct SharedState {
   static constexpr std::uint32_t kKnown = 8;         // the broker has been asked about it
   std::atomic<std::uint32_t> kept;
   std::atomic<std::uint64_t> locked_at;  // incarnation of the broker that has its locks; 0: none
-  std::atomic<std::uint64_t>
-      broker;  // the one of this user's brokers that has it (BrokerPlace::id); 0: none has been asked
+  /// The one of this user's brokers that has it (BrokerPlace::id); 0: none has been asked.
+  std::atomic<std::uint64_t> broker;
 };
 static_assert(std::is_standard_layout_v<SharedState>);
 

@@ -157,8 +157,8 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     if (options.handshake) {
       handshake = co_await ensure_handshake(HandshakeGoal::kSession, scope.token());
     } else if (handshake_runs_) {
-      handshake =
-          co_await handshake_ended_.wait(scope.token());  // nothing may be sent between an authenticate and its reply
+      // Nothing may be sent between an authenticate and its reply.
+      handshake = co_await handshake_ended_.wait(scope.token());
     }
     if (handshake) handshake = check_session(options);  // the handshake may have begun another session
     Result<RawReply> reply = Errc::kUnauthenticated;

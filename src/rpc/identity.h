@@ -22,8 +22,8 @@ struct SessionEpoch {
 
 /// The least security that this side accepts in a handshake.
 struct HandshakePolicy {
-  bool behind_nat =
-      false;  // accepts servers whose own address differs from the one dialled, since a NAT router changes it
+  /// Accepts servers whose own address differs from the one dialled, since a NAT router changes it.
+  bool behind_nat = false;
   bool allow_version_1 = false;  // accepts servers that speak only protocol version 1, whose handshake is weaker
   wire::Protect protect = wire::Protect::kControl;  // the least protection that this side accepts on a network
 };

@@ -55,8 +55,8 @@ class TagWindow {
  private:
   static constexpr std::uint64_t kWordBits = 64;
   static constexpr std::uint64_t kWords = kSize / kWordBits + 1;
-  static constexpr std::uint64_t kLast = std::uint64_t{1}
-                                         << 48U;  // after so many requests the connection must be replaced
+  /// After so many requests the connection must be replaced.
+  static constexpr std::uint64_t kLast = std::uint64_t{1} << 48U;
   std::uint64_t sequence(bmi::Tag tag) const { return (tag.value - first_) >> kTagBitsPerRequest; }
 
   std::uint64_t first_;

@@ -32,8 +32,8 @@ struct ServerOptions {
   bool key_required = true;
   KeyRing client_key;
   KeyRing server_key;
-  bool allow_version_1 =
-      false;  // admits peers that speak protocol version 1, whose handshake is not bound to this server
+  /// Admits peers that speak protocol version 1, whose handshake is not bound to this server.
+  bool allow_version_1 = false;
   wire::Protect protect = wire::Protect::kControl;  // the least protection that this server accepts on a network
   std::vector<std::string> roles;
   std::string software;                         // "spate 0.1.0"
@@ -41,8 +41,8 @@ struct ServerOptions {
                                                 // tests of clients set fewer
   std::size_t max_requests = 1024;              // calls under way at once; more wait for a place
   std::size_t max_aside = 16384;  // calls that wait for other servers or clients and take no place (Aside)
-  std::uint64_t max_waiting_bytes =
-      64ULL << 20U;  // bytes of requests that wait for a place; beyond it requests are refused with kBusy
+  /// Bytes of requests that wait for a place; beyond it requests are refused with kBusy.
+  std::uint64_t max_waiting_bytes = 64ULL << 20U;
   /// The part of max_requests for peers that have not proved a key, in all and for each. A peer that exceeds its part
   /// is dropped. When all together exceed theirs, the one with the most requests is dropped, so that a peer that never
   /// takes its answers cannot keep the others out.

@@ -77,8 +77,8 @@ class Bench {
     for (const ServerProcessState& state : look_at_servers(folder, process.config())) {
       if (state.pid != 0) servers_.push_back(state.pid);
     }
-    if (servers_.size() != process.config().servers.size())
-      servers_.clear();  // some run on other machines: their processor time is unknown
+    // Some run on other machines: their processor time is unknown.
+    if (servers_.size() != process.config().servers.size()) servers_.clear();
   }
 
   /// Runs the benchmark and removes all its files, also after an error.

@@ -31,8 +31,8 @@ struct Job {
   job::Gate gate;
   job::Gate finishing;  // of directories; closed after `gate`
   job::Semaphore slots;
-  std::map<std::pair<dev_t, ino_t>, wire::NamePath>
-      linked;  // local files with several names: where each was copied to first
+  // Local files with several names: where each was copied to first.
+  std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;
   Job(client::Client& c, CopyRun& r)
       : client(c),
         run(r),

@@ -71,8 +71,8 @@ int run_status(Context& context, const std::string& directory) {
     text.append(part.data(), static_cast<std::size_t>(n));
   ::close(ends[0]);
   int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0)
-    return kExitFailed;  // it has printed the reason
+  // It has printed the reason.
+  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) return kExitFailed;
   std::istringstream lines(text);
   print(as_json(lines));
   return kExitOk;

@@ -116,8 +116,8 @@ bool ReplicatedKeyval::finish(const Commit& commit, KeyvalCompletion& done) {
     return true;
   }
   if (commit.durability == Durability::kProcess || commit.index <= synced_) return true;
-  if (!leading_)
-    return refuse(Errc::kCancelled, done.user, done);  // the store no longer leads: nobody reports what is synced
+  // The store no longer leads: nobody reports what is synced.
+  if (!leading_) return refuse(Errc::kCancelled, done.user, done);
   wait_for_sync(commit.index, done.user);
   return false;
 }

@@ -40,8 +40,8 @@ struct LockRequest {
 struct LockReply {
   static constexpr std::string_view kName = "lock reply";
   bool queued = false;  // it waits: lock_events will report the outcome
-  std::uint64_t table =
-      0;  // if it differs from the last one, the server has forgotten all locks, and the client reclaims its own
+  /// If it differs from the last one, the server has forgotten all locks, and the client reclaims its own.
+  std::uint64_t table = 0;
   template <typename A>
   void fields(A& a) {
     a(queued, table);

@@ -130,8 +130,8 @@ void Broker::collect() {
     Work& work = *connection.work;
     HeldFile* const held = files_->find(connection.file);
     if (work.file != nullptr && held != nullptr && held->file == nullptr) held->file = std::move(work.file);
-    if (work.file != nullptr)
-      release({}, std::move(work.file));  // all descriptors are gone, or it is open here already
+    // All descriptors are gone, or it is open here already.
+    if (work.file != nullptr) release({}, std::move(work.file));
     connection.work = nullptr;
     connection.file = {};
   }

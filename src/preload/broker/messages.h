@@ -24,8 +24,8 @@ struct BrokerRequest {
   std::uint16_t version = kVersion;
   BrokerOp word = BrokerOp::kSettle;
   std::uint64_t incarnation = 0;  // of the broker that already has the open file's locks; 0: none
-  wire::LockSpec
-      lock;  // its owner is ignored: a lock of kProcess belongs to the connected process, others to the memfd
+  /// Its owner is ignored: a lock of kProcess belongs to the connected process, others to the memfd.
+  wire::LockSpec lock;
   bool wait = false;
   template <typename A>
   void fields(A& a) {

@@ -188,8 +188,8 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
                               bulk.seals != nullptr};
     SPATE_CO_TRY(ChosenPath chosen, co_await path_for(bulk.parts, slot, params, done.stat, sendable));
     choice = std::move(chosen.choice);
-    if (file == nullptr && choice.path != wire::DataPath::kBuffered)
-      co_return Result<void>();  // the datafile has no data
+    // The datafile has no data.
+    if (file == nullptr && choice.path != wire::DataPath::kBuffered) co_return Result<void>();
   }
   flow::ReadFlow& flow = bulk.flows.emplace_back(bulk.parts.flow, slot.target->device, share, route);
   SPATE_CO_TRY(std::ignore, co_await send(flow, choice, bulk, slot, done, std::move(file)));

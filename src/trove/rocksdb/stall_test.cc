@@ -78,8 +78,8 @@ TEST_F(StallTest, StalledCommitsCompleteLaterAndInOrder) {
   for (int i = 0; i < 20; ++i) ASSERT_FALSE(post("last", std::to_string(i), Durability::kProcess, done));
   ASSERT_FALSE(post("synced", "1", Durability::kMachine, done));
   ASSERT_FALSE(store_->post_sync(nullptr, done));
-  const auto between =
-      store_->begin();  // a commit that is decided but not applied: a read sees all of it, or conflicts
+  // A commit that is decided but not applied: a read sees all of it, or conflicts.
+  const auto between = store_->begin();
   ASSERT_TRUE(between->post_get(as_bytes("last"), ReadMode::kChecked, nullptr, done));
   EXPECT_EQ(done.value, std::nullopt);
   ASSERT_TRUE(store_->prepare_to_wait());

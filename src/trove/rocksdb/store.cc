@@ -108,8 +108,8 @@ void RocksdbStore::note_records(const WriteSet& writes) {
     if (write.erased) {
       records_.erase(key);
     } else {
-      records_.update(
-          key, write.value);  // a new record enters the cache when it is read: otherwise every create would pay for it
+      // A new record enters the cache when it is read: otherwise every create would pay for it.
+      records_.update(key, write.value);
     }
   }
 }

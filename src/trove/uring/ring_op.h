@@ -54,8 +54,8 @@ class RingOp {
   bool over() const { return in_flight_ == 0 && (stopped_ || cursor_.left() == 0); }
   BytestreamCompletion finish(DatafileStore& store);
 
-  bool waits_for_ring =
-      false;  // set by the ring's owner: the operation is in the queue of those that found the ring full
+  /// Set by the ring's owner: the operation is in the queue of those that found the ring full.
+  bool waits_for_ring = false;
 
  private:
   Step next_of(std::span<iovec> pieces);

@@ -90,8 +90,8 @@ void UringBytestreams::start(std::unique_ptr<QueuedOp>& op) {
   if (op->request.op == BytestreamOp::kWrite && !op->request.direct && options_.lone_writes_by_threads &&
       ops_.empty() && !threads_busy())
     return;
-  if (!op->request.direct && has_near_extents(op->request.extents))
-    return;  // one thread moves many pieces with one call
+  // One thread moves many pieces with one call.
+  if (!op->request.direct && has_near_extents(op->request.extents)) return;
   DatafileStore::Datafile datafile = target().store().find(op->request.id);
   if (datafile == nullptr || !own_ring()) return;
   auto begun = std::make_unique<RingOp>(std::move(op), std::move(datafile));

@@ -60,8 +60,8 @@ class ChannelIoServers final : public IoServers {
   Random& random_;
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
-  std::multimap<Handle, const rpc::Channel*>
-      asked_;  // channels whose answer is outstanding, by the file they were asked about
+  /// Channels whose answer is outstanding, by the file they were asked about.
+  std::multimap<Handle, const rpc::Channel*> asked_;
 };
 
 }  // namespace spate::meta

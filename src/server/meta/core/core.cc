@@ -57,8 +57,8 @@ Bytes with_touched(const rpc::Call& call, const wire::Touched& touched, const wi
     wire::encode_body(granted, grants);
     if (out.size() + grants.size() + reply.size() + kReplyHeaderRoom > call.header.reply_room) {
       grants.clear();
-      wire::encode_body(wire::Granted(),
-                        grants);  // the leases stay granted: a lease that its client does not know of does no harm
+      // The leases stay granted: a lease that its client does not know of does no harm.
+      wire::encode_body(wire::Granted(), grants);
     }
     out.insert(out.end(), grants.begin(), grants.end());
   }
@@ -269,8 +269,8 @@ void MetaCore::committed(Operation& operation) {
   if (parts_.leases != nullptr) operation.answered_grant_ = parts_.leases->keep_changed(operation);
   operation.end_changes(true);
   operation.answered_touch_ = operation.changes().touched();
-  operation.locks_
-      .release();  // others may build on the commit before it is durable: their commits become durable after it
+  // Others may build on the commit before it is durable: their commits become durable after it.
+  operation.locks_.release();
   for (auto& action : operation.committed_) action();
   objects_.add(operation.objects_made_);
   unsynced_.set();

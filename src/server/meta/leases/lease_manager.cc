@@ -112,8 +112,8 @@ void LeaseManager::acknowledged(ClientId client, std::uint32_t epoch, const wire
   if (leases == nullptr) return;
   const auto lease = leases->find(client);
   if (lease == leases->end() || !lease->second.recalled || lease->second.holder.epoch != epoch) return;
-  if (lease->second.recall_event != event.number)
-    return;  // a late acknowledgment, of an earlier lease that had expired
+  // A late acknowledgment, of an earlier lease that had expired.
+  if (lease->second.recall_event != event.number) return;
   table_.drop(object, client);
   given_back_.add();
   tell_held();

@@ -189,8 +189,8 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsTheObjectsItTouches) {
       EXPECT_NE(std::find(told.begin(), told.end(), handle), told.end()) << what << " left " << handle.value;
     }
     drop_what_is_recalled(a);
-    for (int i = 0; i < 20 && !change->result;
-         ++i) {  // intent recovery carries the truncation out, which is another change
+    // Intent recovery carries the truncation out, which is another change.
+    for (int i = 0; i < 20 && !change->result; ++i) {
       wait(milliseconds(100));
       drop_what_is_recalled(a);
     }

@@ -59,8 +59,8 @@ class LockManager final : public Locks {
   MonoTime forfeit_;
   std::unordered_map<ClientId, SessionLocks> sessions_;
   std::map<ClientId, std::uint32_t> reclaimed_;  // the epoch that has reclaimed the locks from before the restart
-  std::set<ClientId>
-      claimed_too_soon_;  // sessions that have reclaimed while an earlier epoch of theirs is not released yet
+  /// Sessions that have reclaimed while an earlier epoch of theirs is not released yet.
+  std::set<ClientId> claimed_too_soon_;
 };
 
 }  // namespace spate::meta

@@ -16,8 +16,8 @@ Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& req
   if (named.entry) co_return Errc::kExists;
   if (place.slash) co_return Errc::kNotFound;
   if (object.is_directory()) co_return Errc::kNotPermitted;
-  if (object.attributes.link_count == 0 && !object.may_be_named())
-    co_return Errc::kNotFound;  // a removed file cannot come back
+  // A removed file cannot come back.
+  if (object.attributes.link_count == 0 && !object.may_be_named()) co_return Errc::kNotFound;
   if (object.attributes.link_count >= kMaxLinks) co_return Errc::kTooManyLinks;
   if (object.is_regular()) object.may_be_named(false);
   ++object.attributes.link_count;

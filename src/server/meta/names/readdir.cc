@@ -157,8 +157,8 @@ Result<void> add_details(MetaCore& core, Batch& batch, Detail detail) {
     if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
     entry.attributes = found->second.attributes;
     if (size_in_doubt(core, found->second)) entry.attributes->size_known = false;
-    if (lends_in_doubt(found->second))
-      entry.attributes->mode &= ~(kSetUid | kSetGid);  // a look-up asks the datafiles whether the bits still hold
+    // A look-up asks the datafiles whether the bits still hold.
+    if (lends_in_doubt(found->second)) entry.attributes->mode &= ~(kSetUid | kSetGid);
     if (detail == Detail::kObject || !entry.attributes->size_known) entry.layout = found->second.layout;
     // Copied, since a file with several names may have another entry here.
     if (detail == Detail::kObject) batch.targets.push_back(found->second.target);

@@ -38,8 +38,8 @@ Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::Truncate
   begin_truncate(operation, inode, request.size, request.by_open_file && inode.writers == 1, Rights::kNone);
   operation.put(inode);
   wire::ObjectReply reply = object_reply(inode);
-  if (reply.attributes.size_known)
-    reply.attributes.size = request.size;  // it has this size when the request is answered
+  // It has this size when the request is answered.
+  if (reply.attributes.size_known) reply.attributes.size = request.size;
   co_return reply;
 }
 

@@ -287,8 +287,8 @@ TEST_F(MetaOpens, ASetTimeHoldsUntilALaterWrite) {
   EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
 
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
-  ASSERT_OK(
-      close_file(client, handle, Rights::kWrite));  // the close reports no size: the datafiles are asked, and agree
+  // The close reports no size: the datafiles are asked, and agree.
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
   run_ready();
   EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
 
@@ -373,8 +373,8 @@ TEST_F(MetaOpens, OnlyTheOwnerSetsTimesWithAClose) {
   EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)), Errc::kNotPermitted);
   EXPECT_EQ(inode(handle).write_opens, 0U);  // the open has ended all the same
   EXPECT_NE(inode(handle).attributes.mtime, WallTime{77});
-  EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)),
-              Errc::kNotPermitted);  // the error is stored as the answer
+  // The error is stored as the answer.
+  EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)), Errc::kNotPermitted);
 }
 
 TEST_F(MetaOpens, OpeningAnExistingFileForWritingIsDurableBeforeItIsAnswered) {

@@ -64,8 +64,8 @@ struct InodeRecord {
   /// one.
   std::uint64_t entries_version = 0;
   DirectoryHints hints;  // of a directory
-  std::uint32_t write_opens =
-      0;  // opens for writing, of all sessions; while > 0 the datafiles determine size and mtime
+  /// Opens for writing, of all sessions; while > 0 the datafiles determine size and mtime.
+  std::uint32_t write_opens = 0;
   // How many opens for writing there have been since write_opens was 0. 0: the writers' own reports about the datafiles
   // may be out of date.
   std::uint32_t writers = 0;
