@@ -28,7 +28,7 @@ TEST(Error, EveryKnownNumberHasItsOwnNameAndUnknownNumbersBecomeUnknown) {
     EXPECT_TRUE(names.insert(name(code)).second) << name(code);
     EXPECT_THAT(describe(code), testing::Not(testing::IsEmpty()));
   }
-  EXPECT_EQ(known, 55);
+  EXPECT_EQ(known, 56);
 }
 
 TEST(Error, MessagePutsTheOuterContextFirst) {
