@@ -15,7 +15,7 @@ meta=$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")
 
 # All closes are on their way, and nobody waits for them.
 open_all kept
-kill -STOP "$meta"
+stop "$meta"
 close_all
 wait_until is kept closing -eq $files
 wait_until is kept workers_with_request -eq 0
@@ -23,7 +23,7 @@ kill -CONT "$meta"
 wait_until is kept closing -eq 0
 
 open_all asked
-kill -STOP "$meta"
+stop "$meta"
 close_all
 wait_until is asked workers_with_request -ge 5
 kill -CONT "$meta"

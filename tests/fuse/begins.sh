@@ -30,7 +30,7 @@ mount_at one
 
 # A server that is away for a while is waited for, as long as the command is.
 meta=$(pgrep -f "spated --config $dir/fs/spate.toml --server 1 ")
-kill -STOP "$meta"
+stop "$meta"
 setsid "$spate" mount "$dir/one" 2> "$dir/said" &
 command=$!
 for _ in $(seq 100); do ! grep -q 'has waited for server 1' "$dir/said" || break; sleep 0.1; done

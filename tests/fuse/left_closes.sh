@@ -18,7 +18,7 @@ for how in upgrade kill; do
   echo text > "$dir/one/file"
   exec 5< "$dir/one/file"
   exec 6<> "$dir/one/file"
-  kill -STOP "$meta"
+  stop "$meta"
   exec 5<&- 6<&-
   closes=$((closes + 2))
   wait_until gave_up $closes

@@ -17,6 +17,15 @@ end() {
 }
 trap end EXIT
 
+# stop PID...: returns when they stand still. A signal alone is only on its way: on a busy machine they still answer for a while.
+stop() {
+  local pid
+  kill -STOP "$@"
+  for pid in "$@"; do wait_until stands_still "$pid"; done
+}
+stands_still() { ! grep -h '^State:' /proc/"$1"/task/*/status | grep -qv 'T (stopped)'; }
+gone() { ! grep -hs '^State:' /proc/"$1"/task/*/status | grep -qv '[ZX] ('; }
+
 # mount_at NAME [OPTIONS]: mounts at $dir/NAME.
 mount_at() {
   mounts+=("$dir/$1")

@@ -10,21 +10,21 @@ mount_at hard
 pids() { cut -d' ' -f1 "$dir"/fs/run/*.pid; }
 
 echo before > "$dir/soft/file"
-for stop in -STOP -KILL; do
-  if [ $stop = -STOP ]; then error='timed out'; else error='No route to host'; fi
+for how in -STOP -KILL; do
+  if [ $how = -STOP ]; then error='timed out'; else error='No route to host'; fi
   stopped=$(pids)
   # shellcheck disable=SC2086
-  kill $stop $stopped
-  (cat "$dir/hard/file" > "$dir/read" && echo "after $stop" > "$dir/hard/file") &
+  if [ $how = -STOP ]; then stop $stopped; else kill -KILL $stopped; for pid in $stopped; do wait_until gone "$pid"; done; fi
+  (cat "$dir/hard/file" > "$dir/read" && echo "after $how" > "$dir/hard/file") &
   waits=$!
-  for call in "cat $dir/soft/file" "mkdir $dir/soft/d$stop" "stat $dir/soft/other" "dd status=none if=/dev/zero of=$dir/soft/file count=1 conv=notrunc"; do
+  for call in "cat $dir/soft/file" "mkdir $dir/soft/d$how" "stat $dir/soft/other" "dd status=none if=/dev/zero of=$dir/soft/file count=1 conv=notrunc"; do
     fails "$error" timeout 20 $call
   done
   kill -0 "$waits"
-  if [ $stop = -STOP ]; then kill -CONT $stopped; else "$spate" up -q --dir "$dir/fs"; fi
+  if [ $how = -STOP ]; then kill -CONT $stopped; else "$spate" up -q --dir "$dir/fs"; fi
   wait "$waits"
   cat "$dir/read"
-  equal "$(cat "$dir/hard/file")" "after $stop"
-  equal "$(timeout 60 cat "$dir/soft/file")" "after $stop"  # it goes on as well
-  mkdir -p "$dir/soft/d$stop" && test -d "$dir/hard/d$stop"
+  equal "$(cat "$dir/hard/file")" "after $how"
+  equal "$(timeout 60 cat "$dir/soft/file")" "after $how"  # it goes on as well
+  mkdir -p "$dir/soft/d$how" && test -d "$dir/hard/d$how"
 done

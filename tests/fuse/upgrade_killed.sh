@@ -13,7 +13,7 @@ hands_over() { grep -q 'handing over' "$dir/fs/log/mount.log"; }
 # A call that waits for the meta server keeps the old program from handing over.
 meta=$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")
 old=$(status one server)
-kill -STOP "$meta"
+stop "$meta"
 stat "$dir/one/nothing" 2> /dev/null &
 call=$!
 wait_until is_waiting

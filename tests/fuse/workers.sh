@@ -13,7 +13,7 @@ for i in $(seq $calls); do echo "$i" > "$dir/one/$i"; done
 
 is() { [ "$(status one "$1")" -eq "$2" ]; }
 meta=$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")
-kill -STOP "$meta"
+stop "$meta"
 for i in $(seq $calls); do stat "$dir/one/$i" > /dev/null & done
 wait_until is workers_with_request "$limit"
 is workers "$limit"

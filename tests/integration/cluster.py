@@ -72,6 +72,17 @@ def free_ports(count):
     raise AssertionError("no free ports")
 
 
+def stands_still(pid):
+    """Whether each thread of the process is stopped."""
+    def state(thread):
+        with open("/proc/%d/task/%s/stat" % (pid, thread)) as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    try:
+        return all(state(thread) == "T" for thread in os.listdir("/proc/%d/task" % pid))
+    except OSError:  # a thread has just ended
+        return False
+
+
 def alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as f:
@@ -165,6 +176,8 @@ class Cluster:
             os.kill(pids[server], sig)
         if sig == signal.SIGKILL:
             wait_until(lambda: not any(alive(pids[s]) for s in servers), "killed servers end")
+        if sig == signal.SIGSTOP:  # the signal alone is only on its way: on a busy machine they still answer for a while
+            wait_until(lambda: all(stands_still(pids[s]) for s in servers), "stopped servers stand still")
 
     def set_urls(self, urls_of):
         """Rewrites the urls of each server of a stopped file system: urls_of(its tcp URL) gives the new list."""
