@@ -17,8 +17,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 def openat2(directory, path, flags=os.O_RDONLY, resolve=0, mode=0, how=None):
     """A descriptor, or -errno."""
     how = how if how is not None else struct.pack("QQQ", flags, mode, resolve)
-    number = libc.syscall(NUMBER, directory, path.encode(), how, len(how))
-    return number if number >= 0 else -ctypes.get_errno()
+    while True:
+        number = libc.syscall(NUMBER, directory, path.encode(), how, len(how))
+        if number >= 0: return number
+        # The kernel gives up below a root when anybody renames or mounts something meanwhile, anywhere: openat2(2).
+        if ctypes.get_errno() != errno.EAGAIN or resolve & CACHED: return -ctypes.get_errno()
 
 
 def seen(number):
