@@ -105,8 +105,10 @@ bool History::accept(State& state, const Pending& op, const Facts& told) const {
 bool History::answer(NodeId number, const Facts& told, MonoTime now) {
   const auto found = pending_.find(number);
   const Pending op = found->second;
+  // A refusal changed nothing, so nothing waited for the disk: what it shows of others' changes may still be lost.
+  const bool changed = changes(op.op.kind) && told.code == Errc::kOk;
   // What began since the last checkpoint may have survived a crash that took this.
-  if (changes(op.op.kind)) remember(now);
+  if (changed) remember(now);
   std::vector<State> before;
   std::vector<State> contested;
   for (State& state : states_) {
@@ -137,7 +139,7 @@ bool History::answer(NodeId number, const Facts& told, MonoTime now) {
     overwhelmed_ = true;
     states_.resize(kMostStates);
   }
-  if (changes(op.op.kind)) remember(now);
+  if (changed) remember(now);
   return true;
 }
 

@@ -68,5 +68,16 @@ TEST_F(HistoryTest, ACrashLeavesNoChangeThatBeganAfterTheAnswerOfOneThatItTook) 
   EXPECT_FALSE(history_.lost(left_with({{"b", 8}}), kLater));
 }
 
+/// Another client's refusal shows a change that is done, but not that the change is on the disk.
+TEST_F(HistoryTest, ACrashMayTakeAChangeThatOnlyARefusalHasShown) {
+  begin_mkdir("a", 0);
+  const NodeId refused = begin_mkdir("a", 1);
+  Facts exists;
+  exists.code = Errc::kExists;
+  ASSERT_TRUE(history_.answer(refused, exists, kThen)) << history_.explain();
+  history_.durable(kThen);
+  EXPECT_TRUE(history_.lost(left_with({}), kLater)) << history_.explain();
+}
+
 }  // namespace
 }  // namespace spate::cluster
