@@ -12,7 +12,10 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from servers import Servers, log, priority  # noqa: E402 (after the path)
+import exports  # noqa: E402 (after the path)
+from servers import Servers, log, priority  # noqa: E402
+
+PARTS = ("rounds", "tcp", "shm", "nbd")
 
 
 def arguments():
@@ -21,8 +24,9 @@ def arguments():
     parser.add_argument("--json", help="write everything here")
     parser.add_argument("--runs", type=int, default=31, help="turns of each figure; the median is told (31)")
     parser.add_argument("--only", default="", help="figures whose names contain this")
-    parser.add_argument("--part", choices=("rounds", "tcp", "shm"), action="append",
-                        help="rounds: round trips with both ends in one thread; tcp, shm: operations of a running file system (all)")
+    parser.add_argument("--part", choices=PARTS, action="append",
+                        help="rounds: round trips with both ends in one thread; tcp, shm: operations of a running file system; nbd: requests to a "
+                        "block export of a striped file (all)")
     parser.add_argument("--port", type=int, default=17600)
     options = parser.parse_args()
     options.bin = os.path.abspath(options.bin)
@@ -65,11 +69,12 @@ class Site(Servers):
         return ["--config", self.config, "--servers", ",".join(self.pids)]
 
 
-def operations(options, module):
+def two_systems(options, module, compare):
+    """What compare(sealed, bare) says of two file systems."""
     folder = tempfile.mkdtemp(prefix="spate-seals-", dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"))
     try:
         with Site(options, folder, "sealed", options.port, module) as sealed, Site(options, folder, "bare", options.port + 10, module) as bare:
-            return program(options, "--count", "500", *sealed.arguments(), *bare.arguments())
+            return compare(sealed, bare)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -83,15 +88,17 @@ def table(title, rows):
 def main():
     options = arguments()
     priority()
-    parts = options.part or ["rounds", "tcp", "shm"]
     found = {"load": os.getloadavg()}
-    for part in parts:
+    for part in options.part or PARTS:
         log("+ " + part)
         if part == "rounds":
             found[part] = program(options)
             table("Round trips over tcp, processor time of both ends", found[part])
+        elif part == "nbd":
+            found[part] = two_systems(options, "tcp", lambda *sites: exports.compare(options, *sites))
+            table(f"Block exports over tcp, {exports.DEPTH} requests at once, processor time of client, export and servers", found[part])
         else:
-            found[part] = operations(options, part)
+            found[part] = two_systems(options, part, lambda *sites: program(options, "--count", "500", *(word for site in sites for word in site.arguments())))
             table(f"Operations over {part}, processor time of client and servers", found[part])
     if options.json:
         with open(options.json, "w") as f:
