@@ -192,6 +192,15 @@ int spate_unlink_start(spate_fs* fs, const char* path, spate_op** op) {
   return later(fs, path, nullptr, [fs, where = at(path)] { return remove_name(*fs->posix, where); }, op);
 }
 
+int spate_unlinkat(spate_file* directory, const char* path, int flags) {
+  if (directory == nullptr || path == nullptr) return refuse_null("directory or path");
+  if ((flags & ~AT_REMOVEDIR) != 0) return refuse_argument("flags may be AT_REMOVEDIR only");
+  return static_cast<int>(now(directory->fs, path, [=] {
+    spate::posix::FileSystem& fs = *directory->fs->posix;
+    return flags == 0 ? remove_name(fs, at(*directory, path)) : remove_directory(fs, at(*directory, path));
+  }));
+}
+
 int spate_symlink(spate_fs* fs, const char* target, const char* path) {
   if (fs == nullptr || target == nullptr || path == nullptr) return refuse_null("fs, target or path");
   return static_cast<int>(now(fs, path, [=] { return make_symlink(*fs->posix, target, at(path)); }));

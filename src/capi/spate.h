@@ -213,6 +213,8 @@ SPATE_API int spate_access(spate_fs* fs, const char* path, int mode);
 SPATE_API int spate_mkdir(spate_fs* fs, const char* path, mode_t mode);
 SPATE_API int spate_rmdir(spate_fs* fs, const char* path);
 SPATE_API int spate_unlink(spate_fs* fs, const char* path);
+/* flags: 0, or AT_REMOVEDIR for an empty directory. */
+SPATE_API int spate_unlinkat(spate_file* directory, const char* path, int flags);
 SPATE_API int spate_symlink(spate_fs* fs, const char* target, const char* path);
 /* Stores at most `size` bytes of the link's target, without a NUL. Returns the target's whole length. */
 SPATE_API ssize_t spate_readlink(spate_fs* fs, const char* path, char* buffer, size_t size);

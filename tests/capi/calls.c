@@ -281,6 +281,11 @@ static void directories(spate_fs *fs) {
   spate_file *below = NULL;
   CHECK(spate_openat(directory, "7", O_RDONLY, 0, &below) == 0 && spate_close(below) == 0);
   CHECK(spate_fstatat(directory, "8", st, 0) == 0 && spate_fstatat(directory, "none", st, 0) == -ENOENT);
+  CHECK(spate_unlinkat(directory, "7", AT_REMOVEDIR) == -ENOTDIR && spate_unlinkat(directory, "7", 1 << 30) == -EINVAL);
+  CHECK(spate_close(opened(fs, "/many/gone", O_CREAT | O_WRONLY)) == 0);
+  CHECK(spate_unlinkat(directory, "gone", 0) == 0 && spate_unlinkat(directory, "gone", 0) == -ENOENT);
+  CHECK(spate_mkdir(fs, "/many/below", 0755) == 0 && spate_unlinkat(directory, "below", 0) == -EISDIR);
+  CHECK(spate_unlinkat(directory, "below", AT_REMOVEDIR) == 0 && spate_stat(fs, "/many/below", st) == -ENOENT);
   CHECK(spate_close(directory) == 0);
 }
 
