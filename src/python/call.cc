@@ -20,6 +20,16 @@ void raise_error(long negative_errno) {
   raise_error(error, *sentence != '\0' ? sentence : std::strerror(error));
 }
 
+long long number_between(const py::handle& whole, long long least, long long most) {
+  int beyond = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(whole.ptr(), &beyond);
+  if (beyond == 0 && least <= number && number <= most) return number;
+  const bool small = beyond < 0 || (beyond == 0 && number < least);
+  PyErr_Format(PyExc_OverflowError, "%R is %s than %lld", whole.ptr(), small ? "less" : "greater",
+               small ? least : most);
+  throw py::error_already_set();
+}
+
 py::str decoded(const char* name) { return py::reinterpret_steal<py::str>(PyUnicode_DecodeFSDefault(name)); }
 
 Memory::Memory(const py::handle& object, Use use) {

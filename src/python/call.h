@@ -4,7 +4,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <limits>
 #include <memory>
+#include <type_traits>
 
 namespace spate::python {
 
@@ -37,6 +39,20 @@ class Path {
  private:
   py::bytes encoded_;
 };
+
+/// A whole number of Python that T can hold. Any other is an OverflowError, as in the module os, and never cut.
+template <typename T>
+class Number {
+ public:
+  Number() = default;
+  constexpr Number(T value) : value_(value) {}     // NOLINT(google-explicit-constructor): the default of an argument
+  constexpr operator T() const { return value_; }  // NOLINT(google-explicit-constructor): it is that number
+
+ private:
+  T value_{};
+};
+/// Throws OverflowError outside of `least` to `most`.
+long long number_between(const py::handle& whole, long long least, long long most);
 
 /// The name of an object as str.
 py::str decoded(const char* name);
@@ -74,6 +90,24 @@ struct type_caster<spate::python::Path> {
     }
     value = spate::python::Path(reinterpret_steal<bytes>(encoded));
     return true;
+  }
+};
+template <typename T>
+struct type_caster<spate::python::Number<T>> {
+  static_assert(sizeof(T) < sizeof(long long) || std::is_signed_v<T>);
+  PYBIND11_TYPE_CASTER(spate::python::Number<T>, const_name("int"));
+  bool load(handle source, bool /*convert*/) {
+    const auto whole = reinterpret_steal<object>(PyNumber_Index(source.ptr()));
+    if (!whole) {
+      PyErr_Clear();
+      return false;
+    }
+    value = static_cast<T>(
+        spate::python::number_between(whole, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+    return true;
+  }
+  static handle cast(const spate::python::Number<T>& number, return_value_policy /*policy*/, handle /*parent*/) {
+    return PyLong_FromLongLong(number);
   }
 };
 }  // namespace pybind11::detail

@@ -24,8 +24,12 @@ auto on(const File& file, const Make& make) {
   return call([&] { return make(handle); });
 }
 
-py::bytes pread(const File& file, std::size_t size, off_t offset) {
-  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
+using Offset = Number<off_t>;
+
+py::bytes pread(const File& file, Number<Py_ssize_t> wanted, Offset offset) {
+  if (wanted < 0) raise_error(EINVAL, "a size below 0");
+  const auto size = static_cast<std::size_t>(wanted);
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, wanted);
   if (bytes == nullptr) throw py::error_already_set();
   auto owned = py::reinterpret_steal<py::bytes>(bytes);
   char* const memory = PyBytes_AS_STRING(bytes);
@@ -36,12 +40,12 @@ py::bytes pread(const File& file, std::size_t size, off_t offset) {
   return py::reinterpret_steal<py::bytes>(bytes);
 }
 
-ssize_t pread_into(const File& file, const py::object& buffer, off_t offset) {
+ssize_t pread_into(const File& file, const py::object& buffer, Offset offset) {
   const Memory memory(buffer, Memory::Use::kWrite);
   return on(file, [&](spate_file* handle) { return spate_pread(handle, memory.data(), memory.size(), offset); });
 }
 
-ssize_t pwrite(const File& file, const py::object& data, off_t offset) {
+ssize_t pwrite(const File& file, const py::object& data, Offset offset) {
   const Memory memory(data, Memory::Use::kRead);
   return on(file, [&](spate_file* handle) { return spate_pwrite(handle, memory.data(), memory.size(), offset); });
 }
@@ -60,11 +64,11 @@ int start_write(spate_file* file, void* data, std::size_t size, off_t offset, sp
   return spate_pwrite_start(file, data, size, offset, op);
 }
 
-std::unique_ptr<Operation> pread_start(const File& file, const py::object& buffer, off_t offset) {
+std::unique_ptr<Operation> pread_start(const File& file, const py::object& buffer, Offset offset) {
   return std::make_unique<Operation>(file.opened(), Memory(buffer, Memory::Use::kWrite), offset, &spate_pread_start);
 }
 
-std::unique_ptr<Operation> pwrite_start(const File& file, const py::object& data, off_t offset) {
+std::unique_ptr<Operation> pwrite_start(const File& file, const py::object& data, Offset offset) {
   return std::make_unique<Operation>(file.opened(), Memory(data, Memory::Use::kRead), offset, &start_write);
 }
 
@@ -122,6 +126,18 @@ ssize_t copy_range(const File& from, const File& to, std::size_t size, off_t off
             [&](spate_file* handle) { return spate_copy_file_range(handle, &offset, written, &to_offset, size, 0); });
 }
 
+std::unique_ptr<File> open_at(const File& directory, const Path& path, int flags, mode_t mode) {
+  const std::shared_ptr<OpenedFile> opened = directory.opened();
+  spate_file* below = nullptr;
+  on(directory, [&](spate_file* handle) { return spate_openat(handle, path.c_str(), flags, mode, &below); });
+  return std::make_unique<File>(std::make_shared<OpenedFile>(opened->connection(), below));
+}
+
+void unlink_at(const File& directory, const Path& path, bool is_directory) {
+  const int flags = is_directory ? AT_REMOVEDIR : 0;
+  on(directory, [&](spate_file* handle) { return spate_unlinkat(handle, path.c_str(), flags); });
+}
+
 /// The next entries of a directory but "." and "..": name, inode, d_type, and its attributes where the server told
 /// them.
 py::list read_entries(const File& file, std::size_t count) {
@@ -157,7 +173,7 @@ void bind_data(FileClass& file) {
       .def("write", &write, "data"_a, "Writes all of `data` at the file's position, or with O_APPEND at its end.")
       .def(
           "seek",
-          [](const File& self, off_t offset, int whence) {
+          [](const File& self, Offset offset, int whence) {
             return on(self, [&](spate_file* handle) { return spate_lseek(handle, offset, whence); });
           },
           "offset"_a, "whence"_a = 0, "Moves the position, as os.lseek() does, with SEEK_DATA and SEEK_HOLE.")
@@ -187,13 +203,13 @@ void bind_state(FileClass& file) {
           "Afterwards what was written survives a crash of any machine.")
       .def(
           "truncate",
-          [](const File& self, off_t size) {
+          [](const File& self, Offset size) {
             on(self, [&](spate_file* handle) { return spate_ftruncate(handle, size); });
           },
           "size"_a, "Makes it `size` bytes long.")
       .def(
           "allocate",
-          [](const File& self, int mode, off_t offset, off_t size) {
+          [](const File& self, int mode, Offset offset, Offset size) {
             on(self, [&](spate_file* handle) { return spate_fallocate(handle, mode, offset, size); });
           },
           "mode"_a, "offset"_a, "size"_a, "fallocate(2): reserves space, punches holes, writes zeros.")
@@ -205,6 +221,10 @@ void bind_state(FileClass& file) {
           "operation"_a, "flock(2), across all clients: fcntl.LOCK_SH, LOCK_EX, LOCK_UN, with LOCK_NB.")
       .def("read_entries", &read_entries, "count"_a = 1024,
            "The next entries of a directory: (name, inode, type, stat or None). Empty at the end.")
+      .def("open_at", &open_at, "path"_a, "flags"_a = O_RDONLY, "mode"_a = 0666,
+           "open_file() of a path that begins at this directory, wherever that is now.")
+      .def("unlink_at", &unlink_at, "path"_a, py::kw_only(), "directory"_a = false,
+           "unlink() of such a path; with directory=True, rmdir().")
       .def("close", &File::close, "Ends the open. EBUSY, and it stays open, while other threads use it.")
       .def_property_readonly("closed", &File::closed, "Whether it was closed.")
       .def("__enter__", [](const py::object& self) { return self; })

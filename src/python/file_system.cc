@@ -145,13 +145,20 @@ void setxattr(const FileSystem& fs, const Path& path, const Path& name, const py
   });
 }
 
-void utime(const FileSystem& fs, const Path& path, const std::optional<std::pair<std::int64_t, std::int64_t>>& ns,
+/// Nanoseconds since 1970, any int, as seconds and a rest that is not negative. OverflowError: no time_t has the
+/// seconds.
+timespec time_of(const py::object& ns) {
+  constexpr long kSecond = 1'000'000'000;
+  const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(ns.ptr()));
+  if (!whole) throw py::error_already_set();
+  const auto parts = py::reinterpret_steal<py::tuple>(PyNumber_Divmod(whole.ptr(), py::int_(kSecond).ptr()));
+  if (!parts) throw py::error_already_set();
+  constexpr auto kLimits = std::numeric_limits<time_t>();
+  return {number_between(parts[0], kLimits.min(), kLimits.max()), parts[1].cast<long>()};
+}
+
+void utime(const FileSystem& fs, const Path& path, const std::optional<std::pair<py::object, py::object>>& ns,
            bool follow) {
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  const auto time_of = [](std::int64_t at) {
-    const std::int64_t rest = (at % kSecond + kSecond) % kSecond;  // not negative, before 1970 either
-    return timespec{(at - rest) / kSecond, rest};
-  };
   timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
   if (ns) {
     times[0] = time_of(ns->first);
@@ -168,6 +175,14 @@ py::object statvfs(const FileSystem& fs) {
   return py::module_::import("os").attr("statvfs_result")(
       py::make_tuple(st.f_bsize, st.f_frsize, st.f_blocks, st.f_bfree, st.f_bavail, st.f_files, st.f_ffree, st.f_favail,
                      st.f_flag, st.f_namemax));
+}
+
+/// A uid or gid. -1: it stays as it is.
+uid_t owner(Number<std::int64_t> given) {
+  // The number that C has for -1 is no owner.
+  if (given < -1 || given >= std::numeric_limits<uid_t>::max())
+    number_between(py::int_(static_cast<std::int64_t>(given)), -1, std::numeric_limits<uid_t>::max() - 1LL);
+  return static_cast<uid_t>(given);
 }
 
 using FileSystemClass = py::class_<FileSystem>;
@@ -236,7 +251,7 @@ void bind_names(FileSystemClass& fs) {
 void bind_attributes(FileSystemClass& fs) {
   fs.def(
         "truncate",
-        [](const FileSystem& self, const Path& path, off_t size) {
+        [](const FileSystem& self, const Path& path, Number<off_t> size) {
           within(self, [&](spate_fs* handle) { return spate_truncate(handle, path.c_str(), size); });
         },
         "path"_a, "size"_a, "Makes a file `size` bytes long.")
@@ -248,11 +263,12 @@ void bind_attributes(FileSystemClass& fs) {
           "path"_a, "mode"_a, "Changes the mode.")
       .def(
           "chown",
-          [](const FileSystem& self, const Path& path, long uid, long gid, bool follow) {
+          [](const FileSystem& self, const Path& path, Number<std::int64_t> uid, Number<std::int64_t> gid,
+             bool follow) {
             const int flags = follow ? 0 : AT_SYMLINK_NOFOLLOW;
-            within(self, [&](spate_fs* handle) {
-              return spate_chown(handle, path.c_str(), static_cast<uid_t>(uid), static_cast<gid_t>(gid), flags);
-            });
+            const uid_t user = owner(uid);
+            const gid_t group = owner(gid);
+            within(self, [&](spate_fs* handle) { return spate_chown(handle, path.c_str(), user, group, flags); });
           },
           "path"_a, "uid"_a, "gid"_a, py::kw_only(), "follow_symlinks"_a = true,
           "Changes owner and group; -1 leaves one as it is.")

@@ -43,6 +43,7 @@ class OpenedFile {
   OpenedFile& operator=(const OpenedFile&) = delete;
   /// Throws RuntimeError in a forked process.
   [[nodiscard]] spate_file* handle() const;
+  [[nodiscard]] const std::shared_ptr<Connection>& connection() const { return connection_; }
   [[nodiscard]] bool is_of_this_process() const { return connection_->is_of_this_process(); }
   /// Ends the open. Only by the last user, who destroys this object next. Throws OSError.
   void close();

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package spate: each group of calls, and bad input to them."""
 import array
+import contextlib
 import errno
 import fcntl
 import io
@@ -13,6 +14,24 @@ import stat
 import unittest
 
 import spate
+
+
+@contextlib.contextmanager
+def before_first(call, act):
+    """Before the first call of that name on any open file, `act()` runs, as another program would."""
+    calls = [act]
+
+    def called(*args, **options):
+        if calls:
+            calls.pop()()
+        return original(*args, **options)
+
+    original = getattr(spate.File, call)
+    setattr(spate.File, call, called)
+    try:
+        yield
+    finally:
+        setattr(spate.File, call, original)
 
 
 class Test(unittest.TestCase):
@@ -112,10 +131,15 @@ class Files(Test):
 
     def test_sizes_and_offsets_out_of_range_are_refused(self):
         file = self.file()
-        self.assertRaises(TypeError, file.pread, -1, 0)
-        self.assertRaises(TypeError, file.pread, 1, 1 << 70)
-        self.assertRaises((MemoryError, OverflowError, SystemError), file.pread, (1 << 63) - 1, 0)
-        self.assertRaises((MemoryError, OverflowError, SystemError), file.pread, (1 << 64) - 1, 0)
+        self.fails(errno.EINVAL, file.pread, -1, 0)
+        self.assertRaises((MemoryError, OverflowError), file.pread, (1 << 63) - 1, 0)
+        for size in (1 << 63, (1 << 64) - 1, 1 << 70):
+            self.assertRaises(OverflowError, file.pread, size, 0)
+        for offset in (1 << 63, 1 << 70, -(1 << 70)):
+            self.assertRaises(OverflowError, file.pread, 1, offset)
+            self.assertRaises(OverflowError, file.pwrite, b"1", offset)
+            self.assertRaises(OverflowError, file.truncate, offset)
+        self.assertRaises(TypeError, file.pread, 1.0, 0)
         self.fails(errno.EINVAL, file.pread, 1, -1)
         self.fails(errno.EINVAL, file.pwrite, b"1", -1)
         self.fails(errno.EINVAL, file.truncate, -1)
@@ -253,6 +277,21 @@ class Names(Test):
         self.fs.truncate(path, 1)
         self.assertEqual(self.fs.stat(path).st_size, 1)
 
+    def test_owners_and_times_that_do_not_exist_are_refused_and_not_cut(self):
+        path = self.path("f")
+        self.file("f")
+        before = self.fs.stat(path)
+        for wrong in (1 << 32, (1 << 32) + 5, (1 << 32) - 1, -2, 1 << 70, -(1 << 70)):
+            self.assertRaises(OverflowError, self.fs.chown, path, wrong, -1)
+            self.assertRaises(OverflowError, self.fs.chown, path, -1, wrong)
+        for wrong in (1 << 100, -(1 << 100)):
+            self.assertRaises(OverflowError, self.fs.utime, path, (0, wrong))
+        self.assertRaises(TypeError, self.fs.utime, path, (0, 1.5))
+        self.assertEqual(self.fs.stat(path), before)
+        for far in (-(1 << 62), 1 << 62):
+            self.fs.utime(path, (0, far))
+            self.assertEqual(self.fs.stat(path).st_mtime_ns, far)
+
     def test_the_umask_is_the_sessions_own(self):
         self.file("f")
         self.assertEqual(stat.S_IMODE(self.fs.stat(self.path("f")).st_mode), 0o644)
@@ -303,6 +342,56 @@ class Names(Test):
         self.assertTrue(self.fs.isdir(self.path("kept/in")))
         self.file("f")
         self.assertRaises(NotADirectoryError, self.fs.rmtree, self.path("f"))
+
+    def test_rmtree_refuses_a_link_to_a_directory(self):
+        self.fs.makedirs(self.path("kept/in"))
+        self.fs.symlink("kept", self.path("link"))
+        for name in ("link", "link/", "link//"):
+            self.assertRaises(OSError, self.fs.rmtree, self.path(name))
+        self.assertRaises(FileNotFoundError, self.fs.rmtree, self.path("none"))
+        self.assertTrue(self.fs.isdir(self.path("kept/in")))
+        self.assertEqual(self.fs.readlink(self.path("link")), "kept")
+
+    def test_rmtree_does_not_follow_a_link_that_takes_the_place_of_a_directory(self):
+        """Whichever directory is exchanged, and whenever."""
+        for call in ("open_at", "read_entries", "unlink_at"):
+            for level in ("gone/a", "gone/a/b", "gone/a/b/c"):
+                with self.subTest(call=call, level=level):
+                    top = self.path(call + level.replace("/", "."))
+                    self.fs.makedirs(top + "/gone/a/b/c")
+                    self.fs.makedirs(top + "/kept/b/c/in")
+                    self.fs.mkdir(top + "/kept/c")
+
+                    def exchange():
+                        self.fs.rename(top + "/" + level, top + "/moved")
+                        self.fs.symlink(top + "/kept", top + "/" + level)
+
+                    with before_first(call, exchange), contextlib.suppress(OSError):
+                        self.fs.rmtree(top + "/gone")
+                    self.assertEqual(sorted(one[0] for one in self.fs.walk(top + "/kept")),
+                                     [top + "/kept" + below for below in ("", "/b", "/b/c", "/b/c/in", "/c")])
+
+    def test_rmtree_goes_on_where_others_remove(self):
+        for call in ("open_at", "read_entries", "unlink_at"):
+            with self.subTest(call=call):
+                top = self.path(call)
+                self.fs.makedirs(top + "/a/b")
+                self.fs.makedirs(top + "/c")
+
+                def remove():
+                    self.fs.rmdir(top + "/a/b")
+                    self.fs.rmdir(top + "/a")
+
+                with before_first(call, remove):
+                    self.fs.rmtree(top)
+                self.assertFalse(self.fs.exists(top))
+
+    def test_walk_names_a_link_to_a_directory_as_os_walk_does(self):
+        self.fs.makedirs(self.path("d/in"))
+        self.fs.symlink("d", self.path("link"))
+        self.fs.symlink("none", self.path("broken"))
+        walked = [(top, sorted(folders), files) for top, folders, files in self.fs.walk(self.top)]
+        self.assertEqual(walked, [(self.top, ["d", "link"], ["broken"]), (self.path("d"), ["in"], []), (self.path("d/in"), [], [])])
 
     def test_names_that_are_no_text_keep_their_bytes(self):
         name = b"\xff\xfe\n"

@@ -15,6 +15,8 @@ from ._patterns import Layout
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath as Path
 
+_DT_DIR = 4  # of readdir(3)
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _COPY_BYTES = 64 << 20  # of one copy_file_range, so that Ctrl-C is heard in between
 
 
@@ -101,15 +103,20 @@ class FileSystem(_spate.FileSystem):
             return names
 
     def walk(self, top: Path = "/") -> Iterator[tuple[str, list[str], list[str]]]:
-        """As os.walk(), from the top down; it follows no symbolic link. An error ends it."""
+        """As os.walk(), from the top down. A symbolic link to a directory is among the directories, and is not followed. An error
+        ends it."""
         base = os.fsdecode(top)
         folders: list[str] = []
         files: list[str] = []
+        links: set[str] = set()
         for entry in self.scandir(base):
-            (folders if entry.is_dir() else files).append(entry.name)
+            if entry.is_symlink() and self.isdir(entry.path):
+                links.add(entry.name)
+            (folders if entry.is_dir() or entry.name in links else files).append(entry.name)
         yield base, folders, files
         for name in folders:
-            yield from self.walk(posixpath.join(base, name))
+            if name not in links:
+                yield from self.walk(posixpath.join(base, name))
 
     def makedirs(self, path: Path, mode: int = 0o777, exist_ok: bool = False) -> None:
         """Makes a directory and those above it that are missing."""
@@ -126,22 +133,20 @@ class FileSystem(_spate.FileSystem):
                 raise
 
     def rmtree(self, path: Path) -> None:
-        """Removes a directory and all that is in it; it follows no symbolic link. What others remove meanwhile is gone, too."""
-        for entry in self.scandir(path):
-            if entry.is_dir():
-                self.rmtree(entry.path)
-                continue
-            try:
-                self.unlink(entry.path)
-            except FileNotFoundError:
-                pass
+        """Removes a directory and all that is in it; OSError for a symbolic link to one. It follows no link, not even one that
+        takes the place of a directory meanwhile. What others remove meanwhile is gone, too."""
+        name = os.fsdecode(path)
+        name = name.rstrip("/") or name  # "link/" would be what the link leads to
+        with self.open_file(name, _DIRECTORY) as directory:
+            _remove_entries(directory)
         try:
-            self.rmdir(path)
+            self.rmdir(name)
         except FileNotFoundError:
             pass
 
     def copy(self, source: Path, target: Path) -> None:
-        """Copies a file's bytes, on the servers where both have the same layout. A target that is there is replaced."""
+        """Copies a file's bytes, as shutil.copyfile() does, on the servers where both have the same layout. `target` is a file, and
+        is replaced if it is there; mode and attributes are not copied."""
         with self.open_file(source) as read, self.open_file(target, os.O_RDWR | os.O_CREAT) as written:
             if read.stat().st_ino == written.stat().st_ino:
                 raise ValueError("%s and %s are the same file" % (os.fsdecode(source), os.fsdecode(target)))
@@ -149,6 +154,21 @@ class FileSystem(_spate.FileSystem):
             at = 0
             while copied := read.copy_range(written, _COPY_BYTES, at, at):
                 at += copied
+
+
+def _remove_entries(directory: _spate.File) -> None:
+    """By the open directory itself, so that what takes its name meanwhile is left alone."""
+    while entries := directory.read_entries():
+        for name, _inode, kind, _known in entries:
+            try:
+                if kind != _DT_DIR:
+                    directory.unlink_at(name)
+                    continue
+                with directory.open_at(name, _DIRECTORY) as below:
+                    _remove_entries(below)
+                directory.unlink_at(name, directory=True)
+            except FileNotFoundError:
+                pass
 
 
 _sessions: weakref.WeakSet[FileSystem] = weakref.WeakSet()
