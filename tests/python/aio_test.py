@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """spate.aio: the calls, many at once, and tasks that are cancelled."""
 import asyncio
+import contextlib
 import os
 import signal
 import unittest
@@ -56,9 +57,7 @@ class Test(unittest.IsolatedAsyncioTestCase):
         async with aio.connect() as fs, await fs.open_file("/cancelled", os.O_RDWR | os.O_CREAT) as file:
             await file.pwrite(b"12345678", 0)
             buffer = bytearray(8)
-            for pid in SERVERS:
-                os.kill(pid, signal.SIGSTOP)
-            try:
+            with stopped():
                 task = asyncio.create_task(file.pread_into(buffer, 0))
                 while not in_use(buffer):
                     await asyncio.sleep(0.001)
@@ -66,12 +65,84 @@ class Test(unittest.IsolatedAsyncioTestCase):
                 with self.assertRaises(asyncio.CancelledError):
                     await task
                 self.assertTrue(in_use(buffer))
-            finally:
-                for pid in SERVERS:
-                    os.kill(pid, signal.SIGCONT)
             while in_use(buffer):
                 await asyncio.sleep(0.001)
             self.assertEqual(buffer, b"12345678")
+
+    async def test_a_timeout_leaves_a_file_that_can_be_closed(self):
+        async with aio.connect() as fs:
+            opened = await fs.open_file("/timeout", os.O_RDWR | os.O_CREAT)
+            with stopped():
+                with self.assertRaises(asyncio.TimeoutError):
+                    async with opened as file:
+                        buffer = bytearray(8)
+                        reading = asyncio.create_task(file.pread_into(buffer, 0))
+                        while not in_use(buffer):
+                            await asyncio.sleep(0.001)
+                        asyncio.get_running_loop().call_later(0.1, go_on)  # close waits for that
+                        await asyncio.wait_for(reading, 0.01)
+            self.assertTrue(opened.file.closed)
+
+    async def test_a_file_is_closed_even_if_the_task_that_closes_it_is_cancelled(self):
+        async with aio.connect() as fs:
+            file = await fs.open_file("/cancelled_close", os.O_RDWR | os.O_CREAT)
+            with stopped():
+                buffer = bytearray(8)
+                reading = asyncio.create_task(file.pread_into(buffer, 0))
+                while not in_use(buffer):
+                    await asyncio.sleep(0.001)
+                closing = asyncio.create_task(file.close())
+                await asyncio.sleep(0)
+                closing.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await closing
+                self.assertFalse(file.file.closed)
+            await reading
+            await asyncio.wait_for(until_closed(file.file), 60)
+
+    async def test_a_cancelled_call_that_had_no_turn_is_not_made(self):
+        async with aio.connect(in_flight=1) as fs, await fs.open_file("/turn", os.O_RDWR | os.O_CREAT) as file:
+            with stopped():
+                buffer = bytearray(8)
+                reading = asyncio.create_task(file.pread_into(buffer, 0))
+                while not in_use(buffer):
+                    await asyncio.sleep(0.001)
+                late = asyncio.create_task(file.pwrite(b"late", 0))
+                await asyncio.sleep(0)
+                late.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await late
+            await reading
+            self.assertEqual((await file.stat()).st_size, 0)
+
+    async def test_a_tree_is_not_removed_through_a_link(self):
+        async with aio.connect() as fs:
+            await fs.makedirs("/kept/in")
+            await fs.run(fs.fs.symlink, "kept", "/to_kept")
+            with self.assertRaises(OSError):
+                await fs.rmtree("/to_kept")
+            self.assertEqual(await fs.listdir("/kept"), ["in"])
+
+
+def go_on():
+    for pid in SERVERS:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def stopped():
+    """Meanwhile no server answers."""
+    for pid in SERVERS:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        go_on()
+
+
+async def until_closed(file):
+    while not file.closed:
+        await asyncio.sleep(0.001)
 
 
 def in_use(buffer):

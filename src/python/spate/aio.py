@@ -8,7 +8,8 @@
             parts = await asyncio.gather(*(file.pread(1 << 20, at << 20) for at in range(16)))
 
 Each call runs on a thread of the session's own, without Python's global lock; `in_flight` of them run at once, and others
-wait for their turn. A task that is cancelled stops waiting; what it has asked for is still done.
+wait for their turn. A task that is cancelled stops waiting. A call of it that runs already goes on to its end; one that has
+not had its turn is not made. Closing waits for the calls that run.
 """
 from __future__ import annotations
 
@@ -31,8 +32,15 @@ class AsyncFile:
     """An open file; `file` is the one with the calls that wait."""
 
     def __init__(self, session: AsyncFileSystem, file: _spate.File) -> None:
-        self._run = session.run
+        self._session = session
+        self._calls: set[concurrent.futures.Future[Any]] = set()  # that have not ended
         self.file = file
+
+    async def _run(self, call: Callable[..., _T], /, *args: Any) -> _T:
+        started = self._session.start(call, *args)
+        self._calls.add(started)
+        started.add_done_callback(self._calls.discard)
+        return await asyncio.wrap_future(started)
 
     async def pread(self, size: int, offset: int) -> bytes:
         return await self._run(self.file.pread, size, offset)
@@ -65,6 +73,12 @@ class AsyncFile:
         await self._run(self.file.truncate, size)
 
     async def close(self) -> None:
+        """Waits for its calls that run, also for those that nobody waits for any more. It is done even if its own task is cancelled."""
+        await asyncio.shield(self._close())
+
+    async def _close(self) -> None:
+        calls = [asyncio.wrap_future(call) for call in list(self._calls)]
+        await asyncio.gather(*calls, return_exceptions=True)
         await self._run(self.file.close)
 
     async def __aenter__(self) -> AsyncFile:
@@ -83,7 +97,11 @@ class AsyncFileSystem:
 
     async def run(self, call: Callable[..., _T], /, *args: Any, **options: Any) -> _T:
         """Any call of `fs` or of a file, waited for by this task alone: await fs.run(fs.fs.rename, "/a", "/b")."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **options))
+        return await asyncio.wrap_future(self.start(call, *args, **options))
+
+    def start(self, call: Callable[..., _T], /, *args: Any, **options: Any) -> concurrent.futures.Future[_T]:
+        """The same for a program that waits by other means."""
+        return self._threads.submit(call, *args, **options)
 
     async def open_file(self, path: StrOrBytesPath, flags: int = os.O_RDONLY, mode: int = 0o666, layout: Layout | None = None) -> AsyncFile:
         return AsyncFile(self, await self.run(self.fs.open_file, path, flags, mode, layout))
@@ -127,8 +145,11 @@ class AsyncFileSystem:
         await self.run(self.fs.rename, source, target)
 
     async def close(self) -> None:
-        """Waits for the calls that are under way, and ends the session with its last file."""
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        """Waits for the calls that run, and ends the session with its last file. It is done even if its own task is cancelled."""
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._close))
+
+    def _close(self) -> None:
+        self._threads.shutdown()
         self.fs.close()
 
     async def __aenter__(self) -> AsyncFileSystem:
