@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pickle
+import signal
 import sys
 import tempfile
 import threading
@@ -176,6 +177,24 @@ class Test(unittest.TestCase):
         self.assertEqual(self.fs.cat(TOP + "/f"), b"new")
         self.assertEqual(self.names(), [TOP + "/d/g", TOP + "/f"])
 
+    def test_x_in_a_transaction_replaces_nothing_at_its_end_either(self):
+        with self.assertRaises(FileExistsError):
+            with self.fs.transaction:
+                for name in ("/x", "/later"):
+                    with self.fs.open(TOP + name, "xb") as file:
+                        file.write(b"mine")
+                self.fs.native.open(TOP + "/x", "xb").close()  # another program
+        self.assertEqual(self.names(), [TOP + "/x"])  # and no temporary file
+        self.assertEqual(self.fs.cat(TOP + "/x"), b"")
+        self.fs.pipe(TOP + "/after", b"1")  # the transaction is over
+        self.assertEqual(self.fs.cat(TOP + "/after"), b"1")
+        self.fs.start_transaction()
+        with self.fs.open(TOP + "/by_hand", "xb") as file:
+            file.write(b"2")
+        self.assertFalse(self.fs.exists(TOP + "/by_hand"))
+        self.fs.end_transaction()
+        self.assertEqual(self.fs.cat(TOP + "/by_hand"), b"2")
+
     def test_a_mapping(self):
         store = fsspec.get_mapper("spate:/" + TOP + "/map")
         store["a/0.0"] = b"0"
@@ -202,6 +221,32 @@ class Test(unittest.TestCase):
         elsewhere = fsspec.filesystem("spate", where=os.environ["SPATE_TEST_FOLDER"] + "/fs", settings={"client.deadline": "7s"})
         self.assertIsNot(elsewhere.native, self.fs.native)
         self.assertEqual(elsewhere.cat(TOP + "/f"), b"1")
+
+    def test_a_fork_while_another_thread_connects(self):
+        """The thread that holds the lock is not in the child."""
+        self.fs.pipe(TOP + "/f", b"1")
+        held, forked = threading.Event(), threading.Event()
+
+        def hold():
+            with sys.modules["spate.fsspec"]._lock:
+                held.set()
+                forked.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                signal.alarm(20)  # ends it where it waits for ever
+                code = 0 if self.fs.cat(TOP + "/f") == b"1" else 2
+                self.fs.native.close()
+            finally:
+                os._exit(code)
+        forked.set()
+        thread.join()
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
     def test_a_forked_process_gets_a_session_of_its_own(self):
         self.fs.pipe(TOP + "/f", b"1")

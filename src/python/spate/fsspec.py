@@ -2,6 +2,7 @@
 """fsspec's spate://path, by which pandas, dask, zarr, xarray and pyarrow open files of Spate. docs/python.md."""
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import os
@@ -13,15 +14,26 @@ import weakref
 from typing import Any, cast
 
 from fsspec.spec import AbstractFileSystem  # type: ignore[import]
+from fsspec.transaction import Transaction  # type: ignore[import]
 
 from . import _files
 from ._file_system import FileSystem, connect
 
+_RENAME_NOREPLACE = 1  # of renameat2(2)
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 # One session for each file system and process, however many threads and instances there are.
 _sessions: weakref.WeakValueDictionary[Any, FileSystem] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
+
+
+def _forked() -> None:
+    """Another thread may have held the lock at the fork; there is none in the child to release it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _session(where: str | None, settings: dict[str, str]) -> FileSystem:
@@ -56,11 +68,17 @@ class _File:
     full_name = property(lambda self: self.fs.unstrip_protocol(self.path))
 
     def commit(self) -> None:
-        """What was written gets its name. Called by a transaction."""
-        self.close()
-        if self._temporary is not None:
-            self.fs.native.rename(self._temporary, self.path)
-            self._temporary = None
+        """What was written gets its name. Called by a transaction. FileExistsError, and it is removed, where mode "x" finds that
+        somebody has taken the name."""
+        try:
+            self.close()
+            if self._temporary is not None:
+                self.fs.native.rename(self._temporary, self.path, _RENAME_NOREPLACE if "x" in self.mode else 0)
+        except OSError:
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                self.discard()
+            raise
+        self._temporary = None
 
     def discard(self) -> None:
         """What was written is removed."""
@@ -82,6 +100,29 @@ class _Updater(_File, io.BufferedRandom):  # type: ignore[misc]
     pass
 
 
+class _Transaction(Transaction):  # type: ignore[misc]
+    """After a failure, too, the file system is out of the transaction, and no temporary file is left."""
+
+    fs: SpateFileSystem
+    files: list[Any]
+
+    def complete(self, commit: bool = True) -> None:
+        files, self.files = list(self.files), []
+        try:
+            while files:
+                file = files.pop(0)
+                if commit:
+                    file.commit()
+                else:
+                    file.discard()
+        finally:
+            self.fs._intrans = False
+            self.fs._transaction = None
+            for file in files:
+                with contextlib.suppress(OSError):
+                    file.discard()
+
+
 class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Files of Spate for fsspec.
 
@@ -90,6 +131,8 @@ class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     any thread, pickled, and used in a forked process."""
 
     protocol = "spate"
+    transaction_type = _Transaction
+    _transaction: _Transaction | None
     root_marker = "/"
 
     def __init__(self, where: str | None = None, settings: dict[str, str] | None = None, auto_mkdir: bool = True, **options: Any) -> None:
@@ -106,6 +149,18 @@ class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if connected is None or connected[0] != os.getpid() or connected[1].closed:
             connected = self._connected = (os.getpid(), _session(self.where, self.settings))
         return connected[1]
+
+    # Older versions of fsspec do not look at transaction_type.
+    @property
+    def transaction(self) -> _Transaction:
+        if self._transaction is None:
+            self._transaction = _Transaction(self)
+        return self._transaction
+
+    def start_transaction(self) -> _Transaction:
+        self._transaction = None
+        self.transaction.start()
+        return self.transaction
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
