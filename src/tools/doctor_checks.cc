@@ -166,7 +166,8 @@ Diagnosis check_store(const Machine& machine, const config::ServerConfig& server
   const auto space = machine.space(folder);
   if (!space)
     return {check, Verdict::kFailure, folder + ": " + space.error().message(),
-            "mount its disk; `spate-setup --format` makes the store of a new one"};
+            fmt::format("mount its disk; `spate-setup --format --server {}` makes the store of a new one",
+                        server.id.value)};
   const bool scarce = space->available < kSpaceWanted || space->available < space->total / 20;
   if (!scarce) return ok(check, folder + " has " + human_size(space->available) + " free");
   const bool full = space->available < kSpaceWanted / 16;

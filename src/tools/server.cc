@@ -149,7 +149,6 @@ Result<Addition> plan_addition(Context& context, const ServerOptions& options) {
   SPATE_TRY(added.file, context.config_file());
   added.folder = fs::path(added.file).parent_path().string();
   added.deployment = is_deployment(added.folder);
-  SPATE_TRY(added.before, read_text(added.file));
   std::error_code ignored;
   for (const std::string& folder : options.storage)
     added.storage.push_back(fs::absolute(folder, ignored).lexically_normal());
@@ -187,17 +186,26 @@ Result<void> start_in_deployment(const Addition& added) {
   return Error::told(Errc::kUnreachable, why_not);
 }
 
-/// Starts the service on this machine.
-Result<void> start_service() {
-  if (std::system("spate-setup --format") == 0) return {};
-  return Error::told(Errc::kUnreachable, "spate-setup --format has failed");
+/// Makes its stores and starts its service on this machine. Another server whose disk is not mounted now must not get
+/// an empty store.
+Result<void> start_service(ServerId id) {
+  const std::string command = fmt::format("spate-setup --format --server {}", id.value);
+  if (std::system(command.c_str()) == 0) return {};
+  return Error::told(Errc::kUnreachable, command + " has failed");
+}
+
+/// Until it is destroyed, this command alone reads and replaces the file.
+Result<FolderLock> lock_file(Addition& added) {
+  SPATE_TRY(FolderLock lock, added.deployment ? lock_folder(added.folder, kLockPatience)
+                                              : lock_configuration(added.folder, kLockPatience));
+  SPATE_TRY(added.before, read_text(added.file));
+  return lock;
 }
 
 int run_add(Context& context, const ServerOptions& options) {
   auto added = plan_addition(context, options);
   if (!added) return context.fail(added.error());
-  Result<FolderLock> lock = FolderLock();
-  if (added->deployment) lock = lock_folder(added->folder, kLockPatience);
+  const auto lock = lock_file(*added);
   if (!lock) return context.fail(lock.error());
   auto meta = MetaServer::open(context);
   if (!meta) return context.fail(meta.error());
@@ -205,7 +213,7 @@ int run_add(Context& context, const ServerOptions& options) {
   const std::string text = text_with(*added);
   if (const auto good = config::load({text, added->file, added->folder, {}}); !good) return context.fail(good.error());
   if (const auto written = replace_text(added->file, text); !written) return context.fail(written.error());
-  const auto started = added->deployment ? start_in_deployment(*added) : start_service();
+  const auto started = added->deployment ? start_in_deployment(*added) : start_service(added->id);
   if (!started) {
     std::ignore = replace_text(added->file, added->before);
     return context.fail(started.error());

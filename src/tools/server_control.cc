@@ -196,20 +196,27 @@ bool runs(int pid, const std::string& started) {
   return true;
 }
 
-}  // namespace
-
-Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
-  const std::string path = folder + "/run/lock";
-  FolderLock lock{UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600))};
+Result<FolderLock> lock_path(const std::string& path, int flags, Duration patience, const std::string& holder) {
+  FolderLock lock{UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, 0600))};
   if (!lock.file) return errno_error(errno, "open " + path);
   constexpr Duration kPause = std::chrono::milliseconds(10);
   for (Duration waited{0}; ::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0; waited += kPause) {
     if (errno != EWOULDBLOCK && errno != EINTR) return errno_error(errno, "lock " + path);
-    if (waited >= patience)
-      return Error::told(Errc::kBusy, "another `spate up` or `spate down` is at work in " + folder);
+    if (waited >= patience) return Error::told(Errc::kBusy, "another " + holder);
     std::this_thread::sleep_for(kPause);
   }
   return lock;
+}
+
+}  // namespace
+
+Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
+  return lock_path(folder + "/run/lock", O_RDWR | O_CREAT, patience,
+                   "`spate up`, `spate down` or `spate server add` is at work in " + folder);
+}
+
+Result<FolderLock> lock_configuration(const std::string& folder, Duration patience) {
+  return lock_path(folder, O_RDONLY | O_DIRECTORY, patience, "`spate server add` is at work in " + folder);
 }
 
 ServerProcessState look_at_server(const std::string& folder, ServerId server) {

@@ -20,7 +20,7 @@ bool is_deployment(const std::string& folder);
 std::string commands_on_hosts(const std::string& config_file, const std::vector<config::ServerConfig>& servers,
                               std::string_view verb);
 
-/// While it lives, no other `spate up` or `spate down` works on this folder.
+/// While it lives, no other `spate up`, `spate down` or `spate server add` works on this folder.
 struct FolderLock {
   UniqueFd file;
 };
@@ -28,6 +28,8 @@ struct FolderLock {
 inline constexpr Duration kLockPatience = std::chrono::seconds(90);
 /// Waits up to `patience` for others; then kBusy. `folder`/run must exist.
 Result<FolderLock> lock_folder(const std::string& folder, Duration patience);
+/// The same for the spate.toml of a folder that `spate up` has not made.
+Result<FolderLock> lock_configuration(const std::string& folder, Duration patience);
 
 /// A server process of this machine, by its pid file.
 struct ServerProcessState {

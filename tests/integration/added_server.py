@@ -3,6 +3,7 @@
 """An io server is added by `spate server add` while a mount, a program with the preload library, an NBD export and a program of
 the C API run. Nothing is restarted, all go on, and their new files use it."""
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/nbd"))
-from cluster import BIN, SPATE, Cluster, check
+from cluster import BIN, SPATE, Cluster, check, wait_until
 from common import Export, wire
 
 NEW = 4
@@ -95,6 +96,32 @@ def main():
             if mounted:
                 fs.run("umount", "-z", mount)
         fs.fsck()
+    two_at_once()
+
+
+def two_at_once():
+    """Each waits for its turn before it reads spate.toml, so neither overwrites what the other has added."""
+    with Cluster(io=1) as fs:
+        fs.up()
+        with open(fs.dir + "/run/lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            adding = [subprocess.Popen([SPATE, "--json", "server", "add", "--fs", fs.dir], env=fs.env, stdout=subprocess.PIPE) for _ in range(2)]
+            for one in adding:
+                wait_until(lambda pid=one.pid: waits_for(pid, lock.name), "it waits for its turn")
+        added = [json.loads(one.communicate(timeout=120)[0]) for one in adding]
+        check({one["server"] for one in added} == {3, 4}, added)
+        fs.io += 2
+        fs.seen.update(fs.pids().values())
+        with open(fs.dir + "/spate.toml", encoding="utf-8") as f:
+            check(f.read().count("[[servers]]") == 4, "spate.toml does not name all servers")
+        up = {row["server"]: row["up"] for row in json.loads(fs.spate("--json", "status"))}
+        check(up == dict.fromkeys(range(1, 5), True), up)
+        fs.fsck()
+
+
+def waits_for(pid, file):
+    folder = "/proc/%d/fd" % pid
+    return any(os.path.realpath(os.path.join(folder, one)) == file for one in os.listdir(folder))
 
 
 def run(fs, mount):

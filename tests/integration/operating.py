@@ -38,7 +38,11 @@ def main():
         use(machines)
         refusals(machines)
         running = meta_server_pid(machines)
+        # Server 4 is stopped, and its disk is away: it is no server to be made now.
+        machines.type("node4", "systemctl stop spated@4; mv /srv/spate/4 /srv/spate/kept")
         machines.type("node4", once["new-server"])
+        machines.type("node4", "test ! -e /srv/spate/4; if systemctl is-active spated@4; then exit 1; fi; mv /srv/spate/kept /srv/spate/4; spate-setup")
+        two_at_once(machines)
         check(meta_server_pid(machines) == running, "the meta server was restarted")
         # The mount from before writes to the new server, the old data is there.
         machines.type("node4", "for i in 1 2 3 4; do head -c 9000000 /dev/urandom > /mnt/data/after$i; sync /mnt/data/after$i; done")
@@ -48,6 +52,27 @@ def main():
         machines.type("node1", "mkdir -p /mnt/data; spate mount /mnt/data; cat /mnt/data/after* | cksum > /mnt/data/sum")
         check(machines.type("node4", "cat /mnt/data/after* | cksum") == machines.type("node4", "cat /mnt/data/sum"), "machines read other data")
         reboot(machines)
+
+
+def two_at_once(machines):
+    """Each waits for its turn before it reads spate.toml, so neither overwrites what the other has added."""
+    machines.type("node4", """
+      exec 9< /etc/spate
+      flock 9
+      spate server add node4:7406 --storage /srv/spate/6 9<&- & first=$!
+      spate server add node4:7407 --storage /srv/spate/7 9<&- & second=$!
+      for one in $first $second; do
+        until ls -l /proc/$one/fd | grep -q ' /etc/spate$' || [ ! -e /proc/$one/exe ]; do :; done
+      done
+      flock -u 9
+      wait $first
+      wait $second""")
+    # Whichever was first has number 6.
+    said = machines.type("node4", "spate-setup; cat /etc/spate/spate.toml; systemctl is-active spated@5 spated@6 spated@7")
+    check("node4:7406" in said and "node4:7407" in said, said)
+    for wrong in ("--server 9", "--server x", "--server", "--nonsense", "a b"):
+        done = machines.run("node4", "spate-setup " + wrong)
+        check(done.returncode == (1 if wrong == "--server 9" else 2), "spate-setup %s: exit %d, %s" % (wrong, done.returncode, done.stdout))
 
 
 def meta_server_pid(machines):
