@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core's contexts: opening, testing, sleeping. See bmi/core.h.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -15,6 +16,7 @@ void Core::close_context(ContextId id) {
   {
     const std::lock_guard lock(tables_.mutex);  // a thread that found it under the lock has finished with it
     SPATE_CHECK(find_context(id).completions().size() == 0);
+    wake_up(find_context(id));
     closed = tables_.contexts.close(id);
   }
   for (const QueuedMessage& queued : closed->messages()) queued.module->consumed(queued.peer, queued.charge);
@@ -40,13 +42,31 @@ void Core::progress() {
     const bool busy = loaded.module->progress();
     loaded.idle_turns.store(busy ? 0 : idle + 1, std::memory_order_relaxed);
   }
+  if (sleepers_count_.load(std::memory_order_relaxed) > 0) leave_to_sleepers();
+}
+
+// A module that was asked may watch its peers by itself until it is asked again, and this thread may not come back.
+void Core::leave_to_sleepers() {
+  if (prepare_modules()) return;
+  const std::lock_guard lock(tables_.mutex);
+  if (!sleepers_.empty()) sleepers_.back()->signal();  // it does what is left
+}
+
+bool Core::prepare_modules() {
+  return std::ranges::all_of(started_, [](Module* module) { return module->prepare_to_wait(); });
+}
+
+void Core::wake_up(Context& context) {
+  context.awake();
+  std::erase(sleepers_, &context);
+  sleepers_count_.store(sleepers_.size(), std::memory_order_relaxed);
 }
 
 Context& Core::awake(ContextId id) {
   Context& context = find_context(id);
   if (context.waiting()) {
     const std::lock_guard lock(tables_.mutex);
-    context.awake();
+    wake_up(context);
   }
   return context;
 }
@@ -129,12 +149,21 @@ void Core::take_messages(Context& context, std::span<UnexpectedMessage> out, std
 int Core::wait_descriptor(ContextId id) const { return find_context(id).wait_descriptor(); }
 
 bool Core::prepare_to_wait(ContextId id) {
-  for (Module* module : started_) {
-    if (!module->prepare_to_wait()) return false;
+  {
+    // Announced before the modules are prepared: a thread that makes progress after that sees the announcement.
+    const std::lock_guard lock(tables_.mutex);
+    Context& context = find_context(id);
+    const bool again = context.waiting();
+    if (!context.prepare_to_wait()) return false;
+    if (!again) sleepers_.push_back(&context);
+    sleepers_count_.store(sleepers_.size(), std::memory_order_relaxed);
+  }
+  if (!prepare_modules()) {
+    awake(id);
+    return false;
   }
   for (Loaded& loaded : modules_) loaded.idle_turns.store(0, std::memory_order_relaxed);
-  const std::lock_guard lock(tables_.mutex);
-  return find_context(id).prepare_to_wait();
+  return true;
 }
 
 bool Core::wait(ContextId id, Duration timeout) {

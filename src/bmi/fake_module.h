@@ -64,7 +64,7 @@ class FakeModule final : public Module {
     return false;
   }
   int wait_descriptor() const override { return descriptor; }
-  bool prepare_to_wait() override { return true; }
+  bool prepare_to_wait() override { return !has_work; }
   bool has_wait() const override { return sleeps; }
   bool also_wait_for(int fd) override {
     if (sleeps) waits_for.push_back(fd);
@@ -93,6 +93,7 @@ class FakeModule final : public Module {
   bool room = true;            // for messages that leave at once
   int asked_to_send_at_once = 0;
   Errc refuse = Errc::kOk;  // posts fail
+  bool has_work = false;    // prepare_to_wait() says no
   int descriptor = -1;
   bool sleeps = false;  // has a wait of its own
   int waits = 0;

@@ -315,6 +315,33 @@ TEST_F(CoreTest, ASleepingTesterIsWokenByAnotherThread) {
   EXPECT_FALSE(network_->prepare_to_wait(other));  // something to test already
 }
 
+// The thread that tests may not come back, and the module watches its peers by itself until somebody asks again.
+TEST_F(CoreTest, ATestThatLeavesWorkWakesAThreadThatSleepsInAnotherContext) {
+  const ContextId other = network_->open_context();
+  a_->has_work = true;
+  (void)completions(other);
+  ASSERT_FALSE(network_->prepare_to_wait(context_));
+  (void)completions(other);
+  EXPECT_FALSE(readable(context_)) << "nobody sleeps";
+  a_->has_work = false;
+  ASSERT_TRUE(network_->prepare_to_wait(context_));
+  (void)completions(other);
+  EXPECT_FALSE(readable(context_)) << "nothing to do";
+  a_->has_work = true;
+  (void)completions(other);
+  EXPECT_TRUE(readable(context_));
+  (void)completions(context_);
+  EXPECT_FALSE(readable(context_));
+}
+
+TEST_F(CoreTest, AContextCanBeClosedByAThreadThatHasAnnouncedItsSleep) {
+  const ContextId other = network_->open_context();
+  ASSERT_TRUE(network_->prepare_to_wait(other));
+  network_->close_context(other);
+  a_->has_work = true;
+  EXPECT_EQ(completions(context_).size(), 0U);
+}
+
 TEST_F(CoreTest, TheDescriptorShowsTheModules) {
   ASSERT_TRUE(network_->prepare_to_wait(context_));
   EXPECT_FALSE(readable(context_));

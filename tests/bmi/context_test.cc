@@ -283,6 +283,36 @@ TEST_P(BmiWakes, ByAForeignDescriptorToo) {
   EXPECT_FALSE(readable(peer->wait_descriptor(peer.context)));
 }
 
+// A thread sleeps in one context. Another thread tests a second context and then does something else.
+TEST_P(BmiWakes, AfterAnotherContextWasTested) {
+  if (world_->traits().virtual_time) return;
+  const Pair pair = start_pair();
+  Network& server = *pair.server->network;
+  const ContextId sleeper = pair.server->context;
+  const ContextId other = server.open_context();
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    std::array<Bytes, 2> rooms{Bytes(10), Bytes(10)};
+    const std::array<Segment, 1> segments{Segment::of(MutableByteView(rooms[0]))};
+    ASSERT_OK(server.post_recv({pair.to_client, Tag{1}, MessageClass::kControl, segments}, other, nullptr));
+    const OpId in = recv(*pair.server, {pair.to_client, 2}, rooms[1]);
+    ASSERT_TRUE(drive([&] { return server.prepare_to_wait(sleeper); }));
+    pair.server->tested = false;
+
+    const Bytes data = pattern(1, round, 10);
+    send(*pair.client, {pair.to_server, 1}, data);
+    std::array<Completion, 1> out;
+    ASSERT_TRUE(drive([&] { return server.test_context(other, out) == 1; }));
+    EXPECT_EQ(out[0].status, Errc::kOk);
+
+    send(*pair.client, {pair.to_server, 2}, data);
+    ASSERT_TRUE(drive([&] { return readable(server.wait_descriptor(sleeper)); })) << "asleep for ever";
+    pair.server->tested = true;
+    EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
+  }
+  server.close_context(other);
+}
+
 INSTANTIATE_TEST_SUITE_P(Modules, BmiWakes, testing::ValuesIn(subjects()),
                          [](const testing::TestParamInfo<Subject>& info) { return info.param.name; });
 

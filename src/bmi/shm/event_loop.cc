@@ -75,8 +75,10 @@ bool EventLoop::prepare_to_wait() {
     if (std::exchange(active_, false)) spin_until_ = now + spin;
     if (now < spin_until_) return false;
   }
-  sleeping_ = parts_.polled.rest_all();
-  return sleeping_;
+  // If links have work, a thread that announced its sleep earlier may still be asleep.
+  if (!parts_.polled.rest_all()) return false;
+  sleeping_ = true;
+  return true;
 }
 
 bool EventLoop::look_at_events() {
