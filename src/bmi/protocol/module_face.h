@@ -13,8 +13,13 @@
 
 namespace spate::bmi::protocol {
 
-/// `Module`: the class of the module, which derives from this one. It has settle(), which loses the peers that are to
-/// be lost, and lose_peer(). `Interface`: the module's interface. `State`: a SharedState.
+/// `Module` is the class of the module, which derives from this one; `Interface` is its interface, and `State` is a
+/// SharedState. The module sets sink_ in start() and has these functions, which are called with the lock held:
+///   bool poll(): one turn of the device; returns whether it did anything;
+///   void settle(): loses the peers that are to be lost later (SharedState::take_losses);
+///   void lose_peer(Peer&, Errc): closes the peer's connection and ends its operations with that status;
+///   void admitted(Peer&): the peer is a stranger no more;
+///   static void complete(const Peer&, PeerState&): adds what only this module knows of the peer.
 ///
 /// Thread-safe: one lock guards everything except the delivery to the sink. One thread at a time delivers, without the
 /// lock (bmi/outbox.h).
@@ -100,8 +105,10 @@ class ModuleFace : public Interface {
     return state_.outbox.deliver(lock, *sink_);
   }
 
-  Sink* sink_ = nullptr;       // set by start()
+  Sink* sink_ = nullptr;       // set by the module's start()
   mutable BiasedMutex mutex_;  // guards the state
+  /// The peers live here, so they are destroyed after the members of the module that derives from this class. A peer's
+  /// destructor must therefore not call the module, to which the peer may hold a reference.
   State state_;
 
  private:

@@ -25,7 +25,7 @@ class Engine final : public protocol::ModuleFace<Engine, ShmModule, State>, priv
   void consumed(PeerId peer, std::uint64_t charge) override;
   int wait_descriptor() const override { return events_.descriptor(); }
   bool also_wait_for(int fd) override { return events_.wake_for(fd); }
-  void stop_waiting_for(int fd) override { events_.wake_no_more_for(fd); }
+  void stop_waiting_for(int fd) override { events_.remove(fd); }
   bool prepare_to_wait() override;
   Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override;
   Result<UniqueFd> take_descriptor(PeerId peer, Tag tag) override;

@@ -10,7 +10,8 @@
 
 namespace spate::bmi::shm {
 
-/// The module's lock guards it, except wake_for() and wake_no_more_for(). What returns bool: see protocol::EventSet.
+/// The module's lock guards it; wake_for() and remove() need no lock. Functions that return bool fail as those of
+/// protocol::EventSet do.
 class Events {
  public:
   bool open() { return set_.open(); }
@@ -25,14 +26,14 @@ class Events {
   bool watch_bell(Link& link) {
     return link.own_bell() >= 0 && watch(link.own_bell(), EPOLLIN | EPOLLET, link.bell_event);
   }
-  void watch_no_more(int fd) { set_.remove(fd); }
+  /// Takes back watch() or wake_for().
+  void remove(int fd) { set_.remove(fd); }
   /// Whether anything was watched. Until then no event can come.
   bool used() const { return used_; }
-  /// A descriptor that wakes a sleeper; what it says is for somebody else.
+  /// Makes descriptor() readable whenever `fd` is. Somebody else handles that event.
   bool wake_for(int fd, std::uint32_t events = EPOLLIN) { return set_.add(fd, events, &foreign_); }
   bool wake_for_timer(int fd) { return set_.add(fd, EPOLLIN, &timer_); }
-  void wake_no_more_for(int fd) { set_.remove(fd); }
-  /// What is ready now, in `room`: each event points at a Pollable.
+  /// Fills `room` with the events that are there and returns that part of it. Each event points at a Pollable.
   std::span<const epoll_event> look(std::span<epoll_event> room) const { return set_.look(room); }
 
  private:

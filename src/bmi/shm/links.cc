@@ -19,8 +19,8 @@ void Links::close(Link* link) {
   state_.strangers.remove(link);
   polled_.remove(*link);
   // A closed descriptor stays in the epoll set as long as anybody has it open, and the peer has the bell.
-  events_.watch_no_more(link->socket());
-  if (link->peer == nullptr || !link->connecting) events_.watch_no_more(link->own_bell());
+  events_.remove(link->socket());
+  if (link->peer == nullptr || !link->connecting) events_.remove(link->own_bell());
   link->close();
   const auto found = open_.find(link);
   closed_.push_back(std::move(found->second));
