@@ -38,8 +38,9 @@ Context::Context(ContextId id, std::span<Module* const> modules, bool first) : i
   wait_ = poll_.get();
 }
 
-// One thread is how servers run: it sleeps inside a network, whose descriptor the others' and its own signal are added
-// to. An epoll set over all of them would cost a system call a wake more, and 0.2 us for each level (bmi_tcp_bench).
+// Servers run in one thread. That thread sleeps inside one module, whose descriptor watches the descriptors of the
+// other modules and the context's signal. An epoll set over all of them would cost one more system call for each wake,
+// and 0.2 us for each level (bmi_tcp_bench).
 bool Context::sleep_inside(std::span<Module* const> sleeping) {
   const auto own_wait = std::ranges::find_if(sleeping, [](const Module* module) { return module->has_wait(); });
   if (own_wait == sleeping.end() && sleeping.size() > 1) return false;
@@ -118,7 +119,7 @@ std::unique_ptr<Context> ContextTable::close(ContextId id) {
 }
 
 Context* ContextTable::find(ContextId id) const {
-  const std::uint32_t index = id.value - 1;  // of no id: beyond the table
+  const std::uint32_t index = id.value - 1;  // no id (0) yields an index beyond the table
   if (index >= kChunk * chunks_.size()) return nullptr;
   const Chunk* chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
   return chunk == nullptr ? nullptr : (*chunk)[index % kChunk].load(std::memory_order_acquire);

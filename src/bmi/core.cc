@@ -30,7 +30,7 @@ Core::Core(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options)
   }
 }
 
-Core::~Core() { modules_.clear(); }  // before the tables that their sinks refer to
+Core::~Core() { modules_.clear(); }  // before the tables that the modules' sinks refer to
 
 Result<std::string> Core::listen(std::string_view url, ContextId context) {
   Module* module = module_for(url);
@@ -77,7 +77,7 @@ Result<Address> Core::add_address(std::span<const std::string> urls, std::string
     if (peer) {
       routes.push_back(Route{module, *peer, module->abilities().sends_at_once});
     } else if (peer.code() == Errc::kNoSuchModule) {
-      missing = peer.error();  // one that is loaded when it is needed, and is not there
+      missing = peer.error();  // a module that is loaded on demand and is not installed
     } else {
       return peer.error();
     }
@@ -212,12 +212,13 @@ void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer 
       return;
     }
   }
-  module_.consumed(peer, charge);  // no context listens any more: dropped
+  module_.consumed(peer, charge);  // no context listens any more: the message is dropped
 }
 
 void Core::ModuleSink::forgotten(PeerId /*peer*/, Address address) {
   const std::lock_guard lock(core_.tables_.mutex);
-  // Peers that connect, send and leave must not leave more behind than connected peers may.
+  // Drops messages that nobody has taken. Otherwise peers that connect, send and leave could leave more behind than
+  // connected peers may.
   const AddressEntry* entry = core_.tables_.addresses.find(address);
   Context* context = entry == nullptr ? nullptr : core_.tables_.contexts.find(entry->context);
   if (context != nullptr) {

@@ -14,7 +14,8 @@ ContextId Core::open_context() { return tables_.contexts.open(started_).id(); }
 void Core::close_context(ContextId id) {
   std::unique_ptr<Context> closed;
   {
-    const std::lock_guard lock(tables_.mutex);  // a thread that found it under the lock has finished with it
+    // So that a thread which found the context under the lock has finished with it.
+    const std::lock_guard lock(tables_.mutex);
     SPATE_CHECK(find_context(id).completions().size() == 0);
     wake_up(find_context(id));
     closed = tables_.contexts.close(id);
@@ -29,11 +30,11 @@ Context& Core::find_context(ContextId id) const {
 }
 
 void Core::progress() {
-  // A module that had nothing to do for a while is asked less often while another one is busy: asking a network costs
-  // a system call. When the tester goes to sleep, every module's descriptor wakes it.
+  // A module that had nothing to do for a while is asked less often while another one is busy, because asking a network
+  // costs a system call. A tester that goes to sleep is woken by every module's descriptor.
   constexpr std::uint32_t kIdleTurns = 64;
   constexpr std::uint32_t kAskEvery = 8;
-  // No locked instruction: when two threads count at the same time, one of them is not counted.
+  // This is no locked instruction. If two threads count at the same time, one count is lost, which does no harm.
   const std::uint32_t turn = turn_.load(std::memory_order_relaxed);
   turn_.store(turn + 1, std::memory_order_relaxed);
   for (Loaded& loaded : modules_) {
@@ -45,11 +46,12 @@ void Core::progress() {
   if (sleepers_count_.load(std::memory_order_relaxed) > 0) leave_to_sleepers();
 }
 
-// A module that was asked may watch its peers by itself until it is asked again, and this thread may not come back.
+// After progress() a module may poll its peers and expect the next progress(), but this thread may never call it again.
+// The sleepers then need a module that wakes them.
 void Core::leave_to_sleepers() {
   if (prepare_modules()) return;
   const std::lock_guard lock(tables_.mutex);
-  if (!sleepers_.empty()) sleepers_.back()->signal();  // it does what is left
+  if (!sleepers_.empty()) sleepers_.back()->signal();  // the woken thread does the work that is left
 }
 
 bool Core::prepare_modules() {
@@ -73,7 +75,7 @@ Context& Core::awake(ContextId id) {
 
 std::size_t Core::test_context(ContextId id, std::span<Completion> out) {
   Context& context = awake(id);
-  // When enough is there already the network need not be asked.
+  // The network need not be asked when enough completions are queued.
   const bool skip = context.take_skip();
   if (!skip && (out.empty() || context.completions_queued() < out.size())) progress();
   context.set_progressed();
@@ -150,7 +152,8 @@ int Core::wait_descriptor(ContextId id) const { return find_context(id).wait_des
 
 bool Core::prepare_to_wait(ContextId id) {
   {
-    // Announced before the modules are prepared: a thread that makes progress after that sees the announcement.
+    // The context announces its sleep before the modules are prepared, so that a thread which makes progress after that
+    // sees the announcement.
     const std::lock_guard lock(tables_.mutex);
     Context& context = find_context(id);
     const bool again = context.waiting();

@@ -21,7 +21,7 @@ std::string own_folder() {
   const std::string path = info.dli_fname;
   const std::size_t slash = path.rfind('/');
   if (slash != std::string::npos) return path.substr(0, slash);
-  // A program that was found by PATH: the kernel knows where it lies.
+  // The shell found the program by PATH, so argv does not tell where it is. The kernel does.
   std::string self(4096, '\0');
   const ssize_t n = ::readlink("/proc/self/exe", self.data(), self.size());
   if (n <= 0 || n == static_cast<ssize_t>(self.size())) return {};
@@ -29,8 +29,8 @@ std::string own_folder() {
   return self.substr(0, self.rfind('/'));
 }
 
-/// Module calls go to the inner module once there is one; before, nothing is listened at or looked up, so nothing is
-/// posted.
+/// Passes the calls of Module to the inner module once it is loaded. Until then no URL is listened on or looked up, so
+/// nothing can be posted.
 class LateModule final : public Module {
  public:
   LateModule(std::string scheme, const ModuleEnvironment& environment, ModuleLoader loader)
@@ -130,8 +130,8 @@ class LateModule final : public Module {
   const NetworkOptions* options_ = nullptr;
   UniqueFd epoll_;
   std::atomic<Module*> inner_{nullptr};
-  std::mutex mutex_;                     // of loading, and of memory_
-  std::vector<MutableByteView> memory_;  // registered explicitly: also with a module to come
+  std::mutex mutex_;                     // guards the loading, and memory_
+  std::vector<MutableByteView> memory_;  // registered explicitly; the inner module gets it when it is loaded
   std::unique_ptr<Module> owned_;
 };
 
@@ -167,7 +167,7 @@ Result<std::unique_ptr<Module>> load_module(std::string_view scheme, const Modul
     if (void* object = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return make_from(object, path, environment);
     const char* const error = ::dlerror();
     why = error != nullptr ? error : "unknown reason";
-    if (is_path) break;  // it is there, and something that it needs is not
+    if (is_path) break;  // the file is there, but a library that it needs is missing
   }
   return Error(Errc::kNoSuchModule, "the network module \"" + std::string(scheme) + "\" cannot be loaded (" + why +
                                         "); it needs libspate-bmi-" + std::string(scheme) +

@@ -14,7 +14,7 @@ namespace spate::bmi {
 namespace {
 
 struct LateModuleTest : testing::Test {
-  /// A network over a late module "late" and a loaded one, "here".
+  /// A network with two modules: "late", which is loaded on demand, and "here".
   std::unique_ptr<Network> make() {
     const ModuleLoader loader = [this](std::string_view scheme, const ModuleEnvironment&) {
       ++loads;

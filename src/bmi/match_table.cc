@@ -6,13 +6,13 @@
 namespace spate::bmi {
 namespace {
 
-constexpr std::size_t kSmall = 16;    // slots of a new table
-constexpr std::size_t kLarge = 1024;  // a table beyond this gives its memory back when empty
+constexpr std::size_t kSmall = 16;    // of a new table
+constexpr std::size_t kLarge = 1024;  // a table with more slots gives its memory back when it is empty
 
 }  // namespace
 
 std::size_t MatchTable::home(std::uint64_t tag) const {
-  // Finalizer of MurmurHash3 (public domain): in memory only, never stored or sent.
+  // The finalizer of MurmurHash3 (public domain). The hash stays in memory; it is never stored or sent.
   std::uint64_t h = tag ^ seed_;
   h = (h ^ h >> 33U) * 0xff51afd7ed558ccdULL;
   h = (h ^ h >> 33U) * 0xc4ceb9fe1a85ec53ULL;
@@ -54,7 +54,7 @@ void MatchTable::remove(Node& node) {
 }
 
 void MatchTable::free_slot(std::size_t slot) {
-  // Linear probing without tombstones: what stands behind the hole and may stand in it moves up.
+  // Linear probing without tombstones: entries behind the hole that may stand in the hole move up.
   const std::size_t mask = slots_.size() - 1;
   std::size_t hole = slot;
   for (std::size_t i = (slot + 1) & mask; !slots_[i].nodes.empty(); i = (i + 1) & mask) {

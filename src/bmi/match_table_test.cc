@@ -28,7 +28,7 @@ TEST(MatchTable, KeepsTheOrderOfEqualTags) {
   EXPECT_TRUE(table.empty());
 }
 
-// Random operations against the obvious model, with few and with many tags.
+// Compares random operations with a simple model, with few and with many tags.
 TEST(MatchTable, AgreesWithAMapOfQueues) {
   for (const std::uint64_t tags : {3U, 50U, 5000U}) {
     SeededRandom random(tags);

@@ -153,7 +153,7 @@ TEST_F(CoreTest, SmallMessagesTakeNoOperationWhereTheModuleCanDoWithout) {
   EXPECT_FALSE(post(peer).done);
   a_->complete(a_->last());
   EXPECT_EQ(completions(context_).size(), 1U);
-  // Receives and what is too large for it are not asked about.
+  // The core does not ask the module about receives and about messages that are too large.
   EXPECT_EQ(a_->asked_to_send_at_once, 2);
   ASSERT_OK(network_->post_recv(message(peer), context_, nullptr));
   Bytes large(network_->options().eager_limit_bytes + 1);
@@ -204,10 +204,10 @@ TEST_F(CoreTest, AnUnreachableUrlHandsItsOperationsToTheNextOne) {
   EXPECT_EQ(b_->posts[1].post.tag, Tag(9));
   ASSERT_EQ(b_->posts[1].segments.size(), 1U);
   EXPECT_EQ(b_->posts[1].segments[0].memory, memory_.data());
-  (void)post(peer);  // later ones begin there
+  (void)post(peer);  // later posts begin with that URL
   EXPECT_EQ(b_->posts.size(), 3U);
   EXPECT_EQ(network_->peer_info(peer).url, "b://2");
-  b_->complete(first, Errc::kUnreachable);  // every URL has failed it
+  b_->complete(first, Errc::kUnreachable);  // now every URL has failed the operation
   const std::vector<Completion> done = completions(context_);
   ASSERT_EQ(done.size(), 1U);
   EXPECT_EQ(done[0].status, Errc::kUnreachable);
@@ -240,10 +240,10 @@ TEST_F(CoreTest, ACancelReachesAnOperationThatMovedOn) {
   const OpId op = post(peer).op;
   network_->cancel(op);
   EXPECT_EQ(a_->cancelled, std::vector{op});
-  a_->complete(op, Errc::kUnreachable);  // its module had no more to say
+  a_->complete(op, Errc::kUnreachable);  // the module had said nothing else about the operation
   EXPECT_THAT(b_->posts, testing::IsEmpty());
   EXPECT_EQ(network_->test(context_, op)->status, Errc::kCancelled);
-  network_->cancel(op);  // unknown by now
+  network_->cancel(op);  // the operation is unknown by now
 }
 
 TEST_F(CoreTest, UnexpectedMessagesGoToTheListeningContextAndAreGivenBackWhenTaken) {
@@ -312,10 +312,11 @@ TEST_F(CoreTest, ASleepingTesterIsWokenByAnotherThread) {
   EXPECT_FALSE(readable(context_));
   a_->complete(theirs);
   EXPECT_TRUE(readable(other));
-  EXPECT_FALSE(network_->prepare_to_wait(other));  // something to test already
+  EXPECT_FALSE(network_->prepare_to_wait(other));  // there is something to test already
 }
 
-// The thread that tests may not come back, and the module watches its peers by itself until somebody asks again.
+// The thread that tests may never come back, and the module polls its peers and wakes nobody until somebody asks it
+// again.
 TEST_F(CoreTest, ATestThatLeavesWorkWakesAThreadThatSleepsInAnotherContext) {
   const ContextId other = network_->open_context();
   a_->has_work = true;

@@ -20,7 +20,7 @@
 namespace spate::bmi {
 namespace {
 
-// Only events are wanted, never faults: user mode is enough, and is what an ordinary user may have.
+// Only events are wanted, never page faults. So user mode is enough, which an ordinary user may have.
 constexpr int kUserModeOnly = 1;
 
 Result<UniqueFd> open_userfault() {
@@ -41,7 +41,7 @@ Result<std::unique_ptr<PageWatch>> PageWatch::start() {
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop) return errno_error(errno, "eventfd");
   auto watch = std::unique_ptr<PageWatch>(new PageWatch(std::move(fault), std::move(stop)));
-  // The library's thread takes no signal of the program's.
+  // The library's thread takes no signal that is for the program.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -67,7 +67,7 @@ PageWatch::~PageWatch() {
 }
 
 bool PageWatch::watch(const PageRange& range) {
-  // Write protection that is never switched on: no page ever faults, but the events arrive.
+  // The write protection is never switched on. So no page ever faults, but the events arrive.
   uffdio_register request{};
   request.range = {range.begin, range.size()};
   request.mode = UFFDIO_REGISTER_MODE_WP;
@@ -76,7 +76,7 @@ bool PageWatch::watch(const PageRange& range) {
 
 void PageWatch::unwatch(const PageRange& range) {
   uffdio_range request{range.begin, range.size()};
-  // The pages may be gone.
+  // This fails if the pages are gone, which does not matter.
   (void)::ioctl(fault_.get(), UFFDIO_UNREGISTER, &request);
 }
 
@@ -118,7 +118,7 @@ void PageWatch::push(const PageRange& range) {
 void PageWatch::take_ended(const std::function<void(const PageRange&)>& ended) {
   const std::uint32_t seen = reading_.load();
   if (seen % 2 != 0) {
-    // A few instructions of the other thread away.
+    // The other thread needs only a few instructions to finish.
     while (reading_.load() == seen) std::this_thread::yield();
   }
   while (any_.load()) {

@@ -29,7 +29,7 @@ struct PageWatchTest : testing::Test {
     const auto begin = reinterpret_cast<std::uintptr_t>(memory) + first * kPageBytes;
     return {begin, begin + count * kPageBytes};
   }
-  /// Whether `page` is among what ended since the last call.
+  /// Whether `page` is among the pages that ended since the last call.
   bool ended(std::size_t page) {
     bool found = false;
     watch->take_ended([&](const PageRange& range) { found = found || range.overlaps(pages(page, 1)); });
@@ -73,7 +73,7 @@ TEST_F(PageWatchTest, ReportsMovedPagesWhoseOldPlaceStaysMapped) {
   ::munmap(moved, kPageBytes);
 }
 
-// The thread that reads the kernel's word may not have passed it on when the call that ended the pages returns.
+// When the call that ends the pages returns, the watching thread may not have passed on the kernel's report yet.
 TEST_F(PageWatchTest, ReportsPagesAsSoonAsTheUnmappingReturns) {
   for (int i = 0; i < 20'000; ++i) {
     memory[0] = std::byte{1};

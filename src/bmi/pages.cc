@@ -17,14 +17,14 @@ std::byte* map_anonymous(std::size_t size, int flags) {
 
 std::size_t rounded_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
 
-/// A larger mapping, cut to what is aligned.
+/// Makes a larger mapping and cuts it to its aligned part.
 std::byte* map_aligned(std::size_t size) {
   std::byte* const whole = map_anonymous(size + Pages::kHuge, 0);
   if (whole == nullptr) return nullptr;
   const std::size_t before = (Pages::kHuge - reinterpret_cast<std::uintptr_t>(whole) % Pages::kHuge) % Pages::kHuge;
   if (before > 0) ::munmap(whole, before);
   ::munmap(whole + before + size, Pages::kHuge - before);
-  ::madvise(whole + before, size, MADV_HUGEPAGE);  // without such a kernel: small pages
+  ::madvise(whole + before, size, MADV_HUGEPAGE);  // a kernel without huge pages uses small ones
   return whole + before;
 }
 

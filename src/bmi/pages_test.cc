@@ -17,7 +17,7 @@ namespace {
 
 std::uintptr_t address(const Pages& pages) { return reinterpret_cast<std::uintptr_t>(pages.memory().data()); }
 
-/// Of the mapping that begins at `at`, as /proc/self/smaps tells.
+/// The flags of the mapping that begins at `at`, from /proc/self/smaps.
 std::string flags_of(std::uintptr_t at) {
   std::ifstream maps("/proc/self/smaps");
   std::string line;

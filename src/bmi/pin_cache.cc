@@ -88,7 +88,7 @@ Result<void> PinCache::keep(MutableByteView memory) {
 void PinCache::drop(MutableByteView memory) {
   if (memory.empty()) return;
   Region* region = find(pages_of(memory));
-  // Registering may have failed, or its pages were gone before.
+  // Registering may have failed, or the pages may have gone before.
   if (region == nullptr || region->kept_ == 0 || --region->kept_ > 0) return;
   if (region->users_ == 0) idle_.push_back(*region);
   retire(*region);  // its pages may disappear at any moment, and they are not watched
@@ -116,7 +116,8 @@ PageRange PinCache::with_neighbours(const PageRange& wanted) const {
 
 Result<PinCache::Region*> PinCache::add(const PageRange& wanted) {
   if (overlaps_kept(wanted)) {
-    // It overlaps explicitly registered memory, which stays findable. This region serves only its own user.
+    // The range overlaps explicitly registered memory, which must still be found. So this region serves only its own
+    // user.
     SPATE_TRY(std::unique_ptr<Region> region, make(wanted, false));
     region->retired_ = true;
     retired_.push_back(std::move(region));
@@ -130,7 +131,7 @@ Result<PinCache::Region*> PinCache::add(const PageRange& wanted) {
 }
 
 Result<PinCache::Region*> PinCache::pin(const PageRange& range, bool watched) {
-  // A larger registration replaces those that it takes in: theirs go first, so that the bound holds.
+  // A larger registration replaces those that it contains. They are deregistered first, so that the limit holds.
   for (auto it = first_overlapping(range); it != regions_.end(); it = first_overlapping(range)) {
     ++counters_.merges;
     retire(*it->second);

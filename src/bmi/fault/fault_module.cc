@@ -55,7 +55,7 @@ Result<PostResult> FaultModule::pass_post(Point point, const Post& post, PostCal
   const auto fault = plan_->pass(point);
   if (fault && fault->action == Action::kFail) return Error(fault->status, "fault on order");
   {
-    // Before the post: another thread may report its end before it returns.
+    // Recorded before the post, because another thread may report the operation's end before the post returns.
     const std::lock_guard lock(mutex_);
     Tracked& tracked = tracked_[post.op];
     tracked.peer = post.peer;
@@ -72,7 +72,8 @@ Result<PostResult> FaultModule::pass_post(Point point, const Post& post, PostCal
   return result;
 }
 
-// A completion like any other, but told by the post's return: only what spoils it makes it one of the later kind.
+// A post that is done at once counts as a completion, too. If no fault spoils it, the post reports it; otherwise it
+// becomes an operation that completes later.
 Result<PostResult> FaultModule::done_at_once(const Post& post, const PostResult& result) {
   Judged judged;
   judge({post.op, Errc::kOk, result.actual_size}, judged);
@@ -115,7 +116,7 @@ void FaultModule::apply(const Fault& fault, const Tracked& tracked, Outcome& out
     case Action::kFail:
       outcome.status = fault.status;
       outcome.actual_size = 0;
-      // A caller that is told of a lost connection must find it lost.
+      // The caller is told that the connection was lost, so it must really be lost.
       if (fault.status == Errc::kConnectionLost && tracked.peer) judged.disconnect.push_back(tracked.peer);
       break;
     case Action::kDropConnection:
@@ -206,8 +207,8 @@ bool FaultModule::report_held_outcomes(std::uint64_t turn) {
   return !due.empty();
 }
 
-// In order for each peer: the first that is not due holds back those behind it, and one that is being handed over stays
-// in the queue meanwhile.
+// Messages of one peer are reported in order. The first one that is not due holds back those behind it. A message stays
+// in the queue while it is being reported.
 bool FaultModule::report_held_messages(std::uint64_t turn, PeerId only) {
   const std::lock_guard one_at_a_time(delivery_mutex_);
   std::vector<HeldMessage> due;

@@ -55,10 +55,10 @@ class FaultModule final : public Module, private Sink {
   /// What is known of an operation in flight.
   struct Tracked {
     PeerId peer;
-    std::vector<Segment> room;  // receives only
+    std::vector<Segment> room;  // of receives only
   };
   struct HeldOutcome {
-    std::uint64_t due = 0;  // turn
+    std::uint64_t due = 0;  // the turn in which it is due
     Outcome outcome;
   };
   struct HeldMessage {
@@ -68,7 +68,7 @@ class FaultModule final : public Module, private Sink {
     Tag tag;
     Buffer payload;
     std::uint64_t charge = 0;
-    bool leaving = false;  // being handed over: those behind it still wait
+    bool leaving = false;  // it is being reported; the messages behind it still wait
   };
   /// A batch of outcomes after the plan was asked about each.
   struct Judged {

@@ -12,7 +12,7 @@
 
 namespace spate::bmi::fault {
 
-/// Where something passes.
+/// The places that a plan counts and where a fault can happen.
 enum class Point : std::uint8_t {
   kPostSend,
   kPostReceive,
@@ -28,8 +28,8 @@ enum class Action : std::uint8_t { kFail, kDropConnection, kDelay, kTruncate, kC
 
 struct Fault {
   Point point = Point::kPostSend;
-  std::uint64_t nth = 1;    // of what passes at the point, from 1
-  std::uint64_t count = 1;  // so many in a row
+  std::uint64_t nth = 1;    // the first event at the point that the fault applies to, from 1
+  std::uint64_t count = 1;  // how many events in a row it applies to
   Action action = Action::kFail;
   Errc status = Errc::kConnectionLost;  // kFail
   std::uint32_t turns = 100;            // kDelay: calls of progress()

@@ -24,15 +24,16 @@ void Acceptance::on_hello(Endpoint& endpoint, ByteView payload) {
   if (peer != nullptr) welcome_peer(endpoint, *peer, *hello);
 }
 
-/// Whether the hello is one of a session that stands: said twice, since the answer may have gone the way of an older
-/// connection. Then it is answered again.
+/// Whether the hello belongs to a session that exists already. The peer says hello again because the answer may have
+/// been lost on an older connection. It gets the same answer again.
 bool Acceptance::said_before(Peer& peer, const Hello& hello) {
   if (peer.state != PeerPhase::kUp || peer.link_id != hello.link || peer.remote_session != hello.session) return false;
   if (!peer.answered) say_welcome(peer, hello.session);
   return true;
 }
 
-/// A separate peer until it is admitted, so that a process that has overheard a link's id cannot replace another peer.
+/// The stranger is a separate peer until it is admitted. Otherwise a process that has overheard a link's id could
+/// replace another peer.
 Peer* Acceptance::stranger(Endpoint& endpoint, const Hello& hello) {
   Peer* const known = state_.peers.inbound(hello.link);
   if (known != nullptr && said_before(*known, hello)) return nullptr;
@@ -47,7 +48,8 @@ Peer* Acceptance::stranger(Endpoint& endpoint, const Hello& hello) {
   peer.admit_by = state_.clock.now() + std::chrono::milliseconds(state_.options->strangers.deadline_ms);
   peer.came_in(hello.link, endpoint.context);
   state_.outbox.inbound(peer);
-  // As it says itself where it is; the answer has to reach it there. Without its port.
+  // The address is the one that the hello states. The answer must reach the peer there, so it cannot be false. The port
+  // is left out.
   const std::string address = endpoint.wire->text_of(hello.address);
   const auto victim =
       state_.strangers.add(&peer, address.substr(0, address.rfind(':')), state_.options->strangers, state_.random);
@@ -62,9 +64,9 @@ Peer* Acceptance::returning_peer(Endpoint& endpoint, const Hello& hello) {
   if (Peer* known = state_.peers.inbound(hello.link)) {
     Peer& peer = *known;
     if (said_before(peer, hello)) return nullptr;
-    // Reads of its last session are still in flight on another endpoint: it may try again.
+    // Reads of the peer's last session are still in flight on another endpoint, so the peer has to try again.
     if (peer.wire != endpoint.wire.get() && peer.grace_of_reads() != MonoTime::never()) return nullptr;
-    sessions_.lose_peer(peer, Errc::kConnectionLost);  // it has a new session, so the old one is dead
+    sessions_.lose_peer(peer, Errc::kConnectionLost);  // the peer has a new session, so the old one is dead
     state_.peers.came_back(peer);
     return &peer;
   }
@@ -94,7 +96,7 @@ void Acceptance::refuse(Endpoint& endpoint, const Hello& hello, Errc status) {
     const Bytes payload = encode(welcome);
     encode(header, payload.size(), Wire::data_of(*buffer));
     std::ranges::copy(payload, Wire::data_of(*buffer) + kHeaderSize);
-    // Not heard, it finds out by its timeout.
+    // If the answer is lost, the peer notices it by its timeout.
     route->failed = !endpoint.wire->send(*route, *buffer, kHeaderSize + payload.size());
   }
   endpoint.wire->close_route(*route);
@@ -104,7 +106,7 @@ void Acceptance::welcome_peer(Endpoint& endpoint, Peer& peer, const Hello& hello
   peer.wire = endpoint.wire.get();
   peer.route = peer.wire->open_route(hello.address, &peer);
   peer.url = url_of(endpoint.suffix, peer.wire->text_of(hello.address), hello.address);
-  peer.state = PeerPhase::kUp;  // so that it is taken down like any other, whatever happens next
+  peer.state = PeerPhase::kUp;  // so that the peer is taken down like any other one if the rest fails
   sessions_.open(peer);
   if (peer.route == nullptr) {
     ++state_.ofi_counters.refused;
@@ -119,7 +121,7 @@ void Acceptance::welcome_peer(Endpoint& endpoint, Peer& peer, const Hello& hello
 }
 
 bool Acceptance::say_welcome(Peer& peer, std::uint64_t session) {
-  if (peer.route->refused != nullptr) return true;  // the last one is not out yet
+  if (peer.route->refused != nullptr) return true;  // the last packet has not left yet
   Welcome welcome;
   welcome.pid = static_cast<std::uint32_t>(::getpid());
   welcome.session = peer.local_session;

@@ -9,7 +9,7 @@
 
 namespace spate::bmi::ofi {
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: that of the module.
 class Acceptance {
  public:
   Acceptance(State& state, Sessions& sessions) : state_(state), sessions_(sessions) {}

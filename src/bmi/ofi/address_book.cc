@@ -13,8 +13,9 @@
 namespace spate::bmi::ofi {
 namespace {
 
-/// shm takes the process down when it is given the name of an endpoint that does not exist. It believes what it finds
-/// in the endpoint's memory, and anybody may make a file there: only this user's and root's are opened.
+/// libfabric's shm provider ends the process when it opens the name of an endpoint that does not exist. It also trusts
+/// the contents of the endpoint's memory, and any user can create a file there. So only files of this user and of root
+/// are opened.
 bool shm_may_open(const std::string& name) {
   struct stat st{};
   const std::string path = "/dev/shm/" + name.substr(std::min(name.size(), kShmPrefix.size()));
@@ -80,7 +81,7 @@ bool AddressBook::insert_address(Route& route) {
     return true;
   }
   Bytes address = route.name;
-  address.push_back(std::byte{0});  // for providers whose addresses are text
+  address.push_back(std::byte{0});  // because some providers' addresses are text
   fi_addr_t at = FI_ADDR_UNSPEC;
   if (fi_av_insert(addresses_.get(), address.data(), 1, &at, 0, nullptr) != 1) return false;
   route.fabric_address = at;
@@ -91,9 +92,9 @@ bool AddressBook::insert_address(Route& route) {
 }
 
 /// Called when a route is closed. With shm an address is a mapping of the other side's memory, which must be made
-/// again. With other providers it is kept in case the peer comes back: in 1.17 rxm and net lose messages that are sent
-/// soon after an address was removed and inserted again. Addresses beyond the limit are removed in the order of their
-/// arrival.
+/// again. With other providers the address is kept in case the peer comes back: in libfabric 1.17 rxm and net lose
+/// messages that are sent soon after an address was removed and inserted again. Addresses beyond the limit are removed,
+/// the oldest first.
 void AddressBook::remove_address(const Route& route) {
   constexpr std::size_t kKept = 4096;
   fi_addr_t at = route.fabric_address;

@@ -22,15 +22,16 @@ class AddressBook {
   explicit AddressBook(bool on_this_host) : on_this_host_(on_this_host) {}
 
   Result<void> open(fid_domain& domain);
-  /// Every route is gone.
+  /// Forgets all addresses. Call it when every route is gone.
   void close();
   fid_av& get() const { return *addresses_; }
 
-  /// Null: nobody can be there. `own`: the endpoint's own name.
+  /// Returns a route to the endpoint that has the address `name`. Null: no endpoint can be there. `own`: the name of
+  /// this endpoint.
   Route* open_route(ByteView name, const Bytes& own, void* owner);
   /// Frees a closed route when nothing of it is in flight.
   void forget_if_unused(Route& route);
-  /// Something was sent to the route, and whether anything ever was.
+  /// Records that a packet was sent to the route's address; the second function says whether one ever was.
   void reached(const Route& route) { reached_.insert(route.fabric_address); }
   bool was_reached(const Route& route) const { return reached_.contains(route.fabric_address); }
 

@@ -11,8 +11,8 @@
 
 namespace spate::bmi::ofi {
 
-/// Peers with more work, and the time of the next look at all peers. It wakes a thread that sleeps while another one
-/// leaves it something to do. The module's lock guards it.
+/// The module's lock guards it. It holds the peers that have more work, and the time of the next look at all peers. It
+/// wakes a sleeping thread when another thread leaves work for it.
 class Agenda {
  public:
   explicit Agenda(const Clock& clock) : clock_(clock) {}
@@ -21,15 +21,15 @@ class Agenda {
   bool open();
   int wake_descriptor() const { return wake_.get(); }
   void wake();
-  // A thread may be asleep on the descriptor; one is in the module.
+  // sleep_follows(): a thread may sleep on the descriptor from now on. awake(): a thread is inside the module.
   void sleep_follows() { sleeping_ = true; }
   void awake();
 
-  /// The peer has more work: it is among the next turn's.
+  /// Adds the peer, which has more work, to those of the next turn.
   void keep_turning(Peer& peer);
   void forget(Peer& peer);
   bool any_turning() const { return !turning_.empty(); }
-  /// Takes those of this turn. `turn(peer)` may add them again.
+  /// Takes the peers of this turn and calls `turn(peer)` for each, which may add the peer again.
   template <typename Turn>
   void take_turning(Turn turn) {
     now_.swap(turning_);
@@ -38,23 +38,23 @@ class Agenda {
     now_.clear();
   }
 
-  /// When to look at all peers; never() if there is nothing to be seen.
+  /// When to look at all peers; never() if no peer needs it.
   MonoTime next_sweep() const { return next_sweep_; }
   void sweep_at(MonoTime when) { next_sweep_ = when; }
   void sweep_soon() {
     next_sweep_ = MonoTime();
     wake();
   }
-  /// Routes part: their last words leave within `patience`, or not at all.
+  /// Closed routes may still send their last packets, for at most `patience`.
   void begin_parting(Duration patience);
-  /// Until when they may; never(): none parts.
+  /// When that time ends; never(): no closed route has a packet to send.
   MonoTime parted_by() const { return parted_by_; }
   void all_parted() { parted_by_ = MonoTime::never(); }
 
  private:
   const Clock& clock_;
   UniqueFd wake_;
-  bool sleeping_ = false;  // somebody may be asleep on the descriptor
+  bool sleeping_ = false;  // a thread may be asleep on the descriptor
   bool woken_ = false;     // wake_ is readable
   std::vector<Peer*> turning_;
   std::vector<Peer*> now_;  // scratch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connecting by the clock.
+// Connecting, and the clock.
 
 #include <array>
 
@@ -15,7 +15,7 @@
 namespace spate::bmi::ofi {
 namespace {
 
-/// After its first look somebody is busy with something else for longer than any timeout.
+/// A clock that jumps ahead after the first look at it, as if the thread had been busy for longer than any timeout.
 class StallingClock final : public Clock {
  public:
   MonoTime now() const override {

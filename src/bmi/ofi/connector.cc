@@ -15,7 +15,8 @@ void Connector::connect(Peer& peer) {
   peer.attempted = true;
   peer.on_new_endpoint = false;
   const Result<void> begun = begin_session(peer);
-  // From here on: libfabric takes a second of processor time to begin with, which a busy machine makes many.
+  // The time runs from here, since libfabric needs a second of processor time to start, which takes many seconds on a
+  // busy machine.
   peer.give_up = state_.clock.now() + std::chrono::milliseconds(state_.options->connect_timeout_ms);
   agenda_.sweep_at(MonoTime());
   if (!begun) attempt_failed(peer, begun.error().message());
@@ -33,7 +34,7 @@ Result<void> Connector::begin_session(Peer& peer) {
 Result<void> Connector::say_hello(Peer& peer) {
   constexpr Duration kAgain = std::chrono::milliseconds(100);
   peer.hello_again = state_.clock.now() + kAgain;
-  if (peer.route->refused != nullptr) return {};  // the last one is not out yet
+  if (peer.route->refused != nullptr) return {};  // the last packet has not left yet
   peer.route->failed = false;
   Hello hello;
   hello.pid = static_cast<std::uint32_t>(::getpid());
@@ -49,7 +50,8 @@ Result<void> Connector::say_hello(Peer& peer) {
 
 void Connector::on_welcome(Peer& peer, ByteView payload) {
   const std::optional<Welcome> welcome = decode_welcome(payload);
-  if (peer.state == PeerPhase::kUp && welcome && welcome->session == peer.remote_session) return;  // said twice
+  // The welcome came twice.
+  if (peer.state == PeerPhase::kUp && welcome && welcome->session == peer.remote_session) return;
   if (peer.state != PeerPhase::kConnecting) return state_.lose_later(peer, Errc::kProtocol);
   if (!welcome) return attempt_failed(peer, "whoever listens there is no spate server");
   if (welcome->status != Errc::kOk) {
@@ -67,7 +69,7 @@ void Connector::attempt_failed(Peer& peer, std::string why) {
   state_.lose_later(peer, Errc::kUnreachable);
 }
 
-/// Its route went with the old endpoint.
+/// The peer's route is gone with the old endpoint, so this makes another one.
 void Connector::again(Peer& peer, const Result<void>& opened) {
   sessions_.close(peer);
   peer.route = nullptr;

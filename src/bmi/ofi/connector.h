@@ -9,7 +9,7 @@
 
 namespace spate::bmi::ofi {
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: that of the module.
 class Connector {
  public:
   Connector(State& state, Endpoints& endpoints, Sessions& sessions, Agenda& agenda)
@@ -17,9 +17,9 @@ class Connector {
 
   /// See PeerHost.
   void connect(Peer& peer);
-  /// A kConnecting peer: the last hello may be lost.
+  /// Sends a hello for a peer in kConnecting; again if the last one may have been lost.
   Result<void> say_hello(Peer& peer);
-  /// The peer's endpoint was `opened` anew: its route went with the old one.
+  /// The peer's endpoint was closed, which ended its route, and `opened` is the result of opening it again.
   void again(Peer& peer, const Result<void>& opened);
   void attempt_failed(Peer& peer, std::string why);
   /// The server has answered.

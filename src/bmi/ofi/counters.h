@@ -6,7 +6,7 @@
 
 namespace spate::bmi::ofi {
 
-/// X(name, what it says). All grow only.
+/// X(name, description). No counter ever decreases.
 #define SPATE_OFI_COUNTERS(X)                                                                                      \
   X(packets_sent, "handed to the provider")                                                                        \
   X(sent_at_once, "messages that left in their post, without an operation")                                        \

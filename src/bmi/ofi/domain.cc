@@ -12,11 +12,12 @@
 namespace spate::bmi::ofi {
 namespace {
 
-/// Buffers that ofi_rxm makes ready for each connection (of 16 KiB each): by itself it takes 32 MiB a peer. Its
-/// completion queue has room for those of so many peers as the universe has, and devices have a limit (32,767 entries
-/// with rdma_rxe, which libfabric's 256 peers exceed by one): more peers share it. And no second cache of registrations
-/// below PinCache: what that one deregisters would stay registered, and a peer that has its key would read what is
-/// there later. Set before libfabric reads its settings, and only if the environment does not set it.
+/// Sets libfabric's variables, unless the environment has them. It is called before libfabric reads them. (1) ofi_rxm
+/// prepares buffers of 16 KiB for each connection, 32 MiB a peer by default: take fewer. (2) Its completion queue has
+/// room for the buffers of all peers of the "universe", and devices limit it (rdma_rxe to 32,767 entries, which the
+/// default of 256 peers exceeds by one): more peers have to share it. (3) No cache of registrations below PinCache:
+/// memory that PinCache deregisters would stay registered there, and a peer that has its key could read what the memory
+/// holds later.
 void choose_settings() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -74,7 +75,8 @@ Result<void> Domain::find_provider() {
   provider_keys_ = (mode & FI_MR_PROV_KEY) != 0;
   max_pieces_ = std::max<std::size_t>(1, info.tx_attr->iov_limit);
   options_.packet_bytes = std::min(options_.packet_bytes, info.ep_attr->max_msg_size);
-  // Above the inject size, shm answers each message in the sender's memory, which may be gone (ShmNames).
+  // The shm provider answers each message above the inject size in the sender's memory, which may be gone by then (see
+  // ShmNames).
   if (options_.on_this_host()) options_.packet_bytes = std::min(options_.packet_bytes, info.tx_attr->inject_size);
   options_.receive_packets = std::min(options_.receive_packets, info.rx_attr->size);
   if (options_.packet_bytes < 1024) return Error(Errc::kNotSupported, options_.provider + " takes too small messages");
@@ -109,7 +111,7 @@ void Domain::bind_to_node(std::string node, bool bind) {
 }
 
 std::uint64_t Domain::new_key() const {
-  // Random, so that a peer that got one key cannot guess another.
+  // The key is random, so that a peer that got one key cannot guess another one.
   SystemRandom random;
   const std::size_t size = info_->domain_attr->mr_key_size;
   const std::uint64_t key = random.next();

@@ -23,17 +23,17 @@ class Domain final : public Registrar {
 
   /// Errors: see Wire::open.
   Result<void> find_provider();
-  /// `watch` may be null.
+  /// Opens the provider. `watch` reports pages that go away; null: nothing does.
   Result<void> open(PageWatcher* watch);
   void close_pins() { pins_.reset(); }
 
-  /// As asked for, within what the provider can do.
+  /// The options that the domain was made with, reduced to what the provider can do.
   const WireOptions& options() const { return options_; }
   const std::string& device() const { return device_; }
   fi_info& info() const { return *info_; }
   fid_fabric& fabric() const { return *fabric_; }
   fid_domain& get() const { return *domain_; }
-  /// Endpoints are at this address from now on; shm: the node of that name.
+  /// Endpoints that are opened from now on have this address; with shm, this name.
   void bind_to(ByteView address);
   void bind_to_node(std::string node, bool bind);
 
@@ -43,7 +43,7 @@ class Domain final : public Registrar {
   PinCache& pins() { return *pins_; }
   Extent extent_of(const PinCache::Region& region, const std::byte* data, std::uint64_t size) const;
   void* descriptor_of(const PinCache::Region& region) const;
-  /// Registers memory of this side, `access` for FI_SEND, FI_RECV and so on. Below 0: libfabric's error.
+  /// Registers memory of this side. `access`: FI_SEND, FI_RECV and so on. A result below 0 is libfabric's error.
   long register_memory(void* memory, std::size_t bytes, std::uint64_t access, Fid<fid_mr>& out) const;
 
   Result<void*> pin(const PageRange& range) override;
@@ -65,7 +65,7 @@ class Domain final : public Registrar {
   std::unique_ptr<PinCache> pins_;
 };
 
-/// The providers that this host's libfabric has, for messages; empty when it cannot say.
+/// The names of the providers that this host's libfabric has, for messages. Empty when libfabric cannot tell.
 std::string known_providers();
 
 }  // namespace spate::bmi::ofi

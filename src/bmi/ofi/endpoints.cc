@@ -113,7 +113,7 @@ void Endpoints::close(MonoTime end) {
   all_.clear();
 }
 
-/// Receives and drops everything that still arrives, where that is necessary before the endpoint is closed.
+/// Receives and drops everything that still arrives, if the endpoint may only be closed after that.
 void Endpoints::quieten(Wire& wire) {
   constexpr Duration kQuiet = std::chrono::milliseconds(50);
   constexpr Duration kPatience = std::chrono::milliseconds(250);

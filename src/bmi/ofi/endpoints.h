@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoints: the wires of the ofi module, and the memory that is registered with them.
+// Endpoints: the endpoints of the ofi module, and the memory that is registered with them.
 #pragma once
 
 #include <list>
@@ -18,14 +18,14 @@
 
 namespace spate::bmi::ofi {
 
-/// A wire and what the module knows of it. Lives as long as the module.
+/// A wire and what the module knows of it. It lives as long as the module.
 struct Endpoint {
   std::unique_ptr<Wire> wire;
   std::string suffix;
-  ContextId context;  // of the listener
+  ContextId context;  // of the listener that the endpoint serves
   bool listens = false;
   int watched_fd = -1;
-  std::vector<std::pair<protocol::Op*, bool>> ended_reads;  // shm: told one poll later
+  std::vector<std::pair<protocol::Op*, bool>> ended_reads;  // with shm; they are handled after the next poll
 };
 
 /// Each URL that the module listens on has an endpoint of its own. Outbound peers share one endpoint per device. The
@@ -37,14 +37,14 @@ class Endpoints {
   Endpoints(const Endpoints&) = delete;
   Endpoints& operator=(const Endpoints&) = delete;
 
-  /// Watches the pages of registered memory, if the kernel can tell of them.
+  /// Watches the pages of registered memory, if the kernel can report their end.
   void watch_pages();
-  /// Sees that every route's last packet leaves until `end`, and closes all endpoints.
+  /// Lets the last packet of each route leave, until `end` at most, and closes all endpoints.
   void close(MonoTime end);
 
-  /// One that listens at the URL.
+  /// Returns an endpoint that listens at the URL.
   Result<Endpoint*> listen(const Target& target);
-  /// One that reaches the target.
+  /// Returns an endpoint that reaches the target.
   Result<Endpoint*> outbound(const Target& target);
   Endpoint& of(const Wire& wire);
   std::list<Endpoint>& all() { return all_; }
@@ -57,7 +57,7 @@ class Endpoints {
   // See Module::mem_register.
   Result<void> keep(MutableByteView memory);
   void drop(MutableByteView memory);
-  /// Takes the reports of pages that went away. Call it before each use of a registration.
+  /// Handles the reports of pages that went away. Call it before each use of a registration.
   void look_at_pages();
   PinCounters pin_counters() const;
 
@@ -74,7 +74,7 @@ class Endpoints {
   std::unique_ptr<PageWatch> pages_;
   std::list<Endpoint> all_;
   std::map<std::string, Endpoint*> outbound_;  // by provider and host
-  std::vector<MutableByteView> registered_;    // explicitly: endpoints to come register it, too
+  std::vector<MutableByteView> registered_;    // registered explicitly; later endpoints register it, too
 };
 
 }  // namespace spate::bmi::ofi

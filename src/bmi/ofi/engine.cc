@@ -22,7 +22,7 @@ Engine::Engine(const Clock& clock, const OfiOptions& options)
 }
 
 Engine::~Engine() {
-  // Lets packets leave that were reported as sent, and tells connected peers about the end, for a moment only.
+  // How long the destructor lets reported packets leave and tells connected peers about the end.
   constexpr Duration kPatience = std::chrono::milliseconds(200);
   for (const auto& [id, peer] : state_.peers.all()) {
     if (peer->state != PeerPhase::kUp || peer->route == nullptr) continue;
@@ -72,7 +72,7 @@ void Engine::complete(const Peer& peer, PeerState& state) {
 
 void Engine::admitted(Peer& peer) {
   state_.strangers.remove(&peer);
-  // The same process, before it came back.
+  // The same process has come back; this is its earlier connection.
   if (Peer* before = state_.peers.set_inbound(peer)) lose_peer(*before, Errc::kConnectionLost);
 }
 

@@ -10,8 +10,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr Duration kTurnAgain = milliseconds(1);  // peers to which the provider could not send
-// Providers that cannot sleep are looked at again after so long, which doubles while nothing happens.
+constexpr Duration kTurnAgain = milliseconds(1);  // for peers to which the provider could not send
+// Endpoints of providers that have no descriptor are polled again after this time, which doubles while nothing happens.
 constexpr Duration kLookAgain = microseconds(25);
 constexpr Duration kLookAgainBusy = microseconds(500);  // at most, while a peer is connected
 constexpr Duration kLookAgainIdle = milliseconds(10);
@@ -58,8 +58,8 @@ bool EventLoop::poll_wire(Endpoint& endpoint) {
   Client client(*this, endpoint);
   const bool did = endpoint.wire->poll(client);
   if (endpoint.ended_reads.empty()) return did;
-  // Told when whatever was sent before the reads ended is known: a sender that gave up on this side, and may have used
-  // its memory again while it was read, has said so before.
+  // The ends of reads are handled after one more poll, so that everything which the sender sent before is known. A
+  // sender that had given up on this side, and may have changed its memory while it was read, has said so before.
   std::vector<std::pair<Op*, bool>> ended;
   ended.swap(endpoint.ended_reads);
   (void)endpoint.wire->poll(client);
@@ -90,7 +90,7 @@ void EventLoop::on_packet(Endpoint& endpoint, ByteView bytes) {
   if (packet->header.type == kHello) return parts_.acceptance.on_hello(endpoint, packet->payload);
   Peer* const known = parts_.sessions.find(packet->header.session, *endpoint.wire);
   if (known == nullptr) {
-    ++parts_.state.ofi_counters.strangers;  // as a rule of a session that has just ended
+    ++parts_.state.ofi_counters.strangers;  // usually of a session that has just ended
     return;
   }
   Peer& peer = *known;
@@ -101,12 +101,12 @@ void EventLoop::on_packet(Endpoint& endpoint, ByteView bytes) {
   if (type == kWelcome) return parts_.connector.on_welcome(peer, packet->payload);
   if (peer.state != PeerPhase::kUp || peer.route == nullptr) return;
   if (type == kBye) {
-    peer.route->failed = true;  // nothing is said to it any more
+    peer.route->failed = true;  // nothing more is sent on that route
     return parts_.state.lose_later(peer, Errc::kConnectionLost);
   }
   if (peer.doomed) return;
   if (!peer.on_packet(*packet)) {
-    peer.doomed = true;  // it hears of it: its route is open still
+    peer.doomed = true;  // the peer is told of it, since its route is still open
     return parts_.state.lose_later(peer, Errc::kProtocol);
   }
   parts_.agenda.keep_turning(peer);
@@ -119,7 +119,7 @@ void EventLoop::on_sent(Route& route, bool good) {
     return parts_.agenda.keep_turning(peer);
   }
   route.failed = true;
-  if (peer.state == PeerPhase::kConnecting) return;  // said again in a moment
+  if (peer.state == PeerPhase::kConnecting) return;  // the hello is sent again in a moment
   parts_.state.lose_later(peer, Errc::kConnectionLost);
 }
 

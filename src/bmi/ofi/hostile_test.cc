@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bare endpoint that says whatever it likes to a module: it costs its own session, nothing else.
+// A bare endpoint sends anything it likes to a module. That may cost its own session and nothing else.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace spate::bmi::ofi {
 namespace {
 
-/// Keeps what it was told.
+/// A peer that keeps everything it receives.
 struct RawPeer final : WireClient {
   void on_packet(ByteView bytes) override {
     const std::optional<Packet> packet = decode_packet(bytes);
@@ -71,7 +71,7 @@ struct HostileTest : testing::Test {
   void say(ByteView bytes) {
     until([&] { return route->refused == nullptr; });
     PacketBuffer* buffer = nullptr;
-    until([&] { return (buffer = wire->take_buffer()) != nullptr; });  // some may be on their way still
+    until([&] { return (buffer = wire->take_buffer()) != nullptr; });  // some buffers may still be in flight
     std::ranges::copy(bytes, Wire::data_of(*buffer));
     (void)wire->send(*route, *buffer, bytes.size());
     until([&] { return route->refused == nullptr; });
@@ -82,7 +82,7 @@ struct HostileTest : testing::Test {
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     say(bytes);
   }
-  /// A session, as a proper peer would open it.
+  /// Opens a session as a correct peer does.
   void say_hello() {
     Hello hello;
     ++links;
@@ -98,7 +98,7 @@ struct HostileTest : testing::Test {
     until([&] { return raw.welcome.has_value(); });
     ASSERT_EQ(raw.welcome->status, Errc::kOk);
   }
-  /// Says it in a session of its own, which it must cost.
+  /// Sends the packet in a new session, which the module must end.
   void expect_dropped_for(PacketHeader header, const Bytes& payload, const char* what) {
     say_hello();
     const std::uint64_t errors = module->counters().protocol_errors;
@@ -118,7 +118,7 @@ struct HostileTest : testing::Test {
   RawPeer raw;
   std::uint64_t links = 0;
   std::size_t received = 0;
-  Address speaker;  // whose message came last
+  Address speaker;  // of the last message
 };
 
 PacketHeader header_of(FrameType type, std::uint64_t length = 0) {
@@ -139,7 +139,8 @@ TEST_F(HostileTest, WhatTheProtocolDoesNotAllowCostsTheSession) {
   expect_dropped_for(header_of(FrameType::kWithdrawn), {}, "answers what nobody asked");
 }
 
-// More is on its way to it than may be, since it reads nothing: all the same it hears of its session's end.
+// The peer reads nothing, so that more packets are in flight to it than the module allows itself. It must learn of its
+// session's end all the same.
 TEST_F(HostileTest, ADropReachesThePeerHoweverMuchIsInFlight) {
   say_hello();
   PacketHeader header = header_of(FrameType::kUnexpected, 3);

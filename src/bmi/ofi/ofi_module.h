@@ -18,19 +18,21 @@ struct OfiOptions {
   /// How long a peer or a device may still use a cancelled operation's memory before its session, or the endpoint, is
   /// closed.
   std::uint32_t cancel_grace_ms = 500;
-  /// If nothing can be sent to a peer for this long, the peer is lost.
+  /// A peer to which nothing could be sent for this long is lost.
   std::uint32_t stuck_ms = 3000;
-  /// A peer that has been silent for this long gets a ping; ten times as long while nothing is posted.
+  /// A peer that has been silent for this long gets a ping. While no operation is posted, the time is ten times as
+  /// long.
   std::uint32_t ping_ms = 2000;
   /// The most inbound peers: connected ones, and ones that left and are remembered.
   std::uint32_t inbound_limit = 4096;
   std::uint32_t gone_peers_kept = 1024;
-  /// Bytes of a packet, header included, at most; and packets that each endpoint has posted for receiving.
+  /// The largest packet, header included, in bytes; and the number of packets that each endpoint has posted for
+  /// receiving.
   std::uint32_t packet_bytes = 16128;
   std::uint32_t receive_packets = 128;
   /// The most memory that each endpoint's pin-down cache registers at a time.
   std::uint64_t max_pinned_bytes = std::uint64_t{1} << 30U;
-  /// Registrations are cached only if the kernel reports pages that go away; false: behave as if it did not.
+  /// false: the module acts as if the kernel did not report pages that go away, and keeps no registration.
   bool watch_pages = true;
 };
 

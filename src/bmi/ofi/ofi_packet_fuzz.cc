@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: packets, extents, handshakes and URLs from any bytes: refused, or encoded to what reads the same. The first
-// byte chooses.
+// Fuzzer: decodes packets, extents, handshakes and URLs from any bytes. They must be refused, or their encoding must
+// decode to the same value. The first byte chooses the decoder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

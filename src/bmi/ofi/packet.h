@@ -60,12 +60,12 @@ struct Packet {
 
 /// Writes the header of a packet with `payload` bytes behind it; `out` has room for kHeaderSize.
 void encode(const PacketHeader& header, std::size_t payload, std::byte* out);
-/// Empty when the bytes are no packet: too short, wrong magic, type, class or flags, a length beyond kMaxLength, or
-/// another payload than they say.
+/// Empty when the bytes are no packet: they are too short, the magic, type, class or flags are wrong, the length
+/// exceeds kMaxLength, or the payload has another size than the header says.
 std::optional<Packet> decode_packet(ByteView bytes);
 
-/// Extents name parts of a located message in the sender's memory. Addresses are as the provider counts: virtual, or
-/// from the region's begin.
+/// Extents name parts of a located message in the sender's memory. The provider decides how addresses count: virtual
+/// addresses, or offsets from the region's begin.
 inline constexpr std::size_t kExtentSize = 24;
 inline constexpr std::size_t kMaxExtents = 64;
 

@@ -18,12 +18,12 @@ class PacketPool {
   explicit PacketPool(const Domain& domain) : domain_(domain) {}
 
   Result<void> open() { return add_slab(domain_.options().receive_packets, receive_); }
-  /// Those to receive into; they belong to the endpoint.
+  /// The buffers for receiving, which belong to the endpoint.
   std::span<PacketBuffer* const> receive() const { return receive_; }
-  /// One to send. Null: too many are in flight.
+  /// A buffer for sending. Null: too many are in flight.
   PacketBuffer* take();
   void give(PacketBuffer& buffer) { free_.push_back(&buffer); }
-  /// The endpoint is closed: nothing is in flight, and every buffer to send is free.
+  /// The endpoint is closed, so nothing is in flight any more: frees every buffer for sending.
   void take_all_back();
 
  private:
@@ -35,7 +35,7 @@ class PacketPool {
   std::vector<std::unique_ptr<std::vector<PacketBuffer>>> slabs_;
   std::vector<PacketBuffer*> receive_;
   std::vector<PacketBuffer*> free_;
-  std::size_t made_ = 0;  // to send
+  std::size_t made_ = 0;  // buffers for sending
 };
 
 }  // namespace spate::bmi::ofi

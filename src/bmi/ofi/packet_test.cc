@@ -110,7 +110,7 @@ Hello some_hello() {
 TEST(OfiHello, EncodingAndDecodingGiveTheSameHello) {
   EXPECT_EQ(decode_hello(encode(some_hello())), some_hello());
   Bytes longer = encode(some_hello());
-  longer.push_back(std::byte{1});  // what a later version adds
+  longer.push_back(std::byte{1});  // a field that a later version might add
   EXPECT_EQ(decode_hello(longer), some_hello());
 }
 

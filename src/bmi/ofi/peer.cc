@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's life, and what comes in. What goes out: peer_send.cc; RMA: peer_read.cc.
+// The life of a session, and packets that come in. Packets that go out: peer_send.cc. Reads of the peer's memory:
+// peer_read.cc.
 #include "bmi/ofi/peer.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ void Peer::disconnected(Errc status) {
       for (PinCache::Region* region : op->pins) wire->pins().forget(*region);
     }
     if (op->state == OpState::kHeld) {
-      op->remote_id = 0;  // there is no peer to answer any more
+      op->remote_id = 0;  // there is no peer any more that could be answered
     } else if (op->uses > 0) {
       end_later(*op, status);
     }
@@ -60,8 +61,8 @@ void Peer::grace(Op& op) {
   if (op.state == OpState::kWithdrawing) op.deadline = host_.begin_grace();
 }
 
-// Everything that arrives was written by another process: what returns bool returns false for what the protocol does
-// not allow, and the module drops the peer.
+// Another process wrote everything that arrives. Functions that return bool return false when it breaks the protocol,
+// and the module drops the peer.
 
 bool Peer::on_packet(const Packet& packet) {
   const PacketHeader& header = packet.header;
@@ -94,7 +95,8 @@ bool Peer::on_packet(const Packet& packet) {
     pong.type = kPong;
     answer(pong);
   }
-  return bare && (header.type == kPing || header.type == kPong || header.type == kCredit);  // the rest is the module's
+  // The module handles these packets itself.
+  return bare && (header.type == kPing || header.type == kPong || header.type == kCredit);
 }
 
 bool Peer::on_announce(const Packet& packet) {

@@ -62,15 +62,15 @@ class Peer final : public protocol::Peer {
 
   /// A packet of this session. False: the protocol does not allow it.
   bool on_packet(const Packet& packet);
-  /// A read into one of the operations has ended; its wire may be another one by now.
+  /// A read for one of the operations has ended. The peer may have another wire by now.
   void on_read(Op& op, bool good);
   /// Writes what waits and begins reads, as far as there is room. True when anything was done.
   bool turn();
   /// The endpoint is closed: no read is in flight any more.
   void reads_are_over();
-  /// A packet of a type that has no payload and belongs to no operation.
+  /// Sends a packet that has no payload and belongs to no operation.
   void say(FrameType type);
-  /// The session's last packet, in place of what the provider has not taken yet.
+  /// Sends the session's last packet in place of the one that the provider has not taken yet.
   void say_bye();
 
   /// The earliest deadline by which the peer or the device must have released a cancelled operation.
@@ -83,23 +83,24 @@ class Peer final : public protocol::Peer {
   /// Whether work is left that waits for room or for the provider.
   bool has_work() const;
 
-  Target remote;                 // outbound
-  bool on_new_endpoint = false;  // the old one could not reach it in this attempt to connect
+  Target remote;                 // of an outbound peer
+  bool on_new_endpoint = false;  // the old endpoint could not reach the peer in this attempt to connect
   Wire* wire = nullptr;
   Route* route = nullptr;
-  std::uint64_t local_session = 0;           // what its packets carry
-  std::uint64_t remote_session = 0;          // what ours carry
+  std::uint64_t local_session = 0;           // the number in the packets that the peer sends
+  std::uint64_t remote_session = 0;          // the number in the packets that this side sends
   MonoTime give_up = MonoTime::never();      // kConnecting
-  MonoTime hello_again = MonoTime::never();  // kConnecting: the last one may have gone the way of an older connection
-  Limits granted;                            // inbound: what this side lets it do
-  bool answered = false;                     // inbound: it has sent something after its hello
-  MonoTime admit_by;                         // a stranger; else it is dropped
-  MonoTime heard;                            // of it, last, as the last look at the clock knows
-  bool spoke = false;                        // since then
-  unsigned pings = 0;                        // since then
-  MonoTime stuck_since = MonoTime::never();  // nothing could be sent
-  UniqueFd process;                          // shm: its end is the peer's
-  bool doomed = false;                       // it has broken the protocol: the rest of this session is ignored
+  MonoTime hello_again = MonoTime::never();  // kConnecting: when to send the hello again; the last one may have been
+                                             // lost on an older connection
+  Limits granted;                            // inbound: what this side allows the peer
+  bool answered = false;                     // inbound: the peer has sent something after its hello
+  MonoTime admit_by;                         // the deadline for a stranger to be admitted
+  MonoTime heard;                            // when the peer last sent something, by the clock of the last sweep
+  bool spoke = false;                        // the peer has sent something since then
+  unsigned pings = 0;                        // pings sent since then
+  MonoTime stuck_since = MonoTime::never();  // since when nothing could be sent
+  UniqueFd process;                          // shm: becomes readable when the peer's process ends
+  bool doomed = false;                       // the peer has broken the protocol, and the rest of its session is ignored
   bool turning = false;                      // in the module's list
 
  private:
@@ -140,7 +141,7 @@ class Peer final : public protocol::Peer {
   std::array<protocol::FrameQueue, kClasses> queues_;
   std::array<protocol::Incoming, kClasses> incoming_;
   PacketBuffer* buffer_ = nullptr;  // taken by room()
-  NodeList pulls_;                  // with reads still to begin
+  NodeList pulls_;                  // operations that have reads to begin
   NodeList ending_;                 // kHeld: with reads in flight whose data is no longer wanted
   std::uint32_t reads_ = 0;
   std::vector<Extent> extents_;  // scratch

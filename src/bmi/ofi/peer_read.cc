@@ -10,8 +10,8 @@
 namespace spate::bmi::ofi {
 namespace {
 
-// One read, and reads of one peer at a time: enough to keep a link busy, little enough that a control packet which
-// shares the link with the answers waits for a few of them at most.
+// The size of one read, and of all reads of one peer at a time. So much keeps a link busy. A control packet that shares
+// the link with the answers waits for a few of them at most.
 constexpr std::uint64_t kReadBytes = 512 * 1024;
 constexpr std::uint32_t kReadsAtOnce = 4;
 
@@ -32,7 +32,7 @@ bool Peer::stop_pull(Op& op) {
   if (op.uses == 0) return true;
   const std::uint64_t remote_id = op.remote_id;
   end_later(op, Errc::kCancelled);
-  op.remote_id = remote_id;  // will be answered, since the session continues
+  op.remote_id = remote_id;  // it will be answered, since the session continues
   return false;
 }
 
@@ -90,7 +90,7 @@ void Peer::on_read(Op& op, bool good) {
   if (op.state == OpState::kHeld) {
     if (op.uses > 0) return;
     ending_.remove(op);
-    // 0: of a session that is over.
+    // An operation of a session that has ended has 0 here.
     if (op.remote_id != 0 && state == PeerPhase::kUp) {
       receiver().answer_taken(op);
       flush();
@@ -99,7 +99,7 @@ void Peer::on_read(Op& op, bool good) {
   }
   --reads_;
   if (!good) {
-    // Its pages are gone, its key is wrong or its process is: whichever, this session cannot go on.
+    // The peer's pages, its key or its process are gone. In each case this session cannot go on.
     if (op.left > 0) pulls_.remove(op);
     op.left = 0;
     end_later(op, Errc::kConnectionLost);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer sends.
+// The packets that a peer sends.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace spate::bmi::ofi {
 namespace {
 
-// Packets of one peer on their way; what bulk data may not take is left to control messages.
+// The most packets of one peer in flight. Bulk data may use a part of them; the rest is for control messages.
 constexpr std::uint32_t kPacketsAtOnce = 32;
 constexpr std::uint32_t kBulkAtOnce = 24;
 
@@ -59,7 +59,7 @@ bool Peer::pin(Op& op) {
   return true;
 }
 
-/// A copy costs less than the registration that would be needed.
+/// Whether a copy costs less than the registration that the operation would need.
 bool Peer::better_copied(const Op& op) {
   if (op.size > module().options->copy_limit_bytes) return false;
   host_.look_at_pages();
@@ -96,7 +96,7 @@ bool Peer::offer(Op& op, const protocol::Header& header) {
   return true;
 }
 
-/// Room for the payload of the next packet; empty: none now.
+/// Returns room for the payload of the next packet; empty if there is none now.
 MutableByteView Peer::room(MessageClass c) {
   if (route->refused != nullptr || route->failed) return {};
   if (route->in_flight >= (c == MessageClass::kBulk ? kBulkAtOnce : kPacketsAtOnce)) return {};
@@ -116,10 +116,12 @@ void Peer::publish(const protocol::Header& header, std::size_t payload) {
   PacketBuffer& buffer = *std::exchange(buffer_, nullptr);
   encode(whole, payload, Wire::data_of(buffer));
   ++host_.counters().packets_sent;
-  (void)wire->send(*route, buffer, kHeaderSize + payload);  // what is refused goes out in a next turn
+  // A packet that the provider refuses is sent in a later turn.
+  (void)wire->send(*route, buffer, kHeaderSize + payload);
 }
 
-/// Any packet carries what is owed. It gets a packet of its own only if the peer might wait for it.
+/// Every packet carries the credit that is owed. The credit gets a packet of its own only if the peer might wait for
+/// it.
 void Peer::return_credit() {
   protocol::FrameQueue& queue = queue_of(MessageClass::kControl);
   if (!queue.empty()) return;

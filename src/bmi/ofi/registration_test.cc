@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory from transfer to transfer, over libfabric's tcp provider, or over the RDMA device whose address is
-// in SPATE_TEST_VERBS (tests/vm): what is found in the cache is never stale.
+// Registered memory in successive transfers, over libfabric's tcp provider or over the RDMA device whose address is in
+// SPATE_TEST_VERBS (tests/vm). A registration that the cache finds is never stale.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ struct RegistrationTest : testing::Test {
     to_server = *client.network->lookup(urls);
     introduce();
   }
-  /// The server learns of the client, or hears of it again.
+  /// Makes the client known to the server, or known again.
   void introduce() {
     const std::array<Segment, 1> nothing{};
     ASSERT_OK(client.network->post_send_unexpected({.peer = to_server, .tag = Tag(1), .segments = nothing},
@@ -68,7 +68,7 @@ struct RegistrationTest : testing::Test {
     client_done += test(client);
     server_done += test(server);
   }
-  /// Completions of posts without a counter of their own.
+  /// Counts completions of posts that have no counter.
   static std::size_t test(End& end) {
     std::array<Completion, 8> done;
     const std::size_t n = end.network->test_context(end.context, done);
@@ -85,7 +85,7 @@ struct RegistrationTest : testing::Test {
     EXPECT_NE(p, MAP_FAILED);
     return {static_cast<std::byte*>(p), kSize};
   }
-  /// The client's memory, filled with `value`, arrives at the server.
+  /// Sends the client's memory, filled with `value`, and checks that it arrives at the server.
   void transfer(MutableByteView memory, int value) {
     std::memset(memory.data(), value, memory.size());
     Bytes room(memory.size());
@@ -103,7 +103,7 @@ struct RegistrationTest : testing::Test {
     }
     ASSERT_EQ(room, Bytes(memory.size(), static_cast<std::byte>(value)));
   }
-  /// What else is under way during a transfer.
+  /// Work that goes on during a transfer.
   virtual void go_on() {}
   PinCounters pins() const { return client.module->pin_counters(); }
 
@@ -135,8 +135,8 @@ TEST_F(RegistrationTest, SmallMessagesLeaveInTheirPost) {
   EXPECT_EQ(room, data);
 }
 
-// Packets of bulk data leave some of those that may be on their way to control messages. Nobody tests meanwhile, so
-// that none ends.
+// Bulk data does not use all packets that may be in flight, so control messages find some. Nobody tests in the
+// meantime, so that no packet ends.
 TEST_F(RegistrationTest, AControlMessageFindsRoomBesideBulkData) {
   Bytes data(1000);
   const std::array<Segment, 1> segments{Segment::of(MutableByteView(data))};
@@ -209,8 +209,8 @@ TEST_F(RegistrationTest, NewPagesAtTheSameAddressAreRegisteredAgain) {
   ::munmap(memory.data(), kSize);
 }
 
-// A sender that leaves takes its memory's registration with it, so that the rest of a read has a wrong key: on a device
-// that ends the connection for good.
+// A sender that leaves deregisters its memory, so that the rest of a read has a wrong key. On a device this ends the
+// connection for good.
 TEST_F(RegistrationTest, AReadWithAWrongKeyCostsTheSessionAndTheNextOneWorks) {
   if (std::getenv("SPATE_TEST_VERBS") == nullptr)
     GTEST_SKIP() << "tcp looks at no keys: needs an RDMA device (test-long vm)";
@@ -237,7 +237,7 @@ TEST_F(RegistrationTest, AReadWithAWrongKeyCostsTheSessionAndTheNextOneWorks) {
   EXPECT_GT(reopened(), 0U) << "no read met a wrong key";
 }
 
-// Over verbs, libfabric 1.17 ends a process that closes its endpoint before it has looked at what came.
+// Over verbs, libfabric 1.17 ends a process that closes its endpoint before it has polled everything that arrived.
 TEST_F(RegistrationTest, APeerCanLeaveWhileManyMessagesArrive) {
   Bytes data(8000);
   const std::array<Segment, 1> from{Segment::of(MutableByteView(data))};
@@ -267,7 +267,7 @@ TEST_F(RegistrationTest, AForkBetweenTransfersChangesNothing) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      std::memset(memory.data(), 0x77, memory.size());  // its own copy
+      std::memset(memory.data(), 0x77, memory.size());  // the child's copy of the page
       ::_exit(0);
     }
     transfer(memory, 0x40 + i);
@@ -277,7 +277,7 @@ TEST_F(RegistrationTest, AForkBetweenTransfersChangesNothing) {
   ::munmap(memory.data(), kSize);
 }
 
-/// Large messages both ways all the time.
+/// Large messages go both ways all the time.
 struct RegistrationUnderLoadTest : RegistrationTest {
   struct Stream {
     Bytes from = Bytes(kSize / 2);
@@ -311,8 +311,8 @@ struct RegistrationUnderLoadTest : RegistrationTest {
   std::array<Stream, 4> streams;
 };
 
-// One buffer, whose pages are other ones at the same address in every way that there is, and a child that writes to its
-// copy.
+// One buffer gets other pages at the same address, in every way that the kernel offers. A child process writes to its
+// own copy of them.
 TEST_F(RegistrationUnderLoadTest, OtherContentsAtTheSameAddressArriveAndForksChangeNothing) {
   const MutableByteView memory = map(nullptr);
   const MutableByteView elsewhere = map(nullptr);

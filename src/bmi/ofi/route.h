@@ -17,10 +17,10 @@ struct Route {
   Bytes name;                       // as the provider gives it
   std::uint32_t in_flight = 0;      // packets
   std::uint32_t reads = 0;          // in flight
-  PacketBuffer* refused = nullptr;  // filled, but the provider could not take it yet: goes first
+  PacketBuffer* refused = nullptr;  // a filled packet that the provider could not take yet; it is sent first
   bool same_process = false;
-  bool failed = false;  // the provider refuses to send there: lose the peer
-  // Its connection has failed, and it makes no other one while the endpoint is open.
+  bool failed = false;  // the provider cannot send to it, so the peer is lost
+  // The provider's connection has failed, and the provider makes no other one while the endpoint is open.
   bool broken = false;
 };
 

@@ -46,7 +46,7 @@ void Sessions::lose_peer(Peer& peer, Errc status) {
   if (was_up) {
     peer.say_bye();
   } else if (peer.route != nullptr) {
-    peer.route->failed = true;  // a hello that is not out yet shall not leave
+    peer.route->failed = true;  // a hello that has not left yet must not leave any more
   }
   close(peer);
   state_.strangers.remove(&peer);

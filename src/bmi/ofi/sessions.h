@@ -11,7 +11,7 @@
 
 namespace spate::bmi::ofi {
 
-/// The module's lock guards it. A session is what the packets of a peer carry in both directions.
+/// The module's lock guards it. A session is a number in all packets of a peer, one for each direction.
 class Sessions {
  public:
   Sessions(State& state, Agenda& agenda) : state_(state), agenda_(agenda) {}
@@ -25,23 +25,24 @@ class Sessions {
   /// Sends a packet of the handshake over the peer's route. False: out of packet buffers.
   bool send(Peer& peer, const PacketHeader& header, const Bytes& payload);
 
-  /// Ends the peer's session. Its operations end with `status`; kProtocol counts as what it is, and they end with
-  /// kConnectionLost.
+  /// Ends the peer's session, and its operations with `status`. kProtocol is counted as a protocol error, and the
+  /// operations end with kConnectionLost.
   void lose_peer(Peer& peer, Errc status);
-  /// Loses the peers that are to be lost.
+  /// Loses the peers that were marked to be lost later.
   void settle() {
     state_.take_losses([this](Peer& peer, Errc status) { lose_peer(peer, status); });
   }
-  /// Counts and says that a peer which is not admitted is dropped. The caller loses it.
+  /// Counts and logs that a stranger is dropped. The caller loses the peer.
   void note_stranger_dropped(const Peer& peer, std::string_view why);
 
  private:
   State& state_;
   Agenda& agenda_;
-  std::unordered_map<std::uint64_t, Peer*> open_;  // by what their packets carry
+  std::unordered_map<std::uint64_t, Peer*> open_;  // by the number in their packets
 };
 
-/// For the end of a process of this host, of which nothing else tells. Empty if `wire` leads to other hosts.
+/// A descriptor that becomes readable when that process of this host ends, which nothing else would report. Empty if
+/// `wire` leads to other hosts.
 UniqueFd watch_process(const Wire& wire, std::uint32_t pid);
 
 }  // namespace spate::bmi::ofi

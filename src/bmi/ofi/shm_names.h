@@ -12,8 +12,9 @@ namespace spate::bmi::ofi {
 
 inline constexpr std::string_view kShmPrefix = "fi_shm://";
 
-/// In 1.17 two endpoints of one process share one mapping, which disappears with its owner; touching it afterwards ends
-/// the process. A sender therefore holds the lock and checks first. The object is process-wide, like the defect.
+/// In libfabric 1.17 two endpoints of one process share one mapping of a peer's memory. It disappears with its owner,
+/// and a process that touches it afterwards ends. So a sender holds the lock and checks first. The defect concerns the
+/// whole process, and so does this object.
 class ShmNames {
  public:
   static ShmNames& of_this_process() {

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr Duration kSweepSoon = milliseconds(20);  // while a peer connects or releases memory
-constexpr Duration kSweepShm = milliseconds(50);   // the end of other processes
+constexpr Duration kSweepShm = milliseconds(50);   // to notice the end of other processes
 constexpr Duration kSweepCalm = milliseconds(500);
 
 }  // namespace
@@ -73,7 +73,7 @@ bool Sweeper::is_lost(Peer& peer, MonoTime now) {
   }
   pollfd ended{peer.process.get(), POLLIN, 0};
   if (ended.fd >= 0 && ::poll(&ended, 1, 0) > 0) {
-    peer.route->failed = true;  // its memory is not to be touched any more
+    peer.route->failed = true;  // its memory must not be touched any more
     return true;
   }
   if (peer.route->refused == nullptr) {
@@ -87,7 +87,7 @@ bool Sweeper::is_lost(Peer& peer, MonoTime now) {
   return false;
 }
 
-/// To a process that is gone nothing can be sent; one that only does not look is left alone.
+/// Sends a ping, which fails if the process is gone. A process that is only slow is left alone.
 void Sweeper::ping_if_silent(Peer& peer, MonoTime now) {
   if (std::exchange(peer.spoke, false)) peer.heard = now;
   const auto patience = milliseconds(state_.ofi_options.ping_ms) * (peer.first_op() != nullptr ? 1 : 10);
@@ -96,8 +96,9 @@ void Sweeper::ping_if_silent(Peer& peer, MonoTime now) {
   peer.say(kPing);
 }
 
-/// For reads that do not end, and so keep their caller's memory, and for a connection that has failed and is not made
-/// again. Gives up the endpoint and all its sessions. Attempts to connect continue over the new endpoint.
+/// Closes and opens an endpoint again. This frees the memory of callers whose reads do not end, and repairs a
+/// connection that has failed and is not made again. All sessions of the endpoint end. Attempts to connect continue
+/// over the new endpoint.
 void Sweeper::reopen(Wire& wire) {
   SPATE_LOG("bmi/ofi", warn,
             "a read does not end or a connection cannot be used: endpoint closed and opened anew provider={}",

@@ -15,7 +15,7 @@ constexpr std::string_view kScheme = "ofi+";
 constexpr std::string_view kWord = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
 constexpr std::string_view kHex = "0123456789abcdef";
 
-/// Providers of messages only, which ofi_rxm makes into ones of datagrams.
+/// Completes the name of a provider that supports only connections: ofi_rxm makes datagrams of them.
 std::string provider_of(std::string_view suffix) {
   const bool messages_only = suffix == "tcp" || suffix == "verbs";
   return std::string(suffix) + (messages_only ? ";ofi_rxm" : "");

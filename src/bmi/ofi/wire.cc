@@ -23,10 +23,11 @@ namespace {
 
 constexpr std::size_t kQueueSize = 1024;
 
-/// net's descriptor is always readable in 1.17: to sleep on it would be to spin.
+/// The descriptor of the net provider is always readable in libfabric 1.17, so a thread could not sleep on it.
 bool may_have_descriptor(const WireOptions& options) { return options.provider != "net"; }
 
-/// `sleeps`: whether it has a descriptor to sleep on, as it does if the provider can.
+/// Opens the completion queue. `sleeps` becomes true if the queue has a descriptor to sleep on, which depends on the
+/// provider.
 Result<Fid<fid_cq>> open_queue(const Domain& domain, bool& sleeps) {
   fi_cq_attr options{};
   options.format = FI_CQ_FORMAT_MSG;
@@ -46,7 +47,8 @@ Result<Fid<fid_cq>> open_queue(const Domain& domain, bool& sleeps) {
 
 }  // namespace
 
-/// In the order of their opening; closed in reverse, but for the registrations of callers' memory: see ~Wire.
+/// The parts in the order in which they are opened. They are closed in reverse, except the registrations of callers'
+/// memory; see ~Wire.
 struct Wire::Parts {
   explicit Parts(const WireOptions& options) : domain(options), packets(domain), addresses(options.on_this_host()) {}
 
@@ -71,8 +73,8 @@ Result<std::unique_ptr<Wire>> Wire::open(const WireOptions& options, PageWatcher
 
 Wire::~Wire() {
   close_endpoint();
-  // Registrations of callers' memory go while there is a domain, whatever still uses them: the endpoint is closed
-  // first.
+  // Registrations of callers' memory end while the domain exists. Nothing uses them any more, since the endpoint is
+  // closed first.
   parts_->domain.close_pins();
 }
 
@@ -111,7 +113,7 @@ Result<void> Wire::open_endpoint() {
   const bool named = on_this_host() && options_.bind && !options_.node.empty();
   std::string wanted = "fi_shm://" + options_.node;
   if (named) {
-    // A name in use by this process the provider would share rather than refuse.
+    // If this process uses the name already, the provider would share it instead of refusing it.
     ShmNames& local = ShmNames::of_this_process();
     const std::lock_guard lock(local.mutex);
     if (local.names.contains(Bytes(as_bytes(wanted).begin(), as_bytes(wanted).end()))) {
@@ -178,7 +180,7 @@ Result<void> Wire::reopen(bool at_its_address) {
   parting_.clear();
   in_flight_ = 0;
   parts_->packets.take_all_back();
-  // The same address as before, whatever the provider chose then.
+  // The endpoint gets the address that it had before, even if the provider chose it.
   if (on_this_host()) {
     parts_->domain.bind_to_node(node, at_its_address);
   } else if (at_its_address) {
@@ -198,7 +200,7 @@ Route* Wire::open_route(ByteView name, void* owner) { return parts_->addresses.o
 void Wire::close_route(Route& route) {
   constexpr std::size_t kParting = 64;  // they hold packets that others need
   route.owner = nullptr;
-  // Not with shm, where the other process's memory goes with it.
+  // Not with shm, where the other process's memory is unmapped with the route.
   const bool parts = route.refused != nullptr && !route.failed && !on_this_host() && parting_.size() < kParting;
   if (parts) return parting_.push_back(&route);
   if (route.refused != nullptr) parts_->packets.give(*std::exchange(route.refused, nullptr));
@@ -332,14 +334,14 @@ void Wire::on_failed_completion(WireClient& client) {
   fi_cq_err_entry entry{};
   if (fi_cq_readerr(parts_->queue.get(), &entry, 0) != 1) return;
   void* context = entry.op_context;
-  // shm, in 1.17, does not say which read failed; it does them one after the other, so it was the oldest.
+  // shm of libfabric 1.17 does not say which read failed. It does reads one after the other, so it was the oldest one.
   if (context == nullptr && !parts_->reads.empty()) context = &parts_->reads.front().fabric;
   if (context == nullptr) return;
-  // The error of a queue pair in its error state. ofi_rxm 1.17 continues to use it.
+  // This is the error of a queue pair in its error state, which ofi_rxm 1.17 continues to use.
   auto* any = reinterpret_cast<Context*>(context);
-  const bool flushed = entry.err == FI_EIO || entry.err == FI_ECANCELED;  // nothing of ours cancels a send
+  const bool flushed = entry.err == FI_EIO || entry.err == FI_ECANCELED;  // this side never cancels a send
   if (flushed && any->kind == Context::Kind::kSend) {
-    // A connection that was never up leaves nothing behind. The other sessions of the endpoint can stay.
+    // A connection that was never up leaves nothing behind, so the other sessions of the endpoint can stay.
     Route& route = *static_cast<PacketBuffer*>(any)->route;
     route.broken = parts_->addresses.was_reached(route);
   }

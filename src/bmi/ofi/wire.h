@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wire: one endpoint of a libfabric provider with its queue, addresses, packet buffers and registrations. Only wire.cc
-// and what it consists of use libfabric: domain.h, address_book.h, packet_pool.h, fabric.h.
+// and its parts (domain.h, address_book.h, packet_pool.h, fabric.h) use libfabric.
 #pragma once
 
 #include <sys/uio.h>
@@ -50,7 +50,7 @@ class Wire {
   /// The device and network of the endpoint. Two wires of one device can replace each other.
   const std::string& device() const;
   const Bytes& name() const { return name_; }
-  /// "host:port" or a name on this host, where the provider's addresses are such; else empty.
+  /// "host:port" or a name on this host, if the provider's addresses have such a form; else empty.
   std::string text_of(ByteView name) const;
   /// The device that open() would take; errors as open()'s.
   static Result<std::string> device_for(const WireOptions& options);
@@ -60,17 +60,18 @@ class Wire {
   bool on_this_host() const { return options_.on_this_host(); }
   /// Readable when poll() may find something; -1: the provider cannot sleep.
   int wait_descriptor() const { return wait_fd_; }
-  /// False: do not sleep, poll() first.
+  /// False: the caller must not sleep, but call poll() first.
   bool may_sleep();
 
   Route* open_route(ByteView name, void* owner);
   /// Closes a route. The packet that it still holds (route.refused) is sent when the provider accepts it, since the
   /// last packet of a session announces its end.
   void close_route(Route& route);
-  /// A closed route still holds its last packet; poll() tries again. drop_parting(): no longer.
+  /// Whether a closed route still holds its last packet, which poll() tries to send again. drop_parting() drops such
+  /// packets.
   bool parting() const { return !parting_.empty(); }
   void drop_parting();
-  /// Calls on_...() for each event, at most some hundred. Returns whether there was any.
+  /// Calls the functions of `client` for each event, a few hundred at most. Returns whether there was any.
   bool poll(WireClient& client);
 
   std::size_t packet_bytes() const { return options_.packet_bytes; }
@@ -82,23 +83,23 @@ class Wire {
   /// again.
   bool send(Route& route, PacketBuffer& buffer, std::size_t size);
   bool resend(Route& route);
-  /// Packets sent and not yet gone, of all routes.
+  /// Packets of all routes that are in flight.
   std::size_t packets_in_flight() const { return in_flight_; }
 
   /// Whether the provider supports RMA.
   bool reads() const;
   std::size_t max_pieces() const;
   enum class Begun : std::uint8_t { kYes, kNotYet, kNo };
-  /// Reads `size` bytes at (key, address) of the peer into `pieces` (which add up to it; `descriptors`: of the regions
-  /// that hold them, from descriptor_of()). on_read(who) tells of its end.
+  /// Reads `size` bytes at (key, address) of the peer into `pieces`, whose sizes add up to it. `descriptors` are those
+  /// of the regions that hold the pieces, from descriptor_of(). on_read(who) reports the end.
   Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
              void* who);
   /// Closes the endpoint and opens a new one. This is the only way to make sure that a read which does not end no
-  /// longer touches its memory. At another address peers treat it as a stranger, whatever they remember of the old one.
-  /// It reports no ends of operations, and every route is dead.
+  /// longer touches its memory. At another address peers treat the endpoint as a stranger. No ends of operations are
+  /// reported, and every route is dead.
   Result<void> reopen(bool at_its_address);
 
-  /// Registrations of the caller's memory. local_needed(): the provider asks for one where data is read to, too.
+  /// Registrations of the caller's memory. local_needed(): the provider demands one also for memory that reads go to.
   PinCache& pins();
   bool local_needed() const;
   Extent extent_of(const PinCache::Region& region, const std::byte* data, std::uint64_t size) const;

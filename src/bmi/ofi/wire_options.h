@@ -10,11 +10,11 @@
 namespace spate::bmi::ofi {
 
 struct WireOptions {
-  /// The provider whose peers are processes of this host.
+  /// Whether the provider connects only processes of this host.
   bool on_this_host() const { return provider == "shm"; }
 
   std::string provider;  // libfabric's name: "tcp;ofi_rxm"
-  std::string node;      // to bind to or to reach; empty: the provider's choice
+  std::string node;      // node and service are this side's address
   std::string service;
   bool bind = false;                 // node and service are this side's
   std::size_t packet_bytes = 16128;  // at most
