@@ -2,34 +2,33 @@
 #include "server/io/datafile_table.h"
 
 namespace spate::io {
-namespace {
-
-/// How many of the least recently used entries are examined to find one that is not in use.
-constexpr int kMaxLooks = 64;
-
-}  // namespace
 
 DatafileTable::Use DatafileTable::use(const DatafileKey& key) {
   const auto found = entries_.find(key);
   if (found != entries_.end()) {
-    order_.splice(order_.begin(), order_, found->second);
-    return Use(*found->second);
+    Entry& entry = *found->second;
+    if (entry.users_ == 0) in_use_.splice(in_use_.begin(), idle_, entry.position_);
+    return Use(entry);
   }
-  if (entries_.size() >= max_entries_) forget_oldest();
-  order_.emplace_front(executor_, key);
-  entries_.emplace(key, order_.begin());
-  return Use(order_.front());
+  Entry& entry = in_use_.emplace_front(*this, key);
+  entry.position_ = in_use_.begin();
+  entries_.emplace(key, &entry);
+  trim();
+  return Use(entry);
 }
 
-void DatafileTable::forget_oldest() {
-  auto it = order_.end();
-  for (int looks = 0; looks < kMaxLooks && it != order_.begin(); ++looks) {
-    --it;
-    if (it->users_ > 0) continue;
-    close(*it);
-    entries_.erase(it->key);
-    order_.erase(it);
-    return;
+/// Its last user has gone.
+void DatafileTable::retire(Entry& entry) {
+  idle_.splice(idle_.begin(), in_use_, entry.position_);
+  trim();
+}
+
+void DatafileTable::trim() {
+  while (entries_.size() > max_entries_ && !idle_.empty()) {
+    Entry& oldest = idle_.back();
+    close(oldest);
+    entries_.erase(oldest.key);
+    idle_.pop_back();
   }
 }
 

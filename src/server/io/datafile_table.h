@@ -14,7 +14,8 @@
 
 namespace spate::io {
 
-/// One executor; pinned. Entries in use are never dropped; of the others the least recently used are dropped first.
+/// One executor; pinned. Entries in use are never dropped. While there are more than `max_entries`, the others are
+/// dropped, the least recently used first.
 class DatafileTable {
  public:
   DatafileTable(job::Executor& executor, std::size_t max_entries, std::size_t max_descriptors)
@@ -23,7 +24,8 @@ class DatafileTable {
   DatafileTable& operator=(const DatafileTable&) = delete;
 
   struct Entry {
-    Entry(job::Executor& executor, const DatafileKey& its_key) : key(its_key), lock(executor), sync_turn(executor, 1) {}
+    Entry(DatafileTable& table, const DatafileKey& its_key)
+        : key(its_key), lock(table.executor_), sync_turn(table.executor_, 1), table_(table) {}
     const DatafileKey key;
     /// Writes and punches share it; truncate and removal take it exclusively.
     DatafileLock lock;
@@ -46,12 +48,14 @@ class DatafileTable {
 
    private:
     friend class DatafileTable;
+    DatafileTable& table_;
     std::size_t users_ = 0;
+    std::list<Entry>::iterator position_;  // in in_use_ while there are users, else in idle_
     std::shared_ptr<const trove::OpenDatafile> file_;
     std::list<Entry*>::iterator in_open_;  // valid while file_ is set
   };
 
-  /// Keeps an entry in the table. Move-only.
+  /// Keeps an entry in the table. Move-only. It ends after everything that holds the entry's lock.
   class Use {
    public:
     Use() = default;
@@ -64,7 +68,7 @@ class DatafileTable {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     ~Use() {
-      if (entry_ != nullptr) --entry_->users_;
+      if (entry_ != nullptr && --entry_->users_ == 0) entry_->table_.retire(*entry_);
     }
     Entry* operator->() const { return entry_; }
     Entry& operator*() const { return *entry_; }
@@ -82,19 +86,22 @@ class DatafileTable {
 
   std::size_t size() const { return entries_.size(); }
   /// Whether too many datafiles are in use to add one more: clients' requests must not take memory without a bound.
-  bool crowded() const { return entries_.size() >= max_entries_ + kMaxInUse; }
+  bool crowded() const { return in_use_.size() >= kMaxInUse; }
   std::size_t open_count() const { return open_.size(); }
 
- private:
   static constexpr std::size_t kMaxInUse = 262144;
-  void forget_oldest();
+
+ private:
+  void retire(Entry& entry);
+  void trim();
 
   job::Executor& executor_;
   const std::size_t max_entries_;
   const std::size_t max_descriptors_;
-  std::list<Entry> order_;  // last used first
+  std::list<Entry> in_use_;
+  std::list<Entry> idle_;   // last used first
   std::list<Entry*> open_;  // those with a descriptor, last used first
-  std::unordered_map<DatafileKey, std::list<Entry>::iterator> entries_;
+  std::unordered_map<DatafileKey, Entry*> entries_;
 };
 
 }  // namespace spate::io

@@ -41,6 +41,28 @@ TEST_F(TablesTest, UnusedDatafilesAreDroppedOldestFirst) {
   EXPECT_EQ(table.use(key(2))->layout_generation, 0U);  // it was dropped
 }
 
+TEST_F(TablesTest, ATableThatWasCrowdedShrinksWhenItsDatafilesAreReleased) {
+  constexpr std::size_t kMaxEntries = 100;
+  DatafileTable table(executor_, kMaxEntries, 10);
+  std::vector<DatafileTable::Use> uses;
+  for (std::uint64_t handle = 1; uses.size() < kMaxEntries + DatafileTable::kMaxInUse; ++handle) {
+    uses.push_back(table.use(key(handle)));
+  }
+  EXPECT_TRUE(table.crowded());
+  uses.clear();
+  EXPECT_FALSE(table.crowded());
+  EXPECT_LE(table.size(), kMaxEntries);
+}
+
+TEST_F(TablesTest, DatafilesInUseForLongDoNotKeepOthersFromBeingDropped) {
+  DatafileTable table(executor_, 200, 10);
+  std::vector<DatafileTable::Use> long_used;
+  for (std::uint64_t handle = 1; handle <= 100; ++handle) long_used.push_back(table.use(key(handle)));
+  for (std::uint64_t handle = 101; handle <= 1000; ++handle) table.use(key(handle))->layout_generation = 5;
+  EXPECT_EQ(table.size(), 200U);
+  EXPECT_EQ(table.use(key(1000))->layout_generation, 5U);
+}
+
 TEST_F(TablesTest, DescriptorsAreBoundedAndTheHotOnesStay) {
   DatafileTable table(executor_, 100, 2);
   std::vector<DatafileTable::Use> uses;
