@@ -194,6 +194,22 @@ TEST_F(StallTest, FailedLogWriteIsAnErrorAndNothingIsLostBefore) {
   EXPECT_EQ(commit("after", "1"), Errc::kOk);
 }
 
+/// RocksDB must not be asked to sync a log that it could not write: some builds of it abort the process.
+TEST_F(StallTest, ASyncAfterAFailedLogWriteFails) {
+  for (const auto& cause : {rocksdb::IOStatus::IOError("injected"), rocksdb::IOStatus::NoSpace("injected")}) {
+    options_.folder = scratch_ + (cause.IsNoSpace() ? "/full" : "/failed");
+    open();
+    ASSERT_EQ(commit("before", "1"), Errc::kOk);
+    disk_.fail_log_writes(cause);
+    EXPECT_NE(commit("refused", "1"), Errc::kOk);
+    EXPECT_NE(sync(), Errc::kOk) << cause.ToString();
+    disk_.fail_log_writes(rocksdb::IOStatus::OK());
+    open();
+    EXPECT_EQ(get("before"), "1");
+    EXPECT_EQ(commit("after", "1", Durability::kMachine), Errc::kOk);
+  }
+}
+
 TEST_F(StallTest, CrashedMachineKeepsWhatWasSynced) {
   open();
   for (int i = 0; i < 30; ++i) {

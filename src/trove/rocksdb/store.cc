@@ -131,6 +131,7 @@ bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* u
     commit_in_thread(version, durability, user);
     return false;
   }
+  syncer_.note_write(status.ok());
   if (!status.ok()) {
     SPATE_LOG("trove/rocksdb", warn, "commit failed status={}", status.ToString());
     resolver_.failed_now(version);
@@ -149,6 +150,7 @@ void RocksdbStore::commit_in_thread(Version version, Durability durability, void
   const bool sync = durability == Durability::kMachine;
   writer_->run([this, version, sync, user, batch = std::exchange(batch_, rocksdb::WriteBatch())]() mutable {
     const rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch);
+    syncer_.note_write(status.ok());
     if (!status.ok()) SPATE_LOG("trove/rocksdb", warn, "commit failed status={}", status.ToString());
     Event event;
     event.user = user;

@@ -15,7 +15,7 @@ void Syncer::add(void* user, Version version) {
 }
 
 Errc Syncer::sync() {
-  if (failed()) return Errc::kIoError;
+  if (failed() || !writable_.load(std::memory_order_relaxed)) return Errc::kIoError;
   const rocksdb::Status status = db_.SyncWAL();
   if (status.ok()) return Errc::kOk;
   failed_.store(true, std::memory_order_relaxed);

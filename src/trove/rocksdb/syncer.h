@@ -28,6 +28,9 @@ class Syncer {
   /// could not write, so a later success would say nothing about them.
   void add(void* user, Version version);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  /// What became of the last write to the log. After one that failed, syncs fail until another one succeeds: RocksDB
+  /// must not be asked to sync such a log (a build of it with assertions ends the process).
+  void note_write(bool good) { writable_.store(good, std::memory_order_relaxed); }
 
  private:
   struct Waiter {
@@ -42,6 +45,7 @@ class Syncer {
   EventQueue& events_;
   SpaceReserve reserve_;  // of the thread
   std::atomic<bool> failed_{false};
+  std::atomic<bool> writable_{true};
   std::mutex mutex_;
   std::vector<Waiter> waiting_;      // guarded by mutex_
   bool serving_ = false;             // guarded by mutex_

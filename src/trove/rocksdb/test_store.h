@@ -76,6 +76,10 @@ class StoreTest : public testing::Test {
     KeyvalCompletion done;
     return t->post_commit(durability, nullptr, done) ? done.status : wait().status;
   }
+  Errc sync() {
+    KeyvalCompletion done;
+    return store_->post_sync(nullptr, done) ? done.status : wait().status;
+  }
   /// kOk and the value, "(none)", or the error.
   std::string get(const std::string& key) {
     const auto t = store_->begin();
