@@ -11,9 +11,6 @@
 namespace spate::assembly {
 namespace {
 
-/// A member whose role cannot start, or cannot go on, tries again after this.
-constexpr Duration kPause = std::chrono::seconds(1);
-
 std::string prefix_of(FsId fs) {
   const std::uint64_t id = fs.value;
   std::string text;
@@ -80,19 +77,19 @@ job::Task<void> MetaGroup::lead_when_chosen() {
   if (!chosen || has_resigned()) co_return;
   const auto begun = co_await actions_.lead();
   if (begun) {
-    service_.serves();
+    service_.begin_to_serve();
     SPATE_LOG("assembly", info, "this meta server leads epoch={}", member_.record().epoch);
     co_return;
   }
   if (has_resigned() || stopping_.stopped()) co_return;
   SPATE_LOG("assembly", error, "this meta server was chosen to lead and cannot: {}", begun.error());
-  actions_.ended();
+  member_.failed(Error::told(Errc::kIoError, "its role meta does not start: " + begun.error().message()));
 }
 
 job::Task<void> MetaGroup::tell_end() {
   const auto resigned = co_await member_.resigned().wait(stopping_);
   if (!resigned) co_return;
-  if (member_.why().code() != Errc::kConflict) std::ignore = co_await executor_.sleep(kPause, stopping_);
+  std::ignore = co_await executor_.sleep(member_.pause(), stopping_);
   if (!stopping_.stopped()) actions_.ended();
 }
 

@@ -19,8 +19,8 @@ ChannelLink::ChannelLink(ChannelLinkOptions options, job::NetworkContext& networ
     rpc::ChannelOptions channel;
     channel.urls = std::move(peer.urls);
     channel.server = peer.server;
-    channel.attempt_timeout = Timing().message;
-    channel.longest_backoff = Timing().beacon;  // it may be back at any moment
+    channel.attempt_timeout = Timing().copy_message;  // send() has a deadline for each message
+    channel.longest_backoff = Timing().beacon;        // it may be back at any moment
     channels_.emplace(peer.server, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
   }
 }

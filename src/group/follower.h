@@ -29,7 +29,9 @@ struct Follower {
   MonoTime progressed;             // when it last had everything or advanced
   /// The record says that it serves, or a change under way may make it say so: nothing counts as replicated without it.
   bool required = false;
-  bool promoting = false;
+  bool promoting = false;  // it is being found out whether it may serve, or the record is being changed
+  MonoTime not_before;     // it was found not to sync in time: until then it is not tried again
+  bool short_of_space = false;
   /// The record says that it serves, but it must not: it lacks entries, or may lack some.
   bool unfit = false;
 };

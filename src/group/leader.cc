@@ -9,12 +9,6 @@
 #include "model/defect.h"
 
 namespace spate::group {
-namespace {
-
-/// Most entries kept in memory for members that are nearly up to date.
-constexpr std::size_t kMostRecent = 8192;
-
-}  // namespace
 
 Leader::Leader(LeaderOptions options, Leadership& leadership, Link& link, job::KeyvalContext& store,
                trove::ReplicatedKeyval& keyval, LocalLog& log)
@@ -25,7 +19,7 @@ Leader::Leader(LeaderOptions options, Leadership& leadership, Link& link, job::K
       executor_(store.executor()),
       keyval_(keyval),
       log_(log),
-      before_recent_(keyval.last()),
+      recent_(keyval.last()),
       gate_(executor_),
       progress_(executor_),
       new_entry_(executor_),
@@ -70,11 +64,18 @@ void Leader::record_changed() {
   const GroupRecord& record = leadership_.record();
   for (Follower& follower : followers_) {
     const bool serves = record.serves(follower.server);
-    follower.required = serves || follower.promoting;
+    follower.required = serves || (follower.promoting && follower.required);
     if (!serves) follower.unfit = false;
   }
   keyval_.refuse_commits(record.serving() < record.min);
+  note_space();
   pulse();
+}
+
+/// A member that others wait for has no room left: from now on only changes that free space are to run.
+void Leader::note_space() {
+  const auto is_short = [](const Follower& follower) { return follower.required && follower.short_of_space; };
+  keyval_.others_short_of_space(std::any_of(followers_.begin(), followers_.end(), is_short));
 }
 
 void Leader::pulse() {
@@ -83,11 +84,7 @@ void Leader::pulse() {
 }
 
 void Leader::note_entry(trove::LogPosition at, EntryRef entry) {
-  recent_.push_back({at, std::move(entry)});
-  if (recent_.size() > kMostRecent) {
-    before_recent_ = recent_.front().at;
-    recent_.pop_front();
-  }
+  recent_.add(at, std::move(entry));
   new_entry_.set();
   new_entry_.reset();
 }
@@ -140,6 +137,8 @@ bool Leader::note(Follower& follower, const Answer& answer) {
     new_entry_.set();  // its task may be waiting for an entry
     new_entry_.reset();
   }
+  follower.short_of_space = answer.short_of_space;
+  note_space();
   const bool lacks = answer.tail_unknown || answer.incomplete;
   if (lacks && answer.revision >= leadership_.revision() && leadership_.record().serves(follower.server)) {
     follower.unfit = true;
@@ -178,6 +177,7 @@ bool Leader::must_go(const Follower& follower) const {
 
 bool Leader::may_serve(const Follower& follower) const {
   if (leadership_.record().serves(follower.server) || follower.state != Follower::State::kStream) return false;
+  if (follower.promoting || follower.short_of_space || executor_.now() < follower.not_before) return false;
   if (planted(Defect::kJoiningServes)) return true;
   const bool heard = executor_.now() - follower.answered < options_.timing.lease;
   return heard && follower.matched + 64 >= keyval_.last().index;
@@ -195,7 +195,8 @@ job::Task<void> Leader::mind_members() {
       if (must_go(follower)) {
         co_await evict(follower);
       } else if (may_serve(follower)) {
-        co_await promote(follower);
+        follower.promoting = true;
+        job::spawn(gate_, promote(follower));  // it takes time, and others may have to go meanwhile
       }
     }
   }
@@ -209,19 +210,18 @@ job::Task<void> Leader::evict(Follower& follower) {
   co_await leadership_.alter(std::move(wanted), stopping_);
 }
 
-/// From the moment when the record may say that the member serves, nothing counts as replicated without it.
+/// A member whose disk hangs or fails must not hold up the others: nobody waits for it before it has synced. From the
+/// moment when the record may say that the member serves, nothing counts as replicated without it.
 job::Task<void> Leader::promote(Follower& follower) {
-  const std::uint64_t needed = replicated();
-  follower.promoting = true;
-  follower.required = !planted(Defect::kJoiningServes);
   const std::uint64_t process = follower.process;
-  const MonoTime until = executor_.now() + options_.timing.lease;
-  while (follower.matched < needed && !planted(Defect::kJoiningServes) && executor_.now() < until) {
-    const auto slept = co_await executor_.sleep(options_.timing.look / 10, stopping_);
-    if (!slept) break;
+  bool good = planted(Defect::kJoiningServes);
+  if (!good) good = co_await has_synced(follower, process, replicated());
+  if (good && !planted(Defect::kJoiningServes)) {
+    follower.required = true;
+    // Whatever the others have synced without it came before this.
+    good = co_await has_synced(follower, process, keyval_.last().index);
   }
-  const bool good = follower.matched >= needed && follower.process == process && !stopping_.stopped();
-  if (good || (planted(Defect::kJoiningServes) && !stopping_.stopped())) {
+  if (good && !stopping_.stopped()) {
     GroupRecord wanted = leadership_.record();
     MemberEntry* const entry = wanted.find(follower.server);
     entry->serving = true;
@@ -232,8 +232,22 @@ job::Task<void> Leader::promote(Follower& follower) {
       follower.unfit = follower.process != process;
     }
   }
+  if (!good) follower.not_before = executor_.now() + options_.timing.stalled / 2;
   follower.promoting = false;
   record_changed();
+}
+
+job::Task<bool> Leader::has_synced(Follower& follower, std::uint64_t process, std::uint64_t needed) {
+  const MonoTime until = executor_.now() + options_.timing.lease;
+  while (follower.matched < needed && executor_.now() < until) {
+    const auto slept = co_await executor_.sleep(options_.timing.look / 10, stopping_);
+    if (!slept) co_return false;
+  }
+  if (follower.matched < needed || follower.process != process) co_return false;
+  const std::shared_ptr<const Message> sync = message(MessageKind::kSync);
+  const auto answer = co_await ask(follower, sync, options_.timing.message);
+  const bool synced = answer && answer->matched && answer->process == process && answer->up_to >= needed;
+  co_return synced&& follower.process == process&& follower.state == Follower::State::kStream;
 }
 
 // Syncs.

@@ -9,6 +9,7 @@
 #include "group/follower.h"
 #include "group/link.h"
 #include "group/local_log.h"
+#include "group/recent_entries.h"
 #include "group/timing.h"
 #include "job/event.h"
 #include "job/gate.h"
@@ -64,10 +65,6 @@ class Leader {
   ServerId successor() const;
 
  private:
-  struct Recent {
-    trove::LogPosition at;
-    EntryRef entry;
-  };
   /// Entries to send, and the position of the entry before them.
   struct Batch {
     trove::LogPosition before;
@@ -95,6 +92,9 @@ class Leader {
   job::Task<void> mind_members();
   job::Task<void> evict(Follower& follower);
   job::Task<void> promote(Follower& follower);
+  /// Whether that run of its process has synced its log up to `needed`. Ends within some time.
+  job::Task<bool> has_synced(Follower& follower, std::uint64_t process, std::uint64_t needed);
+  void note_space();
   bool must_go(const Follower& follower) const;
   bool may_serve(const Follower& follower) const;
 
@@ -110,8 +110,7 @@ class Leader {
   trove::ReplicatedKeyval& keyval_;
   LocalLog& log_;
   std::deque<Follower> followers_;  // pinned
-  trove::LogPosition before_recent_;
-  std::deque<Recent> recent_;
+  RecentEntries recent_;
   std::uint64_t copies_ = 0;
   job::Gate gate_;
   job::StopSource stopping_;

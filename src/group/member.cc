@@ -51,6 +51,8 @@ void Member::resign(Error why) {
   if (leader_ != nullptr) leader_->halt();
 }
 
+Duration Member::pause() const { return why_.code() == Errc::kConflict ? Duration(0) : 2 * options_.timing.grace; }
+
 // The record.
 
 void Member::adopt(const GroupRecord& record, std::uint64_t revision) {

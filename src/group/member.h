@@ -44,6 +44,11 @@ class Member final : public Leadership {
   /// Set when it is no longer the primary, or cannot continue. why() has the reason.
   job::Event& resigned() { return resigned_; }
   const Error& why() const { return why_; }
+  /// How long the process waits, once this has resigned, before it is a member again. After a failure the others get
+  /// the time to take over: the record may name this member as the primary, and then it leads as soon as it is back.
+  Duration pause() const;
+  /// The store, or what stands on it, has failed and cannot continue.
+  void failed(Error why) override { resign(std::move(why)); }
 
   /// Await it before sending anything that depends on the store. Waits until everything decided so far is replicated,
   /// and no other member can have decided anything. What is sent afterwards was true at some time after the call. Fails
@@ -64,7 +69,6 @@ class Member final : public Leadership {
  private:
   job::Task<void> alter(GroupRecord wanted, job::StopToken stop) override;
   void contradicted() override { read_at_ = MonoTime(); }
-  void failed(Error why) override { resign(std::move(why)); }
 
   void adopt(const GroupRecord& record, std::uint64_t revision);
   job::Task<bool> read_record();
@@ -106,6 +110,7 @@ class Member final : public Leadership {
   std::uint64_t copy_epoch_ = 0;  // epoch of the copy that is being received, or was received last
   std::uint64_t copy_ = 0;
   std::uint64_t copy_number_ = 0;
+  unsigned under_way_ = 0;  // messages that are being carried out
 
   job::Event led_;
   job::Event resigned_;

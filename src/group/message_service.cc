@@ -17,7 +17,7 @@ MessageService::MessageService(Member& member) : member_(member) {
 
 job::Task<Result<void>> MessageService::join(rpc::Peer& /*peer*/, const wire::AuthenticateRequest& request,
                                              wire::AuthenticateReply& /*reply*/) {
-  if (request.kind == wire::PeerKind::kServer || (serving_ && member_.leads())) co_return Result<void>();
+  if (request.kind == wire::PeerKind::kServer || serves()) co_return Result<void>();
   co_return elsewhere();
 }
 
@@ -39,7 +39,7 @@ Error MessageService::elsewhere() const {
 }
 
 std::string MessageService::part() const {
-  if (serving_ && member_.leads()) return "leads in epoch " + std::to_string(member_.record().epoch);
+  if (serves()) return "leads in epoch " + std::to_string(member_.record().epoch);
   if (member_.revision() == 0) return "waits for its group";
   return member_.stands_by() ? "backup" : "joining";
 }

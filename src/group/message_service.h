@@ -12,14 +12,15 @@
 namespace spate::group {
 
 /// The table row of group messages, and the gate of the server that has it. Life: construct -> added to a rpc::Server
-/// -> serves() once the member leads and its roles answer -> destroyed after the server. One executor.
+/// -> begin_to_serve() once the member leads and its roles answer -> destroyed after the server. One executor.
 class MessageService final : public rpc::Service, public rpc::ReplyGate {
  public:
   /// The member outlives it.
   explicit MessageService(Member& member);
 
   /// The roles above the member's store answer from now on.
-  void serves() { serving_ = true; }
+  void begin_to_serve() { serving_ = true; }
+  bool serves() const override { return serving_ && member_.leads(); }
 
   /// Clients are let in where their session is kept.
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,

@@ -99,7 +99,7 @@ TEST_F(GroupMember, TurnsClientsAwayAndLetsServersInBeforeItLeads) {
 TEST_F(GroupMember, RepliesThatSawNothingOfTheStorePass) { EXPECT_OK(executor_.run(service_->pass({}))); }
 
 TEST_F(GroupMember, RepliesOfOneThatDoesNotLeadAnyMoreDoNotPass) {
-  service_->serves();
+  service_->begin_to_serve();
   EXPECT_ERRC(executor_.run(service_->pass({})), Errc::kNotPrimary);
 }
 

@@ -6,6 +6,21 @@
 #include "model/defect.h"
 
 namespace spate::group {
+namespace {
+
+/// Most messages that are being carried out at once. A primary sends fewer, but gives up those that take too long: so
+/// many are under way only where the disk hangs.
+constexpr unsigned kMostUnderWay = 4;
+
+struct Counted {
+  explicit Counted(unsigned& count_in) : count(count_in) { ++count; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { --count; }
+  unsigned& count;
+};
+
+}  // namespace
 
 /// Whether the sender leads. If the message has a later record, adopts it first.
 bool Member::obeys(const Message& message) {
@@ -44,6 +59,8 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
 }
 
 job::Task<void> Member::obey(const Message& message, Answer& answer) {
+  if (under_way_ >= kMostUnderWay) co_return;  // nothing matched
+  const Counted counted(under_way_);
   Result<bool> done = true;
   switch (message.kind) {
     case MessageKind::kProbe: co_await log_.settle(); break;

@@ -46,6 +46,7 @@ job::Task<void> Leader::feed(Follower& follower) {
 job::Task<Result<void>> Leader::probe(Follower& follower) {
   const std::shared_ptr<const Message> question = message(MessageKind::kProbe);
   SPATE_CO_TRY(const Answer answer, co_await ask(follower, question, options_.timing.message));
+  if (!answer.matched) co_return Errc::kTryAgain;  // too much is under way there
   const trove::LogPosition last = answer.last;
   bool ours = false;
   if (!answer.incomplete && last.index <= keyval_.last().index) {
@@ -68,10 +69,10 @@ job::Task<Result<void>> Leader::probe(Follower& follower) {
 
 job::Task<Result<std::optional<std::uint64_t>>> Leader::epoch_of(std::uint64_t index) {
   using Epoch = std::optional<std::uint64_t>;
-  if (index == before_recent_.index) co_return Epoch(before_recent_.epoch);
-  if (index > before_recent_.index) {
-    const std::size_t place = static_cast<std::size_t>(index - before_recent_.index - 1);
-    co_return place < recent_.size() ? Epoch(recent_[place].at.epoch) : Epoch();
+  if (index == recent_.before().index) co_return Epoch(recent_.before().epoch);
+  if (index > recent_.before().index) {
+    const auto* const found = recent_.find(index);
+    co_return found != nullptr ? Epoch(found->at.epoch) : Epoch();
   }
   auto epoch = co_await log_.epoch_of(index);
   co_return epoch;
@@ -82,17 +83,18 @@ job::Task<Result<Leader::Batch>> Leader::collect(std::uint64_t next) {
   SPATE_CO_TRY(const auto epoch, co_await epoch_of(next - 1));
   if (!epoch) co_return Error(Errc::kNotFound, "an entry that is not kept any more");
   batch.before = {*epoch, next - 1};
-  if (next <= before_recent_.index) {
+  if (next <= recent_.before().index) {
     SPATE_CO_TRY(batch.entries, co_await log_.entries_from(next, kBatchBytes));
     const bool kept = !batch.entries.empty() && trove::position_of_entry(*batch.entries.front()).index == next;
     if (!kept) co_return Error(Errc::kNotFound, "an entry that is not kept any more");
     co_return batch;
   }
   std::size_t bytes = 0;
-  for (std::size_t at = static_cast<std::size_t>(next - before_recent_.index - 1);
-       at < recent_.size() && bytes < kBatchBytes && batch.entries.size() < kBatchEntries; ++at) {
-    bytes += recent_[at].entry->size();
-    batch.entries.push_back(recent_[at].entry);
+  while (bytes < kBatchBytes && batch.entries.size() < kBatchEntries) {
+    const auto* const found = recent_.find(next++);
+    if (found == nullptr) break;
+    bytes += found->entry->size();
+    batch.entries.push_back(found->entry);
   }
   co_return batch;
 }

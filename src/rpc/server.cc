@@ -257,7 +257,8 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
     default: break;
   }
   Operation* const operation = operations_.find(call.header.op);
-  if (operation == nullptr && gate_to_pass_ != nullptr) co_return gate_to_pass_->elsewhere();
+  const bool elsewhere = gate_to_pass_ != nullptr && !gate_to_pass_->serves();
+  if (operation == nullptr && elsewhere) co_return gate_to_pass_->elsewhere();
   if (operation == nullptr) {
     Error unknown(Errc::kNotSupported, "operation " + std::to_string(static_cast<unsigned>(call.header.op)) +
                                            " is not served by this server's roles");

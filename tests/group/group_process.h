@@ -65,6 +65,9 @@ class GroupProcess {
   job::Executor& executor() { return executor_; }
   Member& member() { return *member_; }
   bool alive() const { return alive_; }
+  bool short_of_space() const { return keyval_.short_of_space(); }
+  /// Messages and requests that have not been answered.
+  std::size_t under_way() const { return gate_.count(); }
   bool ended() const { return ended_ && gate_.count() == 0; }
   bool step() { return executor_.step(); }
   /// Of the world's time.

@@ -55,7 +55,6 @@ class Run {
   void plan_faults();
   void strike();
   void mend_all();
-  void mind_members();
   bool all_serve();
   bool finished() const;
   void compare_stores();
@@ -225,17 +224,6 @@ void Run::mend_all() {
   }
 }
 
-/// A process that has resigned is started again, as a supervisor does it.
-void Run::mind_members() {
-  for (std::uint32_t i = 0; i < world_.members(); ++i) {
-    GroupProcess* const process = world_.process(i);
-    if (process == nullptr || world_.paused(i) || !process->member().resigned().is_set()) continue;
-    world_.kill(i);
-    world_.start(i);
-  }
-  world_.after(milliseconds(50), [this] { mind_members(); });
-}
-
 bool Run::all_serve() {
   const auto record = world_.record();
   return record && record->serving() == world_.members();
@@ -289,7 +277,7 @@ GroupRunResult Run::run() {
   for (std::uint32_t i = 0; i < kClients; ++i) clients_.push_back({i, 0, 0, 0, {}, 0});
   for (Client& client : clients_) begin_operation(client);
   plan_faults();
-  mind_members();
+  world_.supervise();
   const MonoTime limit = MonoTime() + kFaulty + kHealing;
   bool good = false;
   while (counters_.failure().empty() && world_.now() < limit && !good) {

@@ -117,6 +117,26 @@ void GroupWorld::start(std::uint32_t number) {
   processes_.push_back(std::move(process));
 }
 
+void GroupWorld::supervise() {
+  for (std::uint32_t i = 0; i < members(); ++i) {
+    Machine& machine = machines_[i];
+    if (machine.running == nullptr || machine.paused || machine.is_to_restart) continue;
+    const Member& member = machine.running->member();
+    if (!machine.running->member().resigned().is_set()) continue;
+    machine.is_to_restart = true;
+    after(member.pause(), [this, i, running = machine.running] {
+      machines_[i].is_to_restart = false;
+      if (machines_[i].running == running && !machines_[i].paused) restart(i);
+    });
+  }
+  after(std::chrono::milliseconds(50), [this] { supervise(); });
+}
+
+void GroupWorld::restart(std::uint32_t number) {
+  kill(number);
+  start(number);
+}
+
 void GroupWorld::kill(std::uint32_t number) {
   Machine& machine = machines_[number];
   if (machine.running == nullptr) return;

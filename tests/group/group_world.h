@@ -47,6 +47,8 @@ class GroupWorld {
   /// It comes back with another disk, which is empty. The old one is gone once what was under way there has ended.
   void wipe(std::uint32_t number);
   void start(std::uint32_t number);
+  /// From now on each process that has resigned is started again, after its pause.
+  void supervise();
   /// It does nothing, and time passes for it all the same.
   void pause(std::uint32_t number, bool is) { machines_[number].paused = is; }
   bool paused(std::uint32_t number) const { return machines_[number].paused; }
@@ -63,10 +65,12 @@ class GroupWorld {
     GroupMachine machine;
     GroupProcess* running = nullptr;
     bool paused = false;
+    bool is_to_restart = false;
     double rate = 1;
   };
   class SimLink;
   bool step_all();
+  void restart(std::uint32_t number);
   bool runs(const GroupProcess& process) const;
 
   ManualClock clock_;

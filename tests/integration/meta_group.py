@@ -5,6 +5,7 @@
 Skipped where there is no etcd (SPATE_ETCD names it, else the PATH)."""
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -117,14 +118,23 @@ class Group:
         check(done.returncode == 0, "spate %s: exit %d: %s" % (" ".join(args), done.returncode, done.stderr.decode()))
         return done.stdout.decode()
 
-    def leader(self):
-        """The meta server that leads, by what each says of itself, if the others are its backups. Else 0."""
+    def parts(self):
+        """What each meta server says of its part."""
         done = self.run("status", "--json")
-        parts = {row["server"]: row["group"] for row in json.loads(done.stdout or b"[]") if "group" in row}
+        return {row["server"]: row["group"] for row in json.loads(done.stdout or b"[]") if "group" in row}
+
+    def some_leader(self, parts=None):
+        """The meta server that leads, by what each says of itself. 0: none."""
+        parts = self.parts() if parts is None else parts
         leads = [server for server, part in parts.items() if part.startswith("leads")]
         check(len(leads) <= 1, "several servers say that they lead: %s" % parts)
-        whole = len(leads) == 1 and list(parts.values()).count("backup") == METAS - 1
-        return leads[0] if whole else 0
+        return leads[0] if leads else 0
+
+    def leader(self):
+        """The same, if the others are its backups. Else 0."""
+        parts = self.parts()
+        whole = list(parts.values()).count("backup") == METAS - 1
+        return self.some_leader(parts) if whole else 0
 
     def wait_for_leader(self):
         """Until one leads and the others hold everything. Which one leads."""
@@ -198,6 +208,28 @@ def stopped(group):
         group.signal("server %d" % leader, signal.SIGSTOP)
         return lambda: group.signal("server %d" % leader, signal.SIGCONT)
     under_load(group, "stopped", disturb)
+
+
+def cannot_write(group):
+    """The primary's disk refuses writes: another one leads, though the primary's process goes on or is started again."""
+    leader = group.wait_for_leader()
+    name = "server %d" % leader
+
+    def disturb():
+        child = group.children[name]
+        unlimited = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (4096, unlimited[1]))
+        wait_until(lambda: group.some_leader() not in (0, leader), "another meta server leads", 60)
+
+        def restore():
+            if child.poll() is None:
+                resource.prlimit(child.pid, resource.RLIMIT_FSIZE, unlimited)
+            # A server that cannot write may also end: RocksDB built with assertions ends the process.
+            wait_until(lambda: child.poll() is not None or group.parts().get(leader) == "backup", "server %d is back" % leader, 60)
+            if child.poll() is not None:
+                group.start(leader)
+        return restore
+    under_load(group, "cannot write", disturb)
 
 
 def ended_in_order(group):
@@ -284,7 +316,7 @@ def up_and_down(group):
         group.spate("down", "-q", "--dir", folder)
 
 
-TESTS = [up_and_down, killed, stopped, ended_in_order, a_backup_is_killed, without_etcd, a_disk_is_replaced, all_are_restarted]
+TESTS = [up_and_down, killed, stopped, cannot_write, ended_in_order, a_backup_is_killed, without_etcd, a_disk_is_replaced, all_are_restarted]
 
 
 def main():

@@ -140,7 +140,7 @@ bool SimKeyval::commit(const WriteSet& writes, Durability durability, KeyvalComp
   if (!alive_) return deliver(options_.commit, done);
   const bool first = resolver_.settled();
   const Version version = resolver_.decide();
-  if (!first || !at_once()) {
+  if (!first || !at_once() || disk_.faults.hangs) {
     resolver_.applied_later(version, writes);
     commit_later(version, batch_of(writes), durability, done.user);
     return false;
@@ -200,7 +200,7 @@ std::size_t SimKeyval::test(std::span<KeyvalCompletion> out) {
 }
 
 void SimKeyval::run_until(MonoTime when) {
-  while (next_event_time() <= when && !events_.empty()) {
+  while (next_event_time() <= when && !events_.empty() && !disk_.faults.hangs) {
     const auto first = events_.begin();
     if (clock_.now() < first->first.first) clock_.set(first->first.first);
     UniqueFunction<void()> run = std::move(first->second.run);

@@ -47,10 +47,13 @@ class SimKeyval final : public Keyval {
   int wait_descriptor() const override { return -1; }
   bool prepare_to_wait() override { return ready_.empty(); }
   std::string describe() const override { return "kvsim"; }
+  bool short_of_space() const override { return disk_.faults.short_of_space; }
   void observe_commits(CommitObserver* observer) override { resolver_.observe_commits(observer); }
 
   /// never() when nothing will happen by itself.
-  MonoTime next_event_time() const { return events_.empty() ? MonoTime::never() : events_.begin()->first.first; }
+  MonoTime next_event_time() const {
+    return events_.empty() || disk_.faults.hangs ? MonoTime::never() : events_.begin()->first.first;
+  }
   /// Runs all events up to `when` and moves the clock to it, unless it is there already.
   void run_until(MonoTime when);
   /// The process dies: operations in flight complete with kCancelled and have no further effect, like every later post.

@@ -15,6 +15,8 @@ namespace spate::trove {
 /// Planned faults. They take effect at once and may be changed at any time.
 struct SimKeyvalFaults {
   bool full = false;                         // commits fail with kNoSpace
+  bool short_of_space = false;               // the store reports it; nothing fails
+  bool hangs = false;                        // commits and syncs do not end
   std::uint32_t read_error_per_mille = 0;    // reads: kIoError
   std::uint32_t commit_error_per_mille = 0;  // commits: kIoError, and every later one until the store is opened again
   std::uint32_t sync_error_per_mille = 0;    // syncs: the same

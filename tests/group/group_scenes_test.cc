@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single faults of a group, step by step: disks that fail, hang, or have no room.
+#include "base/expect.h"
+#include "log/log.h"
+#include "tests/group/group_world.h"
+
+namespace spate::group {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class GroupScene : public testing::Test {
+ protected:
+  GroupScene() { EXPECT_OK(log::set_levels("group=off,test=off")); }
+  ~GroupScene() override {
+    world_.reset();
+    EXPECT_OK(log::set_levels("info"));
+  }
+
+  void make(std::uint32_t members, std::uint64_t seed = 1) {
+    world_ = std::make_unique<GroupWorld>(GroupWorldOptions{seed, members, 0, Defect::kNone});
+    world_->supervise();
+    run_until([this] { return all_serve() && leader().has_value(); }, seconds(20));
+    ASSERT_TRUE(all_serve());
+    ASSERT_TRUE(leader().has_value());
+  }
+  template <class Condition>
+  bool run_until(const Condition& condition, Duration patience) {
+    const MonoTime limit = world_->now() + patience;
+    while (!condition() && world_->now() < limit) std::ignore = world_->turn(limit);
+    return condition();
+  }
+  void run_for(Duration span) {
+    run_until([] { return false; }, span);
+  }
+  std::optional<std::uint32_t> leader() {
+    for (std::uint32_t i = 0; i < world_->members(); ++i) {
+      GroupProcess* const process = world_->process(i);
+      if (process != nullptr && process->member().leads() && process->member().led().is_set()) return i;
+    }
+    return std::nullopt;
+  }
+  bool serves(std::uint32_t member) { return world_->record()->serves(ServerId(member + 1)); }
+  bool all_serve() { return world_->record() && world_->record()->serving() == world_->members(); }
+  /// How long an increment takes at the member that leads; nothing if it is not answered within 10 s.
+  std::optional<Duration> increment(bool durable = false) {
+    const MonoTime begin = world_->now();
+    const auto value = std::make_shared<std::optional<std::uint64_t>>();  // it may be answered later
+    world_->process(*leader())->count({1, ++number_, 0, true, durable}, [value](auto counted) { *value = counted; });
+    if (!run_until([&] { return value->has_value(); }, seconds(10))) return std::nullopt;
+    last_ = **value;
+    return world_->now() - begin;
+  }
+  trove::SimKeyvalFaults& faults(std::uint32_t member) { return world_->machine(member).disk->faults; }
+  std::uint32_t backup() { return *leader() == 0 ? 1 : 0; }
+
+  std::unique_ptr<GroupWorld> world_;
+  std::uint64_t number_ = 0;
+  std::uint64_t last_ = 0;
+};
+
+TEST_F(GroupScene, APrimaryWhoseDiskFailsIsFollowedByAnother) {
+  make(2);
+  const std::uint32_t first = *leader();
+  faults(first).commit_error_per_mille = 1000;
+  world_->process(first)->count({1, 1, 0, true, false}, [](auto) {});
+  EXPECT_TRUE(run_until([&] { return leader() && *leader() != first; }, seconds(4)));
+}
+
+TEST_F(GroupScene, APrimaryWhoseRolesCannotStartIsFollowedByAnother) {
+  make(2);
+  const std::uint32_t first = *leader();
+  world_->process(first)->member().failed(Error(Errc::kCorrupt, "a record"));
+  EXPECT_TRUE(run_until([&] { return leader() && *leader() != first; }, seconds(4)));
+}
+
+TEST_F(GroupScene, ABackupWithoutRoomMakesThePrimaryShortOfSpace) {
+  make(2);
+  GroupProcess& primary = *world_->process(*leader());
+  faults(backup()).short_of_space = true;
+  EXPECT_TRUE(run_until([&] { return primary.short_of_space(); }, seconds(1)));
+  faults(backup()).short_of_space = false;
+  EXPECT_TRUE(run_until([&] { return !primary.short_of_space(); }, seconds(1)));
+}
+
+TEST_F(GroupScene, APrimaryIsNotShortOfSpaceWhenABackupWithoutRoomHasGone) {
+  make(2);
+  GroupProcess& primary = *world_->process(*leader());
+  const std::uint32_t other = backup();
+  faults(other).short_of_space = true;
+  ASSERT_TRUE(run_until([&] { return primary.short_of_space(); }, seconds(1)));
+  world_->kill(other);
+  EXPECT_TRUE(run_until([&] { return !primary.short_of_space(); }, seconds(4)));
+}
+
+TEST_F(GroupScene, AMemberWithoutRoomIsNotLetInUntilItHasRoom) {
+  make(2);
+  const std::uint32_t other = backup();
+  world_->kill(other);
+  ASSERT_TRUE(run_until([&] { return !serves(other); }, seconds(4)));
+  faults(other).short_of_space = true;
+  world_->start(other);
+  EXPECT_FALSE(run_until([&] { return serves(other); }, seconds(10)));
+  EXPECT_FALSE(world_->process(*leader())->short_of_space());
+  faults(other).short_of_space = false;
+  EXPECT_TRUE(run_until([&] { return serves(other); }, seconds(10)));
+}
+
+TEST_F(GroupScene, AMemberWhoseDiskHangsHoldsNobodyUpOnceItHasGone) {
+  make(3);
+  const std::uint32_t other = backup();
+  faults(other).hangs = true;
+  std::ignore = increment();
+  ASSERT_TRUE(run_until([&] { return !serves(other); }, seconds(20)));
+  Duration longest{0};
+  for (int i = 0; i < 40; ++i) {
+    const auto took = increment();
+    ASSERT_TRUE(took.has_value());
+    longest = std::max(longest, *took);
+    run_for(milliseconds(500));
+  }
+  EXPECT_LT(longest, milliseconds(100));
+  faults(other).hangs = false;
+  EXPECT_TRUE(run_until([&] { return serves(other); }, seconds(20)));
+}
+
+TEST_F(GroupScene, AMemberWhoseDiskHangsKeepsFewMessages) {
+  make(3);
+  const std::uint32_t other = backup();
+  faults(other).hangs = true;
+  for (int i = 0; i < 40; ++i) {
+    world_->process(*leader())->count({1, ++number_, 0, true, false}, [](auto) {});
+    run_for(milliseconds(500));
+  }
+  EXPECT_LE(world_->process(other)->under_way(), 8U);
+}
+
+/// What was answered as durable while it was away is durable at a member as soon as that serves.
+TEST_F(GroupScene, AMemberThatServesAgainHasSyncedWhatTheOthersHad) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    make(2, seed);
+    const std::uint32_t first = *leader();
+    const std::uint32_t other = backup();
+    number_ = 0;
+    world_->kill(other);
+    ASSERT_TRUE(run_until([&] { return !serves(other); }, seconds(4)));
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(increment(true).has_value());
+    const std::uint64_t durable = last_;
+    world_->start(other);
+    ASSERT_TRUE(run_until([&] { return serves(other); }, seconds(10)));
+    world_->kill(first);
+    world_->crash(other);
+    world_->start(other);
+    ASSERT_TRUE(run_until([&] { return leader() == other; }, seconds(60)));
+    ASSERT_TRUE(increment().has_value());
+    ASSERT_GT(last_, durable) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace spate::group

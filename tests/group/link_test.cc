@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The servers of a group over a simulated network: messages that take long, and requests that nobody knows.
+#include "base/expect.h"
+#include "bmi/sim/attach.h"
+#include "group/channel_link.h"
+#include "group/timing.h"
+#include "rpc/server.h"
+#include "wire/group_messages.h"
+
+namespace spate::group {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr FsId kFs{0xF5};
+constexpr ServerId kServer{2};
+
+Key some_key() {
+  Key key{};
+  key.fill(std::byte{7});
+  return key;
+}
+
+class StubGate final : public rpc::ReplyGate {
+ public:
+  job::Task<Result<void>> pass(job::StopToken /*stop*/) override { co_return Result<void>(); }
+  bool serves() const override { return serving; }
+  Error elsewhere() const override { return Error::told(Errc::kNotPrimary, "server 9 leads"); }
+  std::string part() const override { return "backup"; }
+  bool serving = false;
+};
+
+/// A member that takes its time.
+class SlowMember final : public rpc::Service {
+ public:
+  explicit SlowMember(job::Executor& executor) : executor_(executor) {
+    serve(rpc::Access::kServersOnly, this, &SlowMember::take);
+  }
+  job::Task<Result<void>> join(rpc::Peer& /*peer*/, const wire::AuthenticateRequest& /*request*/,
+                               wire::AuthenticateReply& /*reply*/) override {
+    co_return Result<void>();
+  }
+  Duration takes{0};
+  int messages = 0;
+
+ private:
+  job::Task<Result<wire::GroupMessageReply>> take(rpc::Call& /*call*/, wire::GroupMessageRequest /*request*/) {
+    ++messages;
+    std::ignore = co_await executor_.sleep(takes);
+    wire::GroupMessageReply reply;
+    reply.bytes = encode(Answer());
+    co_return reply;
+  }
+  job::Executor& executor_;
+};
+
+class GroupLink : public testing::Test {
+ protected:
+  struct Node {
+    Node(GroupLink& world, std::uint32_t number) {
+      std::vector<std::unique_ptr<bmi::Module>> modules;
+      modules.push_back(bmi::sim::attach(world.fabric_, number));
+      network = bmi::make_network(std::move(modules));
+      context = std::make_unique<job::NetworkContext>(*network, world.executor_);
+    }
+    std::unique_ptr<bmi::Network> network;
+    std::unique_ptr<job::NetworkContext> context;
+  };
+
+  GroupLink() {
+    const std::string url = bmi::sim::url_of({kServer.value, 0});
+    EXPECT_OK(there_.network->listen(url, there_.context->id()));
+    rpc::ServerOptions options;
+    options.fs = kFs;
+    options.server = kServer;
+    options.client_key = Key{};
+    options.server_key = some_key();
+    server_ = std::make_unique<rpc::Server>(options, *there_.context, random_, metrics_);
+    server_->add(member_);
+    server_->set_gate(gate_);
+    server_->start();
+    ChannelLinkOptions link;
+    link.fs = kFs;
+    link.server_key = some_key();
+    link.peers = {{kServer, {url}}};
+    link_ = std::make_unique<ChannelLink>(link, *here_.context, random_);
+    identity_.kind = wire::PeerKind::kServer;
+    identity_.fs = kFs;
+    identity_.key = some_key();
+    rpc::ChannelOptions channel;
+    channel.urls = {url};
+    channel.server = kServer;
+    channel_ = std::make_unique<rpc::Channel>(channel, *here_.context, identity_, random_);
+  }
+  ~GroupLink() override {
+    std::optional<bool> ended;
+    job::spawn(tasks_, stop(ended));
+    turn_until([&] { return ended.has_value(); });
+    ended.reset();
+    job::spawn(closing_, close(ended));
+    turn_until([&] { return ended.has_value(); });
+  }
+
+  template <class Condition>
+  void turn_until(const Condition& condition) {
+    while (!condition()) {
+      if (executor_.step()) continue;
+      const MonoTime next = std::min(fabric_.next_event_time(), executor_.next_timer());
+      ASSERT_LT(next, MonoTime() + std::chrono::hours(1));
+      if (fabric_.next_event_time() <= next) {
+        fabric_.deliver_next();
+      } else {
+        fabric_.run_until(next);
+      }
+    }
+  }
+  template <class T>
+  T run(job::Task<T> task) {
+    std::optional<T> result;
+    job::spawn(tasks_, keep(std::move(task), result));
+    turn_until([&] { return result.has_value(); });
+    return *std::move(result);
+  }
+  Result<Answer> send(Duration patience) {
+    return run(link_->send(kServer, std::make_shared<const Message>(), patience, {}));
+  }
+  Errc ask_what_nobody_knows() {
+    rpc::CallOptions options;
+    options.deadline = clock_.now() + seconds(5);
+    return run(channel_->call(static_cast<wire::Op>(60'000), {}, options)).code();
+  }
+
+  ManualClock clock_;
+  SeededRandom random_{1};
+  bmi::sim::Fabric fabric_{clock_, random_};
+  job::Executor executor_{clock_};
+  metrics::Registry metrics_;
+  Node here_{*this, 1};
+  Node there_{*this, kServer.value};
+  job::Gate tasks_{executor_};
+  job::Gate closing_{executor_};
+  StubGate gate_;
+  SlowMember member_{executor_};
+  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<ChannelLink> link_;
+  rpc::Identity identity_;
+  std::unique_ptr<rpc::Channel> channel_;
+
+ private:
+  template <class T>
+  static job::Task<void> keep(job::Task<T> task, std::optional<T>& result) {
+    auto value = co_await std::move(task);
+    result.emplace(std::move(value));
+  }
+  job::Task<void> stop(std::optional<bool>& ended) {
+    co_await server_->stop();
+    ended = true;
+  }
+  job::Task<void> close(std::optional<bool>& ended) {
+    co_await tasks_.close();
+    ended = true;
+  }
+};
+
+/// A page of a copy that comes twice makes the copy begin anew.
+TEST_F(GroupLink, AMessageThatTakesLongIsSentOnce) {
+  member_.takes = seconds(4);
+  ASSERT_OK(send(Timing().copy_message));
+  EXPECT_EQ(member_.messages, 1);
+}
+
+TEST_F(GroupLink, AMessageIsGivenUpAfterItsPatience) {
+  member_.takes = seconds(4);
+  const MonoTime begin = clock_.now();
+  EXPECT_ERRC(send(seconds(1)), Errc::kTimeout);
+  EXPECT_LT(clock_.now() - begin, std::chrono::milliseconds(1100));
+}
+
+TEST_F(GroupLink, AServerThatDoesNotLeadNamesTheOneThatDoes) { EXPECT_EQ(ask_what_nobody_knows(), Errc::kNotPrimary); }
+
+TEST_F(GroupLink, AServerThatLeadsSaysThatItDoesNotKnowARequest) {
+  gate_.serving = true;
+  EXPECT_EQ(ask_what_nobody_knows(), Errc::kNotSupported);
+}
+
+}  // namespace
+}  // namespace spate::group
