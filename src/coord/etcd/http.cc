@@ -116,8 +116,10 @@ class HttpClient::Worker {
     curl_.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // the process has other threads
     curl_.easy_setopt(easy, CURLOPT_PROXY, "");     // whatever the environment says: the members are near
     curl_.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    if (curl_.multi_add_handle(multi_, easy) != CURLM_OK) {  // there is no memory: nothing would ever end it
+      return exchange->action(Error(Errc::kUnreachable, exchange->url));
+    }
     under_way_.emplace(easy, std::move(exchange));
-    curl_.multi_add_handle(multi_, easy);
   }
   void finish_ended() {
     int left = 0;
