@@ -61,7 +61,8 @@ class Member final : public Leadership {
   std::uint64_t revision() const override { return revision_; }
   /// It serves, and knows the end of its log: it takes over when the primary is silent.
   bool stands_by() const {
-    return record_.serves(options_.self) && !log_.incomplete() && (!log_.tail_unknown() || found_complete());
+    const bool whole = !log_.incomplete() && (!log_.tail_unknown() || found_complete());
+    return whole && record_.serves(options_.self) && !resigned_.is_set();
   }
   bool leads() const { return leader_ != nullptr && !resigned_.is_set(); }
   const LocalLog& log() const { return log_; }

@@ -75,6 +75,14 @@ TEST_F(GroupScene, APrimaryWhoseRolesCannotStartIsFollowedByAnother) {
   EXPECT_TRUE(run_until([&] { return leader() && *leader() != first; }, seconds(4)));
 }
 
+TEST_F(GroupScene, AMemberWhoseDiskHasFailedDoesNotStandBy) {
+  make(2);
+  Member& member = world_->process(backup())->member();
+  ASSERT_TRUE(member.stands_by());
+  member.failed(Error(Errc::kIoError, "store of the group"));
+  EXPECT_FALSE(member.stands_by());
+}
+
 TEST_F(GroupScene, ABackupWithoutRoomMakesThePrimaryShortOfSpace) {
   make(2);
   GroupProcess& primary = *world_->process(*leader());
