@@ -15,8 +15,8 @@ UniqueFd Acceptor::take(int listener) {
   return UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
-/// With the descriptor in reserve the connection can at least be taken and closed, rather than wake the listener for
-/// ever.
+/// The reserved descriptor lets the module take the connection and close it. Otherwise the listener would stay readable
+/// and wake the thread for ever.
 void Acceptor::refuse(int listener) {
   reserve_.reset();
   UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).reset();

@@ -12,12 +12,12 @@ namespace spate::bmi::protocol {
 /// Not thread-safe: the module's lock guards it.
 class Acceptor {
  public:
-  /// Takes a descriptor in reserve. False, with errno: out of descriptors.
+  /// Takes the reserved descriptor. False, with errno: out of descriptors.
   bool open();
 
-  /// Calls `accepted(UniqueFd)` for each connection that waits at `listener`. It accepts few at a time: connected peers
-  /// are served in between, and so are admitted before newer strangers push them out. False: a connection was refused,
-  /// since the process is out of descriptors.
+  /// Calls `accepted(UniqueFd)` for a few of the connections that wait at `listener`. Connected peers are served
+  /// between two calls, so that they can be admitted before newer strangers push them out. False: the process is out of
+  /// descriptors, and a connection was refused.
   template <typename Accepted>
   bool accept(int listener, Accepted accepted) {
     constexpr int kPerTurn = 8;

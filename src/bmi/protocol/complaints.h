@@ -10,7 +10,7 @@
 
 namespace spate::bmi::protocol {
 
-/// A line now and then, so that no peer can fill the log. Thread-safe.
+/// Thread-safe. It limits its rate, so that no peer can fill the log.
 class Complaints {
  public:
   /// `module`: the folder that speaks, "bmi/tcp".
@@ -26,7 +26,7 @@ class Complaints {
  private:
   const log::Source module_;
   log::RateLimit peers_;
-  log::RateLimit strangers_;  // of its own: a flood of one kind hides nothing of the other
+  log::RateLimit strangers_;  // a limit of its own, so that a flood of one kind hides nothing of the other
 };
 
 }  // namespace spate::bmi::protocol

@@ -18,7 +18,7 @@ struct SendCredit {
     available -= cost;
     return true;
   }
-  /// False: more than this side can count.
+  /// False: the sum is more than this side can count.
   bool give(std::uint64_t bytes) {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
     available += bytes;

@@ -36,7 +36,8 @@ TEST(ProtocolCredit, DetectsAPeerThatSendsMoreThanItsWindow) {
   EXPECT_TRUE(credit.charge(60, 100));
 }
 
-// Two ends that keep to it: never refused, never more than the window held, and all of it free again in the end.
+// Neither end breaks the rules. No message is refused, the receiver never holds more than the window, and all credit is
+// free again at the end.
 TEST(ProtocolCredit, TheTwoHalvesAgree) {
   SeededRandom random(7);
   constexpr std::uint64_t kWindow = 10'000;
@@ -63,7 +64,7 @@ TEST(ProtocolCredit, TheTwoHalvesAgree) {
   EXPECT_EQ(receiver.held, 0U);
 }
 
-// What a receiver may keep back never starves the largest unexpected message.
+// The credit that a receiver may keep back never starves the largest unexpected message.
 TEST(ProtocolCredit, WhatIsKeptBackLeavesRoomForTheLargestMessage) {
   for (const std::uint64_t largest : {std::uint64_t{0}, std::uint64_t{1000}, std::uint64_t{256 * 1024}}) {
     for (const std::uint64_t extra : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1 << 20}}) {

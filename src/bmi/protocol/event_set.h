@@ -14,16 +14,16 @@ namespace spate::bmi::protocol {
 /// Thread-safe after open(), as epoll is.
 class EventSet {
  public:
-  /// What returns bool returns false, with errno: out of descriptors or memory, or the user has used up
-  /// fs.epoll.max_user_watches.
+  /// Functions that return bool return false, with errno, when descriptors or memory have run out, or when the user has
+  /// used up fs.epoll.max_user_watches.
   bool open();
   int descriptor() const { return epoll_.get(); }
-  /// `target`: what look() reports of the descriptor.
+  /// `target`: the pointer that look() reports for the descriptor.
   bool add(int fd, std::uint32_t events, void* target) const { return control(EPOLL_CTL_ADD, fd, events, target); }
-  /// epoll looks once more: it reports the state that there is now, also for edges that are behind.
+  /// epoll looks at the descriptor again and reports its present state, also if the edge has been reported before.
   bool change(int fd, std::uint32_t events, void* target) const { return control(EPOLL_CTL_MOD, fd, events, target); }
   void remove(int fd) const { (void)control(EPOLL_CTL_DEL, fd, 0, nullptr); }
-  /// What is ready now, in `room`.
+  /// Fills `room` with the events that are there and returns that part of it.
   std::span<const epoll_event> look(std::span<epoll_event> room) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protocol with a scripted module: frames go into lists, and the test says what the other side answers.
+// The protocol with a scripted module. Frames go into lists, and the test decides how the other side answers.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace spate::bmi::protocol {
 inline constexpr auto kControl = MessageClass::kControl;
 inline constexpr auto kBulk = MessageClass::kBulk;
 
-/// What a sink is told.
+/// A sink that keeps everything it is told.
 struct Reports final : Sink {
   struct Message {
     Tag tag;

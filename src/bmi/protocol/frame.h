@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames: what the two sides of a pair tell each other. Each module writes them in its own bytes (docs/wire-*.md).
+// Frames: what the two sides of a connection send each other. Each module writes them in its own bytes
+// (docs/wire-*.md).
 #pragma once
 
 #include <cstdint>
@@ -9,24 +10,24 @@
 
 namespace spate::bmi::protocol {
 
-/// Messages begin with one of the first four and go on with kMore. Numbers from 13 on belong to the module. shm and ofi
-/// write these numbers; they are part of their formats.
+/// A message begins with one of the first four types and continues with kMore. Numbers from 13 on belong to the module.
+/// shm and ofi write these numbers, which are part of their formats.
 enum class FrameType : std::uint8_t {
   kEager = 1,       // an expected message; charged to the credit of its class
   kUnexpected = 2,  // an unexpected message; charged likewise
-  kReady = 3,       // an expected message whose receive is known to be posted; dropped when it is not
+  kReady = 3,       // an expected message whose receive is known to be posted; dropped if there is none
   kData = 4,        // an announced message; `id`: the receiver's operation
-  kMore = 5,        // the message that was begun goes on
-  kAbort = 6,       // the message that was begun ends here and never was
+  kMore = 5,        // the next part of the message that was begun
+  kAbort = 6,       // the message that was begun is withdrawn, and its parts are dropped
   kAnnounce = 7,    // an expected message of `length` bytes waits at the sender; `id`: the sender's operation
   kClear = 8,       // the receiver's `tag` operation takes the announced message `id`
   kWithdraw = 9,    // the announced message `id` will not come
   kNoData = 10,     // answer to kClear: the message had been withdrawn; `id`: the receiver's operation
-  kTaken = 11,      // the located message `id` was read (or dropped): its memory is the sender's again
+  kTaken = 11,      // the located message `id` was read or dropped: the sender may use its memory again
   kWithdrawn = 12,  // answer to kWithdraw of a located message: nobody will read it
 };
 
-/// On kClear: the message is longer than the receive; it is to be dropped by the sender.
+/// On kClear: the message is longer than the receive, so the sender drops it.
 inline constexpr std::uint8_t kFlagTooBig = 1;
 /// On kAnnounce, kReady, kWithdraw: the message lies in memory that the receiver may read by itself. The frame's
 /// payload says where.

@@ -52,12 +52,12 @@ Withdrawn FrameQueue::withdraw(Op& op, const Header* instead) {
   const bool begun = begun_ && op.position == frames_.first();
   Frame& frame = frames_.at(op.position);
   frame.op = nullptr;
-  ++answers_;  // counted like one until it is gone
+  ++answers_;  // counted like an answer until it leaves the queue
   if (begun) {
     frame.header = Header{};
     frame.header.type = FrameType::kAbort;
     frame.header.message_class = op.message_class;
-    begun_ = false;  // the abort is a frame like any other
+    begun_ = false;  // the abort is an ordinary frame
     return Withdrawn::kAborted;
   }
   frame.skipped = instead == nullptr;

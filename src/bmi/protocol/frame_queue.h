@@ -14,12 +14,12 @@
 
 namespace spate::bmi::protocol {
 
-/// Not thread-safe (the module's lock).
+/// Not thread-safe: the module's lock guards it.
 class FrameQueue {
  public:
-  /// Appends a frame whose payload, if any, is `op`'s; `op->left` bytes of it from `op->cursor`.
+  /// Appends a frame. If `op` is given, its payload is the `op->left` bytes from `op->cursor` on.
   void push(const Header& header, Op* op);
-  /// Appends a frame with a payload of its own, which fits one frame.
+  /// Appends a frame with its own payload, which fits one frame.
   void push_own(const Header& header, Bytes payload);
   /// See Path::withdraw.
   Withdrawn withdraw(Op& op, const Header* instead);
@@ -49,7 +49,8 @@ class FrameQueue {
   }
 
   bool empty() const { return frames_.empty(); }
-  /// Whether the peer makes this side answer without fetching the answers. They are not queued without bound.
+  /// Whether so many answers wait that the peer must have stopped fetching them. The module drops such a peer, since
+  /// answers are not queued without bound.
   bool too_many_answers() const { return answers_ > 64 * 1024; }
 
  private:
@@ -60,7 +61,7 @@ class FrameQueue {
     bool skipped = false;
   };
 
-  /// Fills `room` with what comes next of the operation's segments. 0, or the errno of a file that cannot be read.
+  /// Copies the next bytes of the operation's segments to `room`. 0, or the errno of a file that cannot be read.
   static int gather(Op& op, MutableByteView room);
   static void copy_own(const Frame& frame, const Room& room);
   void drop_front();
@@ -74,7 +75,8 @@ class FrameQueue {
       int failed = gather(op, room.first);
       if (failed == 0 && !room.second.empty()) failed = gather(op, room.second);
       if (failed != 0) {
-        sender.failed(op, errc_from_errno(failed));  // withdraws it: the frame is another one now, or skipped
+        /// Withdraws the operation: the frame is replaced, or marked as skipped.
+        sender.failed(op, errc_from_errno(failed));
         return true;
       }
       if (begun_) {
@@ -95,7 +97,7 @@ class FrameQueue {
 
   Ring<Frame> frames_;
   std::size_t answers_ = 0;  // frames without an operation
-  bool begun_ = false;       // a part of the front message is out
+  bool begun_ = false;       // a part of the front message has left
 };
 
 }  // namespace spate::bmi::protocol

@@ -9,7 +9,7 @@
 namespace spate::bmi::protocol {
 namespace {
 
-/// A lane with room for so many frames of at most 10 bytes.
+/// A lane with room for this many frames of at most 10 bytes.
 struct Lane {
   std::size_t frames_left = 0;
   std::array<std::byte, 10> bytes{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits: what one side of a connection allows the other, and what follows from that for its credit. Every module sends
-// them in its handshake in the same 24 bytes.
+// Limits: what one side of a connection allows the other, and the rules of credit that follow from it. Every module
+// sends them in its handshake in the same 24 bytes.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +16,21 @@ namespace spate::bmi::protocol {
 inline constexpr std::size_t kClasses = 2;
 inline constexpr std::size_t index_of(MessageClass c) { return static_cast<std::size_t>(c); }
 
-/// The longest message, bytes. Sums with it do not overflow.
+/// The longest message, in bytes. Sums of two such lengths do not overflow.
 inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
 
 /// A random number for each peer that is looked up. Only the two ends of the pair know it. It identifies the pair's
 /// connections, and it tells the acceptor that a peer has come back.
 using LinkId = std::array<std::byte, 16>;
 
-/// The cost of a charged message, in credit of its class, is its payload and this for the receiver's bookkeeping.
+/// A charged message costs its payload and this overhead, which stands for the receiver's bookkeeping, of the credit of
+/// its class.
 inline constexpr std::uint64_t kMessageOverhead = 256;
 inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
 
-/// What the sender allows the other side.
+/// The limits that the sender of a handshake sets for the other side.
 struct Limits {
-  std::uint64_t window = 0;          // charged bytes per class that it will buffer
+  std::uint64_t window = 0;          // charged bytes per class that this side buffers
   std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
   std::uint32_t max_announced = 0;   // announced messages per class without a receive
   std::uint32_t max_packet = 0;      // bytes of a packet, header included; 0 where the module has no packets
@@ -45,7 +46,7 @@ inline Limits limits_of(const NetworkOptions& options, std::uint32_t max_announc
 
 /// Credit of `c` that expected messages do not touch: half of the window, and room for the largest unexpected message.
 inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
-  if (c == MessageClass::kBulk) return 0;  // no unexpected messages there
+  if (c == MessageClass::kBulk) return 0;  // the bulk class has no unexpected messages
   return std::max(limits.window / 2, cost_of(limits.max_unexpected));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModuleFace: the calls of Module that are alike in all modules which speak this protocol.
+// ModuleFace: the functions of Module that all modules with this protocol implement alike.
 #pragma once
 
 #include <cstdint>
@@ -65,8 +65,8 @@ class ModuleFace : public Interface {
     deliver(lock);
   }
   bool progress() override {
-    // A thread waits here for another one that is inside. If it returned, it would spin, since the descriptor stays
-    // readable until the other thread has fetched the events.
+    // A thread waits here while another one is inside. If it returned instead, it would spin, because the descriptor
+    // stays readable until the other thread has fetched the events.
     std::unique_lock lock(mutex_);
     const bool did = self().poll();
     return deliver(lock) || did;
@@ -84,7 +84,7 @@ class ModuleFace : public Interface {
   explicit ModuleFace(Arguments&&... arguments) : state_(std::forward<Arguments>(arguments)...) {}
   ~ModuleFace() override = default;
 
-  /// Adds a peer for lookup(). `remote`: what the URL says.
+  /// Adds a peer for lookup(). `remote`: the parsed URL.
   template <typename Remote>
   PeerId add_peer(std::string_view url, Address address, Remote remote) {
     const std::lock_guard lock(mutex_);
@@ -93,13 +93,13 @@ class ModuleFace : public Interface {
     peer.remote = std::move(remote);
     return peer.id;
   }
-  /// With the lock held.
+  /// Call it with the lock held.
   Result<PostResult> begin(const Post& post, bool receive, bool unexpected) {
     auto* peer = state_.peers.find(post.peer);
     if (peer == nullptr) return Errc::kConnectionLost;
     return peer->post(post, receive, unexpected);
   }
-  /// Ends a call with the lock held. Returns whether there was anything to deliver.
+  /// Ends a call that holds the lock, and releases it. Returns whether there was anything to deliver.
   bool deliver(std::unique_lock<BiasedMutex>& lock) {
     self().settle();
     return state_.outbox.deliver(lock, *sink_);

@@ -14,30 +14,30 @@
 
 namespace spate::bmi::protocol {
 
-/// What the protocol counts of all peers; each module's counters take over what it shows.
+/// Counters of the protocol, over all peers. Each module copies those that it shows to its own counters.
 struct Counters {
-  std::uint64_t sent_messages = 0;      // begun to be sent, by operations
-  std::uint64_t received_messages = 0;  // and kept
-  std::uint64_t dropped_messages = 0;   // without the receive that was said to be there
-  std::uint64_t aborted = 0;            // messages of peers that gave up halfway
-  std::uint64_t credit_stalls = 0;      // sends that waited for the peer's room
+  std::uint64_t sent_messages = 0;      // sends that were begun as operations
+  std::uint64_t received_messages = 0;  // received and kept
+  std::uint64_t dropped_messages = 0;   // announced as having a receive, which was not there
+  std::uint64_t aborted = 0;            // messages whose sender gave up halfway
+  std::uint64_t credit_stalls = 0;      // sends that had to wait for credit
 };
 
-/// A peer whose connection is to be dropped when none of its functions is on the stack.
+/// A peer to lose later, when none of its functions is on the stack.
 struct Loss {
   PeerId peer;  // it may have been forgotten before the loss is handled
   Errc status = Errc::kConnectionLost;
 };
 
-/// The module's lock guards it.
+/// The module's lock guards it. Operations are made by begin_op() and end with release(), completed() or finish().
 struct ModuleState {
   /// The operation of a post, filled in and linked to its peer.
   Op& begin_op(const Post& post, PeerRecord& peer, bool receive, bool unexpected);
-  /// Frees the operation; its caller knows its end.
+  /// Frees the operation. The caller has reported its end.
   void release(Op& op);
   /// Reports the operation's end and frees it.
   void completed(Op& op, Errc status, std::uint64_t actual_size);
-  /// The same; within the operation's post, its success is the post's own result.
+  /// As completed(). Within the operation's post, success is not reported to the core: the post returns it.
   void finish(Op& op, Errc status, std::uint64_t actual_size) {
     if (op.in_post && status == Errc::kOk) {
       op.done_in_post = true;
@@ -53,7 +53,7 @@ struct ModuleState {
   void lose_later(const PeerRecord& peer, Errc status) { lost.push_back(Loss{peer.id, status}); }
 
   const NetworkOptions* options = nullptr;
-  Limits limits;  // what this side allows
+  Limits limits;  // what this side allows its peers
   SlotTable<Op> ops;
   Outbox<PeerRecord> outbox;
   std::vector<Loss> lost;

@@ -14,28 +14,28 @@
 
 namespace spate::bmi::protocol {
 
-/// Each module derives its peer from it and implements Path. Pinned; the module owns it. Not thread-safe: the module's
-/// lock guards it. Life cycle: made by a lookup or by an inbound connection -> up() and opened() -> reset() when the
-/// connection is lost, and up() again -> destroyed, without operations.
+/// Each module derives its class of peers from this one and implements Path. Pinned; the module owns it. Not
+/// thread-safe: the module's lock guards it. Life cycle: made by a lookup or by an inbound connection -> up() and
+/// opened() -> reset() when the connection is lost, and up() again -> destroyed, when it has no operations.
 ///
-/// The protocol is passive: the module drives its device, hands what arrives to sender() and receiver() and asks for
-/// nothing. What they queue in return leaves with the module's next flush, which follows each call.
+/// The protocol is passive. The module drives its device and hands what arrives to sender() and receiver(), which queue
+/// their answers in the Path. The module flushes after each call.
 class Peer : public PeerRecord, public Path {
  public:
   Peer(ModuleState& module, PeerId id, std::uint64_t seed);
 
   /// See Module::post_send, post_recv and, if `unexpected`, post_send_unexpected.
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
-  // The same of an operation that is filled in and belongs to this peer. True when it is complete at once.
+  // As post(), for an operation that is filled in and belongs to this peer. True: it is complete.
   bool post_send(Op& op);
   bool post_recv(Op& op);
   void cancel(Op& op);
-  /// Unexpected messages of `charge` were taken by the caller. True when the peer is to hear of it.
+  /// The caller took unexpected messages of this charge. True: the credit should go back to the peer now.
   bool consumed(std::uint64_t charge);
 
   /// The peer is connected; `limits`: what it allows this side.
   void up(const Limits& limits);
-  /// Messages of the class can leave: sends what waits for that, without a flush.
+  /// Messages of the class can leave from now on: sends those that waited for it, without a flush.
   void opened(MessageClass c);
   /// Whether an operation waits for the class to be open.
   bool waits_for(MessageClass c) const { return !waiting_[index_of(c)].empty(); }
@@ -43,7 +43,8 @@ class Peer : public PeerRecord, public Path {
   /// has closed its device. Operations whose memory the device still uses are in kHeld, and the module completes them.
   void reset(Errc status);
 
-  /// A frame without payload: kClear, kWithdraw, kNoData, kTaken, kWithdrawn. False: the protocol does not allow it.
+  /// Handles a frame without payload: kClear, kWithdraw, kNoData, kTaken, kWithdrawn. False: the peer broke the
+  /// protocol.
   bool control(const Header& header);
 
   Sender& sender() { return sender_; }
@@ -58,7 +59,8 @@ class Peer : public PeerRecord, public Path {
   ModuleState& module_;
   Sender sender_;
   Receiver receiver_;
-  std::array<NodeList, kClasses> waiting_;  // for the class to be open, in the order of their posts
+  /// Operations that wait for the class to be open, in the order of their posts.
+  std::array<NodeList, kClasses> waiting_;
   std::array<bool, kClasses> open_{};
 };
 

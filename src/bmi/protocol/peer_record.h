@@ -36,30 +36,30 @@ class PeerRecord {
     url = std::string(its_url);
     random.fill(link_id);
   }
-  /// The peer has connected to this side: to the listener of this context.
+  /// The peer has connected to this side, to the listener of this context.
   void came_in(const LinkId& link, ContextId listener) {
     link_id = link;
     context = listener;
   }
-  /// What every module knows of a peer, for Module::peer_state.
+  /// The part of Module::peer_state that is alike in every module.
   PeerState describe() const;
   /// See Module::connection.
   std::uint32_t connection() const { return state == PeerPhase::kUp ? connections : 0; }
   /// Whether the post names this connection or none (Post::connection).
   bool usable_for(const Post& post) const { return may_use(post, state == PeerPhase::kUp, connections); }
 
-  /// All operations, oldest first.
+  /// The oldest operation of the peer; Op::next_of_peer leads to the others.
   Op* first_op() const { return first_op_; }
   void link_op(Op& op);
   void unlink_op(Op& op);
 
   const PeerId id;
-  Address address;  // inbound: set when the core gave it, by the thread that delivers
+  Address address;  // inbound: set by the thread that delivers, when the core has given it
   bool outbound = false;
   PeerPhase state = PeerPhase::kIdle;
   bool stranger = false;  // inbound, not admitted: NetworkOptions::strangers bounds what it may do
   std::string url;
-  bool attempted = false;  // to connect, ever
+  bool attempted = false;  // whether this side ever tried to connect
   std::string failure;     // why the last attempt failed; empty when it did not
   LinkId link_id{};
   ContextId context;  // inbound: of the listener

@@ -15,20 +15,19 @@
 
 namespace spate::bmi::protocol {
 
-/// P: the module's class of peers. The module's lock guards it. A peer is added by a lookup or by an inbound
-/// connection. One that is inbound and has left is remembered for a while, since it keeps its PeerId when it comes
-/// back.
+/// P: the module's class of peers. The module's lock guards it. A lookup or an inbound connection adds a peer. An
+/// inbound peer that has left is remembered for a while, because it keeps its PeerId if it comes back.
 template <typename P>
 class PeerTable {
  public:
-  /// Null: unknown. The peer that was found last is found again without a hash.
+  /// Null: there is no such peer. The peer that was found last is found again without a hash.
   P* find(PeerId id) const {
     if (found_ != nullptr && found_->id == id) return found_;
     const auto found = peers_.find(id);
     if (found == peers_.end()) return nullptr;
     return found_ = found->second.get();
   }
-  /// `make`: makes the peer of an id.
+  /// Adds the peer that `make(id)` returns.
   template <typename Make>
   P& add(Make make) {
     const PeerId id(++last_);
@@ -41,7 +40,7 @@ class PeerTable {
     const auto known = inbound_.find(link);
     return known == inbound_.end() ? nullptr : known->second;
   }
-  /// `peer`, inbound and admitted, is the one of its link from now on. Returns the one before it, or null.
+  /// Makes `peer`, which is inbound and admitted, the peer of its link. Returns the previous one, or null.
   P* set_inbound(P& peer) {
     const auto [known, fresh] = inbound_.try_emplace(peer.link_id, &peer);
     return fresh ? nullptr : std::exchange(known->second, &peer);
@@ -49,8 +48,8 @@ class PeerTable {
   /// Inbound and admitted peers that have not left.
   std::size_t inbound_connected() const { return inbound_.size() - gone_.size(); }
 
-  /// An inbound peer left. If more than `most` are remembered, the oldest one is removed from the table and returned.
-  /// One with operations that the device has not let go of yet is needed for their end.
+  /// An inbound peer left. If more than `most` such peers are remembered, the oldest one is removed from the table and
+  /// returned. A peer is kept while the device uses memory of its operations.
   std::unique_ptr<P> left(P& peer, std::size_t most) {
     gone_.push_back(&peer);
     if (gone_.size() <= most) return nullptr;
@@ -70,8 +69,8 @@ class PeerTable {
  private:
   std::uint64_t last_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<P>> peers_;
-  mutable P* found_ = nullptr;    // by find(), last
-  std::map<LinkId, P*> inbound_;  // no strangers
+  mutable P* found_ = nullptr;    // the peer that find() found last
+  std::map<LinkId, P*> inbound_;  // admitted peers only
   std::vector<P*> gone_;          // inbound peers that left, the oldest first
 };
 

@@ -15,9 +15,9 @@
 
 namespace spate::bmi::protocol {
 
-/// Part of Peer; the module's lock guards it. Everything that arrives was written by another process: what returns bool
-/// returns false for what the protocol does not allow, and the module drops the peer. The peer may have operations and
-/// buffered messages from connection to connection; reset() drops the messages.
+/// Part of Peer; the module's lock guards it. Another process wrote everything that arrives. Functions that return bool
+/// return false when it breaks the protocol, and the module drops the peer. Operations outlive a connection; reset()
+/// drops buffered messages.
 class Receiver {
  public:
   Receiver(ModuleState& module, Path& path, PeerRecord& owner, std::uint64_t seed);
@@ -25,41 +25,41 @@ class Receiver {
   Receiver& operator=(const Receiver&) = delete;
   ~Receiver();
 
-  /// What this side allows the peer on its new connection: less than the full window while the caller has not taken the
-  /// messages of the last one. Resets the counts.
+  /// The limits for the peer on its new connection. The window is smaller while the caller has not taken the messages
+  /// of the last connection. Resets the counts.
   Limits grant();
   void open();
   void reset();
 
-  /// A receive: takes a message that is there, or waits in the match table (kPosted).
+  /// A receive: takes a message that has arrived, or waits in the match table (kPosted).
   void post(Op& op);
-  /// One in one of this half's states: kPosted and after.
+  /// Cancels an operation of this half: in state kPosted or a later one.
   void cancel(Op& op);
 
-  // A message. take() is for a frame or packet at a time, from a lane or a packet; `first` and `second` are its
-  // payload. The other calls are for a module that copies the bytes by itself.
+  // A message arrives. take() is for modules that get a whole frame or packet at a time; `first` and `second` are its
+  // payload. begin(), whole() and abort() are for a module that copies the bytes itself.
   bool take(Incoming& incoming, const Header& header, ByteView first, ByteView second = {});
   /// The message begins: sets where its payload goes.
   bool begin(Incoming& incoming, const Header& header);
   /// The last of its bytes has been copied.
   void whole(Incoming& incoming);
-  /// The rest of it will not come.
+  /// The sender gave up, and the rest of the message will not come.
   bool abort(Incoming& incoming);
 
-  /// A kAnnounce, or a kReady that is located. `source`: where it lies, if this side can read it there.
+  /// For a kAnnounce, or a kReady that is located. `source`: where the message lies, if this side can read it there.
   bool on_announce(const Header& header, std::vector<Extent>&& source);
   bool on_no_data(const Header& header);
   void on_withdraw(const Header& header);
 
-  /// A kPulling operation has the whole message.
+  /// The module has read the whole message of a kPulling operation.
   void pulled(Op& op);
-  /// The peer's memory of a located message is its own again.
+  /// Tells the peer that this side reads the located message no more.
   void answer_taken(const Op& op);
 
   /// The caller took unexpected messages of `charge`.
   void consumed(std::uint64_t charge) { undelivered_ -= std::min(undelivered_, charge); }
   void give_back(MessageClass c, std::uint64_t cost) { state_of(c).credit.consume(cost); }
-  /// Credit to be returned to the peer, which the module's next frame carries.
+  /// Credit that must go back to the peer. The module's next frame carries it.
   std::uint64_t owed(MessageClass c) const { return classes_[index_of(c)].credit.owed; }
   std::uint32_t take_owed(MessageClass c) { return state_of(c).credit.take_owed(); }
   /// Whether so much is owed that the peer might wait for it.
@@ -67,16 +67,16 @@ class Receiver {
 
   /// Whether a receive of the class waits for a message.
   bool expects(MessageClass c) const { return !classes_[index_of(c)].posted.empty(); }
-  /// Whether no message is buffered and none is with the core.
+  /// Whether no message is buffered, and the core has none.
   bool empty() const;
 
  private:
   struct ClassState {
     explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
     ReceiveCredit credit;
-    std::uint32_t announcements = 0;  // without a receive
+    std::uint32_t announcements = 0;  // of messages without a receive
     MatchTable posted;                // receives
-    MatchTable arrived;               // messages without one
+    MatchTable arrived;               // messages without a receive
   };
 
   ClassState& state_of(MessageClass c) { return classes_[index_of(c)]; }
@@ -98,7 +98,7 @@ class Receiver {
   PeerRecord& owner_;
   const std::uint64_t seed_;
   std::array<ClassState, kClasses> classes_;
-  std::array<std::uint64_t, kClasses> kept_back_{};  // of what is owed, until a frame carries it
+  std::array<std::uint64_t, kClasses> kept_back_{};  // how much of the owed credit may wait until a frame carries it
   std::uint64_t undelivered_ = 0;                    // charge of unexpected messages that the caller has not taken
 };
 

@@ -92,12 +92,12 @@ bool Sender::charge(Op& op) {
 
 bool Sender::charge(MessageClass c, std::uint64_t cost, bool unexpected) {
   SendCredit& credit = state_of(c).credit;
-  // Expected messages without a receive leave part of the credit to unexpected ones.
+  // Expected messages that have no receive yet leave a part of the credit to unexpected messages.
   const std::uint64_t reserve = unexpected ? 0 : reserve_of(remote_, c);
   if (credit.take(cost, reserve)) return true;
   fetch_credit(c, false);
   if (credit.take(cost, reserve)) return true;
-  if (!unexpected) return false;  // announced instead
+  if (!unexpected) return false;  // an expected message is announced instead
   fetch_credit(c, true);
   return credit.take(cost, reserve);
 }
@@ -135,7 +135,7 @@ void Sender::transmit(Op& op, FrameType type) {
 void Sender::run_waiting() {
   for (ClassState& c : classes_) {
     while (!c.waiting.empty()) {
-      // send_expected leaves the links alone: nothing completes before the flush.
+      // send_expected() does not change the list, and nothing completes before the flush.
       if (!send_expected(op_of(*c.waiting.front()))) break;
       c.waiting.pop_front();
     }
@@ -148,7 +148,7 @@ void Sender::run_waiting() {
 
 void Sender::sent(Op& op) { module_.finish(op, Errc::kOk, op.size); }
 
-/// False: it leaves nevertheless.
+/// False: the message leaves nevertheless.
 bool Sender::take_back(Op& op) {
   Header no_data;
   no_data.type = FrameType::kNoData;
@@ -156,7 +156,7 @@ bool Sender::take_back(Op& op) {
   no_data.id = op.remote_id;
   const bool is_data = op.remote_id != 0;
   const Withdrawn withdrawn = path_.withdraw(op, is_data ? &no_data : nullptr);
-  // The charge stays once a part has left: the receiver returns it.
+  // Once a part has left, the receiver returns the charge.
   if (withdrawn == Withdrawn::kUnsent) state_of(op.message_class).credit.available += op.charged;
   return withdrawn != Withdrawn::kLeaving;
 }
@@ -202,7 +202,7 @@ void Sender::cancel_announced(Op& op) {
 
 // --- what the peer answers ---
 
-/// The send of this pair that the peer's frame names, or null.
+/// The send of this pair that the peer's frame names. Null: there is none.
 Op* Sender::own_op(const Header& header) {
   Op* op = module_.find_op(OpId(header.id));
   const bool own = op != nullptr && op->peer == &owner_ && op->message_class == header.message_class;

@@ -25,25 +25,26 @@ class Sender {
 
   /// The operation's class is open.
   void begin(Op& op);
-  /// For a message that leaves within the call and needs no operation. The module has room for it and nothing of its
-  /// class in its queue. Charges it and fills in its header. False: it is not its turn, or the credit lacks.
+  /// For a message that leaves within the call and needs no operation. The module has room for it, and no other message
+  /// of its class is queued. Charges the message and fills in its header. False: earlier messages wait, or there is not
+  /// enough credit.
   bool admit(const Post& post, bool unexpected, Header& header);
   /// The whole message of a kSending operation has left, or a file segment of it could not be read.
   void sent(Op& op);
   void failed(Op& op, Errc status);
-  /// An operation in one of this half's states: from kWaitCredit to kWithdrawing.
+  /// Cancels an operation of this half: in one of the states from kWaitCredit to kWithdrawing.
   void cancel(Op& op);
 
-  /// Credit came back. False: the protocol does not allow it.
+  /// The peer gave back credit. False: the peer broke the protocol.
   bool give(MessageClass c, std::uint64_t bytes);
-  /// Sends what waits for credit or for room to announce, as far as there is any.
+  /// Sends messages that waited for credit, or to be announced, as far as both suffice.
   void run_waiting();
   /// Whether unexpected messages wait for credit.
   bool waits_for_credit() const { return !unexpected_waiting_.empty(); }
-  /// The same, and asked the path for credit that has come back.
+  /// As waits_for_credit(), after it has asked the path for credit that came back.
   bool starves();
 
-  // Frames. False: the protocol does not allow it.
+  // Frames of the peer. False: the peer broke the protocol.
   bool on_clear(const Header& header);
   bool on_taken(const Header& header);
   bool on_withdrawn(const Header& header);
@@ -56,8 +57,8 @@ class Sender {
   struct ClassState {
     SendCredit credit;
     std::uint32_t announced = 0;  // not yet cleared or taken
-    std::uint32_t withdrawn = 0;  // withdrawn, but the peer may have cleared them
-    NodeList waiting;             // for room to announce
+    std::uint32_t withdrawn = 0;  // withdrawn messages that the peer may have cleared before it knew
+    NodeList waiting;             // messages that wait to be announced
   };
 
   ClassState& state_of(MessageClass c) { return classes_[index_of(c)]; }
@@ -78,7 +79,7 @@ class Sender {
   const PeerRecord& owner_;
   Limits remote_;
   std::array<ClassState, kClasses> classes_;
-  NodeList unexpected_waiting_;  // for credit
+  NodeList unexpected_waiting_;  // messages that wait for credit
   NodeList withdrawing_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedState: what the parts of one module share.
+// SharedState: the state that the parts of one module share.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace spate::bmi::protocol {
 
-/// ModuleState with the peers, which are of class P. Each module adds what else its parts share. The module's lock
-/// guards it.
+/// ModuleState and the peers, which are of class P. Each module derives its own State and adds what else its parts
+/// share. The module's lock guards it.
 template <typename P>
 struct SharedState : ModuleState {
-  /// Calls `lose(peer, status)` for each peer that was to be lost later, also for those that this makes lost.
+  /// Calls `lose(peer, status)` for each peer that lose_later() marked, also for those that `lose` itself marks.
   template <typename Lose>
   void take_losses(Lose lose) {
     while (!lost.empty()) {
@@ -23,7 +23,7 @@ struct SharedState : ModuleState {
       if (P* peer = peers.find(loss.peer)) lose(*peer, loss.status);
     }
   }
-  /// An inbound peer left: at most `most` of these are remembered.
+  /// An inbound peer left. At most `most` such peers are remembered.
   void left(P& peer, std::size_t most) {
     if (std::unique_ptr<P> forgotten = peers.left(peer, most)) outbox.forgotten(std::move(forgotten));
   }

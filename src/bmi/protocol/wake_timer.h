@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WakeTimer and Deadlines: what a module does by the clock, and the descriptor that wakes a sleeper for it.
+// WakeTimer and Deadlines: what a module has to do at certain times, and a descriptor that wakes a sleeping thread for
+// it.
 #pragma once
 
 #include <set>
@@ -18,12 +19,12 @@ class WakeTimer {
   /// False, with errno: out of descriptors.
   bool open();
   int descriptor() const { return timer_.get(); }
-  /// Makes the descriptor readable at `when`, if it would not be before. It never gets later: a wake for nothing costs
-  /// one empty turn, after which the module arms the timer for what comes next.
+  /// Makes the descriptor readable at `when`, or earlier if it is armed for an earlier time. A wake that comes too
+  /// early costs one empty turn, after which the module arms the timer again.
   void arm(MonoTime when);
-  /// never(): not armed.
+  /// The time for which it is armed; never() if it is not.
   MonoTime armed_for() const { return armed_for_; }
-  /// The descriptor was readable, or its time has come. Arm it anew afterwards.
+  /// Call it when the descriptor was readable or its time has come. Arm the timer again afterwards.
   void drain();
 
  private:
@@ -32,8 +33,8 @@ class WakeTimer {
   MonoTime armed_for_ = MonoTime::never();
 };
 
-/// The items that have a deadline. `Item` has `MonoTime deadline`, never() unless it is in here; clear it before the
-/// item dies. Not thread-safe: the module's lock guards it.
+/// The items that have a deadline, ordered by it. `Item` has `MonoTime deadline`, which is never() unless the item is
+/// in here. Clear the deadline before the item is destroyed. Not thread-safe: the module's lock guards it.
 template <typename Item>
 class Deadlines {
  public:
