@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// A device that knows what is registered, and how often too much was.
+/// A device that knows which memory is registered, and counts registrations above the limit.
 class FakeDevice final : public Registrar, public PageWatcher {
  public:
   Result<void*> pin(const PageRange& range) override {
@@ -43,7 +43,7 @@ class FakeDevice final : public Registrar, public PageWatcher {
   bool can_watch = true;
 };
 
-/// Memory that is never touched: addresses only.
+/// Memory that the test never touches; only its addresses matter.
 MutableByteView at(std::uintptr_t page, std::size_t pages) {
   return {reinterpret_cast<std::byte*>(0x10000000 + page * kPage), pages * kPage};
 }
@@ -174,7 +174,7 @@ TEST_F(PinCacheTest, ExplicitRegistrationsStayWithoutAWatch) {
   ASSERT_OK(cache.keep(at(0, 4)));
   use(cache, at(1, 2));
   EXPECT_EQ(cache.counters().hits, 1U);
-  use(cache, at(2, 6));  // beside it: for this use only
+  use(cache, at(2, 6));  // beside the registered memory, and for this use only
   EXPECT_EQ(device.live.size(), 1U);
   cache.drop(at(0, 4));
   EXPECT_THAT(device.live, testing::IsEmpty());
@@ -209,7 +209,7 @@ TEST_F(PinCacheTest, WhatTheDeviceRefusesIsAnError) {
   use(cache, at(0, 4));
 }
 
-/// Any sequence of calls, against a table of pages: each page knows which generation of memory it holds.
+/// Compares any sequence of calls with a table of pages. Each page knows which generation of memory it holds.
 struct Model {
   static constexpr std::size_t kPages = 64;
   std::vector<std::uint32_t> generation = std::vector<std::uint32_t>(kPages, 0);
@@ -249,7 +249,7 @@ class Walk {
     if (!region) return;
     EXPECT_TRUE(device_.holds(**region));
     EXPECT_TRUE((*region)->range().contains(range_of(page, pages)));
-    // Never stale: registered when the pages were what they are now.
+    // The region is not stale: its pages are those that it was registered with.
     const std::vector<std::uint32_t>& then = registered_at((*region)->handle());
     for (std::size_t i = page; i < page + pages; ++i) EXPECT_EQ(then[i], model_.generation[i]) << "page " << i;
     held_.push_back({*region, page, pages});
@@ -274,7 +274,8 @@ class Walk {
   PinCache cache_{device_, &device_, options_};
   Model model_;
   std::vector<Held> held_;
-  std::map<void*, std::vector<std::uint32_t>> seen_;  // by registration: the pages when it was first seen
+  // By registration: the generations of its pages when it was first seen.
+  std::map<void*, std::vector<std::uint32_t>> seen_;
 };
 
 TEST(PinCacheWalk, AgreesWithATableOfPages) {

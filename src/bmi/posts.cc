@@ -69,8 +69,8 @@ Result<Posted> Posts::post(OpKind kind, const Message& message, ContextId contex
   return result.error();
 }
 
-/// Small messages leave without an operation where the module can do that: half of what a post costs is to make and to
-/// end one.
+/// A small message leaves without an operation if the module can do that. To make and to end an operation is half of
+/// what a post costs.
 bool Posts::send_at_once(OpKind kind, Address peer, ContextId context, PreparedPost& prepared) {
   {
     const std::lock_guard lock(tables_.mutex);
@@ -130,7 +130,7 @@ void Posts::cancel(OpId id) {
     const std::lock_guard lock(tables_.mutex);
     Op* op = tables_.ops.find(id);
     if (op == nullptr || op->done) return;
-    op->cancel_requested = true;  // seen when the operation is between two URLs
+    op->cancel_requested = true;  // the core looks at it when the operation moves to the next URL
     const AddressEntry* entry = tables_.addresses.find(Network::unbound(op->peer));
     if (entry == nullptr) return;
     route = entry->routes[op->url];
@@ -139,7 +139,7 @@ void Posts::cancel(OpId id) {
 }
 
 void Posts::completed(std::span<const Outcome> outcomes) {
-  std::vector<OpId> again;  // stays empty, and unallocated, unless a connection attempt failed
+  std::vector<OpId> again;  // empty, and unallocated, unless a connection attempt failed
   {
     const std::lock_guard lock(tables_.mutex);
     for (const Outcome& outcome : outcomes) {
@@ -204,7 +204,7 @@ void Posts::post_on_next_url(OpId id) {
     if (!result) finish(*op, result.code(), 0);
     break;
   }
-  // A cancel that came while no module had the operation is passed on now.
+  // The cancel came while no module had the operation, so it is passed on now.
   Route route;
   {
     const std::lock_guard lock(tables_.mutex);

@@ -61,7 +61,8 @@ void ArenaPool::free(MutableByteView memory) {
   std::uint64_t offset = static_cast<std::uint64_t>(memory.data() - arena.mapping.view().data());
   std::uint64_t size = whole_pages(memory.size());
   SPATE_CHECK(offset % kPage == 0 && offset + size <= arena.mapping.view().size());
-  // Fails only on a kernel that cannot: the pages then wait for the next allocation.
+  // This fails only on a kernel that does not support it. The pages then keep their memory until they are allocated
+  // again.
   (void)::madvise(memory.data(), size, MADV_REMOVE);
   auto next = arena.free.lower_bound(offset);
   if (next != arena.free.end() && next->first == offset + size) {
@@ -95,7 +96,7 @@ Result<void> ForeignArenas::add(std::uint32_t number, UniqueFd memory, std::uint
   if (number != arenas_.size() || arenas_.size() == kMax || size == 0 || size > kMaxArenaBytes) {
     return Error(Errc::kProtocol, "an arena that does not come next");
   }
-  if (!memory) {  // this process is out of descriptors, and the kernel dropped it
+  if (!memory) {  // this process is out of descriptors, so the kernel dropped the passed one
     arenas_.push_back(Arena{size, Mapping()});
     return {};
   }

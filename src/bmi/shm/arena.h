@@ -14,10 +14,11 @@
 
 namespace spate::bmi::shm {
 
-/// The arenas of one module. Not thread-safe: the module's lock guards it.
+/// The arenas of one module: shared memory that mem_alloc() takes pieces from. Not thread-safe: the module's lock
+/// guards it.
 class ArenaPool {
  public:
-  /// `arena_bytes`: of each arena, unless one allocation needs more. Only pages that were touched cost memory.
+  /// `arena_bytes`: size of an arena, unless one allocation needs more. Pages cost memory once they are touched.
   explicit ArenaPool(std::uint64_t arena_bytes) : arena_bytes_(arena_bytes) {}
 
   /// Page-aligned memory from the oldest arena with room, first fit. Empty: there is no shared memory, or 64 arenas are
@@ -26,9 +27,9 @@ class ArenaPool {
   /// Frees memory that allocate() returned. Its pages go back to the machine.
   void free(MutableByteView memory);
 
-  /// Appends where each of `segments` lies; false, with `extents` undefined, unless all of them are in arenas.
+  /// Appends the places of the segments. False, with `extents` undefined, unless all segments are in arenas.
   bool locate(SegmentList segments, std::vector<Extent>& extents) const;
-  /// A read-only descriptor for a peer. None if it cannot be made; this arena is not shared then.
+  /// A read-only descriptor for a peer. Empty if it cannot be made; this arena is then not shared.
   const UniqueFd& read_only(std::uint32_t arena) const { return arenas_[arena]->read_only; }
   std::uint64_t size(std::uint32_t arena) const { return arenas_[arena]->mapping.view().size(); }
 
@@ -37,7 +38,7 @@ class ArenaPool {
     UniqueFd read_only;
     UniqueFd memory;
     Mapping mapping;
-    std::map<std::uint64_t, std::uint64_t> free;  // offset, size; neighbours are one
+    std::map<std::uint64_t, std::uint64_t> free;  // offset and size of free pieces; neighbours are merged
   };
   static constexpr std::size_t kMaxArenas = 64;
 

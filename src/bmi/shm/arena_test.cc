@@ -100,7 +100,7 @@ TEST(ForeignArenas, ReadsWhatTheOtherSideWrote) {
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(reinterpret_cast<const std::byte*>(found[1].address)[191], std::byte{42});
   EXPECT_NE(found[0].address, reinterpret_cast<std::uintptr_t>(memory.data()));
-  // The descriptor that is handed out does not let its owner write.
+  // A process that gets this descriptor cannot write to the memory.
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, pool.read_only(0).get(), 0), MAP_FAILED);
 }
 
@@ -122,7 +122,7 @@ TEST(ForeignArenas, ExtentsAreHeldToTheirArenas) {
   EXPECT_EQ(find({0, 0, 10}, 11), ForeignArenas::Found::kInvalid);
 }
 
-// Whoever could cut the memory off, or lacks it, could kill this process with SIGBUS.
+// A process that could shrink the memory, or passes too little of it, could kill this process with SIGBUS.
 TEST(ForeignArenas, MemoryThatIsNotSafeIsRefused) {
   ForeignArenas foreign;
   const auto memory = [](unsigned seals, off_t size) {

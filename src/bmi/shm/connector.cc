@@ -45,7 +45,7 @@ void Connector::try_connect(Link& link) {
   if (credentials) link.credentials = *credentials;
   link.trusted = credentials && (credentials->uid == state_.own_uid || credentials->uid == 0);
   if (!credentials || link.own_bell() < 0) return attempt_failed(peer, "out of file descriptors (raise ulimit -n)");
-  // Anybody may bind a name, so the kernel is asked which user did before anything is sent.
+  // Any user can bind a name. So this side asks the kernel which user did, before it sends anything.
   if (!state_.shm_options.servers.admits(credentials->uid, state_.own_uid)) {
     const std::string why = "held by uid " + std::to_string(credentials->uid) +
                             ", not by a server's user; skipped (network.shm_server_users)";

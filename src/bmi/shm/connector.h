@@ -10,7 +10,7 @@
 
 namespace spate::bmi::shm {
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: that of the module.
 class Connector {
  public:
   Connector(State& state, Events& events, Links& links, PolledLinks& polled)
@@ -18,7 +18,7 @@ class Connector {
 
   /// See PeerHost.
   void connect(Peer& peer);
-  /// The deadline of an attempt: it is tried again, or given up.
+  /// The deadline of an attempt has passed: tries again, or gives up.
   void on_deadline(Link& link);
   /// The server has answered.
   void on_welcome(Link& link);

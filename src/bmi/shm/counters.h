@@ -6,7 +6,7 @@
 
 namespace spate::bmi::shm {
 
-/// All grow only.
+/// No counter ever decreases.
 struct ShmCounters {
   std::uint64_t protocol_errors = 0;   // peers and strangers dropped for what they sent
   std::uint64_t dropped_messages = 0;  // payloads that came for a receive that was gone

@@ -15,7 +15,7 @@ namespace spate::bmi::shm {
 namespace {
 
 constexpr std::string_view kScheme = "shm://";
-constexpr std::string_view kPrefix = "spate/";  // of abstract names
+constexpr std::string_view kPrefix = "spate/";  // begin of abstract names
 constexpr std::size_t kMaxName = 96;
 constexpr std::size_t kMaxPath = 4095;
 constexpr int kBacklog = 1024;
@@ -28,7 +28,7 @@ bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= kMaxName && std::ranges::all_of(name, good);
 }
 
-/// The kernel's form of an endpoint. A path that is too long for it goes through its folder's descriptor.
+/// An endpoint in the kernel's form. A path that is too long for it is reached by its folder's descriptor.
 struct SocketName {
   sockaddr_un address{};
   socklen_t size = 0;
@@ -54,7 +54,7 @@ Result<SocketName> address_of(const Endpoint& endpoint) {
 
 const sockaddr* raw(const SocketName& a) { return reinterpret_cast<const sockaddr*>(&a.address); }
 
-/// A socket file whose server is gone.
+/// Whether the socket file belongs to a server that has ended.
 bool is_abandoned(const SocketName& a, const std::string& path) {
   struct stat st{};
   if (::lstat(path.c_str(), &st) != 0 || !S_ISSOCK(st.st_mode)) return false;
@@ -101,7 +101,7 @@ Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users) {
   }
   if (failed == EADDRINUSE) return Error::told(Errc::kExists, "another server listens on " + url_of(endpoint));
   if (failed != 0) return errno_error(failed, "listen on " + url_of(endpoint));
-  // The kernel still tells who connects. Users that may not connect need not even reach the socket.
+  // The kernel still tells who connects. Users that may not connect cannot reach the socket at all.
   if (!endpoint.abstract && ::chmod(endpoint.name.c_str(), for_all_users ? 0666 : 0600) != 0) {
     return errno_error(errno, "rights of " + endpoint.name);
   }

@@ -24,16 +24,16 @@ struct Endpoint {
 
 Result<Endpoint> parse_url(std::string_view url);
 std::string url_of(const Endpoint& endpoint);
-/// "*" is given a name.
+/// Gives "*" a name; returns other endpoints unchanged.
 Endpoint named(Endpoint endpoint, Random& random);
 
-/// A listening socket. A path may have any length. Replaces a socket file whose server has died. kExists: another
-/// process listens there. `for_all_users`: whether other users may reach the path.
+/// Returns a listening socket. A path may have any length. A socket file whose server has died is replaced. kExists:
+/// another process listens there. `for_all_users`: whether other users may reach the path.
 Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users);
 
 /// A socket of the kind that links use.
 Result<UniqueFd> make_socket();
-/// One attempt; never blocks. 0, or errno (EAGAIN: the other side is busy accepting; try again).
+/// Tries to connect once; never blocks. 0, or errno (EAGAIN: the other side's queue is full; try again).
 int connect_to(int socket, const Endpoint& endpoint);
 
 /// The process at the other end, as the kernel reports it.
@@ -43,8 +43,8 @@ struct Credentials {
 };
 Result<Credentials> peer_of(int socket);
 
-/// The URL of the name that the accepting side's listener is bound to, as the kernel knows it; `connected`: asked of
-/// the socket of the connecting side. Empty when the kernel does not say.
+/// The URL to which the accepting side's listener is bound, as the kernel knows it. `connected`: `socket` is the
+/// connecting side's. Empty when the kernel does not tell.
 std::string reached_url(int socket, bool connected);
 
 }  // namespace spate::bmi::shm

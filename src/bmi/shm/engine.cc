@@ -78,7 +78,8 @@ Result<void> Engine::pass_descriptor(PeerId id, Tag tag, int fd) {
   if (peer == nullptr || peer->state != PeerPhase::kUp) return Error(Errc::kConnectionLost, "pass a descriptor");
   const int failed = peer->link->send_note(Note{Note::Kind::kDescriptor, 0, tag.value}, fd);
   if (failed == 0) return {};
-  // The kernel bounds what a user may have on its way to processes that do not look (ETOOMANYREFS).
+  // The kernel limits how many descriptors of a user may be in flight to processes that do not receive them
+  // (ETOOMANYREFS).
   if (failed == EAGAIN || failed == ETOOMANYREFS) return Error(Errc::kBusy, "pass a descriptor");
   return errno_error(failed, "pass a descriptor");
 }
@@ -88,7 +89,8 @@ Result<UniqueFd> Engine::take_descriptor(PeerId id, Tag tag) {
   std::unique_lock lock(mutex_);
   Peer* peer = state_.peers.find(id);
   if (peer == nullptr || peer->state != PeerPhase::kUp) return Error(Errc::kConnectionLost, "take a descriptor");
-  // On the socket before the message that told of it; what ended it besides is for the next turn to see.
+  // The descriptor is on the socket before the message that mentions it arrives. If the socket has ended, the next turn
+  // handles that.
   (void)notes_.read(*peer->link);
   std::deque<PassedDescriptor>& kept = peer->link->descriptors;
   const auto found = std::ranges::find(kept, tag, &PassedDescriptor::tag);

@@ -13,7 +13,7 @@ namespace spate::bmi::shm {
 namespace {
 
 constexpr std::uint32_t kTurnsWithoutBulk = 4;  // in a row
-// Between two looks at epoll while links are polled; each costs as much as twenty idle turns.
+// The turns between two looks at epoll while links are polled. A look costs as much as twenty idle turns.
 constexpr std::uint64_t kEventsEvery = 1024;
 constexpr std::uint64_t kTurn = kEventsEvery / 64;
 constexpr std::uint64_t kBulkTurn = kEventsEvery / 8;
@@ -35,7 +35,7 @@ bool EventLoop::poll() {
   if (parts_.events.used() && (slept || parts_.polled.empty() || since_events_ >= kEventsEvery)) {
     since_events_ = 0;
     if (look_at_events()) {
-      turn_all();  // links whose peers have rung are read at once
+      turn_all();  // reads links whose peers have rung
       did = true;
     }
   }
@@ -47,7 +47,8 @@ bool EventLoop::poll() {
 bool EventLoop::turn_all() {
   bool did = parts_.polled.turn_control();
   since_events_ += did || parts_.polled.size() < parts_.links.size() ? kTurn : kIdleTurn;
-  // A caller that waits for a control message gets it before bulk data is moved, unless control messages never end.
+  // A caller that waits for a control message gets it before bulk data is moved. If control messages never end, bulk
+  // data is moved after some turns.
   if (did && ++turns_without_bulk_ < kTurnsWithoutBulk) {
     parts_.links.settle();
     return true;
@@ -111,8 +112,8 @@ void EventLoop::on_socket(Link& link) {
 }
 
 void EventLoop::on_hangup(Link& link) {
-  // Frames that the peer wrote before it left still count. The bound is what lanes can hold, in case it continues to
-  // write.
+  // Frames that the peer wrote before it left still count. The limit is what the lanes can hold, in case the peer
+  // continues to write.
   constexpr int kTurns = 65536 / 64;
   Peer& peer = *link.peer;
   const auto& lost = parts_.state.lost;
@@ -153,7 +154,7 @@ void EventLoop::on_deadline(Link& link) {
 
 void EventLoop::begin_grace(Peer& peer, Op& op) {
   State& state = parts_.state;
-  if (peer.stranger) return state.lose_later(peer, Errc::kConnectionLost);  // no patience with them
+  if (peer.stranger) return state.lose_later(peer, Errc::kConnectionLost);  // a stranger gets no grace period
   op.deadline = state.clock.now() + std::chrono::milliseconds(state.shm_options.cancel_grace_ms);
   if (peer.link->deadline == MonoTime::never()) parts_.links.deadlines().set(*peer.link, op.deadline);
 }

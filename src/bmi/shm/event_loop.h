@@ -11,7 +11,7 @@
 
 namespace spate::bmi::shm {
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: open() -> poll() again and again -> destroyed.
 class EventLoop {
  public:
   /// The parts that a turn calls; the module owns them.
@@ -33,7 +33,7 @@ class EventLoop {
   bool poll();
   /// See Module::prepare_to_wait.
   bool prepare_to_wait();
-  /// Wakes a thread that sleeps: another one has left it something to do.
+  /// Wakes a sleeping thread, because another one has left it work.
   void wake();
   /// A located send was cancelled: drops the peer unless it answers within the grace period.
   void begin_grace(Peer& peer, Op& op);
@@ -50,9 +50,9 @@ class EventLoop {
   const Parts parts_;
   UniqueFd wake_;
   std::uint32_t turns_without_bulk_ = 0;
-  std::uint64_t since_events_ = 0;  // turns, weighed by the work done in them, since epoll was asked
-  bool sleeping_ = false;           // somebody may be asleep on the descriptor
-  bool active_ = false;             // something was found since prepare_to_wait() looked last
+  std::uint64_t since_events_ = 0;  // turns since the last look at epoll, weighed by their work
+  bool sleeping_ = false;           // a thread may be asleep on the descriptor
+  bool active_ = false;             // a turn found something since the last prepare_to_wait()
   MonoTime spin_until_;
 };
 

@@ -22,7 +22,7 @@ class Events {
     return set_.add(fd, events, &pollable);
   }
   bool watch_socket(Link& link) { return watch(link.socket(), EPOLLIN | EPOLLRDHUP, link.socket_event); }
-  /// The bell is never read, because its other owner may have changed it (docs/wire-shm.md): each ring is an edge.
+  /// The bell is never read, because the peer may have changed its flags (docs/wire-shm.md). So each ring is an edge.
   bool watch_bell(Link& link) {
     return link.own_bell() >= 0 && watch(link.own_bell(), EPOLLIN | EPOLLET, link.bell_event);
   }

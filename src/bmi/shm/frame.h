@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames: the contents of slots. docs/wire-shm.md, "Frames".
+// Frames: the contents of a lane's slots. docs/wire-shm.md, "Frames".
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ using protocol::kFlagTooBig;
 using protocol::kMaxLength;
 using FrameHeader = protocol::Header;
 
-/// The last one of a narrow lane: what follows is in the full lane of its class.
+/// The last frame of a narrow lane. The following frames are in the full lane of its class.
 inline constexpr FrameType kWiden{13};
 inline constexpr FrameType kLastFrameType = kWiden;
 

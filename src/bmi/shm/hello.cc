@@ -15,7 +15,7 @@ using protocol::put_limits;
 
 constexpr std::string_view kHelloMagic = "SPATEshm";
 constexpr std::string_view kWelcomeMagic = "spateSHM";
-constexpr std::size_t kSteadySize = 16;  // how much of both is the same in every version
+constexpr std::size_t kSteadySize = 16;  // bytes of both messages that are the same in every version
 
 bool speaks(std::uint16_t version) { return version >= kVersionMin && version <= kVersionMax; }
 
@@ -70,7 +70,8 @@ std::optional<Hello> decode_hello(ByteView bytes) {
   hello.version_min = in.u16();
   hello.version_max = in.u16();
   if (hello.version_min > hello.version_max) return std::nullopt;
-  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;  // the rest may mean anything
+  // The other fields may mean anything in that version.
+  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;
   if (bytes.size() != kHelloSize) return std::nullopt;
   (void)in.u32();
   std::ranges::copy(in.raw(hello.link.size()), hello.link.begin());

@@ -25,7 +25,7 @@ inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 2;
 inline constexpr std::uint16_t kVersionOfNarrowLanes = 2;
 
-/// The connector's first packet, with its bell.
+/// The connector's first packet. The descriptor of its bell comes with it.
 struct Hello {
   std::uint16_t version_min = kVersionMin;
   std::uint16_t version_max = kVersionMax;
@@ -34,9 +34,9 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-/// The answer, with the segment and the acceptor's bell unless it refuses.
+/// The answer to a Hello. Unless the acceptor refuses, the descriptors of the segment and of its bell come with it.
 struct Welcome {
-  Errc status = Errc::kOk;  // anything else: refused, and the socket is closed after it
+  Errc status = Errc::kOk;  // another value: the acceptor refuses, and closes the socket afterwards
   std::uint16_t version = kVersionMax;
   AccessPolicy::Kind policy = AccessPolicy::Kind::kSameUser;
   Limits limits;
@@ -44,10 +44,10 @@ struct Welcome {
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
-/// What may follow on the socket.
+/// The messages that may follow on the socket.
 struct Note {
   enum class Kind : std::uint8_t {
-    kBell = 1,        // look into the segment
+    kBell = 1,        // the sender has written to the segment
     kArena = 2,       // with its memory: number `number`, `value` bytes
     kDescriptor = 3,  // with the descriptor; `value`: its tag
     kLanes = 4,       // from the acceptor, once, before the first kWiden: with the memory of the full lanes
@@ -65,8 +65,8 @@ inline constexpr std::size_t kNoteSize = 16;
 Bytes encode(const Hello& hello);
 Bytes encode(const Welcome& welcome);
 std::array<std::byte, kNoteSize> encode(const Note& note);
-/// Empty when the bytes are no such message of any version, or a field is out of range. A Hello or Welcome of versions
-/// that this build does not speak decodes (the first 16 bytes stay as they are in every version).
+/// Empty when the bytes are no such message of any version, or a field is out of range. A Hello or Welcome of an
+/// unknown version is decoded, too, because its first 16 bytes are the same in every version.
 std::optional<Hello> decode_hello(ByteView bytes);
 std::optional<Welcome> decode_welcome(ByteView bytes);
 std::optional<Note> decode_note(ByteView bytes);

@@ -45,7 +45,7 @@ TEST(ShmHello, BytesThatAreNone) {
   bytes[8] = std::byte{9};  // lowest version above the highest
   EXPECT_EQ(decode_hello(bytes), std::nullopt);
   bytes = encode(some_hello());
-  bytes[39] = std::byte{1};  // a window of 2^56
+  bytes[39] = std::byte{1};  // window of 2^56
   EXPECT_EQ(decode_hello(bytes), std::nullopt);
   EXPECT_EQ(decode_welcome(encode(some_hello())), std::nullopt);
   EXPECT_EQ(decode_note(ByteView()), std::nullopt);
@@ -62,7 +62,7 @@ TEST(ShmHello, OtherVersionsDecode) {
   welcome.version = 77;
   ASSERT_NE(decode_welcome(encode(welcome)), std::nullopt);
   EXPECT_EQ(decode_welcome(encode(welcome))->version, 77);
-  for (const std::size_t size : {16U, 40U, 128U}) {  // theirs need not be as long as ours
+  for (const std::size_t size : {16U, 40U, 128U}) {  // a later version may append fields
     Bytes bytes = encode(hello);
     bytes.resize(size);
     ASSERT_NE(decode_hello(bytes), std::nullopt) << size;

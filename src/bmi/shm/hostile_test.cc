@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that break the protocol: each costs itself its connection, and nobody else anything.
+// Peers that break the protocol. Each one loses its connection, and nobody else is affected.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class Hostile : public ModuleTest {
  protected:
-  /// The server has dropped the peer, and serves others.
+  /// Checks that the server has dropped the peer and serves others.
   void expect_dropped(RawPeer& peer) {
     EXPECT_TRUE(drive([&] { return peer.closed(); }));
     EXPECT_EQ(server_->counters().protocol_errors, 1U);
@@ -116,7 +116,7 @@ TEST_F(Hostile, MoreThanTheMessageHasInASecondPiece) {
 TEST_F(Hostile, MoreThanTheWindowInManyMessages) {
   RawPeer peer(url_);
   const Welcome welcome = handshake(peer);
-  // Nobody takes them; an honest peer would announce the last one.
+  // Nobody takes the messages. An honest peer would announce the last one.
   const std::uint64_t cost = cost_of(30'000);
   for (std::uint64_t sent = 0; sent <= welcome.limits.window; sent += cost) {
     ASSERT_TRUE(drive([&] { return peer.link().out(MessageClass::kBulk).has_room(30'000) || peer.closed(); }));
@@ -149,7 +149,7 @@ TEST_F(Hostile, DataOfAnotherLengthThanAnnounced) {
   expect_dropped(peer);
 }
 
-// Whoever has closed its end may use its memory again: what was copied out of it since is nobody's message.
+// A sender that has closed its end may use its memory again. What the receiver copied after that belongs to no message.
 TEST_F(Hostile, ASenderThatClosedWhileItsMemoryWasRead) {
   constexpr std::uint64_t kSize = 900'000;  // several turns
   const UniqueFd arena = make_memory("arena", 1 << 20).value();
@@ -182,7 +182,7 @@ TEST_F(Hostile, CountersThatMakeNoSense) {
   peer.link().mine().slots_taken[0] = 1'000'000;
   const Bytes data(100);
   std::vector<OpId> sends;
-  // The lane is filled before the counter is looked at.
+  // The counter is read after the lane was filled.
   for (int i = 0; i < 300; ++i) {
     const auto posted =
         (*server_)->post_send(server_->message(address, 1, {}, MessageClass::kControl), server_->context(), nullptr);
@@ -222,7 +222,7 @@ TEST_F(Hostile, NotesThatMakeNoSense) {
     ASSERT_EQ(::ftruncate(soft.get(), 8192), 0);
     if (i == 0) peer.say(Bytes(3));
     if (i == 1) peer.say(Bytes(kMaxPacket));
-    if (i == 2) peer.say(Note{Note::Kind::kArena, 0, 8192}, soft.get());  // it could be cut off later
+    if (i == 2) peer.say(Note{Note::Kind::kArena, 0, 8192}, soft.get());  // memory that its owner could shrink later
     if (i == 3) peer.say(Note{Note::Kind::kArena, 7, 8192}, soft.get());
     expect_dropped(peer);
   }
@@ -269,8 +269,8 @@ TEST_F(Hostile, ASilentPeerIsDroppedAndFreesItsPlace) {
   EXPECT_TRUE(drive([&] { return closed() == 5; }));
 }
 
-// Random words over the whole segment while the server works on it: whatever comes of it, the process lives, other
-// peers are served, and nothing is written outside.
+// Writes random words all over the segment while the server works on it. The process must survive, other peers must be
+// served, and nothing may be written outside.
 TEST_F(Hostile, ScribblesAllOverTheSegment) {
   SeededRandom random(7);
   NetworkOptions with_strangers;
@@ -292,7 +292,7 @@ TEST_F(Hostile, ScribblesAllOverTheSegment) {
       constexpr std::uint64_t kHead = 4096;
       for (int i = 0; i < 30; ++i) {
         std::uint64_t value = random.chance(1, 2) ? random.next() : random.below(1000);
-        // Frames that look right as far as the sequence number goes.
+        // Frames that are correct up to the sequence number.
         const auto c = static_cast<MessageClass>(random.below(2));
         const bool narrow = peer.link().narrow_out(c);
         const Geometry& geometry = narrow ? kNarrow : peer.geometry();
@@ -318,7 +318,7 @@ TEST_F(Hostile, ScribblesAllOverTheSegment) {
   expect_serves();
 }
 
-// --- servers without manners ---
+// --- servers that break the protocol ---
 
 class HostileServer : public ModuleTest {
  protected:

@@ -9,14 +9,15 @@ namespace spate::bmi::shm {
 namespace {
 
 constexpr std::uint64_t kLine = 64;
-// Payload bytes of one frame: large enough that the slot costs nothing beside it, small enough that both sides copy at
-// the same time (bmi_shm_bench).
+// Payload bytes of one frame. It is large enough that the slot costs little beside it, and small enough that both sides
+// copy at the same time (bmi_shm_bench).
 constexpr std::uint64_t kChunk = 32 * 1024;
 
-// Payload whose lines are fetched before they are needed.
+// How far ahead of the copy the payload's cache lines are fetched.
 constexpr std::uint64_t kAhead = 1280;
 
-/// __builtin_prefetch fetches to read only, unless the compiler is told of a newer processor than every one has.
+/// Fetches a cache line for writing. __builtin_prefetch fetches for reading only, unless the compiler may assume a
+/// newer processor than this build may.
 void prefetch_to_write(const void* at) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
@@ -53,10 +54,10 @@ bool LaneWriter::has_room(std::uint64_t chunk) {
 
 void LaneWriter::refresh() {
   if (broken_) return;
-  // The two counters are read one after the other: each by itself is never ahead of what the reader has done.
+  // The two counters are read one after the other. Neither of them can be ahead of what the reader has done.
   const std::uint64_t slots_used = slot_ - slots_taken_->load(std::memory_order_seq_cst);
   const std::uint64_t bytes_used = byte_ - bytes_taken_->load(std::memory_order_seq_cst);
-  // The use never grows here: a reader that takes back room, or frees more than it had, is broken.
+  // The use never grows here. A reader that takes back room, or frees more than it had, is broken.
   if (slots_used > slots_.size() - slots_free_ || bytes_used > data_.size() - bytes_free_) {
     broken_ = true;
     slots_free_ = 0;
@@ -82,13 +83,13 @@ void LaneWriter::publish(const FrameHeader& header, std::uint64_t chunk, const I
   const std::uint64_t word = static_cast<std::uint64_t>(header.flags) << 48U |
                              static_cast<std::uint64_t>(header.message_class) << 40U |
                              static_cast<std::uint64_t>(header.type) << 32U | (slot_ & 0xFFFFFFFFU);
-  // Sequentially consistent, as is the look at `waits` that follows it: either the reader sees the frame before it
-  // sleeps, or this side sees that it sleeps.
+  // This store and the following read of `waits` are sequentially consistent. So either the reader sees the frame
+  // before it sleeps, or this side sees that the reader sleeps.
   slot[0].store(word, std::memory_order_seq_cst);
   byte_ += in_data(chunk);
   bytes_free_ -= in_data(chunk);
   --slots_free_;
-  // The reader has them since the last lap. The next message may be as long as this one.
+  // The reader's cache has these lines since the last lap. The next message may be as long as this one.
   prefetch_to_write(&slots_[slot_ & (slots_.size() - 1)]);
   const std::uint64_t ahead = std::min(in_data(chunk), kAhead);
   for (std::uint64_t i = 0; i < ahead; i += kLine) prefetch_to_write(&data_[(byte_ + i) & (data_.size() - 1)]);
@@ -100,7 +101,8 @@ LaneReader::LaneReader(std::span<FrameSlot> slots, MutableByteView data, std::at
 
 LaneReader::Look LaneReader::look(Frame& frame) const {
   const FrameSlot& slot = slots_[slot_ & (slots_.size() - 1)];
-  __builtin_prefetch(&data_[byte_ & (data_.size() - 1)]);  // a payload comes at the same time as its slot, not after it
+  // The payload arrives together with its slot instead of after it.
+  __builtin_prefetch(&data_[byte_ & (data_.size() - 1)]);
   const std::uint64_t word = slot[0].load(std::memory_order_acquire);
   if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(slot_ + 1)) return Look::kNothing;
   const auto type = static_cast<std::uint8_t>(word >> 32U);

@@ -11,16 +11,16 @@
 
 namespace spate::bmi::shm {
 
-/// A frame that was read once, into private memory. Only what LaneReader promises was checked.
+/// A frame that was read once, into private memory. Only LaneReader's promises about it were checked.
 struct Frame {
   FrameHeader header;
   std::uint32_t chunk = 0;  // payload bytes that come with this frame
-  InlineWords small{};      // they, when chunk <= kInlineBytes
+  InlineWords small{};      // the payload, if chunk <= kInlineBytes
 };
 
 using protocol::Room;
 
-/// The writing end. Not thread-safe. The memory and the reader's counters belong to both processes.
+/// The writing end of a lane. Not thread-safe. Both processes can write to the memory; the reader owns its counters.
 class LaneWriter {
  public:
   LaneWriter() = default;
@@ -52,12 +52,13 @@ class LaneWriter {
   std::uint64_t max_chunk_ = 0;
   std::uint64_t slot_ = 0;        // next slot, counted since the beginning
   std::uint64_t byte_ = 0;        // next payload byte, likewise
-  std::uint64_t slots_free_ = 0;  // as remembered
+  std::uint64_t slots_free_ = 0;  // the free slots at the last look at the reader's counter
   std::uint64_t bytes_free_ = 0;
   bool broken_ = false;
 };
 
-/// The reading end. Not thread-safe. Whatever the writer does to the memory, each word of a frame is read once.
+/// The reading end of a lane. Not thread-safe. The writer may change the memory at any time, so each word of a frame is
+/// read only once.
 class LaneReader {
  public:
   LaneReader() = default;
@@ -74,11 +75,12 @@ class LaneReader {
   /// Reads the next frame without taking it. kInvalid: unknown type, class or flags, or more payload than the lane
   /// holds.
   Look look(Frame& frame) const;
-  /// The payload of the frame that look() found, kInlineBytes < chunk. Foreign memory: read it once.
+  /// The payload of the frame that look() found, if chunk > kInlineBytes. The memory is the other process's: read it
+  /// once.
   Room payload(std::uint64_t chunk) const;
-  /// Done with that frame and its payload.
+  /// Releases that frame and its payload.
   void take(const Frame& frame);
-  /// Tells the writer what was taken. True when anything was since the last time.
+  /// Tells the writer what was taken. True if anything was taken since the last call.
   bool publish_taken();
   /// Whether to wake the writer: the lane is empty, or half of it was taken since the last call that returned true.
   bool worth_a_wake();
@@ -90,7 +92,7 @@ class LaneReader {
   std::atomic<std::uint64_t>* bytes_taken_ = nullptr;
   std::uint64_t slot_ = 0;
   std::uint64_t byte_ = 0;
-  std::uint64_t published_ = 0;  // slot_ as the writer knows it
+  std::uint64_t published_ = 0;  // slot_, as it was last told to the writer
   std::uint64_t slot_at_wake_ = 0;
   std::uint64_t byte_at_wake_ = 0;
 };

@@ -14,7 +14,7 @@
 namespace spate::bmi::shm {
 namespace {
 
-/// A lane in this process's memory, both ends.
+/// Both ends of a lane, in this process's memory.
 class LaneTest : public testing::Test {
  protected:
   static constexpr std::size_t kSlots = 16;
@@ -34,7 +34,7 @@ class LaneTest : public testing::Test {
     h.id = ~tag;
     return h;
   }
-  /// Writes a frame whose payload bytes all are `tag`; false: no room.
+  /// Writes a frame whose payload bytes are all `tag`. False: there is no room.
   bool write(std::uint64_t tag, std::uint64_t chunk) {
     if (!writer_.has_room(chunk)) return false;
     InlineWords small{};
@@ -145,7 +145,7 @@ TEST_F(LaneTest, CountersThatGoBackOrAheadBreakTheWriter) {
     ASSERT_TRUE(writer.has_room(0));
     writer.publish(header(1), 0, {});
     writer.publish(header(1), 0, {});
-    slots_taken_ = told == 3 ? 1 : told;  // back; or ahead of all that was written
+    slots_taken_ = told == 3 ? 1 : told;  // a counter that goes back, or is ahead of everything that was written
     EXPECT_FALSE(writer.has_room(0));
     EXPECT_TRUE(writer.broken());
     slots_taken_ = 4;
@@ -178,7 +178,7 @@ TEST_F(LaneTest, AFrameThatMakesNoSenseIsInvalid) {
   EXPECT_EQ(look_at(kEager, ~std::uint64_t{0}), LaneReader::Look::kInvalid) << "chunk";
 }
 
-// Both ends at once, over the same memory: what the thread sanitizer can watch.
+// Both ends run at the same time over the same memory, so that the thread sanitizer can watch them.
 TEST_F(LaneTest, TwoThreads) {
   constexpr std::uint64_t kFrames = 4'000;
   std::thread other([&] {

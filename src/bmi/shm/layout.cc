@@ -6,7 +6,7 @@
 namespace spate::bmi::shm {
 namespace {
 
-constexpr std::uint64_t kSideBlocks = 256;  // of the acceptor; the connector's 256 bytes behind it
+constexpr std::uint64_t kSideBlocks = 256;  // the acceptor's 256 bytes, then the connector's
 constexpr std::uint64_t kLanesOffset = 4096;
 
 std::uint64_t lane_size(const LaneSize& lane) { return lane.slots * kSlotSize + lane.bytes; }
@@ -23,7 +23,7 @@ std::uint64_t in_pages(std::uint64_t size) {
   return (size + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-/// Where the lanes begin at `at`.
+/// The place of a lane, if the lanes begin at `at`.
 LanePlace place_from(std::uint64_t at, const Geometry& geometry, Side writer, MessageClass c) {
   for (std::size_t i = 0; i < index_of(c); ++i) at += 2 * lane_size(geometry.lanes[i]);
   const LaneSize& lane = geometry.lanes[index_of(c)];

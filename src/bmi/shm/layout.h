@@ -15,34 +15,34 @@ namespace spate::bmi::shm {
 using protocol::index_of;
 using protocol::kClasses;
 
-/// Who connected, and who accepted: names the two sides of a link.
+/// The two sides of a link: the one that accepted, and the one that connected.
 enum class Side : std::uint8_t { kAcceptor = 0, kConnector = 1 };
 inline constexpr Side other(Side side) { return side == Side::kAcceptor ? Side::kConnector : Side::kAcceptor; }
 
-/// A slot: word 0 says which frame it holds and is written last.
+/// A slot of a lane. Word 0 says which frame it holds, and is written last.
 using FrameSlot = std::array<std::atomic<std::uint64_t>, 8>;
 inline constexpr std::size_t kSlotSize = 64;
 static_assert(sizeof(FrameSlot) == kSlotSize && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// How much of the other side's lane of one class a side has taken, since the lane was made.
+/// How much one side has taken out of the other side's lane of one class since the lane was made.
 struct Taken {
   std::atomic<std::uint64_t>& slots;
   std::atomic<std::uint64_t>& bytes;
 };
 
-/// The words of one side outside of frames. Each line of 64 bytes has one writer, except `waits`.
+/// The words of one side that belong to no frame. Each line of 64 bytes has one writer, except that of `waits`.
 struct SideBlock {
   /// The events for which this side wants to be woken (kWake...). This side sets bits; the side that wakes it clears
   /// them.
   alignas(64) std::atomic<std::uint32_t> waits;
-  /// By class, since the link was made: slots and payload bytes that this side has taken out of the other's lanes, and
-  /// credit that it has given back.
+  /// By class, since the link was made: slots and payload bytes that this side has taken out of the other side's lanes,
+  /// and credit that it has given back.
   alignas(64) std::array<std::atomic<std::uint64_t>, kClasses> slots_taken;
   std::array<std::atomic<std::uint64_t>, kClasses> bytes_taken;
   std::array<std::atomic<std::uint64_t>, kClasses> returned;
-  /// Not 0: this side has closed the link; what it offered may change from now on.
+  /// Not 0: this side has closed the link, and the memory that it offered may change from now on.
   alignas(64) std::atomic<std::uint32_t> closed;
-  /// As slots_taken and bytes_taken, of the narrow lanes.
+  /// The same counts as slots_taken and bytes_taken, for the narrow lanes.
   alignas(64) std::array<std::atomic<std::uint64_t>, kClasses> narrow_slots_taken;
   std::array<std::atomic<std::uint64_t>, kClasses> narrow_bytes_taken;
 
@@ -62,24 +62,26 @@ struct LaneSize {
   friend bool operator==(const LaneSize&, const LaneSize&) = default;
 };
 
-/// A lane carries the frames of one class in one direction; both directions are alike.
+/// The sizes of the lanes by class. A lane carries the frames of one class in one direction; both directions have the
+/// same sizes.
 struct Geometry {
   std::array<LaneSize, kClasses> lanes;
   friend bool operator==(const Geometry&, const Geometry&) = default;
 };
 
-/// Sizes of the lanes in the segment. They carry the frames until the acceptor has admitted its peer, so that a server
-/// shares little memory with a process that has proved nothing. Part of the format.
+/// Sizes of the lanes in the segment. They carry the frames until the acceptor has admitted its peer. So a server
+/// shares little memory with a process that it does not know yet. Part of the format.
 inline constexpr Geometry kNarrow{{LaneSize{32, 16 * 1024}, LaneSize{16, 4 * 1024}}};
 
 bool is_valid(const Geometry& geometry);
-/// `geometry` is valid. Whole pages. The segment has `geometry`'s lanes; in version 2 these are the narrow ones.
+/// Size in whole pages of a segment with these lanes. `geometry` is valid; from version 2 on it is that of the narrow
+/// lanes.
 std::uint64_t segment_size(const Geometry& geometry);
-/// Size of the memory for the full lanes, which comes later.
+/// Size of the memory for the full lanes, which is passed later.
 std::uint64_t full_lanes_size(const Geometry& geometry);
 std::uint64_t side_offset(Side side);
 
-/// Where a lane lies, bytes from the beginning of its memory.
+/// The place of a lane, in bytes from the beginning of its memory.
 struct LanePlace {
   std::uint64_t slots = 0;
   std::uint64_t data = 0;

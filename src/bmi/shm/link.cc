@@ -64,7 +64,7 @@ Result<void> Link::map_full_lanes(int memory) {
   return {};
 }
 
-// Fresh memory is zero, which is how all of these begin.
+// New memory is zero, and everything here begins with zero.
 void Link::lay_out_segment(std::uint16_t version) {
   const MutableByteView memory = segment_.view();
   const auto block = [&](Side s) { return std::launder(reinterpret_cast<SideBlock*>(&memory[side_offset(s)])); };
@@ -107,9 +107,9 @@ void Link::widen_in(MessageClass c) {
 void Link::wake(std::uint32_t bits) {
   if ((theirs_->waits.load(std::memory_order_seq_cst) & bits) == 0) return;
   if ((theirs_->waits.exchange(0, std::memory_order_seq_cst) & bits) == 0) return;
-  // Writing to an eventfd may block when its other owner wants it to (F_SETFL, and a full counter); a packet cannot.
+  // A write to an eventfd blocks if the other process cleared O_NONBLOCK and filled the counter. A packet cannot block.
   if (!trusted) {
-    (void)send_note(Note{}, -1);  // no room for a packet: there are unread ones that wake it
+    (void)send_note(Note{}, -1);  // if the socket is full, its unread packets wake the peer
     return;
   }
   const std::uint64_t one = 1;
@@ -122,7 +122,7 @@ int Link::send_note(const Note& note, int descriptor) {
 }
 
 bool Link::show_arena(const ArenaPool& pool, std::uint32_t number) {
-  // In order: the peer numbers them as they come.
+  // The arenas are passed in order, because the peer numbers them as they come.
   for (; arenas_shown_ <= number; ++arenas_shown_) {
     const UniqueFd& memory = pool.read_only(arenas_shown_);
     const Note note{Note::Kind::kArena, arenas_shown_, pool.size(arenas_shown_)};

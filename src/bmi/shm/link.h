@@ -22,7 +22,7 @@ namespace spate::bmi::shm {
 class Link;
 class Peer;
 
-/// What an epoll event points at.
+/// The target of an epoll event.
 struct Pollable {
   enum class Kind : std::uint8_t { kSocket, kBell, kListener, kTimer, kForeign };
   explicit Pollable(Kind k, Link* l = nullptr) : kind(k), link(l) {}
@@ -30,7 +30,7 @@ struct Pollable {
   Link* const link;  // kSocket, kBell
 };
 
-/// A descriptor that the peer passed and that was not taken yet.
+/// A descriptor that the peer passed and that the caller has not taken yet.
 struct PassedDescriptor {
   Tag tag;
   UniqueFd fd;
@@ -54,10 +54,10 @@ class Link {
   Result<UniqueFd> make_segment(const Geometry& geometry, std::uint16_t version = kVersionMax);
   /// Connector: checks and maps the memory that came with the Welcome. kProtocol: it cannot be shared safely.
   Result<void> map_segment(const Geometry& geometry, int memory, std::uint16_t version = kVersionMax);
-  /// The same for the full lanes. Only if wants_full_lanes().
+  /// As make_segment() and map_segment(), for the full lanes. Call them only if wants_full_lanes().
   Result<UniqueFd> make_full_lanes();
   Result<void> map_full_lanes(int memory);
-  /// The link's lanes are narrow, and their replacement is not there.
+  /// Whether the link's lanes are narrow, and the full ones are not there yet.
   bool wants_full_lanes() const { return narrow_in(MessageClass::kControl) && !full_lanes_; }
   bool has_full_lanes() const { return static_cast<bool>(full_lanes_); }
   void set_remote_bell(UniqueFd bell) { remote_bell_ = std::move(bell); }
@@ -67,8 +67,8 @@ class Link {
   LaneWriter& out(MessageClass c) { return out_[index_of(c)]; }
   LaneReader& in(MessageClass c) { return in_[index_of(c)]; }
 
-  /// Links begin with narrow lanes, except in version 1. Behind kWiden a side goes on in the full lane of the class,
-  /// which must be there.
+  /// Whether the side still uses the narrow lane of the class. Every link begins with narrow lanes, except in version
+  /// 1. After a kWiden frame a side continues in the full lane, which must be there.
   bool narrow_out(MessageClass c) const { return narrow_out_[index_of(c)]; }
   bool narrow_in(MessageClass c) const { return narrow_in_[index_of(c)]; }
   void widen_out(MessageClass c);
@@ -92,21 +92,21 @@ class Link {
   /// Tells the other side and closes the socket. Memory stays mapped until the link is destroyed.
   void close();
 
-  // Set by the module.
+  // The module sets the following members.
   const Side side;
   Peer* peer = nullptr;
   std::string remote;   // for people
   std::string reached;  // PeerInfo::reached
   Credentials credentials;
-  bool trusted = false;                   // the other process could control this one anyway: same user, or root
-  bool connecting = false;                // not connected yet: the other side was busy
-  bool closed = false;                    // taken down; freed at the next turn
-  bool polled = false;                    // the module looks into it each turn
-  std::uint32_t idle_turns = 0;           // while polled
-  MonoTime accepted_at;                   // by this side
-  MonoTime give_up = MonoTime::never();   // of the handshake
+  bool trusted = false;          // the other process could control this one anyway: it has the same user, or is root's
+  bool connecting = false;       // connect() must be tried again, since the other side was busy
+  bool closed = false;           // the link is freed at the next turn
+  bool polled = false;           // the module reads the link in each turn
+  std::uint32_t idle_turns = 0;  // turns without work, while polled
+  MonoTime accepted_at;          // when this side accepted the link
+  MonoTime give_up = MonoTime::never();   // when to give up the handshake
   MonoTime deadline = MonoTime::never();  // the module's entry in its list of deadlines
-  ContextId context;                      // accepted, no hello yet: of the listener
+  ContextId context;                      // the listener's, while there is no peer
   ForeignArenas arenas;
   std::deque<PassedDescriptor> descriptors;
   Pollable socket_event{Pollable::Kind::kSocket, this};
@@ -130,7 +130,7 @@ class Link {
   std::array<LaneReader, kClasses> full_in_;
   std::array<bool, kClasses> narrow_out_{};
   std::array<bool, kClasses> narrow_in_{};
-  std::uint32_t arenas_shown_ = 0;  // of this side's, the first so many
+  std::uint32_t arenas_shown_ = 0;  // how many arenas of this side the peer has
 };
 
 }  // namespace spate::bmi::shm

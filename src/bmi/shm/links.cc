@@ -18,7 +18,7 @@ void Links::close(Link* link) {
   deadlines_.clear(*link);
   state_.strangers.remove(link);
   polled_.remove(*link);
-  // A closed descriptor stays in the epoll set as long as anybody has it open, and the peer has the bell.
+  // A closed descriptor stays in the epoll set while another process has it open, and the peer has the bell.
   events_.remove(link->socket());
   if (link->peer == nullptr || !link->connecting) events_.remove(link->own_bell());
   link->close();

@@ -14,7 +14,7 @@
 
 namespace spate::bmi::shm {
 
-/// The module's lock guards it. A link lives until free_closed() after its close().
+/// The module's lock guards it. close() takes a link down, and free_closed() destroys it.
 class Links {
  public:
   Links(State& state, Events& events, PolledLinks& polled, protocol::WakeTimer& timer)
@@ -23,21 +23,21 @@ class Links {
   Link& add(UniqueFd socket, Side side);
   /// Null or closed: no effect.
   void close(Link* link);
-  /// No event is left that may point at a closed one.
+  /// Destroys the closed links. Call it when no epoll event can point at one of them any more.
   void free_closed() { closed_.clear(); }
   std::size_t size() const { return open_.size(); }
 
-  /// When a link is to be dropped or looked at: Link::deadline.
+  /// The links that have a deadline (Link::deadline), at which they are dropped or looked at.
   protocol::Deadlines<Link>& deadlines() { return deadlines_; }
 
-  /// Closes the peer's link. Its operations end with `status`; kProtocol counts as what it is, and they end with
-  /// kConnectionLost.
+  /// Closes the peer's link and ends its operations with `status`. kProtocol is counted as a protocol error, and the
+  /// operations end with kConnectionLost.
   void lose_peer(Peer& peer, Errc status);
-  /// Loses the peers that are to be lost.
+  /// Loses the peers that were marked to be lost later.
   void settle() {
     state_.take_losses([this](Peer& peer, Errc status) { lose_peer(peer, status); });
   }
-  /// An accepted link whose peer, if it has one, is not admitted.
+  /// Drops an accepted link that has no peer, or whose peer is not admitted.
   void drop_stranger(Link& link, std::string_view why);
 
  private:

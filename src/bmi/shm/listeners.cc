@@ -117,7 +117,8 @@ void Listeners::refuse(Link& link, const Welcome& welcome, std::string_view why)
   (void)send_packet(link.socket(), encode(welcome), {});
 }
 
-/// A separate peer until it is admitted, so that a process that has learnt a link's id cannot replace another peer.
+/// The stranger is a separate peer until it is admitted. Otherwise a process that has learnt a link's id could replace
+/// another peer.
 Peer& Listeners::stranger(Link& link, const Hello& hello) {
   Peer& peer = state_.add_peer();
   peer.stranger = true;
@@ -131,7 +132,7 @@ Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
   state_.strangers.remove(&link);
   links_.deadlines().clear(link);
   if (Peer* known = state_.peers.inbound(hello.link)) {
-    links_.lose_peer(*known, Errc::kConnectionLost);  // it has a new link, so the old one is dead
+    links_.lose_peer(*known, Errc::kConnectionLost);  // the peer has a new link, so the old one is dead
     state_.peers.came_back(*known);
     return *known;
   }
@@ -145,7 +146,8 @@ Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
 bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
   const bool strange = state_.options->strangers.apply();
   welcome.version = std::min(hello.version_max, kVersionMax);
-  if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;  // for as long as it stays
+  // It keeps them as long as the link exists.
+  if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;
   Result<UniqueFd> segment = link.make_segment(welcome.geometry, welcome.version);
   const bool watched = segment && events_.watch_bell(link);
   if (!watched) {
@@ -157,7 +159,7 @@ bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Un
   Peer* const peer = &(strange ? stranger(link, hello) : returning_peer(link, hello));
   peer->url = link.remote;
   link.peer = peer;
-  peer->link = &link;  // so that it is closed with the peer, whatever happens next
+  peer->link = &link;  // so that the link is closed with the peer if the rest fails
   peer->state = PeerPhase::kUp;
   welcome.limits = peer->grant_limits();
   const std::array<int, 2> passed{segment->get(), link.own_bell()};
@@ -174,7 +176,7 @@ bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, Un
 void Listeners::admitted(Peer& peer) {
   state_.strangers.remove(peer.link);
   links_.deadlines().clear(*peer.link);
-  // The same process, before it came back.
+  // The same process has come back; this is its earlier link.
   if (Peer* before = state_.peers.set_inbound(peer)) links_.lose_peer(*before, Errc::kConnectionLost);
   peer.widen();
 }

@@ -23,11 +23,11 @@ struct Listener : Pollable {
   UniqueFd socket;
   ContextId context;
   std::string url;
-  std::string path;  // empty: abstract
+  std::string path;  // empty if the name is abstract
   std::uint64_t inode = 0;
 };
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: open() -> listen() -> destroyed, which removes the sockets' files.
 class Listeners {
  public:
   Listeners(State& state, Events& events, Links& links, PolledLinks& polled)
@@ -37,9 +37,9 @@ class Listeners {
   bool open() { return acceptor_.open(); }
   /// See Module::listen.
   Result<std::string> listen(std::string_view url, ContextId context);
-  /// Links wait at the listener.
+  /// Accepts some of the links that wait at the listener.
   void accept_from(Listener& listener);
-  /// An accepted link has said something, and has no peer yet.
+  /// Reads the first packet of an accepted link, which has no peer yet.
   void on_hello(Link& link);
   /// The peer was admitted: see Module::admit.
   void admitted(Peer& peer);

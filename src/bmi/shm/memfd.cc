@@ -15,7 +15,7 @@
 namespace spate::bmi::shm {
 namespace {
 
-// MFD_NOEXEC_SEAL, Linux 6.3; newer kernels ask for a decision, older ones refuse it.
+// MFD_NOEXEC_SEAL, since Linux 6.3. Newer kernels demand that a program sets it or its opposite; older ones refuse it.
 constexpr unsigned kNoExecSeal = 8;
 
 int memory_file(const char* purpose) {

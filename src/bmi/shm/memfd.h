@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mapping: memory shared by descriptor. It has no name, so a process that dies leaves nothing behind.
+// Mapping: memory that processes share by descriptor. It has no name, so a process that dies leaves nothing behind.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  /// `size` > 0 bytes of `fd` from its beginning.
+  /// Maps the first `size` (> 0) bytes of `fd`.
   static Result<Mapping> of(int fd, std::uint64_t size, bool writable);
 
   MutableByteView view() const { return view_; }
@@ -30,14 +30,15 @@ class Mapping {
   MutableByteView view_;
 };
 
-/// Memory without a name, of exactly `size` bytes for ever (sealed), zeroed; pages are there when first touched.
+/// Makes memory without a name, of exactly `size` bytes for ever (sealed), and zeroed. A page costs memory once it is
+/// touched.
 Result<UniqueFd> make_memory(const char* purpose, std::uint64_t size);
 
 /// Checks that mapping foreign memory cannot cause SIGBUS: it must be a memfd of normal pages, sealed against
 /// shrinking, of at least `size` bytes. kProtocol: the error says what is wrong.
 Result<void> check_foreign_memory(int fd, std::uint64_t size);
 
-/// The same memory by a descriptor that cannot be mapped for writing; none where /proc is missing.
+/// A descriptor of the same memory that cannot be mapped for writing. Empty where /proc is missing.
 UniqueFd read_only_copy(int fd);
 
 }  // namespace spate::bmi::shm

@@ -107,7 +107,7 @@ class ModuleTest : public testing::Test {
   void step() {
     for (const auto& instance : instances_) instance->step();
   }
-  /// Drives all instances until `until` holds; false when it does not for long.
+  /// Drives all instances until `until` holds. False when it has not held for a long time.
   [[nodiscard]] bool drive(const std::function<bool()>& until) {
     for (int patience = 0; patience < 20'000; ++patience) {
       step();
@@ -116,7 +116,7 @@ class ModuleTest : public testing::Test {
     }
     return false;
   }
-  /// Lets what is on its way arrive: for what must not happen.
+  /// Lets everything that is under way arrive. For tests that something does not happen.
   void settle() {
     for (int i = 0; i < 30; ++i) {
       step();
@@ -134,7 +134,7 @@ class ModuleTest : public testing::Test {
     server_->arrived.pop_back();
     return address;
   }
-  /// Says hello and waits for the welcome, whose segment is then mapped.
+  /// Sends a hello, waits for the welcome, and maps its segment.
   Welcome handshake(RawPeer& peer, const Hello& hello = RawPeer::hello()) {
     peer.send_hello(hello);
     Bytes bytes;

@@ -6,7 +6,7 @@
 namespace spate::bmi::shm {
 
 bool NoteReader::read(Link& link) {
-  constexpr int kMost = 64;  // then others get their turn
+  constexpr int kMost = 64;  // after so many notes other links get their turn
   for (int i = 0; i < kMost; ++i) {
     Packet packet;
     receive_packet(link.socket(), packet);
@@ -35,7 +35,7 @@ bool NoteReader::on_note(Link& link, Packet& packet) {
 }
 
 bool NoteReader::on_arena(Link& link, const Note& note, Packet& packet) {
-  if (link.peer->stranger) return false;  // mapped memory is nothing for strangers
+  if (link.peer->stranger) return false;  // a stranger may not make this process map memory
   const Result<void> added = link.arenas.add(note.number, std::move(packet.descriptors[0]), note.value);
   if (!added) state_.complaints.peer_dropped(link.remote, added.error().message());
   return added.has_value();

@@ -8,12 +8,12 @@
 
 namespace spate::bmi::shm {
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: that of the module.
 class NoteReader {
  public:
   NoteReader(State& state, PolledLinks& polled) : state_(state), polled_(polled) {}
 
-  /// Reads what is there. False: the link has ended. A peer that breaks the protocol is to be lost.
+  /// Reads the notes that are there. False: the link has ended. A peer that breaks the protocol is marked as lost.
   bool read(Link& link);
 
  private:

@@ -14,14 +14,14 @@ namespace spate::bmi::shm {
 inline constexpr std::size_t kMaxPacket = 128;
 inline constexpr std::size_t kMaxPassed = 2;
 
-/// Never blocks, raises no SIGPIPE. 0, or errno.
+/// Sends a packet. Never blocks and raises no SIGPIPE. 0, or errno.
 int send_packet(int socket, ByteView bytes, std::span<const int> descriptors);
 
 struct Packet {
   enum class Status { kPacket, kNothing, kClosed };
   Status status = Status::kNothing;
   std::array<std::byte, kMaxPacket> bytes{};
-  std::size_t size = 0;  // kMaxPacket + 1: longer than that, and no message of ours
+  std::size_t size = 0;  // kMaxPacket + 1: the packet is longer than any of ours
   std::array<UniqueFd, kMaxPassed> descriptors;
   std::size_t descriptor_count = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes out over a link, and a peer's life. What comes in: peer_turn.cc.
+// Frames that go out over a link, and the life of a peer. Frames that come in: peer_turn.cc.
 #include "bmi/shm/peer.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ MutableByteView bytes_of(InlineWords& words, std::uint64_t size) {
   return std::as_writable_bytes(std::span(words)).first(size);
 }
 
-/// Room for a payload of at most LaneWriter::max_chunk(), for which there is room.
+/// The memory for a payload of at most LaneWriter::max_chunk(). The lane has room for it.
 Room room_for(LaneWriter& lane, InlineWords& small, std::uint64_t size) {
   return size <= kInlineBytes ? Room{bytes_of(small, size), {}} : lane.room(size);
 }
 
-/// Writes a message whose segments, memory only, fit one frame for which there is room.
+/// Writes a message with memory segments only. It fits one frame, and the lane has room for it.
 void write_message(LaneWriter& lane, const FrameHeader& header, SegmentList segments) {
   InlineWords small{};
   Room room = room_for(lane, small, header.length);
@@ -108,7 +108,7 @@ void Peer::disconnected(Errc status) {
 void Peer::widen() {
   if (!link->wants_full_lanes()) return;
   const Result<UniqueFd> memory = link->make_full_lanes();
-  // Without memory, descriptors or room for the note the link stays as it is, which is slower.
+  // Without memory, descriptors or room for the note the link keeps its narrow lanes, which are slower.
   if (!memory || link->send_note(Note{Note::Kind::kLanes, 0, 0}, memory->get()) != 0) return;
   FrameHeader header;
   header.type = kWiden;
@@ -140,7 +140,7 @@ bool Peer::send_at_once(const Post& post, bool unexpected) {
 }
 
 bool Peer::offer(Op& op, const FrameHeader& header) {
-  // Only to processes that could read this process anyway, since an arena holds more than this message.
+  // Only processes that could read this process's memory anyway get it, because an arena holds more than this message.
   if (!link->trusted || !host_.arenas().locate(op.segments.view(), extents_)) return false;
   for (const Extent& extent : extents_) {
     if (!link->show_arena(host_.arenas(), extent.arena)) return false;
@@ -161,7 +161,8 @@ std::uint64_t Peer::fetch_credit(MessageClass c, bool sleeps) {
   // The peer may return more credit than this link has charged: the window began smaller than its full size while
   // messages of an earlier link were not taken. The sum stays within what this side can count and never decreases.
   constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
-  // Before this side goes to sleep over it: the peer wakes it, or has just given back what was missing.
+  // Announced before this side sleeps until credit comes. So the peer wakes it, or has given back the credit just
+  // before.
   if (sleeps) link->wait_for(kWakeCredit);
   std::uint64_t& fetched = fetched_[index_of(c)];
   const std::uint64_t returned = link->theirs().returned[index_of(c)].load(std::memory_order_seq_cst);
@@ -180,16 +181,17 @@ bool Peer::flush(MessageClass c, std::uint64_t budget) {
   bool empty = queue.flush(writer, sender());
   if (!empty && !writer.budget_spent()) {
     link->wait_for(kWakeRoom);
-    empty = queue.flush(writer, sender());  // freeing room meanwhile causes no wake
+    empty = queue.flush(writer, sender());  // room that the reader freed meanwhile caused no wake
   }
   if (!empty && writer.budget_spent()) host_.keep_turning(*this);
   if (link->out(c).broken() || queue.too_many_answers()) module().lose_later(*this, Errc::kProtocol);
-  if (writer.widened()) frames_announced_ = kUnknown;  // the count of frames begins anew
+  if (writer.widened()) frames_announced_ = kUnknown;  // the full lane counts its frames anew
   return writer.wrote();
 }
 
 void Peer::flush_posted(MessageClass c) {
-  // Copied before the post returns; the rest in turns, so that no other thread waits longer for the lock.
+  // As much is copied before the post returns. The rest follows in turns, so that no other thread waits longer for the
+  // lock.
   constexpr std::uint64_t kPostBudget = 256 * 1024;
   flush(c, kPostBudget);
   announce_progress();
@@ -209,7 +211,7 @@ void Peer::return_credit(MessageClass c) {
   std::uint64_t& returned = returned_[index_of(c)];
   while (receiver().owed(c) > 0) returned += receiver().take_owed(c);
   link->mine().returned[index_of(c)].store(returned, std::memory_order_release);
-  returned_any_ = true;  // announce_progress() wakes the side that waits for it
+  returned_any_ = true;  // announce_progress() wakes the peer if it waits for credit
 }
 
 void Peer::give_back_now() {
@@ -228,7 +230,8 @@ void Peer::announce_progress() {
     if (link->in(c).worth_a_wake()) bits |= kWakeRoom;
   }
   if (std::exchange(returned_any_, false)) {
-    // Before the look at what the other side waits for; publish_taken() has seen to that.
+    // The store of the credit must come before the look at what the other side waits for. If publish_taken() published
+    // anything, it has ensured this order.
     if (!ordered) std::atomic_thread_fence(std::memory_order_seq_cst);
     bits |= kWakeCredit;
   }

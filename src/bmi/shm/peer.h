@@ -48,35 +48,35 @@ class Peer final : public protocol::Peer {
 
   /// See Module::send_at_once.
   bool send_at_once(const Post& post, bool unexpected);
-  /// The acceptor lets this peer use the full lanes: it is no stranger.
+  /// Lets this peer, which is admitted, use the full lanes. Only for the acceptor.
   void widen();
   /// Gives back the credit of what the caller took, and wakes the peer if it waits for it.
   void give_back_now();
 
-  /// The link is ready; `limits`: what the peer lets us do.
+  /// The link is ready. `limits`: what the peer allows this side.
   void connected(Link& link, const Limits& limits);
   void disconnected(Errc status);
   /// See Receiver::grant.
   Limits grant_limits();
 
   static constexpr int kFramesInATurn = 64;
-  /// A turn for one class: takes at most so many frames and writes what waits, some kilobytes at most. True when
-  /// anything was done; a protocol error is reported to the host.
+  /// A turn for one class: takes at most `frames` frames and writes some kilobytes of what waits. True if anything was
+  /// done. A peer that breaks the protocol is marked as lost.
   bool turn(MessageClass c, int frames = kFramesInATurn);
-  /// Whether turn() would find anything. It is called each turn, and the answer is usually no.
+  /// Whether turn() would find anything. Called in each turn; the answer is usually no.
   bool has_turn(MessageClass c) {
     return link->in(c).ready() || !queues_[index_of(c)].empty() || sender().waits_for_credit();
   }
   bool has_pulls() const { return !pulls_.empty(); }
-  /// A turn for the copies out of the peer's memory. True when there were any.
+  /// A turn for copies out of the peer's memory. True if there were any.
   bool turn_pulls();
-  /// Publishes the progress since the last call to the other side, and wakes it if needed.
+  /// Publishes the progress since the last call to the other side, and wakes it if it waits for that.
   void announce_progress();
-  /// Whether nothing is left to do before the other side acts. Call it after Link::wait_for(kWakeFrames).
+  /// Whether there is nothing to do until the other side acts. Call it after Link::wait_for(kWakeFrames).
   bool quiet();
 
-  Endpoint remote;       // outbound
-  Link* link = nullptr;  // open, or the attempt (kConnecting)
+  Endpoint remote;       // of an outbound peer
+  Link* link = nullptr;  // the open link, or the attempt to connect (kConnecting)
 
  private:
   class QueueWriter;
@@ -111,12 +111,12 @@ class Peer final : public protocol::Peer {
   std::array<protocol::FrameQueue, kClasses> queues_;
   std::array<protocol::Incoming, kClasses> incoming_;
   NodeList pulls_;
-  // Counts of bytes that begin anew with each link and only grow.
-  std::array<std::uint64_t, kClasses> returned_{};  // of what the peer was charged
-  std::array<std::uint64_t, kClasses> fetched_{};   // of what this side was charged: returned by the peer
+  // Counts of bytes. They begin with zero for each link and only grow.
+  std::array<std::uint64_t, kClasses> returned_{};  // credit that this side has given back
+  std::array<std::uint64_t, kClasses> fetched_{};   // credit that the peer has given back
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
-  std::uint64_t frames_announced_ = 0;  // of those written, the other side was woken for
-  bool returned_any_ = false;           // credit, since the other side was last woken for it
+  std::uint64_t frames_announced_ = 0;  // how many of the written frames the other side was woken for
+  bool returned_any_ = false;           // credit was given back since the other side was last woken for it
   std::vector<Extent> extents_;         // scratch
 };
 

@@ -11,7 +11,7 @@
 namespace spate::bmi::shm {
 
 bool Peer::turn(MessageClass c, int frames) {
-  // Most bytes of one class of one peer in a turn. Control waits for bulk as long as it takes to copy so much.
+  // The most bytes of one class of one peer in a turn. A control message may wait until as much bulk data is copied.
   constexpr std::uint64_t kShare = 128 * 1024;
   LaneReader& lane = link->in(c);
   std::uint64_t bytes = 0;
@@ -26,7 +26,7 @@ bool Peer::turn(MessageClass c, int frames) {
       module().lose_later(*this, Errc::kProtocol);
       return true;
     }
-    if (widens) continue;  // `lane` is another one, where this frame is not
+    if (widens) continue;  // `lane` is the full lane now, which does not hold this frame
     return_credit(c);
     lane.take(frame);
     bytes += frame.chunk;
@@ -75,7 +75,7 @@ bool Peer::on_announce(const Frame& frame) {
   return receiver().on_announce(frame.header, std::move(source));
 }
 
-/// `source` stays empty if this side has not mapped the memory.
+/// Finds the message's memory in this side's mappings. `source` stays empty if this side has not mapped it.
 bool Peer::locate(const Frame& frame, std::vector<protocol::Extent>& source) {
   if (frame.chunk > kMaxExtents * kExtentSize || frame.chunk % kExtentSize != 0) return false;
   std::array<std::byte, kMaxExtents * kExtentSize> bytes;  // copied once, then parsed
@@ -94,7 +94,7 @@ bool Peer::locate(const Frame& frame, std::vector<protocol::Extent>& source) {
     extent.offset = in.u64();
     extent.size = in.u64();
     extents_.push_back(extent);
-    // Shown on the socket before the frame was written.
+    // The peer passed the arena by the socket before it wrote the frame.
     if (!link->arenas.knows(extent.arena) && !host_.read_notes(*link)) return false;
   }
   const ForeignArenas::Found found = link->arenas.find(extents_, frame.header.length, source);
@@ -102,7 +102,7 @@ bool Peer::locate(const Frame& frame, std::vector<protocol::Extent>& source) {
   return found != ForeignArenas::Found::kInvalid;
 }
 
-/// The acceptor begins, when it has admitted its peer, and the connector follows.
+/// The acceptor sends the frame when it has admitted its peer, and the connector answers with one.
 bool Peer::on_widen(MessageClass c, const Frame& frame) {
   const bool connector = link->side == Side::kConnector;
   const bool fits = frame.header.message_class == c && frame.chunk == 0 && !incoming_[index_of(c)].active;
@@ -155,7 +155,7 @@ bool Peer::turn_pulls() {
 
 void Peer::pulled(Op& op) {
   pulls_.remove(op);
-  // A sender that gave up on this side (a long stop, say) says so before it uses its memory again.
+  // A sender that gave up on this side, for example after a long stop, says so before it uses its memory again.
   if (!link->still_offered()) {
     module().lose_later(*this, Errc::kConnectionLost);
     return module().finish(op, Errc::kConnectionLost, 0);

@@ -11,11 +11,11 @@
 
 namespace spate::bmi::shm {
 
-/// A value. Root is always let in: it could take what it wants anyway.
+/// A value. Root is always admitted, since it could read everything anyway.
 struct AccessPolicy {
   enum class Kind : std::uint8_t { kSameUser = 0, kAnyUser = 1, kList = 2 };
   Kind kind = Kind::kSameUser;
-  std::vector<std::uint32_t> uids;  // kList; the server's own user is in it only when it says so
+  std::vector<std::uint32_t> uids;  // kList; the server's own user is admitted only if it is listed
 
   bool admits(std::uint32_t uid, std::uint32_t own_uid) const;
   friend bool operator==(const AccessPolicy&, const AccessPolicy&) = default;
@@ -24,7 +24,7 @@ struct AccessPolicy {
 /// "same", "any", or uids with commas ("1000,1001"; at most 256). kInvalidArgument says what is allowed.
 Result<AccessPolicy> parse_policy(std::string_view text);
 
-/// "admits only its own user (uid 1000) and root": for whoever was refused.
+/// "admits only its own user (uid 1000) and root": the reason that a refused user is told.
 std::string describe(AccessPolicy::Kind kind, std::uint32_t server_uid);
 
 }  // namespace spate::bmi::shm

@@ -9,9 +9,9 @@
 namespace spate::bmi::shm {
 namespace {
 
-// Links that are looked into each turn however idle they are: it costs less than a bell.
+// As many links are read in each turn, however idle they are, because that costs less than a bell.
 constexpr std::size_t kAlwaysPolled = 8;
-constexpr std::uint32_t kIdleTurns = 64;  // of the others, before they rest
+constexpr std::uint32_t kIdleTurns = 64;  // after so many idle turns the other links rest
 
 }  // namespace
 
@@ -47,11 +47,11 @@ bool PolledLinks::turn_bulk() {
   const std::size_t count = links_.size();
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t at = next_bulk_ + i;
-    Link& link = *links_[at < count ? at : at % count];  // a division costs more than the look
+    Link& link = *links_[at < count ? at : at % count];  // a division would cost more than the look
     if (!link.peer->has_pulls() && !link.peer->has_turn(MessageClass::kBulk)) continue;
     const bool pulled = link.peer->turn_pulls();
     if (!link.peer->turn(MessageClass::kBulk) && !pulled) continue;
-    // A copy that ended is answered on the control lane.
+    // A copy ended, and its answer goes by the control lane.
     if (pulled) link.peer->turn(MessageClass::kControl);
     link.peer->announce_progress();
     link.idle_turns = 0;

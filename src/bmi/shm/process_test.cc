@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two processes: death without a word, descriptors, other users.
+// Two processes: sudden death, descriptors, other users.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 namespace spate::bmi::shm {
 namespace {
 
-/// Runs `body` in a child process, which ends with its return value.
+/// Runs `body` in a child process, which exits with the value that it returns.
 class Child {
  public:
   explicit Child(const std::function<int()>& body) : pid_(::fork()) {
@@ -51,7 +51,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// Mappings of shared memory of this process.
+/// How many mappings of shared memory this process has.
 std::size_t shared_mappings() {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
@@ -61,7 +61,7 @@ std::size_t shared_mappings() {
 
 class Processes : public testing::Test {
  protected:
-  /// A client's life in a child: `talk` may use `step` to drive it.
+  /// Runs a client in a child process. `talk` may use `step` to drive it.
   static int client(const std::string& url, const std::function<int(Instance&, Address)>& talk) {
     const SystemClock clock;
     Instance instance(clock, {});
@@ -113,7 +113,7 @@ TEST_F(Processes, APeerThatIsKilledIsNoticedAndLeavesNothing) {
     const Address peer = first_request();
     const OpId never = server_->receive(peer, 77, room);
     const OpId large = server_->receive(peer, i % 2 == 0 ? 2 : 3, room, MessageClass::kBulk);
-    for (int turn = 0; turn < 20; ++turn) server_->step();  // somewhere in the middle of it
+    for (int turn = 0; turn < 20; ++turn) server_->step();  // stops somewhere in the middle
     child.kill();
     EXPECT_TRUE(drive([&] { return server_->done(never) && server_->done(large); }));
     EXPECT_EQ(server_->completion(never).status, Errc::kConnectionLost);
@@ -124,8 +124,9 @@ TEST_F(Processes, APeerThatIsKilledIsNoticedAndLeavesNothing) {
   EXPECT_EQ(shared_mappings(), mappings);
 }
 
-// The end of the socket is seen together with the bell, before anything that was written. A send that is done lies in
-// the shared lane. One that waits for room there dies with its process: the client may still be in its narrow lane.
+// The end of the socket is seen together with the bell, before anything that was written. A send that has completed
+// lies in the shared lane. A send that waits for room there is lost with its process, and the client may still use its
+// narrow lane.
 TEST_F(Processes, WhatAPeerWroteBeforeItsDeathArrives) {
   start();
   std::array<int, 2> go{};
@@ -174,7 +175,7 @@ TEST_F(Processes, AServerThatIsKilledAndComesBack) {
   for (std::uint32_t life = 1; life <= 3; ++life) {
     Child child(serve);
     Errc last = Errc::kUnreachable;
-    while (last == Errc::kUnreachable) {  // until it listens
+    while (last == Errc::kUnreachable) {  // until the child listens
       const OpId op = self.request(server, life);
       ASSERT_TRUE(drive(self, [&] { return self.done(op); }));
       last = self.completion(op).status;
@@ -216,7 +217,7 @@ TEST_F(Processes, AFileOfTheServersInTheClientsHands) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-/// A client that is another user: 0 when it was served, 1 when it was refused with a reason that names its uid.
+/// Runs a client as another user. 0: it was served; 1: it was refused with a reason that names its uid.
 int as_other_user(const std::string& url, bool with_memory) {
   if (::setgid(12345) != 0 || ::setuid(12345) != 0) return 9;
   const SystemClock clock;
@@ -251,7 +252,7 @@ class OtherUsers : public Processes {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   }
-  /// Answers what the child sends; its exit code.
+  /// Answers what the child sends, and returns the child's exit code.
   int serve(Child& child, ShmCounters& counters) {
     if (drive([&] { return !server_->arrived.empty() || server_->counters().refused > 0; }) &&
         !server_->arrived.empty()) {
@@ -283,13 +284,14 @@ TEST_F(OtherUsers, WhomThePolicyListsAreServed) {
     Child child([&] { return as_other_user(url_, with_memory); });
     ShmCounters counters;
     EXPECT_EQ(serve(child, counters), 0);
-    // Root may look into its client's memory, so one copy does. It shows its own to nobody else: the answer went by the
-    // lane, whatever memory it lay in.
+    // Root may read its client's memory, so one copy suffices. Root lets nobody else read its own memory: the answer
+    // went through the lane, whatever memory it lay in.
     EXPECT_EQ(counters.located_bytes, with_memory ? 1'000'000U : 0U);
   }
 }
 
-// A name is nobody's: another user may have bound a server's while that was away. Its process is never spoken to.
+// Nobody owns a name. Another user may have bound a server's name while the server was away. Nothing is ever sent to
+// that user's process.
 TEST_F(OtherUsers, AListenerOfAnotherUserUnderAServersNameIsSkipped) {
   const std::string url = "shm://squatted-" + std::to_string(::getpid());
   int ready[2];
@@ -303,7 +305,7 @@ TEST_F(OtherUsers, AListenerOfAnotherUserUnderAServersNameIsSkipped) {
     if (::poll(&wait, 1, 10'000) != 1) return 5;
     const UniqueFd taken(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
     std::array<std::byte, 256> bytes{};
-    return ::recv(taken.get(), bytes.data(), bytes.size(), 0) > 0 ? 1 : 0;  // 0: the other side has said nothing
+    return ::recv(taken.get(), bytes.data(), bytes.size(), 0) > 0 ? 1 : 0;  // 0: the other side has sent nothing
   });
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawPeer: a peer in a test that says and writes whatever the test wants.
+// RawPeer: a peer in a test that sends and writes whatever the test wants.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -17,7 +17,7 @@
 
 namespace spate::bmi::shm {
 
-/// A connector without manners.
+/// A connector that can break the protocol.
 class RawPeer {
  public:
   explicit RawPeer(const std::string& url) : bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -39,7 +39,7 @@ class RawPeer {
   void say(const Note& note, int descriptor = -1) { EXPECT_EQ(link_->send_note(note, descriptor), 0); }
   void send_hello(const Hello& hello) { say(encode(hello), std::array{bell_.get()}); }
 
-  /// The next packet; its descriptors are kept. Empty: nothing there, or closed().
+  /// Receives the next packet and keeps its descriptors. Empty: there is none, or the link is closed.
   Bytes read() {
     Packet packet;
     receive_packet(link_->socket(), packet);
@@ -66,7 +66,7 @@ class RawPeer {
     whole_ = map_whole(memory_);
     follow();
   }
-  /// Goes on in the full lanes where the other side has begun to.
+  /// Continues in the full lanes if the other side has begun to use them.
   void follow() {
     for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
       Frame seen;
@@ -88,14 +88,14 @@ class RawPeer {
 
   /// The segment, every byte of it.
   MutableByteView memory() const { return whole_.view(); }
-  /// The full lanes; empty before they are there.
+  /// The full lanes; empty until the other side has passed them.
   MutableByteView full_lanes() const { return full_lanes_.view(); }
   const Geometry& geometry() const { return geometry_; }
   int memory_descriptor() const { return memory_.get(); }
   Link& link() { return *link_; }
   void ring() { say(Note{}); }
 
-  /// Writes a frame with its payload and rings.
+  /// Writes a frame with its payload, and rings the bell.
   void write(const FrameHeader& header, ByteView payload = {}, std::optional<MessageClass> lane = {}) {
     LaneWriter& out = link_->out(lane.value_or(header.message_class));
     ASSERT_TRUE(out.has_room(payload.size()));
@@ -110,7 +110,7 @@ class RawPeer {
     out.publish(header, payload.size(), small);
     ring();
   }
-  /// The next frame of a lane, taken.
+  /// Takes the next frame of a lane.
   std::optional<Frame> next(MessageClass c) {
     Frame frame;
     if (link_->in(c).look(frame) != LaneReader::Look::kFrame) return std::nullopt;

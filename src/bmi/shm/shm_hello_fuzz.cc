@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: what strangers say over a link's socket before they share memory, and what people write: URLs, who is let in.
-// The first byte chooses; what decodes encodes to the same meaning.
+// Fuzzer: packets that strangers send over a link's socket before they share memory, and text that people write: URLs
+// and access policies. The first byte chooses the decoder. What decodes must encode to the same meaning.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -13,7 +13,8 @@
 namespace spate::bmi::shm {
 namespace {
 
-/// Of another version only the first bytes are known to mean something: those are not written again.
+/// Whether this build speaks the version. Of another version only the first bytes have a known meaning, so the test
+/// does not encode them again.
 bool spoken(std::uint16_t version) { return version >= kVersionMin && version <= kVersionMax; }
 
 void check_hello(ByteView bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShmModule: bmi between two processes of one host. What they share: docs/wire-shm.md.
+// ShmModule: bmi between two processes of one host. docs/wire-shm.md describes the memory that they share.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@
 namespace spate::bmi::shm {
 
 struct ShmOptions {
-  /// Who may connect to this process's listeners.
+  /// Which users may connect to this process's listeners.
   AccessPolicy policy;
-  /// Whose listeners this process connects to, besides root's. Anybody else who has bound a server's name is passed by.
+  /// The users whose listeners this process connects to, besides root. A listener of another user under a server's name
+  /// is skipped.
   AccessPolicy servers;
-  /// How long to go on looking after the last thing was found, before sleeping; 0 = not at all, as suits servers whose
-  /// hosts compute.
+  /// How long a thread polls after it last found something, before it sleeps. 0: not at all, which suits servers that
+  /// share their host with computations.
   Duration spin = Duration(0);
-  /// Lanes of the segments that this side makes when it accepts, by class. Memory is used as far as it is written.
+  /// Lanes of the segments that this side makes when it accepts, by class. A page costs memory once it is written.
   Geometry geometry{{LaneSize{256, 128 * 1024}, LaneSize{256, 512 * 1024}}};
-  /// Memory of mem_alloc is taken in arenas of so many bytes (address space; pages cost memory when they are touched).
+  /// Address space of each arena of mem_alloc(), bytes. Pages cost memory when they are touched.
   std::uint64_t arena_bytes = std::uint64_t{256} << 20U;
   /// Messages per class that a peer may announce without this side having posted their receives.
   std::uint32_t max_announced = 8192;
-  /// How long a peer may take to say that it does not read a cancelled message; then it is dropped.
+  /// How long a peer may take to confirm that it does not read a cancelled message. Then it is dropped.
   std::uint32_t cancel_grace_ms = 500;
-  /// Inbound peers that left and are remembered, so that they have the same address when they come back.
+  /// How many inbound peers that left are remembered, so that they have the same address when they come back.
   std::uint32_t gone_peers_kept = 1024;
-  /// Passed descriptors that wait to be taken, of each peer that this side connected to, and of each that connected to
-  /// it.
+  /// How many passed descriptors may wait to be taken: for each peer that this side connected to, and for each that
+  /// connected to it.
   std::uint32_t descriptors_from_servers = 64;
   std::uint32_t descriptors_from_clients = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is the module's own: located messages, bells, descriptors, who is who. What every module does: tests/bmi.
+// Features of this module only: located messages, bells, descriptors, credentials. Features of every module: tests/bmi.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
@@ -73,7 +73,7 @@ TEST_F(ShmModuleTest, SmallMessagesLeaveInTheirPost) {
   EXPECT_BYTES(server_->arrived.front().payload.view(), data);
 }
 
-// A message that cannot leave in its post waits as an operation, and those behind it do not overtake it.
+// A message that cannot leave in its post waits as an operation. Later messages do not overtake it.
 TEST_F(ShmModuleTest, AMessageSentInItsPostDoesNotOvertakeEarlierOnes) {
   constexpr std::uint64_t kCount = 600;  // more than the lane's slots
   Bytes data(kCount);
@@ -157,7 +157,7 @@ TEST_F(ShmModuleTest, AReadyLocatedMessageWithoutAReceiveIsDropped) {
   EXPECT_EQ(server_->counters().dropped_messages, 1U);
 }
 
-// The sender's memory is its own again only when the other side says so.
+// A sender may use its memory again only when the other side says so.
 TEST_F(ShmModuleTest, CancelOfALocatedSendWaitsForTheReader) {
   const MutableByteView memory = (*client_)->mem_alloc(2'000'000);
   fill(memory, 4);
@@ -192,7 +192,7 @@ TEST_F(ShmModuleTest, AReaderThatDoesNotAnswerACancelIsDropped) {
   const OpId send = client_->send(to_server_, 5, memory, MessageClass::kBulk);
   settle();
   (*client_)->cancel(send);
-  for (int i = 0; i < 10; ++i) client_->step();  // the server is as if it were stopped
+  for (int i = 0; i < 10; ++i) client_->step();  // the server does not run, as if it were stopped
   EXPECT_FALSE(client_->done(send));
   clock_.advance(std::chrono::seconds(1));
   for (int i = 0; i < 10; ++i) client_->step();
@@ -200,7 +200,7 @@ TEST_F(ShmModuleTest, AReaderThatDoesNotAnswerACancelIsDropped) {
   EXPECT_EQ(client_->completion(send).status, Errc::kConnectionLost);
 }
 
-// A receiver that was stopped in the middle of its copy must not take the rest for the message.
+// A receiver that was stopped in the middle of its copy must not take the rest of the memory for the message.
 TEST_F(ShmModuleTest, WhatWasGivenUpBySenderIsNotReceived) {
   const MutableByteView memory = (*client_)->mem_alloc(2'000'000);
   Bytes room(memory.size());
@@ -237,7 +237,7 @@ TEST_F(ShmModuleTest, ManyPeersRestAndAreHeard) {
     addresses.push_back(clients.back()->lookup(url_));
     introduce(*clients.back(), addresses.back());
   }
-  for (int i = 0; i < 500; ++i) server_->step();  // the server never sleeps, but looks no more at all of them
+  for (int i = 0; i < 500; ++i) server_->step();  // the server never sleeps, but no longer reads all links
   for (int round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < clients.size(); ++i) {
       clients[i]->request(addresses[i], i);

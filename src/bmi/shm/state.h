@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State: what the parts of the shm module share.
+// State: the state that the parts of the shm module share.
 #pragma once
 
 #include <unistd.h>
@@ -40,7 +40,7 @@ struct State : protocol::SharedState<Peer> {
   PeerHost& host;
   SystemRandom random;
   ArenaPool arenas;
-  Strangers<Link*> strangers;  // accepted, no hello yet, or their peer is not admitted
+  Strangers<Link*> strangers;  // links that have sent no hello, or whose peer is not admitted
   ShmCounters shm_counters;
   protocol::Complaints complaints;
 };

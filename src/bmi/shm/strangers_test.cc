@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer may do before it is admitted.
+// The limits of a peer before it is admitted.
 #include <algorithm>
 
 #include "bmi/shm/module_fixture.h"
@@ -125,7 +125,8 @@ TEST_F(ShmStrangersTest, MessagesKeepTheirOrderWhileTheLanesChange) {
   for (std::uint64_t i = 0; i < kMessages; ++i) {
     if (i == kMessages / 2) (*server_)->admit(to_client);
     (void)server_->request(to_client, i, some);
-    if (i > kMessages / 2) (void)client_->request(to_server_, i, some);  // more would be too much of a stranger
+    // More messages would exceed the limits of a stranger.
+    if (i > kMessages / 2) (void)client_->request(to_server_, i, some);
     if (i % 7 == 0) step();
   }
   ASSERT_TRUE(drive([&] { return client_->arrived.size() == kMessages; }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attach(): puts a process into a simulated world.
+// attach(): puts a process into a simulated network.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace spate::bmi::sim {
 
-/// The module of a process on `node`: "sim://<node>", or "sim<path + 1>://<node>". The place must be free: never used,
-/// or its module killed or destroyed. Destroying a module ends its process's part as Death::kProcess does.
+/// Makes the module of a process on `node`, with the URL "sim://<node>", or "sim<path + 1>://<node>". The place must be
+/// free: it was never used, or its module was killed or destroyed. A destroyed module leaves the network as
+/// Death::kProcess does.
 std::unique_ptr<Module> attach(Fabric& fabric, std::uint32_t node, std::uint32_t path = 0);
 
 }  // namespace spate::bmi::sim

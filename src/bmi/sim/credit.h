@@ -23,7 +23,7 @@ struct SendCredit {
   void give(std::uint64_t amount) { outstanding -= std::min(outstanding, amount); }
 };
 
-/// How much the receiver holds for one peer, and how much it has not returned yet.
+/// How much the receiver holds for one peer, and how much credit it has not returned yet.
 struct ReceiveCredit {
   std::uint64_t limit = 0;
   std::uint64_t largest = 0;

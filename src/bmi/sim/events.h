@@ -11,7 +11,7 @@
 
 namespace spate::bmi::sim {
 
-/// Not thread-safe. Equal times run in the order of at(): nothing here depends on addresses or hashes.
+/// Not thread-safe. Events of the same time run in the order of at(). Nothing here depends on addresses or hashes.
 class EventQueue {
  public:
   using Key = std::pair<MonoTime, std::uint64_t>;
@@ -25,7 +25,7 @@ class EventQueue {
   /// No effect once the event has run.
   void cancel(Key key) { events_.erase(key); }
   bool empty() const { return events_.empty(); }
-  /// never() without one.
+  /// The time of the first event; never() if there is none.
   MonoTime next_time() const { return events_.empty() ? MonoTime::never() : events_.begin()->first.first; }
   /// Removes the first event. There must be one.
   Action take() {

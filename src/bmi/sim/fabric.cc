@@ -13,7 +13,7 @@
 namespace spate::bmi::sim {
 namespace {
 
-constexpr std::uint64_t kHeaderBytes = 64;  // guess: what headers cost on a wire
+constexpr std::uint64_t kHeaderBytes = 64;  // guess: size of the headers on a wire
 
 }  // namespace
 
@@ -79,14 +79,14 @@ void Fabric::packet_left(ConnectionEnd sender, std::uint64_t token) {
   if (const End* end = open_end(sender)) end->endpoint->left(sender, token);
 }
 
-// The first byte is here; the receiving interface takes the packet in when it has taken those before it.
+// The first byte of the packet has arrived. The receiving interface takes the packet after those that came before it.
 void Fabric::packet_arrived(const PacketName& name) {
   Connection* connection = find(name.sender);
   if (connection == nullptr) return;
   const NetworkInterface interface = connection->ends[1 - name.sender.side].interface;
   const Duration time = links_.wire_time(interface, name.size);
   MonoTime& until = nics_[interface].receiving_until.at(name.nic_class);
-  // It came in while the sender was still sending, so an idle interface adds nothing.
+  // The packet came in while the sender was still sending, so an idle interface adds no time.
   const MonoTime began{clock_.now().since_start - time};
   until = std::max(clock_.now(), std::max(until, began) + time);
   if (until <= clock_.now()) {
@@ -101,7 +101,7 @@ void Fabric::packet_ready(const PacketName& name) {
   if (connection == nullptr) return;
   Stream& stream = connection->ends[name.sender.side].outgoing.at(name.stream);
   stream.queue.at(name.number - stream.first).arrived = true;
-  // Each delivery may end the connection: look it up again.
+  // Each delivery may end the connection, so it is looked up again.
   while ((connection = find(name.sender)) != nullptr) {
     auto& outgoing = connection->ends[name.sender.side].outgoing;
     const auto it = outgoing.find(name.stream);
@@ -117,7 +117,7 @@ void Fabric::packet_ready(const PacketName& name) {
 void Fabric::deliver(ConnectionEnd receiver, Packet packet) {
   End& end = find(receiver)->ends[receiver.side];
   if (!end.open) {
-    // The machine was restarted and knows nothing of this connection: it says so.
+    // The machine was restarted and does not know this connection, so it reports that.
     if (end.vanished && endpoints_.contains(end.interface)) tell_lost(receiver.other());
     return;
   }

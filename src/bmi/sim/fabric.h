@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fabric: the network of one simulated world. It carries packets between endpoints in virtual time, and fails as the
+// Fabric: the simulated network of one test. It carries packets between endpoints in virtual time, and fails as the
 // test plans.
 #pragma once
 
@@ -26,13 +26,13 @@ struct FabricOptions {
   /// Large messages travel in packets of this size, at most `window` of one message at a time. Both >= 1.
   std::uint64_t chunk_bytes = 128 * 1024;
   std::uint32_t window = 8;
-  /// How many of 1000 operations that could complete at their post do so; the others complete later.
+  /// Of 1000 operations that could complete at their post, this many do so. The others complete later.
   std::uint32_t immediate_per_mille = 500;
-  /// How many of 1000 cancels of a receive that is being filled drop the connection (as a real network may have to).
+  /// Of 1000 cancels of a receive that is being filled, this many drop the connection, as a real network may have to.
   std::uint32_t cancel_drops_per_mille = 0;
 };
 
-/// How a node dies. Process: its kernel closes the connections, and peers learn of it after a latency. Machine: peers
+/// How a node dies. kProcess: its kernel closes the connections, and peers learn of it after a latency. kMachine: peers
 /// learn of it by their own deadlines, or when they send to the node after its restart.
 enum class Death : std::uint8_t { kProcess, kMachine };
 
@@ -40,7 +40,7 @@ struct FabricStatistics {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
   std::uint64_t connections = 0;        // made
-  std::uint64_t losses = 0;             // connection ends that were told of a loss
+  std::uint64_t losses = 0;             // how often an end of a connection was told that it is lost
   std::uint64_t ready_dropped = 0;      // receiver_ready messages without a receive
   std::uint64_t violations = 0;         // connections ended because the peer broke the protocol
   std::uint64_t strangers_dropped = 0;  // not admitted in time, or too many (NetworkOptions::strangers)
@@ -52,9 +52,9 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;
   virtual bool listening() const = 0;
-  /// Its process has died: every connection is gone, and nothing more can be done with the fabric.
+  /// Its process has died. Every connection is gone, and it must not use the fabric any more.
   virtual void killed() = 0;
-  /// A connection to this endpoint is being made. Returns the answer to the other side.
+  /// The other side makes a connection to this endpoint. Returns the answer.
   virtual Hello accept(ConnectionEnd end, const Hello& from) = 0;
   virtual void connected(ConnectionEnd end, const Hello& from) = 0;
   virtual void connect_failed(ConnectionEnd end) = 0;
