@@ -75,7 +75,7 @@ class FrameQueue {
       int failed = gather(op, room.first);
       if (failed == 0 && !room.second.empty()) failed = gather(op, room.second);
       if (failed != 0) {
-        /// Withdraws the operation: the frame is replaced, or marked as skipped.
+        // Withdraws the operation: the frame is replaced, or marked as skipped.
         sender.failed(op, errc_from_errno(failed));
         return true;
       }

@@ -66,14 +66,14 @@ class Endpoint {
   virtual void left(ConnectionEnd end, std::uint64_t token) = 0;
   /// A data packet of `transfer` has reached the other side.
   virtual void delivered(ConnectionEnd end, std::uint64_t transfer) = 0;
-  /// The call that it requested by Fabric::poke().
+  /// The call that the endpoint requested by Fabric::poke().
   virtual void poked() = 0;
 };
 
-/// One thread. Lives longer than every module attached to it. `random` decides every choice, and nothing depends on
-/// addresses: the same seed and the same calls give the same run, to the byte (compare digest()).
+/// One thread. It outlives every module attached to it. `random` decides every choice, and nothing depends on
+/// addresses. So the same seed and the same calls give exactly the same run (compare digest()).
 ///
-/// Time passes only in deliver_next() and run_until(). What a test does between them happens at one instant.
+/// Time passes only in deliver_next() and run_until(). Calls between them happen at one instant.
 class Fabric {
  public:
   Fabric(ManualClock& clock, Random& random, FabricOptions options = {});
@@ -82,20 +82,20 @@ class Fabric {
   ~Fabric();
 
   // Time.
-  /// never() when nothing will happen by itself.
+  /// never() when no event is scheduled.
   MonoTime next_event_time() const { return events_.next_time(); }
   /// Sets the clock to the next event and runs it. False: there is none.
   bool deliver_next();
   /// Runs all events up to `when` and sets the clock to it.
   void run_until(MonoTime when);
-  /// Runs `action` at `when`: a planned fault. Its own events are ordinary ones.
+  /// Runs `action`, for example a planned fault, at `when`. The events that it causes are ordinary ones.
   void at(MonoTime when, UniqueFunction<void()> action) { events_.at(when, std::move(action)); }
 
   // Faults, effective at once.
-  /// Ends the processes on `node`, on all its paths: their operations complete with kConnectionLost, later posts fail
-  /// with it, nothing leaves any more. No effect on a dead node.
+  /// Ends the processes on `node`, on all its paths. Their operations complete with kConnectionLost, later posts fail
+  /// with it, and no packet leaves any more. No effect on a dead node.
   void kill_node(std::uint32_t node, Death death = Death::kProcess);
-  /// Breaks every connection between two nodes, on any path; both sides hear of it, each after a delay of its own.
+  /// Breaks every connection between two nodes, on any path. Each side learns of it after a delay of its own.
   void drop_connection(std::uint32_t a, std::uint32_t b);
   Links& links() { return links_; }
   Hosts& hosts() { return hosts_; }
@@ -105,17 +105,17 @@ class Fabric {
   std::uint64_t digest() const { return digest_; }
 
   // For endpoints.
-  /// Returns the number of this instance, never used again.
+  /// Returns the number of this instance, which is never used again.
   std::uint64_t enter(NetworkInterface interface, Endpoint& endpoint);
   void leave(NetworkInterface interface, Endpoint& endpoint);
-  /// Connects two places. connected() or connect_failed() follows, at the latest after `timeout`.
+  /// Begins to connect two places. connected() or connect_failed() follows, at the latest after `timeout`.
   ConnectionEnd connect(NetworkInterface from, NetworkInterface to, const Hello& hello, Duration timeout);
-  /// The other side hears of it after a while; this one hears nothing more.
+  /// Closes the connection. The other side learns of it after a latency; this side is called no more.
   void close(ConnectionEnd end);
   void send(ConnectionEnd end, Packet packet);
-  /// Calls poked() on the endpoint with this instance number in an event of its own, at this instant.
+  /// Schedules an event at this instant that calls poked() on the endpoint with this instance number.
   void poke(NetworkInterface interface, std::uint64_t instance) { poke_at(clock_.now(), interface, instance); }
-  /// The same, later.
+  /// As poke(), at a later time.
   void poke_at(MonoTime when, NetworkInterface interface, std::uint64_t instance);
   MonoTime now() const { return clock_.now(); }
   /// Passes a descriptor of this end's process to the other end's process, which has it at once.
@@ -142,7 +142,7 @@ class Fabric {
     Endpoint* endpoint = nullptr;  // null: gone
     bool open = false;
     bool established = false;
-    bool vanished = false;  // its machine crashed: the other side has not been told
+    bool vanished = false;  // the machine crashed, and the other side does not know yet
     Hello hello;
     std::map<StreamKey, Stream> outgoing;
   };

@@ -18,7 +18,7 @@ std::uint64_t Fabric::enter(NetworkInterface interface, Endpoint& endpoint) {
 
 void Fabric::leave(NetworkInterface interface, Endpoint& endpoint) {
   const auto it = endpoints_.find(interface);
-  if (it == endpoints_.end() || it->second.endpoint != &endpoint) return;  // killed before
+  if (it == endpoints_.end() || it->second.endpoint != &endpoint) return;  // the process was killed before
   close_all(endpoint, Death::kProcess);
   endpoints_.erase(it);
 }
@@ -122,7 +122,7 @@ void Fabric::close(ConnectionEnd end) {
   erase_if_closed(end.connection);
 }
 
-// The event travels from the other side as any packet does, and is held with them.
+// The event travels like a packet from the other side, and is held back with its packets.
 void Fabric::tell_lost(ConnectionEnd end) {
   const End* open = open_end(end);
   if (open == nullptr) return;
@@ -149,7 +149,7 @@ void Fabric::lose(ConnectionEnd end) {
   }
 }
 
-// Packets under way go with the connection.
+// Packets in flight are lost with the connection.
 void Fabric::erase_if_closed(std::uint64_t connection) {
   const auto it = connections_.find(connection);
   if (it == connections_.end() || it->second.ends[0].open || it->second.ends[1].open) return;

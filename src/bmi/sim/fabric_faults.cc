@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fabric: faults on order.
+// Fabric: faults that a test orders.
 #include <utility>
 
 #include "bmi/sim/fabric.h"

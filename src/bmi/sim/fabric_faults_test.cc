@@ -49,7 +49,7 @@ TEST(Faults, AKillFailsTheProcessAtOnceAndItsPeersAfterALatency) {
 TEST(Faults, NothingLeavesAKilledProcess) {
   Two two;
   const Bytes data(10);
-  // In the interface's queue, behind a large one that is still leaving.
+  // The packet waits in the interface's queue, behind a large one that is still leaving.
   two.cluster.fabric.links().set_nic(2, {.bytes_per_second = 1'000'000});
   const Bytes large(200'000);
   two.cluster.request(two.b, two.to_a, 5, large);
@@ -74,7 +74,7 @@ TEST(Faults, ARestartedServerIsReachedByTheSameAddressOverANewConnection) {
   EXPECT_EQ(two.cluster.finish(two.a, in), Errc::kOk);
 }
 
-// A client that dies and comes back is not taken for the one that died: another instance, another address.
+// A client that dies and starts again is another instance with another address. It is not taken for the one that died.
 TEST(Faults, AClientStartedAgainHasANewAddress) {
   Two two;
   two.cluster.fabric.kill_node(1);
@@ -153,14 +153,14 @@ TEST(Faults, NoConnectionIsMadeAcrossAPartition) {
   const OpId op = cluster.request(a, cluster.lookup(a, b), 1, data);
   EXPECT_EQ(cluster.finish(a, op), Errc::kUnreachable);
   EXPECT_EQ(cluster.clock.now(), MonoTime{250ms});
-  // The call that was under way arrives at last, and finds that nobody waits for its answer.
+  // The call that was in flight arrives at last. Nobody waits for its answer any more.
   cluster.fabric.links().partition(1, 2, false);
   cluster.settle();
   EXPECT_THAT(b.arrived, testing::IsEmpty());
   cluster.introduce(a, cluster.lookup(a, b), b);
 }
 
-// The first network of a server hangs: its second one is used, and what was posted goes there.
+// The first network of a server hangs. The client uses the second one, and sends there what it had posted.
 TEST(Faults, AStalledPathIsLeftForTheNext) {
   Cluster cluster;
   Process& a = cluster.start(1, 2, {.connect_timeout_ms = 100});
@@ -211,8 +211,8 @@ TEST(Faults, TheOldestOfManyLostClientsIsForgotten) {
   EXPECT_EQ(server.network->peer_info(clients.front()).url, "");
 }
 
-// Half of the message is in the receive's memory when it is cancelled: the rest is dropped, or the connection, as
-// ordered.
+// Half of the message is in the receive's memory when the receive is cancelled. The rest is dropped, or the connection
+// is, as ordered.
 TEST(Faults, ACancelledReceiveThatIsBeingFilledMayDropTheConnection) {
   for (const std::uint32_t per_mille : {0U, 1000U}) {
     FabricOptions options;
@@ -233,7 +233,7 @@ TEST(Faults, ACancelledReceiveThatIsBeingFilledMayDropTheConnection) {
   }
 }
 
-// --- hostile peers: their connection, and nothing else ---
+// --- hostile peers lose their connection, and nobody else is affected ---
 
 struct Attack {
   Attack() {
@@ -283,7 +283,7 @@ TEST(Hostile, AFloodOfRequestsBeyondItsCredit) {
   Attack attack;
   const Bytes data(100'000);
   for (int i = 0; i < 100; ++i) attack.raw.send_unexpected(Tag{1}, data);
-  // Nobody takes them: no test until everything has arrived.
+  // Nobody takes the messages: the test begins when everything has arrived.
   while (attack.cluster.fabric.deliver_next()) {
   }
   attack.cluster.test_all();

@@ -45,7 +45,7 @@ TEST(NetworkInterface, UrlsThereAndBack) {
   }
 }
 
-// One 100 MB message at 1 GB/s: 0.1 s, and little more.
+// One message of 100 MB at 1 GB/s takes 0.1 s and little more.
 TEST(Fabric, ATransferTakesItsTime) {
   Cluster cluster(1, gigabyte_per_second());
   Process& a = cluster.start(1);
@@ -62,7 +62,7 @@ TEST(Fabric, ATransferTakesItsTime) {
   EXPECT_LE(cluster.clock.now() - begin, 101ms);
 }
 
-// Four senders share the receiver's interface, whatever their own could do.
+// Four senders share the receiver's interface, however fast their own interfaces are.
 TEST(Fabric, ReceivingQueuesAtTheReceiver) {
   Cluster cluster(1, gigabyte_per_second());
   Process& sink = cluster.start(1);
@@ -115,7 +115,7 @@ TEST(Fabric, ControlDoesNotQueueBehindBulk) {
   cluster.recv(b, to_a, 1, room, MessageClass::kBulk);
   cluster.send(a, to_b, 1, data, MessageClass::kBulk);
   cluster.fabric.run_until(cluster.clock.now() + 5ms);
-  // At several moments: a bulk packet may just have ended at any one of them.
+  // The test tries several moments, since a bulk packet may have just ended at any one of them.
   for (std::size_t i = 0; i < 10; ++i) {
     cluster.fabric.run_until(cluster.clock.now() + 37us);
     const MonoTime begin = cluster.clock.now();
@@ -132,7 +132,7 @@ TEST(Fabric, ALinkHasItsOwnLatency) {
   Process& b = cluster.start(2);
   const Address to_b = cluster.lookup(a, b);
   cluster.introduce(a, to_b, b);
-  EXPECT_GE(cluster.clock.now().since_start, 21ms);  // there, back, and the message
+  EXPECT_GE(cluster.clock.now().since_start, 21ms);  // the way there and back, and the message
   EXPECT_LT(cluster.clock.now().since_start, 22ms);
 }
 
@@ -158,7 +158,7 @@ FabricOptions restless() {
   return options;
 }
 
-// Order of arrival of requests (one stream) and of the completions of receives with different tags (many streams).
+// The order in which requests arrive (one stream), and in which receives with different tags complete (many streams).
 struct Story {
   std::uint64_t digest = 0;
   MonoTime end;
@@ -216,7 +216,7 @@ TEST(Fabric, FileSegmentsAreReadThroughTheHook) {
   Cluster cluster;
   Process& a = cluster.start(1);
   Process& b = cluster.start(2);
-  // A simulated store of node 1: descriptor 1000007 has 70,000 bytes, given out in small pieces.
+  // A simulated store of node 1. Its descriptor 1000007 has 70,000 bytes, which are read in small pieces.
   cluster.fabric.hosts().set_file_reader(
       [](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) -> Result<std::size_t> {
         EXPECT_EQ(node, 1U);

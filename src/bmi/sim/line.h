@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Line: what the two halves of a peer ask of it. Host: what they use of the module.
+// Line: the functions of a peer that its two halves call. Host: the parts of the module that they use.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ struct Host {
   std::uint64_t instance = 0;
   const NetworkOptions* options = nullptr;
   Sink* sink = nullptr;
-  std::vector<Outcome>& outbox;  // reported by the module when it is safe to be called back
+  std::vector<Outcome>& outbox;  // the module reports them when the core may call back
 };
 
 /// Operations in the order of their posts.
 using OpQueue = std::map<std::uint64_t, OpId>;
-/// What matches a message with its receive.
+/// A message and its receive have the same key.
 using MatchKey = std::pair<MessageClass, Tag>;
 
 class Line {
  public:
   virtual ~Line() = default;
   virtual bool connected() const = 0;
-  /// An operation is posted. Connects if this side can, and returns its order. 0: it cannot be posted.
+  /// Begins a post. Connects if this side can, and returns the operation's order. 0: it cannot be posted.
   virtual std::uint64_t begin_post() = 0;
   virtual void transmit(Packet packet) = 0;
-  /// Ends the connection from this side: everything posted completes with `status`.
+  /// Ends the connection from this side. All posted operations complete with `status`.
   virtual void drop(Errc status) = 0;
   /// The peer has broken the protocol.
   virtual void violation() = 0;
@@ -46,7 +46,7 @@ class Line {
   Line& operator=(const Line&) = default;
 };
 
-/// The pool of a class; `control`: the one of the control class.
+/// The pool of a class. `control` is the pool of that kind for the control class.
 constexpr Pool pool_of(MessageClass c, Pool control) {
   return c == MessageClass::kControl ? control : static_cast<Pool>(control + 1);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links: what connects the nodes of a simulated network: delays, speeds, and cuts on order.
+// Links: the connections between the nodes of a simulated network, with their delays and speeds, and cuts that a test
+// orders.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +16,18 @@
 
 namespace spate::bmi::sim {
 
-/// The way between two nodes, in both directions.
+/// The properties of the way between two nodes, in both directions.
 struct LinkOptions {
   Duration latency = std::chrono::microseconds(20);
-  /// Added to each packet, uniform in [0, jitter]: what lets streams overtake each other.
+  /// A random delay in [0, jitter] that is added to each packet, so that streams overtake each other.
   Duration jitter{0};
-  /// How many of 1000 packets are delayed by up to `slow` more.
+  /// How many of 1000 packets get a further delay of up to `slow`.
   std::uint32_t slow_per_mille = 0;
   Duration slow = std::chrono::milliseconds(20);
 };
 
-/// A node's interface; each direction and each message class queues by itself (control is never behind bulk).
+/// The interface of a node. Each direction has a queue for each message class, so control messages never wait behind
+/// bulk data.
 struct NicOptions {
   std::uint64_t bytes_per_second = 12'500'000'000;  // 100 Gb/s; >= 1
 };
@@ -43,18 +45,18 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  /// In place of FabricOptions's.
+  /// Replaces the options of FabricOptions for this pair of nodes.
   void set_link(std::uint32_t a, std::uint32_t b, const LinkOptions& options) { links_[pair_of(a, b)] = options; }
   void set_nic(std::uint32_t node, const NicOptions& options) { nics_[node] = options; }
-  /// Nothing passes from one node to another; sent packets wait. Existing connections survive, new ones time out.
+  /// Holds back all packets between the two nodes. Existing connections survive; new ones time out.
   void partition(std::uint32_t a, std::uint32_t b, bool on);
   void partition_one_way(std::uint32_t from, std::uint32_t to, bool on);
-  /// As partition(), for a whole network.
+  /// As partition(), for one path of all nodes.
   void stall(std::uint32_t path, bool on);
 
-  /// Runs `arrive` when something that departs then has travelled, later if the way is cut meanwhile.
+  /// Runs `arrive` when a packet that departs at `departs` arrives, which is later if the way is cut in the meantime.
   void travel(NetworkInterface from, NetworkInterface to, MonoTime departs, EventQueue::Action arrive);
-  /// How long the interface takes to send or receive so much.
+  /// How long the interface needs to send or receive this many bytes.
   Duration wire_time(NetworkInterface interface, std::uint64_t bytes) const;
 
  private:

@@ -19,7 +19,7 @@ struct NetworkInterface {
 
 /// "sim://7" on path 0, "sim2://7" on path 1, and so on.
 std::string url_of(NetworkInterface interface);
-/// Nothing for any other text.
+/// Nothing if the text is no such URL.
 std::optional<NetworkInterface> parse_url(std::string_view url);
 
 }  // namespace spate::bmi::sim

@@ -12,7 +12,7 @@
 
 namespace spate::bmi::sim {
 
-/// One side of one connection. connection 0: none.
+/// One side of one connection. With `connection` 0 it means none.
 struct ConnectionEnd {
   std::uint64_t connection = 0;
   std::uint32_t side = 0;  // 0: the connector, 1: the listener
@@ -31,14 +31,14 @@ enum Pool : std::size_t {
 };
 using Credits = std::array<std::uint64_t, kPools>;
 
-/// Said by both sides when a connection is made.
+/// The first message of both sides when a connection is made.
 struct Hello {
-  std::uint64_t instance = 0;  // of the process: changes with each restart
-  std::uint64_t peer = 0;      // the connector's own number for the other side
+  std::uint64_t instance = 0;  // identifies the process; another number after each restart
+  std::uint64_t peer = 0;      // the number under which the connector knows the other side
   NetworkInterface interface;
-  Credits limits{};                   // what it may be made to hold, by pool
-  std::uint64_t max_unexpected = 0;   // largest unexpected message that it takes, bytes
-  std::uint64_t unexpected_held = 0;  // held already, from an earlier connection
+  Credits limits{};                   // how much the sender of this may be made to hold, by pool
+  std::uint64_t max_unexpected = 0;   // the largest unexpected message that it takes, bytes
+  std::uint64_t unexpected_held = 0;  // how much it holds already, from an earlier connection
 };
 
 struct Packet {
@@ -46,12 +46,12 @@ struct Packet {
     kUnexpected,  // tag, payload
     kEager,       // a whole expected message; `ready`: drop it when no receive is posted
     kAnnounce,    // an expected message of `size` waits at the sender as `transfer`
-    kReady,       // the data of a message of `size` follow, unasked
+    kReady,       // the data of a message of `size` follow; the sender does not wait for kClear
     kClear,       // to the sender: send `transfer`
     kRefuse,      // to the sender: `transfer` is longer than its receive
     kData,        // payload of `transfer` at `offset`
     kWithdraw,    // `transfer` was cancelled before it was cleared
-    kCredit,      // carries `credits` only, as every packet may
+    kCredit,      // only carries `credits`, as every packet may
   };
   Kind kind = Kind::kCredit;
   MessageClass message_class = MessageClass::kControl;
@@ -62,7 +62,7 @@ struct Packet {
   std::uint64_t offset = 0;
   Bytes payload;
   Credits credits{};        // room given back to the packet's receiver
-  std::uint64_t token = 0;  // not sent: the sender hears of it when the last byte has left
+  std::uint64_t token = 0;  // not sent: the sender gets it back when the last byte has left
 };
 
 /// Packets with the same key arrive in the order of sending; others may overtake each other.
@@ -73,7 +73,7 @@ struct StreamKey {
 };
 StreamKey stream_of(const Packet& packet);
 
-/// What a message held by its receiver costs beyond its payload, in the count of both sides.
+/// The cost of a message that the receiver holds, in addition to its payload. Both sides count it.
 constexpr std::uint64_t kMessageCharge = 64;
 
 }  // namespace spate::bmi::sim

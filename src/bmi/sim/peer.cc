@@ -72,7 +72,7 @@ void Peer::drop(Errc status) {
 void Peer::lose(Errc status) {
   end_ = {};
   connected_ = false;
-  OpQueue posted;  // posting them again keeps their order
+  OpQueue posted;  // in the order in which the operations must be posted again
   sender_.lose(posted);
   receiver_.lose(posted);
   for (const auto& [order, op] : posted) host_.outbox.push_back({op, status, 0});
@@ -98,7 +98,7 @@ void Peer::violation() {
 }
 
 void Peer::received(Packet packet) {
-  // Room first: what the packet leads to may report upwards and come back to us.
+  // Credit is taken first. The packet may cause a report to the core, which may call this peer again.
   if (sender_.give(packet.credits) && !connected_) return;
   using enum Packet::Kind;
   switch (packet.kind) {

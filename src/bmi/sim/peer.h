@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer: the state of one process in another one's module: the connection, and what goes over it in both directions.
+// Peer: the state of one process in another process's module: the connection, and the messages in both directions.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace spate::bmi::sim {
 /// again -> destroyed.
 class Peer final : private Line {
  public:
-  /// `target`: where to connect to; nothing for a process that connected to us.
+  /// `target`: where to connect; empty for a process that connected to this side.
   Peer(Host& host, PeerId id, Address address, std::optional<NetworkInterface> target);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -31,27 +31,28 @@ class Peer final : private Line {
   bool outbound() const { return target_.has_value(); }
   PeerState state() const;
   std::uint32_t connection() const { return connected_ ? connections_ : 0; }
-  /// See Post::connection.
+  /// Whether the post may use the present connection (Post::connection).
   bool takes(const Post& post) const { return may_use(post, connected_, connections_); }
-  /// The connector's, for inbound peers.
+  /// Inbound peers: the hello of the connector.
   void set_origin(const Hello& hello) { origin_ = hello; }
   const Hello& origin() const { return origin_; }
 
   Result<PostResult> post_send(const Post& post, bool unexpected) { return sender_.post(post, unexpected); }
   Result<PostResult> post_recv(const Post& post) { return receiver_.post(post); }
   void cancel(OpId op);
-  /// Not admitted, until admit(): NetworkOptions::strangers bounds what it may do.
+  /// Whether the peer is not admitted yet. NetworkOptions::strangers limits it until then.
   bool stranger() const { return receiver_.stranger(); }
   void begin_as_stranger() { receiver_.set_stranger(true); }
   void admit() { receiver_.set_stranger(false); }
   /// The caller took an unexpected message.
   void consumed(std::uint64_t charge) { receiver_.consumed(charge); }
 
-  /// What this side says when a connection is made.
+  /// The hello of this side for a new connection.
   Hello hello() const;
-  /// A connection stands: inbound ones from Module::accept, outbound ones later than the post that began it.
+  /// A connection has been made: for inbound peers within Module::accept, for outbound ones some time after the post
+  /// that began it.
   void connected(ConnectionEnd end, const Hello& other);
-  /// The connection is gone: everything posted completes with `status`, what was buffered is dropped.
+  /// The connection is gone. All posted operations complete with `status`, and buffered messages are dropped.
   void lose(Errc status);
   void received(Packet packet);
   void descriptor(Tag tag, int fd);
@@ -82,7 +83,7 @@ class Peer final : private Line {
   std::uint64_t next_order_ = 0;
   Sender sender_;
   Receiver receiver_;
-  std::deque<std::pair<Tag, int>> descriptors_;  // passed by a server, not taken yet
+  std::deque<std::pair<Tag, int>> descriptors_;  // that a server passed and nobody has taken
 };
 
 }  // namespace spate::bmi::sim

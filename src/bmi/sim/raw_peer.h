@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawPeer: a process of the simulated world that may break every rule.
+// RawPeer: a process of the simulated network that can break every rule.
 #pragma once
 
 #include <deque>
@@ -8,8 +8,7 @@
 
 namespace spate::bmi::sim {
 
-/// Connects to one listener and sends packets as they are given, whatever credit and limits say. Lives no longer than
-/// its fabric.
+/// Connects to one listener and sends packets without regard to credit and limits. The fabric outlives it.
 class RawPeer final : private Endpoint {
  public:
   /// The place must be free, as for attach().
@@ -18,7 +17,7 @@ class RawPeer final : private Endpoint {
   RawPeer& operator=(const RawPeer&) = delete;
   ~RawPeer() override;
 
-  /// Under way until connected() or failed() is true. Again after a loss: as the same process.
+  /// Begins to connect; connected() or failed() tells the end. After a loss it connects again as the same process.
   void connect(NetworkInterface to);
   bool connected() const { return connected_; }
   bool failed() const { return failed_; }
@@ -29,7 +28,7 @@ class RawPeer final : private Endpoint {
   void send(Packet packet) { fabric_.send(end_, std::move(packet)); }
   void send_unexpected(Tag tag, ByteView payload);
 
-  /// What has come back, oldest first.
+  /// The packets that have come back, the oldest first.
   std::deque<Packet>& packets() { return packets_; }
 
  private:

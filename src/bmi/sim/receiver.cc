@@ -9,7 +9,7 @@
 namespace spate::bmi::sim {
 namespace {
 
-// The most messages that one peer may have announced without a receive, by class. Each costs a table entry here.
+// The most messages that one peer may have announced without a receive, by class. Each one costs a table entry here.
 constexpr std::uint64_t kAnnouncements = 4096;
 
 void scatter(const std::vector<Segment>& segments, std::uint64_t offset, ByteView data) {
@@ -30,7 +30,7 @@ void scatter(const std::vector<Segment>& segments, std::uint64_t offset, ByteVie
 
 Receiver::Receiver(Host& host, Line& line) : host_(host), line_(line) {
   const NetworkOptions& options = *host_.options;
-  // The control class is shared by two kinds of messages, so that neither can keep the other out.
+  // Two kinds of messages share the window of the control class, so that neither kind can keep the other out.
   credit_[kUnexpectedPool] = {options.buffered_per_peer_bytes / 2, options.max_unexpected_bytes + kMessageCharge, 0, 0};
   credit_[kEagerControlPool] = {options.buffered_per_peer_bytes / 2, 0, 0, 0};
   credit_[kEagerBulkPool] = {options.buffered_per_peer_bytes, 0, 0, 0};
@@ -55,13 +55,13 @@ void Receiver::lose(OpQueue& posted) {
   arrivals_.clear();
   incoming_.clear();
   for (std::size_t i = 0; i < kPools; ++i) {
-    // Unexpected messages are with the caller already: they count against the next connection too.
+    // The caller has the unexpected messages already, so they also count against the next connection.
     if (i != kUnexpectedPool) credit_.at(i).held = 0;
     credit_.at(i).owed = 0;
   }
 }
 
-/// In the pool's unit: bytes, or announcements.
+/// The limit of the pool in its unit: bytes, or announcements.
 std::uint64_t Receiver::most_of(Pool pool) const {
   if (!stranger_) return credit_.at(pool).limit;
   const StrangerLimits& share = host_.options->strangers;
@@ -77,7 +77,7 @@ void Receiver::release(Pool pool, std::uint64_t amount) {
   ReceiveCredit& credit = credit_.at(pool);
   credit.release(amount);
   if (!line_.connected()) {
-    credit.owed = 0;  // the next connection begins with what is held then
+    credit.owed = 0;  // the next connection begins with the amount that is held then
     return;
   }
   if (credit.pressing()) line_.transmit({});
@@ -127,7 +127,7 @@ OpId Receiver::first_waiting(MatchKey key) const {
   return it == posted_.end() ? OpId{} : it->second.begin()->second;
 }
 
-/// The receive waits no longer.
+/// Removes the receive from the queue of waiting receives.
 void Receiver::unqueue(const Receive& receive) {
   const auto queue = posted_.find(receive.key);
   if (queue == posted_.end()) return;
@@ -170,7 +170,7 @@ void Receiver::accept_announced(OpId op, std::uint64_t transfer, std::uint64_t s
 void Receiver::cancel(OpId op) {
   const Receive& receive = receives_.at(op);
   const bool filling = receive.transfer != 0;
-  if (filling) incoming_.at(receive.transfer).op = OpId{};  // what still comes is dropped
+  if (filling) incoming_.at(receive.transfer).op = OpId{};  // the data that still come are dropped
   complete(op, Errc::kCancelled, 0);
   if (filling && host_.fabric.random().chance(host_.fabric.options().cancel_drops_per_mille, 1000))
     line_.drop(Errc::kConnectionLost);
@@ -216,7 +216,8 @@ void Receiver::on_announce(const Packet& packet) {
 void Receiver::on_ready(const Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
   if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return line_.violation();
-  // Nothing is buffered, but each costs an entry until its data have come: no more of them than announcements.
+  // Nothing is buffered, but each message costs an entry until its data have come. So there may be no more of them than
+  // announcements.
   if (incoming_.size() >= 2 * most_of(kAnnounceControlPool) + receives_.size()) return line_.violation();
   OpId op = first_waiting(key);
   if (!op) host_.fabric.mutable_statistics().ready_dropped += 1;
@@ -247,7 +248,7 @@ void Receiver::on_data(const Packet& packet) {
   if (whole.op) complete(whole.op, Errc::kOk, whole.size);
 }
 
-// The receive that was promised the message goes back to its old turn.
+// The receive to which the message was promised goes back to its old place in the queue.
 void Receiver::on_withdraw(const Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
   if (const auto it = incoming_.find(packet.transfer); it != incoming_.end()) {
@@ -258,7 +259,7 @@ void Receiver::on_withdraw(const Packet& packet) {
     return;
   }
   const auto it = arrivals_.find(key);
-  if (it == arrivals_.end()) return;  // refused before
+  if (it == arrivals_.end()) return;  // the message was refused before
   const auto same = [&](const Arrival& a) { return a.announced && a.transfer == packet.transfer; };
   const auto found = std::find_if(it->second.begin(), it->second.end(), same);
   if (found == it->second.end()) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receiver: the receiving half of a peer: matching, and what the peer may make this side hold.
+// Receiver: the receiving half of a peer. It matches messages with receives, and limits how much the peer can make this
+// side hold.
 #pragma once
 
 #include <array>
@@ -12,8 +13,8 @@
 
 namespace spate::bmi::sim {
 
-/// Operations are found by id; queues hold them in the order of posting, so that a cancel is cheap and an operation
-/// that must go back finds its old turn.
+/// Operations are found by id, and queues keep them in the order of their posts. So a cancel is cheap, and an operation
+/// that has to go back finds its old place.
 class Receiver {
  public:
   Receiver(Host& host, Line& line);
@@ -26,17 +27,17 @@ class Receiver {
   /// The caller took an unexpected message.
   void consumed(std::uint64_t charge) { release(kUnexpectedPool, charge); }
 
-  /// Not admitted, until then: NetworkOptions::strangers bounds what it may do.
+  /// Whether the peer is not admitted yet. NetworkOptions::strangers limits it until then.
   bool stranger() const { return stranger_; }
   void set_stranger(bool stranger) { stranger_ = stranger; }
-  /// What this side may be made to hold, and what it holds already, for the hello.
+  /// Fills in the hello: how much this side may be made to hold, and how much it holds already.
   void describe(Hello& hello) const;
-  /// Room that goes back with a packet.
+  /// Takes the credit that goes back with a packet.
   void take_owed(Credits& credits);
-  /// The connection is gone: adds all operations to `posted`, and forgets them and what was buffered.
+  /// The connection is gone. Moves all operations to `posted` and drops buffered messages.
   void lose(OpQueue& posted);
 
-  /// An unexpected message: it may be held, and goes to the core.
+  /// Reports an unexpected message to the core, if the peer's credit allows it.
   bool hold_unexpected(const Packet& packet);
   // Packets of the peer.
   void on_eager(Packet& packet);
@@ -51,16 +52,16 @@ class Receiver {
     MatchKey key;
     std::vector<Segment> segments;
     std::uint64_t size = 0;
-    std::uint64_t transfer = 0;  // being filled by it; 0: waiting
+    std::uint64_t transfer = 0;  // the transfer that fills it; 0: it waits
   };
-  struct Arrival {  // a message that nobody waits for yet
+  struct Arrival {  // a message without a receive
     bool announced = false;
     Bytes payload;
     std::uint64_t transfer = 0;
     std::uint64_t size = 0;
   };
-  struct Incoming {  // data under way to us
-    OpId op;         // none: dropped on arrival
+  struct Incoming {  // a message whose data are arriving
+    OpId op;         // none: the data are dropped when they arrive
     MatchKey key;
     std::uint64_t size = 0;
     std::uint64_t received = 0;
@@ -84,7 +85,7 @@ class Receiver {
   std::map<OpId, Receive> receives_;
   std::map<MatchKey, OpQueue> posted_;
   std::map<MatchKey, std::deque<Arrival>> arrivals_;
-  std::map<std::uint64_t, Incoming> incoming_;  // by the other side's transfer
+  std::map<std::uint64_t, Incoming> incoming_;  // by the sender's number of the transfer
 };
 
 }  // namespace spate::bmi::sim

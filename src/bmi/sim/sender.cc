@@ -24,7 +24,7 @@ Result<PostResult> Sender::post(const Post& post, bool unexpected) {
   const auto it = sends_.find(post.op);
   const bool copied = it != sends_.end() && it->second.stage == Send::Stage::kLeaving;
   if (!copied || !host_.fabric.random().chance(host_.fabric.options().immediate_per_mille, 1000)) return PostResult{};
-  sends_.erase(it);  // left() will find it gone
+  sends_.erase(it);  // left() finds no operation then
   return PostResult{true, post.size};
 }
 
@@ -53,7 +53,7 @@ void Sender::lose(OpQueue& posted) {
   outgoing_.clear();
 }
 
-// First come, first served within a lane: a message that lacks room holds back those behind it.
+// Messages leave in order within a lane: one that lacks credit holds back those behind it.
 void Sender::pump(Lane lane) {
   OpQueue& queue = waiting_.at(lane);
   while (line_.connected() && !queue.empty()) {
@@ -67,7 +67,7 @@ bool Sender::launch(OpId op, Send& send) {
   const std::uint64_t charge = send.size + kMessageCharge;
   if (send.lane == kUnexpectedLane) {
     SendCredit& credit = credit_[kUnexpectedPool];
-    if (charge > credit.largest) {  // its own limit is lower than ours
+    if (charge > credit.largest) {  // the other side's limit is lower than this side's
       host_.outbox.push_back({op, Errc::kMessageTooBig, 0});
       sends_.erase(op);
       return true;
@@ -82,7 +82,7 @@ bool Sender::launch(OpId op, Send& send) {
     if (!launch_whole(op, send, Packet::Kind::kEager) && !ready) credit.give(charge);
     return true;
   }
-  // An eager message without credit is announced like a large one: it must not wait behind other tags' messages.
+  // An eager message without credit is announced like a large one. It must not wait behind messages of other tags.
   if (!send.ready && !credit_.at(pool_of(send.key.first, kAnnounceControlPool)).take(1)) return false;
   send.transfer = ++next_transfer_;
   outgoing_.emplace(send.transfer, op);
@@ -120,7 +120,7 @@ void Sender::start_moving(Send& send) {
   move_on(outgoing_.at(send.transfer), send);
 }
 
-// One packet at a time waits for the interface, so that transfers share it in turns.
+// Only one packet of a transfer waits for the interface at a time, so that transfers share it in turns.
 void Sender::move_on(OpId op, Send& send) {
   const FabricOptions& options = host_.fabric.options();
   if (send.packet_queued || send.offset == send.size || send.under_way >= options.window) return;
@@ -132,7 +132,7 @@ void Sender::move_on(OpId op, Send& send) {
   packet.payload.resize(std::min(options.chunk_bytes, send.size - send.offset));
   packet.token = op.value;
   if (!gather(send, send.offset, packet.payload)) {
-    // The other side was promised these bytes: only the connection's end frees it.
+    // The other side was promised these bytes. Only the end of the connection releases it.
     host_.outbox.push_back({op, Errc::kIoError, 0});
     sends_.erase(op);
     line_.drop(Errc::kConnectionLost);
@@ -168,7 +168,7 @@ void Sender::delivered(std::uint64_t transfer) {
 
 void Sender::on_clear(std::uint64_t transfer) {
   const auto it = outgoing_.find(transfer);
-  if (it == outgoing_.end()) return;  // cancelled meanwhile: the withdrawal is under way
+  if (it == outgoing_.end()) return;  // it was cancelled, and the withdrawal has been sent
   Send& send = sends_.at(it->second);
   if (send.stage != Send::Stage::kAnnounced) return line_.violation();
   start_moving(send);
@@ -185,7 +185,7 @@ void Sender::on_refuse(std::uint64_t transfer) {
 
 void Sender::cancel(OpId op) {
   Send& send = sends_.at(op);
-  if (send.stage == Send::Stage::kLeaving) return;  // copied: it completes when it has left
+  if (send.stage == Send::Stage::kLeaving) return;  // its data were copied, so it completes when the copy has left
   const bool moving = send.stage == Send::Stage::kMoving;
   if (send.stage == Send::Stage::kWaiting) waiting_.at(send.lane).erase(send.order);
   if (send.stage == Send::Stage::kAnnounced) {
@@ -198,10 +198,10 @@ void Sender::cancel(OpId op) {
   outgoing_.erase(send.transfer);
   sends_.erase(op);
   host_.outbox.push_back({op, Errc::kCancelled, 0});
-  if (moving) line_.drop(Errc::kConnectionLost);  // half a message is out
+  if (moving) line_.drop(Errc::kConnectionLost);  // a part of the message has left
 }
 
-// Zeros past a file's end.
+// Bytes after the end of a file are zeros.
 bool Sender::gather(const Send& send, std::uint64_t offset, MutableByteView out) {
   std::uint64_t skip = offset;
   for (const Segment& segment : send.segments) {

@@ -11,7 +11,7 @@
 
 namespace spate::bmi::sim {
 
-/// Operations are found by id; queues hold them in the order of posting, so that a cancel is cheap.
+/// Operations are found by id, and queues keep them in the order of their posts, so that a cancel is cheap.
 class Sender {
  public:
   Sender(Host& host, Line& line) : host_(host), line_(line) {}
@@ -22,11 +22,12 @@ class Sender {
   bool has(OpId op) const { return sends_.contains(op); }
   void cancel(OpId op);
 
-  /// A connection stands: `other` says what may be sent over it. Sends what waits.
+  /// A connection has been made, and `other` holds its limits. Sends messages that waited.
   void connected(const Hello& other);
-  /// Room that a packet has brought. Sends what waits for it, which may end the connection. False: there was none.
+  /// Takes the credit of a packet and sends messages that waited for it, which may end the connection. False: there was
+  /// none.
   bool give(const Credits& credits);
-  /// The connection is gone: adds all operations to `posted` and forgets them.
+  /// The connection is gone. Moves all operations to `posted`.
   void lose(OpQueue& posted);
 
   // From the fabric: see Endpoint.
@@ -48,9 +49,9 @@ class Sender {
     std::uint64_t size = 0;
     Stage stage = Stage::kWaiting;
     std::uint64_t transfer = 0;
-    std::uint64_t offset = 0;     // moved so far
-    std::uint32_t under_way = 0;  // packets not yet delivered
-    bool packet_queued = false;   // one has not left yet
+    std::uint64_t offset = 0;     // bytes sent so far
+    std::uint32_t under_way = 0;  // packets that are not delivered yet
+    bool packet_queued = false;   // one of its packets is in the interface's queue
   };
 
   void pump_all();

@@ -9,7 +9,7 @@
 namespace spate::bmi::sim {
 SimModule::SimModule(Fabric& fabric, NetworkInterface interface)
     : fabric_(fabric), scheme_(url_scheme(url_of(interface))), host_{fabric, interface, 0, nullptr, nullptr, outbox_} {
-  // From now on: a second process at the same place is refused at once, not when it starts.
+  // Entered now, so that a second process at the same place is refused at once and not when it starts.
   host_.instance = fabric_.enter(interface, *this);
 }
 
@@ -146,13 +146,14 @@ bool SimModule::progress() {
   return any;
 }
 
-// A post's completion must be reported, although no other event may ever come to this process.
+// The post may have completed operations. They must be reported, although no other event may ever come to this process.
 void SimModule::settle(Peer& peer, ConnectionEnd before) {
   track(peer, before);
   if (!outbox_.empty()) fabric_.poke(host_.interface, host_.instance);
 }
 
-// Upwards only from here (and inbound, unexpected, forgotten): no table is being walked when the core calls back.
+// Only this function, inbound, unexpected and forgotten call the core. So no table is being walked when the core calls
+// back.
 void SimModule::flush() {
   if (flushing_) return;
   flushing_ = true;
@@ -179,7 +180,7 @@ Peer& SimModule::inbound_from(const Hello& from) {
   return peer;
 }
 
-/// A separate peer until it is admitted.
+/// The stranger is a separate peer until it is admitted.
 Peer& SimModule::stranger_from(const Hello& from) {
   Peer& peer = add_inbound(from);
   peer.begin_as_stranger();
@@ -235,7 +236,8 @@ Peer& SimModule::add_inbound(const Hello& from) {
 Hello SimModule::accept(ConnectionEnd end, const Hello& from) {
   Peer& peer = host_.options->strangers.apply() ? stranger_from(from) : inbound_from(from);
   const ConnectionEnd before = peer.end();
-  if (before.connection != 0) peer.drop(Errc::kConnectionLost);  // it lost a connection that we still thought good
+  // The peer lost a connection that this side thought good.
+  if (before.connection != 0) peer.drop(Errc::kConnectionLost);
   const Hello answer = peer.hello();
   peer.connected(end, from);
   track(peer, before);
@@ -301,7 +303,7 @@ void SimModule::delivered(ConnectionEnd end, std::uint64_t transfer) {
 
 void SimModule::forget_the_oldest() {
   while (gone_.size() > kRemembered) {
-    flush();  // its operations complete before
+    flush();  // the peer's operations complete before
     if (gone_.size() <= kRemembered) return;
     const PeerId id = gone_.front();
     gone_.pop_front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimModule: the module of one process in a simulated world, for one of its networks. Made by attach().
+// SimModule: the module of one process in a simulated network, for one of the process's paths. attach() makes it.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@
 namespace spate::bmi::sim {
 
 /// Not thread-safe: one thread. It connects at the first post to a peer, and again at the next post after a loss. It
-/// remembers the last kRemembered processes that had connected, so that they come back under the same address.
+/// remembers the last kRemembered processes that had connected, so that they keep their address when they come back.
 class SimModule final : public Module, private Endpoint {
  public:
   SimModule(Fabric& fabric, NetworkInterface interface);
@@ -65,9 +65,9 @@ class SimModule final : public Module, private Endpoint {
   Peer& add_inbound(const Hello& from);
   Peer& stranger_from(const Hello& from);
   void drop_stranger(PeerId peer);
-  /// After anything that may have ended or begun the peer's connection: keeps the tables in step.
+  /// Updates the tables after a call that may have ended or begun the peer's connection.
   void track(Peer& peer, ConnectionEnd before);
-  /// The same at the end of a post, when what it completed may not be reported yet.
+  /// As track(), at the end of a post, which may not report the operations that it completed.
   void settle(Peer& peer, ConnectionEnd before);
   void forget_the_oldest();
   void flush();
@@ -83,10 +83,12 @@ class SimModule final : public Module, private Endpoint {
   std::uint64_t next_peer_ = 0;
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   std::map<ConnectionEnd, Peer*> by_end_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;  // by (instance, its number for us); no strangers
+  /// By instance and the connector's number for this side; admitted peers only.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;
   Strangers<PeerId> strangers_;
-  std::deque<std::pair<MonoTime, PeerId>> admit_by_;  // strangers, and those who were; in the order of time
-  std::deque<PeerId> gone_;                           // inbound, unconnected, oldest first
+  /// Peers that are strangers, or were, in the order of their deadlines.
+  std::deque<std::pair<MonoTime, PeerId>> admit_by_;
+  std::deque<PeerId> gone_;  // inbound peers without a connection, the oldest first
 };
 
 }  // namespace spate::bmi::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module by itself, below the core: what it reports, and when.
+// The module without the core: what it reports, and when.
 #include "bmi/sim/sim_module.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ struct Pair {
   Bytes data = Bytes(100);
 };
 
-// A driver that only watches the events would otherwise sleep on a completion that is there.
+// Otherwise a driver that only watches the events would sleep although a completion is there.
 TEST(SimModule, WhatAPostCompletesIsReportedByAnEvent) {
   FabricOptions options;
   options.immediate_per_mille = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of this folder: processes on a fabric, each with a Network and what it has seen complete.
+// For the tests of this folder: processes on a fabric, each with a Network and a record of its completions.
 #pragma once
 
 #include <array>
@@ -88,7 +88,7 @@ class Cluster {
       }
     }
   }
-  /// False: nothing is left to happen and `until` does not hold.
+  /// False: no event is left, and `until` does not hold.
   bool drive(const std::function<bool()>& until) {
     for (;;) {
       test_all();
@@ -103,7 +103,7 @@ class Cluster {
     EXPECT_TRUE(drive([&] { return process.done.contains(op); })) << "never completes";
     return process.done.contains(op) ? process.done.at(op).status : Errc::kTimeout;
   }
-  /// The address that `server` knows `client` by, after a request from it.
+  /// The address under which `server` knows `client`, from a request that this sends.
   Address introduce(Process& client, Address to_server, Process& server) {
     const Bytes hello(8);
     request(client, to_server, 4711, hello);
