@@ -19,8 +19,8 @@ void BulkSlices::add(Connection& connection, bool to_read) {
   if (!std::exchange(connection.due, true)) due_.push_back(&connection);
 }
 
-/// Whether what came on control connections is to be told before a long piece of bulk work. Never twice in a row: bulk
-/// data do not starve among many small messages.
+/// Whether messages of control connections must be reported before a long piece of bulk work. It never says so twice in
+/// a row, so that bulk data does not starve among many small messages.
 bool BulkSlices::puts_off() const {
   return !put_off_ && std::ranges::any_of(due_, [](Connection* c) { return c->moves_much(); });
 }

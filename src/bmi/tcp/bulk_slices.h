@@ -15,7 +15,7 @@
 
 namespace spate::bmi::tcp {
 
-/// The connections with data that waits for its slice: each once. The module's lock guards it.
+/// The module's lock guards it. It lists the connections with data that waits for a slice, each one once.
 class BulkSlices {
  public:
   static constexpr std::uint64_t kLeast = 16 * 1024;
@@ -24,16 +24,16 @@ class BulkSlices {
 
   /// False, with errno: out of descriptors.
   bool open();
-  /// Readable while something is due, as of the last show().
+  /// Readable while a connection has data that waits, as of the last show().
   int descriptor() const { return shown_event_.get(); }
   void show();
 
-  /// Bytes of the next slice.
+  /// How many bytes the next slice may move.
   std::uint64_t size() const {
     constexpr std::uint64_t kQuiet = 256 * 1024;
     return since_control_ < kQuiet ? options_.slice_bytes : options_.quiet_slice_bytes;
   }
-  /// A message of the control class came or went.
+  /// A message of the control class was sent or received.
   void control_moved() { since_control_ = 0; }
 
   bool any_due() const { return !due_.empty(); }
@@ -41,8 +41,8 @@ class BulkSlices {
   void remove(Connection& connection) {
     if (connection.due) std::erase(due_, &connection);
   }
-  /// One slice: `serve(connection, limit)` moves up to `limit` bytes of it and returns how many it has moved.
-  /// `reports_wait`: there is something to be told first.
+  /// Serves one slice: `serve(connection, limit)` moves up to `limit` bytes of the connection and returns how many it
+  /// moved. `reports_wait`: reports wait for delivery.
   template <typename Serve>
   void serve(bool reports_wait, Serve serve) {
     put_off_ = reports_wait && puts_off();

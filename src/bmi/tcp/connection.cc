@@ -13,11 +13,11 @@
 namespace spate::bmi::tcp {
 namespace {
 
-// A payload rest of this size is received straight into its place, at the cost of a longer iovec; what is smaller is
-// copied out of the scratch buffer, so that one system call takes in many messages of some KiB (bench/run data).
+// A payload rest of this size is received straight into its place, which makes the iovec longer. A smaller rest is
+// copied out of the scratch buffer, so that one system call receives many messages of some KiB (bench/run data).
 constexpr std::uint64_t kDirectBytes = 16 * 1024;
-// How much of a large payload shall be there before this side is woken for it. bench/run data, 1 MiB reads: woken for
-// each packet 2.4 GB/s, from 256 KiB on 3.7, from 512 KiB on 5.1; the sender pays for each wake.
+// How much of a large payload must be there before this side is woken. bench/run data, reads of 1 MiB: woken for each
+// packet 2.4 GB/s, from 256 KiB on 3.7, from 512 KiB on 5.1. The sender pays for each wake.
 constexpr std::uint64_t kWakeBytes = 512 * 1024;
 
 ssize_t receive_pieces(int socket, Pieces& pieces) {
@@ -53,8 +53,9 @@ std::uint64_t Connection::gather_direct(Pieces& pieces, std::uint64_t limit) {
   return most;
 }
 
-/// The kernel would take long to copy the payload to its place (base/copy.h). From this host, by sendfile, it comes in
-/// pages of a file, and large messages begin where pages do. Of others nothing is known, so that nothing is to be won.
+/// Whether the kernel would take long to copy the payload to its place (base/copy.h). A payload from this host, sent by
+/// sendfile, comes in pages of a file, and large messages begin at a page. The alignment of other payloads is unknown,
+/// so there is nothing to gain.
 bool Connection::lands_slowly() const {
   if (!from_this_host || incoming_.op == nullptr) return false;
   const SegmentCursor& cursor = incoming_.op->cursor;
@@ -65,9 +66,9 @@ bool Connection::lands_slowly() const {
 std::uint64_t Connection::read_ahead(std::uint64_t direct) const {
   constexpr std::uint64_t kScratch = sizeof(ReceiveScratch);
   if (direct == 0 && incoming_.left >= kDirectBytes) return std::min(incoming_.left, kScratch);
-  // Not all of the payload fits the iovec: what follows is payload, too.
+  // The payload does not fit the iovec, so the following bytes are payload, too.
   if (direct > 0 && direct < incoming_.left) return 0;
-  // Among large messages only the next header is read along with a payload, so that no payload is copied.
+  // Among large messages only the next header is read with a payload. So no payload is copied.
   if (direct > 0) return handler_->header_size();
   if (incoming_.left > 0 && incoming_.header.length >= kDirectBytes && incoming_.left < kDirectBytes) {
     return incoming_.left + handler_->header_size();
@@ -81,7 +82,8 @@ ReadStatus Connection::read(ReceiveScratch& scratch, std::uint64_t limit) {
   return status;
 }
 
-/// In the middle of a large payload the next event comes when a good part of the rest is there, not with each packet.
+/// Sets from how many bytes on the socket is readable. In the middle of a large payload that is a good part of the
+/// rest, so that not each packet is an event.
 void Connection::wake_for_payload() {
   const bool large = incoming_.active && incoming_.left >= kDirectBytes && !closed_for_input_;
   const std::uint64_t wanted = large ? std::min(incoming_.left, kWakeBytes) : 1;
@@ -111,8 +113,8 @@ ReadStatus Connection::read_some(ReceiveScratch& scratch, std::uint64_t limit) {
     }
     if (!parse(scratch.data(), got - placed)) return ReadStatus::kProtocol;
     if (closed || closed_for_input_) return ReadStatus::kDrained;
-    // A short read means an empty socket, and the next event tells when there is more. In the middle of a large payload
-    // more comes at once as a rule: asking again is cheaper than the way through epoll.
+    // After a short read the socket is empty, and the next event reports more. In the middle of a large payload more
+    // usually comes at once, so another read is cheaper than the way through epoll.
     if (got < pieces.bytes && !peer_closed && incoming_.left < kDirectBytes) return ReadStatus::kDrained;
     total += got;
   }

@@ -34,29 +34,29 @@ class FrameHandler {
   virtual std::size_t header_size() const = 0;
   /// A header has arrived. May begin Connection::incoming(). False: the other side broke the protocol.
   virtual bool on_header(Connection& connection, const std::byte* bytes) = 0;
-  /// The expected payload has arrived.
+  /// The whole payload of the frame has arrived.
   virtual void on_payload(Connection& connection) = 0;
 };
 
-/// Shared by the connections of a module; holds nothing between two reads. It begins at a page, like data that is sent
-/// by sendfile.
+/// The connections of a module share it. It holds nothing between two reads. It begins at a page, like data that is
+/// sent by sendfile.
 struct alignas(4096) ReceiveScratch : std::array<std::byte, 64 * 1024> {};
 
 /// A bulk connection whose ends are proving the link's key to each other.
 struct BulkHandshake {
   HelloBytes hello{};
   WelcomeBytes welcome{};
-  // The acceptor's side, which belongs to the peer only afterwards.
+  // Only for the acceptor, where the connection belongs to the peer after the proof.
   PeerId peer;
   std::uint32_t connections = 0;  // Peer::connections
   unsigned channel = 0;
 };
 
 enum class ReadStatus : std::uint8_t {
-  kDrained,   // nothing more for now: an event follows
+  kDrained,   // nothing more for now; an event follows
   kMore,      // there may be more: call again
   kLost,      // the connection ended or broke
-  kProtocol,  // the handler refused
+  kProtocol,  // the handler found a breach of the protocol
 };
 
 /// Pinned; the module owns it. Not thread-safe: the module's lock guards it. It makes no decisions: the module and the
@@ -74,12 +74,13 @@ class Connection : public Pollable {
   int socket() const { return socket_.get(); }
   void set_handler(FrameHandler& handler) { handler_ = &handler; }
 
-  /// Reads until the socket is drained or `limit` bytes were read (> 0; one system call's worth more at most).
+  /// Reads until the socket is empty or `limit` bytes (> 0) were read. It may read one system call's worth more.
   ReadStatus read(ReceiveScratch& scratch, std::uint64_t limit);
   std::uint64_t bytes_read() const { return bytes_read_; }
-  /// The handler fills it in for a frame with a payload (which may be of 0 bytes).
+  /// Where the payload of the current frame goes. The handler sets it for each frame that has a payload, which may have
+  /// 0 bytes.
   protocol::Incoming& incoming() { return incoming_; }
-  /// Whether it is in the middle of a long message, in or out.
+  /// Whether it is in the middle of a long message, in either direction.
   bool moves_much();
 
   /// Ignores everything that arrives from now on.
@@ -90,27 +91,27 @@ class Connection : public Pollable {
 
   SendQueue& queue() { return queue_; }
 
-  // Set by the module and the peer.
+  // The module and the peer set the following members.
   Peer* peer = nullptr;
   std::unique_ptr<BulkHandshake> handshake;
-  ContextId context;                      // accepted: of its listener
+  ContextId context;                      // accepted connections: the listener's context
   std::string remote;                     // for people
   unsigned channel = 0;                   // 0: control
-  std::uint64_t segment_bytes = 1;        // payload of a packet
+  std::uint64_t segment_bytes = 1;        // payload bytes of a full packet
   bool connecting = false;                // connect(2) has not ended
   bool expired = false;                   // it was not open in time
-  bool write_blocked = false;             // the socket was full: wait for an event before writing
-  bool peer_closed = false;               // an event reported it: read to the end
-  bool closed = false;                    // taken down; freed at the next turn
+  bool write_blocked = false;             // the socket was full; an event tells when to write again
+  bool peer_closed = false;               // an event reported that the peer closed: read to the end
+  bool closed = false;                    // freed at the next turn
   bool from_this_host = false;            // the other end is on this machine
-  bool held = false;                      // in the module's list of those to be flushed
-  std::uint64_t posted_in_turn = 0;       // the module's turn in which this side last sent by a post
-  bool due = false;                       // in the module's list of those that wait for their slice, for ...
-  bool to_read = false;                   // ... reading
-  bool to_write = false;                  // ... or writing
-  MonoTime accepted_at;                   // by this side
-  MonoTime deadline = MonoTime::never();  // handshake, admission, or a cancelled send: then it is dropped
-  std::uint64_t grace_position = 0;       // the cancelled send's frame, while `deadline` runs for one
+  bool held = false;                      // in the module's list of connections to be flushed
+  std::uint64_t posted_in_turn = 0;       // the turn in which a post of this side last sent by it
+  bool due = false;                       // in the module's list of connections that wait for their slice
+  bool to_read = false;                   // its slice has something to read
+  bool to_write = false;                  // its slice has something to write
+  MonoTime accepted_at;                   // when this side accepted it
+  MonoTime deadline = MonoTime::never();  // when to drop it: for the handshake, the admission or a cancelled send
+  std::uint64_t grace_position = 0;       // position of the cancelled send's frame, while `deadline` is for one
 
  private:
   bool parse(const std::byte* data, std::uint64_t size);
@@ -129,7 +130,7 @@ class Connection : public Pollable {
   SendQueue queue_;
   protocol::Incoming incoming_;
   std::uint64_t bytes_read_ = 0;
-  std::uint64_t last_payload_ = 0;  // guides how much is read ahead
+  std::uint64_t last_payload_ = 0;  // size of the last payload, which decides how much is read ahead
   std::size_t header_fill_ = 0;
   std::uint64_t low_water_ = 1;  // SO_RCVLOWAT
   std::array<std::byte, kMaxHeader> header_{};

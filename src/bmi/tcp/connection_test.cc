@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading: frames cut at any place arrive whole, and payload goes where it belongs.
+// Reading: frames that are cut at any place arrive whole, and each payload goes where it belongs.
 #include "bmi/tcp/connection.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ class ConnectionTest : public testing::Test, public FrameHandler {
     ASSERT_EQ(::write(far_.get(), stream_.data() + written_, size), static_cast<ssize_t>(size));
     written_ += size;
   }
-  /// From how many bytes on the socket counts as readable.
+  /// The low-water mark of the socket, in bytes (SO_RCVLOWAT).
   int low_water() const {
     int value = 0;
     socklen_t size = sizeof value;
@@ -108,14 +108,14 @@ class ConnectionTest : public testing::Test, public FrameHandler {
   std::vector<Bytes> payloads_;
   std::unique_ptr<Op> op_;
   Bytes room_;
-  MutableByteView placed_;  // not empty: the receive's memory
+  MutableByteView placed_;  // if not empty, the receive's memory
 };
 
 struct PlacedReceive {
   const char* name;
-  std::size_t at;  // in its page
+  std::size_t at;  // offset within its page
   bool from_this_host;
-  bool in_between;  // it is copied from the scratch
+  bool in_between;  // whether it is copied from the scratch buffer
 };
 
 struct PlacedReceiveTest : ConnectionTest, testing::WithParamInterface<PlacedReceive> {};
@@ -189,7 +189,7 @@ TEST_F(ConnectionTest, TheRestOfACancelledReceiveIsDropped) {
   ASSERT_EQ(::write(far_.get(), stream_.data() + first, stream_.size() - first),
             static_cast<ssize_t>(stream_.size() - first));
   Bytes kept;
-  kept.swap(room_);  // the receive's memory: must stay as it is
+  kept.swap(room_);  // the receive's memory, which must not change
   ASSERT_EQ(read(), ReadStatus::kDrained);
   EXPECT_EQ(kept, before);
   ASSERT_EQ(payloads_.size(), 2U);
@@ -225,7 +225,7 @@ TEST_F(ConnectionTest, ItReadsNoMoreThanItsLimit) {
   append(1, 100'000);
   write(kHeaderSize + 100'000);
   limit_ = 20'000;
-  ASSERT_EQ(read(), ReadStatus::kMore);  // the header, and what came with it
+  ASSERT_EQ(read(), ReadStatus::kMore);  // reads the header and the bytes that came with it
   const std::uint64_t first = connection_->bytes_read();
   ASSERT_EQ(read(), ReadStatus::kMore);
   EXPECT_EQ(connection_->bytes_read(), first + limit_);
@@ -234,8 +234,8 @@ TEST_F(ConnectionTest, ItReadsNoMoreThanItsLimit) {
   EXPECT_EQ(payloads_, expected_);
 }
 
-// A turn can end, because it has read enough, just after the large payload, in a small one. That is waited for
-// like anything else.
+// A turn may have read enough and end just after the large payload, within a small one. The socket must then wake for
+// any number of bytes.
 TEST_F(ConnectionTest, AfterALargePayloadItIsWokenForAnything) {
   constexpr int kBuffer = 8 << 20;
   if (::setsockopt(far_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBuffer, sizeof kBuffer) != 0) {

@@ -13,34 +13,35 @@
 
 namespace spate::bmi::tcp {
 
-/// The module's lock guards it. A connection lives until free_closed() after its close().
+/// The module's lock guards it. close() takes a connection down, and free_closed() destroys it.
 class Connections {
  public:
   Connections(State& state, Events& events, BulkSlices& slices, protocol::WakeTimer& timer)
       : state_(state), events_(events), slices_(slices), deadlines_(timer) {}
 
-  /// Null, with errno: it cannot be watched, and the socket is closed again.
+  /// Null, with errno: the connection cannot be watched. The socket is closed then.
   Connection* add(UniqueFd socket, FrameHandler& handler, bool bulk);
   /// Null or closed: no effect.
   void close(Connection* connection);
-  /// No event is left that may point at a closed one.
+  /// Destroys the closed connections. Call it when no epoll event can point at one of them any more.
   void free_closed() { closed_.clear(); }
 
-  /// The socket is full: the next event tells when it has room.
+  /// The socket is full: the next event tells when it has room again.
   void block(Connection& connection);
-  /// The edge may be behind, and the data or the room still there: epoll looks once more.
+  /// epoll looks at the connection again. An edge may have been reported before while the data or the room is still
+  /// there.
   void watch_again(Connection& connection);
 
-  /// When a connection is to be dropped: Connection::deadline.
+  /// The connections that have a deadline (Connection::deadline), at which they are dropped.
   protocol::Deadlines<Connection>& deadlines() { return deadlines_; }
   const protocol::Deadlines<Connection>& deadlines() const { return deadlines_; }
   void set_deadline(Connection& connection, Duration from_now) {
     deadlines_.set(connection, state_.clock.now() + from_now);
   }
 
-  /// Closes all connections of the peer. Its operations end with `status`; kOk: nobody lost anything.
+  /// Closes all connections of the peer. Its operations end with `status`. kOk: the peer was idle and lost nothing.
   void lose_peer(Peer& peer, Errc status);
-  /// An accepted connection whose peer, if it has one, is not admitted.
+  /// Drops an accepted connection that has no peer, or whose peer is not admitted.
   void drop_stranger(Connection& connection, std::string_view why);
 
  private:

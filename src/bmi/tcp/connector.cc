@@ -39,7 +39,7 @@ void Connector::connect_control(Peer& peer) {
 void Connector::on_resolved() {
   for (Resolved& resolved : resolver_->take()) {
     Peer* peer = state_.peers.find(resolved.peer);
-    // The peer was disconnected, or connects again, while the name was looked up.
+    // While the name was looked up, the peer was disconnected or began to connect again.
     if (peer == nullptr || peer->state != PeerPhase::kConnecting || peer->channels[0].opening != nullptr) continue;
     if (resolved.addresses.empty()) note_failure(*peer, "the name " + peer->remote.host + " does not resolve");
     peer->remote.addresses = std::move(resolved.addresses);
@@ -51,7 +51,8 @@ void Connector::connect_next_address(Peer& peer) {
   for (; peer.address_in_use < peer.remote.addresses.size(); ++peer.address_in_use) {
     if (begin_channel(peer, 0)) return;
   }
-  if (peer.remote.named) peer.remote.addresses.clear();  // looked up again next time: the server may have moved
+  // The name is looked up again next time, since the server may have moved.
+  if (peer.remote.named) peer.remote.addresses.clear();
   state_.lose_later(peer, Errc::kUnreachable);
 }
 
@@ -158,7 +159,7 @@ bool Connector::on_proof(Connection& connection, const std::byte* bytes) {
   return true;
 }
 
-/// For whoever asks later, and in the log.
+/// Keeps the reason for callers that ask later, and logs it.
 void Connector::note_failure(Peer& peer, std::string why) {
   state_.complaints.peer_dropped(peer.url, why);
   peer.failure = std::move(why);

@@ -26,7 +26,7 @@ class Connector {
   void connect_control(Peer& peer);
   void connect_bulk(Peer& peer);
 
-  /// The resolver has found something.
+  /// The resolver has results.
   void on_resolved();
   /// connect(2) has ended. False: the connection has failed.
   bool connect_ended(Connection& connection);
@@ -45,7 +45,7 @@ class Connector {
   Events& events_;
   Connections& connections_;
   IdleSweeps& idle_;
-  std::unique_ptr<Resolver> resolver_;  // made at the first name
+  std::unique_ptr<Resolver> resolver_;  // made when the first name is looked up
   HandshakeHandler<Connector, kWelcomeSize, &Connector::on_welcome> welcome_handler_{*this};
   HandshakeHandler<Connector, sizeof(LinkProof), &Connector::on_proof> proof_handler_{*this};
 };

@@ -6,7 +6,7 @@
 
 namespace spate::bmi::tcp {
 
-/// X(name, what it says). All grow only.
+/// X(name, description). No counter ever decreases.
 #define SPATE_TCP_COUNTERS(X)                                                                     \
   X(sent_bytes, "taken by the kernel, headers included")                                          \
   X(lent_bytes, "of sent_bytes, taken without a copy (MSG_ZEROCOPY)")                             \

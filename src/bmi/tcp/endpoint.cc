@@ -55,7 +55,7 @@ bool is_any(const SocketAddress& address) {
 }
 
 void set_option(int socket, int level, int option, int value) {
-  // Best effort: without an option the connection works, only worse.
+  // The result does not matter. Without an option the connection works, only less well.
   (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
@@ -144,14 +144,14 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) 
 
 Result<UniqueFd> listen_on(const Endpoint& endpoint) {
   const std::string url = url_of(endpoint.host, endpoint.port);
-  // Listening is set-up, not traffic: a name may block here.
+  // Listening belongs to the start, not to the traffic. So the look-up of a name may block here.
   const auto addresses = endpoint.addresses.empty() ? resolve(endpoint.host, endpoint.port) : endpoint.addresses;
   if (addresses.empty()) return Error(Errc::kBadAddress, url + ": no such host");
   const SocketAddress& address = addresses.front();
   UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return errno_error(errno, "socket for " + url);
   set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  constexpr int kBacklog = 4096;  // cut by net.core.somaxconn
+  constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
   const bool bound = ::bind(socket.get(), address.get(), address.size) == 0;
   if (bound && ::listen(socket.get(), kBacklog) == 0) return socket;
   if (errno == EADDRINUSE) {

@@ -23,11 +23,11 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   std::uint16_t port() const;
-  /// "10.0.0.7:7400", "[::1]:7400".
+  /// The address as text: "10.0.0.7:7400", "[::1]:7400".
   std::string text() const;
-  /// The same host, whatever the port.
+  /// Whether both are the same host; the port does not matter.
   bool same_host(const SocketAddress& other) const;
-  /// The source of a connection, for limits: the IPv4 address, or the IPv6 network of 64 bits, as bytes.
+  /// The source of a connection, for limits on sources: the IPv4 address, or the IPv6 network of 64 bits, as bytes.
   std::string source() const;
 };
 
@@ -36,7 +36,7 @@ struct SocketAddress {
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
-  bool named = false;  // host is a name for the resolver
+  bool named = false;  // the host is a name that the resolver looks up
   std::vector<SocketAddress> addresses;
 };
 
@@ -47,21 +47,22 @@ Result<Endpoint> parse_url(std::string_view url);
 /// The addresses of a name, by getaddrinfo. Blocks. Empty if there are none.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port);
 
-/// A non-blocking socket that listens. kExists, by name, when the port is in use.
+/// A non-blocking socket that listens. kExists, with the URL, when the port is in use.
 Result<UniqueFd> listen_on(const Endpoint& endpoint);
 
-/// The URL to give to others for a listening socket: its real port; this host's name in place of "any".
+/// The URL of a listening socket for other processes: with its real port, and with this host's name in place of "any".
 std::string advertised_url(const Endpoint& endpoint, int socket);
 
-/// "tcp://10.0.0.7:7400": the same for an IPv4 address and for its form in IPv6, which the other side may see.
+/// "tcp://10.0.0.7:7400". An IPv4 address gives the same text as its IPv6 form, which the other side may see.
 std::string reached_url(const SocketAddress& address);
 
 /// A non-blocking socket whose connect(2) has begun.
 Result<UniqueFd> begin_connect(const SocketAddress& address);
-/// Options of every connection; `notsent_lowat_bytes`: 0 for none (what may wait in the kernel unsent).
+/// Sets the options of every connection. `notsent_lowat_bytes`: how much may wait unsent in the kernel; 0 sets no
+/// limit.
 void set_connection_options(int socket, std::uint32_t notsent_lowat_bytes);
 
-/// Payload bytes of a full packet of a connected socket, if known; at least 1.
+/// Payload bytes of a full packet of a connected socket; at least 1, also if it is unknown.
 std::uint64_t segment_bytes(int socket);
 
 SocketAddress local_address(int socket);

@@ -32,8 +32,8 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
   void hold_sends() override { sends_.hold(); }
   void flush_sends() override;
   bool wait(Duration timeout) override;
-  /// The descriptor shows all work that is left for a later progress(): due data makes it readable, and the thread that
-  /// finds a report delivers it.
+  /// The descriptor shows all work that is left for a later progress(). Data that waits for a slice makes it readable,
+  /// and the thread that adds a report delivers it.
   bool prepare_to_wait() override {
     loop_.sleep_follows();
     return true;

@@ -22,7 +22,7 @@ bool EventLoop::wait(std::unique_lock<BiasedMutex>& lock, Duration timeout) {
   --sleepers_;
   slept_.store(false, std::memory_order_relaxed);
   dry_ = false;
-  if (!parts_.events.used()) return true;  // belongs to the core: no turn will take it
+  if (!parts_.events.used()) return true;  // the event is the core's, and no turn takes it
   if (n > 0) fetched_.insert(fetched_.end(), events.begin(), events.begin() + n);
   fetched_all_ = n < size;
   return true;
@@ -59,7 +59,7 @@ bool EventLoop::take_events() {
   return handle(events);
 }
 
-/// What wait() has brought.
+/// Handles the events that wait() brought.
 bool EventLoop::handle_fetched() {
   fetched_all_ = false;
   handling_.swap(fetched_);
@@ -89,7 +89,7 @@ void EventLoop::on_event(Pollable& pollable, std::uint32_t events) {
     case Pollable::Kind::kConnection: return on_connection_event(static_cast<Connection&>(pollable), events);
     case Pollable::Kind::kListener: return parts_.listeners.accept_from(static_cast<Listener&>(pollable));
     case Pollable::Kind::kResolver: return parts_.connector.on_resolved();
-    case Pollable::Kind::kForeign: return;  // the core's descriptor: it wakes the sleeper, and the core removes it
+    case Pollable::Kind::kForeign: return;  // the core's descriptor, which wakes the sleeper and which the core removes
     case Pollable::Kind::kTimer: {
       parts_.timer.drain();
       parts_.idle.sweep();
@@ -119,7 +119,8 @@ void EventLoop::on_connection_event(Connection& connection, std::uint32_t events
   read(connection, parts_.slices.size());
 }
 
-/// What the kernel says of memory that it was lent comes as an error of the socket; false: it was none of that.
+/// Reads the kernel's reports on memory that it was lent, which come as errors of the socket. False: the error was none
+/// of those.
 bool EventLoop::take_told(Connection& connection) {
   if (!connection.queue().has_lent()) return false;
   const ZeroCopySends::Told told = connection.queue().take_told(connection.socket(), *connection.peer);
@@ -157,7 +158,7 @@ void EventLoop::connection_failed(Connection& connection, bool protocol) {
     parts_.state.complaints.peer_dropped(connection.remote, "protocol error");
   }
   Peer* peer = connection.peer;
-  if (peer == nullptr) {  // has not said a proper hello
+  if (peer == nullptr) {  // it has not sent a valid hello
     ++parts_.state.tcp_counters.refused;
     return parts_.connections.close(&connection);
   }

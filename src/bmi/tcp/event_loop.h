@@ -21,7 +21,7 @@
 
 namespace spate::bmi::tcp {
 
-/// The module's lock guards it, except sleep_follows().
+/// The module's lock guards it, except sleep_follows(), which needs no lock.
 class EventLoop {
  public:
   /// The parts that a turn calls; the module owns them.
@@ -42,14 +42,14 @@ class EventLoop {
   bool poll();
   /// See Module::wait. Releases the lock while the thread sleeps. The next poll() handles the events.
   bool wait(std::unique_lock<BiasedMutex>& lock, Duration timeout);
-  /// Somebody goes to sleep on the descriptor.
+  /// A thread goes to sleep on the descriptor.
   void sleep_follows() { slept_.store(true, std::memory_order_relaxed); }
 
  private:
   static constexpr std::size_t kEventsAtOnce = 64;
   struct Got {
     std::uint64_t bytes = 0;
-    bool anything = false;  // or the end
+    bool anything = false;  // bytes came, or the connection ended
   };
 
   bool take_events();
@@ -69,12 +69,13 @@ class EventLoop {
   const Parts parts_;
   std::unique_ptr<ReceiveScratch> scratch_;
   HotConnection hot_;
-  std::atomic<bool> slept_{false};     // somebody went to sleep since the last poll()
-  bool dry_ = false;                   // the last look at all connections, without sleep, found nothing
-  std::vector<epoll_event> fetched_;   // by wait(), for the next poll()
-  std::vector<epoll_event> handling_;  // the same, while they are handled
-  bool fetched_all_ = false;           // wait() saw that there is no more
-  unsigned sleepers_ = 0;              // in wait(): the events they bring may point at what is closed meanwhile
+  std::atomic<bool> slept_{false};     // a thread went to sleep since the last poll()
+  bool dry_ = false;                   // the last look at all connections found nothing, and no thread slept since
+  std::vector<epoll_event> fetched_;   // events that wait() brought for the next poll()
+  std::vector<epoll_event> handling_;  // those events while they are being handled
+  bool fetched_all_ = false;           // wait() saw that there are no more events
+  /// Threads in wait(): the events that they bring may point at connections that are closed in the meantime.
+  unsigned sleepers_ = 0;
 };
 
 }  // namespace spate::bmi::tcp

@@ -11,7 +11,7 @@
 
 namespace spate::bmi::tcp {
 
-/// Thread-safe after open(). What returns bool: see protocol::EventSet.
+/// Thread-safe after open(). Functions that return bool fail as those of protocol::EventSet do.
 class Events {
  public:
   bool open() { return set_.open(); }
@@ -23,18 +23,20 @@ class Events {
   }
   /// Whether anything was watched. Until then no event can come.
   bool used() const { return used_.load(std::memory_order_relaxed); }
-  /// A descriptor that wakes a sleeper; what it says is for somebody else.
+  /// Makes descriptor() readable whenever `fd` is. Somebody else handles that event.
   bool wake_for(int fd) { return set_.add(fd, EPOLLIN, &foreign_); }
   bool wake_for_timer(int fd) { return set_.add(fd, EPOLLIN, &timer_); }
   void wake_no_more_for(int fd) { set_.remove(fd); }
-  // Not EPOLLOUT, except while a socket is full: an entry that was read without an event must count as not ready.
+  // Without EPOLLOUT, except while a socket is full. Otherwise a socket that was read without an event would still
+  // count as ready.
   bool watch(Connection& connection) { return watch(connection.socket(), kRead, connection); }
-  /// Reports it anew: with its room, too, while it waits for room or for connect(2) to end.
+  /// Makes epoll report the connection's present state, and its room while it waits for room or for the end of
+  /// connect(2).
   bool watch_again(Connection& connection) {
     const std::uint32_t room = connection.write_blocked || connection.connecting ? EPOLLOUT : 0U;
     return set_.change(connection.socket(), kRead | room, static_cast<Pollable*>(&connection));
   }
-  /// What is ready now, in `room`: each event points at a Pollable.
+  /// Fills `room` with the events that are there and returns that part of it. Each event points at a Pollable.
   std::span<const epoll_event> look(std::span<epoll_event> room) const { return set_.look(room); }
 
  private:

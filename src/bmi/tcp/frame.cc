@@ -30,7 +30,7 @@ T get(const std::byte* in) {
   return value;
 }
 
-/// By their numbers on the wire, from 1 on.
+/// The types in the order of their numbers on the wire, from 1 on.
 constexpr std::array kTypes{FrameType::kEager,
                             FrameType::kUnexpected,
                             FrameType::kReady,
@@ -41,7 +41,7 @@ constexpr std::array kTypes{FrameType::kEager,
                             FrameType::kNoData,
                             kCredit,
                             kOpenBulk};
-/// Their numbers, by type; 0: not of this module.
+/// The numbers by type; 0: not a type of this module.
 constexpr auto kNumbers = [] {
   std::array<std::uint8_t, 15> numbers{};
   for (std::size_t i = 0; i < kTypes.size(); ++i) {

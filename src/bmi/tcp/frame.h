@@ -23,12 +23,12 @@ using protocol::kFlagTooBig;
 inline constexpr FrameType kCredit{13};    // nothing but the credit field
 inline constexpr FrameType kOpenBulk{14};  // acceptor to connector: open the bulk connections
 
-/// The type that the wire format gives a number to; empty: none.
+/// The type that has this number on the wire. Empty: there is none.
 std::optional<FrameType> type_of_number(std::uint8_t number);
 
-/// `length`: payload bytes that follow; of kAnnounce: that are announced.
+/// `length`: payload bytes that follow. In kAnnounce: bytes of the announced message.
 struct FrameHeader : protocol::Header {
-  std::uint32_t credit = 0;  // bytes given back to the class (of the connection; of kCredit: `message_class`)
+  std::uint32_t credit = 0;  // bytes of credit given back, for the connection's class; in kCredit for `message_class`
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
   /// Payload bytes that follow this header.

@@ -129,11 +129,11 @@ TEST(Handshake, VersionsThatDoNotOverlapAreSeen) {
   hello.version_min = kVersionMax + 1;
   hello.version_max = kVersionMax + 5;
   const auto decoded = decode_hello(encode(hello).data());
-  ASSERT_NE(decoded, std::nullopt);  // to be told so, not dropped as garbage
+  ASSERT_NE(decoded, std::nullopt);  // it decodes, so that the peer is told of the version instead of being dropped
   EXPECT_GT(decoded->version_min, kVersionMax);
   Welcome welcome;
   welcome.version = kVersionMax + 1;
-  EXPECT_EQ(decode_welcome(encode(welcome).data()), std::nullopt);  // a version that was not offered
+  EXPECT_EQ(decode_welcome(encode(welcome).data()), std::nullopt);  // a version that this side did not offer
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both sides of a handshake use.
+// Code that both sides of a handshake use.
 #pragma once
 
 #include <sys/socket.h>
@@ -9,7 +9,8 @@
 
 namespace spate::bmi::tcp {
 
-/// Handles one message of a handshake, of kSize bytes: by a function of `Owner`, which outlives the connection.
+/// Handles one message of a handshake, which has kSize bytes, with a member function of `Owner`. The owner outlives the
+/// connection.
 template <typename Owner, std::size_t kSize, bool (Owner::*kOnMessage)(Connection&, const std::byte*)>
 class HandshakeHandler final : public FrameHandler {
  public:
@@ -24,8 +25,8 @@ class HandshakeHandler final : public FrameHandler {
   Owner& owner_;
 };
 
-/// Sends a part of a handshake. So little was sent before it that it fits into the socket: else the caller drops the
-/// connection.
+/// Sends a part of a handshake. So little was sent before that it fits into the socket. If it does not, the caller
+/// drops the connection.
 inline bool send_whole(int socket, ByteView bytes) {
   return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
 }

@@ -61,7 +61,8 @@ std::optional<Hello> decode_hello(const std::byte* bytes) {
   hello.version_min = in.u16();
   hello.version_max = in.u16();
   if (hello.version_min > hello.version_max) return std::nullopt;
-  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;  // the rest may mean anything
+  // The other fields may mean anything in that version.
+  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;
   hello.channel = in.u8();
   hello.bulk_connections = in.u8();
   (void)in.u16();

@@ -31,10 +31,11 @@ inline constexpr unsigned kMaxBulkConnections = 8;
 struct Hello {
   std::uint16_t version_min = kVersionMin;
   std::uint16_t version_max = kVersionMax;
-  std::uint8_t channel = 0;           // 0: control; 1 ... bulk_connections: bulk
+  std::uint8_t channel = 0;           // 0: control; 1 to bulk_connections: bulk
   std::uint8_t bulk_connections = 1;  // of this pair, 1 to kMaxBulkConnections
   LinkId link{};
-  /// Control: 0. Bulk: from the Welcome of the pair's control connection; with a link key (kProvingVersion): random.
+  /// Control connections: 0. Bulk connections: the token of the Welcome of the control connection; with a link key
+  /// (kProvingVersion) a random number.
   std::uint64_t token = 0;
   Limits limits;
 
@@ -42,9 +43,9 @@ struct Hello {
 };
 
 struct Welcome {
-  Errc status = Errc::kOk;  // anything else: refused, and the connection is closed after it
+  Errc status = Errc::kOk;  // another value: the acceptor refuses, and closes the connection afterwards
   std::uint16_t version = kVersionMax;
-  std::uint64_t token = 0;  // random; of a bulk connection without a link key: 0
+  std::uint64_t token = 0;  // a random number; 0 in the Welcome of a bulk connection without a link key
   Limits limits;
 
   friend bool operator==(const Welcome&, const Welcome&) = default;
@@ -58,8 +59,8 @@ using WelcomeBytes = std::array<std::byte, kWelcomeSize>;
 
 HelloBytes encode(const Hello& hello);
 WelcomeBytes encode(const Welcome& welcome);
-/// Empty when the bytes are no such message of any version, or a field is out of range. A Hello of versions that this
-/// build does not speak decodes (its first 12 bytes stay as they are in every version).
+/// Empty when the bytes are no such message of any version, or a field is out of range. A Hello of an unknown version
+/// is decoded, too, because its first 12 bytes are the same in every version.
 std::optional<Hello> decode_hello(const std::byte* bytes);
 std::optional<Welcome> decode_welcome(const std::byte* bytes);
 
@@ -67,7 +68,7 @@ std::optional<Welcome> decode_welcome(const std::byte* bytes);
 /// connector's.
 using LinkProof = std::array<std::byte, 16>;
 enum class Side : std::uint8_t { kConnector, kAcceptor };
-/// Proves that `side` has `key` now: both messages contain random bytes of each side.
+/// Proves that `side` knows `key` at this moment, since both messages contain random bytes of each side.
 LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome);
 
 }  // namespace spate::bmi::tcp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strangers and broken or hostile peers can do: cost themselves the connection, and nothing else.
+// Strangers and broken or hostile peers. They can lose their connection, and nobody else is affected.
 #include "bmi/tcp/module_fixture.h"
 
 namespace spate::bmi::tcp {
@@ -7,7 +7,7 @@ namespace {
 
 class Hostile : public ModuleTest {
  protected:
-  /// After whatever happened, a proper peer is served.
+  /// Checks that a correct peer is still served.
   void expect_works() {
     RawPeer peer = connect();
     EXPECT_EQ(handshake(peer, hello()).status, Errc::kOk);
@@ -61,7 +61,7 @@ TEST_F(Hostile, OtherVersionsGetTheSupportedVersionsAsAnswer) {
   EXPECT_EQ(welcome.version, kVersionMax);
   EXPECT_TRUE(drive([&] { return newer.ended(); }));
   EXPECT_EQ(module_->counters().refused, 1U);
-  EXPECT_EQ(module_->counters().protocol_errors, 0U);  // it spoke properly
+  EXPECT_EQ(module_->counters().protocol_errors, 0U);  // the peer kept to the protocol
 }
 
 TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
@@ -107,7 +107,7 @@ TEST_F(Hostile, AFloodOfUnexpectedMessagesEndsAtTheWindow) {
   }));
   EXPECT_EQ(module_->counters().protocol_errors, 1U);
   take_unexpected_ = true;
-  // Whatever it sent, no more was kept than was granted.
+  // However much the peer sent, no more was kept than it was granted.
   const std::uint64_t kept = granted.window / cost_of(payload.size());
   EXPECT_TRUE(drive([&] { return arrived_.size() >= kept; }));
   settle();
@@ -127,7 +127,7 @@ TEST_F(Hostile, TheWindowIsNotFilledAnewByAReconnect) {
   RawPeer second = connect();
   EXPECT_EQ(handshake(second, h).limits.window, window - 5 * cost_of(payload.size()));
   take_unexpected_ = true;
-  settle();  // taken: the rest comes back as credit
+  settle();  // the messages are taken, so the rest of the credit comes back
   EXPECT_TRUE(second.write_frame(frame(FrameType::kUnexpected, 2, 0)));
   settle();
   const Bytes back = second.read();
@@ -151,7 +151,7 @@ TEST_F(Hostile, TooManyAnnouncements) {
   EXPECT_EQ(module_->counters().protocol_errors, 1U);
 }
 
-// It clears what was withdrawn again and again, and reads none of the answers.
+// The peer clears withdrawn messages again and again, and reads none of the answers.
 TEST_F(Hostile, AnswersToAPeerThatDoesNotReadAreBounded) {
   RawPeer peer = connect();
   handshake(peer, hello());
@@ -193,7 +193,7 @@ TEST_F(Hostile, ABulkConnectionNeedsTheTokenOfItsControlConnection) {
   EXPECT_EQ(module_->counters().refused, 2U);
 }
 
-// Its control connection went while the bulk connection was on the way: nobody has broken the protocol.
+// The peer's control connection ended while the bulk connection was being made. Nobody has broken the protocol.
 TEST_F(Hostile, ABulkConnectionThatComesTooLateIsNoProtocolError) {
   const Hello control = hello();
   RawPeer peer = connect();
@@ -227,7 +227,8 @@ TEST_F(Hostile, AServerThatIsNoneIsUnreachable) {
 }
 
 TEST_F(Hostile, AServerThatNeverAnswersIsUnreachableInTime) {
-  const UniqueFd listener = listen_on(parse_url("tcp://127.0.0.1:0").value()).value();  // and nobody accepts
+  // Nobody accepts its connections.
+  const UniqueFd listener = listen_on(parse_url("tcp://127.0.0.1:0").value()).value();
   const std::string url = advertised_url(parse_url("tcp://127.0.0.1:0").value(), listener.get());
   const Bytes data(10);
   const OpId op = send(network_->lookup(std::array{url}).value(), 1, data);

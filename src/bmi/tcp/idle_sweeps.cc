@@ -7,7 +7,7 @@
 namespace spate::bmi::tcp {
 namespace {
 
-/// Sweeps in an idle time: a peer is given up when so many in a row have found it at rest.
+/// Sweeps in an idle time. A peer is disconnected when so many sweeps in a row found it idle.
 constexpr unsigned kSweeps = 2;
 
 }  // namespace

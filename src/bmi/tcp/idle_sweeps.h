@@ -10,17 +10,17 @@
 
 namespace spate::bmi::tcp {
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: begin() at the first connection -> sweep() again and again.
 class IdleSweeps {
  public:
   IdleSweeps(State& state, Connections& connections, protocol::WakeTimer& timer)
       : state_(state), connections_(connections), timer_(timer) {}
 
-  /// This side has made a connection.
+  /// This side has made a connection, so sweeps begin.
   void begin();
-  /// never(): nothing to look at.
+  /// When the next sweep is due; never(): there is nothing to look at.
   MonoTime next() const { return next_; }
-  /// Looks at all peers if it is time. False: it is not.
+  /// Looks at all peers if a sweep is due. False: it is not.
   bool sweep();
 
  private:

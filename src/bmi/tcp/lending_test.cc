@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large bulk messages that leave from the sender's memory itself (MSG_ZEROCOPY): their operations end when the kernel
-// has no use for it any more. On one machine it copies for the receiver; that changes nothing here.
+// Large bulk messages leave from the sender's own memory (MSG_ZEROCOPY). Their operations end when the kernel needs the
+// memory no more. On one machine the kernel copies it for the receiver, which changes nothing here.
 #include <algorithm>
 
 #include "base/expect_bytes.h"
@@ -37,7 +37,7 @@ class LendingTest : public ModuleTest {
     settle();
     std::ignore = control_->read();
   }
-  /// Everything that comes until the operation has ended.
+  /// Reads everything that comes until the operation has ended.
   Bytes take_until_done(OpId op, std::size_t bytes) {
     Bytes got;
     EXPECT_TRUE(drive([&] {
@@ -47,7 +47,7 @@ class LendingTest : public ModuleTest {
     }));
     return got;
   }
-  /// The peer's socket holds little: most of a message stays with the sender's kernel.
+  /// Makes the peer's socket small, so that most of a message stays with the sender's kernel.
   void narrow() const {
     const int bytes = 16 * 1024;
     EXPECT_EQ(::setsockopt(bulk_->socket(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
@@ -89,7 +89,7 @@ TEST_F(LendingTest, CancelledWhileThePeerTakesNothingItEndsWithTheConnectionAndI
   EXPECT_FALSE(done(op));
   clock_.advance(std::chrono::seconds(2));
   EXPECT_EQ(finish(op), Errc::kConnectionLost);
-  std::fill(data_.begin(), data_.end(), std::byte{0xEE});  // it is the caller's again
+  std::fill(data_.begin(), data_.end(), std::byte{0xEE});  // the memory is the caller's again
   Bytes got;
   EXPECT_TRUE(drive([&] {
     const Bytes more = bulk_->read();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk connections of peers that have a link key: who holds it gets one, and nobody else.
+// Bulk connections of peers that have a link key. Only a process that knows the key gets one.
 #include <algorithm>
 
 #include "base/expect_bytes.h"
@@ -16,7 +16,7 @@ Key key_of(std::uint8_t n) {
 
 class LinkTest : public ModuleTest {
  protected:
-  /// A peer that has connected, and whose link has key 1.
+  /// Makes a peer that has connected and whose link has key 1.
   void SetUp() override {
     ModuleTest::SetUp();
     hello_ = hello();
@@ -32,7 +32,7 @@ class LinkTest : public ModuleTest {
     h.limits = {};
     return h;
   }
-  /// Says hello and takes Welcome and proof, which must be good.
+  /// Sends a hello and takes the Welcome and the proof, which must be valid.
   WelcomeBytes handshake_bulk(RawPeer& peer, const Hello& h) {
     peer.hello(h);
     Bytes bytes;
@@ -48,7 +48,7 @@ class LinkTest : public ModuleTest {
     EXPECT_BYTES(ByteView(bytes).subspan(kWelcomeSize), wanted);
     return welcome;
   }
-  /// Whether a bulk message that this side sends comes out at `bulk`.
+  /// Whether a bulk message of this side arrives at `bulk`.
   bool carries(RawPeer& bulk) {
     const Bytes data(100, std::byte{7});
     const OpId op = send(address_, 5, data, MessageClass::kBulk, true);
@@ -186,7 +186,8 @@ class LinkConnectorTest : public ModuleTest {
     std::copy_n(bytes.begin(), kHelloSize, hello.begin());
     return hello;
   }
-  /// The control connection stands, and a receive of the bulk class is posted: the bulk connection as it comes.
+  /// The control connection is open, and a receive of the bulk class is posted. Returns the bulk connection that comes
+  /// for it.
   RawPeer bulk_connection() {
     send(server_, 1, sent_);
     control_.emplace(accept());

@@ -43,7 +43,7 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
   if (victim) connections_.drop_stranger(**victim, "too many strangers");
 }
 
-/// Tells a proper process why it is not let in. Always true: it has kept to the protocol.
+/// Tells a correct process why it is refused. Returns true, since the process has kept to the protocol.
 bool Listeners::refuse(Connection& connection, const Welcome& welcome) {
   (void)send_whole(connection.socket(), encode(welcome));
   ++state_.tcp_counters.refused;
@@ -65,7 +65,8 @@ bool Listeners::on_hello(Connection& connection, const std::byte* bytes) {
   return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello, bytes);
 }
 
-/// A separate peer until it is admitted, so that a process that has overheard a link's id cannot replace another peer.
+/// The stranger is a separate peer until it is admitted. Otherwise a process that has overheard a link's id could
+/// replace another peer.
 Peer& Listeners::stranger(Connection& connection, const Hello& hello) {
   Peer& peer = state_.add_peer();
   peer.stranger = true;
@@ -81,7 +82,7 @@ Peer& Listeners::returning_peer(Connection& connection, const Hello& hello) {
   state_.strangers.remove(&connection);
   connections_.deadlines().clear(connection);
   if (Peer* known = state_.peers.inbound(hello.link)) {
-    connections_.lose_peer(*known, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
+    connections_.lose_peer(*known, Errc::kConnectionLost);  // the peer has a new connection, so the old ones are dead
     state_.peers.came_back(*known);
     return *known;
   }
@@ -102,7 +103,7 @@ bool Listeners::accept_control(Connection& connection, const Hello& hello) {
   peer->reached = reached_url(local_address(connection.socket()));
   connection.peer = peer;
   peer->state = PeerPhase::kUp;
-  peer->channels[0].connection = &connection;  // so that it is closed with the peer, whatever happens next
+  peer->channels[0].connection = &connection;  // so that the connection is closed with the peer if the rest fails
   const std::uint16_t version = std::min(hello.version_max, kVersionMax);
   if (!send_whole(connection.socket(), encode(Welcome{Errc::kOk, version, peer->token, peer->receiver().grant()})))
     return false;
@@ -118,7 +119,7 @@ bool Listeners::accept_bulk(Connection& connection, const Hello& hello, const st
   if (known_peer && proving && peer->link_key && reached_url(local_address(connection.socket())) == peer->reached)
     return begin_proof(connection, *peer, hello, bytes);
   if (!known_peer || proving || peer->link_key || peer->token != hello.token) {
-    // As a rule its control connection went while it was on the way: nothing that anybody must know.
+    // Usually the control connection ended while this one was being made, so there is nothing to warn of.
     SPATE_LOG("bmi/tcp", debug, "bulk connection refused, its control connection is gone peer={}", connection.remote);
     return refuse(connection, Welcome{Errc::kConnectionLost, hello.version_min, 0, {}});
   }
@@ -126,7 +127,8 @@ bool Listeners::accept_bulk(Connection& connection, const Hello& hello, const st
   return open_bulk(connection, *peer, hello.channel);
 }
 
-/// The acceptor proves first, and remains without obligations until the connector has: half open, a stranger.
+/// The acceptor proves first. Until the connector has proved, too, the acceptor keeps the connection half open, as a
+/// stranger's.
 bool Listeners::begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes) {
   auto handshake = std::make_unique<BulkHandshake>();
   std::copy_n(bytes, kHelloSize, handshake->hello.begin());
@@ -174,7 +176,7 @@ void Listeners::admitted(Peer& peer) {
   Connection& connection = *peer.channels[0].connection;
   state_.strangers.remove(&connection);
   connections_.deadlines().clear(connection);
-  // The same process, before it came back.
+  // The same process has come back; these are its earlier connections.
   if (Peer* before = state_.peers.set_inbound(peer)) connections_.lose_peer(*before, Errc::kConnectionLost);
 }
 

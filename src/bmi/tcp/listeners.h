@@ -19,7 +19,7 @@ struct Listener : Pollable {
   ContextId context;
 };
 
-/// The module's lock guards it.
+/// The module's lock guards it. Life cycle: open() -> add() -> destroyed.
 class Listeners {
  public:
   Listeners(State& state, Events& events, Connections& connections)
@@ -31,7 +31,7 @@ class Listeners {
   bool open() { return acceptor_.open(); }
   /// Accepts connections from a listening socket. False, with errno: it cannot be watched.
   bool add(UniqueFd socket, ContextId context);
-  /// Connections wait at the listener.
+  /// Accepts some of the connections that wait at the listener.
   void accept_from(Listener& listener);
   /// The peer was admitted: see Module::admit.
   void admitted(Peer& peer);

@@ -22,7 +22,7 @@ namespace spate::bmi::tcp {
 
 class ModuleTest : public testing::Test {
  protected:
-  /// Builds the instance. SetUp does it with these options unless a test has done so before.
+  /// Builds the instance. SetUp calls it without arguments unless the test has called it before.
   void make(TcpOptions tcp_options, NetworkOptions options) {
     std::vector<std::unique_ptr<Module>> modules;
     modules.push_back(make_tcp_module(clock_, tcp_options));
@@ -41,7 +41,7 @@ class ModuleTest : public testing::Test {
     const std::size_t m = take_unexpected_ ? network_->test_unexpected(context_, messages) : 0;
     for (std::size_t i = 0; i < m; ++i) arrived_.push_back(std::move(messages[i]));
   }
-  /// Drives the instance until `until` holds; false when it does not for long.
+  /// Drives the instance until `until` holds. False when it has not held for a long time.
   [[nodiscard]] bool drive(const std::function<bool()>& until) {
     for (int patience = 0; patience < 20'000; ++patience) {
       step();
@@ -51,7 +51,7 @@ class ModuleTest : public testing::Test {
     }
     return false;
   }
-  /// Lets what is on its way arrive: for what must not happen.
+  /// Lets everything that is under way arrive. For tests that something does not happen.
   void settle() {
     for (int i = 0; i < 20; ++i) {
       step();
@@ -77,7 +77,7 @@ class ModuleTest : public testing::Test {
     header.length = length;
     return header;
   }
-  /// Says hello and waits for the welcome.
+  /// Sends a hello and waits for the welcome.
   Welcome handshake(RawPeer& peer, const Hello& h) {
     peer.hello(h);
     Bytes bytes;

@@ -15,7 +15,7 @@ MessageClass class_of(const Connection& connection) {
 
 Channel& Peer::channel_of(MessageClass c, std::uint64_t tag) {
   if (c == MessageClass::kControl) return channels[0];
-  // Messages of one tag keep their order, so they keep to one connection.
+  // Messages of one tag keep their order, so they all use the same connection.
   return channels[1 + (bulk_count > 1 ? (tag * 0x9E3779B97F4A7C15ULL >> 32U) % bulk_count : 0)];
 }
 
@@ -129,7 +129,7 @@ void Peer::told(OpId op_id) {
   sender().sent(*op);
 }
 
-/// Any frame carries what is owed. It gets a frame of its own only if the peer might wait for it.
+/// Every frame carries the credit that is owed. The credit gets a frame of its own only if the peer might wait for it.
 void Peer::return_credit() {
   if (channels[0].connection == nullptr) return;
   for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
@@ -156,7 +156,7 @@ void Peer::flush_all() {
   }
 }
 
-// --- what comes in: written by another process; false for what the protocol does not allow ---
+// --- frames of the peer, which another process wrote; false: the peer broke the protocol ---
 
 bool Peer::on_header(Connection& connection, const std::byte* bytes) {
   const std::optional<FrameHeader> header = decode_frame(bytes);

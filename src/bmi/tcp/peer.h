@@ -23,7 +23,7 @@ using protocol::PeerPhase;
 class PeerHost {
  public:
   virtual ~PeerHost() = default;
-  /// Connects the control connection, or the bulk connections, of a peer that was looked up.
+  /// Connects the control connection of a peer that was looked up; the second function connects its bulk connections.
   virtual void connect_control(Peer& peer) = 0;
   virtual void connect_bulk(Peer& peer) = 0;
   /// Writes the queued frames, as far as the socket accepts them.
@@ -32,16 +32,16 @@ class PeerHost {
   virtual void begin_grace(Connection& connection, const Op& op) = 0;
   /// Whether to lend memory to the kernel on bulk connections to this peer.
   virtual bool lends(const Peer& peer) const = 0;
-  /// A message of the control class goes to the core.
+  /// A message of the control class is being reported to the core.
   virtual void control_arrived() = 0;
   virtual void stranger_asked(Peer& peer) = 0;
   virtual TcpCounters& counters() = 0;
 };
 
-/// One way to the peer.
+/// One connection of the peer, or the place for it.
 struct Channel {
-  Connection* connection = nullptr;  // open (handshake done), or null
-  Connection* opening = nullptr;     // this side's attempt, until it is open
+  Connection* connection = nullptr;  // open, after the handshake; else null
+  Connection* opening = nullptr;     // this side's attempt to connect, until it is open
 };
 
 /// See protocol::Peer. Life cycle: made by a lookup or by an inbound connection -> connected() -> disconnected() when
@@ -52,9 +52,10 @@ class Peer final : public protocol::Peer, public FrameHandler, public SendObserv
   Peer(PeerHost& host, protocol::ModuleState& module, PeerId id, std::uint64_t seed)
       : protocol::Peer(module, id, seed), host_(host) {}
 
-  /// A connection of this peer has said hello; `limits`: what the peer lets us do (control connection).
+  /// A connection of this peer has ended its handshake. `limits`: what the peer allows this side, for the control
+  /// connection.
   void connected(Connection& connection, const Limits& limits);
-  /// The connections are closed: the kernel uses no operation's memory any more.
+  /// The connections are closed, so the kernel no longer uses the memory of any operation.
   void disconnected(Errc status);
 
   // FrameHandler, SendObserver.
@@ -74,14 +75,14 @@ class Peer final : public protocol::Peer, public FrameHandler, public SendObserv
   /// Writes out whatever handling frames has queued.
   void flush_all() override;
 
-  Endpoint remote;                 // outbound
-  std::size_t address_in_use = 0;  // of remote.addresses
+  Endpoint remote;                 // of an outbound peer
+  std::size_t address_in_use = 0;  // index in remote.addresses
   std::uint64_t token = 0;         // of the current control connection
-  std::optional<Key> link_key;     // of the current connection: bulk connections prove it
+  std::optional<Key> link_key;     // of the current control connection; bulk connections prove it
   unsigned bulk_count = 1;
-  bool bulk_wanted = false;            // requested, or being connected
-  std::uint64_t traffic_at_sweep = 0;  // outbound
-  unsigned idle_sweeps = 0;            // in a row
+  bool bulk_wanted = false;            // the bulk connections were requested, or are being made
+  std::uint64_t traffic_at_sweep = 0;  // outbound peers: traffic() at the last sweep
+  unsigned idle_sweeps = 0;            // sweeps in a row that found no traffic
   bool same_host = false;
   std::string reached;                                      // PeerInfo::reached, of the current control connection
   std::array<Channel, 1 + kMaxBulkConnections> channels{};  // 0: control

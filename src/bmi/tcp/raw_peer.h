@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawPeer: the other side of a connection, byte by byte: for tests of what a hostile or broken peer can do.
+// RawPeer: the other side of a connection, byte by byte, for tests of hostile and broken peers.
 #pragma once
 
 #include <poll.h>
@@ -35,7 +35,7 @@ class RawPeer {
   int socket() const { return socket_.get(); }
   void close() { socket_.reset(); }
 
-  /// False when the connection is gone.
+  /// Writes all bytes. False when the connection is gone.
   bool write(ByteView bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -51,7 +51,7 @@ class RawPeer {
   }
   void hello(const Hello& hello) { EXPECT_TRUE(write(encode(hello))); }
 
-  /// What is there to be read, without blocking; empty also when the connection has ended (see ended()).
+  /// Reads what is there without blocking. Empty also when the connection has ended (see ended()).
   Bytes read() {
     Bytes all;
     std::array<std::byte, 65536> part;
@@ -62,7 +62,7 @@ class RawPeer {
       all.insert(all.end(), part.begin(), part.begin() + n);
     }
   }
-  /// The other side has closed the connection. What came before it is lost.
+  /// Whether the other side has closed the connection. Bytes that came before are lost.
   bool ended() {
     (void)read();
     return ended_;

@@ -36,7 +36,7 @@ void Resolver::start(PeerId peer, std::string host, std::uint16_t port) {
       shared->add(Resolved{peer, resolve(host, port)});
     }).detach();
   } catch (const std::system_error&) {
-    shared_->add(Resolved{peer, {}});  // no thread could be started: as if the name were unknown
+    shared_->add(Resolved{peer, {}});  // no thread could be started, so the name counts as unknown
   }
 }
 

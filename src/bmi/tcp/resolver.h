@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolver: host names to addresses on a thread of its own, since getaddrinfo(3) blocks.
+// Resolver: looks up host names on threads of its own, since getaddrinfo(3) blocks.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace spate::bmi::tcp {
 
-/// A look-up that ended; no addresses: the name is not known.
+/// The result of a look-up. Without addresses the name is unknown.
 struct Resolved {
   PeerId peer;
   std::vector<SocketAddress> addresses;
 };
 
-/// Starts one short-lived thread a look-up: a name is looked up once per connection to a server. The destructor does
-/// not wait for these threads; their results are lost.
+/// Starts one short-lived thread for each look-up; a name is looked up once for each connection to a server. The
+/// destructor does not wait for these threads, and their results are lost.
 class Resolver : public Pollable {
  public:
   Resolver();
-  /// Readable when take() has something.
+  /// Readable when take() has a result.
   int descriptor() const;
   void start(PeerId peer, std::string host, std::uint16_t port);
   std::vector<Resolved> take();
 
  private:
   struct Shared;
-  std::shared_ptr<Shared> shared_;  // shared with the threads, which may outlive the resolver
+  std::shared_ptr<Shared> shared_;  // the threads have it, too, and may outlive the resolver
 };
 
 }  // namespace spate::bmi::tcp

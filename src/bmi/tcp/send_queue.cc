@@ -16,7 +16,7 @@
 namespace spate::bmi::tcp {
 namespace {
 
-constexpr std::uint64_t kMaxSendfile = 0x7ffff000;  // what one call takes
+constexpr std::uint64_t kMaxSendfile = 0x7ffff000;  // the most that one call takes
 const std::array<std::byte, 64 * 1024> kZeros{};
 
 bool of_socket(int error_number) {
@@ -35,9 +35,10 @@ bool of_socket(int error_number) {
   }
 }
 
-/// Keeps SIGPIPE from this thread while it sends files: unlike send, sendfile has no flag for it, and a library must
-/// not touch the process's signal handlers. The signal is sent to this thread, so blocking it here and taking it out
-/// again is enough. Once for all that one flush sends, as each change of the mask is a system call.
+/// Keeps SIGPIPE from this thread while it sends files. sendfile has no flag for that, as send has, and a library must
+/// not change the process's signal handlers. The signal goes to this thread, so it suffices to block it here and to
+/// take it out again. This is done once for everything that one flush sends, because each change of the mask is a
+/// system call.
 class NoPipeSignal {
  public:
   NoPipeSignal() {
@@ -59,8 +60,8 @@ class NoPipeSignal {
   sigset_t before_;
 };
 
-/// Small messages are gathered here: send(2) of one piece costs less than sendmsg(2) of two and a copy of some bytes
-/// (a guess at the size).
+/// Sends the pieces of small messages in one buffer. A send(2) of one piece costs less than a sendmsg(2) of two, and
+/// the copy is small (the size is a guess).
 ssize_t send_pieces(int socket, const Pieces& pieces, int flags) {
   constexpr std::size_t kGathered = 2048;
   if (pieces.count == 1) return ::send(socket, pieces.list[0].iov_base, pieces.list[0].iov_len, flags);
@@ -79,7 +80,8 @@ ssize_t send_pieces(int socket, const Pieces& pieces, int flags) {
   return ::sendmsg(socket, &message, flags);
 }
 
-/// More of the frame follows the current segment: the kernel need not send a small packet yet.
+/// Whether more of the frame follows the current segment, as a flag for send(2). The kernel then need not send a small
+/// packet yet.
 int more_after_segment(const Op& op, std::uint64_t bytes) {
   SegmentCursor rest = op.cursor;
   rest.advance(bytes);
@@ -105,12 +107,13 @@ bool SendQueue::withdraw(Op& op, const protocol::Header* substitute) {
   frame.op = nullptr;
   frame.skipped = substitute == nullptr;
   if (substitute != nullptr) frame.header = encode(*substitute, 0);
-  ++answers_;  // counted like one until it is gone
+  ++answers_;  // counted like an answer until it leaves the queue
   return true;
 }
 
-/// The limit, or up to `more` above it if the front frame ends there: its end would cost a turn, a system call and a
-/// wake at the other side of its own, as that of each message of 128 KiB in slices of 128 KiB less a header.
+/// Returns the limit, or up to `more` above it if the front frame ends there. Otherwise the frame's end would cost a
+/// turn, a system call and a wake of the other side: for example the last bytes of each message of 128 KiB in slices of
+/// 128 KiB, because of its header.
 std::uint64_t SendQueue::to_its_end(const Frame& front, std::uint64_t limit, std::uint64_t more) const {
   const std::uint64_t rest =
       kHeaderSize - header_sent_ + (front.op == nullptr ? 0 : front.op->cursor.rest(limit + more + 1));
@@ -141,8 +144,8 @@ FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& sc
   return FlushStatus::kEmpty;
 }
 
-/// The next frames, up to a file or memory to be lent, `limit` bytes or full pieces; true when it ends before one of
-/// these.
+/// Collects the next frames, up to a file, to memory that will be lent, to `limit` bytes or to the most pieces. True if
+/// it stopped before one of these.
 bool SendQueue::gather(Pieces& pieces, std::uint64_t limit) {
   std::uint64_t header_sent = header_sent_;
   for (std::uint64_t p = frames_.first(); p != frames_.end(); ++p) {
@@ -152,7 +155,7 @@ bool SendQueue::gather(Pieces& pieces, std::uint64_t limit) {
     if (header_sent < kHeaderSize) pieces.add(frame.header.data() + header_sent, kHeaderSize - header_sent);
     header_sent = 0;
     if (frame.op == nullptr || frame.op->cursor.done()) continue;
-    if (frame.op->lend) return true;  // a header is copied: the frame is gone before the kernel is done with it
+    if (frame.op->lend) return true;  // a header is copied, because its frame is freed before the kernel is done
     SegmentCursor rest = frame.op->cursor;
     rest.advance(rest.gather(pieces, limit - std::min(limit, pieces.bytes)));
     if (!rest.done()) return rest.at_file();
@@ -165,12 +168,12 @@ SendQueue::Written SendQueue::write_memory(int socket, std::uint64_t limit) {
   const bool file_follows = gather(pieces, limit);
   const ssize_t n = send_pieces(socket, pieces, MSG_NOSIGNAL | MSG_DONTWAIT | (file_follows ? MSG_MORE : 0));
   if (n < 0) return failed(errno, FlushStatus::kLost);
-  // A short write means a full socket, and an edge will tell when there is room again.
+  // After a short write the socket is full, and an edge tells when it has room again.
   const auto bytes = static_cast<std::uint64_t>(n);
   return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
 }
 
-/// The kernel takes the pages themselves and sends from them; Told says when it is done.
+/// The kernel takes the pages and sends from them. A report (Told) says when it is done.
 SendQueue::Written SendQueue::write_lent(int socket, Op& op, std::uint64_t limit) {
   Pieces pieces;
   op.cursor.gather(pieces, limit);
@@ -178,7 +181,7 @@ SendQueue::Written SendQueue::write_lent(int socket, Op& op, std::uint64_t limit
   message.msg_iov = pieces.list.data();
   message.msg_iovlen = pieces.count;
   const ssize_t n = ::sendmsg(socket, &message, MSG_ZEROCOPY | MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n < 0 && errno == ENOBUFS) {  // as much is lent, or locked in memory, as may be: the rest is copied
+  if (n < 0 && errno == ENOBUFS) {  // the kernel lends no more memory, or locks no more: the rest is copied
     op.lend = false;
     return {};
   }
@@ -206,7 +209,7 @@ SendQueue::Written SendQueue::write_file(int socket, Op& op, SendScratch& scratc
   if (error_number == EAGAIN || error_number == EINTR || of_socket(error_number)) {
     return failed(error_number, FlushStatus::kLost);
   }
-  op.without_sendfile = true;  // EINVAL and the like; a file that cannot be read either shows in the next call
+  op.without_sendfile = true;  // EINVAL and the like; if the file cannot be read either, the next call shows it
   return write_by_reading(socket, op, scratch);
 }
 
@@ -255,7 +258,7 @@ void SendQueue::consume(std::uint64_t bytes, SendObserver& observer) {
       if (header_sent_ < kHeaderSize) return;
       Op* op = front.op;
       if (op != nullptr && !op->cursor.done()) {
-        // Never past a file's beginning: that part leaves by another call.
+        // Stops at the beginning of a file, which another call sends.
         while (bytes > 0 && !op->cursor.done()) {
           const std::uint64_t step = std::min(bytes, op->cursor.left_in_segment());
           const std::uint64_t left = op->cursor.left_in_segment();

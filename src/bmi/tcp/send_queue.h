@@ -21,13 +21,13 @@ enum class FlushStatus : std::uint8_t {
   kMore,     // the limit was reached: call again
   kBlocked,  // the socket takes no more for now: call again when it is writable
   kLost,     // the connection broke
-  kBadFile,  // a promised file segment cannot be read: the connection must be dropped
+  kBadFile,  // a promised file segment cannot be read, so the connection must be dropped
 };
 
 /// Scratch memory for reading files that sendfile cannot send; shared by the queues of a module.
 using SendScratch = std::array<std::byte, 64 * 1024>;
 
-/// Not thread-safe (the module's lock).
+/// Not thread-safe: the module's lock guards it.
 class SendQueue {
  public:
   /// From this size on, bytes, a message's memory is lent to the kernel if lending is on. Smaller messages cost less
@@ -45,9 +45,9 @@ class SendQueue {
   /// Bytes that the socket has accepted without a copy.
   std::uint64_t bytes_lent() const { return bytes_lent_; }
 
-  /// Appends a frame whose payload, if any, is the rest of `op`'s cursor. `credit`: see FrameHeader.
+  /// Appends a frame. If `op` is given, its payload is the rest of the operation's cursor. `credit`: see FrameHeader.
   void push(const protocol::Header& header, std::uint32_t credit, Op* op);
-  /// Removes a frame that has not begun to leave. Returns whether it had not. `substitute` leaves in its place.
+  /// Removes a frame unless a part of it has left, and puts `substitute`, if any, in its place. Returns whether it did.
   bool withdraw(Op& op, const protocol::Header* substitute);
 
   /// Writes until the queue is empty, the socket is full, or the socket has accepted `limit` bytes (> 0). It may exceed
@@ -57,7 +57,7 @@ class SendQueue {
   bool empty() const { return frames_.empty(); }
   /// The operation whose frame is leaving, or null.
   Op* front_op() { return frames_.empty() ? nullptr : frames_.front().op; }
-  /// The frame at `position` is still leaving.
+  /// Whether the frame at `position` is still leaving.
   bool is_front(std::uint64_t position) const { return !frames_.empty() && frames_.first() == position; }
   /// Frames without an operation in the queue. These are this side's answers: a large number shows a peer that causes
   /// answers and does not read them.
@@ -73,10 +73,10 @@ class SendQueue {
     Op* op = nullptr;
     bool skipped = false;
   };
-  /// One system call's result: bytes taken by the socket, or why none.
+  /// The result of one system call: the bytes that the socket took, or why it took none.
   struct Written {
     std::uint64_t bytes = 0;
-    FlushStatus status = FlushStatus::kEmpty;  // kEmpty: go on
+    FlushStatus status = FlushStatus::kEmpty;  // kEmpty: continue
   };
 
   Written write_memory(int socket, std::uint64_t limit);

@@ -43,7 +43,7 @@ class SendQueueTest : public testing::Test, public SendObserver {
     return h;
   }
   FlushStatus flush() { return queue_.flush(near_.get(), *this, *scratch_, limit_); }
-  /// Everything that is there to be read.
+  /// Reads everything that is there.
   Bytes take() {
     Bytes all;
     std::array<std::byte, 4096> part;
@@ -148,7 +148,7 @@ TEST_F(SendQueueTest, ATruncatedFileIsFilledWithZeros) {
   const ByteView payload = ByteView(got).subspan(kHeaderSize);
   EXPECT_EQ(as_text(payload.first(2)), "bc");
   for (std::size_t i = 2; i < 100'000; ++i) ASSERT_EQ(payload[i], std::byte{0}) << i;
-  EXPECT_EQ(as_text(payload.subspan(100'000)), "!ab");  // the next segments are what they are
+  EXPECT_EQ(as_text(payload.subspan(100'000)), "!ab");  // the next segments are unchanged
 }
 
 TEST_F(SendQueueTest, ReportsAFileThatCannotBeRead) {
@@ -163,7 +163,7 @@ TEST_F(SendQueueTest, ReportsAFileThatCannotBeRead) {
 }
 
 TEST_F(SendQueueTest, AFileThatOnlyReadsIsSentToo) {
-  // A procfs file has no pages to splice on many kernels, and reads all the same.
+  // On many kernels a procfs file has no pages to splice, but it can be read.
   const UniqueFd status(::open("/proc/self/cmdline", O_RDONLY));
   ASSERT_TRUE(status);
   std::array<char, 4> expected{};
@@ -215,7 +215,7 @@ TEST_F(SendQueueTest, AClosedPeerRaisesNoSignal) {
   far_.reset();
   queue_.push(header(1), 0, &op(1, {Segment::of_file(fd.get(), 0, 10)}));
   EXPECT_EQ(flush(), FlushStatus::kLost);
-  // The same with the header behind: the socket breaks in the middle of the file.
+  // The same after the header has left: the socket breaks in the middle of the file.
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
   near_.reset(pair[0]);
@@ -231,7 +231,7 @@ TEST_F(SendQueueTest, AClosedPeerRaisesNoSignal) {
   ASSERT_EQ(::sigaction(SIGPIPE, &before, nullptr), 0);
 }
 
-/// Over TCP, on one machine: the kernel lends memory there, too, but copies it for the receiver, and says so.
+/// Over TCP on one machine. The kernel takes lent memory there, too, but copies it for the receiver and reports that.
 class LendingQueueTest : public SendQueueTest {
  protected:
   LendingQueueTest() {
@@ -249,7 +249,7 @@ class LendingQueueTest : public SendQueueTest {
     lends_ = ZeroCopySends::enable(near_.get());
     queue_.lend(lends_);
   }
-  /// Reads until `bytes` are there, while the queue leaves.
+  /// Reads until `bytes` have come, while the queue is flushed.
   Bytes take_all(std::size_t bytes) {
     Bytes all;
     while (all.size() < bytes) {

@@ -6,8 +6,8 @@
 namespace spate::bmi::tcp {
 namespace {
 
-/// Bulk data last, and a slice of it only. But a peer that gets bulk data gets its control messages after them: they
-/// tell that it was sent, so it need not wake for them alone.
+/// The order of flushes: bulk data comes last, and only a slice of it. But a peer that gets bulk data gets its control
+/// messages after the data, because they tell that it was sent. So the peer is not woken for them alone.
 int pass_of(const Connection& connection) {
   if (connection.closed) return 1;  // its peer may be gone, too
   if (connection.channel != 0) return 2;
@@ -34,15 +34,15 @@ bool SendSchedule::end_post(bool send) {
   return send && ++posts_in_turn_ >= kPostsInTurn;
 }
 
-/// The first bulk message that is posted between two turns leaves at once. The others leave together in the next turn,
-/// so that a row of small ones costs one system call and fills its packets (bench/run bmi figure4).
+/// The first bulk message that is posted between two turns leaves at once. The others leave together in the next turn.
+/// So many small messages cost one system call and fill their packets (bench/run bmi figure4).
 bool SendSchedule::gathers(Connection& connection) const {
   return std::exchange(connection.posted_in_turn, turn_) == turn_;
 }
 
 void SendSchedule::flush(Connection& connection) {
   if (!posting_ || !holding_.load(std::memory_order_relaxed)) {
-    // In a turn bulk data has its place, and its limit, at the end.
+    // In a turn, bulk data is sent at the end, with a limit.
     const bool later = connection.channel != 0 && (in_turn_ || (posting_ && gathers(connection)));
     if (later) return slices_.add(connection, false);
     write(connection, slices_.size());
@@ -53,7 +53,7 @@ void SendSchedule::flush(Connection& connection) {
   held_any_.store(true, std::memory_order_relaxed);
 }
 
-/// Closed connections are not freed yet: that happens after this only.
+/// Flushes the connections in the list. Closed ones are still there, because they are freed after this.
 void SendSchedule::flush_held() {
   if (held_.empty()) return;
   std::uint64_t left = slices_.size();
@@ -75,7 +75,7 @@ void SendSchedule::flush_held() {
 }
 
 std::uint64_t SendSchedule::write(Connection& connection, std::uint64_t limit) {
-  // A peer that makes this side answer without reading the answers cannot make it queue them without bound.
+  // A peer that causes answers and does not read them cannot make this side queue answers without bound.
   constexpr std::size_t kMaxAnswers = 64 * 1024;
   SendQueue& queue = connection.queue();
   if (connection.closed || connection.write_blocked || connection.connecting) {
@@ -84,7 +84,8 @@ std::uint64_t SendSchedule::write(Connection& connection, std::uint64_t limit) {
   }
   const std::uint64_t before = queue.bytes_sent();
   const std::uint64_t lent_before = queue.bytes_lent();
-  // Whole packets: a slice that ends with a small one costs up to a quarter of the bandwidth (bench/run bmi figure4).
+  // A slice consists of whole packets. One that ends with a small packet costs up to a quarter of the bandwidth
+  // (bench/run bmi figure4).
   const std::uint64_t segment = connection.segment_bytes;
   const std::uint64_t most = limit > segment ? limit - limit % segment : limit;
   const FlushStatus status = queue.flush(connection.socket(), *connection.peer, *scratch_, most);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk data move in slices, and what comes on control connections is told in between. Counted in bytes, not in time.
+// Bulk data moves in slices, and messages of control connections are reported in between. The tests count bytes, not
+// time.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -9,7 +10,7 @@ namespace spate::bmi::tcp {
 namespace {
 
 constexpr std::uint32_t kSlice = 16 * 1024;
-// A slice and what one read-ahead may add to it.
+// The most bytes that a slice and one read-ahead move.
 constexpr std::uint64_t kAtMost = kSlice + 64 * 1024;
 constexpr std::size_t kLarge = 1024 * 1024;
 
@@ -20,7 +21,7 @@ class TcpSlices : public ModuleTest {
     options.slice_bytes = options.quiet_slice_bytes = kSlice;
     make(options, NetworkOptions());
   }
-  /// A peer with both its connections open.
+  /// A peer whose control and bulk connections are both open.
   struct Both {
     RawPeer control;
     RawPeer bulk;
@@ -45,7 +46,7 @@ class TcpSlices : public ModuleTest {
     header.message_class = MessageClass::kBulk;
     return header;
   }
-  /// Sends `size` bytes of a bulk message of kLarge: they are in the module's socket afterwards.
+  /// Sends the first `size` bytes of a bulk message of kLarge bytes. They are in the module's socket afterwards.
   void begin_bulk(Both& peer, std::size_t size) {
     ASSERT_EQ(::send(peer.bulk.socket(), encode(bulk_frame(1, kLarge)).data(), kHeaderSize, MSG_NOSIGNAL),
               static_cast<ssize_t>(kHeaderSize));
@@ -67,7 +68,7 @@ TEST_F(TcpSlices, AControlMessageIsDeliveredBeforeTheRestOfALargeBulkMessageIsRe
   const OpId large = receive(peer.address, 1, room, MessageClass::kBulk);
   const OpId control = receive(peer.address, 2, small);
   begin_bulk(peer, 300'000);
-  EXPECT_TRUE(drive([&] { return received() > kHeaderSize; }));  // it has begun
+  EXPECT_TRUE(drive([&] { return received() > kHeaderSize; }));  // the message has begun to leave
   ASSERT_LT(received(), 200'000U);
   const std::uint64_t before = received();
   EXPECT_TRUE(peer.control.write_frame(frame(FrameType::kReady, 2)));
@@ -154,7 +155,7 @@ TEST_F(TcpSlices, ManyPostsInARowMoveWithoutATest) {
   EXPECT_GE(peer.bulk.read().size(), 200 * (kHeaderSize + data.size()));
 }
 
-// A process that polls looks at the socket that spoke last more often than at the others.
+// A process that polls looks at the socket that was read last more often than at the others.
 TEST_F(TcpSlices, ABusyPeerDoesNotStarveAnother) {
   Both first = open();
   Both second = open();
@@ -169,7 +170,7 @@ TEST_F(TcpSlices, ABusyPeerDoesNotStarveAnother) {
   EXPECT_GT(steps, 20);
   EXPECT_LE(steps, 30);
   const OpId other = receive(second.address, 2, room);
-  for (int i = 0; i < 20; ++i) step();  // nobody speaks
+  for (int i = 0; i < 20; ++i) step();  // nobody sends anything
   EXPECT_TRUE(second.control.write_frame(frame(FrameType::kReady, 2)));
   for (int i = 0; i < 10; ++i) step();
   EXPECT_TRUE(done(other));

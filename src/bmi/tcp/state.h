@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State: what the parts of the tcp module share.
+// State: the state that the parts of the tcp module share.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,8 @@ struct State : protocol::SharedState<Peer> {
   const TcpOptions tcp_options;
   PeerHost& host;
   SystemRandom random;
-  Strangers<Connection*> strangers;  // accepted, no hello yet; and control connections of peers not admitted
+  /// Connections that have sent no hello, and control connections of peers that are not admitted.
+  Strangers<Connection*> strangers;
   TcpCounters tcp_counters;
   protocol::Complaints complaints;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer may do before it is admitted, and what ends with it.
+// The limits of a peer before it is admitted, and when they end.
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ namespace {
 int adds_left = -1;
 }  // namespace
 
-/// In place of the C library's, so that a test can have the kernel refuse (ENOSPC: fs.epoll.max_user_watches).
+/// Replaces the C library's function, so that a test can make the kernel refuse (ENOSPC: fs.epoll.max_user_watches).
 extern "C" int epoll_ctl(int set, int operation, int fd, epoll_event* event) noexcept {
   if (operation == EPOLL_CTL_ADD && adds_left == 0) {
     errno = ENOSPC;
@@ -136,13 +136,13 @@ TEST_F(StrangersTest, AStrangerWithAKnownLinkIdDropsNoConnection) {
   const Hello h = hello();
   RawPeer honest = connect();
   const Address first = admitted(honest, h);
-  RawPeer thief = connect();  // it has overheard the id
+  RawPeer thief = connect();  // a process that has overheard the id
   handshake(thief, h);
   settle();
   EXPECT_FALSE(honest.ended());
   const Address second = introduce(thief);
   EXPECT_NE(first, second);
-  network_->admit(second);  // the same process after all
+  network_->admit(second);  // it was the same process after all
   EXPECT_TRUE(drive([&] { return honest.ended(); }));
   EXPECT_FALSE(thief.ended());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: frames, handshakes and URLs from any bytes: refused, or encoded to what reads the same. The first byte
-// chooses.
+// Fuzzer: decodes frames, handshakes and URLs from any bytes. They must be refused, or their encoding must decode to
+// the same value. The first byte chooses the decoder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,8 @@ void check_hello(ByteView input) {
   if (input.size() < kHelloSize) return;
   const auto hello = decode_hello(input.data());
   if (!hello) return;
-  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) return;  // the rest was not looked at
+  // The other fields were not decoded.
+  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) return;
   const auto bytes = encode(*hello);
   SPATE_CHECK(decode_hello(bytes.data()) == hello);
   SPATE_CHECK(hello->channel <= hello->bulk_connections && hello->bulk_connections <= kMaxBulkConnections);

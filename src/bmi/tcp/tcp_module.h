@@ -12,19 +12,19 @@
 namespace spate::bmi::tcp {
 
 struct TcpOptions {
-  /// Bulk connections of each pair of processes, 1 to kMaxBulkConnections. Messages of one tag keep to one of them.
+  /// Bulk connections of each pair of processes, 1 to kMaxBulkConnections. All messages of one tag use the same one.
   unsigned bulk_connections = 1;
   /// Messages per class that a peer may announce without this side having posted their receives.
   std::uint32_t max_announced = 8192;
-  /// Bytes of bulk data, read or written, between two looks at the control connections: 16 KiB or more. The one while
-  /// messages of the control class come and go, the other while there are none. A stream of 1 MiB messages in slices of
-  /// 64 KiB reaches 0.88, of 128 KiB 0.9, of 512 KiB 0.99 of what it does without slices; a round trip beside it
-  /// takes 0.09, 0.16 ms in slices of 64 and 128 KiB (bench/run bmi figure4, priority).
+  /// Bytes of bulk data, read or written, between two looks at the control connections; 16 KiB or more. `slice_bytes`
+  /// holds while control messages come and go, the other value while there are none. A stream of 1 MiB messages in
+  /// slices of 64, 128 and 512 KiB reaches 0.88, 0.9 and 0.99 of its speed without slices; a round trip beside it takes
+  /// 0.09 and 0.16 ms with slices of 64 and 128 KiB (bench/run bmi figure4, priority).
   std::uint32_t slice_bytes = 128 * 1024;
   std::uint32_t quiet_slice_bytes = 1024 * 1024;
-  /// Bytes that may wait unsent in the kernel for a bulk connection; 0: the kernel decides.
+  /// How many bytes may wait unsent in the kernel for a bulk connection; 0: the kernel decides.
   std::uint32_t notsent_lowat_bytes = 1024 * 1024;
-  /// How long a cancelled send that has begun may take to leave before its connection is dropped.
+  /// A cancelled send that has begun to leave may take this long before its connection is dropped.
   std::uint32_t cancel_grace_ms = 500;
   /// Whether large bulk messages leave from the sender's memory without a copy (MSG_ZEROCOPY).
   enum class Lend : std::uint8_t {

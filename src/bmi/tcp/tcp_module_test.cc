@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is particular to TCP: frames as they go over the wire, connections that come and go. The promises of every
-// module are tested in tests/bmi.
+// Features of TCP only: frames on the wire, and connections that come and go. Features of every module: tests/bmi.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 
@@ -17,9 +16,9 @@ class Tcp : public ModuleTest {
   void handshake_and_introduce(RawPeer& peer, const Hello& h) {
     welcome_ = handshake(peer, h);
     address_ = introduce(peer);
-    (void)peer.read();  // credit, if any
+    (void)peer.read();  // takes the credit, if any
   }
-  /// The next frame from the module, without its payload.
+  /// The next frame from the module. Its payload is skipped.
   std::optional<FrameHeader> next_frame(RawPeer& peer) {
     (void)drive([&] {
       const Bytes more = peer.read();
@@ -66,7 +65,7 @@ TEST_F(Tcp, SmallMessagesAreEagerAndReadyOnesAreNotCharged) {
 
 TEST_F(Tcp, WithoutCreditMessagesAreAnnouncedAndUnexpectedOnesWait) {
   Hello h = hello();
-  h.limits = {2 * cost_of(1000), 744, 10};  // reserve for unexpected ones: half
+  h.limits = {2 * cost_of(1000), 744, 10};  // half of the window is reserved for unexpected messages
   RawPeer peer = connect();
   handshake_and_introduce(peer, h);
   const Bytes data(1000);
@@ -111,7 +110,7 @@ TEST_F(Tcp, RoomToAnnounceIsKeptToAndOrderWithIt) {
   const Bytes small(10);
   std::vector<OpId> ops;
   for (int i = 0; i < 3; ++i) ops.push_back(send(address_, 1, large));
-  ops.push_back(send(address_, 1, small));  // must not overtake
+  ops.push_back(send(address_, 1, small));  // it must not overtake
   const FrameHeader first = *next_frame(peer);
   EXPECT_EQ(first.type, FrameType::kAnnounce);
   EXPECT_EQ(first.length, large.size());
@@ -123,7 +122,7 @@ TEST_F(Tcp, RoomToAnnounceIsKeptToAndOrderWithIt) {
   EXPECT_TRUE(peer.write_frame(clear));
   EXPECT_EQ(next_frame(peer)->id, 4711U);  // the data ...
   EXPECT_EQ(payload_.size(), large.size());
-  EXPECT_EQ(next_frame(peer)->type, FrameType::kAnnounce);  // ... then the third, then the small one
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kAnnounce);  // ... then the third one, then the small one
   EXPECT_EQ(next_frame(peer)->type, FrameType::kEager);
   EXPECT_EQ(finish(ops[0]), Errc::kOk);
 }
@@ -162,7 +161,7 @@ TEST_F(Tcp, CancelOfAReceiveInEachState) {
   EXPECT_EQ(finish(filling), Errc::kCancelled);
   room.assign(room.size(), std::byte{1});
   EXPECT_TRUE(peer.write(ByteView(data).subspan(50'000)));
-  EXPECT_TRUE(introduce(peer));  // the connection lives
+  EXPECT_TRUE(introduce(peer));  // the connection is alive
   EXPECT_EQ(std::ranges::count(room, std::byte{1}), static_cast<std::ptrdiff_t>(room.size()));
 }
 
@@ -177,14 +176,14 @@ TEST_F(Tcp, CancelOfAnAnnouncedSendIsSentToThePeer) {
   const FrameHeader withdrawn = *next_frame(peer);
   EXPECT_EQ(withdrawn.type, FrameType::kWithdraw);
   EXPECT_EQ(withdrawn.id, announced.id);
-  // It had cleared it at the same time: it is told that nothing comes.
+  // The peer had cleared the message at the same time. It is told that no data comes.
   FrameHeader clear = frame(FrameType::kClear, 4711);
   clear.id = announced.id;
   EXPECT_TRUE(peer.write_frame(clear));
   const FrameHeader answer = *next_frame(peer);
   EXPECT_EQ(answer.type, FrameType::kNoData);
   EXPECT_EQ(answer.id, 4711U);
-  // Once only.
+  // It is told only once.
   EXPECT_TRUE(peer.write_frame(clear));
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
 }
@@ -206,7 +205,7 @@ TEST_F(Tcp, AReceiveWhoseMessageWasWithdrawnTakesTheNextOne) {
   EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 1, 0)));
   EXPECT_EQ(finish(first), Errc::kOk);
   EXPECT_FALSE(done(second));
-  // And an announcement that is withdrawn before anybody cleared it is as if it had never been.
+  // An announcement that is withdrawn before anybody cleared it has no effect.
   announce.tag = 2;
   EXPECT_TRUE(peer.write_frame(announce));
   FrameHeader withdraw = frame(FrameType::kWithdraw, 2);
@@ -230,7 +229,7 @@ TEST_F(Tcp, CancelOfSendsToAPeerThatNeverReads) {
   EXPECT_FALSE(done(queued));
   network_->cancel(queued);
   EXPECT_EQ(finish(queued), Errc::kCancelled);
-  network_->cancel(moving);  // half of it has left: the connection has to go
+  network_->cancel(moving);  // half of it has left, so the connection must end
   settle();
   EXPECT_FALSE(done(moving));
   clock_.advance(std::chrono::milliseconds(TcpOptions().cancel_grace_ms));
@@ -312,7 +311,7 @@ TEST_F(Tcp, APeerThatComesBackKeepsItsAddress) {
   EXPECT_EQ(network_->peer_info(address).uid, std::nullopt);
   Bytes room(10);
   const OpId old = receive(address, 1, room);
-  RawPeer second = connect();  // the first one is still open: as after a cut cable
+  RawPeer second = connect();  // the first one is still open, as after a cut cable
   handshake_and_introduce(second, h);
   EXPECT_EQ(address_, address);
   EXPECT_EQ(finish(old), Errc::kConnectionLost);

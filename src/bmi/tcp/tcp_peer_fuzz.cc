@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of the whole module: its input is a script of what strangers and peers do on their sockets and of what this
-// side posts meanwhile. Whatever happens, every posted operation ends, no more is kept than was granted, and a proper
-// peer is served afterwards.
+// Fuzzer of the whole module. Its input is a script of what strangers and peers do on their sockets and what this side
+// posts in the meantime. Every posted operation must end, no more may be kept than was granted, and a correct peer must
+// be served afterwards.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -30,7 +30,7 @@ constexpr std::uint64_t kWindow = 16384;
 constexpr std::uint64_t kMaxUnexpected = 4096;
 constexpr std::uint64_t kMaxPayload = 9000;
 
-/// Takes the input apart; zeros when it has ended.
+/// Reads the input piece by piece; yields zeros after its end.
 class Script {
  public:
   explicit Script(ByteView bytes) : bytes_(bytes) {}
@@ -55,14 +55,15 @@ class Script {
   ByteView bytes_;
 };
 
-/// The other side's end of a connection. Closing it resets the connection: thousands a second leave no port behind.
+/// The other side's end of a connection. Closing it resets the connection, so that thousands of connections a second
+/// leave no port in use.
 struct Remote {
   explicit Remote(UniqueFd fd) : socket(std::move(fd)) {
     const linger reset{1, 0};
     (void)::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   }
   void write(ByteView bytes) {
-    // What the module does not take at once is lost: that too is something a peer may do.
+    // Bytes that the module does not take at once are lost, which a real peer may cause, too.
     if (!bytes.empty()) (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   std::size_t read() {
@@ -106,7 +107,7 @@ class World {
     for (std::size_t i = 0; i < kMaxSteps && !script.ended(); ++i) one(script);
   }
 
-  /// The end of every script.
+  /// The steps at the end of every script.
   void finish() {
     remotes_.clear();
     for (const Address peer : known_) network_->disconnect(peer);
@@ -126,7 +127,7 @@ class World {
   Remote& connect() {
     const SocketAddress address = parse_url(url_)->addresses.at(0);
     UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    // libFuzzer's alarm may interrupt it; called again it goes on waiting.
+    // libFuzzer's alarm may interrupt the call; another call continues to wait.
     int failed = EINTR;
     while (failed == EINTR) failed = ::connect(fd.get(), address.get(), address.size) == 0 ? 0 : errno;
     SPATE_CHECK(failed == 0);
@@ -213,7 +214,7 @@ class World {
     if (r == nullptr) return;
     r->write(encode(header));
     const std::uint64_t payload = std::min(header.payload(), kMaxPayload);
-    // A payload cut short: what comes next is read as the rest of it.
+    // The payload is cut short, so the following bytes are read as the rest of it.
     r->write(ByteView(payload_).first((bits & 128U) != 0 ? payload / 2 : payload));
   }
   std::uint64_t recent_op(Script& script) const {
@@ -255,7 +256,7 @@ class World {
         std::move(memory));
   }
 
-  /// This side connected to the script's listener: the script answers.
+  /// This side connected to the script's listener, and the script answers.
   void accept_and_welcome(Script& script) {
     const std::uint8_t how = script.u8();
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -287,7 +288,7 @@ class World {
     }
     for (const auto& [from, bytes] : kept) SPATE_CHECK(bytes <= kWindow);
   }
-  /// Drives this side until `until` holds; on the loopback that is so at once, as a rule.
+  /// Drives this side until `until` holds, which takes no time on the loopback as a rule.
   template <typename Until>
   void settle(Until until) {
     constexpr int kAtOnce = 8;
@@ -304,12 +305,12 @@ class World {
   std::unique_ptr<Network> network_;
   ContextId context_;
   std::string url_;
-  UniqueFd listener_;  // a server of the script's
+  UniqueFd listener_;  // of the server that the script plays
   std::deque<Remote> remotes_;
   std::vector<Address> known_;
   std::array<std::uint64_t, 3> tokens_{};
   std::map<OpId, Memory> pending_;
-  std::deque<OpId> ops_;  // the last ones, ended or not
+  std::deque<OpId> ops_;  // the last posted ones, ended or not
   Bytes payload_ = Bytes(kMaxPayload);
   const Key key_{};
   bool taking_ = true;

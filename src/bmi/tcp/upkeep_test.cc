@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the module does beside moving messages: it counts, and gives up connections that nobody needs.
+// Upkeep: the module counts, and closes idle connections.
 #include <map>
 
 #include "bmi/tcp/module_fixture.h"
@@ -29,7 +29,7 @@ TEST_F(TcpUpkeep, CountsWhatWentThrough) {
   const OpId received = receive(address, 1, room);
   EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 1, 100), room));
   EXPECT_EQ(finish(received), Errc::kOk);
-  EXPECT_TRUE(peer.write_frame(frame(FrameType::kReady, 2, 7), Bytes(7)));  // and no receive
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kReady, 2, 7), Bytes(7)));  // without a receive
   EXPECT_TRUE(drive([&] { return counts()["dropped_messages"] == 1; }));
   EXPECT_EQ(finish(send(address, 3, room)), Errc::kOk);
   const auto after = counts();
@@ -70,7 +70,7 @@ class TcpIdle : public ModuleTest {
     listener_ = listen_on(any).value();
     server_ = network_->lookup(std::array{advertised_url(any, listener_.get())}).value();
   }
-  /// Takes the connection that the module makes, and lets it in.
+  /// Accepts the connection that the module makes, and welcomes it.
   RawPeer accept() {
     UniqueFd fd;
     EXPECT_TRUE(drive([&] {
@@ -121,12 +121,12 @@ TEST_F(TcpIdle, WhatIsPostedOrArrivesKeepsAConnection) {
   EXPECT_TRUE(connected());
   EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 2, 10), data_));
   EXPECT_EQ(finish(waiting), Errc::kOk);
-  EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 3, 10), data_));  // nobody has asked for it yet
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 3, 10), data_));  // nobody has posted a receive for it yet
   for (int i = 0; i < 6; ++i) pass(kIdleMs);
   EXPECT_TRUE(connected());
   const OpId taken = receive(server_, 3, room);
   EXPECT_EQ(finish(taken), Errc::kOk);
-  for (int i = 0; i < 6; ++i) {  // a message now and then
+  for (int i = 0; i < 6; ++i) {  // a message from time to time
     EXPECT_EQ(finish(send(server_, 1, data_)), Errc::kOk);
     pass(kIdleMs / 2);
   }
@@ -135,7 +135,7 @@ TEST_F(TcpIdle, WhatIsPostedOrArrivesKeepsAConnection) {
   EXPECT_FALSE(connected());
 }
 
-// Who accepted a connection cannot know that no request is on the way.
+// The side that accepted a connection cannot know that no request is in flight.
 TEST_F(TcpIdle, TheAcceptingSideGivesNothingUp) {
   RawPeer peer = connect();
   handshake(peer, hello());

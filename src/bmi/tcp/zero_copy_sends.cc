@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/zero_copy_sends.h"
 
-// Before errqueue.h, which needs its timespec.
+// It must come before errqueue.h, which needs its timespec.
 #include <linux/errqueue.h>
 #include <sys/socket.h>
 
@@ -37,7 +37,7 @@ ZeroCopySends::Told ZeroCopySends::take(int socket, SendObserver& observer) {
   return told;
 }
 
-/// The kernel's numbers have 32 bits and begin again; those of one message come in any order, as ranges.
+/// The kernel's numbers have 32 bits and wrap around. Its reports are ranges of numbers, in any order.
 std::uint64_t ZeroCopySends::end_calls(std::uint32_t first, std::uint32_t last, SendObserver& observer) {
   std::uint64_t ended = 0;
   const std::uint64_t count = std::uint64_t{last - first} + 1;

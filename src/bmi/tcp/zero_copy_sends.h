@@ -16,16 +16,16 @@ class ZeroCopySends {
   /// The reports of one read of the error queue.
   struct Told {
     std::uint64_t calls = 0;
-    std::uint64_t copied = 0;  // of them: calls whose memory the kernel has copied after all
+    std::uint64_t copied = 0;  // those of the calls whose memory the kernel copied after all
   };
 
   /// Enables MSG_ZEROCOPY on the socket. False: the socket does not support it (an older kernel, or no TCP socket).
   static bool enable(int socket);
 
   /// A call with the flag has taken memory of `op`, whose frame is at `position`. The kernel numbers such calls of a
-  /// socket from 0 on: every one has to be told of here.
+  /// socket from 0 on, so every one of them must be recorded here.
   void begun(OpId op, std::uint64_t position) { calls_.push(Call{op, position, false}); }
-  /// Reads all reports of the kernel. Tells the observer each call once.
+  /// Reads all reports of the kernel, and tells the observer of each call once.
   Told take(int socket, SendObserver& observer);
 
   bool empty() const { return calls_.empty(); }
