@@ -14,7 +14,7 @@ namespace {
 class StrangersTest : public testing::Test {
  protected:
   std::optional<int> add(int key, const std::string& source) { return strangers_.add(key, source, limits_, random_); }
-  /// As modules do: who has to go is removed.
+  /// Adds a stranger and removes the one that has to go, as modules do.
   std::optional<int> admit_one_more(int key, const std::string& source) {
     const std::optional<int> victim = add(key, source);
     if (victim) strangers_.remove(*victim);
@@ -74,7 +74,7 @@ TEST_F(StrangersTest, AStrangerThatHasSentARequestStaysDuringAFloodOfConnections
   strangers_.asked(77);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(add(i, "host"), std::nullopt);
   for (int i = 2; i < 200; ++i) EXPECT_NE(admit_one_more(i, "host").value_or(1000), 1000) << i;
-  for (int i = 200; i < 203; ++i) {  // until all have asked
+  for (int i = 200; i < 203; ++i) {  // until all of them have asked
     admit_one_more(i, "host");
     strangers_.asked(i);
   }

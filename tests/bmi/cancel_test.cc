@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cancel, in every state that an operation can be in. A completion after a cancel means that nobody touches the memory
-// any more; what follows is either undisturbed or a connection that was lost and comes back.
+// Cancel, in every state that an operation can be in. After its completion nobody touches the memory any more. The
+// messages that follow are undisturbed, or the connection was lost and comes back.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -23,7 +23,7 @@ TEST_P(Bmi, CancelOfAReceiveThatWaits) {
   const Completion c = finish(*pair.server, in);
   EXPECT_EQ(c.status, Errc::kCancelled);
   EXPECT_EQ(c.actual_size, 0U);
-  // Its turn passes to the next one.
+  // Its place in the order passes to the next one.
   const Bytes data = pattern(1, 0, 50);
   const OpId out = send(*pair.client, {pair.to_server, 1}, data);
   EXPECT_EQ(finish(*pair.server, next).status, Errc::kOk);
@@ -45,7 +45,7 @@ TEST_P(Bmi, CancelOfCompleteOrUnknownOperationsHasNoEffect) {
   (*pair.client)->cancel(out);
   (*pair.client)->cancel(OpId{0});
   (*pair.client)->cancel(OpId{0x123456789ABCDEFULL});
-  settle();  // a second completion fails the test in the harness
+  settle();  // the harness fails the test at a second completion
   expect_passes(pair, 2, 100);
 }
 
@@ -58,7 +58,7 @@ TEST_P(Bmi, CancelOfAnOperationThatIsDoneButNotTestedKeepsItsOutcome) {
   pair.server->tested = false;
   settle();
   std::array<Completion, 1> nothing;
-  (*pair.server)->test_context(pair.server->context, {nothing.data(), 0});  // progress without taking
+  (*pair.server)->test_context(pair.server->context, {nothing.data(), 0});  // makes progress without taking anything
   (*pair.server)->cancel(in);
   pair.server->tested = true;
   EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
@@ -75,11 +75,12 @@ TEST_P(Bmi, CancelOfASendThatWaitsForItsReceive) {
   (*pair.client)->cancel(out);
   EXPECT_EQ(finish(*pair.client, out).status, Errc::kCancelled);
   settle();
-  // It was never sent: the next message is the one that the next receive takes.
+  // The message was never sent, so the next receive takes the next message.
   expect_passes(pair, 1, 1'000'000, true, MessageClass::kBulk);
 }
 
-// The receive may have been promised the message when the cancel comes: it must get the next one, or learn of the loss.
+// When the cancel comes, the receive may have been promised the message. It must get the next one, or learn of the
+// loss.
 TEST_P(Bmi, CancelOfASendAgainstAReceiveOnItsWay) {
   for (int steps = 0; steps < 12; ++steps) {
     SCOPED_TRACE(steps);
@@ -112,7 +113,7 @@ TEST_P(Bmi, CancelOfASendAgainstAReceiveOnItsWay) {
     } else {
       EXPECT_THAT(received.status, ::testing::AnyOf(Errc::kConnectionLost, Errc::kCancelled));
     }
-    // Whether the second message found a receive is for it to say; it ends when asked.
+    // The second message may have found a receive or not. It ends when it is cancelled.
     (*pair.client)->cancel(again);
     EXPECT_TRUE(ended(finish(*pair.client, again).status));
     kill(*pair.client);
@@ -120,7 +121,7 @@ TEST_P(Bmi, CancelOfASendAgainstAReceiveOnItsWay) {
   }
 }
 
-// At whatever moment of a transfer the receiver gives up: once it has its completion the memory is its own.
+// The receiver gives up at any moment of a transfer. Once the receive has completed, its memory is the caller's.
 TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
   const Bytes data = pattern(1, 0, 8'000'000);
   const Bytes others(data.size(), std::byte{0x42});
@@ -141,7 +142,7 @@ TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
     EXPECT_TRUE(drive([&] { return is_done(*pair.client, out) || c.status != Errc::kOk; }));
     settle();
     EXPECT_EQ(std::memcmp(room.data(), others.data(), room.size()), 0) << "written after its completion";
-    // A sender whose message nobody takes any more may wait for ever; not after a cancel.
+    // A sender whose message nobody takes may wait for ever, but not after a cancel.
     (*pair.client)->cancel(out);
     EXPECT_TRUE(ended(finish(*pair.client, out).status));
     kill(*pair.client);
@@ -149,7 +150,8 @@ TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
   }
 }
 
-// The sender's memory is read no more after its completion: what arrives under kOk is what was there before.
+// After its completion nobody reads the sender's memory any more. A message that arrives with kOk holds the bytes from
+// before.
 TEST_P(Bmi, CancelOfASendThatIsMoving) {
   const Bytes was = pattern(1, 0, 8'000'000);
   for (int steps = 0; steps < 40; steps += 1 + steps / 8) {

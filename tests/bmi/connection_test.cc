@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses, and connections that cannot be made, break, come back.
+// Addresses, and connections that cannot be made, that break, and that come back.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 
 NetworkOptions impatient() {
   NetworkOptions options;
-  // An RDMA device in software lies in a virtual machine, whose processor is emulated.
+  // An RDMA device in software is in a virtual machine with an emulated processor, which is slow.
   options.connect_timeout_ms = std::getenv("SPATE_TEST_VERBS") == nullptr ? 500 : 3000;
   return options;
 }
@@ -79,7 +79,7 @@ TEST_P(Bmi, AUrlWithoutAListenerIsUnreachable) {
     EXPECT_EQ(c.status, Errc::kUnreachable);
     EXPECT_EQ(c.actual_size, 0U);
   }
-  // And again: the failure is not remembered for ever, nor is it a crash.
+  // The same again: the failure is not remembered for ever, and nothing crashes.
   EXPECT_EQ(finish(client, send_unexpected(client, {nobody, 1}, {data.data(), 10})).status, Errc::kUnreachable);
 }
 
@@ -130,7 +130,7 @@ TEST_P(Bmi, DeathOfAPeerFailsWhatIsPosted) {
   EXPECT_EQ(finish(*pair.server, in).status, Errc::kConnectionLost);
   EXPECT_EQ(finish(*pair.server, out).status, Errc::kConnectionLost);
   EXPECT_FALSE((*pair.server)->peer_info(pair.to_client).connected);
-  // It cannot be called back: the post itself may say so, or its completion.
+  // The peer cannot be connected to. The post may say so, or its completion.
   const std::array<Segment, 1> segments{Segment::of(ByteView(large))};
   const Result<Posted> late =
       (*pair.server)->post_send({pair.to_client, Tag{3}, MessageClass::kBulk, segments}, pair.server->context, nullptr);
@@ -184,7 +184,8 @@ TEST_P(Bmi, DisconnectFailsWhatIsPostedOnBothSides) {
   EXPECT_FALSE((*pair.client)->peer_info(pair.to_server).connected);
 }
 
-// The same process, back by a new connection, is the same peer: its address holds, its connection count tells.
+// A process that comes back by a new connection is the same peer. Its address stays the same, and its connection count
+// tells the difference.
 TEST_P(Bmi, AClientThatComesBackKeepsItsAddress) {
   const Pair pair = start_pair();
   const std::uint32_t seen_by_server = (*pair.server)->peer_info(pair.to_client).connection;
@@ -208,7 +209,7 @@ TEST_P(Bmi, AServerMayDisconnectAClientWhichThenComesBack) {
   expect_passes(pair, 3, 100'000);
 }
 
-// A bound address is the peer by its present connection: what is posted to it never follows the peer to the next one.
+// A bound address means the peer's present connection. Messages that are posted to it never go to the next connection.
 TEST_P(Bmi, ABoundAddressEndsWithItsConnection) {
   const Pair pair = start_pair();
   const Address client_side = (*pair.client)->bound(pair.to_server);
@@ -237,8 +238,8 @@ TEST_P(Bmi, ABoundAddressEndsWithItsConnection) {
   EXPECT_TRUE((*pair.client)->peer_info(pair.to_server).connected) << "the new connection is another one";
 }
 
-// What arrived before the loss and nobody had asked for belongs to the old connection: it is not given to a new
-// receive.
+// A message that arrived before the loss without a receive belongs to the old connection. A new receive does not get
+// it.
 TEST_P(Bmi, NothingOfALostConnectionIsDeliveredLater) {
   const Pair pair = start_pair();
   const Bytes old = pattern(1, 0, 1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts and testing: who sees which completion, how often, at what cost.
+// Contexts and testing: which completion is seen where, how often, and at what cost.
 #include <poll.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ TEST_P(Bmi, UserPointersComeBack) {
   EXPECT_EQ(finish(*pair.client, unexpected).user, &mine);
 }
 
-// Whether done at the post or later: once, and never both (the harness refuses a second completion of an operation).
+// An operation completes once, at its post or later. The harness fails the test at a second completion.
 TEST_P(Bmi, EveryOperationCompletesExactlyOnce) {
   const Pair pair = start_pair();
   constexpr std::size_t kCount = 500;
@@ -84,7 +84,7 @@ TEST_P(Bmi, TestingOneOperationLeavesTheOthersQueued) {
   std::array<Bytes, 4> rooms;
   std::array<OpId, 4> ops;
   const Bytes data = pattern(1, 0, 100);
-  // No message yet, so that none of these is done at its post.
+  // No message has been sent yet, so that no receive is done at its post.
   for (std::size_t i = 0; i < ops.size(); ++i) {
     rooms[i].resize(100);
     ops[i] = recv(*pair.server, {pair.to_client, i + 1}, rooms[i]);
@@ -130,8 +130,8 @@ TEST_P(Bmi, TestContextYieldsNoMoreThanThereIsRoomFor) {
   }));
 }
 
-// The cost of a test depends on what completed, not on what is posted: a test that looked at each of 100,000 receives
-// would find no end of the suite's patience. The cancels at the end as well.
+// The cost of a test depends on the number of completions, not on the number of posted operations. A test that looked
+// at each of 100,000 receives would exceed the suite's patience. The same holds for the cancels at the end.
 TEST_P(Bmi, OneCompletionAmongAHundredThousandReceives) {
   const Pair pair = start_pair();
   constexpr std::uint64_t kCount = 100'000;
@@ -147,7 +147,7 @@ TEST_P(Bmi, OneCompletionAmongAHundredThousandReceives) {
     for (int i = 0; i < 10'000; ++i) EXPECT_EQ((*pair.server)->test_context(pair.server->context, none), 0U);
     return (tests += 10'000) == 300'000;
   };
-  if (world_->traits().virtual_time) {  // where nothing happens by itself
+  if (world_->traits().virtual_time) {  // in virtual time nothing happens by itself
     while (!tested_enough()) {
     }
   } else {
@@ -189,12 +189,12 @@ TEST_P(Bmi, PrepareToWaitSaysNoWhileThereIsSomethingToTest) {
   EXPECT_TRUE(server.prepare_to_wait(context)) << "nothing is left: it would never sleep";
 }
 
-/// Sleeping by the descriptor, and by wait(): whoever sleeps is woken by each kind of event: a connection with an
-/// unexpected message, a message for a posted receive, and what another thread completed on its behalf (here: a
+/// A thread that sleeps on the descriptor, or in wait(), is woken by each kind of event: a connection with an
+/// unexpected message, a message for a posted receive, and an operation that another thread completed (here by a
 /// cancel).
 class BmiWakes : public Bmi {
  protected:
-  // A while at most; true when it was woken, as far as it can tell.
+  // Sleeps for a while at most. True: it was woken, as far as it can tell.
   using Sleep = std::function<bool(Network&, ContextId)>;
 
   void expect_wakes(const Sleep& sleep) {
@@ -204,7 +204,7 @@ class BmiWakes : public Bmi {
     pair.server->tested = false;
     const auto sleeps_until_event = [&] {
       for (int i = 0; i < 1000; ++i) {
-        step();  // the client goes on
+        step();  // the client continues
         if (sleep(server, pair.server->context)) return;
       }
       FAIL() << "asleep for ever";
@@ -260,7 +260,7 @@ TEST_P(BmiWakes, ByWait) {
     EXPECT_FALSE(peer->wake_by(peer.context, 0));
     return;
   }
-  // How it ended cannot be told from outside: a wait without end that returns was woken.
+  // The caller cannot see how the call ended. A wait without limit that returns was woken.
   expect_wakes([](Network& network, ContextId context) { return network.wait(context, Duration(-1)); });
 }
 
@@ -274,7 +274,7 @@ TEST_P(BmiWakes, ByAForeignDescriptorToo) {
   const UniqueFd in(ends[1]);
   ASSERT_TRUE(peer->wake_by(peer.context, out.get()));
   ASSERT_EQ(::write(in.get(), "x", 1), 1);
-  EXPECT_TRUE(peer->wait(peer.context, Duration(-1)));  // or it would sleep for ever
+  EXPECT_TRUE(peer->wait(peer.context, Duration(-1)));  // otherwise it would sleep for ever
   settle();
   EXPECT_TRUE(peer->wait(peer.context, Duration(-1))) << "as long as it is readable";
   settle();
@@ -316,7 +316,7 @@ TEST_P(BmiWakes, AfterAnotherContextWasTested) {
 INSTANTIATE_TEST_SUITE_P(Modules, BmiWakes, testing::ValuesIn(subjects()),
                          [](const testing::TestParamInfo<Subject>& info) { return info.param.name; });
 
-// What posts kept back leaves with each of the calls that are to let it out.
+// Messages that posts kept back leave with each of the calls that must send them.
 TEST_P(Bmi, HeldMessagesLeave) {
   const Pair pair = start_pair();
   (*pair.client)->hold_sends();
@@ -326,7 +326,7 @@ TEST_P(Bmi, HeldMessagesLeave) {
     send_unexpected(*pair.client, {pair.to_server, 1}, data);
     send_unexpected(*pair.client, {pair.to_server, 1}, data);
     (*pair.client)->flush_sends();
-    pair.client->tested = false;  // nothing but the call above may let it out
+    pair.client->tested = false;  // only the call above may send the messages
     EXPECT_TRUE(drive([&] { return pair.server->arrived.size() == before + 2; }));
     pair.client->tested = true;
   };

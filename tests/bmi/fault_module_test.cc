@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault decorator around the simulated module: each action at each point does what its README says.
+// The fault decorator around the simulated module: each action at each point does what the README says.
 #include "bmi/fault/fault_module.h"
 
 #include <array>
@@ -23,7 +23,7 @@ struct Side {
   std::deque<UnexpectedMessage> arrived;
 };
 
-// A client whose module follows the plan, and an honest server.
+// A client whose module follows the plan, and a server without faults.
 class FaultModuleTest : public testing::Test {
  protected:
   FaultModuleTest() {
@@ -131,7 +131,7 @@ TEST_F(FaultModuleTest, APostMayDropTheConnection) {
 }
 
 TEST_F(FaultModuleTest, AFailedCompletionTakesTheConnectionWithIt) {
-  for (int round = 0; round < 8; ++round) {  // immediate completions and later ones
+  for (int round = 0; round < 8; ++round) {  // some operations complete at their post, others later
     plan->clear();
     plan->add(next(Point::kCompletion, Action::kFail));
     const std::uint32_t before = server.network->peer_info(server.other).connection;
@@ -208,7 +208,7 @@ TEST_F(FaultModuleTest, UnexpectedMessagesOfAnInstrumentedServer) {
   EXPECT_NE(third.arrived[1].payload.data()[0], data[0]);
   EXPECT_EQ(third.arrived[2].payload.data()[0], data[0]);
 
-  request(client, 6, data);  // lost, with its connection
+  request(client, 6, data);  // lost with its connection
   settle();
   test(third);
   EXPECT_EQ(third.arrived.size(), 5U);
@@ -232,7 +232,8 @@ TEST_F(FaultModuleTest, LookupAndListenFail) {
   EXPECT_OK(client.network->listen("sim://1", client.context));
 }
 
-// The way it is meant to be used: a small exchange with a fault at each completion in turn, until none is hit any more.
+// The intended use: a small exchange is repeated with a fault at each completion in turn, until no fault is hit any
+// more.
 TEST_F(FaultModuleTest, ASweepEndsWhenNothingIsHit) {
   std::uint64_t n = 0;
   for (bool hit = true; hit;) {

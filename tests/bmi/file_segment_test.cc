@@ -130,8 +130,8 @@ TEST_P(Bmi, FilesCannotBeReceivedInto) {
       Errc::kInvalidArgument);
 }
 
-// A store that fails or a descriptor that is none: an error for this send, perhaps its connection, never a short
-// message.
+// The store fails, or the descriptor is invalid. That is an error of this send, and perhaps the end of its connection,
+// but never a short message.
 TEST_P(Bmi, AFileThatCannotBeReadFailsItsSend) {
   if (!world_->traits().file_segments) GTEST_SKIP() << "this module sends memory only";
   const Pair pair = start_pair();

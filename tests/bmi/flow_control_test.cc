@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nobody can make the other side buffer without bound, and what waits for room holds nothing else up.
+// Nobody can make the other side buffer without bound, and messages that wait for room delay no others.
 #include <array>
 
 #include "base/expect_bytes.h"
@@ -24,7 +24,7 @@ class Flood {
   std::vector<OpId> ops;
 };
 
-// How many bytes of the flood have left as far as the sender knows.
+// How many bytes of the flood have left, as far as the sender knows.
 std::uint64_t bytes_done(const Peer& peer, const Flood& flood) {
   std::uint64_t n = 0;
   for (const OpId op : flood.ops) n += peer.done.contains(op) ? flood.data.size() : 0;
@@ -90,8 +90,8 @@ TEST_P(Bmi, SendsWaitForAPeerThatPostsNoReceive) {
   }
 }
 
-// What waits at the sender is announced at most: that, too, is bounded, and an honest sender is never thrown out for
-// it.
+// Messages that wait at the sender are at most announced. Announcements are bounded, too, and an honest sender is never
+// dropped because of them.
 TEST_P(Bmi, TenThousandLargeMessagesWithoutAReceive) {
   const Pair pair = start_pair();
   Flood flood(17 * 1024);
@@ -110,7 +110,7 @@ TEST_P(Bmi, TenThousandLargeMessagesWithoutAReceive) {
   for (const OpId op : flood.ops) ASSERT_EQ(finish(*pair.client, op).status, Errc::kOk);
 }
 
-// A peer that comes back has no more room than one that stayed: what it sent before still waits to be taken.
+// A peer that comes back has no more room than one that stayed. Its earlier messages still wait to be taken.
 TEST_P(Bmi, ComingBackGivesNoNewRoom) {
   const Pair pair = start_pair(small_room());
   pair.server->takes_unexpected = false;
@@ -132,7 +132,8 @@ TEST_P(Bmi, ComingBackGivesNoNewRoom) {
   EXPECT_LE(pair.server->arrived.size() * flood.data.size(), kRoom);
 }
 
-// The receiver asks for the last tag first: a sender that queued behind the others' lack of room would hang both.
+// The receiver asks for the last tag first. A sender whose messages waited behind each other for room would hang both
+// sides.
 TEST_P(Bmi, ATagWithoutRoomHoldsUpNoOther) {
   const Pair pair = start_pair(small_room());
   constexpr std::uint64_t kTags = 100;
@@ -162,7 +163,7 @@ TEST_P(Bmi, UntakenRequestsDoNotDelayReplies) {
   EXPECT_TRUE(drive([&] { return pair.server->arrived.size() == 100; }));
 }
 
-// The receiver may post these receives only when it has read the request.
+// The receiver may post these receives only after it has read the request.
 TEST_P(Bmi, UnreceivedMessagesDoNotDelayRequests) {
   const Pair pair = start_pair(small_room());
   Flood answers(8 * 1024);
@@ -234,7 +235,7 @@ TEST_P(Bmi, AReadyMessageWhoseReceiveIsGoneIsDroppedAndTheConnectionLives) {
     EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
     settle();
     EXPECT_BYTES(room, Bytes(room.size(), std::byte{0x77}));
-    // The dropped message is not the next receive's.
+    // The next receive does not get the dropped message.
     expect_passes(pair, 5, size, true, MessageClass::kBulk);
   }
   EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, connection);

@@ -13,10 +13,10 @@
 namespace spate::bmi::conformance {
 namespace {
 
-// A hang guard, not an assertion about speed: generous enough for a sanitizer build on a loaded machine.
+// A guard against hangs, not a limit on speed. It is long enough for a sanitizer build on a loaded machine.
 constexpr std::chrono::seconds kPatience{60};
 constexpr int kWaitMs = 5;
-// Idle waits in a row after which a real network counts as settled. Too few would weaken a test, never fail it.
+// Idle waits in a row after which a real network counts as settled. Too few would weaken a test, but never fail it.
 constexpr int kSettledWaits = 6;
 constexpr int kMostWakes = 300;
 constexpr std::size_t kBatch = 16;
@@ -221,7 +221,7 @@ bool Bmi::drive(const std::function<bool()>& until) {
   int idle = 0;
   while (!until()) {
     if (step() > 0 || world_->wait(waiters())) idle = 0;
-    // Virtual time: nothing is left that could happen, unless testing itself brings something about.
+    // Virtual time: no event is left, unless testing itself causes one.
     if (virtual_time && ++idle > kSettledWaits) return false;
     if (std::chrono::steady_clock::now() > deadline) return false;
   }
@@ -232,8 +232,8 @@ void Bmi::settle() {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const bool virtual_time = world_->traits().virtual_time;
   int idle = 0;
-  // Woken, and nothing completed: a long message moves in many turns. A descriptor that stays readable without anything
-  // to be found must not keep us here.
+  // The peers were woken, and nothing completed: a long message moves in many turns. A descriptor that stays readable
+  // for no reason must not make this loop endless.
   int woken_in_a_row = 0;
   while (idle < kSettledWaits && woken_in_a_row < kMostWakes && std::chrono::steady_clock::now() < deadline) {
     const bool found = step() > 0;

@@ -18,29 +18,29 @@ namespace spate::bmi::conformance {
 
 /// Fills `out` with the bytes [offset, offset + size) of the message that (tag, seq) names.
 void fill_pattern(MutableByteView out, std::uint64_t tag, std::uint64_t seq, std::uint64_t offset = 0);
-/// Where `data` first differs from fill_pattern's bytes; nothing when it is whole.
+/// The offset where `data` first differs from fill_pattern's bytes; nothing when all bytes agree.
 std::optional<std::uint64_t> first_difference(ByteView data, std::uint64_t tag, std::uint64_t seq);
 /// The first `size` bytes of the message (tag, seq).
 Bytes pattern(std::uint64_t tag, std::uint64_t seq, std::size_t size);
 
-/// What a failure prints.
+/// How a failure prints a subject.
 std::ostream& operator<<(std::ostream& out, const Subject& subject);
 
-/// One process of the world, and what it has seen complete.
+/// One process of the world, and its completions so far.
 struct Peer {
   std::unique_ptr<Network> network;
   ContextId context;
   std::string url;                  // empty: does not listen
   std::map<OpId, Completion> done;  // of `context` only
   std::deque<UnexpectedMessage> arrived;
-  std::uint64_t completed = 0;  // completions seen, immediate ones included
-  bool tested = true;           // false: drive() leaves this peer alone, as if it slept
+  std::uint64_t completed = 0;  // completions so far, immediate ones included
+  bool tested = true;           // false: drive() does not test this peer, as if it slept
   bool takes_unexpected = true;
 
   Network* operator->() const { return network.get(); }
 };
 
-/// What to post.
+/// The parameters of a post.
 struct Post {
   Address peer;
   std::uint64_t tag = 1;
@@ -53,14 +53,14 @@ class Bmi : public testing::TestWithParam<Subject> {
  protected:
   void SetUp() override;
 
-  /// A new process that listens, or only calls.
+  /// Starts a new process, which listens if asked.
   Peer& start(bool listens, const NetworkOptions& options = {});
   /// `peer` dies; its completions are forgotten.
   void kill(Peer& peer);
-  /// It comes back with empty tables, and listens where it did.
+  /// Starts the process again with empty tables. It listens where it did.
   void restart(Peer& peer, const NetworkOptions& options = {});
   Address lookup(Peer& from, const std::string& url);
-  /// The server's address for the client, learnt from an unexpected message that this sends.
+  /// The server's address for the client, from an unexpected message that this sends.
   Address introduce(Peer& client, Address server_address, Peer& server);
 
   /// A client and a server that know each other: what most tests begin with.
@@ -77,19 +77,20 @@ class Bmi : public testing::TestWithParam<Subject> {
   OpId recv(Peer& at, const Post& post, MutableByteView room);
   OpId recv_list(Peer& at, const Post& post, SegmentList segments);
   OpId send_unexpected(Peer& from, const Post& post, ByteView data);
-  /// The post of an operation that may have completed at once.
+  /// Records a posted operation, which may have completed at once. Returns its id.
   OpId posted(Peer& peer, const Result<Posted>& result);
 
-  /// Tests every peer once. How many things were found.
+  /// Tests every peer once. Returns how many completions and messages were found.
   std::size_t step();
-  /// Tests and waits until `until` holds; false when it never will (or after the suite's patience: a hang).
+  /// Tests and waits until `until` holds. False when it never will, or when it does not within the suite's patience.
   bool drive(const std::function<bool()>& until);
   /// Drives until nothing happens any more.
   void settle();
   bool is_done(const Peer& peer, OpId op) const { return peer.done.contains(op); }
-  /// Drives until `op` has completed and yields its completion (kTimeout, and a failure, when it never does).
+  /// Drives until `op` has completed, and returns its completion. If it never completes, the test fails and the result
+  /// is kTimeout.
   Completion finish(Peer& peer, OpId op);
-  /// A message of `size` bytes travels and arrives whole.
+  /// Checks that a message of `size` bytes arrives whole.
   void expect_passes(const Pair& pair, std::uint64_t tag, std::size_t size, bool from_client = true,
                      MessageClass message_class = MessageClass::kControl);
 

@@ -68,7 +68,7 @@ TEST_P(Bmi, TagsAreMatchedOutOfOrder) {
     EXPECT_EQ(first_difference(rooms[tag - 1], tag, 0), std::nullopt) << tag;
 }
 
-// A small message must not overtake a large one that is still negotiating its way.
+// A small message must not overtake a large one that is still being announced.
 TEST_P(Bmi, OrderIsKeptPerTagWhateverTheSizes) {
   const Pair pair = start_pair();
   constexpr std::size_t kCount = 60;
@@ -148,7 +148,8 @@ TEST_P(Bmi, AShorterMessageLeavesTheRestOfTheRoomAlone) {
   }
 }
 
-// Small and large, the receive posted before and after: dropped, the sender goes on, and the connection lives.
+// Small and large messages, with the receive posted before and after: the message is dropped, the sender continues, and
+// the connection lives.
 TEST_P(Bmi, AMessageLongerThanTheReceiveFailsItAndNothingElse) {
   const Pair pair = start_pair();
   const std::uint32_t connection = (*pair.client)->peer_info(pair.to_server).connection;
@@ -169,7 +170,7 @@ TEST_P(Bmi, AMessageLongerThanTheReceiveFailsItAndNothingElse) {
       const Completion refused = finish(*pair.server, in);
       EXPECT_EQ(refused.status, Errc::kMessageTooBig);
       EXPECT_EQ(refused.actual_size, 0U);
-      finish(*pair.client, out);  // local completion: it may have left, or have been refused
+      finish(*pair.client, out);  // a completion is local: the message may have left, or may have been refused
       EXPECT_BYTES(ByteView(room).subspan(size / 2), Bytes(room.size() - (size / 2), std::byte{0x11}));
       expect_passes(pair, tag, size);
     }
@@ -191,7 +192,7 @@ TEST_P(Bmi, ListsOfUnequalPieces) {
     for (std::size_t at = 0, piece = 3; at < size; at += in.back().size, piece = piece * 3 % 5003) {
       in.push_back(Segment::of(MutableByteView(room.data() + at, std::min(piece, size - at))));
     }
-    in.insert(in.begin() + 1, Segment::of(MutableByteView(room.data(), 0)));  // an empty piece is a piece
+    in.insert(in.begin() + 1, Segment::of(MutableByteView(room.data(), 0)));  // an empty piece is legal
     const OpId receive = recv_list(*pair.server, {pair.to_client, 6}, in);
     const OpId sent = send_list(*pair.client, {pair.to_server, 6}, out);
     in.clear();  // the post copied the array
@@ -202,7 +203,7 @@ TEST_P(Bmi, ListsOfUnequalPieces) {
   }
 }
 
-// More pieces than one writev takes.
+// More pieces than one call of writev takes.
 TEST_P(Bmi, ThousandsOfPieces) {
   const Pair pair = start_pair();
   constexpr std::size_t kPieces = 3000;

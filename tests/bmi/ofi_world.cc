@@ -30,7 +30,7 @@ OfiWorld::OfiWorld(std::string suffix, Wrap wrap, std::string node)
 
 Traits OfiWorld::traits() const {
   Traits traits;
-  // Packets that the provider and the kernel may hold of one direction (32 at a time, docs/wire-ofi.md).
+  // The bytes in one direction that the provider and the kernel may hold (32 packets at a time, docs/wire-ofi.md).
   traits.transit_bytes = 1024 * 1024;
   return traits;
 }

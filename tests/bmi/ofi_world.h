@@ -26,7 +26,7 @@ class OfiWorld final : public World {
   std::string suffix_;
   std::string node_;
   Wrap wrap_;
-  UniqueFd dead_;  // bound and not listening: its port is nobody else's, and refuses
+  UniqueFd dead_;  // bound but not listening, so that its port refuses and nobody else gets it
   std::string dead_url_;
 };
 

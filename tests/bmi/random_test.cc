@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeded schedules against a model: on each (direction, class, tag) the k-th receive gets the k-th message.
+// Schedules from a seed, compared with a model: on each (direction, class, tag) the k-th receive gets the k-th message.
 #include "base/random.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ std::size_t some_size(Random& random) {
   }
 }
 
-// Cuts [0, size) at random: a list whose pieces have nothing to do with the other side's.
+// Cuts [0, size) at random places, which are unrelated to those of the other side.
 std::vector<Segment> cut(Random& random, MutableByteView all) {
   std::vector<Segment> out;
   while (!all.empty() && out.size() < 7) {
@@ -98,7 +98,7 @@ class RandomSchedule : public Bmi {
     kill(*pair_.client);
     kill(*pair_.server);
   }
-  /// A little goes on.
+  /// Makes a little progress.
   void breathe() {
     step();
     if (world_->traits().virtual_time) world_->wait({});
@@ -107,12 +107,12 @@ class RandomSchedule : public Bmi {
     return world_->traits().virtual_time ? in_virtual_time : 25;
   }
 
-  // Against the model.
+  // Steps that are compared with the model.
   void post_send(Random& random, Stream& s);
   void post_recv(Random& random, Stream& s);
   void check(const Stream& s, std::size_t k);
 
-  // With losses and cancels.
+  // Steps with losses and cancels.
   struct Item {
     std::uint64_t tag;
     Bytes data;
@@ -128,7 +128,7 @@ class RandomSchedule : public Bmi {
   void check(const Item& item);
 
   Pair pair_{};
-  std::list<Item> items_;  // memory stays where it is until the end
+  std::list<Item> items_;  // a list, since its elements' memory must stay in place
   std::array<std::uint64_t, 4> next_seq_{};
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
 };
@@ -145,7 +145,7 @@ void RandomSchedule::post_send(Random& random, Stream& s) {
 void RandomSchedule::post_recv(Random& random, Stream& s) {
   auto wanted = std::make_unique<Wanted>();
   const std::size_t k = s.wanted.size();
-  // Known messages get exact room, more, or (rarely) too little; unknown ones get plenty.
+  // If the message is known, its receive has the exact size, more, or (rarely) too little. If not, it has plenty.
   const std::size_t size = k < s.sent.size() ? s.sent[k]->data.size() : 200'000;
   wanted->room.resize(random.chance(1, 20) ? size / 2 : size + random.below(2) * 100);
   const std::vector<Segment> pieces = cut(random, wanted->room);
@@ -192,7 +192,7 @@ TEST_P(RandomSchedule, AgreesWithTheModel) {
   }
 }
 
-// The first eight bytes say which message this is: the receiver cannot count on having got all before.
+// The first eight bytes tell which message this is, since the receiver may have missed earlier ones.
 void RandomSchedule::send_numbered(Random& random, std::uint64_t tag) {
   const std::uint64_t seq = next_seq_.at(tag)++;
   Item& item = items_.emplace_back(Item{tag, pattern(tag, seq, 8 + some_size(random)), {}, false});
@@ -209,7 +209,7 @@ void RandomSchedule::recv_if_there(std::uint64_t tag) {
     item.op = posted(*pair_.server, result);
     return;
   }
-  EXPECT_ERRC(result, Errc::kConnectionLost);  // it is away, and its next post brings it back
+  EXPECT_ERRC(result, Errc::kConnectionLost);  // the peer is away, and its next post brings it back
   items_.pop_back();
 }
 
@@ -234,9 +234,9 @@ void RandomSchedule::check(const Item& item) {
   EXPECT_TRUE(seen_.emplace(item.tag, seq).second) << "tag " << item.tag << " message " << seq << " arrived twice";
 }
 
-// With cancels and lost connections the model knows less, but: every operation ends, what is reported as whole is a
-// whole message of its stream, none arrives twice, and the peers find each other again. Order is not asked for: a
-// receive whose message was withdrawn gets another one, when those after it may have theirs.
+// With cancels and lost connections the model knows less. Still every operation ends, a message that is reported whole
+// is a whole message of its stream, none arrives twice, and the peers find each other again. Order is not checked: a
+// receive whose message was withdrawn gets another one, and later receives may have their messages by then.
 TEST_P(RandomSchedule, SurvivesLossesAndCancels) {
   for (const std::uint64_t seed : seeds(runs(300))) {
     SCOPED_TRACE(testing::Message() << "SPATE_SEED=" << seed);

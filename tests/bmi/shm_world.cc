@@ -9,7 +9,7 @@ namespace spate::bmi::conformance {
 
 Traits ShmWorld::traits() const {
   Traits traits;
-  // What the lanes of one direction hold.
+  // The bytes that the lanes of one direction hold.
   const shm::ShmOptions options;
   for (const shm::LaneSize& lane : options.geometry.lanes) traits.transit_bytes += lane.bytes;
   return traits;

@@ -8,7 +8,7 @@
 
 namespace spate::bmi::conformance {
 
-/// Every process listens at an abstract name that nobody else has.
+/// Every process listens at an abstract name of its own.
 class ShmWorld final : public World {
  public:
   explicit ShmWorld(Wrap wrap = {}) : wrap_(std::move(wrap)) {}

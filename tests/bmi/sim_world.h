@@ -7,7 +7,7 @@
 
 namespace spate::bmi::conformance {
 
-/// Process i is node i. Streams overtake each other, packets are late: whatever the seed has in store.
+/// Process i is node i. Streams overtake each other and packets are late, as the seed decides.
 class SimWorld final : public World {
  public:
   explicit SimWorld(Wrap wrap = {}, std::uint64_t seed = 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever connects to a server is a stranger until it is admitted (NetworkOptions::strangers).
+// A process that connects to a server is a stranger until it is admitted (NetworkOptions::strangers).
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -51,7 +51,7 @@ TEST_P(Bmi, AStrangerIsBufferedUpToItsLimitAndAnAdmittedPeerBeyondIt) {
 TEST_P(Bmi, StrangersOfOneSourceAreLimitedInNumber) {
   NetworkOptions options = wary(kNever);
   options.strangers.most_of_a_source = 2;
-  options.strangers.most = 2;  // where every peer of the world is a source of its own
+  options.strangers.most = 2;  // each peer of the world is a source of its own
   Peer& server = start(true, options);
   Peer& member = start(false);
   const Address from_member = lookup(member, server.url);

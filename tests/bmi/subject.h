@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the conformance suite needs of a module: a world in which several instances of it can talk to one another.
+// The functions of a module that the conformance suite needs: a world in which several instances of it can reach each
+// other.
 #pragma once
 
 #include <functional>
@@ -17,15 +18,16 @@ namespace spate::bmi::conformance {
 struct Waiter {
   Network* network;
   ContextId context;
-  bool ready_anyway;  // leaves messages untaken, so that its descriptor says nothing
+  bool ready_anyway;  // it leaves messages untaken, so its descriptor tells nothing
 };
 
-/// What a module can do and what the suite must know of it.
+/// What a module can do, as far as the suite must know it.
 struct Traits {
   bool threads = true;        // false: in virtual time, one thread only
   bool file_segments = true;  // sends ranges of files
   bool virtual_time = false;  // wait_descriptor() is -1
-  /// Bytes that the network itself may hold between two instances (socket buffers), beyond what either end buffers.
+  /// Bytes that the network itself may hold between two instances (in socket buffers), in addition to what either end
+  /// buffers.
   std::uint64_t transit_bytes = 0;
 };
 
@@ -34,7 +36,7 @@ class World {
  public:
   struct Place {
     std::unique_ptr<Network> network;
-    std::string listen_url;  // where this one may listen
+    std::string listen_url;  // where this process may listen
   };
 
   World() = default;
@@ -43,20 +45,20 @@ class World {
   virtual ~World() = default;
 
   virtual Traits traits() const = 0;
-  /// "tcp": what stands before "://".
+  /// The URL scheme, "tcp".
   virtual std::string scheme() const = 0;
-  /// A new process.
+  /// Starts a new process.
   virtual Place start(const NetworkOptions& options) = 0;
-  /// A process that died comes back and may listen at `url`, which its earlier listen() returned.
+  /// Starts a process that died again. It may listen at `url`, which its earlier listen() returned.
   virtual std::unique_ptr<Network> restart(const std::string& url, const NetworkOptions& options) = 0;
   /// A well-formed URL at which nobody listens.
   virtual std::string dead_url() = 0;
-  /// Testing found nothing: waits a little for something to happen. False: nothing will ever happen by itself.
+  /// Waits a little for something to happen after a test that found nothing. False: nothing will ever happen by itself.
   /// The default sleeps on the wait descriptors.
   virtual bool wait(std::span<const Waiter> waiters);
 };
 
-/// Puts something around each module that a world makes (the fault decorator).
+/// Wraps each module that a world makes, for example in the fault decorator.
 using Wrap = std::function<std::unique_ptr<Module>(std::unique_ptr<Module>)>;
 
 /// A module under test.
@@ -68,7 +70,7 @@ struct Subject {
 /// Every module of this build: one line each in subjects.cc.
 const std::vector<Subject>& subjects();
 
-/// Why `test` does not hold for `subject`; empty when it must.
+/// Why `test` need not hold for `subject`. Empty when it must hold.
 std::string_view exclusion(std::string_view subject, std::string_view test);
 
 }  // namespace spate::bmi::conformance

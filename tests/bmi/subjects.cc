@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The modules under test, and what does not hold for one of them.
+// The modules under test, and the tests that do not hold for one of them.
 #include <array>
 #include <cstdlib>
 
@@ -22,13 +22,13 @@
 namespace spate::bmi::conformance {
 namespace {
 
-// The decorator must be felt only where it was told to.
+// A decorator without a plan, which must change nothing.
 std::unique_ptr<Module> no_fault(std::unique_ptr<Module> inner) {
   return std::make_unique<fault::FaultModule>(std::move(inner), std::make_shared<fault::Plan>());
 }
 
 #ifdef SPATE_HAS_BMI_TCP
-/// Large bulk messages leave from the sender's memory, which is in use until the kernel says that it is not.
+/// Large bulk messages leave from the sender's memory, which is in use until the kernel reports otherwise.
 std::unique_ptr<World> lending_world() {
   tcp::TcpOptions options;
   options.lend = tcp::TcpOptions::Lend::kAlways;
@@ -38,7 +38,7 @@ std::unique_ptr<World> lending_world() {
 
 std::vector<Subject> everywhere() {
   return {
-// In virtual time there is one thread: nothing for ThreadSanitizer to see, and half of its run.
+// In virtual time there is one thread, so ThreadSanitizer finds nothing there, in half of its run.
 #if !__has_feature(thread_sanitizer)
       {"sim", [] { return std::make_unique<SimWorld>(); }},
       {"fault_sim", [] { return std::make_unique<SimWorld>(no_fault); }},
@@ -52,7 +52,7 @@ std::vector<Subject> everywhere() {
       {"shm", [] { return std::make_unique<ShmWorld>(); }},
       {"fault_shm", [] { return std::make_unique<ShmWorld>(no_fault); }},
 #endif
-// ThreadSanitizer knows nothing of the locks inside libfabric.
+// ThreadSanitizer does not know the locks inside libfabric.
 #if defined(SPATE_HAS_BMI_OFI) && !__has_feature(thread_sanitizer)
       {"ofi_tcp", [] { return std::make_unique<OfiWorld>("tcp"); }},
       {"fault_ofi_tcp", [] { return std::make_unique<OfiWorld>("tcp", no_fault); }},

@@ -24,7 +24,8 @@ TcpWorld::TcpWorld(Wrap wrap, tcp::TcpOptions options)
 
 Traits TcpWorld::traits() const {
   Traits traits;
-  // What the kernel may take on both sides of a loopback connection (net.ipv4.tcp_wmem and tcp_rmem, as distributed).
+  // The bytes that the kernel may hold on both sides of a loopback connection (net.ipv4.tcp_wmem and tcp_rmem with
+  // their default values).
   traits.transit_bytes = 12 * 1024 * 1024;
   return traits;
 }

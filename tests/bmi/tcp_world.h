@@ -24,7 +24,7 @@ class TcpWorld final : public World {
   SystemClock clock_;
   Wrap wrap_;
   const tcp::TcpOptions options_;
-  UniqueFd dead_;  // bound and not listening: its port is nobody else's, and refuses
+  UniqueFd dead_;  // bound but not listening, so that its port refuses and nobody else gets it
   std::string dead_url_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many threads on one instance: posting is legal from any thread, and each context is tested by one.
+// Many threads on one instance. Any thread may post, and one thread tests each context.
 #include <gmock/gmock.h>
 #include <poll.h>
 
@@ -13,7 +13,7 @@
 namespace spate::bmi::conformance {
 namespace {
 
-// A thread's own context and what it waits for in it.
+// A thread with a context of its own, and the completions that it waits for.
 class Worker {
  public:
   Worker(Network& network, ContextId context) : network_(network), context_(context) {}
@@ -55,7 +55,7 @@ constexpr std::uint64_t kRounds = 150;
 
 std::size_t size_of_round(std::uint64_t round) { return round % 5 == 0 ? 100'000 + round : 10 + round * 7; }
 
-// Sends kRounds messages under its own tag to the echo and receives each back; how many came back wrong.
+// Sends kRounds messages under its own tag to the echo and receives each one back. Returns how many came back wrong.
 std::uint64_t talk(Worker& worker, Address server, std::uint64_t tag) {
   std::uint64_t wrong = 0;
   for (std::uint64_t round = 0; round < kRounds; ++round) {
@@ -134,7 +134,7 @@ TEST_P(Bmi, OneThreadPostsAndCancelsWhatAnotherTests) {
   const std::uint64_t before = pair.server->completed;
   settle();
   poster.join();
-  // Two of three get their message (all the cancelled ones may have had it before).
+  // Two of three get their message. The cancelled ones may have had theirs before.
   EXPECT_TRUE(drive([&] { return pair.server->completed - before == posted_count; }));
   for (const auto& [op, c] : pair.server->done) EXPECT_THAT(c.status, ::testing::AnyOf(Errc::kOk, Errc::kCancelled));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unexpected messages: content, order, limits, who gets them.
+// Unexpected messages: content, order, limits, and which context gets them.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -89,7 +89,7 @@ TEST_P(Bmi, ASenderOfUnexpectedMessagesCanBeAnswered) {
   }
 }
 
-// Each listener has its context: the messages of one never show up in another.
+// Each listener has a context, and the messages of one never appear in another.
 TEST_P(Bmi, UnexpectedMessagesGoToTheListenersContext) {
   Peer& server = start(true);
   const ContextId other = server->open_context();
