@@ -32,7 +32,8 @@ bool worth_two_phases(std::span<const Params> all_params) {
 
 std::uint64_t round_share(std::span<const Params> all_params, std::uint64_t buffer_bytes, int aggregators) {
   constexpr std::uint64_t kMostInRound = std::uint64_t{1} << 30U;
-  // How many times the ranks together want a byte, where they want it most: each rank's bytes count as spread evenly.
+  // How many times all ranks together want a byte, at the place where they want it most. Each rank's bytes count as if
+  // they were spread evenly.
   std::vector<std::pair<std::int64_t, double>> changes;
   for (const Params& params : all_params) {
     if (params.bytes == 0) continue;
@@ -76,7 +77,7 @@ Merged merge(std::vector<Asked> pieces) {
     if (merged.ranges.empty() || merged.ranges.back().offset + merged.ranges.back().size < offset)
       merged.ranges.push_back({offset, 0});
     Merged::Range& last = merged.ranges.back();
-    const std::uint64_t begin = merged.bytes - last.size;  // of the range in the stream
+    const std::uint64_t begin = merged.bytes - last.size;  // begin of the range in the stream
     merged.copies.push_back({begin + offset - last.offset, piece.place, piece.size});
     const std::uint64_t size = std::max(last.size, offset + piece.size - last.offset);
     merged.bytes += size - last.size;

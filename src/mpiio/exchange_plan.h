@@ -10,45 +10,45 @@
 
 namespace spate::mpiio {
 
-/// What one rank wants, for the decision.
+/// What one rank wants to read or write, as far as the decision needs it.
 struct Params {
-  std::int64_t first = 0;  // byte of the file; bytes == 0: nothing
-  std::int64_t end = 0;    // behind the last byte
+  std::int64_t first = 0;  // the first byte in the file, if bytes > 0
+  std::int64_t end = 0;    // after the last byte
   std::int64_t bytes = 0;
-  std::int64_t pieces = 0;  // about
-  std::int64_t error = 0;   // an MPI error class: this rank's arguments are wrong
+  std::int64_t pieces = 0;  // about how many
+  std::int64_t error = 0;   // an MPI error class if this rank's arguments are wrong
 };
 
-/// A rank's pieces that begin this near to each other on average are moved by a server with a few large calls: asking
-/// for them directly cost half to a third of two phases with pieces of 8 B to 1 KiB on 2 to 8 ranks. bench/run mpi,
-/// 2026-11.
+/// If a rank's pieces begin this close to each other on average, a server moves them with a few large calls. To request
+/// them directly cost a half to a third of two phases, with pieces of 8 B to 1 KiB on 2 to 8 ranks (bench/run mpi,
+/// 2026-11).
 constexpr std::int64_t kNear = 1536;
-/// Pieces further apart cost the server a call each, some 0.5 us (bench/run pieces). Below this many bytes two phases
-/// should cost less. Guess: it takes more ranks than could be measured.
+/// Pieces that are further apart cost the server one call each, about 0.5 us (bench/run pieces). If they are smaller
+/// than this, two phases should cost less. Guess: this needs more ranks than could be measured.
 constexpr std::int64_t kLargePiece = 256;
 
-/// Whether two phases are worth it: pieces are small and far apart, and the ranks' lie between each other's or are
-/// many.
+/// Whether two phases pay: pieces are small and far apart, and those of different ranks interleave or are many.
 bool worth_two_phases(std::span<const Params> all_params);
 
-/// Bytes of the file that an aggregator may have in a round, so that what all ranks send it in one, or ask of it, is
-/// about `buffer_bytes`: less where ranks want the same bytes. At most as much as an exchange can count (with ints).
+/// How many bytes of the file an aggregator may handle in a round, so that all ranks together send it, or request of
+/// it, about `buffer_bytes`. It is less where ranks want the same bytes, and never more than an exchange can count with
+/// ints.
 std::uint64_t round_share(std::span<const Params> all_params, std::uint64_t buffer_bytes, int aggregators);
 
-/// Strips of the file are dealt to the aggregators in turn, so that each talks to few servers when their number and
-/// the targets' have a common divisor. A round covers a stretch of the file of which each aggregator has at most
-/// `buffer_bytes` (at least one strip).
+/// Deals strips of the file to the aggregators in turn. If the numbers of aggregators and targets have a common
+/// divisor, each aggregator then talks to few servers. A round covers a stretch of the file of which each aggregator
+/// handles at most `buffer_bytes`, or one strip if that is more.
 class Domains {
  public:
-  /// All ranks give the same. strip_bytes >= 1, aggregators >= 1, first < end.
+  /// All ranks pass the same values. strip_bytes >= 1, aggregators >= 1, first < end.
   Domains(std::int64_t first, std::int64_t end, std::uint64_t strip_bytes, int aggregators, std::uint64_t buffer_bytes);
 
   int rounds() const { return rounds_; }
-  /// Behind the last byte of a round.
+  /// The offset after the last byte of a round.
   std::int64_t round_end(int round) const;
   /// The aggregator of the byte at `offset`, 0 .. aggregators - 1.
   int owner(std::int64_t offset) const;
-  /// Behind the last byte of the strip that `offset` is in.
+  /// The offset after the last byte of the strip of `offset`.
   std::int64_t strip_end(std::int64_t offset) const;
 
  private:
@@ -60,14 +60,14 @@ class Domains {
   int rounds_;
 };
 
-/// A piece of the file that a rank sent to an aggregator, or asked it for.
+/// A piece of the file that a rank sent to an aggregator, or requested of it.
 struct Asked {
   std::int64_t offset = 0;
   std::uint64_t size = 0;
-  std::uint64_t place = 0;  // of its first byte, wherever the ranks' bytes are gathered
+  std::uint64_t place = 0;  // place of its first byte in the buffer that gathers the ranks' bytes
 };
 
-/// What an aggregator reads or writes: ranges that ascend without overlap, and for each piece where it is in their
+/// The accesses of an aggregator: ranges in ascending order without overlap, and for each piece its place in their
 /// stream.
 struct Merged {
   struct Range {
@@ -75,15 +75,15 @@ struct Merged {
     std::uint64_t size = 0;
   };
   struct Copy {
-    std::uint64_t stream = 0;  // byte of the ranges' stream
-    std::uint64_t place = 0;   // byte of the gathered bytes
+    std::uint64_t stream = 0;  // offset in the ranges' stream
+    std::uint64_t place = 0;   // offset in the gathered bytes
     std::uint64_t size = 0;
   };
   std::vector<Range> ranges;
-  std::vector<Copy> copies;  // of pieces that overlap, each has all of its own
-  std::uint64_t bytes = 0;   // of the ranges
+  std::vector<Copy> copies;  // pieces that overlap have a copy each
+  std::uint64_t bytes = 0;   // total length of the ranges
 };
-/// Sorts `pieces`. Empty ones go.
+/// Sorts `pieces` and drops empty ones.
 Merged merge(std::vector<Asked> pieces);
 
 }  // namespace spate::mpiio

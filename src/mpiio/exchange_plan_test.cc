@@ -10,7 +10,7 @@ namespace spate::mpiio {
 namespace {
 
 TEST(ExchangePlan, EveryByteHasOneOwnerAndOneRound) {
-  const Domains domains(1000, 5000, 100, 3, 250);  // two strips an aggregator and round
+  const Domains domains(1000, 5000, 100, 3, 250);  // two strips for each aggregator in a round
   EXPECT_EQ(domains.rounds(), 7);
   EXPECT_EQ(domains.round_end(0), 1600);
   EXPECT_EQ(domains.round_end(6), 5000);
@@ -66,7 +66,7 @@ TEST(ExchangePlan, MergedPiecesCarryEachByteToItsPlace) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     std::mt19937 random(seed);
     std::vector<Asked> pieces;
-    std::map<std::int64_t, std::vector<std::uint64_t>> places;  // of each byte
+    std::map<std::int64_t, std::vector<std::uint64_t>> places;  // the places of each byte
     std::uint64_t place = 0;
     for (auto i = random() % 20; i > 0; --i) {
       const Asked piece{static_cast<std::int64_t>(random() % 100), random() % 8, place};
@@ -76,7 +76,7 @@ TEST(ExchangePlan, MergedPiecesCarryEachByteToItsPlace) {
       pieces.push_back(piece);
     }
     const Merged merged = merge(pieces);
-    std::vector<std::int64_t> stream;  // offset of each byte
+    std::vector<std::int64_t> stream;  // the offset of each byte
     std::uint64_t end = 0;
     for (const Merged::Range& range : merged.ranges) {
       if (!stream.empty()) ASSERT_GT(range.offset, end) << "ranges ascend and do not touch";

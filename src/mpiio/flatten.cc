@@ -12,7 +12,7 @@ struct Bounds {
   std::int64_t lb = 0;
   std::int64_t ub = 0;
   bool any = false;
-  /// `count` types side by side at `displacement`.
+  /// Adds `count` types side by side at `displacement`.
   void add(const Flat& type, std::uint64_t count, std::int64_t displacement) {
     if (count == 0) return;
     const std::int64_t last = displacement + as_signed(count - 1) * type.extent();
@@ -48,7 +48,7 @@ void Flat::add_piece(std::int64_t offset, std::uint64_t size) {
   pieces_.push_back({offset, size, unit()});
 }
 
-/// Puts a level outside of all others.
+/// Adds a level outside of all others.
 void Flat::prepend(Level level) {
   size_ *= level.count;
   if (level.count == 1) return;
@@ -63,7 +63,7 @@ void Flat::prepend(Level level) {
   levels_.insert(levels_.begin(), level);
 }
 
-/// The innermost level becomes pieces. False: too many.
+/// Turns the innermost level into pieces. False: they are too many.
 bool Flat::expand_innermost() {
   const Level level = levels_.back();
   if (level.count > kMaxPieces / pieces_.size()) return false;
@@ -124,7 +124,7 @@ std::optional<Flat> Flat::structure(std::span<const Member> members) {
     only = &member;
     ++with_bytes;
   }
-  if (with_bytes == 1) {  // keeps its levels
+  if (with_bytes == 1) {  // the type keeps its levels
     auto block = only->type->hvector(1, only->count, 0);
     if (!block) return std::nullopt;
     flat = *std::move(block);
@@ -157,7 +157,7 @@ std::optional<Flat> Flat::hindexed(std::span<const std::uint64_t> block_lengths,
   return structure({&whole, 1});
 }
 
-/// hindexed() with starts in elements.
+/// As hindexed(), with starts in elements.
 std::optional<Flat> Flat::place_runs(std::span<const std::uint64_t> lengths,
                                      std::span<const std::int64_t> starts) const {
   std::vector<std::int64_t> displacements;
@@ -211,7 +211,7 @@ bool Flat::ascends() const {
     if (piece.offset < end) return false;
     end = piece.offset + as_signed(piece.size);
   }
-  std::int64_t span = end - pieces_.front().offset;  // of what a level repeats
+  std::int64_t span = end - pieces_.front().offset;  // span of the part that a level repeats
   for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
     std::int64_t rest = 0;
     if (level->stride < span || __builtin_mul_overflow(as_signed(level->count - 1), level->stride, &rest) ||
@@ -263,7 +263,7 @@ Walk::Walk(const Flat& flat, std::int64_t base, std::uint64_t first, std::uint64
   within_ -= pieces[piece_].start;
 }
 
-/// On to the next unit.
+/// Continues with the next unit.
 void Walk::turn() {
   piece_ = 0;
   for (std::size_t i = digits_.size(); i-- > 0;) {
@@ -323,7 +323,7 @@ std::uint64_t stream_before(const Flat& flat, std::int64_t base, std::int64_t of
   if (offset <= base || flat.size() == 0) return 0;
   const auto distance = static_cast<std::uint64_t>(offset - base);
   std::uint64_t low = 0;
-  // The pieces of a tile may lie beyond its extent by less than the type's true extent; search over whole tiles.
+  // The pieces of a tile may extend beyond it by less than the type's true extent, so the search covers whole tiles.
   std::uint64_t high =
       flat.extent() <= 0 ? flat.size() : (distance / static_cast<std::uint64_t>(flat.extent()) + 1) * flat.size();
   while (low < high) {

@@ -9,7 +9,7 @@
 namespace spate::mpiio {
 namespace {
 
-/// A type as the standard defines it: the offset of each byte, in order of the type map.
+/// A type as the standard defines it: the offset of each byte in the order of the type map.
 struct Naive {
   std::vector<std::int64_t> bytes;
   std::int64_t lb = 0;
@@ -33,7 +33,7 @@ struct Pair {
   Naive naive;
 };
 
-/// Random types, built both ways.
+/// Makes random types, both as Flat and as Naive.
 class Types {
  public:
   explicit Types(std::uint64_t seed) : random_(seed) {}
@@ -41,7 +41,7 @@ class Types {
     return std::uniform_int_distribution<std::uint64_t>(0, below - 1)(random_);
   }
 
-  /// `ascending`: as the types of a file, without gaps below zero and never backwards.
+  /// `ascending`: makes types that a file may have, which neither begin below zero nor go backwards.
   Pair make(int depth, bool ascending) {
     if (depth == 0) return basic();
     const Pair child = make(depth - 1, ascending);
@@ -66,7 +66,7 @@ class Types {
     made.naive.any = true;
     return made;
   }
-  /// A stride that keeps blocks in order, or any.
+  /// A stride that keeps blocks in order if `ascending`, else any stride.
   std::int64_t stride(const Naive& child, std::uint64_t length, bool ascending) {
     const std::int64_t span =
         static_cast<std::int64_t>(length) * std::max<std::int64_t>(child.extent(), 0) + true_span(child);
@@ -154,7 +154,7 @@ class Types {
     fill(made.naive, child.naive, sizes, chosen);
     return made;
   }
-  /// Every combination of the chosen indices, the first dimension fastest.
+  /// Adds every combination of the chosen indices, the first dimension fastest.
   static void fill(Naive& out, const Naive& child, const std::vector<Flat::Dimension>& shape,
                    const std::vector<std::vector<std::uint64_t>>& chosen) {
     std::uint64_t all = 1;
@@ -228,7 +228,7 @@ TEST(Flatten, TheStreamBeforeAnOffsetIsCountedInEveryTile) {
     Types types(seed);
     const Pair type = types.make(1 + static_cast<int>(types.number(3)), true);
     if (type.flat.size() == 0) continue;
-    // A file type's tiles follow one another.
+    // The tiles of a file type follow one another.
     std::int64_t end = 0;
     for (const std::int64_t byte : type.naive.bytes) end = std::max(end, byte + 1);
     const Flat flat = type.flat.resized(0, end + 3);

@@ -26,7 +26,7 @@ std::string straighten(std::string_view path) {
   return out.empty() ? "/" : out;
 }
 
-/// Takes the next field of a line of mountinfo, whose blanks are octal.
+/// Takes the next field of a line of mountinfo, which writes blanks as octal escapes.
 std::string field(std::string_view& line) {
   const std::size_t blank = std::min(line.find(' '), line.size());
   const std::string_view text = line.substr(0, blank);
@@ -59,8 +59,8 @@ bool has_option(std::string_view options, std::string_view wanted) {
 }
 
 struct Mount {
-  std::string root;   // what of the file system is mounted
-  std::string point;  // where
+  std::string root;   // the part of the file system that is mounted
+  std::string point;  // the mount point
   std::string options;
   std::string type;
   std::string source;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file names are Spate's. Pure.
+// Finds out which file names are Spate's. Pure.
 #pragma once
 
 #include <optional>
@@ -9,22 +9,22 @@
 namespace spate::mpiio {
 
 struct Name {
-  std::string config;  // spate.toml or its folder; empty: as the environment says
+  std::string config;  // spate.toml or its folder; empty: the environment decides
   std::string path;    // in that file system, begins with '/'
   friend bool operator==(const Name&, const Name&) = default;
 };
 
-/// `name` as a program gives it to MPI_File_open: "spate:/path", or a path below one of `prefixes` (the text of
-/// SPATE_PREFIX: PREFIX or PREFIX=CONFIG, separated by ':'). `directory`: what a relative path begins at. Nothing: not
-/// Spate's. "ufs:/path" and the like never are: they ask MPI's own functions for something.
+/// Parses `name` as a program passes it to MPI_File_open: "spate:/path", or a path below one of `prefixes`, which is
+/// the text of SPATE_PREFIX (PREFIX or PREFIX=CONFIG, separated by ':'). `directory`: where relative paths begin.
+/// Nothing: the name is not Spate's. Names like "ufs:/path" never are, because they ask for MPI's own functions.
 std::optional<Name> resolve(std::string_view name, std::string_view prefixes, std::string_view directory);
 
-/// "ufs:", as ROMIO has it: letters before the first ':', and that before any '/'.
+/// Whether the name begins like ROMIO's "ufs:", with letters before the first ':', and no '/' before that.
 bool has_scheme(std::string_view name);
 
-/// The same for a path on a mount: `path` is absolute and without symbolic links, `mountinfo` the text of
-/// /proc/self/mountinfo. Nothing: it is on no mount of Spate's, on one that is read-only, or on one whose source is no
-/// absolute name (fsname=).
+/// Finds the file of a path on a mount. `path` is absolute and has no symbolic links; `mountinfo` is the text of
+/// /proc/self/mountinfo. Nothing: no mount of Spate holds it, or the mount is read-only, or its source is no absolute
+/// name (fsname=).
 std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo);
 
 }  // namespace spate::mpiio

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process, two libraries that keep registrations of the caller's memory: bmi over libfabric, and MPI with hooks of
-// its own. Both send the same buffers, whose pages are replaced at the same address between transfers, from two ranks
-// at once. What arrives by either is what was there when it was sent. The open problem of the BMI paper, section 6.
+// One process has two libraries that keep registrations of the caller's memory: bmi over libfabric, and MPI with hooks
+// of its own. Both send the same buffers from two ranks at once, and between transfers other pages are mapped at the
+// same address. Each must deliver the bytes that the buffer had when it was sent. This is the open problem of the BMI
+// paper, section 6.
 #include <mpi.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -104,7 +105,7 @@ bool all(MutableByteView memory, int value) {
   return true;
 }
 
-/// The same buffer goes by both at once; then the one that arrived by both is looked at.
+/// Sends the same buffer by both at once, and then checks what arrived by each.
 bool exchange(End& end, int rank, MutableByteView memory, MutableByteView by_bmi, MutableByteView by_mpi, int value) {
   if (rank == 1) std::memset(memory.data(), value, memory.size());
   MPI_Request request = MPI_REQUEST_NULL;
@@ -116,7 +117,7 @@ bool exchange(End& end, int rank, MutableByteView memory, MutableByteView by_bmi
     end.receive(by_bmi);
   }
   end.drain();
-  // The other side may need ours to go on.
+  // The other side may need this side's progress to continue.
   for (int done = 0; done == 0; end.step()) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
   return rank == 1 || (all(by_bmi, value) && all(by_mpi, value));
 }

@@ -8,14 +8,14 @@
 namespace spate::mpiio {
 namespace {
 
-/// Memory in pieces is packed for so much at a time.
+/// Memory in pieces is packed into a buffer of this size, part by part.
 constexpr std::uint64_t kPackBytes = 8U << 20U;
-/// Pieces of memory this large are given as they are: a copy costs more than a piece. Guess.
+/// Pieces of memory this large are passed as they are, because a copy costs more than a piece. Guess.
 constexpr std::uint64_t kLargeMemoryPiece = 4096;
 
 std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
-/// A part of the view's stream, as spate.h describes it, and its memory.
+/// Reads or writes a part of the view's stream. `memory` holds the pieces of its memory.
 long transfer_window(const File& file, bool write, Walk::Run stream, const std::vector<iovec>& memory) {
   const View& view = file.view;
   const Piece& piece = view.flat->pieces().front();
@@ -56,7 +56,7 @@ long transfer_part(const File& file, bool write, Walk::Run stream, const std::ve
                                    : transfer_list(file, write, stream, memory);
 }
 
-/// The memory's pieces for a part of its stream, if they are few and large enough to be given as they are.
+/// The pieces of memory for a part of its stream, if they are few and large enough to be passed as they are.
 std::optional<std::vector<iovec>> pieces_of(const Memory& memory, std::uint64_t first, std::uint64_t size) {
   std::vector<iovec> pieces;
   Walk walk(*memory.flat, 0, first, size);
@@ -68,7 +68,8 @@ std::optional<std::vector<iovec>> pieces_of(const Memory& memory, std::uint64_t 
   return pieces;
 }
 
-/// The part of an access that begins `done` bytes after its first; its size is what is moved at a time.
+/// Moves a part of an access, which begins `done` bytes after the access's first byte, through a buffer. `stream` is as
+/// much as is moved at a time.
 long transfer_packed(const File& file, bool write, Walk::Run stream, const Memory& memory, std::uint64_t done) {
   if (const auto pieces = pieces_of(memory, done, stream.size)) return transfer_part(file, write, stream, *pieces);
   const std::unique_ptr<char[]> packed(new char[stream.size]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's reads and writes through its view.
+// Reads and writes of one rank through its view.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,33 @@ namespace spate::mpiio {
 struct Memory {
   char* base = nullptr;
   std::shared_ptr<const Flat> flat;
-  std::uint64_t bytes = 0;  // of its stream
-  /// Where the stream lies in memory if that is one piece, else null.
+  std::uint64_t bytes = 0;  // length of the memory's stream
+  /// The address of the stream if it is one piece of memory, else null.
   char* whole() const;
 };
-/// The failure's class: MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_BUFFER.
+/// Fills in `out`. A failure has the class MPI_ERR_COUNT, MPI_ERR_TYPE or MPI_ERR_BUFFER.
 Failure memory_of(void* buffer, MPI_Count count, MPI_Datatype type, Memory& out);
 
-/// Between memory and bytes of its own, `size` bytes of the memory's stream from byte `first` on.
+/// gather() copies `size` bytes of the memory's stream, from byte `first` on, to `out`. scatter() copies them back.
 void gather(const Memory& memory, std::uint64_t first, std::uint64_t size, char* out);
 void scatter(const Memory& memory, std::uint64_t first, std::uint64_t size, const char* from);
 
-/// Where byte `position` of the view's stream lies in the file.
+/// The offset in the file of byte `position` of the view's stream.
 std::int64_t file_offset(const View& view, std::uint64_t position);
 
-/// Moves all of `memory` to or from the view's stream from byte `first` on. The bytes moved (fewer at the end of the
-/// file), or a negative errno, after which a write may have been done in part. In atomic mode under a lock of the
-/// extent.
+/// Moves all of `memory` to or from the view's stream, from byte `first` on. Returns the number of bytes moved, which
+/// is smaller at the end of the file, or a negative errno; then a part of a write may have been done. In atomic mode it
+/// holds a lock of the range.
 long transfer(File& file, bool write, std::uint64_t first, const Memory& memory);
 
-/// A lock of [begin, end) of an open file that holds against all clients, for as long as this lives.
+/// A lock of [begin, end) of an open file against all clients. It lasts as long as this object.
 class RangeLock {
  public:
   RangeLock(spate_file* file, bool exclusive, std::int64_t begin, std::int64_t end);
   RangeLock(const RangeLock&) = delete;
   RangeLock& operator=(const RangeLock&) = delete;
   ~RangeLock();
-  /// 0, or a negative errno: there is no lock.
+  /// 0, or a negative errno if there is no lock.
   long outcome() const { return outcome_; }
 
  private:

@@ -12,7 +12,7 @@ Background& Background::instance() {
   return one;
 }
 
-/// The program's signals are the program's threads' own.
+/// The thread blocks all signals, because they are for the program's threads.
 bool Background::add_thread() {
   sigset_t all;
   sigset_t before;

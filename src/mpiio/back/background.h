@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Background: threads that make nonblocking accesses while the program computes.
+// Background: threads that run nonblocking accesses while the program computes.
 #pragma once
 
 #include <condition_variable>
@@ -11,16 +11,16 @@
 
 namespace spate::mpiio {
 
-/// Life cycle: the first run() starts a thread, further ones more, up to kMostThreads. stop() lets them end all that
-/// was given to them. Thread-safe. Jobs do not call MPI unless the program has MPI_THREAD_MULTIPLE.
+/// Life cycle: the first run() starts a thread, later ones start more, up to kMostThreads. stop() waits for all jobs.
+/// Thread-safe. Jobs do not call MPI unless the program has MPI_THREAD_MULTIPLE.
 class Background {
  public:
   static constexpr std::size_t kMostThreads = 8;
 
-  /// The process's only one. Never destroyed: a program may exit without MPI_Finalize.
+  /// The only instance of the process. It is never destroyed, since a program may exit without MPI_Finalize.
   static Background& instance();
 
-  /// Runs `job` soon, side by side with others. Where no thread can be made, before it returns.
+  /// Runs `job` soon, in parallel with others. If no thread can be started, it runs the job before it returns.
   void run(std::function<void()> job);
   /// Waits for all jobs and ends the threads.
   void stop();

@@ -12,7 +12,8 @@ int blocking(File& file, const Call& call, MPI_Status* status) {
   return result(file, data.failure());
 }
 
-/// Split collective accesses are made by their beginning. This rank takes part whatever it has done wrong.
+/// The beginning of a split collective access makes the whole access. This rank takes part even if its arguments are
+/// wrong, so that the others need not wait.
 int begin(File& file, const Call& call) {
   Failure failure;
   {
@@ -43,7 +44,8 @@ int end(File& file, MPI_Status* status) {
 
 using namespace spate::mpiio;
 
-// Each function for counts of int and of MPI_Count. Buffer: void or const void. Last: what the function ends with.
+// Defines each function twice: with counts of int and of MPI_Count. Buffer: void or const void. Last: the type of the
+// last parameter.
 #define SPATE_DATA(name, Count, Buffer, write, pointer, together, Last, how)                                         \
   SPATE_CALL spate_##name(MPI_File handle, Buffer* buffer, Count count, MPI_Datatype type, Last last) {              \
     File* const file = find(handle);                                                                                 \

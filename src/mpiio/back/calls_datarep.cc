@@ -11,7 +11,8 @@ namespace {
 /// MPI 4's MPI_Datarep_conversion_function_c, which older MPIs do not declare.
 using ConversionOfMany = int(void*, MPI_Datatype, MPI_Count, void*, MPI_Offset, void*);
 
-/// The program's function, for values of one call: an older one counts them with an int. A null one converts nothing.
+/// Wraps the program's function so that it can convert the values of one call. Older functions count them with an int,
+/// so it may be called several times. A null function converts nothing.
 template <typename Count>
 Representation::Convert as_convert(int (*function)(void*, MPI_Datatype, Count, void*, MPI_Offset, void*), void* extra) {
   if (function == nullptr) return {};
@@ -42,7 +43,8 @@ int register_here(const char* name, Function* read, Function* write, MPI_Datarep
 
 }  // namespace
 
-// MPI's own learns of it, too, for files that are not Spate's; whether it can use it shows there.
+// MPI's own function is called, too, for files that are not Spate's. Its result shows whether MPI can use the
+// representation.
 
 SPATE_CALL spate_Register_datarep(const char* name, MPI_Datarep_conversion_function* read,
                                   MPI_Datarep_conversion_function* write, MPI_Datarep_extent_function* extent,

@@ -10,7 +10,7 @@ using namespace spate::mpiio;
 
 namespace {
 
-/// The view that the arguments ask for; its types are the caller's own.
+/// Makes the view that the arguments describe. Its types are still the caller's.
 Failure make_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* name, View& view) {
   const Representation* const representation = find_representation(name);
   if (representation == nullptr)
@@ -28,7 +28,7 @@ Failure make_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype file
   return {};
 }
 
-/// Where MPI_DISPLACEMENT_CURRENT is.
+/// Sets *displacement to what MPI_DISPLACEMENT_CURRENT means.
 Failure current_displacement(File& file, MPI_Offset* displacement) {
   if ((file.amode & MPI_MODE_SEQUENTIAL) == 0)
     return {MPI_ERR_ARG, "spate: MPI_DISPLACEMENT_CURRENT goes with MPI_MODE_SEQUENTIAL only"};
@@ -46,7 +46,7 @@ Failure extent_in_file(const File& file, MPI_Datatype type, MPI_Count* extent) {
   return {};
 }
 
-/// The pointers begin anew with a view. Collective.
+/// Sets the file pointers to 0, as for a new view. Collective.
 Failure reset_pointers(File& file) {
   file.position = 0;
   file.start = 0;
@@ -57,7 +57,7 @@ Failure reset_pointers(File& file) {
   return agree(file, file.rank == 0 ? set_shared(file, 0) : Failure());
 }
 
-/// Etypes of the view that lie before the end of the file.
+/// Sets *etypes to the number of etypes of the view before the end of the file.
 Failure end_of_file(File& file, std::uint64_t* etypes) {
   struct stat st{};
   long outcome = open_own(file);
@@ -68,7 +68,7 @@ Failure end_of_file(File& file, std::uint64_t* etypes) {
   return {};
 }
 
-/// `base` is where the pointer is.
+/// Sets *position to the pointer's new place. `base` is its present place.
 Failure seek_from(File& file, std::uint64_t base, MPI_Offset offset, int whence, std::uint64_t* position) {
   std::uint64_t from = 0;
   if (whence == MPI_SEEK_CUR) {
@@ -149,7 +149,7 @@ SPATE_CALL spate_File_seek(MPI_File handle, MPI_Offset offset, int whence) {
     failure = seek_from(*file, file->position, offset, whence, &position);
     if (!failure.failed()) file->position = position;
   }
-  return result(*file, failure);  // the program's handler may use the file
+  return result(*file, failure);  // outside the lock, since the program's error handler may use the file
 }
 
 SPATE_CALL spate_File_get_position(MPI_File handle, MPI_Offset* offset) {

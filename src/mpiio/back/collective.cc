@@ -11,28 +11,28 @@
 namespace spate::mpiio {
 namespace {
 
-/// Bytes or pieces that go from each rank to each: as MPI_Alltoallv has them.
+/// Numbers of bytes or pieces that each rank sends to each other rank, in the form of MPI_Alltoallv.
 struct Counts {
   explicit Counts(int ranks) : counts(static_cast<std::size_t>(ranks)), starts(static_cast<std::size_t>(ranks)) {}
   std::vector<int> counts;
   std::vector<int> starts;
-  /// Fills `starts`; the sum.
+  /// Fills `starts` and returns the sum.
   std::size_t lay_out() {
     std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), 0);
     return static_cast<std::size_t>(starts.back()) + static_cast<std::size_t>(counts.back());
   }
 };
 
-/// A piece of the file, as ranks tell it to aggregators.
+/// A piece of the file, in the form in which ranks send it to aggregators.
 struct Told {
   std::int64_t offset = 0;
   std::int64_t size = 0;
 };
 
-/// One access in two phases. The steps of each round, on every rank:
-///   plan()      which pieces of this rank go to which aggregator
-///   tell()      the aggregators learn them
-///   a write: send the data, write it; a read: read what is asked, send it back
+/// One access in two phases. Each round has these steps on every rank:
+///   plan()      decides which pieces of this rank go to which aggregator
+///   tell()      sends them to the aggregators
+///   a write: sends the data, and writes it; a read: reads what was requested, and sends it back
 class TwoPhases {
  public:
   TwoPhases(File& file, bool write, std::uint64_t first, const Memory& memory, const Domains& domains)
@@ -47,7 +47,7 @@ class TwoPhases {
     eof_ = INT64_MAX;
   }
 
-  /// A negative errno of this rank's own reads and writes.
+  /// Runs all rounds. Returns a negative errno of this rank's own reads and writes, or 0.
   long run() {
     for (int round = 0; round < domains_.rounds(); ++round) {
       plan(domains_.round_end(round));
@@ -61,7 +61,7 @@ class TwoPhases {
     finish_write();
     return outcome_;
   }
-  /// A read's first byte that is not there, as far as this rank knows.
+  /// The first byte that a read did not find, as far as this rank knows.
   std::int64_t eof() const { return eof_; }
 
  private:
@@ -74,7 +74,7 @@ class TwoPhases {
     const auto limit = [&](std::int64_t at) { return std::min(end, domains_.strip_end(at)); };
     std::int64_t strip_end = 0;
     while (true) {
-      // The next run begins in a strip that is not known yet: look at one byte's strip after the other.
+      // The next run begins in a strip that is not known yet, so the strips are looked up one after the other.
       auto run = walk_.next(UINT64_MAX, strip_end);
       if (!run) {
         const auto next = walk_.peek();
@@ -89,7 +89,7 @@ class TwoPhases {
     }
   }
 
-  /// Exchanges the lists of pieces; lays out the data that follows.
+  /// Exchanges the lists of pieces, and lays out the data that follows.
   void tell() {
     Counts pieces_out(file_.ranks);
     Counts pieces_in(file_.ranks);
@@ -121,7 +121,7 @@ class TwoPhases {
     merged_ = merge(std::move(asked));
   }
 
-  /// The bytes of this round's stream: in memory as they are, or packed.
+  /// The bytes of this round's stream: the memory itself if it is one piece, else a packed copy.
   char* round_stream() {
     if (whole_ != nullptr) return whole_ + round_first_;
     packed_.resize(done_ - round_first_);
@@ -140,7 +140,7 @@ class TwoPhases {
     }
     PMPI_Alltoallv(out_bytes_.data(), out_.counts.data(), out_.starts.data(), MPI_BYTE, in_bytes_.data(),
                    in_.counts.data(), in_.starts.data(), MPI_BYTE, file_.comm);
-    finish_write();  // of the round before, which went on while ranks exchanged
+    finish_write();  // of the previous round; it went on while the ranks exchanged data
     if (outcome_ == 0 && merged_.bytes > 0) outcome_ = open_own(file_);
     if (outcome_ < 0 || merged_.bytes == 0) return;
     file_bytes_.resize(merged_.bytes);
@@ -170,7 +170,7 @@ class TwoPhases {
     }
     for (const Merged::Copy& copy : merged_.copies)
       std::memcpy(in_bytes_.data() + copy.place, file_bytes_.data() + copy.stream, copy.size);
-    // Back the way that the lists came.
+    // The data goes back the way that the lists came.
     PMPI_Alltoallv(in_bytes_.data(), in_.counts.data(), in_.starts.data(), MPI_BYTE, out_bytes_.data(),
                    out_.counts.data(), out_.starts.data(), MPI_BYTE, file_.comm);
     char* const stream = round_stream();
@@ -184,7 +184,7 @@ class TwoPhases {
     if (whole_ == nullptr && done_ > round_first_) scatter(memory_, round_first_, done_ - round_first_, stream);
   }
 
-  /// A read was short: where the file ends, at the latest.
+  /// A read was short, so the file ends after `got` bytes at the latest.
   void note_end(std::uint64_t got) {
     for (const Merged::Range& range : merged_.ranges) {
       if (got < range.size) {
@@ -206,12 +206,12 @@ class TwoPhases {
   const Memory& memory_;
   const Domains& domains_;
   Walk walk_;
-  char* const whole_;  // the memory's stream, if it is one piece
+  char* const whole_;  // the memory's stream if it is one piece, else null
 
-  std::uint64_t done_ = 0;                      // of the memory's stream
-  std::uint64_t round_first_ = 0;               // the same when the round began
-  std::vector<std::vector<Told>> sent_;         // to each rank
-  std::vector<std::vector<Walk::Run>> stream_;  // the same, as pieces of the memory's stream
+  std::uint64_t done_ = 0;                      // bytes of the memory's stream that are done
+  std::uint64_t round_first_ = 0;               // done_ at the beginning of the round
+  std::vector<std::vector<Told>> sent_;         // pieces that were sent to each rank
+  std::vector<std::vector<Walk::Run>> stream_;  // the same pieces as parts of the memory's stream
   Counts out_;                                  // bytes between this rank's memory and each aggregator
   Counts in_;                                   // bytes between this aggregator and each rank
   std::vector<char> out_bytes_;
@@ -259,7 +259,7 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
   }
   const int aggregators = static_cast<int>(file.aggregators.size());
   const std::uint64_t share = round_share(all_params, file.hints.cb_buffer_size, aggregators);
-  // A strip that is larger than what fits into a round is dealt in parts.
+  // A strip that does not fit into a round is handled in parts.
   const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), share);
   const Domains domains(begin, end, strip, aggregators, share);
   TwoPhases work(file, write, first, memory, domains);

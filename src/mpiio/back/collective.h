@@ -6,14 +6,14 @@
 
 namespace spate::mpiio {
 
-/// What a collective access came to on this rank.
+/// The result of a collective access on this rank.
 struct Moved {
   long bytes = 0;
   Failure failure;
 };
 
-/// transfer() of all ranks; `own` is what is wrong with this rank's arguments: then no rank moves anything. All ranks
-/// return, and all fail if one does.
+/// transfer() of all ranks. `own`: what is wrong with this rank's arguments; if any rank has something here, no rank
+/// moves anything. Every rank returns, and all fail if one does.
 Moved transfer_together(File& file, bool write, std::uint64_t first, const Memory& memory, const Failure& own);
 
 }  // namespace spate::mpiio

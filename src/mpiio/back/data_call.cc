@@ -26,7 +26,7 @@ Failure DataCall::check() {
   return {};
 }
 
-/// Where the access begins in the view, in etypes; moves the pointer that it goes by.
+/// Sets *first to the begin of the access in the view, in etypes, and moves the file pointer that the call uses.
 Failure DataCall::place(std::uint64_t etypes, std::uint64_t* first) {
   *first = static_cast<std::uint64_t>(call_.offset);
   if (call_.pointer == Pointer::kShared) return move_shared(file_, etypes, first);
@@ -37,7 +37,7 @@ Failure DataCall::place(std::uint64_t etypes, std::uint64_t* first) {
   return {};
 }
 
-/// One rank moves the shared pointer for all.
+/// As place(), for kOrdered: one rank moves the shared pointer for all.
 Failure DataCall::place_in_order(std::uint64_t etypes, std::uint64_t* first) {
   std::uint64_t before = 0;
   PMPI_Exscan(&etypes, &before, 1, MPI_UINT64_T, MPI_SUM, file_.comm);

@@ -15,34 +15,35 @@ struct Call {
   bool write = false;
   Pointer pointer = Pointer::kExplicit;
   bool together = false;
-  MPI_Offset offset = 0;  // kExplicit: in etypes
+  MPI_Offset offset = 0;  // kExplicit: where the access begins, in etypes
   void* buffer = nullptr;
   MPI_Count count = 0;
   MPI_Datatype type = MPI_BYTE;
 };
 
-/// Life cycle: prepare() -> move_alone() or move_together() -> finish(). Once it has failed the others do nothing, but
-/// move_together() takes part, so that no rank waits for this one.
+/// Life cycle: prepare() -> move_alone() or move_together() -> finish(). After a failure the other steps do nothing,
+/// except that move_together() takes part, so that no rank waits for this one.
 class DataCall {
  public:
   DataCall(File& file, const Call& call) : file_(file), call_(call) {}
   DataCall(const DataCall&) = delete;
   DataCall& operator=(const DataCall&) = delete;
 
-  /// All steps of a call that blocks. `failure`: what is wrong already.
+  /// Runs all steps of a blocking call. `failure`: what is wrong before it begins.
   void run(Failure failure = {});
 
-  /// Checks the arguments, moves the pointer that the call goes by, converts what is written. Collective with kOrdered.
+  /// Checks the arguments, moves the file pointer that the call uses, and converts data to be written. Collective with
+  /// kOrdered.
   void prepare(Failure failure = {});
-  /// This rank's access. Calls no function of MPI: any thread may run it.
+  /// Makes this rank's access. It calls no function of MPI, so any thread may run it.
   void move_alone();
-  /// That of all ranks. Collective.
+  /// Makes the access together with all ranks. Collective.
   void move_together();
-  /// Converts what was read.
+  /// Converts data that was read.
   void finish();
 
   const Failure& failure() const { return failure_; }
-  /// What a status says.
+  /// The count of bytes for the status.
   long bytes() const { return bytes_; }
 
  private:
@@ -54,15 +55,15 @@ class DataCall {
   const Call call_;
   Memory memory_;
   std::optional<Converted> converted_;
-  std::uint64_t first_ = 0;  // byte of the view's stream
+  std::uint64_t first_ = 0;  // first byte of the access in the view's stream
   Failure failure_;
   long bytes_ = 0;
 };
 
 void set_status(MPI_Status* status, long bytes);
 
-/// Begins a call and returns before it has ended. Other ranks are not waited for: a collective one may be called where
-/// no other rank is in the same call. Wrong arguments fail at once, and *request is MPI_REQUEST_NULL.
+/// Begins a call and returns before the access has ended. It does not wait for other ranks, so a collective call may
+/// begin while no other rank is in it. Wrong arguments fail at once, and *request is MPI_REQUEST_NULL then.
 int start_request(File& file, const Call& call, MPI_Request* request);
 
 }  // namespace spate::mpiio

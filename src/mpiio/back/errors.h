@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From errnos and sentences to MPI's error codes, and to the error handlers of files.
+// Turns errnos and messages into MPI's error codes, and calls the error handlers of files.
 #pragma once
 
 #include <string>
@@ -8,23 +8,23 @@
 
 namespace spate::mpiio {
 
-/// An MPI error class, and a sentence for a person. A value.
+/// An MPI error class and a message for a person. A value.
 struct Failure {
   int error_class = MPI_SUCCESS;
   std::string text;
   bool failed() const { return error_class != MPI_SUCCESS; }
 };
 
-/// The class for a negative errno of spate.h; 0 and more: MPI_SUCCESS.
+/// The class for a negative errno of spate.h. MPI_SUCCESS if it is not negative.
 int class_of(long outcome);
-/// The same with what spate_last_error() says; `what` says what was being done.
+/// The same with the text of spate_last_error(). `what` names the action that failed.
 Failure failure_of(long outcome, const std::string& what);
 
-/// A code of the failure's class, whose MPI_Error_string is its text where MPI can show it. At most 256 texts are kept;
-/// later ones have the class's.
+/// An error code of the failure's class. MPI_Error_string returns the failure's text if MPI can show it. At most 256
+/// texts are kept; later codes have the text of their class.
 int code_of(const Failure& failure);
 
-/// Calls the error handler of a file's handle, or of files without one (MPI_FILE_NULL). Returns the code.
+/// Calls the error handler of a file's handle, or of MPI_FILE_NULL if there is none. Returns the error code.
 int raise(MPI_File shadow, const Failure& failure);
 int raise_without_file(const Failure& failure);
 

@@ -23,7 +23,7 @@ std::unordered_map<MPI_File, std::unique_ptr<File>>& files() {
   return all;
 }
 
-/// What the ranks say of the name: all Spate's, none, or a mixture.
+/// The ranks' view of the name: all say that it is Spate's, none does, or some do.
 enum class Whose { kSpates, kOthers, kMixed };
 Whose whose(MPI_Comm comm, const std::optional<Name>& name, int amode) {
   const std::int64_t hash = name ? hash_of(name->path) : -1;
@@ -50,19 +50,19 @@ int flags_of(int amode) {
   return (amode & MPI_MODE_WRONLY) != 0 ? O_WRONLY : O_RDWR;
 }
 
-/// Rank 0 says what is wrong with hints, each once for a file.
+/// Rank 0 prints what is wrong with hints, once a file for each message.
 void say(File& file, const std::string& text) {
   if (file.rank == 0 && file.said.insert(text).second)
     std::fprintf(stderr, "spate-mpi: %s: %s\n", file.path.c_str(), text.c_str());
 }
 
-/// Rank 0's hints count.
+/// All ranks take the hints of rank 0.
 void broadcast_hints(File& file, const std::vector<std::string>& wrong) {
   for (const std::string& text : wrong) say(file, text);
   PMPI_Bcast(&file.hints, static_cast<int>(sizeof file.hints), MPI_BYTE, 0, file.comm);
 }
 
-/// Rank 0's open, which may make the file.
+/// Opens the file on rank 0, which may create it.
 Failure open_first(File& file, const Name& name) {
   long outcome = 0;
   if (own_file_system(file, &outcome) == nullptr) return failure_of(outcome, "connect");
@@ -78,7 +78,7 @@ Failure open_first(File& file, const Name& name) {
   return failure_of(opened, "open " + name.path);
 }
 
-/// What is shown by get_info and used by collective access: the layout that the file has.
+/// Reads the layout of the file, which get_info shows and collective access uses.
 Failure read_layout(File& file) {
   spate_layout layout{};
   const long outcome = spate_get_layout(file.file, &layout);
@@ -86,14 +86,15 @@ Failure read_layout(File& file) {
   file.hints.striping_unit = layout.strip_bytes;
   file.hints.striping_factor = layout.target_count;
   file.hints.first_target = layout.first_target;
-  file.hints.distribution.fill(0);  // a list that is too long is shown cut
+  file.hints.distribution.fill(0);  // a list that is too long is shown cut off
   const std::string_view distribution(layout.distribution);
   std::copy_n(distribution.begin(), std::min(distribution.size(), file.hints.distribution.size() - 1),
               file.hints.distribution.begin());
   return {};
 }
 
-/// The file was there, or fewer targets are than were asked for.
+/// Prints that the layout differs from the hints, because the file existed, or because there are fewer targets than
+/// requested.
 void say_other_layout(File& file, const Hints& wanted) {
   const auto compare = [&file](const char* key, std::uint64_t asked, std::uint64_t got) {
     if (asked != 0 && asked != got)
@@ -105,7 +106,7 @@ void say_other_layout(File& file, const Hints& wanted) {
   compare("start_iodevice", wanted.first_target, file.hints.first_target);
 }
 
-/// What rank 0 tells the others of the file that it has opened.
+/// What rank 0 sends to the others about the file that it has opened.
 struct Opened {
   std::int64_t error_class = MPI_SUCCESS;
   std::uint64_t inode = 0;
@@ -133,8 +134,8 @@ Failure open_for_all(File& file, const Name& name) {
   return {static_cast<int>(opened.error_class), "spate: rank 0 could not open " + name.path};
 }
 
-/// The ranks that read and write for all. Without hints one of each node, and at most as many as targets; with hints
-/// the first of each node, then the second, and so on. Collective.
+/// Chooses the ranks that read and write for all. Without hints it is one of each node, and at most as many as there
+/// are targets. With hints it takes the first rank of each node, then the second of each, and so on. Collective.
 void choose_aggregators(File& file) {
   MPI_Comm node = MPI_COMM_NULL;
   PMPI_Comm_split_type(file.comm, MPI_COMM_TYPE_SHARED, file.rank, MPI_INFO_NULL, &node);
@@ -158,7 +159,7 @@ void choose_aggregators(File& file) {
   file.hints.cb_nodes = file.aggregators.size();
 }
 
-/// A name beside the file that no other open has.
+/// Chooses a name beside the file that no other open uses.
 void name_pointer_file(File& file) {
   std::uint64_t number = 0;
   if (file.rank == 0) {
@@ -300,7 +301,7 @@ Failure close_file(MPI_File* handle) {
   Failure failure;
   if (file->file != nullptr)
     failure = failure_of(spate_close(std::exchange(file->file, nullptr)), "close " + file->path);
-  // Rank 0 removes names when all have closed, and knows whether anybody used the shared pointer.
+  // Rank 0 removes names when all ranks have closed the file, and learns here whether any rank used the shared pointer.
   const int used = file->pointer_file != nullptr ? 1 : 0;
   int any_used = 0;
   PMPI_Allreduce(&used, &any_used, 1, MPI_INT, MPI_MAX, file->comm);

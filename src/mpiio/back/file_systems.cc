@@ -25,7 +25,7 @@ std::map<std::string, spate_fs*>& connected() {
   return all;
 }
 
-/// The process's umask, without changing it for a moment.
+/// The umask of the process. It is read without being changed, since other threads could create files meanwhile.
 mode_t own_umask() {
   const std::unique_ptr<FILE, int (*)(FILE*)> status(std::fopen("/proc/self/status", "re"), std::fclose);
   char line[256];
@@ -39,25 +39,25 @@ mode_t own_umask() {
 int leave_all(MPI_Comm, int, void*, void*) {
   Background::instance().stop();
   const std::lock_guard lock(mutex);
-  for (auto& [config, fs] : connected()) spate_disconnect(fs);  // stays when the program has left files open
+  for (auto& [config, fs] : connected()) spate_disconnect(fs);  // a file system with open files stays connected
   connected().clear();
   return MPI_SUCCESS;
 }
 
-/// Attributes of MPI_COMM_SELF are deleted first by MPI_Finalize.
+/// Disconnects in MPI_Finalize, which first deletes the attributes of MPI_COMM_SELF.
 void leave_at_finalize() {
   int key = MPI_KEYVAL_INVALID;
   if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_all, &key, nullptr) == MPI_SUCCESS)
     PMPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 
-/// The name's place below real folders, if that is on some FUSE mount: most names cost one statfs.
+/// The real path of the name if it is on a FUSE mount. Most names cost one statfs.
 std::optional<std::string> place_on_fuse(const std::string& name) {
   const std::unique_ptr<char, void (*)(void*)> whole(::realpath(name.c_str(), nullptr), std::free);
   std::string place;
   if (whole != nullptr) {
     place = whole.get();
-  } else {  // to be created
+  } else {  // the file will be created
     const std::size_t slash = name.rfind('/');
     const std::string above = slash == std::string::npos ? "." : name.substr(0, slash + 1);
     const std::unique_ptr<char, void (*)(void*)> folder(::realpath(above.c_str(), nullptr), std::free);
@@ -70,7 +70,8 @@ std::optional<std::string> place_on_fuse(const std::string& name) {
   return place;
 }
 
-/// On a mount whose file system this process may connect to; else the mount serves it, as anybody's file.
+/// Finds the file if the name is on a mount of Spate whose file system this process may connect to. Otherwise the mount
+/// serves it, like a file of any other system.
 std::optional<Name> resolve_by_mounts(const char* name) {
   const auto place = place_on_fuse(name);
   if (!place) return std::nullopt;

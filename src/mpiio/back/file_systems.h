@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file systems that this process uses, each connected by the first open and left by MPI_Finalize.
+// The file systems of this process. The first open connects to each, and MPI_Finalize disconnects.
 #pragma once
 
 #include <spate.h>
@@ -11,10 +11,12 @@
 
 namespace spate::mpiio {
 
-/// Which file a name means, with this process's SPATE_PREFIX and working directory. Nothing: not Spate's.
+/// The file that a name means, with this process's SPATE_PREFIX and working directory. Nothing: the name is not
+/// Spate's.
 std::optional<Name> resolve_here(const char* name);
 
-/// Null: spate_last_error() says why, *outcome is the negative errno. Thread-safe.
+/// Connects to a file system, or returns the connection that there is. Null: *outcome is the negative errno, and
+/// spate_last_error() has a text. Thread-safe.
 spate_fs* connect(const std::string& config, long* outcome);
 
 }  // namespace spate::mpiio

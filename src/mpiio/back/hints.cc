@@ -12,7 +12,7 @@
 namespace spate::mpiio {
 namespace {
 
-constexpr std::uint64_t kMostBuffer = 1U << 30U;  // what a rank sends in a round is counted with an int
+constexpr std::uint64_t kMostBuffer = 1U << 30U;  // an int counts the bytes that a rank sends in a round
 constexpr std::uint32_t kMostPerNode = 1U << 20U;
 constexpr const char* kEchoed[] = {"romio_ds_read", "romio_ds_write", "ind_rd_buffer_size", "ind_wr_buffer_size"};
 
@@ -60,7 +60,7 @@ class Reader {
       wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: enable, disable or automatic is");
     }
   }
-  /// ROMIO's list of hosts: here all of them are alike.
+  /// Reads ROMIO's list of hosts. Spate treats all hosts alike.
   void per_node(const char* key, std::uint32_t& out) {
     const auto text = value_of(info_, key);
     if (!text) return;
@@ -86,7 +86,7 @@ class Reader {
     out.fill(0);
     std::copy(value->begin(), value->end(), out.begin());
   }
-  /// A hint that would change what the program may do.
+  /// Checks a hint of which only one value is supported, because others would change what the program may do.
   void only(const char* key, const char* taken, const char* why) {
     const auto text = value_of(info_, key);
     if (text && *text != taken) wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: " + why);
@@ -169,7 +169,7 @@ MPI_Info make_info(const Hints& hints, const std::map<std::string, std::string>&
   set("romio_cb_read", text_of(hints.cb_read));
   set("romio_cb_write", text_of(hints.cb_write));
   set("romio_filesystem_type", "SPATE:");
-  set("romio_visibility_immediate", "true");  // HDF5 asks: what was written is seen by all at once
+  set("romio_visibility_immediate", "true");  // HDF5 asks for it: all ranks see written data at once
   for (const auto& [key, value] : echoed) set(key.c_str(), value);
   return info;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MPI that this back is compiled for, and its own functions for files. All other functions are called as PMPI_:
-// a profiling library sees the program's calls, not those of this library.
+// The MPI for which this back is compiled, and its own functions for files. The back calls all other functions as
+// PMPI_, so that a profiling library sees the program's calls and not those of this library.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -9,17 +9,17 @@
 
 namespace spate::mpiio {
 
-/// dlsym in the MPI library itself; this library's symbols for files would lead back to the front.
+/// Looks up a symbol in the MPI library itself. This library's symbols for files would lead back to the front.
 void* real_symbol(const char* name);
 void set_real_library(void* library);
 
-/// MPI's own function for a file that is not Spate's; null when this MPI has none of that name.
+/// MPI's own function, for a file that is not Spate's. Null if this MPI has no function of that name.
 template <typename Function>
 Function* real_function(const char* name) {
   return reinterpret_cast<Function*>(real_symbol(name));
 }
 
-/// What MPI's own function of that name gives.
+/// Calls MPI's own function of that name and returns its result.
 template <typename... Parameters, typename... Arguments>
 int pass_on(int (*function)(Parameters...), Arguments... arguments) {
   return function == nullptr ? MPI_ERR_UNSUPPORTED_OPERATION : function(arguments...);
@@ -34,5 +34,5 @@ int pass_on(int (*function)(Parameters...), Arguments... arguments) {
     return ::spate::mpiio::pass_on(real, __VA_ARGS__);                                      \
   }())
 
-/// A function that the front leads to.
+/// Marks a function that the front calls.
 #define SPATE_CALL extern "C" __attribute__((visibility("default"))) int

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI's own functions for files, and the shadows made with them.
+// MPI's own functions for files, and the shadow files that are made with them.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ void* real_symbol(const char* name) { return ::dlsym(library, name); }
 MPI_File make_shadow() {
   static auto* const open = real_function<int(MPI_Comm, const char*, int, MPI_Info, MPI_File*)>("PMPI_File_open");
   MPI_File shadow = MPI_FILE_NULL;
-  // A file that is always there and that nothing is written beside.
+  // This file always exists, and MPI writes nothing beside it.
   if (open == nullptr || open(MPI_COMM_SELF, "/proc/self/exe", MPI_MODE_RDONLY, MPI_INFO_NULL, &shadow) != MPI_SUCCESS)
     return MPI_FILE_NULL;
   return shadow;
@@ -34,7 +34,7 @@ void free_shadow(MPI_File* shadow) {
 
 }  // namespace spate::mpiio
 
-/// The front asks whether this is the back for its MPI.
+/// The front reads it to see whether this is the back for its MPI.
 extern "C" __attribute__((visibility("default"))) const char spate_mpi_kind[] =
 #ifdef OPEN_MPI
     "openmpi";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data representations (MPI 3.1, sec. 13.5): how a value of a predefined type looks in a file.
+// Data representations (MPI 3.1, sec. 13.5): the form of a value of a predefined type in a file.
 #pragma once
 
 #include <functional>
@@ -11,34 +11,34 @@
 
 namespace spate::mpiio {
 
-/// "native" and "internal", which convert nothing; "external32": big-endian, the same on every machine; or one that the
-/// program has registered. Immutable, lives until the program ends.
+/// "native" and "internal" convert nothing. "external32" is big-endian and the same on every machine. The program may
+/// register others. Immutable; lives until the program ends.
 struct Representation {
-  /// Converts `count` values between the program's memory of `type`, from its value number `position` on, and values
-  /// side by side. An MPI error code.
+  /// Converts `count` values. `memory` holds elements of `type`, of which it starts with value number `position`;
+  /// `values` holds the values side by side. Returns an MPI error code.
   using Convert =
       std::function<int(void* memory, MPI_Datatype type, MPI_Count count, void* values, MPI_Offset position)>;
 
   std::string name;
   bool converts = false;
-  /// Bytes of a predefined type in a file; nothing: the representation has none of it.
+  /// Size of a predefined type in a file, bytes. Nothing: the representation does not have the type.
   std::function<std::optional<std::uint64_t>(MPI_Datatype)> bytes_of;
-  Convert read;   // empty: as in memory
-  Convert write;  // empty: as in memory
+  Convert read;   // empty: no conversion
+  Convert write;  // empty: no conversion
   bool registered = false;
 
   bool operator==(const Representation& other) const { return this == &other; }
 };
 
-/// Null: there is none of that name.
+/// Null: no representation has that name.
 const Representation* find_representation(const char* name);
-/// MPI_ERR_DUP_DATAREP: the name is taken.
+/// MPI_ERR_DUP_DATAREP: the name is in use.
 Failure register_representation(Representation representation);
 
-/// A type's bytes as they lie in a file. Null: see flat_of(), or the representation has none of a type in it.
+/// The map of a type as it lies in a file. Null as with flat_of(), or if the representation lacks a type in it.
 std::shared_ptr<const Flat> flat_in_file(MPI_Datatype type, const Representation& representation);
 
-/// The memory of one access in a representation that converts. Lives as long as the access.
+/// A copy of one access's memory in the form of a representation. Lives as long as the access.
 class Converted {
  public:
   Converted(const Representation& representation, void* buffer, MPI_Count count, MPI_Datatype type)
@@ -46,11 +46,11 @@ class Converted {
   Converted(const Converted&) = delete;
   Converted& operator=(const Converted&) = delete;
 
-  /// Makes `memory` the bytes of the file; those of a write are converted now.
+  /// Replaces `memory` by the copy. For a write it converts the data now.
   Failure begin(Memory& memory, bool write);
-  /// After a read of so many bytes of the file: they go to the program's memory.
+  /// Converts the data after a read of `bytes` bytes of the file and puts it into the program's memory.
   Failure finish_read(std::uint64_t bytes);
-  /// So many bytes of the file, as a status counts them.
+  /// The number of bytes in memory for `bytes` bytes of the file, which a status counts.
   std::uint64_t native_bytes(std::uint64_t bytes) const;
 
  private:
@@ -62,9 +62,9 @@ class Converted {
   void* const buffer_;
   const MPI_Count count_;
   const MPI_Datatype type_;
-  std::uint64_t native_ = 0;  // bytes of one element of the type in memory
-  std::uint64_t stored_ = 0;  // the same in the file
-  std::uint64_t values_ = 0;  // predefined values in one
+  std::uint64_t native_ = 0;  // bytes of one element in memory
+  std::uint64_t stored_ = 0;  // bytes of one element in the file
+  std::uint64_t values_ = 0;  // predefined values in one element
   std::vector<char> bytes_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nonblocking accesses: threads make them (background.h), MPI's generalized requests stand for them. MPI lets another
-// thread complete such a request only in programs with MPI_THREAD_MULTIPLE. In others the program's own thread does,
-// while it is in MPI: both MPIs have a way for their own ROMIO to be called then.
+// Nonblocking accesses. Threads make them (background.h), and generalized requests of MPI stand for them. MPI lets
+// another thread complete such a request only in programs with MPI_THREAD_MULTIPLE. In other programs the program's own
+// thread completes it while it is inside MPI; both MPIs have a hook for their own ROMIO that calls it then.
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -15,14 +15,14 @@ namespace {
 
 struct Started {
   Started(File& f, const Call& c) : file(&f), handle(f.shadow), call(f, c) {}
-  File* const file;  // stays until file->under_way has been lowered
+  File* const file;  // stays until file->under_way has been decreased
   const MPI_File handle;
   DataCall call;
   MPI_Request request = MPI_REQUEST_NULL;
   std::atomic<bool> moved{false};
   int code = MPI_SUCCESS;
 };
-using Shared = std::shared_ptr<Started>;  // by the request and by who makes the access
+using Shared = std::shared_ptr<Started>;  // the request and the thread that makes the access share it
 
 const Shared& shared(void* state) { return *static_cast<Shared*>(state); }
 
@@ -38,7 +38,8 @@ int free_shared(void* state) {
 }
 int cancel(void*, int) { return MPI_SUCCESS; }
 
-/// In a thread that may call MPI. The file may have been closed, if the program has freed the request.
+/// Completes the request, in a thread that may call MPI. The file may be closed by then if the program has freed the
+/// request.
 void conclude(Started& started) {
   started.call.finish();
   const Failure& failure = started.call.failure();
@@ -51,7 +52,7 @@ void lower(File& file) {
   if (--file.under_way == 0) file.none_under_way.notify_all();
 }
 
-// MPICH: functions of the request, which it calls while the program tests or waits for it.
+// MPICH: functions of the request. MPICH calls them while the program tests or waits for it.
 using Poll = int(void* state, MPI_Status* status);
 using Wait = int(int count, void** states, double timeout, MPI_Status* status);
 using StartPolled = int(MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, Poll*,
@@ -64,7 +65,7 @@ int poll(void* state, MPI_Status*) {
   return PMPI_Grequest_complete(request);
 }
 
-/// The access ends by itself, whatever happens in MPI meanwhile.
+/// Waits for the accesses, which end without any call of MPI.
 int wait(int count, void** states, double, MPI_Status* status) {
   for (int i = 0; i < count; ++i) {
     shared(states[i])->moved.wait(false, std::memory_order_acquire);
@@ -73,7 +74,7 @@ int wait(int count, void** states, double, MPI_Status* status) {
   return MPI_SUCCESS;
 }
 
-// Open MPI: a function that it calls whenever the program is in MPI.
+// Open MPI: a function that it calls whenever the program is inside MPI.
 using RegisterProgress = int(int (*)());
 std::mutex ended_mutex;
 std::vector<Shared>& ended() {

@@ -17,7 +17,8 @@ Failure open_pointer(File& file) {
                     "open " + file.pointer_path);
 }
 
-/// Little-endian, as everything that Spate stores. A pointer that was never moved is at the start.
+/// Reads the pointer. It is little-endian, like everything that Spate stores. A pointer that was never moved is at the
+/// start.
 long load(File& file, std::uint64_t* position) {
   unsigned char bytes[8] = {};
   const long got = spate_pread(file.pointer_file, bytes, sizeof bytes, 0);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file pointer that all ranks share: eight bytes in a hidden file beside the file, changed under a lock.
+// The file pointer that all ranks share. It is eight bytes in a hidden file beside the file, which change under a lock.
 #pragma once
 
 #include "mpiio/back/file.h"
 
 namespace spate::mpiio {
 
-/// Moves the pointer by `etypes`; *before is where it was.
+/// Moves the pointer by `etypes` and sets *before to its old value.
 Failure move_shared(File& file, std::uint64_t etypes, std::uint64_t* before);
 Failure set_shared(File& file, std::uint64_t position);
 

@@ -7,8 +7,8 @@
 namespace spate::mpiio {
 namespace {
 
-/// What MPI_Type_get_contents gives, counts and displacements alike in 64 bits: the large-count constructors have all
-/// of theirs in `counts`, the others in `integers` and `addresses`.
+/// The result of MPI_Type_get_contents, with counts and displacements in 64 bits. Large-count constructors have all
+/// their numbers in `counts`, other constructors in `integers` and `addresses`.
 struct Contents {
   int combiner = MPI_COMBINER_NAMED;
   std::vector<std::int64_t> integers;
@@ -58,10 +58,10 @@ bool load(MPI_Datatype type, Contents& out) {
 }
 #endif
 
-/// Null `bytes_of`: as in memory.
+/// `bytes_of` null: with the sizes in memory.
 std::optional<Flat> build(MPI_Datatype type, const BytesOf* bytes_of);
 
-/// Takes the numbers of a constructor one after the other, wherever they lie.
+/// Yields the numbers of a constructor one after the other, whichever array holds them.
 class Numbers {
  public:
   explicit Numbers(const Contents& contents) : c_(contents) {}
@@ -144,7 +144,7 @@ Flat::Deal deal_of(std::int64_t distribution) {
 }
 
 std::optional<Flat> build_darray(const Flat& child, Numbers& n) {
-  n.integer();  // processes in all
+  n.integer();  // the number of all processes
   std::int64_t rank = n.integer();
   const std::int64_t dimensions = n.integer();
   const auto sizes = as_lengths(n.many(dimensions, &Numbers::count));
@@ -154,7 +154,7 @@ std::optional<Flat> build_darray(const Flat& child, Numbers& n) {
   const bool c_order = n.integer() == MPI_ORDER_C;
   if (!n.good()) return std::nullopt;
   std::vector<Flat::DealtDimension> shape(sizes.size());
-  for (std::size_t i = sizes.size(); i-- > 0;) {  // the grid of processes is always in C's order
+  for (std::size_t i = sizes.size(); i-- > 0;) {  // the grid of processes always has C's order
     const std::uint64_t argument =
         arguments[i] == MPI_DISTRIBUTE_DFLT_DARG ? 0 : static_cast<std::uint64_t>(arguments[i]);
     const auto here = static_cast<std::uint64_t>(rank) % processes[i];
@@ -173,7 +173,7 @@ std::optional<Flat> build_derived(const Contents& contents, const BytesOf* bytes
   if (!child) return std::nullopt;
   switch (contents.combiner) {
     case MPI_COMBINER_DUP:
-    case MPI_COMBINER_RESIZED: return child;  // the extent is set by build()
+    case MPI_COMBINER_RESIZED: return child;  // build() sets the extent
     case MPI_COMBINER_CONTIGUOUS: return child->hvector(1, static_cast<std::uint64_t>(n.count()), 0);
     case MPI_COMBINER_VECTOR:
     case MPI_COMBINER_HVECTOR: {
@@ -197,7 +197,8 @@ bool is_leaf(int combiner) {
          combiner == MPI_COMBINER_F90_INTEGER;
 }
 
-/// All are bytes without a gap, but this pair: a short, a gap that its size does not count, an int.
+/// The map of a predefined type. All are bytes without a gap, except this pair: a short, a gap that its size does not
+/// count, and an int.
 std::optional<Flat> build_named(MPI_Datatype type, MPI_Count size) {
   struct Pair {
     short value;

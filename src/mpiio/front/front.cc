@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libspate-mpi.so: stands before the MPI library of a program and leads its file functions to the back that was
-// compiled for that MPI. Depends on no MPI: it can be preloaded into any program.
+// libspate-mpi.so: takes the place of the MPI library's functions for files and calls the back that was compiled for
+// the program's MPI. It depends on no MPI, so it can be preloaded into any program.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -18,16 +18,16 @@
 
 namespace {
 
-/// A function that the front stands for. `target` is where calls go: at first to what finds that out.
+/// A function that the front provides. `target` is where calls go; at first it is code that finds the right target.
 struct Entry {
   void* target;
-  const char* name;  // without MPI_
+  const char* name;  // without the prefix MPI_
 };
 
 }  // namespace
 
-// Each entry is made of four things: MPI_X and PMPI_X, which jump to its target; its first target, which passes the
-// entry to spate_mpi_resolve; and the entry, in a section that holds nothing else.
+// Each entry has four parts: MPI_X and PMPI_X, which jump to its target; its first target, which passes the entry to
+// spate_mpi_resolve; and the entry, in a section of its own.
 #define SPATE_MPI_ENTRY(name)                                     \
   asm(".text\n"                                                   \
       ".balign 16\n"                                              \
@@ -64,7 +64,7 @@ struct Entry {
       ".text\n");
 #define SPATE_MPI_BOTH(name) SPATE_MPI_ENTRY(name) SPATE_MPI_ENTRY(name##_c)
 
-// Keeps the arguments (integers and pointers: no function here takes others) while the target is looked for.
+// Saves the arguments while the target is looked for. They are integers and pointers in all functions here.
 asm(".text\n"
     ".type spate_mpi_first_call, @function\n"
     "spate_mpi_first_call:\n"
@@ -98,13 +98,13 @@ struct Mpi {
   const char* kind;  // the back is libspate-mpi-KIND.so
 };
 constexpr Mpi kKnown[] = {{"libmpich.so.12", "mpich"},   // Debian's MPICH
-                          {"libmpi.so.12", "mpich"},     // MPICH and what has its ABI
+                          {"libmpi.so.12", "mpich"},     // MPICH and libraries with its ABI
                           {"libmpi.so.40", "openmpi"}};  // Open MPI 3 to 5
 
 struct Found {
   char path[4096];
   const Mpi* mpi;
-  char unknown[256];  // an MPI library that no back is for
+  char unknown[256];  // an MPI library for which there is no back
 };
 
 int look_at(dl_phdr_info* info, size_t, void* out) {
@@ -126,14 +126,14 @@ int look_at(dl_phdr_info* info, size_t, void* out) {
   return 0;
 }
 
-/// The MPI library that this process has loaded.
+/// Finds the MPI library that this process has loaded.
 Found find_mpi() {
   Found found{};
   dl_iterate_phdr(look_at, &found);
   return found;
 }
 
-/// Null, and said: there is none, or it was compiled for another MPI.
+/// Null, after a message: there is no back, or it was compiled for another MPI.
 void* open_back(const char* kind) {
   char path[4096];
   Dl_info own{};
@@ -156,7 +156,7 @@ void* open_back(const char* kind) {
   return nullptr;
 }
 
-/// Points every entry at the back's function, or at MPI's own where the back has none.
+/// Sets the target of every entry: the back's function, or MPI's own if the back has none.
 void load() {
   const Found found = find_mpi();
   void* mpi = RTLD_NEXT;
@@ -165,8 +165,8 @@ void load() {
     complain("no file of Spate can be used, MPI's own functions get them: the program's MPI library is not known ",
              found.unknown);
   } else {
-    // Everybody may use its symbols from now on: the back is not linked with it, since its name differs between
-    // systems.
+    // From now on everybody may use the symbols of the MPI library. The back is not linked with it, because its name
+    // differs between systems.
     mpi = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
     if (mpi == nullptr) {
       complain(dlerror());
@@ -188,9 +188,9 @@ void load() {
   }
 }
 
-/// Says when this library cannot do its work: another one's functions are called, which would make local files.
+/// Warns if another library's functions are called instead of these, since files would then become local files.
 __attribute__((constructor)) void check_order() {
-  if (find_mpi().path[0] == '\0') {  // no MPI program, or it loads MPI later
+  if (find_mpi().path[0] == '\0') {  // the program uses no MPI, or loads it later
     if (program_contains_mpi())
       complain(
           "the program is linked statically with MPI, MPI's own file functions are used and not Spate's: link it with "
@@ -199,7 +199,7 @@ __attribute__((constructor)) void check_order() {
   }
   Dl_info first{};
   Dl_info own{};
-  // By the name that a profiling library before this one calls.
+  // The name that a profiling library before this one calls.
   void* const called = dlsym(RTLD_DEFAULT, "PMPI_File_open");
   if (called == nullptr || dladdr(called, &first) == 0 || dladdr(reinterpret_cast<void*>(&open_back), &own) == 0 ||
       first.dli_fbase == own.dli_fbase)
@@ -217,8 +217,8 @@ void* spate_mpi_resolve(Entry* entry) {
   pthread_once(&once, load);
   void* const target = __atomic_load_n(&entry->target, __ATOMIC_ACQUIRE);
   if (target == before && before != nullptr) {
-    // Still the first target, or another thread has been here since: an entry whose target is code of this library
-    // has none.
+    // Either the entry has its first target, or another thread has been here since. If the target is still code of this
+    // library, neither the back nor MPI has the function.
     Dl_info own{};
     Dl_info other{};
     if (dladdr(target, &other) != 0 && dladdr(reinterpret_cast<void*>(&open_back), &own) != 0 &&

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// The program's file. Whatever it says of itself is checked against its size.
+/// The program's file. Everything that it says about itself is checked against its size.
 struct Image {
   const char* bytes;
   size_t size;
