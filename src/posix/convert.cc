@@ -41,7 +41,7 @@ Result<void> set_time(timespec time, std::optional<WallTime>& value, bool& now) 
 timespec to_timespec(WallTime time) {
   std::int64_t seconds = time.ns / kNanosecondsPerSecond;
   std::int64_t rest = time.ns % kNanosecondsPerSecond;
-  if (rest < 0) {  // before 1970: the nanoseconds still count forward
+  if (rest < 0) {  // before 1970: the nanoseconds count forward all the same
     rest += kNanosecondsPerSecond;
     --seconds;
   }

@@ -17,13 +17,15 @@ struct statvfs to_statvfs(const client::SpaceUse& use);
 timespec to_timespec(WallTime time);
 WallTime to_wall_time(timespec time);
 
-/// S_IFMT bits of a type, and back; kInvalidArgument for a type that no object can have.
+/// type_bits(): the S_IFMT bits of a type. The other function converts back; kInvalidArgument for a type that no object
+/// can have.
 mode_t type_bits(FileType type);
 Result<FileType> type_of_mode(mode_t mode);
 /// DT_... of <dirent.h>.
 unsigned char entry_type(FileType type);
 
-/// As utimensat takes them; null: both are the present time. kInvalidArgument for nanoseconds out of range.
+/// Fills in the times of `request`. `times` is as utimensat takes it; null: both are the present time. kInvalidArgument
+/// for nanoseconds out of range.
 Result<void> set_times(const timespec times[2], wire::SetattrRequest& request);
 
 }  // namespace spate::posix

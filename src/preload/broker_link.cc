@@ -116,8 +116,8 @@ Result<BrokerReply> ask_broker(const Question& question) {
   return Error(Errc::kNoLocks, last.message());
 }
 
-/// A thread of the parent may have held the lock, and been about to change what it guards: that is not looked at. Its
-/// sockets are closed already, see notice_fork().
+/// A thread of the parent may have held the lock and been about to change the data, so neither is looked at.
+/// notice_fork() has closed the sockets.
 void forget_broker_links() { links() = new Links; }
 
 }  // namespace spate::preload

@@ -14,8 +14,8 @@
 namespace spate::preload {
 namespace {
 
-/// How long the broker goes on with nothing to do, so that a script that locks, unlocks and locks again finds the same
-/// broker.
+/// How long the broker continues with nothing to do, so that a script that locks, unlocks and locks again finds the
+/// same broker.
 constexpr Duration kPatience = std::chrono::seconds(2);
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostConnections = 4096;
@@ -130,7 +130,7 @@ void Broker::collect() {
     Work& work = *connection.work;
     HeldFile* const held = files_->find(connection.file);
     if (work.file != nullptr && held != nullptr && held->file == nullptr) held->file = std::move(work.file);
-    // All descriptors are gone, or it is open here already.
+    // All descriptors are gone, or this process has the file open already.
     if (work.file != nullptr) release({}, std::move(work.file));
     connection.work = nullptr;
     connection.file = {};
@@ -229,7 +229,7 @@ void Broker::look_for_ended() {
     program.ended = true;
     for (Connection& connection : connections_) {
       if (connection.pid != pid) continue;
-      connection.lost = true;  // a child that it left behind may have the socket, too
+      connection.lost = true;  // a child of the process may have the socket, too
       if (connection.work != nullptr) connection.work->cancel();
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzer of a broker: programs connect, send the input with any descriptors, leave and come back. There are no servers,
-// so every request to them fails. Afterwards the broker must answer a proper program, and must not have leaked a
+// so every request to them fails. Afterwards the broker must answer a correct program, and must not have leaked a
 // descriptor.
 //
 // Input: steps of a byte (below), with their operands.
@@ -46,7 +46,7 @@ storage = ["data"]
 
 UniqueFd local_socket(int flags) { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0)); }
 
-/// libFuzzer's timer interrupts poll now and then: many short waits.
+/// Waits for an answer. libFuzzer's timer interrupts poll now and then, so there are many short waits.
 bool answers(int fd) {
   constexpr int kStepMs = 100;
   pollfd some{fd, POLLIN, 0};
@@ -172,7 +172,7 @@ class Run {
     memory_ = -1;
     switch (which % 8) {
       case 0: return UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
-      case 1: return UniqueFd(::memfd_create("spate:", MFD_CLOEXEC));  // not sealed, empty
+      case 1: return UniqueFd(::memfd_create("spate:", MFD_CLOEXEC));  // an empty one that is not sealed
       case 2: return UniqueFd(::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       case 3: return local_socket(0);
       case 4:

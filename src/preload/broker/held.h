@@ -44,7 +44,7 @@ class HeldFiles {
   /// does not have this handle, or is not the memory of an open file of this user (memory.h), whatever its inode number
   /// is. kNoLocks: too many watches.
   Result<HeldFile*> watch(int descriptor, Handle handle);
-  /// Marks those that no process has any more.
+  /// Marks the files that no process has any more.
   void look_for_gone();
   std::map<MemoryIdentity, HeldFile>& all() { return files_; }
 

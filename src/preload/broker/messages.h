@@ -14,8 +14,8 @@ enum class BrokerOp : std::uint8_t {
   kLock = 2,    // set `lock`; with the memfd, unless the lock belongs to a process
   kTest = 3,    // report what conflicts with `lock`
   kDrop = 4,    // release the process's record locks on lock.handle; handle 0: all of them
-  kSettle = 5,  // answer when everything that ended with descriptors closed by now has been released
-  kCancel = 6   // stop waiting for the lock that this connection asked for; it has no reply of its own
+  kSettle = 5,  // answer when the releases for all descriptors closed so far have ended
+  kCancel = 6   // stop waiting for the lock that this connection requested; there is no reply
 };
 
 struct BrokerRequest {

@@ -14,7 +14,7 @@ job::Task<Result<void>> stop_now(job::StopSource& stop) {
 }  // namespace
 
 Work::~Work() {
-  if (started_ != nullptr) process_.driver().wait(*started_);  // only its last function may still be running
+  if (started_ != nullptr) process_.driver().wait(*started_);  // at most its last function is still running
 }
 
 void Work::begin(std::function<void()> then) {
@@ -61,7 +61,7 @@ job::Task<Result<void>> Work::act() {
   }
 }
 
-/// With any right that the user has, since the file is neither read nor written here.
+/// Opens the file with any right that the user has, because it is neither read nor written here.
 job::Task<Result<void>> Work::hold() {
   constexpr std::array<std::uint8_t, 3> kRights{wire::kOpenRead, wire::kOpenWrite,
                                                 wire::kOpenRead | wire::kOpenExecute};
