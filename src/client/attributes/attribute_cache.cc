@@ -18,12 +18,12 @@ std::string_view next_component(std::string_view& path) {
   return component;
 }
 
-/// Others are errors of their own kinds.
+/// Whether a name can be looked up. Other components fail with errors of their own.
 bool may_be_a_name(std::string_view component) {
   return component.size() <= kMaxNameBytes && component.find('\0') == std::string_view::npos;
 }
 
-/// Less than that is not worth it to who keeps a copy.
+/// A shorter time is of no use for somebody who keeps a copy.
 constexpr Duration kLeastCopyTime = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -37,10 +37,10 @@ AttributeCache::AttributeCache(Options options, const Clock& clock)
   SPATE_CHECK(options.most >= 16);
 }
 
-/// Clocks of two machines do not run at quite the same speed.
+/// A tenth of the lease is left unused, because the clocks of two machines differ a little in speed.
 Duration AttributeCache::usable() const { return lease_ - lease_ / 10; }
 
-/// Nothing: the server must be asked. Links and dots are the server's work.
+/// Follows the path in the cache. Nothing: the server must be asked. Links and dots are the server's work.
 std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& where) {
   if (!options_.on) return std::nullopt;
   const MonoTime now = clock_.now();
@@ -83,7 +83,7 @@ std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::Na
   if (!options_.on) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto found = walk(where);
-  // Misses are counted by the find() that follows.
+  // The find() that follows counts the miss.
   if (!found) return std::nullopt;
   if (found->nothing) {
     ++counters_.hits;
@@ -122,7 +122,8 @@ std::optional<AttributeCache::KnownSize> AttributeCache::known_size(Handle file)
   return KnownSize{attributes.size, attributes.ctime};
 }
 
-/// The time of a copy begins when the answer has come to who keeps it: a tenth of the lease is for the way.
+/// How long a copy may be used from its answer on. A tenth of the lease is reserved for the way of the answer to the
+/// keeper.
 Duration AttributeCache::copy_time(const KeptObject& object, MonoTime now) const {
   const Duration left = objects_.end_of(object) - now - lease_ / 10;
   return left < kLeastCopyTime ? Duration(0) : left;
@@ -218,7 +219,8 @@ void AttributeCache::drop_all() {
   events_.note_all();
 }
 
-/// Nobody knows what is being changed, or not any more: the names that told it are not known any more.
+/// Whether own changes may touch anything. That is so when nobody knows what a change touches, or when the names that
+/// told it are not known any more.
 bool AttributeCache::all_blocked(MonoTime now) const {
   return changes_.touch_anything([&](Handle directory) { return objects_.in_force(directory, now); });
 }
@@ -241,12 +243,12 @@ void AttributeCache::recalled(Handle object) {
 void AttributeCache::heard(MonoTime asked, std::uint64_t table, bool complete) {
   const std::lock_guard lock(mutex_);
   if (table_ == 0) return;
-  if (table != table_) {  // the server has forgotten everything
+  if (table != table_) {  // the server has forgotten all leases
     drop_all();
     table_ = 0;
     return;
   }
-  // Attributes whose lease has expired may have been changed, because the server no longer waits for this client.
+  // If a lease has expired, the attributes may have changed, because the server no longer waits for this client.
   objects_.expire(clock_.now());
   if (complete) objects_.renew_all(asked + usable());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What others keep of the cache's answers, and when they are told to drop it.
+// Copies that others keep of the cache's answers, and when they are told to drop them.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace spate::client {
 namespace {
 
-/// Notes what it is told.
+/// Records the calls that it gets.
 class NotedCopies final : public Copies {
  public:
   bool takes_names() const override { return names; }
@@ -41,7 +41,7 @@ class KernelCopiesOfAttributesTest : public AttributeCacheTest {
     ASSERT_TRUE(copy(kFile));
     ASSERT_TRUE(copy("f", kFile));
   }
-  /// An own change that is granted nothing.
+  /// Makes an own change that is granted nothing.
   template <typename Request>
   void change(const Request& request, const wire::Touched& touched) {
     OwnChange change(copied, plan_of(request));
@@ -55,7 +55,7 @@ class KernelCopiesOfAttributesTest : public AttributeCacheTest {
 TEST_F(KernelCopiesOfAttributesTest, OnlyWhatTheCacheKeepsIsCopied) {
   EXPECT_FALSE(copy(kFile));
   learn_and_copy();
-  EXPECT_FALSE(copy(kDirectory));  // its attributes were never told
+  EXPECT_FALSE(copy(kDirectory));  // the server never sent its attributes
   EXPECT_FALSE(copy("f", Handle(12)));
   EXPECT_FALSE(copy("f", Handle()));
   EXPECT_FALSE(copy("g", Handle()));
@@ -65,7 +65,7 @@ TEST_F(KernelCopiesOfAttributesTest, OnlyWhatTheCacheKeepsIsCopied) {
   learn(none);
   EXPECT_TRUE(copy("g", Handle()));
   EXPECT_LE(copied.copy_name(Handle(99), "g", Handle()).count(), 0);
-  EXPECT_EQ(cache.copy_attributes(kFile), std::nullopt);  // that one has nobody who keeps any
+  EXPECT_EQ(cache.copy_attributes(kFile), std::nullopt);  // nobody keeps copies of that cache
 }
 
 TEST_F(KernelCopiesOfAttributesTest, AttributesOfAFileThatIsBeingWrittenAreNotCopied) {
@@ -73,15 +73,15 @@ TEST_F(KernelCopiesOfAttributesTest, AttributesOfAFileThatIsBeingWrittenAreNotCo
   reply.object->attributes.size_known = false;
   learn(reply);
   EXPECT_FALSE(copy(kFile));
-  EXPECT_TRUE(copy("f", kFile));  // the name is not written
+  EXPECT_TRUE(copy("f", kFile));  // the name does not change while the file is written
 }
 
 TEST_F(KernelCopiesOfAttributesTest, CopiesExpireBeforeTheLease) {
-  learn(file_reply());  // a lease of 10 s, of which 9 are used
+  learn(file_reply());  // a lease of 10 s, of which 9 s are used
   const auto before = copied.copy_attributes(kFile);
   ASSERT_NE(before, std::nullopt);
   EXPECT_EQ(before->good_for, seconds(8));
-  EXPECT_EQ(copies.given.at(kFile), clock.now() + seconds(10));  // when the lease is over for the server
+  EXPECT_EQ(copies.given.at(kFile), clock.now() + seconds(10));  // when the lease ends for the server
   clock.advance(seconds(3));
   EXPECT_EQ(copied.copy_name(kDirectory, "f", kFile), seconds(5));
   copied.heard(clock.now(), kTable, true);
@@ -108,7 +108,7 @@ TEST_F(KernelCopiesOfAttributesTest, ARecallOfTheLeaseDropsCopies) {
   learn_and_copy();
   copied.recalled(kFile);
   EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
-  EXPECT_EQ(copies.names_dropped, 0);  // the name leads there still
+  EXPECT_EQ(copies.names_dropped, 0);  // the name still leads to the same object
   copied.recalled(kDirectory);
   EXPECT_EQ(copies.names_dropped, 1);
   learn(file_reply());
@@ -191,7 +191,7 @@ TEST_F(KernelCopiesOfAttributesTest, ARecallOfTheNameOfAnOwnChangeDropsAllCopied
   request.where = {kDirectory, "f", 0};
   OwnChange own(copied, plan_of(request));
   EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
-  copied.recalled(kDirectory);  // "f" may lead to the other one from now on
+  copied.recalled(kDirectory);  // "f" may lead to another object from now on
   EXPECT_EQ(copies.dropped, (std::set<Handle>{kFile, Handle(12)}));
   own.end_without_effect();
 }
@@ -207,7 +207,7 @@ TEST_F(KernelCopiesOfAttributesTest, TheAnswerOfAnOwnChangeDropsTheCopiedAttribu
 
 TEST_F(KernelCopiesOfAttributesTest, AnOwnChangeThatTheKernelFollowsItselfKeepsCopiedNames) {
   learn_and_copy();
-  for (const Handle object : {Handle(), Handle(12)}) {  // it goes, another one is made
+  for (const Handle object : {Handle(), Handle(12)}) {  // the name is removed, then given to another object
     wire::UnlinkRequest request;
     request.where = {kDirectory, "f", 0};
     OwnChange own(copied, plan_of(request));
@@ -245,7 +245,7 @@ TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameKeepsCopiedNamesUntilTheTargetDi
   request.to = at("f");
   change(request, {true, {kDirectory, kRootHandle, kFile}, {{kDirectory, "f"}, {kRootHandle, "f"}}});
   EXPECT_EQ(copies.names_dropped, 0);
-  copied.recalled(kRootHandle);  // in which none was copied: the copy was moved there
+  copied.recalled(kRootHandle);  // no name was copied there, but the copy was moved there
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
@@ -255,7 +255,7 @@ TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithAShorterLeaseD
   wire::LookupLeaseReply later = file_reply();
   later.steps.erase(later.steps.begin());
   learn(later);
-  ASSERT_TRUE(copy("f", kFile));  // used for 8 s, and the root's lease lasts 5 more
+  ASSERT_TRUE(copy("f", kFile));  // used for 8 s, and the root's lease lasts 5 s more
   wire::RenameRequest request;
   request.from = {kDirectory, "f", 0};
   request.to = at("f");
@@ -266,7 +266,7 @@ TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithAShorterLeaseD
 TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithAsLongALeaseKeepsCopiedNames) {
   learn_and_copy();
   clock.advance(seconds(4));
-  copied.heard(clock.now(), kTable, true);  // renews all
+  copied.heard(clock.now(), kTable, true);  // renews all leases
   wire::RenameRequest request;
   request.from = {kDirectory, "f", 0};
   request.to = at("f");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What own changes were granted, and what is known of directories that this client has made.
+// What the cache keeps when a change was granted leases, and what it knows of directories that this client has made.
 #include "client/attributes/attribute_cache_test.h"
 
 namespace spate::client {
@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint8_t kSearchable = wire::GrantedObject::kSearchable;
 constexpr std::uint8_t kNeverUsed = wire::GrantedObject::kNeverUsed;
 
-/// What changes bring that are granted what they touch.
+/// The requests of this fixture are granted leases on the objects that they touch.
 class GrantsTest : public AttributeCacheTest {
  protected:
   static wire::GrantedObject object(Handle handle, std::uint64_t size, std::uint8_t flags = 0) {
@@ -28,7 +28,7 @@ class GrantsTest : public AttributeCacheTest {
     request.open_flags = wire::kOpenExclusive;
     return request;
   }
-  /// An answer to it: `file` is made, and the directory has `entries`.
+  /// The grants with the answer of a create: `file` was made, and the directory has `entries` entries.
   static wire::Granted created(std::uint64_t order, const std::string& name, Handle file, std::uint64_t entries) {
     wire::Granted out = granted(order, {object(kDirectory, entries, kSearchable), object(file, 0)});
     out.names = {{kDirectory, name, file, FileType::kRegular}};
@@ -72,7 +72,7 @@ TEST_F(GrantsTest, OfADirectoryThatWasJustMadeAllNamesAreKnown) {
   create(2, "f", kFile);
   EXPECT_EQ(answer(at("d/g")), Errc::kNotFound);
   EXPECT_EQ(answer({kDirectory, "h", 0}), Errc::kNotFound);
-  EXPECT_EQ(answer(at("other")), std::nullopt);  // its directory was there before
+  EXPECT_EQ(answer(at("other")), std::nullopt);  // its directory existed before
   EXPECT_EQ(answer({kDirectory, std::string(256, 'x'), 0}), std::nullopt);
   EXPECT_EQ(answer({kDirectory, std::string("a\0b", 3), 0}), std::nullopt);
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache and listings: what a page of a directory brings under leases, and whether it is worth asking for.
+// The cache and listings: the leases that a page of a directory brings, and whether to ask for them.
 #include <unordered_set>
 #include <utility>
 
@@ -25,10 +25,10 @@ void AttributeCache::end_listing(const Lookup& lookup, Handle directory, const w
   forget_events();
 }
 
-/// Keeps what a page of a listing tells. Stops at the first entry that contradicts the rest of the reply.
+/// Keeps the entries of a page. Stops at the first entry that contradicts the rest of the reply.
 void AttributeCache::keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply) {
   if (events_.too_long_ago(lookup.events_before)) return;
-  std::unordered_set<Handle> gone;  // recalled or changed since it was asked
+  std::unordered_set<Handle> gone;  // recalled or changed since the request was sent
   events_.for_each_since(lookup.events_before, [&](const RecentEvents::Event& event) { gone.insert(event.object); });
   if (gone.contains(directory)) return;
   const MonoTime until = lookup.asked + usable();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What listings bring is kept, and what must not be kept of them is not; when they are worth asking for.
+// Which entries of listings are kept and which must not be, and when listings should ask for leases.
 #include "client/attributes/attribute_cache_test.h"
 
 namespace spate::client {
@@ -20,7 +20,7 @@ class ListingsTest : public AttributeCacheTest {
     out.attributes->size = handle.value;
     return out;
   }
-  /// A page of so many files, of which the first has this number.
+  /// A page of `count` files, of which the first has number `first`.
   static wire::ListLeaseReply page(std::uint64_t first, std::uint64_t count) {
     wire::ListLeaseReply reply;
     for (std::uint64_t i = first; i < first + count; ++i) reply.page.entries.push_back(entry(name(i), Handle(100 + i)));
@@ -39,8 +39,8 @@ TEST_F(ListingsTest, WhatWasListedIsAnswered) {
     ASSERT_OK(found);
     EXPECT_EQ((*found)->size, 100 + i);
   }
-  EXPECT_FALSE(kept(in_directory("other")));  // the directory need not be known whole
-  EXPECT_FALSE(kept(in_directory("")));       // nor its own attributes
+  EXPECT_FALSE(kept(in_directory("other")));  // the names that were not listed remain unknown
+  EXPECT_FALSE(kept(in_directory("")));       // its own attributes do not come with the page
   clock.advance(seconds(10));
   EXPECT_FALSE(kept(in_directory(name(0))));
 }
@@ -53,7 +53,7 @@ TEST_F(ListingsTest, ALinkIsKeptWithWhereItLeads) {
   const auto link = cache.find(in_directory("l"));
   ASSERT_OK(link);
   EXPECT_EQ((*link)->target, "target");
-  reply.page.entries.push_back(entry("m", Handle(51), FileType::kSymlink));  // and of this one nothing is said
+  reply.page.entries.push_back(entry("m", Handle(51), FileType::kSymlink));  // an entry without attributes
   list(reply);
   EXPECT_FALSE(kept(in_directory("m")));
 }
@@ -97,13 +97,13 @@ TEST_F(ListingsTest, WhatAnOwnChangeTouchesMeanwhileIsNotKept) {
     OwnChange change(cache, plan_of(request));
     const auto before = cache.begin_lookup();
     cache.end_listing(before, kDirectory, &reply);
-    EXPECT_FALSE(kept(in_directory(name(0))));  // it may be seen already
+    EXPECT_FALSE(kept(in_directory(name(0))));  // others may see the change already
     EXPECT_TRUE(kept(in_directory(name(1))));
     change.end({true, {Handle(100)}, {}}, {});
   }
   EXPECT_FALSE(kept(in_directory(name(0))));
   cache.end_listing(asked, kDirectory, &reply);
-  EXPECT_FALSE(kept(in_directory(name(0))));  // read before the change
+  EXPECT_FALSE(kept(in_directory(name(0))));  // the page was read before the change
 }
 
 TEST_F(ListingsTest, OneDirectoryDoesNotDriveOutItself) {
@@ -111,7 +111,7 @@ TEST_F(ListingsTest, OneDirectoryDoesNotDriveOutItself) {
   list(page(0, 400));
   EXPECT_TRUE(kept(in_directory(name(0))));
   EXPECT_FALSE(kept(in_directory(name(399))));
-  EXPECT_EQ(cache.counters().listed, 250U);  // of 1000 objects and names a quarter
+  EXPECT_EQ(cache.counters().listed, 250U);  // a quarter of 1000 objects and names
   EXPECT_FALSE(cache.worth_listing(kDirectory));
   EXPECT_TRUE(cache.worth_listing(kRootHandle));
   for (std::uint64_t i = 0; i < 5; ++i) {
@@ -132,7 +132,7 @@ TEST_F(ListingsTest, AreNotWorthItWhileNothingOfThemIsUsed) {
   EXPECT_GT(listed, 10'000U);
   learn(file_reply());  // a look-up that a listing would have saved
   EXPECT_TRUE(cache.worth_listing(kRootHandle));
-  // One in five of what they bring is used: that is worth it for ever.
+  // One in five of the listed entries is used, which is enough for ever.
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const Handle directory(1'000'000 + i);
     const wire::ListLeaseReply reply = page(1'000'000 + 5 * i, 5);
@@ -140,7 +140,7 @@ TEST_F(ListingsTest, AreNotWorthItWhileNothingOfThemIsUsed) {
     ASSERT_TRUE(kept({directory, name(1'000'000 + 5 * i), 0}));
     ASSERT_TRUE(cache.worth_listing(kRootHandle));
   }
-  // What is kept already is not used because it was listed again.
+  // An entry that was kept before does not count as used because it was listed again.
   for (int i = 0; i < 10'000 && cache.worth_listing(kRootHandle); ++i) {
     list(page(0, 10));
     if (i > 0) ASSERT_TRUE(kept(in_directory(name(0))));

@@ -118,10 +118,10 @@ TEST_F(AttributeCacheTest, AnEventRenewsAttributesThatHaveNotExpired) {
   cache.heard(clock.now(), kTable, true);
   clock.advance(seconds(8));
   EXPECT_TRUE(kept(at("d/f")));
-  cache.heard(clock.now(), kTable, false);  // there is more to be heard
+  cache.heard(clock.now(), kTable, false);  // there are more events
   clock.advance(seconds(2));
   EXPECT_FALSE(kept(at("d/f")));
-  cache.heard(clock.now(), kTable, true);  // too late: it may have been changed meanwhile
+  cache.heard(clock.now(), kTable, true);  // too late: it may have been changed in between
   EXPECT_FALSE(kept(at("d/f")));
 }
 
@@ -181,8 +181,8 @@ TEST_F(AttributeCacheTest, WhatAnOwnChangeCannotTouchIsAnsweredMeanwhile) {
   OwnChange change(cache, plan_of(unlink));
   EXPECT_TRUE(kept(at("d/g")));
   EXPECT_FALSE(kept(at("d/f")));
-  EXPECT_FALSE(kept({kFile, "", 0}));  // its link count
-  // From now on the name may be something else's, which is touched then.
+  EXPECT_FALSE(kept({kFile, "", 0}));  // its link count changes
+  // From now on the name may lead to another object, which the change would touch.
   cache.recalled(kDirectory);
   EXPECT_FALSE(kept({Handle(12), "", 0}));
   change.end_without_effect();
@@ -200,9 +200,9 @@ TEST_F(AttributeCacheTest, AnOwnChangeByANameThatRunsOutMayTouchAnything) {
   other.steps = {{kRootHandle, "x", Handle(12), FileType::kRegular}};
   learn(other);
   EXPECT_TRUE(kept(at("x")));
-  clock.advance(seconds(2));  // others may give the name to something else
+  clock.advance(seconds(2));  // others may give the name to another object
   EXPECT_FALSE(kept(at("x")));
-  learn(file_reply());  // and what it is now says nothing of then
+  learn(file_reply());  // the name's present object says nothing about that time
   EXPECT_FALSE(kept(at("x")));
   change.end_without_effect();
 }
@@ -224,7 +224,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeByANameThatAnotherOneMovesMayTouchAnything
     OwnChange move(cache, plan_of(rename));
     move.end({true, {kDirectory, kFile, Handle(12)}, {{kDirectory, "f"}, {kDirectory, "g"}}}, {});
   }
-  wire::LookupLeaseReply moved = other;  // what is removed now may be this one
+  wire::LookupLeaseReply moved = other;  // the remove may concern this object
   moved.steps[1].name = "f";
   learn(moved);
   EXPECT_FALSE(kept({Handle(12), "", 0}));
@@ -246,7 +246,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeOfWhatIsNotKnownMayTouchAnything) {
   }
   wire::CreateRequest create;
   create.where = unlink.where;
-  create.open_flags = wire::kOpenExclusive;  // fails where there is something
+  create.open_flags = wire::kOpenExclusive;  // fails if the name exists
   OwnChange change(cache, plan_of(create));
   EXPECT_TRUE(kept(at("d/f")));
   EXPECT_FALSE(kept(at("d/unknown")));
@@ -269,7 +269,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
   EXPECT_TRUE(kept(at("d/g")));
   {
     OwnChange change(cache, {});
-    wire::Touched touched{true, {kDirectory}, {}};  // its mode, perhaps
+    wire::Touched touched{true, {kDirectory}, {}};  // perhaps its mode
     change.end(touched, {});
   }
   EXPECT_FALSE(kept(at("d/g")));
@@ -288,7 +288,7 @@ TEST_F(AttributeCacheTest, TheSizeOfAFileThatIsBeingWrittenIsNotItsToTell) {
   reply.object->attributes.size_known = false;
   learn(reply);
   EXPECT_FALSE(kept(at("d/f")));
-  EXPECT_NE(cache.find(at("d/f")), std::nullopt);  // where it is, and its mode
+  EXPECT_NE(cache.find(at("d/f")), std::nullopt);  // its place and its mode
 }
 
 TEST_F(AttributeCacheTest, IsBounded) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the attribute cache share.
+// Fixture of the attribute cache's tests.
 #pragma once
 
 #include "base/expect.h"
@@ -18,7 +18,7 @@ class AttributeCacheTest : public ::testing::Test {
  protected:
   static wire::NamePath at(std::string path, std::uint8_t flags = 0) { return {kRootHandle, std::move(path), flags}; }
 
-  /// What a server says of "d/f".
+  /// The reply of a server for "d/f".
   static wire::LookupLeaseReply file_reply(std::uint64_t size = 5) {
     wire::LookupLeaseReply reply;
     reply.object.emplace();

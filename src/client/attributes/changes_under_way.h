@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangesUnderWay: what this client's own changes may touch before their answers are here.
+// ChangesUnderWay: the objects and names that this client's own changes may touch before their answers have come.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,20 @@
 
 namespace spate::client {
 
-/// An own change under way. Others may see it already.
+/// An own change that was not answered yet. Others may see it already.
 struct PendingChange {
   MonoTime asked;
-  std::uint64_t events_before = 0;  // RecentEvents::count() when it began
+  std::uint64_t events_before = 0;  // RecentEvents::count() when the change began
   bool all = false;                 // it may touch anything
   ChangePlan::Data data = ChangePlan::Data::kMayChange;
-  std::vector<Handle> objects;             // of which attributes, and with directories names, may change
-  std::vector<Handle> directories;         // of which entries change, and attributes with them
-  std::vector<wire::TouchedName> names;    // that change
-  std::vector<wire::TouchedName> trusted;  // that say what else it touches
+  std::vector<Handle> objects;             // their attributes may change and, in directories, their names
+  std::vector<Handle> directories;         // their entries change, and their attributes with them
+  std::vector<wire::TouchedName> names;    // names that change
+  std::vector<wire::TouchedName> trusted;  // names that tell which other objects the change touches
 };
 
-/// Copies of what a change may touch are taken back before it is sent. Its user serialises calls.
+/// Before a change is sent, copies of everything that it may touch are taken back. Not thread-safe; the caller
+/// serialises calls.
 class ChangesUnderWay {
  public:
   using Ptr = std::list<PendingChange>::iterator;
@@ -41,7 +42,8 @@ class ChangesUnderWay {
   bool touch(Handle object) const;
   bool touch(Handle directory, std::string_view name) const;
   bool touch_entries_of(Handle directory) const;
-  /// Nobody knows what is being changed, or not any more. `known(directory)`: whether names in it are still known.
+  /// Whether some change may touch anything, because it is not known what it touches. `known(directory)`: whether names
+  /// in it are still known.
   template <typename Known>
   bool touch_anything(Known known) const {
     const auto lost = [&](const wire::TouchedName& name) { return !known(name.directory); };
@@ -50,7 +52,7 @@ class ChangesUnderWay {
     });
   }
 
-  /// Names may lead elsewhere from now on: so may the changes that go by them.
+  /// Names in the directory may lead elsewhere from now on, so changes that use them may touch anything.
   void names_lost(Handle directory);
   void name_lost(Handle directory, std::string_view name);
   void all_names_lost();

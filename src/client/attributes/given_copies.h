@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GivenCopies: which answers of the cache somebody keeps copies of, so that they can be taken back.
+// GivenCopies: records of which answers somebody keeps copies, so that they can be taken back.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 
 namespace spate::client {
 
-/// Tells whether somebody has copies of names in one directory.
+/// The copies of names in one directory.
 struct NameCopies {
-  std::uint64_t epoch = 0;  // GivenCopies's when a name was copied last; 0: never
-  MonoTime until;           // of that epoch: when the last of the copies is not used any more
+  std::uint64_t epoch = 0;  // GivenCopies::epoch_ when a name was copied last; 0: never
+  MonoTime until;           // when the last copy of that epoch is no longer used
 };
 
-/// Copies of attributes are taken back object by object, copies of names all at once: those of one directory cannot be
-/// taken back without waiting for who is changing it. Its user serialises calls.
+/// Copies of attributes are taken back for each object, copies of names all at once. Those of one directory cannot be
+/// taken back alone without waiting for the process that is changing it. Not thread-safe; the caller serialises calls.
 class GivenCopies {
  public:
-  /// Null: nobody keeps any. Outlives it.
+  /// `copies` null: nobody keeps any. It outlives this object.
   explicit GivenCopies(Copies* copies) : copies_(copies) {}
 
   bool possible() const { return copies_ != nullptr; }
@@ -59,8 +59,8 @@ class GivenCopies {
 
  private:
   Copies* const copies_;
-  std::unordered_set<Handle> attributes_;  // of which somebody has copies of the attributes
-  std::uint64_t epoch_ = 1;                // copies of names of earlier ones are dropped
+  std::unordered_set<Handle> attributes_;  // objects of which somebody has copies of the attributes
+  std::uint64_t epoch_ = 1;                // copies of names from earlier epochs were dropped
   std::uint64_t last_given_ = 0;           // the value of epoch_ when a name was copied last
 };
 

@@ -18,7 +18,7 @@
 namespace spate::client {
 
 struct KeptName {
-  Handle object;  // 0: there is none
+  Handle object;  // 0: the name does not exist
   FileType type = FileType::kRegular;
 };
 
@@ -28,17 +28,17 @@ struct KeptObject {
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   std::optional<wire::ObjectReply> reply;
-  std::unordered_map<std::string, KeptName, TextHash, std::equal_to<>> names;  // of a directory
-  bool complete = false;                                                       // there are no others in it
+  std::unordered_map<std::string, KeptName, TextHash, std::equal_to<>> names;  // the names in a directory
+  bool complete = false;                                                       // the directory has no other names
   bool listed = false;                  // it came with a listing, and nobody has asked for it since
-  MonoTime until;                       // by its own grant; renewals are for all
-  std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
-  NameCopies name_copies;               // of a directory
-  std::optional<OwnWriting> writing;    // of a file that only this client may be writing
-  std::list<Handle>::iterator place{};  // in the order of use
+  MonoTime until;                       // end of the lease by its own grant; renewals hold for all objects
+  std::uint64_t order = 0;              // number of the own change whose answer had the attributes; 0: a lookup's
+  NameCopies name_copies;               // copies of the names in a directory
+  std::optional<OwnWriting> writing;    // for a file that only this client may be writing
+  std::list<Handle>::iterator place{};  // its place in the order of use
 
-  /// What the datafiles of a file, which has a reply, would say; null: that is not known. Rights that it lends go with
-  /// a write of somebody else than root: whether they have gone is for the meta server to say.
+  /// The datafiles' state of a file that has a reply; null if it is not known. A write by anybody but root clears the
+  /// bits that lend rights (setuid, setgid), and only the meta server can tell whether it has.
   const wire::DataSummary* written_data() const {
     constexpr std::uint32_t kLent = 06000;
     if (!writing || writing->under_way > 0 || !writing->data) return nullptr;
@@ -46,44 +46,44 @@ struct KeptObject {
   }
 };
 
-/// An object that is dropped takes its names and all copies with it. What is dropped beyond the limit was used longest
-/// ago. Its user serialises calls.
+/// When an object is dropped, its names and all copies go, too. Objects beyond the limit are dropped in the order of
+/// their last use. Not thread-safe; the caller serialises calls.
 class KeptObjects {
  public:
-  /// `most`: objects and names together. The rest outlives it.
+  /// `most`: objects and names together. The other parameters outlive it.
   KeptObjects(std::size_t most, const Clock& clock, ChangesUnderWay& changes, GivenCopies& copies)
       : most_(most), clock_(clock), changes_(changes), copies_(copies) {}
 
   bool empty() const { return objects_.empty(); }
-  /// Null: not kept. No use of it.
+  /// Null: not kept. This does not count as a use.
   KeptObject* find(Handle handle);
   const KeptObject* find(Handle handle) const;
-  /// Null: not kept, or its lease has run out, or an own change may touch it. A use of it.
+  /// Null: not kept, or its lease has expired, or an own change may touch it. Counts as a use.
   KeptObject* use(Handle handle, MonoTime now);
-  /// What is kept of it from now on, under a lease that was asked for.
+  /// Begins to keep the object, or keeps it longer, under a lease that ends at `until`.
   KeptObject& renewed(Handle handle, MonoTime until);
   void drop(Handle handle);
   void drop_all();
 
-  /// The end of its lease.
+  /// The end of the object's lease.
   MonoTime end_of(const KeptObject& object) const { return std::max(object.until, until_); }
   bool in_force(Handle handle, MonoTime now) const;
-  /// All leases that have not run out last until then at least.
+  /// All leases that have not expired last at least until `until`.
   void renew_all(MonoTime until) { until_ = std::max(until_, until); }
-  /// Drops what has run out.
+  /// Drops objects whose leases have expired.
   void expire(MonoTime now);
 
   void put_name(KeptObject& directory, const wire::LeaseStep& step);
-  /// There is no such name.
+  /// The name does not exist any more.
   void forget_name(KeptObject& directory, const wire::TouchedName& name);
-  /// Nobody knows what the name leads to.
+  /// Nobody knows any more which object the name leads to.
   void lose_name(const wire::TouchedName& name);
   void forget_names(Handle handle, KeptObject& directory);
 
   void make_room();
-  /// For two more. False: there is nothing but the directory and what has come with it.
+  /// Makes room for two more. False: only the directory and what came with it is left.
   bool make_room_beside(Handle directory);
-  /// Whether it may have more names by being listed: what they lead to has to fit beside them.
+  /// Whether a listing may add names to the directory. There must be room for the objects of these names, too.
   bool has_room_for(const KeptObject& directory) const;
 
  private:
@@ -94,7 +94,7 @@ class KeptObjects {
   std::unordered_map<Handle, KeptObject> objects_;
   std::list<Handle> used_;  // the longest unused first
   std::size_t names_ = 0;
-  MonoTime until_;  // of everything, by the last renewal
+  MonoTime until_;  // end of all leases by the last renewal
 };
 
 }  // namespace spate::client

@@ -17,11 +17,11 @@ class RecentEvents {
   struct Event {
     std::uint64_t number = 0;
     Handle object;
-    std::uint64_t order = 0;  // of an own change that the server has numbered; else 0
+    std::uint64_t order = 0;  // number that the server gave to the own change; else 0
   };
 
   std::uint64_t count() const { return count_; }
-  /// An object was recalled, or changed by the own change `order`. `kept`: somebody asks for something.
+  /// An object was recalled, or changed by the own change `order`. `kept`: a request is under way that needs to know.
   void note(Handle object, std::uint64_t order, bool kept) {
     ++count_;
     if (!kept) return;
@@ -33,12 +33,12 @@ class RecentEvents {
   }
   /// Everything has changed.
   void note_all() { forgotten_ = ++count_; }
-  /// Nobody asks for anything.
+  /// No request is under way.
   void clear() { events_.clear(); }
 
-  /// Whether more has happened since than is known here.
+  /// Whether events since then have been forgotten.
   bool too_long_ago(std::uint64_t since) const { return since < forgotten_; }
-  /// Whether `matches(event)` is true of anything that has happened since.
+  /// Whether `matches(event)` holds for an event since then.
   template <typename Matches>
   bool any_since(std::uint64_t since, Matches matches) const {
     return std::any_of(events_.begin(), events_.end(),
@@ -55,7 +55,7 @@ class RecentEvents {
   static constexpr std::size_t kMostKept = 4096;
   std::deque<Event> events_;
   std::uint64_t count_ = 0;
-  std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
+  std::uint64_t forgotten_ = 0;  // events up to this one have been forgotten
 };
 
 }  // namespace spate::client

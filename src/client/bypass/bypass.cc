@@ -8,7 +8,7 @@
 namespace spate::client {
 namespace {
 
-/// Learns under which tag the request went out: the descriptors come under those behind it.
+/// Learns the tag of the request. The descriptors come under the tags that follow it.
 class TagWatch final : public rpc::Bulk {
  public:
   void post(bmi::Address its_peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& /*seals*/) override {
@@ -68,7 +68,8 @@ bool Bypass::worth_it(const BypassParams& params) {
     if (slots_[ref.slot].not_before > now) return false;
   }
   if (params.channel.peer_info().passes_descriptors) return true;
-  // Another machine, or another network: looked at again now and then, as a connection may move.
+  // The server is on another machine, or on another network. A connection may move, so this is checked again from time
+  // to time.
   for (const wire::SlotRef& ref : params.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
   return false;
 }
@@ -77,7 +78,7 @@ job::Task<bool> Bypass::ready(const BypassParams& params, Limits limits) {
   if (holds(params)) co_return true;
   if (asking_ && params.path != wire::DataPath::kBypass) co_return false;
   auto turn = co_await turn_.acquire(1);
-  if (!turn || holds(params)) co_return turn.has_value();  // who asked before may have been given them
+  if (!turn || holds(params)) co_return turn.has_value();  // the earlier call may have got the leases
   asking_ = true;
   const auto asked = co_await ask(params, limits);
   asking_ = false;
@@ -112,7 +113,7 @@ job::Task<Result<void>> Bypass::ask(const BypassParams& params, Limits limits) {
       HeldPtr held = taken ? *taken : std::make_shared<Held>();
       held->channel = &params.channel;
       held->id = reply->leases[i].lease_id;
-      ended_.push_back(held);  // also what cannot be used is given back
+      ended_.push_back(held);  // a lease that cannot be used is returned, too
       if (!taken) {
         refusal_ = taken.error().message();
         continue;
@@ -141,11 +142,11 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
 }
 
 job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
-  const HeldPtr held = find(work.slot, work.is_write);  // ours while it lasts, whatever happens to the table
+  const HeldPtr held = find(work.slot, work.is_write);  // keeps it alive, whatever happens to the table
   if (held == nullptr) co_return std::optional<Moved>();
   if (work.is_write) {
     const bool ours = held->file->size().has_value();
-    if (!ours) held->file->disown();  // whose it is now is not known: not ours to close
+    if (!ours) held->file->disown();  // the descriptor may belong to the program by now, so it must not be closed here
     if (!ours || !held->words().begin()) {
       let_go(work.slot, held);
       co_return std::optional<Moved>();
@@ -166,7 +167,7 @@ job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& wor
   if (!work.is_write && !size) {
     held->file->disown();
     let_go(work.slot, held);
-    co_return std::optional<Moved>();  // what was read is something else's: the server reads over it
+    co_return std::optional<Moved>();  // the bytes came from another file; the server's read replaces them
   }
   if (move.status() != Errc::kOk) co_return move.status();
   (work.is_write ? held->written_bytes : held->read_bytes) += move.bytes();
@@ -185,7 +186,7 @@ job::Task<void> Bypass::give_back(Limits limits) {
   }
   ended_.clear();
   for (auto& [channel, request] : requests) {
-    // The result does not matter: the server recalls a lease that is not given back.
+    // The result does not matter, because the server recalls a lease that is not returned.
     const auto returned = co_await channel->call<wire::BypassReturnReply>(request, limits.call_options());
     std::ignore = returned;
   }

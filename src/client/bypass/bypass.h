@@ -31,8 +31,8 @@ struct BypassParams {
   bool for_writing = false;
 };
 
-/// The bypass leases of one open file. It asks for a lease when that seems worth it, returns it by give_back(), and no
-/// longer uses it once a server has recalled it. From then on the server moves the data. One executor.
+/// The bypass leases of one open file. It asks for a lease when that seems to pay, returns it with give_back(), and
+/// stops using it when the server recalls it; from then on the server moves the data. One executor.
 class Bypass {
  public:
   /// Both outlive it.
@@ -40,35 +40,35 @@ class Bypass {
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
-  /// Whether ready() has a chance; cheap, for each read and write. Counts it, too: a file that moves little gets no
-  /// lease.
+  /// Whether ready() may succeed. It is cheap enough for each read and write. It also counts them, since a file that
+  /// moves little data gets no lease.
   bool considers(const BypassParams& params);
-  /// Whether leases for all of these slots are held; asks for those that are not. One asks at a time: who need
-  /// not go past the server does not wait for that, who was told to (kBypass) does.
+  /// Whether leases for all of these slots are held. Asks for missing ones. One call asks at a time. Other calls do not
+  /// wait for it, unless the path kBypass is demanded.
   job::Task<bool> ready(const BypassParams& params, Limits limits);
-  /// Why not, for people.
+  /// Why ready() returned false, for people.
   const std::string& refusal() const { return refusal_; }
 
-  /// What became of one slot's share.
+  /// The result of one slot's share.
   struct Moved {
     std::uint64_t bytes = 0;
-    std::uint64_t datafile_bytes = 0;  // its size, afterwards
-    std::uint64_t counter = 0;         // the datafile's change counter was not below that; 0: not known
+    std::uint64_t datafile_bytes = 0;  // size of the datafile afterwards
+    std::uint64_t counter = 0;         // a lower bound of the datafile's change counter; 0: unknown
   };
-  /// Nothing: the lease has been recalled, ask the server. kLostWrite: the server has fenced this client in the middle
-  /// of the write, which may have gone nowhere.
+  /// Nothing: the lease has been recalled, and the server must be asked. kLostWrite: the server has fenced this client
+  /// in the middle of the write, whose data may be lost.
   job::Task<Result<std::optional<Moved>>> move(const SlotWork& work);
 
-  /// Before the file is closed: what was moved is told, and nothing is held any more.
+  /// Call it before the file is closed: tells the servers how much was moved, and returns all leases.
   job::Task<void> give_back(Limits limits);
-  /// By this file, in both directions, past the servers, bytes.
+  /// Bytes that this file has moved past the servers, in both directions.
   std::uint64_t bytes_moved() const { return bytes_moved_; }
 
  private:
   struct Held {
     rpc::Channel* channel = nullptr;
     std::uint64_t id = 0;
-    std::unique_ptr<LentFile> file;  // null: granted, but of no use here
+    std::unique_ptr<LentFile> file;  // null: granted, but useless here
     bool writable = false;
     std::uint64_t read_bytes = 0;
     std::uint64_t written_bytes = 0;
@@ -79,7 +79,7 @@ class Bypass {
   struct SlotLeases {
     HeldPtr reader;
     HeldPtr writer;
-    MonoTime not_before;  // a refusal is not asked about again before
+    MonoTime not_before;  // no new request before this time, after a refusal
   };
 
   HeldPtr find(std::uint32_t slot, bool for_writing);
@@ -93,7 +93,7 @@ class Bypass {
   Session& session_;
   LentFiles& lent_files_;
   std::unordered_map<std::uint32_t, SlotLeases> slots_;
-  std::vector<HeldPtr> ended_;  // their bytes are still to be told
+  std::vector<HeldPtr> ended_;  // leases whose moved bytes have not been reported yet
   std::string refusal_ = "no lease was asked for yet";
   std::uint64_t bytes_seen_ = 0;
   std::uint64_t transfers_seen_ = 0;

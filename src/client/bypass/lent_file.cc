@@ -19,7 +19,8 @@ bool lies_in_memory(int fd) {
   return ::fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
-/// Descriptors are numbered from the lowest free one: the upper half of them is for the program itself.
+/// Whether there are enough free descriptors. They are numbered from the lowest free one, and the upper half of the
+/// numbers is for the program.
 bool has_room(int fd) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
@@ -30,7 +31,7 @@ class KernelLentFile final : public LentFile, private FileCalls {
   KernelLentFile(UniqueFd file, SharedPage page, Offload& offload)
       : file_(std::move(file)), page_(std::move(page)), offload_(offload) {}
 
-  /// False: it is no regular file.
+  /// Checks the file before its first use. False: it is no regular file.
   bool look_first(std::map<dev_t, WriteLatency>& latency, const Clock& clock) {
     struct stat st{};
     const int access = ::fcntl(file_.get(), F_GETFL);
@@ -73,8 +74,8 @@ class KernelLentFile final : public LentFile, private FileCalls {
   Offload& offload_;
   bool readable_ = true;
   std::optional<NowaitIo> io_;
-  dev_t device_ = 0;  // which file it is:
-  ino_t inode_ = 0;   // the program may close descriptors that it knows nothing of, and open others in their place
+  dev_t device_ = 0;  // identifies the file, with inode_
+  ino_t inode_ = 0;   // the program may close descriptors that it does not know, and open other files in their place
 };
 
 }  // namespace

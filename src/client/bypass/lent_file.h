@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LentFile: the datafile and lease page behind the two descriptors of a bypass lease. LentFiles: makes a LentFile from
-// descriptors, of the kernel here and of a simulated kernel in the simulation.
+// LentFile: the datafile and lease page behind the two descriptors of a bypass lease. LentFiles: makes a LentFile of
+// descriptors, those of the real kernel or of the simulated one.
 #pragma once
 
 #include <sys/types.h>
@@ -20,18 +20,18 @@
 
 namespace spate::client {
 
-/// A datafile and the page of its lease. One executor. Moves under way keep it alive.
+/// A datafile and the page of its lease. One executor. Running moves keep it alive.
 class LentFile {
  public:
   virtual ~LentFile() = default;
 
-  /// A holder with a read lease uses only `state`.
+  /// The holder of a read lease uses only `state`.
   virtual LeaseWords& words() = 0;
   virtual bool readable() const = 0;
-  /// Bytes. Nothing when the descriptor is no longer the one that was passed: the program has closed it and opened
-  /// another file in its place.
+  /// Size in bytes. Nothing: the descriptor no longer refers to the passed file, because the program has closed it and
+  /// opened another file in its place.
   virtual std::optional<std::uint64_t> size() const = 0;
-  /// The descriptor belongs to the program by now: LentFile must not close it.
+  /// The descriptor belongs to the program by now, so LentFile must not close it.
   virtual void disown() = 0;
   /// As LocalMove::try_now().
   virtual bool try_now(LocalMove& move) = 0;
@@ -49,14 +49,14 @@ class LentFiles {
 /// Files of this machine's kernel.
 class KernelLentFiles final : public LentFiles {
  public:
-  /// Both outlive what is opened, as this does.
+  /// Both parameters and this object outlive the opened files.
   KernelLentFiles(Offload& offload, const Clock& clock) : offload_(offload), clock_(clock) {}
   Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
 
  private:
   Offload& offload_;
   const Clock& clock_;
-  std::map<dev_t, WriteLatency> latency_;  // of each device's file system
+  std::map<dev_t, WriteLatency> latency_;  // by the device of the file system
 };
 
 }  // namespace spate::client

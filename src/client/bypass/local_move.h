@@ -20,7 +20,7 @@ class LocalIo {
   virtual ~LocalIo() = default;
   struct Pieces {
     const iovec* first = nullptr;
-    int count = 0;             // 1..512
+    int count = 0;             // 1 to 512
     std::uint64_t offset = 0;  // in the datafile
   };
   /// As preadv and pwritev; a failure is a negative errno. Without `wait` it returns -EAGAIN when it would wait for a
@@ -28,7 +28,7 @@ class LocalIo {
   virtual ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) = 0;
 };
 
-/// What is moved; outlives the move.
+/// One slot's share of a transfer. It outlives the move.
 struct SlotWork {
   const datatype::Description& what;
   const Distribution& distribution;
@@ -37,7 +37,8 @@ struct SlotWork {
   bool is_write = false;
 };
 
-/// Of an ordered description. try_now(), and unless that did it, finish() on a thread that may wait.
+/// Moves one share. Call try_now() and, if that does not complete it, finish() on a thread that may wait. Only for
+/// ordered descriptions.
 class LocalMove {
  public:
   explicit LocalMove(const SlotWork& work);
@@ -55,7 +56,7 @@ class LocalMove {
  private:
   struct Run {  // contiguous in the datafile
     std::uint64_t offset = 0;
-    std::size_t first = 0;  // of pieces_
+    std::size_t first = 0;  // index of its first element in pieces_
     std::size_t count = 0;
   };
   bool go_on(LocalIo& io, bool wait);
@@ -64,7 +65,7 @@ class LocalMove {
   const bool is_write_;
   std::vector<iovec> pieces_;
   std::vector<Run> runs_;
-  std::size_t at_ = 0;  // run under way
+  std::size_t at_ = 0;  // index of the current run
   Errc status_ = Errc::kOk;
   std::uint64_t bytes_ = 0;
 };

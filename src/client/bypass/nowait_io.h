@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NowaitIo: reads and writes of a datafile at its local file system, without waiting for a device as far as that can be
-// told or guessed, and at full speed wherever in a page the caller's memory begins.
+// NowaitIo: reads and writes of a datafile in its local file system. It avoids waiting for a device, as far as that can
+// be known or guessed, and reaches full speed for any alignment of the caller's memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace spate::client {
 
-/// The system calls. One implementation asks the kernel, tests have others.
+/// The system calls. One implementation asks the kernel; tests have others.
 class FileCalls {
  public:
   virtual ~FileCalls() = default;
@@ -20,9 +20,9 @@ class FileCalls {
 
 /// The recent history of writes to one device. Some file systems (ext4) cannot say whether a write through the page
 /// cache would wait, so asking them is a wasted call. Nearly no write waits, and a thread for each costs as much as the
-/// copy. So this class guesses that a write is as prompt as the ones before it. After a write that waited, the next
-/// ones leave the calling thread for a while, and for a longer while if the one after that waits, too. Not thread-safe:
-/// only the calling thread uses it.
+/// copy. So this class guesses that a write is as prompt as the previous ones. After a write that waited, the next ones
+/// leave the calling thread for a while, and for a longer while if the one after that waits, too. Not thread-safe: only
+/// the calling thread uses it.
 class WriteLatency {
  public:
   /// Whether the file system can say if a write would wait. True until it refuses.
@@ -47,7 +47,7 @@ class NowaitIo final : public LocalIo {
   /// All outlive it.
   NowaitIo(FileCalls& calls, WriteLatency& latency, const Clock& clock)
       : calls_(calls), latency_(latency), clock_(clock) {}
-  /// The file lies in memory: nothing ever waits.
+  /// The file is in memory, so no call ever waits.
   void never_waits() { in_memory_ = true; }
 
   ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) override;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 using std::chrono::milliseconds;
 
-/// A file in memory that takes its time and remembers what was asked.
+/// A file in memory that can be slow, and that records the calls.
 class FakeFile final : public FileCalls {
  public:
   explicit FakeFile(ManualClock& clock) : clock_(clock) {}
@@ -37,8 +37,8 @@ class FakeFile final : public FileCalls {
 
   struct Call {
     bool is_write;
-    bool asked;  // not to wait
-    bool slow;   // to a place where the kernel's copy takes long
+    bool asked;  // with RWF_NOWAIT
+    bool slow;   // to memory for which the kernel's copy is slow
   };
   std::vector<Call> calls;
   Bytes data;

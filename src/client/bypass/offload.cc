@@ -7,7 +7,7 @@
 namespace spate::client {
 namespace {
 
-/// The program's signals are for the program's threads.
+/// The thread blocks all signals, because they are for the program's threads.
 std::thread start(void (*serve)(void*), void* self) {
   sigset_t all;
   sigset_t before;

@@ -14,7 +14,8 @@
 
 namespace spate::client {
 
-/// The first work starts the threads. Await it on the executor only. All work must have ended before its destruction.
+/// The first call of run() starts the threads. Await it on the executor only. All work must have ended before the
+/// destructor.
 class Offload {
  public:
   explicit Offload(job::Executor& executor) : executor_(executor) {}
@@ -38,7 +39,7 @@ class Offload {
     UniqueFunction<void()> work_;
     std::coroutine_handle<> handle_;
   };
-  /// Ends when `work` has run on one of the threads.
+  /// Ends when one of the threads has run `work`.
   Awaiter run(UniqueFunction<void()> work) { return Awaiter(*this, std::move(work)); }
 
  private:
