@@ -25,7 +25,7 @@ void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
   std::uint64_t posted = 0;
   std::uint64_t number = 0;
   while (posted < share_.stream_bytes[index]) {
-    // A unit is filled to the brim: the server cuts the same stream at the same places.
+    // Units are filled completely, because the server cuts the same stream at the same places.
     std::uint64_t size = 0;
     views.clear();
     while (size < unit_bytes && !cursor.done()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BulkData: the bulk messages of one share of a read or write, posted anew with each attempt of its request.
+// BulkData: the bulk messages of one share of a read or write. They are posted anew for each attempt of the request.
 #pragma once
 
 #include <deque>
@@ -14,21 +14,21 @@
 
 namespace spate::client {
 
-/// Posts one receive (or send) for each `unit_bytes` of each slot's stream, straight on the caller's memory: list
-/// operations on the pieces that the distribution gives (BMI sec. 2.2). One executor; its memory is free again when
+/// Posts one receive (or send) for each `unit_bytes` of each slot's stream, directly on the caller's memory: list
+/// operations on the pieces that the distribution gives (BMI sec. 2.2). One executor. The memory is free again when
 /// finish() or abandon() has ended.
 class BulkData final : public rpc::Bulk {
  public:
   enum class Direction { kReceive, kSend };
 
-  /// `share` and `what` and the memory outlive it.
+  /// `share`, `what` and the memory outlive it.
   BulkData(const TransferTarget& target, const Share& share, const datatype::Description& what,
            const datatype::MemoryMap& memory, Direction direction);
 
   void post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) override;
   job::Task<void> abandon() override;
-  /// After the reply: waits for the messages that carry `stream_bytes` of each slot's stream and takes back the others.
-  /// kCorrupt: one that came is not what the server sent.
+  /// After the reply: waits for the messages that carry `stream_bytes` of each slot's stream, and cancels the others.
+  /// kCorrupt: a message arrived altered.
   job::Task<Result<void>> finish(std::span<const std::uint64_t> stream_bytes, job::StopToken stop);
 
  private:
@@ -36,11 +36,11 @@ class BulkData final : public rpc::Bulk {
     explicit Unit(job::NetworkContext& context) : op(context) {}
     job::NetworkOp op;
     std::size_t slot_index = 0;
-    std::uint64_t stream_end = 0;  // of the slot's stream, after this unit
+    std::uint64_t stream_end = 0;  // end of this unit in the slot's stream
     std::uint64_t size = 0;
-    // Where bulk data are sealed:
+    // Only if bulk data are sealed:
     bmi::Tag tag;
-    std::uint64_t number = 0;  // in the slot's stream
+    std::uint64_t number = 0;  // number in the slot's stream
     wire::BulkSeals::Code code{};
     std::vector<ByteView> views;  // of a receive: where its data go
   };

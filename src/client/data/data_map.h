@@ -14,7 +14,7 @@ namespace spate::client {
 /// to the distribution.
 class DataMap {
  public:
-  /// `slots[slot_count]` and `sizes[slot_count]`: of each datafile its ranges and its size.
+  /// For each datafile its ranges and its size: `slots[slot_count]` and `sizes[slot_count]`.
   DataMap(const Distribution& distribution, std::vector<wire::SlotRanges> slots, std::span<const std::uint64_t> sizes);
 
   std::uint64_t file_size() const { return file_size_; }
@@ -32,7 +32,7 @@ class DataMap {
   std::uint64_t known_to_ = 0;
 };
 
-/// Asks every server of the file, all at once. The target's capability may give any right.
+/// Asks all servers of the file at once. The target's capability may give any right.
 job::Task<Result<DataMap>> ask_data(TransferTarget target, std::uint64_t from, std::uint32_t max_ranges, Limits limits);
 
 }  // namespace spate::client

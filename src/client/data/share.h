@@ -16,7 +16,7 @@ namespace spate::client {
 class AttributeCache;
 class Bypass;
 
-/// What a transfer works on; outlives it.
+/// The file that a transfer works on. It outlives the transfer.
 struct TransferTarget {
   Session& session;
   AttributeCache& attributes;
@@ -32,8 +32,8 @@ struct TransferTarget {
 struct Share {
   rpc::Channel* channel = nullptr;
   std::vector<wire::SlotRef> slots;         // ascending
-  std::vector<std::uint64_t> stream_bytes;  // of each slot's stream
-  datatype::Description what;               // for the request: as much of the transfer's as this server needs
+  std::vector<std::uint64_t> stream_bytes;  // for each slot, the length of its stream
+  datatype::Description what;               // the part of the transfer's description that this server needs
   std::uint64_t total_bytes() const;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlotState: what a server said of a datafile.
+// SlotState: a server's report on a datafile.
 #pragma once
 
 #include "model/ids.h"
@@ -7,12 +7,12 @@
 
 namespace spate::client {
 
-/// What one server said of one slot's datafile, and which process said it.
+/// A server's report on one slot's datafile, and the process that sent it.
 struct SlotState {
   std::uint32_t slot = 0;
   wire::DatafileState state;
   Incarnation incarnation;
-  bool by_client = false;  // written past the server: of `state`, only a counter that the write's is not below is known
+  bool by_client = false;  // written past the server: `state` has only a lower bound of the write's change counter
   std::uint64_t lost = 0;  // a sync: writes up to this change counter may be lost; 0: none
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Internal to the data path: a transfer under way, and what reads, writes and other requests to datafiles share.
+// Internal to the data path: a running transfer, and functions for reads, writes and other requests to datafiles.
 #pragma once
 
 #include <vector>
@@ -14,34 +14,34 @@
 namespace spate::client {
 
 struct TransferResult {
-  std::uint64_t bytes = 0;       // of the stream: read or written
-  std::vector<SlotState> slots;  // those that were asked, in no order
+  std::uint64_t bytes = 0;       // bytes of the stream that were read or written
+  std::vector<SlotState> slots;  // the slots that were asked, in no order
 };
 
-/// One transfer under way: what its shares have in common. Lives on the frame of read() or write().
+/// The common state of the shares of one running transfer. It lives in the frame of read() or write().
 struct Transfer {
   TransferTarget& target;
   const datatype::Description& what;
   const datatype::MemoryMap& memory;
   Limits limits;
   std::vector<SlotState> states;
-  std::vector<std::uint64_t> sent;  // [slot_count] of each slot's stream what came; reads only
+  std::vector<std::uint64_t> sent;  // reads: [slot_count] how much came of each slot's stream
 };
 
 /// The shares of all servers that the transfer touches.
 Result<std::vector<Share>> shares_of(const Transfer& transfer);
 
-/// Runs the tasks, one a share, and waits for all of them. No tasks: nothing was moved.
+/// Runs the tasks, one for each share, and waits for all of them. Without tasks the result is that nothing was moved.
 job::Task<Result<TransferResult>> run_transfer(Transfer& transfer, std::vector<job::Task<Result<void>>> tasks);
 
-/// Of a request for this share whose reply carries no data.
+/// The options for a request of this share whose reply carries no data.
 rpc::CallOptions call_options(const Transfer& transfer, const Share& share);
 
-/// Notes what a server has told of its slots.
+/// Notes the states that a server has reported for its slots.
 Result<void> note_states(Transfer& transfer, const Share& share, std::span<const wire::DatafileState> states,
                          Incarnation incarnation);
 
-/// What is wrong with a server's storage is told with its name: somebody has to go there.
+/// Adds the server's name to an error of its storage, because somebody has to go there.
 Error refused_by(const Share& share, Error error);
 
 /// A reply without bulk data.
@@ -60,16 +60,16 @@ job::Task<Result<Answer<Reply>>> call_share(const Share& share, wire::Op op, Byt
   co_return answer;
 }
 
-/// Whether a share's data travel in the request or reply itself. Not where a path is named: that one is to be taken.
+/// Whether the share's data travel in the request or reply itself. Not if a data path is demanded.
 bool in_message(const Transfer& transfer, const Share& share, std::uint32_t most_bytes);
 
 /// Whether the connection broke, or could not be made.
 bool is_lost(Errc code);
 
-/// Whether move_by_client() is worth the call: most transfers are not by this client itself.
+/// Whether to call move_by_client(), which most transfers do not need.
 bool may_bypass(const Transfer& transfer, const Share& share, bool is_write);
-/// Moves the share's data without the server, under leases. False: this client has none, or not any more, and has told
-/// nobody anything.
+/// Moves the share's data without the server, under leases. False: this client has no leases, or has them no more, and
+/// nobody was told anything.
 job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, bool is_write);
 
 }  // namespace spate::client

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UnsyncedFiles: what this client has written or cut and not synced, file by file (docs/consistency.md, "Durability").
+// UnsyncedFiles: the writes and truncations of this client that are not synced yet, for each file (docs/consistency.md,
+// "Durability").
 #pragma once
 
 #include <algorithm>
@@ -18,35 +19,37 @@
 
 namespace spate::client {
 
-/// One file. All of this client's opens of it share it, so that a sync through one covers what was written through
-/// another, and a loss is told to each of them. One executor.
+/// One file. All opens of this client share it. So a sync through one covers writes through another, and each open
+/// learns of a loss. One executor.
 class UnsyncedFile {
  public:
   UnsyncedFile(Handle its_handle, std::uint32_t slot_count, job::Executor& executor)
       : handle(its_handle), turn(executor, 1), slot_count_(slot_count) {}
 
   const Handle handle;
-  job::Semaphore turn;  // one sync at a time: a second finds nothing dirty while the first has not synced it yet
+  /// One sync at a time: otherwise a second one would find nothing dirty before the first has ended.
+  job::Semaphore turn;
 
-  /// These slots have been written, by servers of these incarnations.
+  /// Servers of these incarnations have written these slots.
   void note_written(std::span<const SlotState> slots);
-  /// All of it was cut, or may have been written: by which process of each server is not known.
+  /// The whole file was truncated, or may have been written, and it is not known by which server processes.
   void note_all();
-  /// An earlier process of this client has written the slot last by way of a server of that incarnation.
+  /// The last write to the slot by an earlier process of this client went to a server of that incarnation.
   void inherit(std::uint32_t slot, Incarnation writer) {
     slots_[slot].since = writer;
     slots_[slot].first = 0;
   }
   void note_loss() { ++losses_; }
 
-  /// What a sync must cover. Not dirty any more: what is written from now on is for the next one.
+  /// The slots that a sync must cover. They count as clean from now on, so later writes are for the next sync.
   std::vector<std::uint32_t> take_dirty();
-  /// The sync of these has failed.
+  /// The sync of these slots has failed.
   void put_back(std::span<const std::uint32_t> slots);
-  /// It has succeeded, at servers of these incarnations: one other than that which took a write has perhaps lost it, as
-  /// has one that says so of a change counter that the write's is not above.
+  /// The sync of these slots has succeeded. A server may have lost a write if it has another incarnation than the one
+  /// that took it, or if it reports a lost change counter that the write's may be below.
   void synced(std::span<const SlotState> slots);
-  /// `of` tells the incarnation that was last heard of a slot's server, if any: another one has perhaps lost a write.
+  /// Checks for losses. `of` returns the incarnation that was last heard of a slot's server, if any. If it is another
+  /// one, a write may be lost.
   template <typename IncarnationOf>
   void check_heard(IncarnationOf of) {
     for (auto& [number, slot] : slots_) {
@@ -55,18 +58,19 @@ class UnsyncedFile {
       if (heard && heard != *slot.since) lose(slot);
     }
   }
-  /// Nothing is left that a sync must cover or tell of.
+  /// Whether there is nothing that a sync must cover or report.
   bool clean() const;
-  /// None of what was written may still be lost.
+  /// Whether no write can be lost any more.
   bool all_safe() const;
 
-  /// Counts up when a write may have been lost. An open has been told of those up to the number that it keeps.
+  /// How many losses there were so far. An open keeps the number up to which it has been told.
   std::uint64_t losses() const { return losses_; }
-  /// For an open that begins now: what nobody has been told of yet is told to it, as Linux does (errseq_t).
+  /// The number for an open that begins now. It will be told of losses that nobody was told of yet, as Linux does
+  /// (errseq_t).
   std::uint64_t losses_told() const { return losses_told_; }
   void tell(std::uint64_t losses) { losses_told_ = std::max(losses_told_, losses); }
 
-  /// For the next process (client/session/handover_state.h): records of the opens, of use as long as they are kept
+  /// For the next process (client/session/handover_state.h): the records of the opens, which are useful while they are
   /// here.
   std::set<HandoverState::Open*>& records() { return records_; }
 
@@ -75,26 +79,26 @@ class UnsyncedFile {
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   struct UnsyncedSlot {
     std::optional<Incarnation> since;  // the server process that took writes which are not synced
-    std::uint64_t first = kNone;       // change counter of the first of them; 0: not known
-    std::uint64_t taken = kNone;       // the same of those that a sync is to cover that is under way
+    std::uint64_t first = kNone;       // change counter of the first of these writes; 0: unknown
+    std::uint64_t taken = kNone;       // `first` of the writes that a running sync covers
     bool dirty = false;
   };
   void lose(UnsyncedSlot& slot);
 
   const std::uint32_t slot_count_;
-  std::map<std::uint32_t, UnsyncedSlot> slots_;  // those that were touched
-  bool assumed_ = false;                         // all of it may have been written: what is known of it was forgotten
+  std::map<std::uint32_t, UnsyncedSlot> slots_;  // the slots that were touched
+  bool assumed_ = false;  // everything may have been written, because what was known was forgotten
   std::uint64_t losses_ = 0;
   std::uint64_t losses_told_ = 0;
   std::set<HandoverState::Open*> records_;
   std::uint32_t users_ = 0;                                   // opens
   bool removed_ = false;                                      // it had no name when it was closed
-  std::list<std::shared_ptr<UnsyncedFile>>::iterator place_;  // in the list of the closed ones
+  std::list<std::shared_ptr<UnsyncedFile>>::iterator place_;  // its place in the list of closed files
 };
 
-/// Those of a client. Files that are closed stay while there is something to sync or to tell, at most kMostClosed of
-/// them, the latest. Of others nothing is known then: a sync of one covers all of it, and does not tell of a server
-/// that restarted before. One executor.
+/// The files of one client. A closed file stays while there is something to sync or to report, but only the last
+/// kMostClosed of them. Nothing is known of other files: a sync of one covers all of it, and does not report that a
+/// server restarted before. One executor.
 class UnsyncedFiles {
  public:
   using FilePtr = std::shared_ptr<UnsyncedFile>;
@@ -105,14 +109,14 @@ class UnsyncedFiles {
   UnsyncedFiles(const UnsyncedFiles&) = delete;
   UnsyncedFiles& operator=(const UnsyncedFiles&) = delete;
 
-  /// The file is opened. `made`: by this open, so that nothing can have been written before.
+  /// The file is opened. `made`: this open has made it, so nothing can have been written before.
   FilePtr join(Handle handle, std::uint32_t slot_count, bool made);
-  /// It is closed. `removed`: it has no name any more. It is kept all the same: another client may have it open, and
-  /// give it a name or hand it back. When it is dropped as the oldest, nothing else is in doubt.
+  /// The file is closed. `removed`: it has no name any more. It is kept all the same, because another client may have
+  /// it open and give it a name or pass it back. If it is the oldest one, dropping it puts nothing else in doubt.
   void leave(FilePtr file, bool removed);
-  /// A file was cut by its name or handle, open or not.
+  /// A file was truncated by its name or handle. It need not be open.
   void note_cut(Handle handle, std::uint32_t slot_count);
-  /// Something is not known any more, or was known to an earlier process only.
+  /// Something is no longer known, or only an earlier process knew it.
   void forget_some() { forgotten_ = true; }
   std::size_t size() const { return files_.size(); }
 

@@ -9,7 +9,7 @@
 namespace spate::client {
 namespace {
 
-/// The stream of one slot, appended to `out`: inline data of a write.
+/// Appends the stream of one slot to `out`, for the inline data of a write.
 void gather(const Transfer& transfer, std::uint32_t slot, Bytes& out) {
   datatype::SlotCursor cursor(transfer.what, transfer.target.distribution, slot);
   std::vector<datatype::SlotPiece> pieces;
@@ -55,7 +55,7 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   if (options.bulk != nullptr) {
     job::DeadlineScope scope(transfer.target.session.executor(), transfer.limits.deadline, transfer.limits.stop);
     auto finished = co_await bulk.finish(share.stream_bytes, scope.token());
-    // Answered, so all of it has arrived: a connection that breaks now takes nothing of it back.
+    // The server has answered, so all data has arrived, even if the connection breaks now.
     if (!finished && !is_lost(finished.code())) co_return std::move(finished).error().within(share.channel->name());
   }
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
@@ -69,7 +69,7 @@ job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::D
   if (!disjoint) co_return std::move(disjoint).error();
   std::vector<MutableByteView> views;
   views.reserve(memory.size());
-  // Only read from: the map and the network's segments have one type for both directions.
+  // The memory is only read. The map and the network's segments have one type for both directions.
   for (const ByteView view : memory) views.emplace_back(const_cast<std::byte*>(view.data()), view.size());
   const datatype::MemoryMap map(views);
   SPATE_CHECK(map.total_bytes() >= what.total_bytes());

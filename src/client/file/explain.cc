@@ -19,7 +19,7 @@ std::string name_of(wire::DataPath path) {
   return "refused";
 }
 
-/// Why this client's options refuse the bypass, for a transfer with automatic path; empty if they do not.
+/// Why this client's options refuse the bypass, for a transfer with automatic path; empty if they do not refuse it.
 std::string own_refusal(const Options& options, bool is_write) {
   if (options.bypass == BypassMode::kOff) return "client.bypass is off";
   if (is_write && options.bypass != BypassMode::kWrite) return "client.bypass is for reading only";
@@ -69,7 +69,7 @@ job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const da
     request.where = slot_set(target, share);
     request.what = what;
     request.is_write = is_write;
-    // Bypass is no path of a server's; whether it gives leases is in each answer.
+    // The bypass is no path of a server. Each answer says whether the server gives leases.
     request.path = target.path == wire::DataPath::kBypass ? wire::DataPath::kAutomatic : target.path;
     rpc::CallOptions options = limits.call_options();
     options.capability = &target.capability;

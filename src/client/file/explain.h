@@ -10,14 +10,14 @@
 
 namespace spate::client {
 
-/// The answer for one slot that the read or write would touch.
+/// The answer for one slot that the read or write would use.
 struct SlotPath {
   std::uint32_t slot = 0;
   TargetId target;
   std::string server;     // for people
   std::string path;       // "buffered", ..., "inline", "bypass"; "refused"
   std::string why;        // for people
-  std::string no_bypass;  // why this client would not move the bytes by itself; empty: it would
+  std::string no_bypass;  // why this client would not move the bytes itself; empty: it would
 };
 
 /// Asks the servers and moves no data. `target.path` is the path that the request would name.

@@ -10,7 +10,7 @@
 namespace spate::client {
 namespace {
 
-/// How often an append begins again in a new epoch of the session.
+/// How often an append starts again in a new epoch of the session.
 constexpr int kMostTries = 5;
 
 constexpr std::byte kZero{0};
@@ -31,8 +31,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append(std::span<const ByteView> me
   co_return end;
 }
 
-/// The last byte gets its space and belongs to the file, without being written: so it is no data to SEEK_DATA, and what
-/// others append meanwhile stays. A truncation could cut that.
+/// The last byte gets disk space and belongs to the file, but is not written. So SEEK_DATA does not find data there,
+/// and bytes that others append in the meantime stay. A truncation could cut them off.
 job::Task<Result<void>> FileAppend::extend_by_servers(std::uint64_t size) {
   SPATE_CO_TRY(const std::uint64_t end, co_await data_.size_now(data_.session().limits()));
   if (end >= size) co_return Result<void>();
@@ -40,7 +40,7 @@ job::Task<Result<void>> FileAppend::extend_by_servers(std::uint64_t size) {
   co_return done;
 }
 
-/// Where servers or their local file systems do not know how, by a zero byte, as posix_fallocate(3) does it.
+/// If the servers or their local file systems do not support that, it writes a zero byte, as posix_fallocate(3) does.
 job::Task<Result<void>> FileAppend::extend_to(std::uint64_t size) {
   if (!allows(data_.capability().rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
   if (size == 0) co_return Result<void>();
@@ -69,8 +69,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_in_turn(Params params) {
   co_return end;
 }
 
-/// Waits for the append right, but no longer than for any other request. Its holder may be cut off and the meta server
-/// down.
+/// Waits for the append right, but no longer than for any other request, because its holder may be cut off and the meta
+/// server down.
 job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
   job::DeadlineScope patience(data_.cluster().executor(), data_.session().limits().deadline, stop);
   auto right = co_await rights().take(file, patience.token());
@@ -78,7 +78,7 @@ job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job
   co_return Result<void>();
 }
 
-/// With the turn of this client. The file may be closed meanwhile: `file` is its own.
+/// Call it with this client's turn. The file may be closed in the meantime, so `file` is a reference of its own.
 job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr file, Params params) {
   Result<std::uint64_t> end = Errc::kSessionFenced;
   for (int tries = 0; tries < kMostTries && must_renew(end.code()); ++tries) {
@@ -97,13 +97,13 @@ job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr fil
   co_return end;
 }
 
-/// With the right to append, in the epoch of the capability.
+/// Call it with the right to append, in the epoch of the capability.
 job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file, Params params) {
   const Capability capability = data_.capability().now();
   const std::uint64_t size = std::accumulate(params.memory.begin(), params.memory.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
   const std::vector<std::uint32_t> slots = data_.all_slots();
-  // An answer also says that nothing of an older connection is under way any more (docs/consistency.md, "Resends").
+  // An answer also means that no request of an older connection is under way any more (docs/consistency.md, "Resends").
   auto states = co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop));
   if (!states) co_return std::move(states).error();
   std::uint64_t end = summarize(data_.distribution(), *states).size;
@@ -120,7 +120,7 @@ job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file
   if (!what) co_return std::move(what).error();
   auto written = co_await data_.write_list(*what, params.memory, params.stop, capability.session_epoch);
   if (written) co_return end;
-  // Part of it may still take effect, and must not meet what others put there.
+  // Part of the write may still take effect, and must not overwrite what others append there.
   file.unsettled = true;
   auto settled = co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop));
   if (settled) file.unsettled = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileAppend: what moves the end of an open file.
+// FileAppend: appends to an open file, and extends it.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace spate::client {
 
-/// The appends of one open file. One executor. Life: construct -> calls -> leave() -> destroyed.
+/// The appends of one open file. One executor. Life cycle: construct -> calls -> leave() -> destroyed.
 class FileAppend {
  public:
   /// Outlives it.
@@ -20,11 +20,11 @@ class FileAppend {
   /// As File::append() and File::extend_to().
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop);
   job::Task<Result<void>> extend_to(std::uint64_t size);
-  /// The file is closed.
+  /// Call it when the file is closed.
   job::Task<void> leave();
 
  private:
-  /// `memory` at the end; or with `least` not 0 a zero byte there, unless the file reaches as far.
+  /// Writes `memory` at the end or, if `least` is not 0, a zero byte that makes the file as long, unless it is.
   struct Params {
     std::span<const ByteView> memory;
     std::uint64_t request_id = 0;
@@ -39,7 +39,7 @@ class FileAppend {
   Appends& rights() { return data_.cluster().appends(); }
 
   FileData& data_;
-  Appends::AppendedPtr appended_;  // from the first append on
+  Appends::AppendedPtr appended_;  // set by the first append
 };
 
 }  // namespace spate::client

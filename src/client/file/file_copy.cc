@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::uint32_t kCopyReplyOverhead = 1024;
 constexpr std::uint32_t kCopyReplyPerSlot = 64;
-/// Through the client: of one buffer.
+/// The size of the buffer for copies through the client.
 constexpr std::uint64_t kCopyBuffer = 4U << 20U;
 constexpr std::uint32_t kRangesAtOnce = 256;
 
-/// Whether a range of one file lies in datafiles as the other range does in its own: strip for strip. Of files with one
-/// datafile each it always does.
+/// Whether both ranges are divided among their datafiles in the same way, strip for strip. Files with one datafile each
+/// always are.
 bool same_shape(const Layout& from, const Layout& to, const Distribution& distribution, CopySpan span) {
   if (from.slots.size() != to.slots.size()) return false;
   if (from.slots.size() == 1) return true;
@@ -27,7 +27,7 @@ bool same_shape(const Layout& from, const Layout& to, const Distribution& distri
 
 }  // namespace
 
-/// kNotSupported where the datafiles do not lie side by side.
+/// The parts of the copy by server. kNotSupported if the datafiles are not on the same servers.
 Result<FileCopy::Shares> FileCopy::shares_of(CopySpan span) {
   const Error no(Errc::kNotSupported, "the files' datafiles do not lie side by side");
   if (!same_shape(from_.layout(), to_.layout(), to_.distribution(), span)) return no;
@@ -95,7 +95,7 @@ job::Task<Result<void>> FileCopy::copy_by_servers(CopySpan span) {
   co_return done;
 }
 
-/// All of it is data, or may be. How much was.
+/// Copies a range that is data, or may be. Returns how much was there.
 job::Task<Result<std::uint64_t>> FileCopy::copy_data(CopySpan span) {
   Bytes buffer(static_cast<std::size_t>(std::min(span.size, kCopyBuffer)));
   std::uint64_t done = 0;
@@ -109,15 +109,15 @@ job::Task<Result<std::uint64_t>> FileCopy::copy_data(CopySpan span) {
     }
     done += got;
     if (got == want) continue;
-    // Cut meanwhile: what is not there any more must not look like what was at the other place before.
+    // The source was truncated in the meantime. The old bytes at the destination must not look like a copy of it.
     SPATE_CO_TRY(std::ignore, co_await to_.punch(span.to + done, span.size - done, Punch::kZeros));
     break;
   }
   co_return done;
 }
 
-/// Where in this file the last data end that were written; at most the end of the span. The size is the caller's
-/// matter.
+/// Copies the data through this client. Returns where the last written data end in this file, at most the end of the
+/// span. The caller sets the size.
 job::Task<Result<std::uint64_t>> FileCopy::copy_by_client(CopySpan span) {
   const std::uint64_t end = span.from + span.size;
   std::uint64_t at = span.from;
@@ -134,7 +134,7 @@ job::Task<Result<std::uint64_t>> FileCopy::copy_by_client(CopySpan span) {
       const CopySpan part{data, span.to + (data - span.from), hole - data};
       SPATE_CO_TRY(const std::uint64_t copied, co_await copy_data(part));
       if (copied > 0) written_to = part.to + copied;
-      if (data == at && hole == at) break;  // the file is shorter by now
+      if (data == at && hole == at) break;  // the file has become shorter
       at = hole;
     }
     if (map.file_size() <= at) break;
@@ -166,7 +166,7 @@ job::Task<Result<std::uint64_t>> FileCopy::run(CopySpan span) {
     from_.note_read();
     done += part.size;
   }
-  // Once, and only over a hole at the end: it takes a block.
+  // Done once, and only for a hole at the end, because it takes a block.
   if (reached < span.to + total) {
     SPATE_CO_TRY(std::ignore, co_await end_.extend_to(span.to + total));
   }

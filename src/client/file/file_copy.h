@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileCopy: copies a range of one open file to another, by the io servers alone where that is possible.
+// FileCopy: copies a range of one open file to another. The io servers do it alone where that is possible.
 #pragma once
 
 #include <vector>
@@ -10,23 +10,23 @@
 
 namespace spate::client {
 
-/// A range of one file that becomes a range of another, bytes.
+/// A range of one file, and the offset in the other file to which it is copied, bytes.
 struct CopySpan {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
   std::uint64_t size = 0;
 };
 
-/// One copy, see File::copy_from(). One executor.
+/// One copy, for File::copy_from(). One executor.
 class FileCopy {
  public:
-  /// All outlive it. `end`: of the file that is written.
+  /// All parameters outlive it. `end`: of the file that is written.
   FileCopy(FileData& from, FileData& to, FileAppend& end) : from_(from), to_(to), end_(end) {}
 
   job::Task<Result<std::uint64_t>> run(CopySpan span);
 
  private:
-  /// What one server copies.
+  /// The part of a copy that one server makes.
   struct ServerCopy {
     rpc::Channel* channel = nullptr;
     std::vector<wire::CopyPiece> pieces;

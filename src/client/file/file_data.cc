@@ -18,7 +18,7 @@ std::vector<View> cut(const datatype::BasicMemoryMap<View>& map, std::uint64_t f
 
 }  // namespace
 
-/// A transfer that may be larger than one request; the spans belong to the caller of read or write.
+/// A transfer that may be larger than one request. The spans belong to the caller of read or write.
 struct FileData::Operation {
   Kind kind;
   const datatype::Description& what;
@@ -48,7 +48,7 @@ FileData::FileData(Cluster& cluster, Params params)
       bypass_(cluster.session(), cluster.lent_files()),
       read_due_(read_is_due(params.attributes)) {}
 
-/// Source: mount(8), relatime.
+/// Whether a read must set atime. Source: mount(8), relatime.
 bool FileData::read_is_due(const Attributes& attributes) const {
   constexpr Duration kDay = std::chrono::hours(24);
   const Atime mode = cluster_.options().atime;
@@ -62,7 +62,7 @@ void FileData::note_read() {
 }
 
 void FileData::note_written(const std::vector<SlotState>& slots) {
-  read_due_ = cluster_.options().atime != Atime::kNever;  // mtime has moved
+  read_due_ = cluster_.options().atime != Atime::kNever;  // mtime has changed
   written_.note(slots);
 }
 
@@ -130,7 +130,7 @@ job::Task<Result<std::uint64_t>> FileData::run(Operation operation) {
   while (done < total) {
     const std::uint64_t size =
         std::min(operation.what.request_bytes(done, options.max_list_pieces), options.max_transfer_bytes);
-    Result<datatype::Description> part = operation.what;  // the usual case: all at once
+    Result<datatype::Description> part = operation.what;  // the usual case: one part
     Operation piece = operation;
     std::vector<MutableByteView> read_part;
     std::vector<ByteView> write_part;
@@ -161,7 +161,7 @@ job::Task<Result<std::uint64_t>> FileData::run(Operation operation) {
   co_return done;
 }
 
-/// One request to each server concerned, under one capability.
+/// Sends one request to each server concerned, with one capability.
 job::Task<Result<TransferResult>> FileData::run_part(Operation& operation, const datatype::Description& part) {
   const Limits limits = session().limits(operation.stop);
   const bool changes = operation.kind != Kind::kRead;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileData: reads and writes of an open file, cut into requests and repeated under a new capability where needed.
+// FileData: reads and writes of an open file. It divides them into requests, and repeats them with a new capability
+// where needed.
 #pragma once
 
 #include <optional>
@@ -19,7 +20,7 @@ namespace spate::client {
 /// documents the methods.
 class FileData {
  public:
-  /// All that outlives it.
+  /// Objects that outlive it.
   struct Params {
     Handle handle;
     const Layout& layout;
@@ -29,8 +30,8 @@ class FileData {
     WrittenData& written;
   };
   FileData(Cluster& cluster, Params params);
-  /// Encloses a change of the data. While one is under way this client asks the servers how large the file is, also if
-  /// it is the only one that writes the file (client/attributes/own_writing.h).
+  /// Lasts as long as a change of the data. While one is under way this client asks the servers for the file's size,
+  /// even if it is the only one that writes (client/attributes/own_writing.h).
   class Change {
    public:
     explicit Change(FileData& data);
@@ -47,39 +48,40 @@ class FileData {
 
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory,
                                              job::StopToken stop);
-  /// `only_epoch` for an append: it ends with kSessionFenced and does not go on in another epoch, because its right may
-  /// belong to others then. 0: it goes on.
+  /// `only_epoch` is for an append: it ends with kSessionFenced instead of continuing in another epoch, because others
+  /// may have the right to append then. 0: any epoch.
   job::Task<Result<void>> write_list(const datatype::Description& what, std::span<const ByteView> memory,
                                      job::StopToken stop, std::uint32_t only_epoch = 0);
   job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop);
   job::Task<Result<void>> write(std::uint64_t offset, ByteView memory, job::StopToken stop);
   job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size, Punch how);
 
-  /// As ask_datafiles(), under a capability that is good.
+  /// As ask_datafiles(), with a valid capability.
   job::Task<Result<std::vector<SlotState>>> ask_slots(std::vector<std::uint32_t> slots, bool sync, Limits limits);
-  /// The same, without a new capability, which asking does not need, and for a second at most: somebody waits for an
-  /// open or a close.
+  /// As ask_slots(), but for a second at most, because somebody waits for an open or a close. It does not renew the
+  /// capability, which a question does not need.
   job::Task<Result<std::vector<SlotState>>> ask_soon(std::vector<std::uint32_t> slots);
   std::vector<std::uint32_t> all_slots() const;
   job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges);
   job::Task<Result<std::uint64_t>> size_now(Limits limits);
 
-  /// `capability`: by value at the caller's, since another operation may renew that of the file meanwhile.
+  /// `capability`: the caller passes a copy of its own, since another operation may renew that of the file in the
+  /// meantime.
   TransferTarget target(const Capability& capability);
   void force_path(wire::DataPath path) { path_ = path; }
   Bypass& bypass() { return bypass_; }
   const Bypass& bypass() const { return bypass_; }
 
-  /// O_NOATIME: what is read from now on is not told of.
+  /// O_NOATIME: reads from now on do not set atime.
   void forget_reads() { reads_count_ = false; }
   bool reads_count() const { return reads_count_; }
-  /// The next read moves atime.
+  /// Whether the next read sets atime.
   bool read_counts() const { return read_due_ && reads_count_; }
-  /// Data were read.
+  /// Notes that data were read.
   void note_read();
-  /// The last read that moves atime.
+  /// The time of the last read that sets atime.
   std::optional<WallTime> read_at() const { return read_at_; }
-  /// Data were written.
+  /// Notes that data were written.
   void note_written(const std::vector<SlotState>& slots);
 
   Cluster& cluster() { return cluster_; }
@@ -107,9 +109,9 @@ class FileData {
   WrittenData& written_;
   Bypass bypass_;
   wire::DataPath path_ = wire::DataPath::kAutomatic;
-  bool reads_count_ = true;          // towards atime
-  bool read_due_ = false;            // the next read moves atime
-  std::optional<WallTime> read_at_;  // the last one that does
+  bool reads_count_ = true;          // reads set atime
+  bool read_due_ = false;            // the next read sets atime
+  std::optional<WallTime> read_at_;  // time of the last read that sets atime
 };
 
 }  // namespace spate::client

@@ -11,11 +11,12 @@
 namespace spate::client {
 namespace {
 
-// Guesses: what the meta server should have to know of one client, and for how long after a program's last close.
+// Guesses: how many opens the meta server should have to keep for one client, and how long after a program's last
+// close.
 constexpr std::size_t kMost = 4096;
 constexpr Duration kLongestIdle = std::chrono::seconds(60);
 constexpr Duration kLookInterval = std::chrono::seconds(2);
-/// A capability that is taken over is good for so long at least.
+/// A capability that is taken over is valid for at least this time.
 constexpr Duration kLeastLife = std::chrono::minutes(5);
 
 }  // namespace
@@ -26,7 +27,7 @@ bool KeptOpens::can_be_kept(std::uint8_t open_flags) {
   return (open_flags & wire::kOpenRead) != 0 && (open_flags & ~(wire::kOpenRead | wire::kOpenExecute)) == 0;
 }
 
-/// The session in which it is open goes on, and so does the capability.
+/// Whether the session in which the file is open continues, and the capability is valid for some time.
 bool KeptOpens::is_good(const Kept& open) const {
   const Session& session = cluster_.session();
   const rpc::SessionEpoch opened_in{open.capability.client, open.capability.session_epoch};
@@ -36,7 +37,7 @@ bool KeptOpens::is_good(const Kept& open) const {
 
 bool KeptOpens::keep(Kept& open) {
   if (gate_.closed() || stopping_.stopped() || !is_good(open)) return false;
-  // Without a lease nobody would say that the file is to be removed, nor that others may read it no longer.
+  // Without a lease nobody would tell this client that the file is to be removed, or that it may no longer be read.
   const auto now = cluster_.attributes().find_attributes({open.handle, {}, 0});
   if (!now || !*now || !(*now)->size_known || (*now)->version != open.version) return false;
   if (idle_.size() >= kMost) close_soon(remove(idle_.begin()));
@@ -68,8 +69,9 @@ KeptOpens::Kept KeptOpens::remove(Place place) {
   return open;
 }
 
-/// What is kept under the lease tells that nothing has changed since the server has judged the open: a change of mode,
-/// owner or list is a new version. It also tells what the server would: of a file that is being written it does not.
+/// The attributes under the lease show whether anything has changed since the server judged the open: a change of mode,
+/// owner or access list makes a new version. They also give the server's answer, except for a file that is being
+/// written.
 std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std::uint8_t open_flags) {
   if (idle_.empty() || !can_be_kept(open_flags)) return std::nullopt;
   AttributeCache& attributes = cluster_.attributes();
@@ -98,7 +100,7 @@ void KeptOpens::distrust_all() {
   for (Idle& idle : idle_) idle.trusted = false;
 }
 
-/// Nobody waits for it; it is sent until it is answered.
+/// Nobody waits for this close. It is sent until it is answered.
 job::Task<void> KeptOpens::close(Kept open, Limits limits) {
   wire::CloseRequest request;
   request.handle = open.handle;
@@ -108,7 +110,7 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
   UniqueFunction<void()> on_ended = [ended = std::move(open.on_ended), id = open.request_id,
                                      handover = cluster_.session().handover()]() mutable {
     if (ended) ended();
-    if (handover != nullptr && id != 0) handover->call_answered(id);  // its answer is needed no more
+    if (handover != nullptr && id != 0) handover->call_answered(id);  // the program needs the answer no more
   };
   const Handle handle = open.handle;
   const auto closed = co_await cluster_.close({std::move(request), 1}, opened_in, limits, std::move(on_ended));
@@ -117,7 +119,7 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
               closed.error().message());
 }
 
-/// A failure to begin leaves the open to the end of the session, which is near.
+/// If it cannot begin, the open ends with the session, which will end soon.
 void KeptOpens::close_soon(Kept open) {
   std::ignore = job::spawn(gate_, close(std::move(open), cluster_.session().limits(stopping_)));
 }
@@ -134,7 +136,7 @@ std::vector<KeptOpens::Kept> KeptOpens::remove_outlived() {
   return outlived;
 }
 
-/// One after the other, so that others' requests come between.
+/// Closes them one after the other, so that other requests come in between.
 job::Task<void> KeptOpens::close_outlived() {
   while (!idle_.empty() && !stopping_.stopped()) {
     std::ignore = co_await cluster_.executor().sleep(kLookInterval, stopping_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptOpens: files that this client has open for reading at the meta server though no program has them open any more.
+// KeptOpens: files that this client keeps open for reading at the meta server although no program has them open any
+// more.
 #pragma once
 
 #include <atomic>
@@ -21,20 +22,21 @@ namespace spate::client {
 
 class Cluster;
 
-/// The last close of a file that was only read tells the meta server nothing while there is a lease on the file: the
-/// next open for reading takes the open over, with its capability, and asks nobody. The server ends it like any other
-/// open when the session ends, and a removed file lives as long as it. So it is closed when the lease is recalled or
-/// has run out, when this client changes the file, after a restart of the meta server, and when nobody wants it for a
-/// minute. One executor, except where a function says otherwise. Life: construct -> calls -> stop() -> destroyed.
+/// While there is a lease on a file, the last close of a file that was only read sends nothing to the meta server. The
+/// next open for reading takes over the open with its capability, without a request. The server ends it with the
+/// session, like any other open, and a removed file lives as long as it is open. So it is closed when the lease is
+/// recalled or expires, when this client changes the file, after a restart of the meta server, and when nobody has
+/// wanted it for a minute. One executor, except where a function says otherwise. Life cycle: construct -> calls ->
+/// stop() -> destroyed.
 class KeptOpens {
  public:
   struct Kept {
     Handle handle;
-    std::uint8_t open_flags = 0;  // wire::OpenFlags that the server has judged
-    std::uint64_t version = 0;    // of the attributes by which it has judged them
+    std::uint8_t open_flags = 0;  // the wire::OpenFlags that the server has judged
+    std::uint64_t version = 0;    // version of the attributes with which it judged them
     Capability capability;
-    std::uint64_t request_id = 0;     // of the program's call that closed it: its close has this id
-    UniqueFunction<void()> on_ended;  // the open has ended, or belongs to somebody who keeps account of it
+    std::uint64_t request_id = 0;     // request id of the program's call that closed it, and of its close
+    UniqueFunction<void()> on_ended;  // called when the open has ended, or when somebody else takes account of it
   };
 
   /// `cluster` outlives it.
@@ -44,22 +46,23 @@ class KeptOpens {
 
   /// Whether such an open can be taken over by a later one.
   static bool can_be_kept(std::uint8_t open_flags);
-  /// False: it is not kept, and `open` is as it was.
+  /// Keeps the open. False: it is not kept, and `open` is unchanged.
   bool keep(Kept& open);
-  /// An open that is kept and good for this: what the server would answer. Nothing: the server must be asked.
+  /// Takes a kept open that serves this request, and returns the answer that the server would give. Nothing: the server
+  /// must be asked.
   std::optional<wire::OpenReply> take(const wire::NamePath& where, std::uint8_t open_flags);
 
   /// The lease was recalled, or this client has changed the file.
   void changed(Handle file);
-  /// The meta server may be another process, which need not know of what is open. None is taken any more; they are
-  /// closed within seconds.
+  /// The meta server may be another process that does not know of the opens. None is taken any more, and all are closed
+  /// within seconds.
   void distrust_all();
-  /// Closes all, within `limits`.
+  /// Closes all opens, within `limits`.
   job::Task<void> stop(Limits limits);
 
-  /// How many opens asked nobody. Thread-safe.
+  /// How many opens needed no request. Thread-safe.
   std::uint64_t taken() const { return taken_.load(std::memory_order_relaxed); }
-  /// How many are kept now. Thread-safe.
+  /// How many opens are kept now. Thread-safe.
   std::uint64_t size() const { return size_.load(std::memory_order_relaxed); }
 
  private:

@@ -9,8 +9,7 @@
 namespace spate::client {
 namespace {
 
-/// Multiplicative hashing: handles that follow one another go to places far apart.
-/// Source: Knuth, TAOCP vol. 3, sec. 6.4.
+/// Multiplicative hashing puts successive handles far apart. Source: Knuth, TAOCP vol. 3, sec. 6.4.
 constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
 
 }  // namespace
@@ -26,7 +25,7 @@ std::optional<KeptPages::Kept> KeptPages::find(Handle handle) const {
   return kept.handle == handle.value ? std::optional(kept) : std::nullopt;
 }
 
-/// The process may be killed between any two stores: the handle is there only while the rest belongs to it.
+/// The process may be killed between any two stores. So the handle is there only while the rest belongs to it.
 void KeptPages::put(const Attributes& attributes) {
   Kept& kept = place(attributes.handle);
   std::atomic_ref handle(kept.handle);
@@ -43,7 +42,7 @@ void KeptPages::erase(Handle handle) {
   if (kept.handle == handle.value) std::atomic_ref(kept.handle).store(0, std::memory_order_seq_cst);
 }
 
-/// What was opened in different epochs of the session may have been written by others in between.
+/// If files were opened in different epochs of the session, others may have written them in between.
 void KeptPages::begin_writing(const File& file) {
   Writing& writing = writing_[file.handle()];
   if (writing.files.empty()) {
@@ -80,7 +79,7 @@ job::Task<bool> KeptPages::opened(File& file) {
   co_return same;
 }
 
-/// Not while the file is open for writing: what is true of it now is not what the open has said.
+/// It stores nothing while the file is open for writing, because the open's attributes do not describe it then.
 void KeptPages::dropped(const Attributes& as_opened) {
   const std::lock_guard lock(mutex_);
   if (as_opened.size_known && !writing_.contains(as_opened.handle)) put(as_opened);
@@ -90,7 +89,7 @@ void KeptPages::end_writing(const File& file, const Result<Attributes>& closed) 
   const std::lock_guard lock(mutex_);
   const auto found = writing_.find(file.handle());
   if (found == writing_.end() || found->second.last != &file) return;
-  // The meta server knows the size from a close only if no other client had the file open for writing meanwhile.
+  // The meta server knows the size from a close only if no other client had the file open for writing in the meantime.
   const bool agree = closed && closed->size_known && !found->second.spoiled;
   writing_.erase(found);
   if (agree) put(*closed);
@@ -102,8 +101,8 @@ bool KeptPages::followed(const File& file) {
   return found != writing_.end() && found->second.files.contains(&file) && !found->second.spoiled;
 }
 
-/// The opens that are counted have overlapped at the meta server as well: none of them is told of its close before it
-/// has left `files`, and each had been answered before it came in.
+/// The counted opens have overlapped at the meta server, too. Each one was answered before it came into `files`, and
+/// none is closed there before it has left `files`.
 std::uint32_t KeptPages::stop_writing(const File& file) {
   const std::lock_guard lock(mutex_);
   const auto found = writing_.find(file.handle());

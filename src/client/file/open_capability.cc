@@ -15,8 +15,8 @@ OpenCapability::OpenCapability(Cluster& cluster, const Layout& layout, Params pa
       capability_(std::move(params.first)),
       renew_turn_(cluster.executor(), 1) {}
 
-/// A change needs the locks on the file that there were: one that was begun before they were lost with their epoch is
-/// not made in the next one, when others may have them. Whoever uses it passes it on by value, so that the io servers
+/// A change needs the locks on the file that it began with. If they were lost with their epoch, the change is not made
+/// in the next epoch, when others may have locks. A user passes the capability on by value, so that the io servers
 /// refuse it once its own epoch has ended.
 Result<Capability> OpenCapability::to_change() const {
   if (!planted(Defect::kWriteAfterLoss) && cluster_.locks().lost(handle_)) return Errc::kLostLock;
@@ -40,7 +40,7 @@ job::Task<Result<void>> OpenCapability::make_current(Limits limits) {
 job::Task<Result<void>> OpenCapability::renew(Limits limits, Capability refused, Errc why) {
   auto turn = co_await renew_turn_.acquire(1, limits.stop);
   if (!turn) co_return std::move(turn).error();
-  if (capability_.mac != refused.mac) co_return Result<void>();  // another operation has asked already
+  if (capability_.mac != refused.mac) co_return Result<void>();  // another operation has renewed it already
   if (why == Errc::kSessionFenced) {
     const rpc::SessionEpoch ended{refused.client, refused.session_epoch};
     SPATE_CO_TRY(std::ignore, co_await session_.renew(limits, ended));
@@ -49,7 +49,8 @@ job::Task<Result<void>> OpenCapability::renew(Limits limits, Capability refused,
   co_return opened;
 }
 
-/// In the session in which the file is open only its capability is asked for; in a later one each open counts anew.
+/// In the session in which the file is open it asks only for the capability. In a later session it opens the file
+/// again.
 job::Task<Result<void>> OpenCapability::open_again(Limits limits) {
   wire::OpenRequest request;
   request.where.start = handle_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCapability: what an open file shows to the io servers, renewed when it expires or its session ends.
+// OpenCapability: the capability with which an open file's requests go to the io servers. It is renewed when it expires
+// or its session ends.
 #pragma once
 
 #include "client/cluster.h"
@@ -12,7 +13,7 @@ namespace spate::client {
 /// Whether a new capability may help.
 inline bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || code == Errc::kSessionFenced; }
 
-/// The number of attempts of an operation with another capability, or in another epoch of the session.
+/// The most attempts of an operation with another capability, or in another epoch of the session.
 inline constexpr int kMostRenewals = 4;
 
 /// The capability of one open file. An operation makes it current, takes a copy, and renews it when a server has
@@ -30,20 +31,22 @@ class OpenCapability {
   OpenCapability& operator=(const OpenCapability&) = delete;
 
   const Capability& now() const { return capability_; }
-  /// What to show to the io servers for a change. kLostLock: a lock on the file was lost with an earlier epoch.
+  /// The capability for a change. kLostLock: a lock on the file was lost with an earlier epoch.
   Result<Capability> to_change() const;
   Rights rights() const { return rights_; }
   bool by_user() const { return by_user_; }
   /// The epoch of the session in which the file is open.
   rpc::SessionEpoch epoch() const { return {capability_.client, capability_.session_epoch}; }
-  /// Whether that is the session's current one.
+  /// Whether that is the current epoch of the session.
   bool in_current_epoch() const;
 
-  /// The session is open, and so is the file in its current epoch; the servers that hold it are known.
+  /// Makes sure that the session is open, that the file is open in its current epoch, and that the servers that hold it
+  /// are known.
   job::Task<Result<void>> make_current(Limits limits);
-  /// `refused` is of no use any more: `why`. Only this file is concerned: what others have under way goes on.
+  /// Renews the capability after the servers refused `refused` with the error `why`. Only this file waits; operations
+  /// on others continue.
   job::Task<Result<void>> renew(Limits limits, Capability refused, Errc why);
-  /// Whether the file was not open for a time: others may have written it alone.
+  /// Whether the file was not open for a time, in which another client may have written it alone.
   bool interrupted() const { return interrupted_; }
 
  private:
@@ -54,16 +57,17 @@ class OpenCapability {
   const Layout& layout_;
   const Handle handle_;
   const Rights rights_;
-  const bool by_user_;  // root's session has opened it for somebody else
+  const bool by_user_;  // root's session has opened it for another user
   Capability capability_;
-  bool targets_known_ = false;  // their servers are in the cluster's map: so they stay
+  bool targets_known_ = false;  // their servers are in the cluster's map, where they stay
   bool interrupted_ = false;
-  job::Semaphore renew_turn_;  // a second request for a capability would open the file twice
+  job::Semaphore renew_turn_;  // held by a renewal, since two at once would open the file twice
 };
 
 Rights rights_of(std::uint8_t open_flags);
 
-/// Asks for an open. An older server is not told that a user opens it (kOpenByUser): `request` is as it was answered.
+/// Sends the open request. An older server is not told that a user opens it (kOpenByUser). `request` becomes what was
+/// answered.
 job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits);
 
 }  // namespace spate::client
