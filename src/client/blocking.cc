@@ -7,8 +7,8 @@ namespace spate::client {
 namespace {
 
 constexpr Duration kKeepAlivePeriod = std::chrono::seconds(1);
-/// Between two calls of a busy program nobody drives for a moment: a thread that took over each time would only be in
-/// its way.
+/// Between two calls of a busy program no thread drives for a moment. If a thread took over each time, it would only be
+/// in the program's way.
 constexpr Duration kIdlePeriod = std::chrono::milliseconds(3);
 
 }  // namespace
@@ -39,13 +39,13 @@ job::Task<void> Driver::finish(CallBase& call) {
 
 void Driver::submit(CallBase& call) { job::spawn(gate_, finish(call)); }
 
-/// Called by the thread that drives, with the lock held: lets another one go on.
+/// Called by the driving thread with the lock held: lets another thread drive.
 void Driver::stop_driving() {
   driving_ = false;
   if (sleepers_ != nullptr) {
     sleepers_->wake.notify_one();
-  } else if (kind_ ==
-             ProgressMode::kAlways) {  // others look by themselves: woken by a call they are in the next one's way
+  } else if (kind_ == ProgressMode::kAlways) {  // other threads would be in the next caller's way if each call woke
+                                                // them; they look from time to time
     idle_.notify_one();
   }
 }
@@ -59,7 +59,7 @@ void Driver::drive(std::span<CallBase* const> calls) {
   }
 }
 
-/// False: one of the calls is done. True: nobody drives, this thread may.
+/// False: one of the calls is done. True: no thread drives, and this one may.
 bool Driver::sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<CallBase* const> calls) {
   const auto one_done = [&] {
     return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; });
@@ -74,7 +74,7 @@ bool Driver::sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<C
   while (*link != &self) link = &(*link)->next;
   *link = self.next;
   if (!one_done()) return true;
-  if (!driving_) stop_driving();  // the wake was meant for whoever drives next
+  if (!driving_) stop_driving();  // the wake was meant for the next driver
   return false;
 }
 
@@ -109,7 +109,7 @@ void Driver::begin(CallBase& call) {
   ++drives_;
   lock.unlock();
   submit(call);
-  executor_.step();  // what it has posted leaves now, not when somebody waits
+  executor_.step();  // sends what the call has posted now, not when somebody waits
   lock.lock();
   stop_driving();
 }
@@ -152,14 +152,14 @@ void Driver::keep_alive() {
     if (stopping_ || driving_) continue;
     driving_ = true;
     lock.unlock();
-    // A few turns: due timers fire, their messages leave, answers of the last time are taken.
+    // In a few turns, due timers fire, their messages leave, and answers that have come are taken.
     for (int turn = 0; turn < 8; ++turn) executor_.step();
     lock.lock();
     stop_driving();
   }
 }
 
-/// A thread that wants to drive meanwhile wakes the executor and takes over.
+/// Drives while no other thread does. A thread that wants to drive wakes the executor and takes over.
 void Driver::drive_when_idle() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driver: lets many threads use one executor, by blocking calls or by calls that they begin now and wait for later.
+// Driver: lets many threads use one executor, with blocking calls, or with calls that they begin now and wait for
+// later.
 #pragma once
 
 #include <array>
@@ -15,18 +16,17 @@
 
 namespace spate::client {
 
-/// Drives the executor while no thread waits for anything.
+/// Which thread drives the executor while no thread waits for anything.
 enum class ProgressMode : std::uint8_t {
-  kNone,   // nobody: for short-lived programs that are always inside a call
+  kNone,   // none: for short-lived programs that are always inside a call
   kSlow,   // a thread looks once a second, which keeps the session alive
-  kReady,  // a thread sleeps in it while nobody else drives, so that what servers ask of this client is answered at
-           // once
-  kAlways  // a thread drives it all the time, so that what was started goes on by itself
+  kReady,  // a thread sleeps in it while no other thread drives, so that requests of servers are answered at once
+  kAlways  // a thread drives it all the time, so that started operations continue by themselves
 };
 
-/// Thread-safe. The calling thread runs the executor until its own task has ended. Other threads that call meanwhile
-/// hand over their tasks and sleep; when the first is done, one of them drives on. Only tasks may touch what lives on
-/// the executor.
+/// Thread-safe. The calling thread runs the executor until its own task has ended. Other threads that call in the
+/// meantime hand over their tasks and sleep. When the first task is done, one of these threads continues to drive. Only
+/// tasks may touch objects of the executor.
 class Driver {
   struct Sleeper {
     std::condition_variable wake;
@@ -35,8 +35,8 @@ class Driver {
   struct CallBase {
     virtual job::Task<void> run() = 0;
     virtual ~CallBase() = default;
-    bool done = false;           // guarded by mutex_ for other threads; set by the driving one
-    Sleeper* sleeper = nullptr;  // guarded by mutex_: who waits for this one
+    bool done = false;           // set by the driving thread; guarded by mutex_ for the others
+    Sleeper* sleeper = nullptr;  // the thread that waits for this task; guarded by mutex_
   };
 
  public:
@@ -68,11 +68,11 @@ class Driver {
   template <typename T>
   class StartedTask : public Started {
    public:
-    /// The task's result. Only when it is done.
+    /// The task's result. Call it only when the task is done.
     virtual T& value() = 0;
   };
 
-  /// Begins `make()` and keeps the function with the task. The task goes on while any thread drives the executor.
+  /// Begins `make()` and keeps the function with the task. The task continues while any thread drives the executor.
   template <typename Make>
   auto start(Make make) {
     using T = typename std::invoke_result_t<Make&>::Value;
@@ -133,7 +133,7 @@ class Driver {
   std::mutex mutex_;
   std::condition_variable idle_;
   bool driving_ = false;         // guarded by mutex_
-  std::uint64_t drives_ = 0;     // guarded by mutex_: how often a thread has begun to
+  std::uint64_t drives_ = 0;     // how often a thread has begun to drive; guarded by mutex_
   Sleeper* sleepers_ = nullptr;  // guarded by mutex_: threads that wait for their task or for their turn to drive
   bool stopping_ = false;        // guarded by mutex_
   std::thread progress_thread_;

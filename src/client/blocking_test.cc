@@ -13,7 +13,7 @@ namespace {
 
 job::Task<int> give(int value) { co_return value; }
 
-/// Lets others run in between, so that two threads on the executor at once would be seen.
+/// Lets other tasks run in between, so that a test would notice two threads on the executor at once.
 job::Task<int> count_up(job::Executor& executor, int& counter) {
   const int before = counter;
   co_await executor.yield();
@@ -47,7 +47,7 @@ TEST_F(DriverTest, ManyThreadsAreOneAtATimeOnTheExecutor) {
   Driver driver(executor, ProgressMode::kSlow);
   std::atomic<bool> on_executor{false};
   std::atomic<int> overlaps{0};
-  int plain = 0;  // no lock: only ever touched from within tasks
+  int plain = 0;  // has no lock: only tasks touch it
   const auto touch = [&]() -> job::Task<int> {
     if (on_executor.exchange(true)) ++overlaps;
     ++plain;
@@ -74,7 +74,7 @@ TEST_F(DriverTest, ASlowProgressThreadIsNotWokenByCalls) {
     executor.post([&, caller = std::this_thread::get_id()] {
       if (std::this_thread::get_id() != caller) ++by_the_progress_thread;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // in which one that was woken runs it
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // meanwhile a thread that was woken runs the executor
   }
   driver.run([] { return give(7); });
   EXPECT_LT(by_the_progress_thread, kRounds / 4);
@@ -142,10 +142,10 @@ TEST_F(DriverTest, AReadyDriverGoesOnByItselfAndGivesWayToCalls) {
   int counter = 0;
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(driver.run([&] { return count_up(executor, counter); }), i + 1);
-    if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(8));  // it is in charge then
+    if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(8));  // the background thread drives then
   }
   executor.post([&] { event.set(); });
-  reached.get_future().wait();  // nobody calls
+  reached.get_future().wait();  // no thread calls
   driver.wait(*started);
   EXPECT_EQ(started->value(), 5);
 }

@@ -8,9 +8,9 @@ namespace {
 
 /// Room for one page of a directory, bytes.
 constexpr std::uint32_t kReaddirRoom = 256 * 1024;
-/// Room for an object and every step to it, bytes.
+/// Room for an object and all steps of the path to it, bytes.
 constexpr std::uint32_t kLookupRoom = 48 * 1024;
-/// Room for an answer that may hold the largest extended attribute.
+/// Room for an answer with the largest extended attribute.
 constexpr std::uint32_t kXattrRoom = kMaxXattrValueBytes + 4096;
 
 }  // namespace
@@ -103,7 +103,7 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
       reply->attributes = *complete;
       break;
     }
-    // Removed since the name was looked up, perhaps by what stands in its place now.
+    // The object was removed after the name was looked up, perhaps by the one that has the name now.
     const bool again = complete.code() == Errc::kStaleHandle && reply->attributes.handle != removed;
     if (!again) co_return std::move(complete).error();
     removed = reply->attributes.handle;
@@ -190,7 +190,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.open_flags = open_flags;
   if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
   auto reply = co_await cluster_.change<wire::CreateReply>(request, session().limits());
-  // The server sees by itself whose it is; a later open must say it.
+  // The server derives the owner itself here. A later open must state it.
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
   auto file =
@@ -302,7 +302,8 @@ job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest reque
   for (wire::DirectoryEntry& entry : reply->entries) {
     if (!entry.attributes || entry.attributes->size_known || !entry.layout) continue;
     auto complete = co_await complete_attributes(cluster_, *entry.attributes, *entry.layout, limits);
-    // A listing goes on when one server is down, or a file is removed: the entry keeps what the meta server knows.
+    // A listing continues when a server is down or a file has been removed. The entry then keeps the meta server's
+    // values.
     if (complete) entry.attributes = *complete;
   }
   co_return reply;

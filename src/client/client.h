@@ -17,7 +17,7 @@ using wire::NamePath;
 /// A path below the root; links are followed inside the file system. Links at the end: follow_last.
 NamePath path_from_root(std::string path, bool follow_last = true);
 
-/// What creating an object may say.
+/// The properties of a new object.
 struct NewObject {
   wire::NewAttributes attributes;
   wire::LayoutHints layout;
@@ -32,7 +32,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Opens the session; other calls do so by themselves.
+  /// Opens the session. Other calls do that themselves.
   job::Task<Result<void>> connect();
   job::Task<void> stop();
 
@@ -40,24 +40,26 @@ class Client {
   /// server).
   job::Task<Result<wire::ObjectReply>> stat(NamePath where);
   job::Task<Result<wire::ObjectReply>> lookup(NamePath where);
-  /// Whether anything is ever kept under leases. Thread-safe.
+  /// Whether anything can be kept under leases. Thread-safe.
   bool keeps_attributes() const { return cluster_.attributes().on(); }
-  /// What stat would answer, if it is kept under a lease; else nothing. Thread-safe, without a turn of the executor.
+  /// The answer of stat() if it is kept under a lease; else nothing. Thread-safe; it does not wait for the executor.
   std::optional<Result<Attributes>> kept_attributes(const NamePath& where) {
     return cluster_.attributes().find_attributes(where);
   }
-  /// The same, and kPermissionDenied unless this client may do all of `want` with it: 4 read, 2 write, 1 execute.
+  /// As stat(), but kPermissionDenied unless this client has all rights in `want`: 4 read, 2 write, 1 execute.
   job::Task<Result<wire::ObjectReply>> access(NamePath where, std::uint8_t want);
-  /// mtime on a file that is being written gathers the datafiles' state first (SetattrRequest.data).
+  /// If mtime is set on a file that is being written, it first asks the datafiles for their state
+  /// (SetattrRequest.data).
   job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
 
   job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
-  /// The file that an earlier process of this session has opened and not closed (client/session/handover_state.h).
+  /// Takes over the file that an earlier process of this session has opened and not closed
+  /// (client/session/handover_state.h).
   job::Task<Result<std::unique_ptr<File>>> open_again(HandoverState::Open& record);
-  /// Closes such a file without having opened it again, or goes on with its close. `on_ended`: as File::close();
-  /// `record` is there until then.
+  /// Closes such a file without opening it again, or continues its close. `on_ended`: as File::close(); `record` must
+  /// live until then.
   job::Task<Result<void>> close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended = {});
-  /// Creates and opens; without kOpenExclusive an existing file is opened.
+  /// Creates and opens a file. Without kOpenExclusive it opens a file that exists.
   job::Task<Result<std::unique_ptr<File>>> create(NamePath where, std::uint8_t open_flags, NewObject object);
   job::Task<Result<Attributes>> make_node(wire::CreateRequest request);
   job::Task<Result<Attributes>> mkdir(NamePath where, wire::NewAttributes attributes);
@@ -67,8 +69,8 @@ class Client {
   job::Task<Result<void>> rmdir(NamePath where);
   job::Task<Result<void>> rename(NamePath from, NamePath to, std::uint8_t flags = 0);
   job::Task<Result<void>> truncate(NamePath where, std::uint64_t size);
-  /// One page of a directory, at least one entry unless at the end. With attributes: as stat gives them. Where it pays
-  /// it brings leases on the entries (AttributeCache::worth_listing()).
+  /// One page of a directory, with at least one entry unless at the end. Attributes are as those of stat(). Where it
+  /// pays, it asks for leases on the entries (AttributeCache::worth_listing()).
   job::Task<Result<wire::ReaddirReply>> readdir(wire::ReaddirRequest request);
 
   job::Task<Result<Bytes>> getxattr(NamePath where, std::string name);
@@ -76,12 +78,12 @@ class Client {
   job::Task<Result<std::vector<std::string>>> listxattr(NamePath where);
   job::Task<Result<void>> removexattr(NamePath where, std::string name);
 
-  /// True sums over all io servers, devices that several targets share counted once.
+  /// The sums over all io servers. A device that several targets share is counted once.
   job::Task<Result<SpaceUse>> statfs();
-  /// The same, and an io server that does not answer within `patience` only leaves its part out
+  /// As statfs(), but an io server that does not answer within `patience` is left out of the sums
   /// (SpaceUse::Server::answered).
   job::Task<Result<SpaceUse>> space_of_those_there(Duration patience);
-  /// Name-space changes acknowledged before survive a crash of the meta server's machine.
+  /// Afterwards all name-space changes that were acknowledged before survive a crash of the meta server's machine.
   job::Task<Result<void>> sync();
 
   Cluster& cluster() { return cluster_; }

@@ -21,8 +21,8 @@ job::Task<void> Appends::stop() {
   co_await gate_.close();
 }
 
-/// An earlier process of this client has begun an append that is still to be done where it was begun: whoever got the
-/// right now could put something there.
+/// Whether the right must be kept because an append of an earlier process of this client must still be finished at its
+/// place. Another holder of the right could put something there.
 bool Appends::must_keep(Handle handle) const {
   return handover_ != nullptr && !stopping_.stopped() && handover_->may_append_again(handle);
 }
@@ -34,12 +34,12 @@ Appends::AppendedPtr Appends::join(Handle handle) {
   return file;
 }
 
-/// The file stays in files_, and the turn is kept, until the server has answered: whoever opens it meanwhile asks for
-/// the right afterwards. Else the server might see that request first, and what it has taken back this client would
-/// use.
+/// The file stays in files_, and the turn is held, until the server has answered. An open in the meantime asks for the
+/// right afterwards. Otherwise the server might see that request first, and this client would use a right that it has
+/// given back.
 job::Task<void> Appends::leave(AppendedPtr file) {
   if (file->users == 1) {
-    auto turn = co_await file->turn.acquire(1);  // one that was given up by its caller may be under way
+    auto turn = co_await file->turn.acquire(1);  // an append whose caller gave up may still be under way
     if (turn && file->users == 1) {              // may have changed
       if (must_keep(file->handle)) {
         job::spawn(gate_, give_up(file->handle));
@@ -59,7 +59,7 @@ job::Task<Result<void>> Appends::take(AppendedPtr file, job::StopToken stop) {
   while (!locks_.holds(file->handle, kRight)) {
     auto taken = co_await locks_.set(right, true, stop);
     if (taken.code() == Errc::kLostLock)
-      taken = co_await locks_.release(file->handle, kRight);  // and again, in this session
+      taken = co_await locks_.release(file->handle, kRight);  // again, in this session
     if (!taken) co_return taken;
   }
   co_return Result<void>();
@@ -81,7 +81,7 @@ void Appends::recall(Handle handle) {
   job::spawn(gate_, give_up(handle));
 }
 
-/// An append that is under way ends first.
+/// Waits for the end of a running append first.
 job::Task<void> Appends::give_up(Handle handle) {
   const AppendedPtr file = join(handle);  // nobody asks for the right while it is given back
   while (must_keep(handle)) std::ignore = co_await executor_.sleep(kLookAgain, stopping_);

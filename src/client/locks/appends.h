@@ -15,8 +15,8 @@ namespace spate::client {
 class HandoverState;
 
 /// The first append to a file takes the right. The client keeps it until another client wants it, or until its last
-/// open that appends is closed. One executor. It outlives everything that appends. Life: construct -> calls -> stop()
-/// -> destroyed.
+/// open that appends is closed. One executor. It outlives everything that appends. Life cycle: construct -> calls ->
+/// stop() -> destroyed.
 class Appends {
  public:
   /// One file with appends. All of this client's opens of the file share it.
@@ -25,12 +25,12 @@ class Appends {
     const Handle handle;
     job::Semaphore turn;     // one append at a time
     unsigned users = 0;      // opens
-    bool recalled = false;   // somebody else waits
-    bool unsettled = false;  // a write that failed may still take effect: the right is not passed on
+    bool recalled = false;   // another client waits for the right
+    bool unsettled = false;  // a write that failed may still take effect, so the right is not passed on
   };
   using AppendedPtr = std::shared_ptr<Appended>;
 
-  /// `handover state`: may be null.
+  /// `handover`: may be null.
   Appends(job::Executor& executor, Locks& locks, HandoverState* handover);
   job::Task<void> stop();
 
