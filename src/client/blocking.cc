@@ -44,8 +44,9 @@ void Driver::stop_driving() {
   driving_ = false;
   if (sleepers_ != nullptr) {
     sleepers_->wake.notify_one();
-  } else if (kind_ == ProgressMode::kAlways) {  // other threads would be in the next caller's way if each call woke
-                                                // them; they look from time to time
+  } else if (kind_ == ProgressMode::kAlways) {
+    // In the other modes the background thread looks from time to time. If each call woke it, it would be in the way of
+    // the next call.
     idle_.notify_one();
   }
 }

@@ -8,7 +8,7 @@
 namespace spate::client {
 namespace {
 
-/// Never fails itself: `out` tells.
+/// Never fails itself; `out` says whether the server answered.
 job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, SpaceUse::Server& out) {
   const wire::IoStatfsRequest request;
   const rpc::CallOptions options = limits.call_options();
@@ -42,7 +42,7 @@ job::Task<Result<SpaceUse>> space_use(Session& session, Limits limits, Limits of
   if (!meta) co_return std::move(meta).error();
   SpaceUse use;
   use.objects = meta->objects;
-  SPATE_CO_TRY(std::ignore, co_await session.learn_newer_map(limits));  // of servers that were added since
+  SPATE_CO_TRY(std::ignore, co_await session.learn_newer_map(limits));  // to learn of servers that were added
   for (const ServerEntry& server : session.servers().map().servers) {
     if (server.roles.io) use.servers.push_back({server.id, {}});
   }

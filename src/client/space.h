@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SpaceUse: the space of a file system, as its servers tell it.
+// SpaceUse: the space of a file system, as its servers report it.
 #pragma once
 
 #include <vector>
@@ -12,19 +12,19 @@ namespace spate::client {
 struct SpaceUse {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0;
-  std::uint64_t total_files = 0;  // bounded by what the io servers' devices can hold
+  std::uint64_t total_files = 0;  // limited by what the io servers' devices can hold
   std::uint64_t free_files = 0;
   std::uint64_t objects = 0;  // in the name space
   struct Server {
     ServerId server;
     std::vector<wire::TargetSpace> targets;
-    Result<void> answered = {};  // why there are no targets
+    Result<void> answered = {};  // if it is an error: why there are no targets
   };
   std::vector<Server> servers;
 };
 
-/// Asks the meta server, and all io servers at the same time. Sums count a device that several targets share once. An
-/// io server that does not answer within `of_io_servers` leaves its part out.
+/// Asks the meta server and all io servers at the same time. A device that several targets share is counted once. An io
+/// server that does not answer within `of_io_servers` is left out.
 job::Task<Result<SpaceUse>> space_use(Session& session, Limits limits, Limits of_io_servers);
 
 }  // namespace spate::client

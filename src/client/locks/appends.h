@@ -39,7 +39,7 @@ class Appends {
   job::Task<void> leave(AppendedPtr file);
   /// Waits for the right. The caller has the turn.
   job::Task<Result<void>> take(AppendedPtr file, job::StopToken stop);
-  /// Call it when an append has ended. The right goes to a client that waits for it. The caller has the turn.
+  /// Call it when an append has ended. If a client waits for the right, the right goes to it. The caller has the turn.
   job::Task<void> done(AppendedPtr file);
 
  private:

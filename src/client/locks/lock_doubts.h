@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockDoubts: lock requests of which a client does not know whether the meta server has carried them out.
+// LockDoubts: lock requests of which a client does not know whether the meta server has granted them.
 #pragma once
 
 #include <map>
@@ -11,24 +11,24 @@
 
 namespace spate::client {
 
-/// A request is in doubt from when it is sent until its answer comes, and further on if none comes. Meanwhile its owner
-/// may hold what it had before or what it asked for: only what it holds in both cases may be claimed after a restart of
-/// the meta server, as others may hold the rest. One executor.
+/// A request is in doubt from the moment it is sent until its answer comes, and longer if none comes. In that time its
+/// owner may hold what it had before, or what it asked for. After a restart of the meta server it may claim only what
+/// it holds in both cases, because others may hold the rest. One executor.
 class LockDoubts {
  public:
   void begin(std::uint64_t sequence, const wire::LockSpec& lock) { requests_.emplace(sequence, Request{lock}); }
-  /// The outcome is known.
+  /// The result of the request is known.
   void end(std::uint64_t sequence) { requests_.erase(sequence); }
-  /// Nobody waits for the answer any more. `note`, if not null, has a note of the request, which goes with the doubt.
+  /// Nobody waits for the answer any more. `note`, if not null, records the request, and the record is removed with the
+  /// doubt.
   void leave(std::uint64_t sequence, HandoverState* note);
-  /// `lock` was answered: earlier requests of its owner for parts of its range do not count any more.
+  /// `lock` was answered. Earlier requests of its owner for parts of its range no longer matter.
   void settle(const wire::LockSpec& lock, std::uint64_t sequence);
-  /// The server has forgotten all requests. Those that somebody waits for are sent again.
+  /// The server has forgotten all requests. Those for which somebody waits are sent again.
   void forget();
 
   bool any(Handle handle, const LockHolder& holder) const;
-  /// What is to be set so that the owner, who has been told that it holds `ranges`, is left with what it holds in any
-  /// case.
+  /// The locks to set so that the owner, which was told that it holds `ranges`, keeps only what it holds in any case.
   std::vector<wire::LockSpec> weaker(Handle handle, const LockHolder& holder, const LockRanges& ranges) const;
 
  private:

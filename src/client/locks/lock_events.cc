@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the meta server tells of locks, and what becomes of them when it has restarted.
+// Events about locks from the meta server, and what happens to locks when it has restarted.
 #include <algorithm>
 
 #include "client/attributes/attribute_cache.h"
@@ -14,12 +14,13 @@ namespace {
 constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr std::size_t kClaimsInOneRequest = 500;
 constexpr std::uint32_t kEventsRoom = 32 * 1024;
-/// A reply with so many may not hold all.
+/// A reply with as many events may not have all of them.
 constexpr std::size_t kFullOfEvents = 256;
 
 }  // namespace
 
-/// Somebody waits here, or somebody elsewhere may want our right to append, or to change what we keep.
+/// Whether anything needs events: somebody waits for a lock here, or another client may want this client's right to
+/// append, or may want to change what this client keeps.
 bool Locks::wants_events() const {
   if (!waits_.empty() || untold_ || attributes_.wants_events()) return true;
   if (session_.executor().now() < inherited_until_) return true;
@@ -45,13 +46,14 @@ job::Task<void> Locks::listen() {
     if (!untold_ || table_ != 0)
       request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
     const std::uint32_t epoch = session_.identity().epoch;
-    // What the request acknowledges was dropped by the cache before; others' copies must be gone as well.
+    // The cache has dropped everything that this request acknowledges. The copies that others have of it must be gone,
+    // too.
     const auto dropped = co_await copies_dropped(session_.options().copies, session_.executor(), stopping_);
     if (!dropped || epoch != session_.identity().epoch) continue;
     const MonoTime asked = session_.executor().now();
     auto reply = co_await session_.ask<wire::LockEventsReply>(request, session_.limits(stopping_), kEventsRoom);
     check_session();
-    // An epoch that has ended meanwhile has no events for the one that is now.
+    // If the epoch has ended in the meantime, its events do not concern the present one.
     const bool current = reply && epoch == session_.identity().epoch;
     std::optional<std::uint64_t> stale;
     if (current) stale = hear(asked, request, *reply);
@@ -82,14 +84,15 @@ void Locks::take(const std::vector<wire::LockEvent>& events) {
       case wire::LockEventType::kLeaseRecalled:
         attributes_.recalled(Handle(event.subject));
         if (on_lease_recall_) on_lease_recall_(Handle(event.subject));
-        untold_ = true;  // somebody waits for us
+        untold_ = true;  // another client waits for this one
         break;
     }
   }
   keep_state();
 }
 
-/// Nothing may be kept any more that another process of the server has granted when it hears that we know this one.
+/// Before the server learns that this client knows its present table, the client must not keep anything that another
+/// process of the server has granted.
 void Locks::know_table(std::uint64_t table) {
   if (table == table_) return;
   table_ = table;
@@ -98,8 +101,8 @@ void Locks::know_table(std::uint64_t table) {
   start_listening();
 }
 
-/// Yields the table that is out of date if the server may wait for what this client claims: it has restarted since. Or
-/// 0: all lock requests so far have failed, and with that nothing came of which process had answered them.
+/// Returns the old table if the server has restarted since and may wait for this client's claims. 0 means that all lock
+/// requests so far have failed, so that it is not known which process answered them. Nothing: no claim is needed.
 std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::LockEventsRequest& request,
                                          const wire::LockEventsReply& reply) {
   const bool knew_table = table_ != 0;
@@ -129,7 +132,7 @@ void Locks::heard() {
   if (!job::spawn(gate_, check_table())) checking_ = false;
 }
 
-/// Also when nothing is held: the server waits for every session that has ever taken a lock.
+/// Also when nothing is held, because the server waits for every session that has ever taken a lock.
 job::Task<void> Locks::check_table() {
   const std::uint32_t connection = session_.meta().peer_info().connection;
   wire::LockEventsRequest request;
@@ -155,7 +158,7 @@ job::Task<void> Locks::check_table() {
   checking_ = false;
 }
 
-/// One at a time; those who come meanwhile share its outcome.
+/// One claim at a time; calls that come in the meantime share its result.
 job::Task<Result<void>> Locks::reclaim(std::uint64_t stale) {
   if (!reclaiming_) {
     reclaiming_ = true;
@@ -169,8 +172,8 @@ job::Task<Result<void>> Locks::reclaim(std::uint64_t stale) {
   co_return reclaimed_;
 }
 
-/// A server that is gone may have carried out what it has not answered, and may then have granted others the same
-/// bytes: only they claim those.
+/// A server process that is gone may have granted what it has not answered, and may then have granted others the same
+/// bytes. Only those others claim them.
 void Locks::give_up_what_is_in_doubt() {
   std::vector<wire::LockSpec> all;
   for (const auto& [handle, owners] : held_) {
@@ -210,11 +213,11 @@ job::Task<Result<void>> Locks::reclaim_all(std::uint64_t stale) {
     request.last = end == all.size();
     const Limits limits = limits_here(stopping_);
     auto reply = co_await session_.ask<wire::LockReclaimReply>(request, limits);
-    if (!is_current(*limits.only_in)) co_return Result<void>();  // another session: nothing is left to claim
+    if (!is_current(*limits.only_in)) co_return Result<void>();  // in another session there is nothing to claim
     if (!reply && reply.code() != Errc::kLostLock) co_return std::move(reply).error();
     if (!reply) {
       std::for_each(all.begin(), all.end(), mark_lost);
-      if (table_ == stale) table_ = 0;  // whatever it is: the next reply tells
+      if (table_ == stale) table_ = 0;  // the next reply tells which table it is
       break;
     }
     for (const std::uint32_t i : reply->lost) {

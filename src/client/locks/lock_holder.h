@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockHolder: one of a client's owners of locks.
+// LockHolder: an owner of locks within a client.
 #pragma once
 
 #include <compare>
@@ -9,7 +9,7 @@
 
 namespace spate::client {
 
-/// One of a client's owners: kind and number.
+/// The kind and number of an owner.
 struct LockHolder {
   LockKind kind = LockKind::kProcess;
   std::uint64_t number = 0;

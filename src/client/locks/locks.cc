@@ -13,7 +13,7 @@
 namespace spate::client {
 namespace {
 
-/// A caller that gave up waiting gets its answer soon, whether the server can be reached or not.
+/// A caller that stops waiting gets its answer within this time, even if the server cannot be reached.
 constexpr Duration kCancelPatience = std::chrono::seconds(2);
 
 HandoverState::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
@@ -51,7 +51,7 @@ std::uint64_t Locks::next_sequence() {
   return last_sequence_;
 }
 
-/// What an ended epoch held is fenced and given to others: it is not ours any more.
+/// The locks of an ended epoch are fenced and may be granted to others, so they are lost.
 void Locks::check_session() {
   const rpc::Identity& identity = session_.identity();
   if (identity.client == client_ && identity.epoch == epoch_) return;
@@ -60,7 +60,7 @@ void Locks::check_session() {
   }
   if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
   doubts_.forget();
-  if (client_) attributes_.clear();  // else it is the first one
+  if (client_) attributes_.clear();  // otherwise it is the first session
   client_ = identity.client;
   epoch_ = identity.epoch;
   has_locked_ = false;
@@ -70,7 +70,7 @@ void Locks::check_session() {
   ask_again();
 }
 
-/// It was answered, or is so of itself.
+/// Records a lock that was answered, or that needs no answer.
 void Locks::note(const wire::LockSpec& lock, std::uint64_t sequence) {
   doubts_.settle(lock, sequence);
   auto& owners = held_[lock.handle];
@@ -85,11 +85,11 @@ void Locks::note(const wire::LockSpec& lock, std::uint64_t sequence) {
 }
 
 bool Locks::holds(Handle handle, LockHolder holder) {
-  check_session();  // another request may have begun a new one
+  check_session();  // another request may have begun a new session
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
   const auto held = file->second.find(holder);
-  // Whether an earlier process has given a right to append back just before its end, only the server knows.
+  // An earlier process may have given back a right to append just before its end, which only the server knows.
   const bool known = held == file->second.end() || holder.kind != LockKind::kAppend || held->second.pid == 0;
   return held != file->second.end() && !held->second.lost && known && !doubts_.any(handle, holder);
 }
@@ -114,7 +114,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   if (planted(Defect::kLateLock)) limits.only_in.reset();
   auto reply = co_await session_.ask<wire::LockReply>(request, limits);
   under_way_.erase(sequence);
-  // What was granted to an epoch that has ended is gone with it.
+  // If the epoch has ended, everything that was granted in it is lost.
   if (limits.only_in && !is_current(*limits.only_in)) co_return Errc::kSessionFenced;
   check_session();
   if (reply) {
@@ -126,8 +126,8 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   co_return reply;
 }
 
-/// A request about what is held is of use in the epoch that holds it only: in another one it would take or release
-/// locks of which nobody here knows.
+/// A request about held locks is valid only in the epoch that holds them. In another one it would take or release locks
+/// that nobody here knows.
 Limits Locks::limits_here(job::StopToken stop) const {
   Limits limits = session_.limits(stop);
   limits.only_in = rpc::SessionEpoch{client_, epoch_};
@@ -152,10 +152,10 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     check_session();
     if (lost(lock)) {
       if (lock.mode != LockMode::kNone) co_return Errc::kLostLock;
-      note(lock, last_sequence_);  // the server has nothing of it any more
+      note(lock, last_sequence_);  // the server holds nothing of it any more
       co_return Result<void>();
     }
-    if (reclaiming_) {  // a claim says what is held, all of it: nothing may be added while it is on its way
+    if (reclaiming_) {  // a claim names everything that is held, so nothing may be added while it is in flight
       const auto over = co_await reclaim_done_.wait(stop);
       if (!over && reclaiming_) co_return over.error();
       continue;
@@ -170,11 +170,12 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     if (reply && !reply->queued) {
       note(lock, sequence);
       forget_wait(sequence);
-      if (lock.kind == LockKind::kAppend) start_listening();  // others may want it
+      if (lock.kind == LockKind::kAppend) start_listening();  // other clients may want the right
       co_return Result<void>();
     }
     if (!reply && is_uncertain(reply.code())) {
-      if (wait && waiting->state == WaitState::kGranted) co_return Result<void>();  // that was told of by itself
+      // An event has reported that already.
+      if (wait && waiting->state == WaitState::kGranted) co_return Result<void>();
       leave_in_doubt(lock, sequence, waiting);
       co_return std::move(reply).error();
     }
@@ -202,8 +203,8 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
   co_return Error(Errc::kSessionFenced, "the session ends again and again");
 }
 
-/// Nobody knows whether it was carried out. What it may have taken is given back when the owner closes the file. What
-/// it waits for may be granted at any time: that is given back then.
+/// It is not known whether the request was carried out. What it may have taken is released when the owner closes the
+/// file. What it waits for may be granted at any time, and is released then.
 void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, const WaitPtr& wait) {
   if (wait != nullptr) {
     doubts_.leave(sequence, nullptr);
@@ -216,7 +217,7 @@ void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, c
   }
 }
 
-/// kLocksForgotten: it must be asked for again.
+/// Waits for a grant. kLocksForgotten: the lock must be requested again.
 job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   if (wait->state == WaitState::kWaiting) {
     const auto woken = co_await wait->ended.wait(stop);
@@ -226,7 +227,7 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
       co_await cancel(sequence, wait, patience.token());
       if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->ended.wait(patience.token());
       wait->abandoned = wait->state == WaitState::kWaiting;
-      if (wait->state != WaitState::kGranted) co_return woken.error();  // else the cancellation came too late
+      if (wait->state != WaitState::kGranted) co_return woken.error();  // otherwise the cancellation came too late
     }
   }
   switch (wait->state) {
@@ -236,8 +237,8 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
   }
 }
 
-/// Ends a wait that nobody has an interest in. When the server cannot be reached, or has granted it, listen() goes on
-/// with it.
+/// Ends a wait that nobody is interested in. If the server cannot be reached, or has granted the lock, listen()
+/// finishes it.
 job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   wire::LockCancelRequest request;
   request.sequence = sequence;
@@ -247,7 +248,7 @@ job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopTok
   if (reply->ended || (table_ != 0 && reply->table != table_)) {
     end_wait(sequence, WaitState::kRefused);
   } else if (!wait->queued) {
-    end_wait(sequence, WaitState::kGranted);  // at once; or the request never came, and will not be heard any more
+    end_wait(sequence, WaitState::kGranted);  // granted at once; or the request never arrived, and never will
   }
 }
 
@@ -262,7 +263,7 @@ void Locks::end_wait(std::uint64_t sequence, WaitState state) {
   if (state == WaitState::kGranted && wait->abandoned) job::spawn(gate_, give_back(wait->lock));
 }
 
-/// A lock that was granted after its owner had given up: what the owner has of that range is what it had before.
+/// Restores the range of a lock that was granted after its owner had given up: the owner gets back what it had before.
 job::Task<void> Locks::give_back(wire::LockSpec lock) {
   LockRanges before;
   const auto file = held_.find(lock.handle);
@@ -302,11 +303,11 @@ void Locks::forget_wait(std::uint64_t sequence) {
   if (waits_.erase(sequence) > 0 && session_.handover() != nullptr) session_.handover()->end_wait(sequence);
 }
 
-/// The server has forgotten all waits.
+/// The server has forgotten all waits, so they are requested again.
 void Locks::ask_again() {
   std::vector<std::uint64_t> all;
   for (const auto& [sequence, wait] : waits_) {
-    if (!under_way_.contains(sequence)) all.push_back(sequence);  // others learn it from their reply
+    if (!under_way_.contains(sequence)) all.push_back(sequence);  // the others learn it from their replies
   }
   for (const std::uint64_t sequence : all) end_wait(sequence, WaitState::kAskAgain);
 }

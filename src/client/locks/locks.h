@@ -22,11 +22,11 @@ class AttributeCache;
 class Session;
 
 /// Knows which locks are held. So closing a file without locks costs nothing, and the client can claim its locks again
-/// after a restart of the meta server. A wait holds no request: one request of the whole client fetches all events. One
-/// executor; any number of calls at once. Life: construct -> calls -> stop() -> destroyed.
+/// after a restart of the meta server. A wait keeps no request open: one request of the whole client fetches all
+/// events. One executor; any number of calls at once. Life cycle: construct -> calls -> stop() -> destroyed.
 class Locks {
  public:
-  /// Both outlive it. What the meta server tells of leases goes to `attributes`.
+  /// Both parameters outlive it. Events about leases go to `attributes`.
   Locks(Session& session, AttributeCache& attributes);
   ~Locks();
   Locks(const Locks&) = delete;
@@ -34,18 +34,19 @@ class Locks {
   /// Ends all waits with kCancelled.
   job::Task<void> stop();
 
-  /// Sets the mode of a range; `lock.owner` and `kind` say whose. With `wait` until it is granted or `stop` says to
-  /// end, which gives its reason; else kTryAgain when another has it. kDeadlock, kNoLocks. kLostLock: what this owner
-  /// had is gone with the session; until it has released everything on the file it gets nothing.
+  /// Sets the mode of a range for the owner in `lock.owner` and `kind`. With `wait` it waits until the lock is granted
+  /// or `stop` fires, whose reason it returns then. Otherwise kTryAgain if another owner has it. kDeadlock, kNoLocks.
+  /// kLostLock: the owner's locks were lost with the session; it gets no locks on the file until it has released
+  /// everything there.
   job::Task<Result<void>> set(wire::LockSpec lock, bool wait, job::StopToken stop = {});
-  /// The lock that would be in its way, also one of another client.
+  /// The lock that would conflict, also one of another client.
   job::Task<Result<std::optional<wire::LockSpec>>> test(wire::LockSpec lock);
-  /// Releases all locks of this owner on the file. Sends no request when there are none.
+  /// Releases all locks of this owner on the file. Sends no request if there are none.
   job::Task<Result<void>> release(Handle handle, LockHolder holder);
 
   bool holds(Handle handle, LockHolder holder);
-  /// Some program's lock on the file was lost and is not released yet: what it protected may have been changed by
-  /// others.
+  /// Whether a lock of some program on the file was lost and is not released yet. Others may have changed what it
+  /// protected.
   bool lost(Handle handle);
   /// Call it when the session may be another one, or in another epoch. Marks locks of the old one as lost.
   void check_session();
@@ -54,15 +55,16 @@ class Locks {
   /// Called when the lease on an object was recalled, after it was dropped.
   void on_lease_recall(UniqueFunction<void(Handle)> action) { on_lease_recall_ = std::move(action); }
 
-  /// Takes over what an earlier process has left, before everything else; the session is the earlier process's already.
+  /// Takes over the locks of an earlier process. Call it before everything else, when the session is that of the
+  /// earlier process already.
   void inherit();
-  /// Ends waits that programs began through an earlier process: they ask this process again
+  /// Ends waits that programs began through an earlier process. The programs ask this process again
   /// (client/session/handover_state.h).
   job::Task<void> end_inherited_waits();
 
-  /// Leases of attributes were granted: their recalls come with the events of locks.
+  /// Begins to fetch events, because leases on attributes were granted, whose recalls come with the events of locks.
   void start_listening();
-  /// The meta server was heard: by a new connection it may be a new process, that has forgotten everything.
+  /// The meta server has answered. Over a new connection it may be a new process that has forgotten everything.
   void heard();
 
  private:
@@ -76,9 +78,9 @@ class Locks {
     Wait(wire::LockSpec its_lock, job::Executor& executor) : lock(its_lock), ended(executor) {}
     wire::LockSpec lock;
     WaitState state = WaitState::kWaiting;
-    bool queued = false;     // the server has said so
-    bool abandoned = false;  // nobody waits for it here: it is to be cancelled, or released when it was granted
-    job::Event ended;        // `state` has changed, or nobody waits any more
+    bool queued = false;     // the server has said that the lock waits
+    bool abandoned = false;  // nobody waits for it here any more; it must be cancelled, or released if it was granted
+    job::Event ended;        // set when `state` has changed or nobody waits any more
   };
   using WaitPtr = std::shared_ptr<Wait>;
 
@@ -110,16 +112,17 @@ class Locks {
 
   Session& session_;
   AttributeCache& attributes_;
-  // The session to which everything below belongs.
+  // The following members belong to this session.
   ClientId client_;
   std::uint32_t epoch_ = 0;
-  std::uint64_t table_ = 0;         // the server's, 0: it has told us of none
-  std::uint64_t acknowledged_ = 0;  // event
-  std::uint32_t connection_ = 0;    // over which the table was last heard of
+  std::uint64_t table_ = 0;         // the server's table; 0: unknown
+  std::uint64_t acknowledged_ = 0;  // the last event that was acknowledged
+  std::uint32_t connection_ = 0;    // the connection over which the table was last reported
   bool has_locked_ = false;  // a server that restarts may remember this session, and waits until it claims its locks
-  bool untold_ = false;      // it waits until it hears that what was recalled, or kept under another table, is dropped
+  /// The server waits to learn that recalled objects, or objects kept under another table, were dropped.
+  bool untold_ = false;
 
-  MonoTime inherited_until_;  // so long the server may still count on leases of the process before this one
+  MonoTime inherited_until_;  // until then the server may count on leases of the earlier process
 
   std::map<Handle, std::map<LockHolder, Held>> held_;
   std::map<std::uint64_t, WaitPtr> waits_;  // by sequence

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The locks of a session whose process has ended and is followed by this one (client/session/handover_state.h).
+// The locks of a session whose process has ended and whose successor is this one (client/session/handover_state.h).
 #include "client/attributes/attribute_cache.h"
 #include "client/locks/locks.h"
 #include "client/session/handover_state.h"
@@ -30,11 +30,11 @@ void Locks::inherit() {
   acknowledged_ = state.acknowledged;
   last_sequence_ = state.last_sequence;
   has_locked_ = true;
-  untold_ = attributes_.on();  // nothing is kept of what was recalled from the earlier process
+  untold_ = attributes_.on();  // nothing of what was recalled from the earlier process is kept
   for (const HandoverState::Held& piece : handover->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
     held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX
-                                               : piece.pid;  // of a right: it must be asked for again, see holds()
+                                               : piece.pid;  // a right to append must be requested again, see holds()
     held.ranges.set({piece.first, piece.last}, piece.mode);
   }
   for (const HandoverState::Wait& wait : handover->waits())
@@ -45,7 +45,7 @@ job::Task<void> Locks::end_inherited_waits() {
   // No lease lasts longer than an attempt, see LeaseManager::lease().
   if (attributes_.on()) inherited_until_ = session_.executor().now() + session_.options().attempt_timeout;
   start_listening();
-  std::vector<Handle> rights;  // to append: somebody may have asked the earlier process to give them back
+  std::vector<Handle> rights;  // rights to append, which the earlier process may have been asked to give back
   for (const auto& [handle, owners] : held_) {
     if (owners.contains({LockKind::kAppend, 0})) rights.push_back(handle);
   }
@@ -68,7 +68,7 @@ job::Task<void> Locks::end_inherited_waits() {
       session_.handover()->end_wait(sequence);
       continue;
     }
-    // It was granted, or may have been: its owner's close gives it back.
+    // It was granted, or may have been. The owner's close releases it.
     doubts_.begin(sequence, lock);
     doubts_.leave(sequence, session_.handover());
     if (lock.kind == LockKind::kAppend && on_recall_) on_recall_(lock.handle);

@@ -10,31 +10,32 @@
 namespace spate::client {
 namespace {
 
-/// Changes and batches that are under way while others wait for them. Two keep a server busy: it runs one while the
+/// The most changes and batches in flight while others wait for them. Two keep a server busy: it runs one while the
 /// answer to the other travels.
 constexpr unsigned kUnderWay = 2;
-/// Bounds of one batch: changes, and bytes. The server runs nothing else between its changes, and the answer is about
-/// as large.
+/// Limits of one batch: changes and bytes. The server runs nothing else between its changes, and the answer is about as
+/// large.
 constexpr std::size_t kMostTogether = 32;
 constexpr std::size_t kMostBytes = std::size_t{16} << 10U;
 constexpr std::size_t kLargestChange = 4096;
-/// Room for the answers, and for what they touch and grant.
+/// Room for the answers, with the objects that they touch and grant.
 constexpr std::uint32_t kReplyRoom = 64U << 10U;
-/// A change that waits for one that waits for somebody else waits no longer than this.
+/// A change waits no longer than this for changes that wait for somebody else.
 constexpr Duration kPatience = std::chrono::milliseconds(5);
-/// The deadlines of one batch are no further apart: it has the latest of them.
+/// The deadlines of one batch are no further apart than this. The batch has the latest of them.
 constexpr Duration kDeadlines = std::chrono::seconds(1);
 
-/// The server has made nothing of the batch, and may well make each of its changes. An error that may come after the
-/// commit is none of these: under another request id a change would be made twice.
+/// Whether the error means that the server has done nothing of the batch and may accept each of its changes alone.
+/// Errors that may come after the commit are not among these: with another request id a change would be made twice.
 bool refuses_batch(Errc code) {
   return code == Errc::kNotSupported || code == Errc::kInvalidArgument || code == Errc::kBusy;
 }
 
-/// The server has not made this change of a batch, and may well make it by itself.
+/// Whether the server has not made this change of a batch, and may accept it alone.
 bool refuses_in_batch(Errc code) { return code == Errc::kNotSupported || code == Errc::kMessageTooBig; }
 
-/// One change's reply as it would be by itself: `before` its body stands what the batch has touched and granted.
+/// The reply of one change as if it had been sent alone: its body after `before`, which lists what the batch has
+/// touched and granted.
 rpc::RawReply reply_of(std::uint64_t features, ByteView before, const Bytes& body) {
   rpc::RawReply reply;
   reply.features = features;
@@ -53,7 +54,7 @@ struct ChangeBatcher::Change {
   const wire::Op op;
   const Bytes body;
   const Limits limits;
-  std::optional<Result<rpc::RawReply>> reply;  // once done; none: it is to be sent by itself
+  std::optional<Result<rpc::RawReply>> reply;  // set when done; empty: it must be sent alone
   job::Event done;
 };
 
@@ -81,7 +82,7 @@ job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body,
     }
     const bool was_waiting = std::erase(waiting_, change) > 0;
     if (was_waiting && limits.stop.stopped()) co_return limits.stop.reason();
-    if (!was_waiting) {  // it is under way, or has been answered; after the deadline the error says why
+    if (!was_waiting) {  // it is in flight or was answered; after the deadline the error says why
       SPATE_CO_TRY(std::ignore, co_await change->done.wait(limits.stop));
       if (change->reply) co_return std::move(*change->reply);
     }
@@ -108,7 +109,7 @@ void ChangeBatcher::start_next() {
   }
 }
 
-/// Those of one epoch of the session, or of any, with deadlines that are alike.
+/// Takes waiting changes of one epoch of the session, or of any, whose deadlines are close to each other.
 ChangeBatcher::Changes ChangeBatcher::take_some() {
   Changes out;
   std::size_t bytes = 0;
@@ -128,7 +129,7 @@ ChangeBatcher::Changes ChangeBatcher::take_some() {
 
 job::Task<void> ChangeBatcher::send_together(Changes changes) {
   Limits limits = changes.front()->limits;
-  limits.stop = stop_;  // a caller may give up, and its token end, while its change is under way
+  limits.stop = stop_;  // a caller may give up, and its token may end, while its change is in flight
   wire::ChangeBatchRequest request;
   for (const auto& change : changes) {
     limits.deadline = std::max(limits.deadline, change->limits.deadline);
@@ -152,7 +153,7 @@ job::Task<void> ChangeBatcher::send_together(Changes changes) {
   start_next();
 }
 
-/// Gives each change its part of the reply to all.
+/// Gives each change its part of the common reply.
 void ChangeBatcher::answer(const Changes& changes, Result<rpc::RawReply> reply) {
   wire::ChangeBatchReply answers;
   ByteView before;
@@ -181,7 +182,7 @@ void ChangeBatcher::answer(const Changes& changes, Result<rpc::RawReply> reply) 
         change.reply = wire::error_of(its.status, std::move(its.context));
       }
     } else {
-      // The session of some of them has ended: the others may go on in the next one.
+      // The session of some changes has ended. The others may continue in the next one.
       const bool other_session = session_ended(reply.code()) && !change.limits.only_in;
       if (!other_session && !refuses_batch(reply.code())) change.reply = reply.error();
     }

@@ -15,21 +15,21 @@
 
 namespace spate::client {
 
-/// A change is sent at once while few are under way. While more are, changes wait until one of these is answered, and
-/// then go together; one that has waited for long goes by itself. So one task is as fast as without, and many tasks
-/// cost the server one transaction for several changes (group commit). One executor; pinned. Every send() has ended
-/// when it is destroyed.
+/// A change is sent at once while few are in flight. Otherwise it waits until one of these is answered, and then goes
+/// with the other waiting ones; a change that has waited for long goes alone. So one task is as fast as without
+/// batches, and many tasks cost the server one transaction for several changes (group commit). One executor; pinned.
+/// Every send() has ended when it is destroyed.
 class ChangeBatcher {
  public:
-  /// Sends a change under a request id of its own, and again in a new session where it may be.
+  /// Sends a change with a request id of its own, and again in a new session where that is allowed.
   using SendOne = UniqueFunction<job::Task<Result<rpc::RawReply>>(wire::Op op, ByteView body, Limits limits,
                                                                   std::uint32_t reply_room)>;
   struct Counters {
-    std::uint64_t batches = 0;  // of two changes and more
-    std::uint64_t batched = 0;  // changes in them
+    std::uint64_t batches = 0;  // batches of two or more changes
+    std::uint64_t batched = 0;  // changes in these batches
   };
 
-  /// `gate`: of the tasks that wait for batches; outlives this, and is closed first. `stop` ends their waits.
+  /// `gate`: for the tasks that wait for batches. It outlives this object and is closed first. `stop` ends their waits.
   ChangeBatcher(job::Executor& executor, job::Gate& gate, job::StopToken stop, SendOne send_one)
       : executor_(executor), gate_(gate), stop_(stop), send_one_(std::move(send_one)) {}
   ChangeBatcher(const ChangeBatcher&) = delete;

@@ -18,8 +18,8 @@ using std::chrono::seconds;
 
 Bytes body_of(const std::string& text) { return to_bytes(as_bytes(text)); }
 
-/// A server that answers when the test says so: each change with its own body, but in a batch "bad" with kExists,
-/// "other" with kNotSupported and "large" with kMessageTooBig.
+/// A server that answers when the test says so: each change with its own body. In a batch "bad" gets kExists, "other"
+/// kNotSupported and "large" kMessageTooBig.
 class ChangeBatcherTest : public ::testing::Test {
  protected:
   struct Request {
@@ -49,7 +49,7 @@ class ChangeBatcherTest : public ::testing::Test {
     clock_.set(clock_.now() + span);
     settle();
   }
-  /// A task that makes one change; what came of it is in its place.
+  /// Starts a task that makes one change. Returns the index of its result.
   std::size_t change(const std::string& text, Limits limits = {MonoTime::never(), {}, {}, 0, {}, {}}) {
     outcomes_.emplace_back();
     job::spawn(gate_, make(text, std::move(limits), outcomes_.size() - 1));
@@ -70,7 +70,7 @@ class ChangeBatcherTest : public ::testing::Test {
     for (const wire::BatchedChange& change : batch->changes) out.emplace_back(as_text(change.body));
     return out;
   }
-  /// Two changes that keep the others waiting.
+  /// Starts two changes, so that later ones wait.
   void fill() {
     change("first");
     change("second");
@@ -198,7 +198,7 @@ TEST_F(ChangeBatcherTest, AChangeThatMayHaveBeenMadeIsNotSentAgain) {
   const std::size_t a = change("a");
   const std::size_t b = change("b");
   answer(0);
-  answer(2, Errc::kMessageTooBig);  // a reply is too large: its changes are committed
+  answer(2, Errc::kMessageTooBig);  // a reply is too large, so its changes are committed
   EXPECT_ERRC(*outcomes_[a], Errc::kMessageTooBig);
   EXPECT_ERRC(*outcomes_[b], Errc::kMessageTooBig);
   EXPECT_EQ(requests_.size(), 3U);

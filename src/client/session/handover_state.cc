@@ -19,22 +19,22 @@ namespace {
 constexpr std::uint64_t kMagic = 0x5265646765'4C7053;
 constexpr std::uint32_t kMostSlots = 4096;
 constexpr std::size_t kMostServers = 4096;
-// As many as one session may have of each (LockLimits), twice for what is being replaced.
+// The most locks and rights of one session (LockLimits), twice, because old records stay until they are replaced.
 constexpr std::uint32_t kMostHeld = 1U << 17U;
 constexpr std::uint32_t kMostWaits = 1U << 13U;
 constexpr std::uint32_t kMostAppends = 1U << 12U;
 constexpr std::uint32_t kMostOpens = 1U << 20U;
 constexpr std::size_t kMostCopied = 1U << 17U;
 constexpr std::size_t kMostKept = 1U << 16U;
-/// Places in which one object's record may lie.
+/// The number of places where one object's record may be.
 constexpr std::size_t kCopiedPlaces = 16;
 
-/// Stores before it are made before stores behind it, as far as a process that is killed in between goes.
+/// Keeps the stores before it before those after it, as far as a process that is killed in between can tell.
 void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace
 
-/// Untouched pages of the file take no memory.
+/// Pages of the file that are never touched take no memory.
 struct HandoverState::Layout {
   struct Server {
     ServerId server;
@@ -45,7 +45,7 @@ struct HandoverState::Layout {
   std::uint32_t unused = 0;
   std::uint64_t bytes = 0;
   std::uint64_t generation = 0;
-  std::uint64_t session_number = 0;  // session[session_number % 2] counts; 0: none yet
+  std::uint64_t session_number = 0;  // session[session_number % 2] is the valid one; 0: none yet
   std::array<SessionRecord, 2> session;
   LockState locks;
   std::uint64_t server_changes = 0;
@@ -78,7 +78,7 @@ Result<std::unique_ptr<HandoverState>> HandoverState::open(int fd) {
   }
   void* const memory = ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED) return errno_error(errno, "map the mount's handover");
-  Layout& layout = *static_cast<Layout*>(memory);  // zeros are a valid one
+  Layout& layout = *static_cast<Layout*>(memory);  // all zeros are a valid layout
   if (fresh) {
     layout.bytes = sizeof(Layout);
     layout.version = kVersion;
@@ -116,7 +116,7 @@ HandoverState::~HandoverState() { ::munmap(&layout_, sizeof(Layout)); }
 
 std::uint64_t HandoverState::generation() const { return layout_.generation; }
 
-/// Two copies, so that one is always whole.
+/// Two copies, so that one is always complete.
 void HandoverState::keep_session(const SessionRecord& session) {
   layout_.session[(layout_.session_number + 1) % 2] = session;
   in_order();
@@ -153,7 +153,8 @@ void HandoverState::begin_request(std::uint32_t index, const RequestSlot& slot) 
 
 void HandoverState::end_request(std::uint32_t index) { layout_.slots.at(index).ended = true; }
 
-/// Stores which call it was instead of a flag: the slot may have another request by the time of the store.
+/// It stores the number of the call instead of a flag, because the slot may have another request by the time of the
+/// store.
 void HandoverState::call_answered(std::uint64_t request_id) {
   const std::uint32_t used = slots_used_;
   for (std::uint32_t i = 0; i < used; ++i) {
@@ -176,7 +177,7 @@ std::uint64_t HandoverState::note_written(ServerId server, Incarnation incarnati
       ++layout_.server_count;
     }
   } else if (found->incarnation != incarnation) {
-    ++layout_.server_changes;  // first: a write before it is rather taken for lost
+    ++layout_.server_changes;  // first, so that no lost write counts as safe
     in_order();
     found->incarnation = incarnation;
   }
@@ -193,7 +194,7 @@ std::optional<Incarnation> HandoverState::last_writer(ServerId server) const {
 HandoverState::LockState HandoverState::lock_state() const { return layout_.locks; }
 
 void HandoverState::keep_lock_state(const LockState& state) {
-  if (state.table != layout_.locks.table) layout_.locks.acknowledged = 0;  // of the other table's events
+  if (state.table != layout_.locks.table) layout_.locks.acknowledged = 0;  // it counted events of the other table
   in_order();
   layout_.locks.table = state.table;
   in_order();
@@ -202,14 +203,15 @@ void HandoverState::keep_lock_state(const LockState& state) {
   in_order();
 }
 
-/// New pieces first: whoever is killed in between has taken too much for locked, which the file's close puts right.
+/// The new pieces come first. If the process is killed in between, too much counts as locked, which the file's close
+/// corrects.
 void HandoverState::keep_held(const Held& like, const std::vector<HeldLock>& pieces) {
   std::vector<Held*>& kept = pieces_[{like.handle, like.kind, like.owner}];
   std::vector<Held*> before;
   before.swap(kept);
   for (const HeldLock& piece : pieces) {
     Held* const record = held_->take();
-    if (record == nullptr) break;  // a successor will not claim it after a restart of the meta server
+    if (record == nullptr) break;  // after a restart of the meta server a successor will not claim it
     *record = like;
     record->in_use = 0;
     record->stamp = ++stamp_;
@@ -319,7 +321,7 @@ bool HandoverState::note_copy(Handle object, MonoTime until, MonoTime now) {
     if (place == nullptr && record.until <= now) place = &record;
   }
   if (place == nullptr) return false;
-  place->until = until;  // the copy is given away later: until then either handle does
+  place->until = until;  // the copy is given away later, so until then either handle is correct
   in_order();
   place->handle = object;
   return true;

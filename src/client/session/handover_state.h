@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandoverState: what of a client outlives its process, in memory that the next process is given (docs/mount.md,
+// HandoverState: the state of a client that outlives its process, in memory that the next process gets (docs/mount.md,
 // "Restart and upgrade").
 #pragma once
 
@@ -25,12 +25,12 @@
 
 namespace spate::client {
 
-/// Records of one type in shared memory. Whoever ends between take() and publish() leaves nothing behind: only what is
-/// published is found by the next process. No thread-safety of its own.
+/// Records of one type in shared memory. If the process ends between take() and publish(), nothing is left behind: the
+/// next process finds only published records. Not thread-safe.
 template <typename Record>
 class HandoverRecords {
  public:
-  /// `high`, shared too: no record from there on was ever published.
+  /// `high`, which is shared, too: no record from this index on was ever published.
   HandoverRecords(Record* records, std::uint32_t capacity, std::uint64_t& high)
       : records_(records), capacity_(capacity), high_(high) {
     if (high_ > capacity_) high_ = capacity_;
@@ -39,7 +39,7 @@ class HandoverRecords {
     }
   }
 
-  /// A record to be filled in and published; null when there are too many.
+  /// A record to be filled in and published. Null: there are too many.
   Record* take() {
     if (!free_.empty()) {
       Record& record = records_[free_.back()];
@@ -96,14 +96,14 @@ class HandoverState {
   struct RequestSlot {
     std::uint64_t sequence = 0;
     std::uint64_t request_id = 0;
-    std::uint64_t digest = 0;    // of the request
-    std::uint64_t answered = 0;  // the call that was answered last of those with a request in this slot
+    std::uint64_t digest = 0;    // digest of the request
+    std::uint64_t answered = 0;  // the call that was answered last, of those that had a request in this slot
     bool ended = false;          // the server has answered the request, or nobody waits for its answer
     bool may_come_again() const { return request_id != 0 && !(ended && answered == request_id); }
   };
   struct Held {
     std::uint64_t in_use = 0;
-    std::uint64_t stamp = 0;  // later ones count where they overlap
+    std::uint64_t stamp = 0;  // where two overlap, the later one counts
     Handle handle;
     std::uint64_t owner = 0;
     std::uint64_t first = 0;
@@ -112,37 +112,37 @@ class HandoverState {
     LockKind kind = LockKind::kProcess;
     LockMode mode = LockMode::kNone;
   };
-  /// A lock that somebody waits for.
+  /// A lock request that waits.
   struct Wait {
     std::uint64_t in_use = 0;
     std::uint64_t sequence = 0;
     Held lock;
   };
-  /// An append that is not answered yet, and where it goes.
+  /// An append that is not answered yet, and its place in the file.
   struct Append {
     std::uint64_t in_use = 0;
     std::uint64_t request_id = 0;
     Handle handle;
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
-    ClientId client;  // in whose session it has the right to append
+    ClientId client;  // the client in whose session it has the right to append
     std::uint64_t epoch = 0;
   };
-  /// An object whose attributes somebody else may use: the kernel. Written over when that time is past.
+  /// An object whose attributes the kernel may have a copy of. The record is replaced after that time.
   struct Copied {
     Handle handle;
     MonoTime until;
   };
-  /// A file that is cached above this client, and the state of its datafiles that the cache agrees with.
+  /// A file whose pages are cached above this client, and the state of its datafiles with which they agree.
   struct Kept {
     std::uint64_t handle = 0;  // 0: nothing
     std::uint64_t size = 0;
     std::uint64_t change_sum = 0;
   };
-  /// An open file of the front end above.
+  /// An open file of the front end.
   struct Open {
     std::uint64_t in_use = 0;
-    std::uint64_t number = 0;  // of the front end
+    std::uint64_t number = 0;  // the front end's number
     std::uint64_t request_id = 0;
     Handle handle;
     std::uint64_t unsynced = 0;  // note_written() of the first write since the last sync; 0: none
@@ -150,13 +150,13 @@ class HandoverState {
     bool direct = false;
     bool reads_count = true;
     bool lost_write = false;
-    bool released = false;  // the front end is not asked for it any more; only its close is not answered
-    bool closing = false;   // its close has been sent, as the rest says
+    bool released = false;  // the front end uses it no more; only its close is not answered
+    bool closing = false;   // its close has been sent; the following members describe it
     std::uint64_t close_request_id = 0;
     std::optional<wire::DataSummary> close_data;
     std::optional<WallTime> close_atime;
   };
-  /// Through which open file a lock was taken.
+  /// The open file through which a lock was taken.
   struct LockUse {
     std::uint64_t in_use = 0;
     std::uint64_t open = 0;
@@ -165,15 +165,15 @@ class HandoverState {
     LockKind kind = LockKind::kProcess;
   };
 
-  /// Maps the memory behind `fd`, which is made when it is empty. kVersionMismatch: another version's; kCorrupt.
+  /// Maps the memory behind `fd`, and initialises it if it is empty. kVersionMismatch: another version's; kCorrupt.
   static Result<std::unique_ptr<HandoverState>> open(int fd);
   ~HandoverState();
   HandoverState(const HandoverState&) = delete;
   HandoverState& operator=(const HandoverState&) = delete;
 
-  /// 1 for the process that made it, one more for each after it.
+  /// 1 for the process that made it, and one more for each later process.
   std::uint64_t generation() const;
-  /// Counters of this generation begin here, so that their numbers differ from those of other generations.
+  /// Counters of this generation begin here, so their numbers differ from those of other generations.
   std::uint64_t first_number() const { return generation() << 40U; }
   bool inherited() const { return generation() > 1; }
 
@@ -182,18 +182,18 @@ class HandoverState {
 
   std::uint32_t slot_count() const;
   RequestSlot slot(std::uint32_t index) const;
-  /// The slot's next request: written down before it is sent.
+  /// Records the slot's next request. Call it before the request is sent.
   void begin_request(std::uint32_t index, const RequestSlot& slot);
   void end_request(std::uint32_t index);
-  /// The program's call has been answered: no later process is asked for it. Called for each call of the kernel, after
-  /// the answer. Thread-safe.
+  /// The program's call has been answered, so no later process gets it. Called for each call of the kernel, after the
+  /// answer. Thread-safe.
   void call_answered(std::uint64_t request_id);
 
   /// Notes that an io server's process has accepted a write. Returns a number that changes when any server has
   /// restarted; never 0.
   std::uint64_t note_written(ServerId server, Incarnation incarnation);
   std::uint64_t write_number() const;
-  /// The process that took this client's last write there.
+  /// The process that took this client's last write at the server.
   std::optional<Incarnation> last_writer(ServerId server) const;
 
   struct LockState {
@@ -203,38 +203,39 @@ class HandoverState {
   };
   LockState lock_state() const;
   void keep_lock_state(const LockState& state);
-  /// What one owner holds of one file from now on; `like` has the owner.
+  /// Records the locks of one owner on one file; `like` has the owner.
   void keep_held(const Held& like, const std::vector<HeldLock>& pieces);
-  /// In the order in which they were kept.
+  /// All of them, in the order in which they were recorded.
   std::vector<Held> held() const;
   void keep_wait(std::uint64_t sequence, const Held& lock);
   void end_wait(std::uint64_t sequence);
   std::vector<Wait> waits() const;
 
-  /// Where this append goes: at the place that it had when an earlier process began it, else behind `end` and behind
-  /// whatever may be written again. Noted before it is written.
+  /// The offset for this append: its old place if an earlier process began it, else after `end` and after everything
+  /// that may be written again. Recorded before the data is written.
   std::uint64_t place_append(Append append);
-  /// Thread-safe, as the next two.
+  /// Thread-safe, as are the next two.
   void end_append(std::uint64_t request_id);
-  /// A call of an earlier process is asked for again.
+  /// The kernel has repeated a call of an earlier process.
   void asked_again(std::uint64_t request_id);
-  /// An earlier process's append to this file may be asked for again: nobody else may append until then. Thread-safe.
+  /// Whether an append of an earlier process to this file may be repeated. Until then nobody else may append.
+  /// Thread-safe.
   bool may_append_again(Handle handle);
-  /// Requests that the kernel has not repeated by now never come again.
+  /// Requests that the kernel has not repeated by now will never come again.
   void forget_unasked();
 
-  /// Somebody keeps a copy of the object's attributes that is used until then at the longest. False: too many do. One
-  /// caller at a time.
+  /// Records that somebody keeps a copy of the object's attributes, which is used until `until` at the latest. False:
+  /// there are too many copies. One caller at a time.
   bool note_copy(Handle object, MonoTime until, MonoTime now);
-  /// Those of which a copy may be used still.
+  /// The objects of which a copy may still be in use.
   std::vector<Handle> copied(MonoTime now) const;
 
-  // For the front end. Not thread-safe: the front end has a lock of its own.
+  // For the front end. Not thread-safe: the front end locks.
   HandoverRecords<Open>& opens() { return *opens_; }
   HandoverRecords<LockUse>& lock_uses() { return *lock_uses_; }
-  /// A power of two of them, all zero at first.
+  /// Their number is a power of two; all are zero at first.
   std::span<Kept> kept() const;
-  /// kFrontendBytes, all zero at first.
+  /// kFrontendBytes bytes, all zero at first.
   std::byte* frontend_memory() const;
 
  private:
@@ -248,7 +249,7 @@ class HandoverState {
   std::unique_ptr<HandoverRecords<Append>> appends_;
   std::unique_ptr<HandoverRecords<Open>> opens_;
   std::unique_ptr<HandoverRecords<LockUse>> lock_uses_;
-  std::atomic<std::uint32_t> slots_used_ = 0;  // no slot from there on has a request
+  std::atomic<std::uint32_t> slots_used_ = 0;  // no slot from this index on has a request
   std::uint64_t stamp_ = 0;
   std::map<Owner, std::vector<Held*>> pieces_;
   std::mutex append_mutex_;

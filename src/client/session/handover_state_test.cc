@@ -77,7 +77,7 @@ TEST_F(HandoverStateTest, ARequestSlotIsKeptWithItsRequestId) {
   EXPECT_EQ(handover_->slot(3).digest, 99U);
 }
 
-/// The id of the next request of a process: its slots are made anew by reset().
+/// Returns the id of a process's next request. reset() makes new slots for it.
 class RequestIds {
  public:
   explicit RequestIds(HandoverState& handover) : slots_(executor_, &handover) { slots_.reset(4); }
@@ -104,16 +104,16 @@ TEST_F(HandoverStateTest, OnlyAResentRequestGetsItsEarlierId) {
   const wire::RequestId before = RequestIds(*handover_).next(2, 99);
   next_process();
   RequestIds ids(*handover_);
-  EXPECT_FALSE(same(ids.next(4, 99), before));  // another call's
+  EXPECT_FALSE(same(ids.next(4, 99), before));  // of another call
   EXPECT_FALSE(same(ids.next(2, 98), before));  // another request of the call
-  EXPECT_FALSE(same(ids.next(0, 99), before));  // nobody's
+  EXPECT_FALSE(same(ids.next(0, 99), before));  // of no call
   EXPECT_TRUE(same(ids.next(2, 99), before));
-  EXPECT_FALSE(same(ids.next(2, 99), before));  // the call does the same once more
+  EXPECT_FALSE(same(ids.next(2, 99), before));  // the call repeats the same request
 }
 
 TEST_F(HandoverStateTest, ARequestKeepsItsSlotUntilItsCallIsAnswered) {
   RequestIds ids(*handover_);
-  const wire::RequestId create = ids.next(2, 99);  // the server has answered, the kernel knows nothing of it
+  const wire::RequestId create = ids.next(2, 99);  // the server has answered, but the kernel has no answer
   EXPECT_NE(ids.next(4, 50).slot, create.slot);
   next_process();
   EXPECT_TRUE(same(RequestIds(*handover_).next(2, 99), create));
@@ -196,7 +196,7 @@ TEST_F(HandoverStateTest, AResentAppendKeepsItsOffsetAndLaterOnesFollowIt) {
   next_process();
   handover_->asked_again(2);
   handover_->forget_unasked();
-  EXPECT_EQ(handover_->place_append(append_of(4, 100, 5)), 110U);  // nothing of the first one arrived
+  EXPECT_EQ(handover_->place_append(append_of(4, 100, 5)), 110U);  // nothing of the first append arrived
   EXPECT_EQ(handover_->place_append(append_of(2, 115, 10)), 100U);
   handover_->end_append(2);
   EXPECT_EQ(handover_->place_append(append_of(6, 115, 5)), 115U);
@@ -243,7 +243,7 @@ TEST_F(HandoverStateTest, TheNextProcessFindsWhatMayStillBeCopied) {
   const MonoTime now{std::chrono::hours(1)};
   EXPECT_TRUE(handover_->note_copy(Handle(5), now + std::chrono::seconds(10), now));
   EXPECT_TRUE(handover_->note_copy(Handle(6), now + std::chrono::seconds(2), now));
-  EXPECT_TRUE(handover_->note_copy(Handle(6), now + std::chrono::seconds(1), now));  // the earlier one lasts longer
+  EXPECT_TRUE(handover_->note_copy(Handle(6), now + std::chrono::seconds(1), now));  // the earlier copy lasts longer
   next_process();
   EXPECT_EQ(handover_->copied(now), (std::vector<Handle>{Handle(5), Handle(6)}));
   EXPECT_EQ(handover_->copied(now + std::chrono::milliseconds(1500)), (std::vector<Handle>{Handle(5), Handle(6)}));

@@ -9,7 +9,7 @@
 namespace spate::client {
 
 void RequestSlots::reset(std::uint16_t count) {
-  if (units_ != nullptr) return;  // a resumed session keeps its slots: their sequences must go on
+  if (units_ != nullptr) return;  // a resumed session keeps its slots, because their sequences must continue
   if (handover_ != nullptr) count = static_cast<std::uint16_t>(std::min<std::uint32_t>(count, handover_->slot_count()));
   units_ = std::make_unique<job::Semaphore>(executor_, count);
   sequences_.assign(count, 0);
@@ -19,7 +19,7 @@ void RequestSlots::reset(std::uint16_t count) {
     sequences_[slot] = last.sequence;
     inherited_[slot] = last.may_come_again();
   }
-  // Those whose request may come again are taken last: a new request would make its answer be forgotten.
+  // Slots whose request may come again are used last, because a new request would make the server forget its answer.
   for (const bool inherited : {true, false}) {
     for (std::uint16_t slot = count; slot > 0; --slot) {
       if (inherited_[slot - 1U] == inherited) free_.push_back(static_cast<std::uint16_t>(slot - 1));

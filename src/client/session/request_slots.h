@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestSlots: gives changing requests their ids, so that a server answers a resend and does not run it again
-// (docs/consistency.md, "Resends").
+// RequestSlots: gives an id to each request that changes something, so that a server answers a resend without running
+// it again (docs/consistency.md, "Resends").
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace spate::client {
 
 class HandoverState;
 
-/// One per session. A slot serves one request at a time; its sequence grows with each. With a handover state, a slot is
-/// used again only once the program's call of its last request has been answered (HandoverState::call_answered()): else
-/// a process that follows would run a request again which the server has answered already. One executor.
+/// One per session. A slot serves one request at a time, and its sequence grows with each. With a handover state, a
+/// slot is used again only after the program's call of its last request has been answered
+/// (HandoverState::call_answered()). Otherwise the next process could repeat a request that the server has forgotten.
+/// One executor.
 class RequestSlots {
  public:
-  /// `handover state`: may be null.
+  /// `handover` may be null.
   RequestSlots(job::Executor& executor, HandoverState* handover) : executor_(executor), handover_(handover) {}
 
-  /// Called when a session was opened, with `count` slots. Sequences continue, so that no id is ever used twice.
+  /// Call it when a session was opened, with `count` slots. Sequences continue, so no id is used twice.
   void reset(std::uint16_t count);
   bool ready() const { return units_ != nullptr; }
 
@@ -48,12 +49,12 @@ class RequestSlots {
     job::Semaphore::Units units_;
   };
 
-  /// Which request it is to be: part of the program's call `request_id`, 0 if that is not known.
+  /// What the request is. `request_id`: the program's call that it belongs to; 0: unknown.
   struct Params {
     std::uint64_t request_id = 0;
     std::uint64_t digest = 0;
   };
-  /// Waits for a free slot. A request that an earlier process began gets the id that it had.
+  /// Waits for a free slot. A request that an earlier process began gets its old id.
   job::Task<Result<Use>> acquire(Params params, job::StopToken stop);
 
  private:
@@ -64,9 +65,9 @@ class RequestSlots {
   job::Executor& executor_;
   HandoverState* const handover_;
   std::unique_ptr<job::Semaphore> units_;
-  std::vector<std::uint16_t> free_;  // the last is taken next
+  std::vector<std::uint16_t> free_;  // the last one is taken next
   std::vector<std::uint64_t> sequences_;
-  std::vector<bool> inherited_;  // the slot's last request is an earlier process's
+  std::vector<bool> inherited_;  // the slot's last request is that of an earlier process
 };
 
 }  // namespace spate::client

@@ -46,7 +46,7 @@ bool Servers::knows_targets(const Layout& layout) const {
                      [this](const Slot& slot) { return map_.server_of_target(slot.targets.front()) != nullptr; });
 }
 
-/// The newer map may be older than this process's in other respects.
+/// In other respects the newer map may be older than that of this process.
 Result<void> Servers::add(const ClusterMap& newer) {
   SPATE_TRY(std::ignore, map_.grow(newer));
   for (const ServerEntry& server : map_.servers) {

@@ -12,13 +12,14 @@
 namespace spate::client {
 namespace {
 
-/// Within which the kernel has asked again for what an earlier process left unanswered: it asks for that first.
+/// Within this time the kernel repeats the requests that an earlier process has not answered. It repeats them before it
+/// sends others.
 constexpr Duration kAskAgainPatience = std::chrono::seconds(5);
 
-constexpr std::uint32_t kMapRoom = 1U << 20U;  // of 4,096 servers with an address of 200 bytes each
+constexpr std::uint32_t kMapRoom = 1U << 20U;  // enough for 4,096 servers with addresses of 200 bytes
 
-/// The digest by which a repeated request is recognised. It leaves out what a close tells besides the handle, because
-/// that depends on the process that sends it.
+/// The digest that identifies a repeated request. Of a close only the handle counts, because its other fields depend on
+/// the process that sends it.
 std::uint64_t digest_of(wire::Op op, ByteView body) {
   const bool closes = op == wire::Op::kClose || op == wire::Op::kCloseWriters;
   if (!closes) return hash64(body, static_cast<std::uint64_t>(op));
@@ -71,7 +72,7 @@ WallTime Session::fs_time() const {
   return WallTime{network_.executor().now().since_start.count() + identity_.fs_clock_offset_ns};
 }
 
-/// The handover state keeps the offset to the wall clock: the next process may have another monotonic one.
+/// The handover state keeps the offset to the wall clock, because the next process may have another monotonic clock.
 std::int64_t Session::wall_of_monotonic_ns() const {
   return network_.executor().clock().wall().ns - network_.executor().now().since_start.count();
 }
@@ -87,20 +88,21 @@ job::Task<void> Session::stop(Limits limits) {
 }
 
 job::Task<Result<void>> Session::ensure_open(Limits limits) {
-  // A ticket alone may be of a handshake whose session was never confirmed: the server went away in between.
+  // A ticket alone may come from a handshake whose session was never confirmed, because the server went away in
+  // between.
   if (identity_.ticket && slots_.ready()) co_return Result<void>();
   auto alive = co_await handshake_with_meta(limits);
   co_return alive;
 }
 
 job::Task<Result<void>> Session::renew(Limits limits, rpc::SessionEpoch ended) {
-  if (identity_.session() != ended) co_return Result<void>();  // another request was told before
+  if (identity_.session() != ended) co_return Result<void>();  // another request has learnt it before
   auto result = co_await handshake_with_meta(limits);
   co_return result;
 }
 
-/// Channels to io servers notice a new epoch by themselves. In the old one they make no new handshake: that would end
-/// whatever they have under way.
+/// Channels to io servers notice a new epoch themselves. In the old epoch they make no new handshake, which would end
+/// their requests in flight.
 job::Task<Result<void>> Session::handshake_with_meta(Limits limits) {
   observer_->handshake_begins();
   meta().repeat_handshake();
@@ -108,14 +110,14 @@ job::Task<Result<void>> Session::handshake_with_meta(Limits limits) {
   rpc::CallOptions options = limits.call_options();
   const wire::KeepAliveRequest request;
   auto alive = co_await meta().call<wire::KeepAliveReply>(request, options);
-  if (!alive && session_ended(alive.code())) {  // the meta server has forgotten it: begin a new one
+  if (!alive && session_ended(alive.code())) {  // the meta server has forgotten the session: begins a new one
     identity_.client = ClientId();
     identity_.ticket.reset();
     meta().repeat_handshake();
     alive = co_await meta().call<wire::KeepAliveReply>(request, options);
   }
   if (!alive) co_return std::move(alive).error();
-  // Without a slot every change would wait for one for ever.
+  // Without a slot every change would wait for ever.
   if (identity_.answer_slots == 0) co_return Error(Errc::kProtocol, meta().name() + " opened no session");
   identity_.ticket = alive->ticket;
   slots_.reset(identity_.answer_slots);
@@ -159,10 +161,10 @@ void Session::resume() {
 }
 
 job::Task<void> Session::resume_now() {
-  std::ignore = co_await ensure_open(limits(stopping_));  // else with the first request
+  std::ignore = co_await ensure_open(limits(stopping_));  // if it fails, the first request opens the session
 }
 
-/// What an earlier process of this session left undone.
+/// Finishes what an earlier process of this session left undone.
 job::Task<void> Session::end_inheritance() {
   co_await observer_->end_inheritance();
   auto slept = co_await executor().sleep(kAskAgainPatience, stopping_);
@@ -181,7 +183,8 @@ job::Task<void> Session::keep_alive() {
     const rpc::SessionEpoch session = identity_.session();
     auto alive = co_await meta().call<wire::KeepAliveReply>(request, options);
     if (!alive && session_ended(alive.code())) {
-      // Also who does nothing is to know that its locks are lost, and has its files and waits in the new epoch.
+      // A client that does nothing must learn, too, that its locks are lost, and must have its files and waits in the
+      // new epoch.
       std::ignore = co_await renew(limits(stopping_), session);
       continue;
     }
@@ -190,7 +193,7 @@ job::Task<void> Session::keep_alive() {
     identity_.fs_clock_offset_ns = alive->fs_time.ns - executor().now().since_start.count();
     keep_for_next_process();
     observer_->heard();
-    std::ignore = co_await learn_newer_map(limits(stopping_));  // else with the next keep-alive
+    std::ignore = co_await learn_newer_map(limits(stopping_));  // if it fails, the next keep-alive tries again
   }
 }
 
@@ -209,7 +212,8 @@ job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body,
   co_return reply;
 }
 
-/// A process that hands its state to a successor sends each change by itself: the successor knows each by its id.
+/// A process that hands its state to a successor sends each change alone, because the successor recognises a change by
+/// its id.
 job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
   const bool together = options_.handover == nullptr && (meta().features() & wire::kFeatureBatches) != 0 &&
                         ChangeBatcher::takes(op, body, limits);
@@ -241,21 +245,21 @@ job::Task<Result<rpc::RawReply>> Session::send_one_change(wire::Op op, ByteView 
     }
     auto reply = co_await meta().call(op, body, options);
     if (reply || !session_ended(reply.code()) || limits.only_in || tries == kMostSessions) co_return reply;
-    // The session had run out before this request came: it was refused, not run. (Had it been sent before, an expired
-    // session still has its answer, and of one that is gone we hear kForgottenRequest.)
+    // The session expired before this request came, so the request was refused and not run. (If it had run before, an
+    // expired session would still have its answer, and for a forgotten one the server returns kForgottenRequest.)
     auto renewed = co_await renew(limits, session);
     if (!renewed) co_return std::move(renewed).error();
   }
 }
 
-/// The meta server has placed the file there, so it knows them.
+/// The meta server has placed the file on these targets, so it knows them.
 job::Task<Result<void>> Session::learn_targets(const Layout& layout, Limits limits) {
   if (servers_.knows_targets(layout)) co_return Result<void>();
   auto turn = co_await map_turn_.acquire(1, limits.stop);
   if (!turn) co_return std::move(turn).error();
-  if (servers_.knows_targets(layout)) co_return Result<void>();  // another operation has asked meanwhile
+  if (servers_.knows_targets(layout)) co_return Result<void>();  // another operation has asked in the meantime
   auto fetched = co_await fetch_map(std::move(limits));
-  co_return fetched;  // a target that is still missing is told of by Servers::io_channel()
+  co_return fetched;  // if a target is still missing, Servers::io_channel() reports it
 }
 
 job::Task<Result<void>> Session::learn_map(Limits limits) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: this client's session with the meta server, and the requests that are sent in it.
+// Session: this client's session with the meta server, and the requests of the session.
 #pragma once
 
 #include <memory>
@@ -18,23 +18,24 @@
 
 namespace spate::client {
 
-/// What depends on the session. All calls come on the executor; none but end_inheritance() waits.
+/// Learns of changes of the session. All calls come on the executor. Only end_inheritance() may wait.
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
-  /// The next handshake with the meta server begins. It may be another process, which knows nothing of this client.
+  /// The next handshake with the meta server begins. The server may be another process that knows nothing about this
+  /// client.
   virtual void handshake_begins() = 0;
   /// The session is open, perhaps in another epoch, or it is another session.
   virtual void session_changed() = 0;
   /// The meta server has answered a keep-alive.
   virtual void heard() = 0;
-  /// Ends what an earlier process of this session left undone.
+  /// Finishes what an earlier process of this session left undone.
   virtual job::Task<void> end_inheritance() = 0;
   /// Whether a lock on the file was lost with an earlier epoch.
   virtual bool lost_lock(Handle file) = 0;
 };
 
-/// Opened by the first request and kept alive by a task of its own while the executor is driven. When it ends, for
+/// The first request opens the session, and a task keeps it alive while the executor is driven. When it ends, for
 /// example because it expired, the next request opens a new epoch or another session. One executor. Life cycle:
 /// construct -> observe() -> requests -> request_stop() -> stop() awaited -> destroyed.
 class Session {
@@ -43,14 +44,15 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Before the first request, once. Outlives the session.
+  /// Call it once, before the first request. The observer outlives the session.
   void observe(SessionObserver& observer) { observer_ = &observer; }
-  /// Ends the keep-alives: no new session is opened by them.
+  /// Ends the keep-alives, so that they open no new session.
   void request_stop() { stopping_.request_stop(); }
-  /// Ends the session at the meta server (best effort, within `limits`), and waits for all tasks. After request_stop().
+  /// Ends the session at the meta server (best effort, within `limits`), and waits for all tasks. Call it after
+  /// request_stop().
   job::Task<void> stop(Limits limits);
 
-  /// A request to the meta server that only looks. Run again after a lost connection.
+  /// Sends a request to the meta server that changes nothing. It is repeated after a lost connection.
   template <typename Reply, typename Request>
   job::Task<Result<Reply>> ask(const Request& request, Limits limits, std::uint32_t reply_room = 16 * 1024) {
     Bytes body;
@@ -60,32 +62,32 @@ class Session {
     auto reply = wire::decode_body<Reply>(raw->body);
     co_return reply;
   }
-  /// A request to the meta server that changes something: carries a request id, so that its resend is safe. Changes
-  /// that are made at the same time may go together (ChangeBatcher).
+  /// Sends a request to the meta server that changes something. It has a request id, so it can be resent safely.
+  /// Changes that are made at the same time may go together (ChangeBatcher).
   job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
 
-  /// The session is open when it ends: io servers ask for its ticket.
+  /// Opens the session if it is not open, because io servers demand its ticket.
   job::Task<Result<void>> ensure_open(Limits limits);
-  /// After kSessionFenced or kSessionUnknown in the epoch `ended`: makes a new handshake with the meta server, which
-  /// gives a new one. Nothing is sent when there is a new one already. The io servers hear of it with the next request
-  /// to each.
+  /// Call it after kSessionFenced or kSessionUnknown in the epoch `ended`. Makes a new handshake with the meta server,
+  /// which begins a new epoch or session. Sends nothing if there is a new one already. The io servers learn it with the
+  /// next request to each.
   job::Task<Result<void>> renew(Limits limits, rpc::SessionEpoch ended);
-  /// Goes on with an earlier process's session, if there is one, before anybody asks for anything: others wait until
-  /// the leases that the process had are given back.
+  /// Continues the session of an earlier process, if there is one, before the first request. Others wait until the
+  /// leases of that process are given back.
   void resume();
-  /// Whether it goes on with an earlier process's session.
+  /// Whether it continues the session of an earlier process.
   bool inherited() const { return inherited_; }
-  /// Asks the meta server for the servers of targets that were added after this process has read its spate.toml.
-  /// Returns at once when all are known. The deadline of `limits` applies; what fails may be tried again.
+  /// Asks the meta server for the servers of targets that were added after this process read its spate.toml. Returns at
+  /// once if all are known. The deadline of `limits` applies; after a failure it may be called again.
   job::Task<Result<void>> learn_targets(const Layout& layout, Limits limits);
-  /// Asks for the cluster map, whatever is known.
+  /// Asks for the cluster map, even if it is known.
   job::Task<Result<void>> learn_map(Limits limits);
-  /// The same if the meta server has said, with any of its replies, that there is a newer cluster map.
+  /// As learn_map(), if a reply of the meta server has said that there is a newer cluster map.
   job::Task<Result<void>> learn_newer_map(Limits limits);
 
-  /// For a new operation: the deadline of the options, a trace id of its own.
+  /// Limits for a new operation: the deadline of the options, and a new trace id.
   Limits limits(job::StopToken stop = {});
-  /// The operation that is begun next, in this turn, is part of the program's call `request_id`
+  /// The operation that begins next, in this turn, belongs to the program's call `request_id`
   /// (client/session/handover_state.h).
   void next_request_id(std::uint64_t request_id) { next_request_id_ = request_id; }
 
@@ -93,11 +95,11 @@ class Session {
   rpc::Channel& meta() { return servers_.meta(); }
   const Options& options() const { return options_; }
   const rpc::Identity& identity() const { return identity_; }
-  /// What outlives this process; may be null.
+  /// The state that outlives this process; may be null.
   HandoverState* handover() const { return options_.handover; }
   job::Executor& executor() { return network_.executor(); }
   job::NetworkContext& network() { return network_; }
-  /// The file system's clock, as well as this client knows it.
+  /// The file system's clock, as accurately as this client knows it.
   WallTime fs_time() const;
 
  private:
@@ -115,7 +117,7 @@ class Session {
 
   const Options options_;
   job::NetworkContext& network_;
-  SeededRandom traces_;  // the random numbers of the process cost a system call each
+  SeededRandom traces_;  // seeded, because each random number of the process costs a system call
   rpc::Identity identity_;
   bool inherited_ = false;
   Servers servers_;
