@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closes: files that programs have closed, on their way to the servers.
+// AsyncReleases: files that programs have closed and whose close is still in flight to the servers.
 #pragma once
 
 #ifndef FUSE_USE_VERSION
@@ -16,28 +16,28 @@
 
 namespace spate::fuse {
 
-/// The kernel waits for no answer to a release, so no worker needs to either: whoever drives the client's executor next
-/// carries it on. Thread-safe. Drained before the driver is destroyed.
+/// The kernel waits for no answer to a release, so no worker has to wait either: the next thread that drives the
+/// client's executor continues it. Thread-safe. Drain it before the driver is destroyed.
 class AsyncReleases {
  public:
-  /// So many at once; the kernel itself holds back more than a dozen unanswered ones.
+  /// The most at once. The kernel itself holds back more than a dozen unanswered ones.
   static constexpr std::size_t kMost = 64;
 
   explicit AsyncReleases(client::Driver& driver) : driver_(driver) {}
   AsyncReleases(const AsyncReleases&) = delete;
   AsyncReleases& operator=(const AsyncReleases&) = delete;
 
-  /// Begins `make()`, a function that returns a Task<Unit>. False: too many are under way, and it was not called.
+  /// Begins `make()`, a function that returns a Task<Unit>. False: too many are in flight, and it was not called.
   template <typename Make>
   bool begin(Make make) {
     if (under_way() >= kMost) return false;
-    auto started = driver_.start(std::move(make));  // may do other calls' work, too
+    auto started = driver_.start(std::move(make));  // may run tasks of other calls, too
     const std::lock_guard lock(mutex_);
     under_way_.push_back(std::move(started));
     return true;
   }
-  /// Waits until none is under way; false: that took longer than until `limit`. Nobody begins one meanwhile, and some
-  /// thread drives the executor.
+  /// Waits until none is in flight. False: that was not so at `limit`. Nobody may begin one in the meantime, and some
+  /// thread must drive the executor.
   bool drain(std::chrono::steady_clock::time_point limit);
   std::size_t under_way();
 

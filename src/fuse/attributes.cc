@@ -28,7 +28,7 @@ Result<Attributes> attributes_of(Mount& mount, fuse_req_t request, fuse_ino_t in
   return found;
 }
 
-/// Replies with what the kernel may keep; false: it may keep nothing, and there is no reply.
+/// Replies with attributes that the kernel may keep. False: it may keep nothing, and there was no reply.
 bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
   if (mount.copies == nullptr) return false;
   const auto copy = mount.process.client().cluster().attributes().copy_attributes(Handle(inode));
@@ -36,17 +36,18 @@ bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
   return copy.has_value();
 }
 
-/// The only request from whose answer the kernel keeps attributes: it ignores them if it was told meanwhile to drop
-/// what it has of the object.
+/// The kernel keeps attributes only from the answer to this request. It ignores them if it was told in the meantime to
+/// drop its copy.
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   Mount& mount = this_mount();
   if (reply_copy(mount, request, inode)) return;
   const auto found = attributes_of(mount, request, inode);
-  if (found && reply_copy(mount, request, inode)) return;  // a lease has come with them
+  if (found && reply_copy(mount, request, inode)) return;  // a lease came with them
   reply_attributes(request, found);
 }
 
-/// As far as the attributes alone tell: what anybody but root and the owner may is also a matter of groups and lists.
+/// Whether the mode permits the access, as far as attributes alone tell. Rights of others than root and the owner
+/// depend on groups and lists, too.
 std::optional<bool> may_by_mode(const Credential& who, const Attributes& object, unsigned want) {
   constexpr std::uint32_t kAnyExecute = 0111;
   if (who.uid == 0)
@@ -62,7 +63,7 @@ void access(fuse_req_t request, fuse_ino_t inode, int want) {
 
 WallTime to_wall(const timespec& time) { return WallTime{time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec}; }
 
-/// What chmod, chown and utimensat ask, without the size.
+/// The changes that chmod, chown and utimensat request, without the size.
 wire::SetattrRequest change_of(fuse_ino_t inode, const struct stat& wanted, int what) {
   wire::SetattrRequest change;
   change.where = node(inode);
@@ -106,7 +107,7 @@ void statfs(fuse_req_t request, fuse_ino_t) {
   answer([&] { return fuse_reply_statfs(request, &out); });
 }
 
-/// The kernel asks for security.* before writes; there are none.
+/// Whether the name cannot exist. The kernel asks for security.* before writes.
 bool is_foreign(std::string_view name) { return name.starts_with("security."); }
 
 void reply_bytes(fuse_req_t request, ByteView value, std::size_t room) {
@@ -131,8 +132,8 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_
 
 constexpr std::string_view kAccessAcl = "system.posix_acl_access";
 
-/// Whether the caller's list clears setgid. The servers judge that for the mount's user; where others may come, the
-/// kernel tells it, but only if it heeds lists.
+/// Whether an access control list that the caller sets clears setgid. The servers decide that for the mount's user.
+/// Where others may use the mount the kernel tells it, but only if it heeds lists.
 Result<bool> kills_setgid(fuse_req_t request, fuse_ino_t inode) {
   const MountOptions& options = this_mount().options;
   if (!checked_by_kernel(options)) return false;

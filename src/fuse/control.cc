@@ -27,7 +27,7 @@ constexpr std::size_t kMostText = 4000;
 constexpr int kBacklog = 4;
 constexpr int kPatienceMs = 60'000;
 
-/// mountinfo writes blanks and the like as three octal digits.
+/// Undoes the escapes of mountinfo, which writes blanks and the like as three octal digits.
 std::string plain(const std::string& escaped) {
   std::string out;
   for (std::size_t i = 0; i < escaped.size(); ++i) {
@@ -43,7 +43,7 @@ std::string plain(const std::string& escaped) {
 
 std::string socket_name(const std::string& number) { return "mount-" + number; }
 
-/// "user_id=1000" among options.
+/// The user of "user_id=1000" in the options.
 uid_t user_in(const std::string& options) {
   constexpr std::string_view kName = "user_id=";
   const std::size_t at = options.find(kName);
@@ -83,8 +83,8 @@ Result<MountedDevice> device_at(const std::string& directory) {
     std::string id, parent, number, root, at;
     if (!(words >> id >> parent >> number >> root >> at) || plain(at) != directory) continue;
     std::string options;
-    for (std::string word; words >> word;) options = word;  // the file system's own come last
-    device = MountedDevice{number, user_in(options)};       // the last covers the others
+    for (std::string word; words >> word;) options = word;  // the options of the file system itself come last
+    device = MountedDevice{number, user_in(options)};       // the last one covers the others
   }
   if (!device) return Error::told(Errc::kNotFound, "nothing is mounted at " + directory);
   return *std::move(device);
@@ -111,12 +111,12 @@ Result<std::string> ask_supervisor(const std::string& directory, Word word, std:
   if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
   auto device = device_at(real.data());
   if (!device) return std::move(device).error();
-  // Root may upgrade a user's mount, whose supervisor then runs what root names.
+  // Root may upgrade a user's mount, whose supervisor then runs the program that root names.
   if (device->user != ::geteuid() && ::geteuid() != 0)
     return Error::told(Errc::kNotPermitted, directory + " is another user's mount");
   auto supervisor = connect_to(*device);
   if (!supervisor) return std::move(supervisor).error().within(directory);
-  std::ignore = send_message(supervisor->get(), word, text);  // it may have refused already, and says why
+  std::ignore = send_message(supervisor->get(), word, text);  // the supervisor may have refused already and said why
   pollfd wait{supervisor->get(), POLLIN, 0};
   if (::poll(&wait, 1, kPatienceMs) != 1)
     return Error::told(Errc::kTimeout, directory + ": the mount's supervisor does not answer");

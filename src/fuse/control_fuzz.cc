@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of the control socket of a mount: packets of any size with any number of descriptors. Each is one message, as
-// it was sent or cut at its limit, and no descriptor is left behind; what this side sends is heard as it was sent.
+// Fuzzer of a mount's control socket: packets of any size with any number of descriptors. Each is one message, as it
+// was sent or cut at its limit, and no descriptor may leak. Messages of this side must arrive unchanged.
 //
 // Input: packets: number of descriptors and flags (1 byte), size (2 bytes), bytes.
 #include <fcntl.h>
@@ -29,7 +29,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-/// As no proper supervisor or server would.
+/// Sends a packet that no correct supervisor or server would send.
 bool send_raw(int socket, const Bytes& bytes, std::size_t descriptors, int given) {
   iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
   msghdr message{};
@@ -52,7 +52,7 @@ bool send_raw(int socket, const Bytes& bytes, std::size_t descriptors, int given
 
 void check_heard(int socket, const Bytes& bytes, bool descriptor) {
   const auto heard = receive_message(socket);
-  if (bytes.empty()) {  // what the end of the other side looks like
+  if (bytes.empty()) {  // the same as the end of the other side
     SPATE_CHECK(heard.code() == Errc::kConnectionLost);
     return;
   }

@@ -13,7 +13,7 @@
 namespace spate::fuse {
 namespace {
 
-/// Of no device here, and of no other process that runs this.
+/// A device number that no device here has, and no other process that runs this test.
 std::string device() { return "test-" + std::to_string(::getpid()); }
 
 MountedDevice mounted() { return {device(), ::geteuid()}; }
@@ -26,7 +26,7 @@ TEST(ControlTest, OnlyWhoListensIsFound) {
   remove_listener(device());
 }
 
-/// Another process that listens until it reads a byte, removes its name then, and ends.
+/// Another process that listens until it reads a byte, then removes its name and ends.
 class EarlierSupervisor {
  public:
   EarlierSupervisor() {
@@ -60,7 +60,7 @@ TEST(ControlTest, ASupervisorListensAtOnceThoughTheOneThatHadTheNumberBeforeHasN
   ASSERT_TRUE(before.listens());
   const auto listener = listen_for(device());
   EXPECT_OK(listener);
-  before.end();  // and takes its own name back, not this one's
+  before.end();  // it removes its own name, not this one's
   EXPECT_OK(connect_to(mounted()));
   remove_listener(device());
   EXPECT_ERRC(connect_to(mounted()), Errc::kNotFound);

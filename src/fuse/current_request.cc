@@ -10,7 +10,7 @@
 namespace spate::fuse {
 namespace {
 
-/// A fatal signal is on its way to the thread: the kernel turns each into a pending SIGKILL.
+/// Whether a fatal signal is pending for the thread. The kernel turns each one into a pending SIGKILL.
 bool is_being_killed(pid_t thread) {
   std::ifstream status("/proc/" + std::to_string(thread) + "/status");
   for (std::string line; std::getline(status, line);) {
@@ -50,7 +50,7 @@ void CurrentRequest::end_wait() {
     waiting_ = false;
     if (abandoned_) return;
   }
-  fuse_req_interrupt_func(request_, nullptr, nullptr);  // waits for an interrupt that is being handled
+  fuse_req_interrupt_func(request_, nullptr, nullptr);  // waits for the handler of an interrupt
 }
 
 void CurrentRequest::on_interrupt(fuse_req_t request, void* self) {

@@ -17,7 +17,7 @@ constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
 /// __FMODE_EXEC of the kernel's <linux/fs.h>: execve(2) opens the file.
 constexpr int kForExecve = 0x20;
 
-/// For the servers a mount of root's is root; they are told when somebody else opens a file to write it.
+/// For the servers a mount of root is root, so they are told when another user opens a file for writing.
 std::uint8_t by_user(fuse_req_t request, std::uint8_t flags) {
   const bool for_user = this_mount().credential.uid == 0 && fuse_req_ctx(request)->uid != 0;
   return for_user && (flags & wire::kOpenWrite) != 0 ? wire::kOpenByUser : 0;
@@ -28,7 +28,7 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   const int access = flags & O_ACCMODE;
   if (access == O_RDONLY || access == O_RDWR) out |= wire::kOpenRead;
   if (access == O_WRONLY || access == O_RDWR) out |= wire::kOpenWrite;
-  // The kernel fills the rest of a page before it keeps a part of it as dirty.
+  // Before the kernel keeps a part of a page as dirty, it reads the rest of it.
   if (access == O_WRONLY && mount.options.cache == CacheMode::kWriteback) out |= wire::kOpenRead;
   if ((flags & O_TRUNC) != 0 && access != O_RDONLY) out |= wire::kOpenTruncate;
   if ((flags & O_EXCL) != 0) out |= wire::kOpenExclusive;
@@ -36,13 +36,13 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   return out;
 }
 
-/// What is written goes to the end of the file as it is at the servers, not where the kernel takes the end to be. Its
-/// dirty pages have a place already: with them there is only one client, which knows the end.
+/// Whether a write goes to the end that the file has at the servers, and not to the end that the kernel knows. With
+/// write-back, dirty pages have their places already; then only one client writes, and it knows the end.
 bool appends(const Mount& mount, const fuse_file_info& info) {
   return (info.flags & O_APPEND) != 0 && mount.options.cache != CacheMode::kWriteback;
 }
 
-/// A file that has been opened, and whether the kernel may keep the pages that it has of it.
+/// An opened file, and whether the kernel may keep its pages of it.
 struct Opened {
   std::unique_ptr<client::File> file;
   bool keeps_pages = false;
@@ -56,15 +56,16 @@ job::Task<Result<Opened>> with_pages(Mount& mount, Result<std::unique_ptr<client
   co_return std::move(opened);
 }
 
-/// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
+/// The kernel has nothing, or something else, at the place where the data went. Others that have the file open here may
+/// read it.
 void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
-  mount.workers->need_reader();  // waits for reads of these pages
+  mount.workers->need_reader();  // it waits for reads of these pages
   std::ignore =
       fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
 }
 
-/// What a program reads from the kernel's pages nobody is told. With relatime, atime moves all the same when it reads
-/// where nearly everybody does: where the file begins or ends.
+/// Nobody learns that a program reads from the kernel's pages. With relatime, atime is set all the same if the program
+/// reads the begin or the end of the file, as nearly all do.
 void drop_ends(Mount& mount, const Attributes& attributes) {
   constexpr std::uint64_t kPage = 4096;
   if (attributes.size == 0) return;
@@ -86,7 +87,7 @@ void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* i
   info->fh = mount.files.add({std::move(file), flags, direct, CurrentRequest::of_this_thread().request_id()});
 }
 
-/// The handover state knows it until the meta server has ended the open, which may be after this has failed.
+/// The handover state keeps the open until the meta server has ended it, which may be after this task has failed.
 job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
   if (open->file == nullptr) {
@@ -104,7 +105,7 @@ job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::sha
 job::Task<Result<Opened>> open_after_close(Mount& mount, client::Client& client, fuse_ino_t inode, std::uint8_t flags,
                                            std::uint64_t request_id) {
   co_await mount.closing.wait(Handle(inode));
-  client.session().next_request_id(request_id);  // others may have run meanwhile
+  client.session().next_request_id(request_id);  // other tasks may have run in the meantime
   auto file = co_await client.open(node(inode), flags);
   auto opened = co_await with_pages(mount, std::move(file));
   co_return opened;
@@ -117,8 +118,8 @@ job::Task<Result<Opened>> create_and_open(Mount& mount, client::Client& client, 
   co_return opened;
 }
 
-/// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but
-/// the log can hear of an error.
+/// Ends an open, whether anybody waits for it or not. The program's close(2) has returned, or its open(2) never will,
+/// so an error can only go to the log.
 void close_file(Mount& mount, std::uint64_t number) {
   const auto open = mount.files.remove(number);
   if (open == nullptr) return;
@@ -132,7 +133,8 @@ void close_file(Mount& mount, std::uint64_t number) {
   mount.files.released(*open);
 }
 
-/// The kernel has taken the answer to an open, and dropped its pages if it was told to; or it has not (`error`).
+/// Called after the answer to an open. The kernel has taken it and dropped its pages if it was told to, or it has not
+/// (`error`).
 void told_of_open(Mount& mount, const Attributes& attributes, const fuse_file_info& info, bool drops, int error) {
   if (error != 0) {
     mount.pages.spoil(attributes.handle);
@@ -172,7 +174,7 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
 }
 
 void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-  thread_local Bytes memory;  // as large as the largest request: the kernel's limit
+  thread_local Bytes memory;  // as large as the kernel's largest request
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   if (memory.size() < size) memory.resize(size);
@@ -189,7 +191,8 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
   });
 }
 
-/// Where the kernel keeps no pages of the file it sends no fsync either (O_SYNC, O_DSYNC, RWF_DSYNC).
+/// Whether a write must be synced. If the kernel keeps no pages of the file, it sends no fsync for O_SYNC, O_DSYNC and
+/// RWF_DSYNC.
 bool must_sync(const OpenFile& open, const fuse_file_info& info) {
   return open.direct && (info.flags & (O_SYNC | O_DSYNC)) != 0;
 }
@@ -215,17 +218,17 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
   const bool synced = must_sync(open, info);
   Mount& mount = this_mount();
   const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
-  // What was there before stays right, and of what was appended the kernel has nothing.
+  // The pages from before stay correct, and the kernel has none of the appended data.
   if (!end || !open.direct || (info.flags & O_DIRECT) != 0) mount.pages.spoil(open.handle);
   if (!end) {
     reply_error(request, end.error());
     return mount.handover.end_append(CurrentRequest::of_this_thread().request_id());
   }
-  // A write through the kernel's pages (O_APPEND was set later) holds them until it is answered.
+  // A write through the kernel's pages, after O_APPEND was set, holds them until it is answered.
   if (open.direct) drop_pages(mount, inode, *end, bytes.size());
   answer([&] { return fuse_reply_write(request, bytes.size()); });
   if (!open.direct) drop_pages(mount, inode, 0, 0);
-  mount.handover.end_append(CurrentRequest::of_this_thread().request_id());  // nobody asks for it again
+  mount.handover.end_append(CurrentRequest::of_this_thread().request_id());  // the kernel will not repeat it
 }
 
 void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset,
@@ -249,7 +252,7 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
   reply_done(request, run(request, [&](client::Client&) { return (*open)->file->sync(); }));
 }
 
-/// Answers last: should this process die before, the kernel asks the next one.
+/// It answers last: if this process dies before, the kernel repeats the request to the next one.
 job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_ptr<OpenFile> open,
                                  std::uint64_t request_id) {
   client::Client& client = mount.process.client();
@@ -262,7 +265,7 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
   co_return Unit();
 }
 
-/// Where leases are kept some thread always drives the client's executor, at the latest a few milliseconds from now.
+/// If leases are kept, some thread always drives the client's executor, within a few milliseconds.
 bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
   if (!mount.process.client().cluster().attributes().on()) return false;
   const auto open = mount.files.find(number);
@@ -293,7 +296,7 @@ job::Task<Result<void>> allocate(client::File& file, Extent range, bool zero, bo
   co_return done;
 }
 
-/// Data and holes; anything else the kernel answers by itself.
+/// Finds data or holes. The kernel answers other seeks itself.
 job::Task<Result<std::uint64_t>> find(client::File& file, std::uint64_t from, bool hole) {
   SPATE_CO_TRY(const client::DataMap map, co_await file.data_map(from, 1));
   const std::uint64_t found = hole ? map.next_hole(from) : map.next_data(from);

@@ -23,9 +23,9 @@ constexpr unsigned kMaxBackground = 64;
 constexpr std::int32_t kNotifyResend = 7;
 constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid;
 
-/// While libfuse replays an old INIT: its answer is for nobody.
+/// set while libfuse replays an old INIT, whose answer nobody needs
 thread_local bool swallowing = false;
-/// While libfuse answers the kernel's INIT.
+/// set while libfuse answers the kernel's INIT
 thread_local bool answering_init = false;
 
 ssize_t write_device(int fd, iovec* parts, int count, void* user) {
@@ -39,8 +39,8 @@ ssize_t write_device(int fd, iovec* parts, int count, void* user) {
   return size;
 }
 
-/// A page that is not there yet would be made while the kernel copies a request into it. Were this process killed just
-/// then, the kernel would fail the request with EIO, instead of keeping it for the next process.
+/// Touches the pages. Otherwise they would be made while the kernel copies a request into them, and if this process
+/// were killed at that moment, the kernel would fail the request with EIO instead of keeping it for the next process.
 void make_pages(void* memory, std::size_t size) {
   static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   auto* const bytes = static_cast<volatile char*>(memory);
@@ -48,7 +48,7 @@ void make_pages(void* memory, std::size_t size) {
   if (size > 0) bytes[size - 1] = 0;
 }
 
-/// A thread reads into the same memory always.
+/// A thread always reads into the same memory.
 ssize_t read_device(int fd, void* memory, std::size_t size, void*) {
   thread_local const void* made = nullptr;
   if (made != memory) make_pages(memory, size);
@@ -68,20 +68,20 @@ void init(void* user, fuse_conn_info* connection) {
   want(FUSE_CAP_ATOMIC_O_TRUNC, true);
   want(FUSE_CAP_PARALLEL_DIROPS, true);
   want(FUSE_CAP_EXPORT_SUPPORT, true);
-  // The kernel asks for the list of what it checks for somebody who is not the owner, and leaves the umask to us.
+  // The kernel asks for the access list of objects for users that are not the owner, and leaves the umask to the mount.
   want(FUSE_CAP_POSIX_ACL, mount.options.acl && checked_by_kernel(mount.options));
   want(FUSE_CAP_DONT_MASK, mount.options.acl);
   want(FUSE_CAP_WRITEBACK_CACHE, mount.options.cache == CacheMode::kWriteback);
-  // Pages are dropped at open; asking for attributes before each read would cost a round trip a read.
+  // Pages are dropped at open. To ask for attributes before each read would cost a round trip for each.
   want(FUSE_CAP_AUTO_INVAL_DATA, false);
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, true);
-  // Attributes that the kernel may not keep it asks for again at once, and names that it may keep it takes from such an
-  // answer even if it was told meanwhile to drop them: it would be given nodes for nothing, and have to forget them.
-  // What a listing brings stays with the mount (docs/mount.md, "Listings").
+  // Attributes that the kernel may not keep it asks for again at once. Names that it may keep it takes from such an
+  // answer even if it was told in the meantime to drop them. So it would get nodes for nothing, and would have to
+  // forget them. The result of a listing stays with the mount (docs/mount.md, "Listings").
   want(FUSE_CAP_READDIRPLUS, false);
-  want(FUSE_CAP_SPLICE_READ, false);                 // requests are small or copied once either way
+  want(FUSE_CAP_SPLICE_READ, false);                 // requests are small, or copied once either way
   want(FUSE_CAP_SPLICE_WRITE, false);                // replies come from memory that is used again
-  if (init.done != 0) connection->want = init.want;  // the kernel goes by what it was told first
+  if (init.done != 0) connection->want = init.want;  // the kernel keeps to what it was told first
   init.want = connection->want;
   connection->max_write = std::min(connection->max_write, kMaxWriteBytes);
   connection->max_background = kMaxBackground;
@@ -95,7 +95,7 @@ void init(void* user, fuse_conn_info* connection) {
 fuse_session* make_session(Mount& mount) {
   fuse_lowlevel_ops handlers = operations();
   handlers.init = init;
-  // The kernel alone knows of its dirty pages: it takes everything for data then.
+  // Only the kernel knows its dirty pages, so it treats everything as data.
   if (mount.options.cache == CacheMode::kWriteback) handlers.lseek = nullptr;
   const std::string text = mount_option_text(mount);
   std::array<const char*, 3> words{"spate", "-o", text.c_str()};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: libfuse's session on a /dev/fuse that the supervisor holds, and that earlier processes of the mount have
-// served.
+// Device: libfuse's session on a /dev/fuse that the supervisor holds. Earlier processes of the mount may have served
+// it.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace spate::fuse {
 
-/// What libfuse is told of the mount.
+/// The options for libfuse.
 std::string mount_option_text(const Mount& mount);
 
 struct SessionDeleter {
@@ -20,15 +20,15 @@ struct SessionDeleter {
 };
 using SessionPtr = std::unique_ptr<fuse_session, SessionDeleter>;
 
-/// Makes a session on `device` and initialises it: the first process answers the kernel's FUSE_INIT; in
-/// later ones libfuse hears the same request again from the handover state, and the kernel is asked to repeat what has
-/// not been answered. The kernel sends FUSE_INIT once for each mount.
+/// Makes a session on `device` and initialises it. The first process answers the kernel's FUSE_INIT, which the kernel
+/// sends once for each mount. In later processes libfuse gets the same request again from the handover state, and the
+/// kernel is asked to repeat unanswered requests.
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device);
 
-/// The kernel can repeat requests (Linux 6.9); known after take_device().
+/// Whether the kernel can repeat requests (Linux 6.9). Known after take_device().
 bool can_resend(const Mount& mount);
 
-/// The kernel has sent this request before, to an earlier process.
+/// The kernel sent this request before, to an earlier process.
 constexpr std::uint64_t kSentAgain = std::uint64_t{1} << 63U;
 
 }  // namespace spate::fuse

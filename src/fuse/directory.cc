@@ -45,7 +45,7 @@ Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory
   return {};
 }
 
-/// The first entry of the page behind `cookie`, or none when the page does not hold that place.
+/// The first entry of the page after `cookie`. None: the page does not hold that place.
 std::optional<std::size_t> position(const OpenDirectory& directory, std::uint64_t cookie) {
   if (!directory.loaded) return std::nullopt;
   if (cookie == directory.page_begins) return 0;
@@ -85,8 +85,8 @@ class Listing {
   std::size_t used_ = 0;
 };
 
-/// Adds entries of the page from `first`. Entries with one cookie stay together, as a reader goes on behind a cookie.
-/// False: the buffer is full.
+/// Adds entries of the page from `first` on. Entries with one cookie stay together, because a reader continues after a
+/// cookie. False: the buffer is full.
 bool add_page(Listing& listing, const wire::ReaddirReply& page, std::size_t first) {
   std::size_t group = listing.used();
   for (std::size_t i = first; i < page.entries.size(); ++i) {
@@ -100,7 +100,7 @@ bool add_page(Listing& listing, const wire::ReaddirReply& page, std::size_t firs
   return true;
 }
 
-/// The entries behind `cookie`, until the buffer is full or the directory ends.
+/// Adds the entries after `cookie` until the buffer is full or the directory ends.
 Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, Listing& listing,
                          std::uint64_t cookie) {
   while (true) {
@@ -119,10 +119,10 @@ void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t room, off_t offse
   constexpr std::size_t kMostBytes = 1U << 20U;
   const std::shared_ptr<OpenDirectory> kept = this_mount().directories.find(info->fh);
   OpenDirectory& directory = *kept;
-  const std::lock_guard lock(directory.mutex);  // goes before `kept`
+  const std::lock_guard lock(directory.mutex);  // must be released before `kept` is destroyed
   Listing listing(request, std::min(room, kMostBytes));
   if (offset == 0) {
-    directory.loaded = false;  // a rewind sees what is there now
+    directory.loaded = false;  // after a rewind the reader sees the present entries
     if (listing.add(".", inode, FileType::kDirectory, kAfterDot)) offset = kAfterDot;
   }
   if (offset == kAfterDot) {

@@ -16,11 +16,11 @@
 namespace spate::fuse {
 namespace {
 
-// From protocol 7.44, which this machine's header need not have; libfuse 3.14 does not know it either.
+// From protocol 7.44, which this machine's header may lack. libfuse 3.14 does not know it either.
 constexpr std::int32_t kNotifyNewEpoch = 8;
 constexpr auto kBusyPause = std::chrono::milliseconds(10);
 
-/// As the kernel's fuse_notify_inval_inode_out behind the header of every message.
+/// The kernel's fuse_notify_inval_inode_out after the header of every message.
 struct DropAttributes {
   fuse_out_header header;
   fuse_notify_inval_inode_out what;
@@ -32,7 +32,7 @@ KernelCopies::KernelCopies(client::HandoverState& handover) : handover_(handover
 
 KernelCopies::~KernelCopies() { end(); }
 
-/// False: the kernel does not know such messages, or there is no mount any more.
+/// False: the kernel does not know such messages, or the mount is gone.
 bool KernelCopies::tell_kernel(const void* message, std::size_t size) {
   for (bool said = false;;) {
     if (::write(device_.get(), message, size) == static_cast<ssize_t>(size)) return true;
@@ -57,7 +57,7 @@ bool KernelCopies::new_epoch() {
   return tell_kernel(&message, sizeof(message));
 }
 
-/// Not its pages: those are minded at open.
+/// Does not drop pages, which are checked at open.
 void KernelCopies::drop_in_kernel(Handle object) {
   DropAttributes message{};
   message.header.len = sizeof(message);
@@ -84,7 +84,7 @@ Result<void> KernelCopies::begin(int device) {
   return {};
 }
 
-/// What is mounted may be there still, for who has something of it open: then the leases go before it does.
+/// The mount may still exist for programs that have something open in it. Then the leases end before it does.
 void KernelCopies::drop_whatever_it_has() {
   for (const Handle object : handover_.copied(clock_.now())) drop_in_kernel(object);
   std::ignore = new_epoch();
@@ -106,7 +106,8 @@ void KernelCopies::end() {
   for (UniqueFunction<void()>& then : waiting) then();
 }
 
-/// With the lock held. What comes meanwhile is left for the next time, so that nobody waits for it.
+/// Call it with the lock held. Requests that come in the meantime are left for the next time, so that nobody waits for
+/// them.
 void KernelCopies::drop_all_there_is(std::unique_lock<std::mutex>& lock) {
   const std::unordered_set<Handle> attributes = std::exchange(attributes_, {});
   const bool names = std::exchange(names_, false);

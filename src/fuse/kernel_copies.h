@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelCopies: the names and attributes that the kernel keeps (attr_cache=kernel), and the thread that has it drop
-// them (docs/consistency.md, "The kernel's copies").
+// KernelCopies: the names and attributes that the kernel keeps (attr_cache=kernel), and the thread that makes the
+// kernel drop them (docs/consistency.md, "The kernel's copies").
 #pragma once
 
 #include <condition_variable>
@@ -15,22 +15,23 @@
 
 namespace spate::fuse {
 
-/// Attributes are dropped object by object, names all at once, by a new epoch (Linux 6.16): the kernel then asks again
-/// for each when it comes by. Neither takes a lock that a request of the kernel's may hold, so the thread waits for
-/// nobody. Life cycle: construct -> begin() -> end(), after the last request; before begin() nothing is copied.
+/// Attributes are dropped object by object. Names are dropped all at once by a new epoch (Linux 6.16), after which the
+/// kernel asks again for each when it is used. Neither takes a lock that a request of the kernel may hold, so the
+/// thread waits for nobody. Life cycle: construct -> begin() -> end(), after the last request. Before begin() nothing
+/// is copied.
 class KernelCopies final : public client::Copies {
  public:
-  /// Behind an earlier process of the mount the kernel may have copies: they are to be dropped from the beginning on.
-  /// `handover state` outlives it.
+  /// If an earlier process served the mount, the kernel may have copies, which are dropped at the beginning. `handover`
+  /// outlives it.
   explicit KernelCopies(client::HandoverState& handover);
   ~KernelCopies() override;
   KernelCopies(const KernelCopies&) = delete;
   KernelCopies& operator=(const KernelCopies&) = delete;
 
-  /// `device`: /dev/fuse, of which it takes a descriptor of its own. Once.
+  /// Call it once. `device`: /dev/fuse, of which it makes a descriptor of its own.
   Result<void> begin(int device);
-  /// The kernel drops all that it has, and whoever waits is told. Before the leases are given up. More than once is
-  /// legal.
+  /// Makes the kernel drop everything and tells all who wait. Call it before the leases are given up. It may be called
+  /// more than once.
   void end();
 
   bool takes_names() const override;
@@ -40,7 +41,7 @@ class KernelCopies final : public client::Copies {
   bool when_dropped(UniqueFunction<void()> then) override;
 
  private:
-  /// More than that wait for the thread: no others are copied meanwhile.
+  /// If as many objects wait for the thread, no others are copied.
   static constexpr std::size_t kMostWaiting = 1U << 17U;
 
   void work();
@@ -53,13 +54,13 @@ class KernelCopies final : public client::Copies {
 
   client::HandoverState& handover_;
   SystemClock clock_;
-  UniqueFd device_;  // set before the thread is started, gone when it has ended
+  UniqueFd device_;  // set before the thread starts, and closed when it has ended
   std::thread thread_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   std::condition_variable wake_;
-  std::unordered_set<Handle> attributes_;  // to be dropped
-  bool names_ = false;                     // the same
-  bool busy_ = false;                      // the thread drops something, or begin() has yet to
+  std::unordered_set<Handle> attributes_;  // whose copies must be dropped
+  bool names_ = false;                     // names must be dropped
+  bool busy_ = false;                      // the thread drops something, or begin() was not called yet
   std::vector<UniqueFunction<void()>> waiting_;
   bool takes_names_ = false;
   bool begun_ = false;

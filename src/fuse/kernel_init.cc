@@ -8,18 +8,18 @@
 namespace spate::fuse {
 namespace {
 
-// From protocols 7.39 and 7.40, which this machine's header need not have.
+// From protocols 7.39 and 7.40, which this machine's header may lack.
 constexpr std::uint64_t kDirectIoAllowMmap = std::uint64_t{1} << 36U;
 constexpr std::uint64_t kHasResend = std::uint64_t{1} << 39U;
 
 struct AbilityFlag {
   Ability ability;
-  std::uint64_t flag;  // in flags (the lower half) and flags2 of FUSE_INIT
+  std::uint64_t flag;  // a bit of flags (the lower half) and flags2 of FUSE_INIT
 };
 constexpr std::array kAbilityFlags{AbilityFlag{kMapsDirectIo, kDirectIoAllowMmap},
                                    AbilityFlag{kTellsOfSetgid, FUSE_SETXATTR_EXT}};
 
-/// The flags of the kernel's request; 0 of none. Kernels from before FUSE_INIT_EXT send a shorter one.
+/// The flags of the kernel's request; 0 if there was none. Kernels before FUSE_INIT_EXT send a shorter request.
 std::uint64_t offered(const KernelInit& agreed) {
   fuse_in_header header{};
   fuse_init_in init{};

@@ -10,12 +10,12 @@ namespace spate::fuse {
 namespace {
 
 constexpr Duration kMoment = std::chrono::milliseconds(1);
-/// For a server that is away when the mount ends.
+/// How long the end of a mount waits for a server that does not answer.
 constexpr Duration kStopPatience = std::chrono::seconds(4);
 
 }  // namespace
 
-/// A request of the kernel that waits for its lock. Touched by the executor, but for what says otherwise.
+/// A request of the kernel that waits for its lock. Only the executor uses it, except where a comment says otherwise.
 struct KernelLocks::Wait : std::enable_shared_from_this<KernelLocks::Wait> {
   Wait(KernelLocks& its_owner, fuse_req_t its_request, const wire::LockSpec& its_lock)
       : owner(its_owner), request(its_request), lock(its_lock) {}
@@ -45,7 +45,7 @@ bool KernelLocks::stop() {
     if (std::exchange(stopping_, true)) return outstanding_ == 0;
     more_.notify_all();
   }
-  // Those that are posted but not begun are found a little later.
+  // Waits that are posted but have not begun are found a little later.
   const auto stop_all = [this](client::Client&) -> job::Task<void> { return stop_waits(); };
   process_.run(stop_all);
   if (outstanding_ > 0) return false;
@@ -106,7 +106,7 @@ void KernelLocks::wait(fuse_req_t request, const wire::LockSpec& lock) {
   more_.notify_all();
 }
 
-/// On a worker thread, while the request cannot be answered.
+/// Called on a worker thread, while the request cannot be answered.
 void KernelLocks::on_interrupt(fuse_req_t, void* argument) {
   const std::shared_ptr<Wait> wait = static_cast<Wait*>(argument)->shared_from_this();
   wait->owner.process_.executor().post([wait] { wait->stop.request_stop(); });
@@ -116,7 +116,7 @@ job::Task<void> KernelLocks::run(std::shared_ptr<Wait> wait) {
   waits_.insert(wait);
   fuse_req_interrupt_func(wait->request, on_interrupt, wait.get());
   auto done = co_await process_.client().cluster().locks().set(wait->lock, true, wait->stop);
-  fuse_req_interrupt_func(wait->request, nullptr, nullptr);  // waits for an interrupt that is being handled
+  fuse_req_interrupt_func(wait->request, nullptr, nullptr);  // waits for the handler of an interrupt
   waits_.erase(wait);
   {
     const std::lock_guard lock(mutex_);
@@ -135,7 +135,8 @@ bool KernelLocks::has_answers() {
   return !answers_.empty();
 }
 
-/// Not on the executor: the kernel drops pages when it is told of a grant, and those may wait for reads of ours.
+/// Does not run on the executor: when the kernel is told of a grant it drops pages, and these may wait for reads of
+/// this mount.
 void KernelLocks::give_answers() {
   std::vector<Answer> answers;
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelLocks: the locks of programs that use the mount: who has any, and who waits for one.
+// KernelLocks: the locks of programs that use the mount: who has locks, and who waits for one.
 #pragma once
 
 #ifndef FUSE_USE_VERSION
@@ -23,29 +23,30 @@
 
 namespace spate::fuse {
 
-/// Thread-safe. A wait takes none of the mount's worker threads, since as many may wait as like to, and the one who
-/// releases must find a worker: one thread of its own drives them all, and only while there are any.
+/// Thread-safe. A waiting request takes none of the mount's worker threads, since any number may wait, and the request
+/// that releases must find a worker. One thread of its own drives all waits, while there are any.
 class KernelLocks {
  public:
-  /// Begins with the locks that earlier processes of the mount have left.
+  /// Begins with the locks from earlier processes of the mount.
   KernelLocks(assembly::ClientProcess& process, client::HandoverState& handover);
   ~KernelLocks() { SPATE_CHECK(stop()); }
   KernelLocks(const KernelLocks&) = delete;
   KernelLocks& operator=(const KernelLocks&) = delete;
 
-  /// From now on the file's close must release them. `open`: the number of the open file (OpenFiles).
+  /// From now on the file's close must release the locks of this holder. `open`: the number of the open file
+  /// (OpenFiles).
   void note(std::uint64_t open, Handle handle, client::LockHolder holder);
-  /// True when this holder may have locks on the file; it is forgotten.
+  /// Whether this holder may have locks on the file. It is forgotten.
   bool take(Handle handle, client::LockHolder holder);
-  /// All that were taken through this open file; they are forgotten.
+  /// All holders whose locks were taken through this open file. They are forgotten.
   std::vector<client::LockHolder> take_all(std::uint64_t open, Handle handle);
 
-  /// Answers the request when the lock is granted or refused, with EINTR when its caller was interrupted.
+  /// Answers the request when the lock is granted or refused, or with EINTR when its caller was interrupted.
   void wait(fuse_req_t request, const wire::LockSpec& lock);
-  /// Ends all waits, within seconds; those that come later end at once. Before the session with the kernel goes. False:
-  /// a server is away that some of them wait for, and the process must end without this object's end.
+  /// Ends all waits within seconds; later ones end at once. Call it before the session with the kernel ends. False:
+  /// some of them wait for a server that does not answer, and the process must end without destroying this object.
   bool stop();
-  /// The same, but those who wait get no answer: the kernel asks the next process for them.
+  /// As stop(), but without answers: the kernel repeats the requests to the next process.
   bool hand_over();
   /// Called with the file of each lock that was granted, before the program hears of it.
   void on_grant(std::function<void(Handle)> action) { on_grant_ = std::move(action); }

@@ -33,16 +33,15 @@ int fail(const Error& error) {
   return 1;
 }
 
-/// What a folder means: the spate.toml in it.
+/// The spate.toml that a folder stands for.
 std::string config_file(const std::string& source) {
   std::error_code ignored;
   if (std::filesystem::is_directory(source, ignored)) return source + "/spate.toml";
   return source;
 }
 
-/// Where the lines of a mount in the background may go if no file was asked for, the best place first: beside the
-/// servers' logs; root's place for logs; with what else this user keeps. (The servers' user owns /var/log/spate on
-/// their machines.)
+/// Places for the log of a mount in the background if no file was named, the best one first: beside the servers' logs;
+/// root's place for logs; among this user's data. (The servers' user owns /var/log/spate on their machines.)
 std::vector<std::filesystem::path> log_places(const fuse::MountOptions& options) {
   std::vector<std::filesystem::path> places{std::filesystem::path(options.config_file).parent_path() / "log"};
   if (::geteuid() == 0) places.insert(places.end(), {"/var/log/spate", "/var/log/spate-mount"});
@@ -51,7 +50,7 @@ std::vector<std::filesystem::path> log_places(const fuse::MountOptions& options)
   return places;
 }
 
-/// Sets options.log_file to the file that is used. It stays empty when lines go to standard error, or nowhere.
+/// Sets options.log_file to the file that is used. It stays empty if the log goes to standard error, or nowhere.
 Result<void> open_log(fuse::MountOptions& options) {
   if (!options.log_file.empty()) return log::open_file(options.log_file);
   if (options.foreground) return {};
@@ -67,7 +66,8 @@ Result<void> open_log(fuse::MountOptions& options) {
   return log::open_file("/dev/null");
 }
 
-/// In the terminal of who mounts; beside the servers' logs it is where `spate logs` is, too, and nothing is said.
+/// Prints the log's name in the terminal of the mounting user. If it is beside the servers' logs, `spate logs` shows
+/// it, and nothing is printed.
 void tell_log(const fuse::MountOptions& options) {
   const auto beside = std::filesystem::path(options.config_file).parent_path() / "log/mount.log";
   if (options.log_file.empty()) {
@@ -79,8 +79,8 @@ void tell_log(const fuse::MountOptions& options) {
   std::fflush(stdout);
 }
 
-/// The parent: waits until the child says that it is ready or has ended. The child's errors, and which server it waits
-/// for, went to the same terminal.
+/// The parent waits until the child is ready or has ended. The child has printed its errors, and which server it waits
+/// for, to the same terminal.
 int wait_for(pid_t child, int pipe) {
   char ready = 0;
   if (::read(pipe, &ready, 1) == 1) return 0;
@@ -108,7 +108,7 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
   }
   ::close(ends[0]);
   return supervise(options, words, [&] {
-    ::setsid();  // not before: until then what ends the command ends the mount
+    ::setsid();  // not earlier: until here a signal that ends the command must end the mount
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
     std::ignore = ::chdir("/");
@@ -117,7 +117,7 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
   });
 }
 
-/// In both: a later process of the mount starts elsewhere.
+/// Makes names absolute in both, because a later process of the mount starts elsewhere.
 void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words) {
   std::error_code ignored;
   const std::array<std::string, 2> given{options.config_file, options.directory};
@@ -136,7 +136,7 @@ void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words)
   }
 }
 
-/// A supervisor asks for the version of the mount.
+/// Answers a supervisor that asks for the version of the program.
 bool can_take_over(const std::string& question) {
   for (int version = fuse::kOldestTakeOverVersion; version <= fuse::kTakeOverVersion; ++version)
     if (question == fmt::format("--can-take-over={}", version)) return true;
@@ -148,7 +148,7 @@ bool can_take_over(const std::string& question) {
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit must fail, not end the process
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() == 1 && can_take_over(words[0])) return 0;
   if (words.size() == 2 && words[0] == "--upgrade") {

@@ -5,7 +5,7 @@
 namespace spate::fuse {
 namespace {
 
-/// The kernel keeps that a name is not there, if it may.
+/// Replies that a name does not exist, which the kernel keeps if it may.
 void reply_lookup(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found) {
   fuse_entry_param none{};
   if (found.code() == Errc::kNotFound) none.entry_timeout = name_timeout(mount, where, Handle());
@@ -13,8 +13,8 @@ void reply_lookup(Mount& mount, fuse_req_t request, const wire::NamePath& where,
   answer([&] { return fuse_reply_entry(request, &none); });
 }
 
-/// The kernel asks for "." of any node, and for ".." of directories, when somebody opens a file handle whose names it
-/// does not know (open_by_handle_at, an NFS server). It keeps neither.
+/// The kernel asks for "." of any node, and for ".." of directories, when a file handle is opened whose names it does
+/// not know (open_by_handle_at, an NFS server). It keeps neither.
 void lookup_node(fuse_req_t request, const wire::NamePath& where) {
   const auto found = run(request, [&](client::Client& c) { return stat_at(c, where); });
   if (!found) return reply_error(request, found.error());

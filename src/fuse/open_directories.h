@@ -12,21 +12,21 @@
 
 namespace spate::fuse {
 
-/// An open directory: the page that the servers sent last, which outlasts several of the kernel's small requests.
+/// An open directory with the page that the servers sent last, which answers several of the kernel's small requests.
 struct OpenDirectory {
   std::mutex mutex;
-  std::uint64_t page_begins = 0;  // the cookie that was asked with
+  std::uint64_t page_begins = 0;  // the cookie with which it was requested
   bool loaded = false;
   wire::ReaddirReply page;
 };
 
-/// Thread-safe. A place in a directory is all in the kernel's offset, so that one that an earlier process of the mount
-/// has opened needs no more than its number.
+/// Thread-safe. The kernel's offset describes a place in a directory completely. So a directory that an earlier process
+/// of the mount has opened needs no more than its number.
 class OpenDirectories {
  public:
   explicit OpenDirectories(std::uint64_t first_number) : last_(first_number) {}
 
-  /// `attributes`: as they are now, when they are known.
+  /// `attributes`: the present ones, if they are known.
   std::uint64_t add(Handle handle, const std::optional<Attributes>& attributes) {
     const std::lock_guard lock(mutex_);
     handles_.emplace(++last_, handle);
@@ -35,8 +35,7 @@ class OpenDirectories {
     if (attributes) open.attributes = attributes;
     return last_;
   }
-  /// The attributes of a directory that was removed while somebody has it open: as when it was opened, but with no
-  /// name.
+  /// The attributes of a directory that was removed while it is open: those from the open, with a link count of 0.
   std::optional<Attributes> removed(Handle handle) {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(handle);
@@ -45,8 +44,8 @@ class OpenDirectories {
     if (last) last->link_count = 0;
     return last;
   }
-  /// Shared: once a request is answered the kernel may close the directory, on another thread, before its handler has
-  /// let go.
+  /// Shared, because the kernel may close the directory once a request is answered, on another thread, before the
+  /// handler has released it.
   std::shared_ptr<OpenDirectory> find(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<OpenDirectory>& directory = directories_[number];
@@ -70,8 +69,8 @@ class OpenDirectories {
   };
   std::mutex mutex_;
   std::uint64_t last_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<OpenDirectory>> directories_;  // those that were read
-  std::unordered_map<std::uint64_t, Handle> handles_;  // those that this process has opened, by number
+  std::unordered_map<std::uint64_t, std::shared_ptr<OpenDirectory>> directories_;  // the directories that were read
+  std::unordered_map<std::uint64_t, Handle> handles_;  // the directories that this process has opened, by number
   std::unordered_map<Handle, Open> open_;
 };
 

@@ -19,7 +19,7 @@ struct OpenFile {
   bool direct = false;                            // the kernel keeps none of its pages
   client::HandoverState::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
-  // Null until open_file(), when an earlier process has opened it; guarded by `opening` till then.
+  // Null until open_file() if an earlier process has opened it. Until then guarded by `opening`.
   std::unique_ptr<client::File> file;
 
   bool is_opened() {
@@ -28,28 +28,28 @@ struct OpenFile {
   }
 };
 
-/// Thread-safe. A number is never used again, so that a wrong one finds nothing. Begins with what earlier processes of
-/// the mount had open.
+/// Thread-safe. A number is never used again, so a wrong one finds nothing. Begins with the files that earlier
+/// processes of the mount had open.
 class OpenFiles {
  public:
   explicit OpenFiles(client::HandoverState& handover);
 
   struct New {
     std::unique_ptr<client::File> file;
-    std::uint8_t open_flags = 0;  // wire::OpenFlags it was opened with
+    std::uint8_t open_flags = 0;  // the wire::OpenFlags of its open
     bool direct = false;
     std::uint64_t request_id = 0;  // the request that opened it
   };
   /// The number that the kernel sends with each request on this open.
   std::uint64_t add(New opened);
-  /// Null: no such number.
+  /// Null: there is no such number.
   std::shared_ptr<OpenFile> find(std::uint64_t number) const;
-  /// Takes it out; null when there is none. A later process knows it until forget().
+  /// Removes and returns a file; null if there is none. A later process knows it until forget().
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
   void forget(OpenFile& file);
-  /// The kernel asks for it no more; until forget() the next process closes it, should this one end.
+  /// The kernel uses it no more. If this process ends before forget(), the next one closes the file.
   void released(OpenFile& file);
-  /// Returns the files that the process before had begun to close. A second call returns none.
+  /// Returns the files that the previous process had begun to close. A second call returns none.
   std::vector<std::shared_ptr<OpenFile>> take_left();
   std::size_t size() const;
   std::vector<std::shared_ptr<OpenFile>> all() const;
@@ -61,7 +61,7 @@ class OpenFiles {
   mutable std::mutex mutex_;
   std::uint64_t last_;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenFile>> files_;
-  std::unordered_map<std::uint64_t, std::uint64_t> inherited_;  // by request_id: numbers
+  std::unordered_map<std::uint64_t, std::uint64_t> inherited_;  // their numbers by request_id
   std::vector<std::shared_ptr<OpenFile>> left_;
 };
 

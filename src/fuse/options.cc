@@ -152,8 +152,9 @@ const std::map<std::string_view, Setter>& setters() {
   return all;
 }
 
-/// Options of mount(8) and fstab(5) that mean nothing to a helper, or that are kept without any effort: a directory's
-/// atime never moves, changes of names are never delayed, and times that are kept in memory longer may be told sooner.
+/// Whether the option of mount(8) or fstab(5) needs no action here. Such options mean nothing to a helper, or hold
+/// without effort: a directory's atime never changes, changes of names are never delayed, and times that may stay in
+/// memory longer may also be sent sooner.
 bool is_harmless(std::string_view option) {
   constexpr std::array kIgnored{
       "defaults", "_netdev", "auto",       "noauto",     "nofail",        "user",     "nouser",    "users",

@@ -9,14 +9,14 @@
 
 namespace spate::fuse {
 
-/// Tells whether the mount whose device (major:minor) is `device` is read-only now. If `device` is empty or not in this
+/// Whether the mount whose device (major:minor) is `device` is read-only now. If `device` is empty, or not in this
 /// process's mount namespace, the answer is how it was mounted. Thread-safe.
 class ReadOnly {
  public:
   ReadOnly(bool as_mounted, std::string device);
 
-  /// Costs a system call that waits for nobody; reads /proc/self/mountinfo only after some mount has changed. Sees
-  /// every remount by mount(2) in this namespace that has returned.
+  /// Costs a system call that waits for nobody, and reads /proc/self/mountinfo only after some mount has changed. It
+  /// knows every remount by mount(2) in this namespace that has returned.
   bool now();
 
  private:
@@ -26,11 +26,11 @@ class ReadOnly {
   bool read_only_;   // guarded by mutex_
 };
 
-/// "major:minor" of the mount at `directory`, without asking the mount itself. Empty: not known.
+/// "major:minor" of the mount at `directory`, without asking the mount itself. Empty: unknown.
 std::string device_of_mount(const std::string& directory);
 
-/// Whether the FUSE file system of device `device` is read-only, by the text of /proc/self/mountinfo; `otherwise` when
-/// it is not there.
+/// Whether the FUSE file system of device `device` is read-only, by the text of /proc/self/mountinfo. `otherwise`: the
+/// result if it is not there.
 bool is_read_only(const std::string& mountinfo, const std::string& device, bool otherwise);
 
 }  // namespace spate::fuse

@@ -15,7 +15,7 @@ constexpr const char* kMounts =
     "63 22 0:4\n";
 
 TEST(ReadOnly, IsWhatTheFileSystemsOwnOptionsSay) {
-  EXPECT_FALSE(is_read_only(kMounts, "0:40", true));  // one of its mount points is; others may not be
+  EXPECT_FALSE(is_read_only(kMounts, "0:40", true));  // only one of its mount points is read-only
   EXPECT_TRUE(is_read_only(kMounts, "0:41", false));
 }
 
@@ -32,7 +32,7 @@ TEST(ReadOnly, FindsTheDeviceOfAMount) {
   const std::string device = device_of_mount("/proc");
   EXPECT_THAT(device, testing::Not(testing::IsEmpty()));
   EXPECT_EQ(device_of_mount("/proc/none/there"), "");
-  EXPECT_TRUE(ReadOnly(true, device).now());  // no FUSE
+  EXPECT_TRUE(ReadOnly(true, device).now());  // not a FUSE mount
 }
 
 }  // namespace

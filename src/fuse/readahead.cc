@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kKiB = 1024;
 
-/// 0 or an errno.
+/// Returns 0 or an errno.
 int write_text(const std::string& file, const std::string& text) {
   const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return errno;
@@ -28,7 +28,7 @@ int write_text(const std::string& file, const std::string& text) {
 
 void ask_for_readahead(const std::string& directory, std::uint64_t bytes) {
   struct statx st{};
-  // Which device it is the kernel knows by itself: nothing comes back to us here.
+  // The kernel knows the device itself, so this sends no request to the mount.
   int error = ::statx(AT_FDCWD, directory.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st) == 0 ? 0 : errno;
   const std::string file = fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", st.stx_dev_major, st.stx_dev_minor);
   if (error == 0) error = write_text(file, std::to_string(bytes / kKiB));

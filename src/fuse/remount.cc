@@ -18,12 +18,12 @@
 namespace spate::fuse {
 namespace {
 
-/// What the kernel changes of a mount that is there, whoever serves it.
+/// A flag of an existing mount that the kernel changes, whatever serves it.
 struct KernelFlag {
   std::string_view on, off;
   unsigned long flag;
 };
-constexpr unsigned long kNoSymfollow = 256;  // of mount(2); the C library of this machine need not know it
+constexpr unsigned long kNoSymfollow = 256;  // of mount(2); this machine's C library may lack it
 constexpr std::array kKernelFlags{KernelFlag{"ro", "rw", MS_RDONLY}, KernelFlag{"nodev", "dev", MS_NODEV},
                                   KernelFlag{"nosuid", "suid", MS_NOSUID}, KernelFlag{"noexec", "exec", MS_NOEXEC},
                                   KernelFlag{"nosymfollow", "symfollow", kNoSymfollow}};
@@ -39,25 +39,25 @@ bool take_kernel_flag(std::string_view option, Remount& remount) {
   return false;
 }
 
-/// mount(8) begins with rw or ro, gives all that is to hold from fstab or from what is mounted, and drops what is the
-/// default: then what is not named was asked for. Not so nodev and nosuid beside a line of fstab, which need not have
-/// them for them to hold.
+/// mount(8) begins with rw or ro, passes all options that shall hold, from fstab or from the present mount, and drops
+/// those that are the default. So an option that it does not name was requested to be off. The exceptions are nodev and
+/// nosuid with a line of fstab, which hold without being in that line.
 void take_silence(std::string_view all, Remount& remount) {
   bool from_kernel = false;
   for_each_option(all, [&](std::string_view option) { from_kernel = from_kernel || is_told_by_kernel(option); });
   const unsigned long told = from_kernel ? MS_NODEV | MS_NOSUID : 0;
   remount.off |= (told | MS_NOEXEC | kNoSymfollow) & ~remount.on;
-  // The kernel says it of every mount that is not told otherwise.
+  // The kernel shows it for every mount without another atime option.
   std::erase(remount.others, "relatime");
 }
 
-/// The options of the file system of Spate that is mounted there, as the kernel has them.
+/// The options of the Spate file system that is mounted there, as the kernel shows them.
 std::optional<std::string> options_now(const std::string& directory) {
   const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
   std::optional<std::string> options;
   while (const mntent* entry = mounts == nullptr ? nullptr : ::getmntent(mounts.get())) {
     if (directory != entry->mnt_dir) continue;
-    options.reset();  // the last covers the others
+    options.reset();  // the last one covers the others
     if (std::string_view(entry->mnt_type) == "fuse.spate") options = entry->mnt_opts;
   }
   return options;
@@ -65,7 +65,7 @@ std::optional<std::string> options_now(const std::string& directory) {
 
 void say(const std::string& line) { std::fprintf(stderr, "spate-mount: %s\n", printable_lines(line).c_str()); }
 
-/// Without a supervisor nobody knows how it was mounted: what is asked for may be so already.
+/// Whether to go on without a supervisor, when nobody knows the options of the mount: they may be as requested already.
 bool may_be_done(const Remount& remount) {
   if (remount.others.empty()) return true;
   const auto mounted = ask_supervisor(remount.directory, Word::kOptions);
@@ -104,7 +104,7 @@ Result<std::optional<Remount>> parse_remount(const std::vector<std::string>& arg
       for_each_option(list, take);
       all.append(all.empty() ? "" : ",").append(list);
     } else if (argument == "-t") {
-      ++i;  // the type
+      ++i;  // skips the type
     }
   }
   if (!asked) return std::optional<Remount>();
@@ -122,7 +122,7 @@ unsigned long remount_flags(const Remount& remount, std::string_view now) {
     }
   });
   flags = (flags & ~remount.off) | remount.on | MS_REMOUNT;
-  // The others are of the place where it is mounted, not of the file system.
+  // The other flags belong to the mount point, not to the file system.
   const bool of_file_system = ((remount.on | remount.off) & MS_RDONLY) != 0;
   return of_file_system ? flags : flags | MS_BIND;
 }

@@ -18,7 +18,7 @@ Remount parsed(const std::string& list) {
   return **remount;
 }
 
-/// As mount(8) asks, with what the kernel says of the mount beside `wanted`.
+/// A request as mount(8) makes it: `wanted` with the options that the kernel shows for the mount.
 Remount by_mount(const std::string& wanted) {
   return parsed("rw,nosuid,nodev,relatime," + wanted + ",user_id=0,group_id=0,default_permissions");
 }
@@ -61,7 +61,7 @@ TEST(Remount, WhatMountLeavesOutWasAskedFor) {
   constexpr const char* kNow = "rw,nosuid,nodev,noexec,relatime,user_id=0,group_id=0";
   EXPECT_EQ(remount_flags(parsed("ro,nosuid,relatime,remount,user_id=0"), kNow),
             static_cast<unsigned long>(MS_REMOUNT | MS_RDONLY | MS_NOSUID));
-  // A line of fstab need not say nodev and nosuid for them to hold.
+  // nodev and nosuid hold even if the line of fstab does not name them.
   EXPECT_EQ(remount_flags(parsed("rw,remount,cache=none"), kNow),
             static_cast<unsigned long>(MS_REMOUNT | MS_NODEV | MS_NOSUID));
 }

@@ -23,7 +23,7 @@
 namespace spate::fuse {
 namespace {
 
-/// What a hard mount's operations wait for a server: no machine runs so long without a restart.
+/// How long the operations of a hard mount wait for a server. No machine runs that long without a restart.
 constexpr Duration kForEver = std::chrono::hours(24) * 36500;
 
 Result<UniqueFd> block_signals() {
@@ -64,7 +64,7 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   return assembly::ClientProcess::open(settings);
 }
 
-/// The first process asks for the mount once it has reached the servers; for others /dev/fuse is there already.
+/// The first process asks for the mount once it has reached the servers. Later processes find /dev/fuse already.
 Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
   if (!mount.handover.inherited()) {
     SPATE_TRY(std::ignore, mount.process.run([](client::Client& c) { return c.connect(); }));
@@ -76,7 +76,7 @@ Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
   return std::move(message.descriptor);
 }
 
-/// The terminal goes back to whoever mounted.
+/// Gives the terminal back to the user who mounted.
 void leave_terminal(const MountOptions& options) {
   if (options.foreground) return;
   ::setsid();
@@ -99,13 +99,14 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   if (used_copies != nullptr) {
     SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
   }
-  // Not before: the answer to the kernel's first request sets what it reads ahead.
+  // Not earlier, because the answer to the kernel's first request sets the readahead.
   if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
   Session session(mount, std::move(taken));
   leave_terminal(options);
   SPATE_TRY(std::ignore, send_message(control, Word::kServing, can_resend(mount) ? "resend" : ""));
   SPATE_TRY(const auto end, session.run(signals.get(), control));
-  if (end == Session::End::kHandedOver) std::_Exit(kHandedOver);  // session and locks are the next process's
+  // The session and the locks belong to the next process now.
+  if (end == Session::End::kHandedOver) std::_Exit(kHandedOver);
   return {};
 }
 

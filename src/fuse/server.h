@@ -13,11 +13,11 @@ struct ServerDescriptors {
   UniqueFd control;  // to the supervisor
   UniqueFd handover;
 };
-/// The descriptors of `--serve=A,B`, which only a supervisor writes. kInvalidArgument when they are not what they
-/// should be.
+/// Parses the descriptors of `--serve=A,B`, which only a supervisor writes. kInvalidArgument: they are not of the right
+/// kind.
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text);
 
-/// The process's exit status. Says on standard error why it cannot begin.
+/// Serves the mount and returns the process's exit status. If it cannot begin, it prints why to standard error.
 int serve(const MountOptions& options, ServerDescriptors descriptors);
 
 }  // namespace spate::fuse

@@ -33,8 +33,8 @@ void make_interruptible() {
   ::sigaction(SIGUSR1, &action, nullptr);
 }
 
-/// Whether its handler waits for nothing but the client's executor (or tells before it does). Locks and copies may be
-/// waited for by the kernel itself, which is told to drop pages that others are reading; what is not told here is rare.
+/// Whether the handler of the request waits for nothing but the client's executor, or says so before it does. Locks and
+/// copies may also wait for the kernel, which is told to drop pages that others are reading; other cases are rare.
 bool waits_for_executor_only(std::uint32_t opcode) {
   switch (opcode) {
     case FUSE_LOOKUP:
@@ -61,13 +61,13 @@ bool waits_for_executor_only(std::uint32_t opcode) {
   }
 }
 
-/// Makes a request one that libfuse 3.14 knows, and returns what it would not have passed on.
+/// Turns a request into one that libfuse 3.14 knows, and returns the parts that libfuse would not have passed on.
 CurrentRequest::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool tells_of_setgid) {
   CurrentRequest::Hints hints;
   auto* const bytes = static_cast<std::byte*>(buffer.mem);
   if (header.opcode == FUSE_TMPFILE) {
     hints.temporary = true;
-    header.opcode = FUSE_CREATE;  // the request and its answer have the same shape
+    header.opcode = FUSE_CREATE;  // the request and its answer have the same form
   } else if (header.opcode == FUSE_SETXATTR && tells_of_setgid) {
     fuse_setxattr_in set{};
     constexpr std::size_t kMore = sizeof(set) - FUSE_COMPAT_SETXATTR_IN_SIZE;
@@ -89,12 +89,13 @@ CurrentRequest::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool 
 
 namespace {
 
-/// An answer that takes less than a second is not worth a message.
+/// Servers that take longer than a second to answer. Shorter waits are not worth a message.
 job::Task<std::vector<rpc::ServerWait>> servers_waited_for(client::Client& client) {
   co_return client.session().servers().waits(std::chrono::seconds(1));
 }
 
-/// Programs may ask for nothing for a long time, and others wait for what the process before has kept.
+/// Resumes the session at once: programs may send nothing for a long time, and others wait for objects that the
+/// previous process kept.
 job::Task<Unit> resume_client(client::Client& client) {
   client.session().resume();
   co_return Unit();
@@ -123,14 +124,14 @@ Session::~Session() {
   const bool no_waits = mount_.locks.stop();
   if (!wait_for_workers() || !no_waits) {
     SPATE_LOG("fuse", warn, "ended while operations wait for a server");
-    std::_Exit(0);  // what was acknowledged is on the servers; nothing is buffered here
+    std::_Exit(0);  // everything that was acknowledged is on the servers, and nothing is buffered here
   }
   if (mount_.copies != nullptr) mount_.copies->end();
   mount_.process.run([this](client::Client&) { return let_executor_call(false); });
   mount_.workers = nullptr;
 }
 
-/// The executor sees whether the kernel's requests are read.
+/// Lets the executor check whether the kernel's requests are read.
 job::Task<void> Session::let_executor_call(bool on) {
   if (on) {
     mount_.process.executor().add_source(workers_);
@@ -140,7 +141,7 @@ job::Task<void> Session::let_executor_call(bool on) {
   co_return;
 }
 
-/// Until none is left, not for ever.
+/// Waits until no worker is left, but not for ever.
 bool Session::wait_for_workers() {
   const auto limit = std::chrono::steady_clock::now() + kEndGrace;
   workers_.stop();
@@ -163,7 +164,7 @@ WorkerPool::Next Session::handle(fuse_buf& buffer) {
   CurrentRequest::of_this_thread().begin(mount_, request_id, hints);
   fuse_session_process_buf(session_.get(), &buffer);
   mount_.handover.call_answered(request_id);
-  if (request_id != header.unique) mount_.handover.end_append(request_id);  // whatever became of it
+  if (request_id != header.unique) mount_.handover.end_append(request_id);  // the append has ended in any case
   return workers_.request_ends();
 }
 
@@ -195,8 +196,8 @@ void Session::resume() {
   workers_.start();
 }
 
-/// What cannot be answered in time is answered by the next process, if the kernel can ask again. False: this one goes
-/// on.
+/// Requests that cannot be answered in time are left to the next process, if the kernel can repeat them. False: this
+/// process continues.
 bool Session::hand_over() {
   SPATE_LOG("fuse", info, "handing over");
   draining_ = true;
@@ -221,7 +222,7 @@ bool Session::hand_over() {
   return true;
 }
 
-/// "name value" a line.
+/// Lines "name value".
 std::string Session::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
   const client::KeptOpens& opens = mount_.process.client().cluster().kept_opens();
@@ -257,7 +258,7 @@ std::optional<Session::End> Session::on_message(int control) {
   return std::nullopt;
 }
 
-/// The supervisor unmounts; without one this process does.
+/// Asks the supervisor to unmount; if there is none, this process unmounts.
 void Session::on_signal(int signals, int control) {
   signalfd_siginfo signal{};
   if (::read(signals, &signal, sizeof(signal)) != sizeof(signal)) return;

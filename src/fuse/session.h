@@ -13,9 +13,9 @@
 
 namespace spate::fuse {
 
-/// Life cycle: construct -> run() -> destroyed, which waits for the handlers at work, but not for ever: nobody waits
-/// for their answers any more, so the process ends when one of them waits for a dead server. One thread drives it; its
-/// workers run the handlers.
+/// Life cycle: construct -> run() -> destroyed. The destructor waits for handlers that are at work, but not for ever:
+/// nobody waits for their answers any more, so the process ends if one of them waits for a dead server. One thread
+/// drives it; its workers run the handlers.
 class Session {
  public:
   /// `mount` outlives it.
@@ -25,12 +25,12 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   enum class End {
-    kUnmounted,   // by somebody else
+    kUnmounted,   // by another process
     kStopped,     // by the supervisor, after it has unmounted
-    kHandedOver,  // nothing is read or answered any more; the process is to end at once, without ending its session
+    kHandedOver,  // nothing is read or answered any more; the process must end at once, without ending its session
   };
-  /// Serves until one of these. `signals`: a signalfd; `control`: to the supervisor. What a signal asks for is the
-  /// supervisor's to do.
+  /// Serves until one of these ends. `signals`: a signalfd; `control`: the socket to the supervisor, which carries out
+  /// what a signal demands.
   Result<End> run(int signals, int control);
 
  private:
@@ -46,9 +46,9 @@ class Session {
 
   Mount& mount_;
   SessionPtr session_;
-  UniqueFd ended_;  // eventfd: a worker has seen the end of the connection
+  UniqueFd ended_;  // eventfd: a worker has seen that the connection has ended
   std::atomic<bool> draining_{false};
-  WorkerPool workers_;  // its workers are detached threads, that touch nothing after they have left it
+  WorkerPool workers_;  // its workers are detached threads, which use nothing of it after they have left it
   bool alone_ = false;  // the supervisor has gone
 };
 

@@ -18,9 +18,9 @@
 namespace spate::fuse {
 namespace {
 
-constexpr std::size_t kMostCrashes = 5;  // within:
+constexpr std::size_t kMostCrashes = 5;  // at most, within:
 constexpr Duration kCrashSpan = std::chrono::seconds(60);
-/// After an orderly unmount the server ends by itself; see Session.
+/// How long to wait. After an orderly unmount the server ends by itself; see Session.
 constexpr Duration kEndPatience = std::chrono::seconds(12);
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
@@ -38,7 +38,7 @@ Supervisor::Supervisor(MountOptions options, std::vector<std::string> words, std
 Supervisor::~Supervisor() { stop_listening(); }
 
 void Supervisor::stop_listening() {
-  if (listener_) host_.stop_listening();  // while it listens: afterwards the name may be another mount's
+  if (listener_) host_.stop_listening();  // before the socket closes; afterwards another mount may have the name
   listener_.reset();
 }
 
@@ -88,7 +88,7 @@ void Supervisor::look(int most_ms) {
     kill_server();
     kill_at_ = clock_.now() + kEndPatience;
   }
-  // What the server has said comes before its end.
+  // The server's messages come before its end.
   if ((waits[1].revents & (POLLIN | POLLHUP)) != 0) on_server();
   if ((waits[0].revents & POLLIN) != 0) on_signals();
   if (caller_ && (waits[3].revents & (POLLIN | POLLHUP)) != 0) on_request();
@@ -114,7 +114,7 @@ void Supervisor::on_signals() {
 void Supervisor::on_server() {
   auto message = receive_message(control_.get());
   if (!message) {
-    control_.reset();  // its end is heard of by SIGCHLD
+    control_.reset();  // SIGCHLD reports its end
     return;
   }
   on_server_message(*std::move(message));
@@ -125,7 +125,7 @@ void Supervisor::on_server_message(Message message) {
     const auto mounted = mount(message.text);
     if (mounted) return;
     std::fprintf(stderr, "spate-mount: %s\n", printable_lines(mounted.error().message()).c_str());
-    kill_server();  // it has nothing yet
+    kill_server();  // it holds nothing yet
     end(1);
   } else if (message.word == Word::kServing && mounted_) {
     serving_ = true;
@@ -166,7 +166,7 @@ void Supervisor::on_server_end(int status) {
     return;
   }
   if (done || (device_ && host_.is_over(device_.get()))) return end(0);
-  if (!served_) return end(WIFEXITED(status) ? WEXITSTATUS(status) : 1);  // it has said why
+  if (!served_) return end(WIFEXITED(status) ? WEXITSTATUS(status) : 1);  // the server has printed why
   if (serving_ && WIFEXITED(status) && WEXITSTATUS(status) == kHandedOver) {
     return start_successor();
   }
@@ -194,14 +194,14 @@ void Supervisor::on_crash(const std::string& how) {
   start_successor();
 }
 
-/// The serving process has handed over, or was killed, perhaps while it was about to. An upgrade goes on.
+/// Starts another server after the serving one has handed over or was killed. An upgrade continues.
 void Supervisor::start_successor() {
   const std::string program = next_program_.empty() ? program_ : next_program_;
   const auto started = start(program);
   if (!started) give_up(started.error().message());
 }
 
-/// Programs get ENOTCONN.
+/// Gives up the mount; programs get ENOTCONN.
 void Supervisor::give_up(const std::string& why) {
   SPATE_LOG("fuse", error, "the mount is given up directory={} why=\"{}\"", options_.directory, why);
   if (options_.foreground)
@@ -219,7 +219,7 @@ void Supervisor::on_caller() {
   } else if (!next_program_.empty()) {
     std::ignore = send_message(caller.get(), Word::kFailed, "an upgrade is under way");
   } else {
-    caller_ = std::move(caller);  // instead of one that has said nothing
+    caller_ = std::move(caller);  // replaces one that has sent nothing
   }
 }
 
@@ -239,7 +239,7 @@ void Supervisor::on_request() {
   answer(Word::kFailed, told.error().message());
 }
 
-/// What it does not tell, the others do not wait for: one that is being started or stopped.
+/// Asks the server for its status. If it is starting or ending, nobody waits for its part.
 void Supervisor::ask_server() {
   status_waiters_.push_back(std::move(caller_));
   const bool asked = serving_ && !stopping_ && control_ && send_message(control_.get(), Word::kStatus);
@@ -274,7 +274,7 @@ void Supervisor::stop() {
     kill_server();
     return end(1);
   }
-  if (server_ < 0) device_.reset();  // nobody answers any more: the kernel must know
+  if (server_ < 0) device_.reset();  // nobody answers any more, and the kernel must know that
   unmounter_ = host_.start_unmount(std::move(device_));
   if (unmounter_ < 0) end(1);
 }

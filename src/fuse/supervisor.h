@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Supervisor: the process that outlives those that serve a mount (docs/mount.md, "Restart and upgrade").
+// Supervisor: the process that outlives the processes that serve a mount (docs/mount.md, "Restart and upgrade").
 #pragma once
 
 #include <sys/types.h>
@@ -17,12 +17,12 @@
 
 namespace spate::fuse {
 
-/// Holds /dev/fuse and the handover state, starts the process that serves (its child), starts another when that one is
-/// killed or hands over, and unmounts. Does nothing else, so that there is little that could end it; one thread. Life:
+/// Holds /dev/fuse and the handover state, starts the serving process as its child, starts another one when that is
+/// killed or hands over, and unmounts. It does nothing else, so that little can end it. One thread. Life cycle:
 /// construct -> run().
 class Supervisor {
  public:
-  /// `words`: the command line, without the program's name. `ready` is called once the directory is mounted and served.
+  /// `words`: the command line without the program's name. `ready` is called once the directory is mounted and served.
   /// `host` and `clock` outlive it.
   Supervisor(MountOptions options, std::vector<std::string> words, std::function<void()> ready, SupervisorHost& host,
              Clock& clock);
@@ -30,12 +30,13 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  /// Until it is unmounted. The process's exit status; errors have been written to standard error and the log.
+  /// Runs until the directory is unmounted. Returns the process's exit status; errors have gone to standard error and
+  /// the log.
   int run();
 
-  /// What run() does, step by step: begin(), then look() until ended().
+  /// The steps of run(): begin(), then look() until ended().
   Result<void> begin();
-  /// Waits for what comes next, at most `most_ms` (-1: as long as it takes), and does what it asks for.
+  /// Waits for the next event, at most `most_ms` (-1: without limit), and handles it.
   void look(int most_ms);
   bool ended() const { return ended_; }
 
@@ -67,16 +68,16 @@ class Supervisor {
   Clock& clock_;
   UniqueFd device_;                       // /dev/fuse, once it is mounted
   UniqueFd control_;                      // to the server
-  UniqueFd listener_;                     // for who asks for an upgrade
-  UniqueFd caller_;                       // who has asked
-  std::vector<UniqueFd> status_waiters_;  // who wait for what the server tells of itself
+  UniqueFd listener_;                     // for commands
+  UniqueFd caller_;                       // the command that asked for an upgrade
+  std::vector<UniqueFd> status_waiters_;  // commands that wait for the server's status
   std::string program_ = "/proc/self/exe";
-  std::string next_program_;  // an upgrade is under way
+  std::string next_program_;  // not empty while an upgrade is under way
   pid_t server_ = -1;
   pid_t unmounter_ = -1;
-  bool mounted_ = false;  // stays true
-  bool serving_ = false;  // the server of now
-  bool served_ = false;   // any has
+  bool mounted_ = false;  // never becomes false again
+  bool serving_ = false;  // the present server serves
+  bool served_ = false;   // some server has served
   bool can_resend_ = false;
   bool stopping_ = false;
   bool ended_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a mount's supervisor: servers and callers that say and do what the input says, on a system that fails as
-// the input says. Whatever happened, there is one server at a time, of a program that was looked at, nothing is mounted
-// or unmounted twice, a signal ends it all, and no descriptor is left behind.
+// Fuzzer of a mount's supervisor: servers and callers send and do what the input says, on a system that fails as the
+// input says. There must always be at most one server, of a program that was checked, nothing may be mounted or
+// unmounted twice, a signal must end everything, and no descriptor may leak.
 //
 // Input: steps of a byte (below), with their operands.
 #include <fcntl.h>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t kMaxSteps = 128;
 constexpr std::size_t kCallers = 3;
-constexpr int kMostLooks = 8;  // after a step, until there is nothing more to do
+constexpr int kMostLooks = 8;  // after each step, until there is nothing to do
 constexpr int kMostRounds = 16;
 
 std::size_t open_descriptors() {
@@ -38,7 +38,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-/// A system of which the input decides when something ends or fails.
+/// A system in which the input decides when something ends or fails.
 class FakeHost final : public SupervisorHost {
  public:
   FakeHost() : signals_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { SPATE_CHECK(signals_); }
@@ -71,7 +71,7 @@ class FakeHost final : public SupervisorHost {
     return server;
   }
   void kill_server(pid_t child) override {
-    if (child == server) end_server(SIGKILL);  // else it has ended, and has not been heard of yet
+    if (child == server) end_server(SIGKILL);  // otherwise it has ended, which was not reported yet
   }
   Result<void> check_program(const std::string& program) override {
     SPATE_CHECK(program.starts_with('/'));
@@ -110,7 +110,7 @@ class FakeHost final : public SupervisorHost {
     const std::uint64_t one = 1;
     SPATE_CHECK(::write(signals_.get(), &one, sizeof one) == sizeof one);
   }
-  /// `status`: as waitpid(2) has it.
+  /// `status`: as waitpid(2) returns it.
   void end_server(int status) {
     if (server < 0) return;
     server_end.reset();
@@ -122,7 +122,7 @@ class FakeHost final : public SupervisorHost {
     ended_.push_back({std::exchange(unmounter, -1), 0});
     raise(SIGCHLD);
   }
-  /// Nothing: nobody listens, or too many wait.
+  /// Connects as a caller. Empty: nobody listens, or too many wait.
   UniqueFd connect() const {
     if (address_size_ == 0) return {};
     UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -131,10 +131,10 @@ class FakeHost final : public SupervisorHost {
   }
 
   pid_t server = -1;
-  UniqueFd server_end;  // of the control socket
+  UniqueFd server_end;  // the server's end of the control socket
   pid_t unmounter = -1;
   bool over = false;
-  bool fails = false;  // whatever is done next
+  bool fails = false;  // the next call fails
 
  private:
   const UniqueFd signals_;
@@ -165,7 +165,7 @@ class Run {
       SPATE_CHECK(round < kMostRounds);
       look();
       host_.end_unmounter();
-      clock_.advance(std::chrono::seconds(13));  // longer than a server has to end by itself
+      clock_.advance(std::chrono::seconds(13));  // longer than a server may take to end by itself
     }
   }
 

@@ -80,7 +80,7 @@ std::optional<SupervisorHost::Ended> SystemHost::next_ended() {
   return Ended{ended, status};
 }
 
-/// Between fork and exec, in the child.
+/// Runs in the child, between fork and exec.
 void SystemHost::become_server(const std::string& program, int control) {
   let_signals_through();
   for (const int fd : {control, handover_.get()}) ::fcntl(fd, F_SETFD, 0);
@@ -102,13 +102,13 @@ Result<pid_t> SystemHost::start_server(const std::string& program, UniqueFd cont
 
 void SystemHost::kill_server(pid_t server) { ::kill(server, SIGKILL); }
 
-/// Tests beforehand that the program starts on this machine and can read the handover state.
+/// Tests in advance whether the program starts on this machine and can read the handover state.
 Result<void> SystemHost::check_program(const std::string& program) {
   const pid_t child = ::fork();
   if (child < 0) return errno_error(errno, "fork");
   if (child == 0) {
     let_signals_through();
-    ::alarm(kCheckSeconds);  // outlives exec
+    ::alarm(kCheckSeconds);  // the alarm survives exec
     const std::string question = fmt::format("--can-take-over={}", kTakeOverVersion);
     ::execl(program.c_str(), "spate-mount", question.c_str(), nullptr);
     ::_exit(127);
@@ -153,7 +153,7 @@ pid_t SystemHost::start_unmount(UniqueFd device) {
     fuse_session_unmount(session_.get());
     ::_exit(0);
   }
-  // The kernel must know when the server goes. The session closes this number, in the end.
+  // The kernel must learn when the server ends. The session closes this number at the end.
   device.reset();
   ::dup2(signals_.get(), fuse_session_fd(session_.get()));
   return child;

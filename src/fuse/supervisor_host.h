@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SupervisorHost: what a mount's supervisor does to the system: processes, signals, the mount itself.
+// SupervisorHost: the system as a mount's supervisor uses it: processes, signals, and the mount itself.
 #pragma once
 
 #ifndef FUSE_USE_VERSION
@@ -19,15 +19,15 @@
 
 namespace spate::fuse {
 
-/// How a child has ended, for people.
+/// Describes how a child has ended, for people.
 std::string described(int status);
 
-/// A fuzzer puts another in its place. One thread.
+/// A fuzzer replaces it. One thread.
 class SupervisorHost {
  public:
   virtual ~SupervisorHost() = default;
 
-  /// Before anything else: signals come by signals() from now on.
+  /// Call it first. From then on signals() reports signals.
   virtual Result<void> prepare() = 0;
   /// A descriptor that is readable when a signal has come.
   virtual int signals() const = 0;
@@ -35,32 +35,32 @@ class SupervisorHost {
   virtual int next_signal() = 0;
   struct Ended {
     pid_t child = -1;
-    int status = 0;  // as waitpid(2) has it
+    int status = 0;  // as waitpid(2) returns it
   };
-  /// A child that has ended, each once.
+  /// A child that has ended. Each one is returned once.
   virtual std::optional<Ended> next_ended() = 0;
 
-  /// Starts a server of the mount as a child, which talks to its supervisor by `control`.
+  /// Starts a server of the mount as a child; `control` is its socket to the supervisor.
   virtual Result<pid_t> start_server(const std::string& program, UniqueFd control) = 0;
   virtual void kill_server(pid_t server) = 0;
-  /// Whether a program can go on with this mount. Waits for its answer, up to 10 s.
+  /// Whether a program can continue this mount. Waits up to 10 s for its answer.
   virtual Result<void> check_program(const std::string& program) = 0;
 
-  /// Mounts, once. /dev/fuse.
+  /// Mounts, and returns /dev/fuse. Call it once.
   virtual Result<UniqueFd> mount(const std::string& mount_options) = 0;
-  /// Whether the kernel has ended the connection of /dev/fuse: it is unmounted.
+  /// Whether the kernel has ended the connection of /dev/fuse, because it was unmounted.
   virtual bool is_over(int device) = 0;
-  /// Unmounts what mount() has mounted, by a child, as the kernel may wait for the server to write dirty pages. Closes
-  /// `device` first. Less than 0: there is no child.
+  /// Unmounts what mount() has mounted, in a child, because the kernel may wait for the server to write dirty pages.
+  /// Closes `device` first. Below 0: there is no child.
   virtual pid_t start_unmount(UniqueFd device) = 0;
 
-  /// Where callers connect, once it is mounted. Nothing: nobody can call.
+  /// Listens for callers, once it is mounted. Nothing: nobody can call.
   virtual std::optional<UniqueFd> listen() = 0;
-  /// Before that is closed.
+  /// Call it before that socket is closed.
   virtual void stop_listening() = 0;
 };
 
-/// The system's own. Life: construct -> prepare() -> the rest -> stop_listening() -> destroyed.
+/// The real system. Life cycle: construct -> prepare() -> other calls -> stop_listening() -> destroyed.
 class SystemHost final : public SupervisorHost {
  public:
   /// `words`: the command line, without the program's name. `options` outlives it.
@@ -91,8 +91,8 @@ class SystemHost final : public SupervisorHost {
   UniqueFd signals_;
   UniqueFd handover_;
   std::unique_ptr<fuse_session, Deleter> session_;  // only mounts and unmounts
-  std::string directory_;                           // that is mounted, absolute
-  std::string device_number_;                       // that it listens for
+  std::string directory_;                           // the mounted directory, absolute
+  std::string device_number_;                       // the device for which it listens
 };
 
 }  // namespace spate::fuse

@@ -11,8 +11,8 @@
 namespace spate::fuse {
 namespace {
 
-// How many more lone requests than others there were of late, each of the others taken for a few: not above the one,
-// and one thread reads from the other on.
+// The first: the most by which lone requests may count more than others, each of which counts as several. The second:
+// from this value on one thread reads.
 constexpr unsigned kMostAlone = 64;
 constexpr unsigned kManyAlone = 32;
 constexpr unsigned kOfOneOther = 4;
@@ -72,7 +72,7 @@ bool WorkerPool::wait_until_called() {
   return true;
 }
 
-/// With the lock held, which is let go of if a thread has to be started.
+/// Call it with the lock held. It releases the lock if a thread must be started.
 void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
   if (stopped_) return;
   const bool start = kept_.empty();
@@ -94,7 +94,7 @@ void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
 
 bool WorkerPool::request_waits() const {
   pollfd state{options_.device, POLLIN, 0};
-  return ::poll(&state, 1, 0) != 0;  // an error is for whoever reads, too
+  return ::poll(&state, 1, 0) != 0;  // a reader must see an error, too
 }
 
 void WorkerPool::wait_for_request() {
@@ -116,7 +116,7 @@ void WorkerPool::wait_for_request() {
   }
 }
 
-/// With the lock held.
+/// Call it with the lock held.
 void WorkerPool::was_not_alone() { alone_ -= std::min(alone_, kOfOneOther); }
 
 void WorkerPool::request_begins(bool only_executor) {
@@ -130,8 +130,8 @@ void WorkerPool::request_begins(bool only_executor) {
   if (!only_executor || at_work_ > 1) call_one(lock);
 }
 
-/// Where requests overlap or take long the kernel wakes one of several readers, as calling one each time would cost a
-/// wake more.
+/// If requests overlap or take long, the kernel wakes one of several readers. To call one each time would cost one more
+/// wake.
 WorkerPool::Next WorkerPool::request_ends() {
   const std::lock_guard lock(mutex_);
   --at_work_;

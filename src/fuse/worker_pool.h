@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerPool: which of the worker threads wait for the kernel's requests, and which are kept for when one more is
-// needed.
+// WorkerPool: decides which worker threads wait for the kernel's requests, and which are kept in reserve.
 #pragma once
 
 #include <sys/types.h>
@@ -20,25 +19,24 @@ namespace spate::fuse {
 
 struct WorkerPoolOptions {
   int device = -1;      // /dev/fuse; readable when a request waits. Not owned
-  unsigned kept = 4;    // threads that wait for the kernel, or for being needed, while nothing happens
-  unsigned most = 256;  // threads in all, not fewer than `kept`; more requests than that wait in the kernel
-  /// How long a thread that is alone goes on asking for the next request before it sleeps, as long as that pays; 0: not
-  /// at all.
+  unsigned kept = 4;    // threads that stay when nothing happens, to wait for the kernel or in reserve
+  unsigned most = 256;  // the most threads, not fewer than `kept`; further requests wait in the kernel
+  /// How long a thread that is alone polls for the next request before it sleeps, if that pays; 0: not at all.
   Duration busy_poll = Duration(0);
 };
 
-/// A program that waits for each of its calls needs one worker, which has all that it uses at hand, and finds the next
-/// request without being woken; the kernel would wake its readers by turns. So the worker of a request that is alone
-/// stays the only one awake, and another reads (the kernel's interrupts must be read, and other programs' requests)
-///   - as soon as the executor is to sleep: the answer takes long,
-///   - as soon as the executor, while it polls, finds that a request waits, or
-///   - at once, if the request is no lone one or may wait for something that is not the executor's.
-/// Thread-safe; poll() and prepare_to_wait() are the executor's.
-/// A worker: work_begins() -> { wait_until_called() -> wait_for_request() -> request_begins() -> request_ends() } ->
-/// work_ends().
+/// A program that waits for each of its calls needs one worker. That worker has everything in its cache and finds the
+/// next request without being woken, while the kernel would wake its readers in turn. So the worker of a lone request
+/// stays the only one awake. Another one reads, because the kernel's interrupts and other programs' requests must be
+/// read,
+///   - when the executor is about to sleep, since the answer takes long,
+///   - when the executor finds, while it polls, that a request waits, or
+///   - at once, if the request is not alone or may wait for something other than the executor.
+/// Thread-safe; the executor calls poll() and prepare_to_wait(). A worker: work_begins() -> { wait_until_called() ->
+/// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {
  public:
-  /// `start` begins a thread that reads if it is told so; legal with any lock held.
+  /// `start` begins a thread, which reads if `reads` is true. It may be called with any lock held.
   WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start)
       : options_(options), start_(std::move(start)) {}
   WorkerPool(const WorkerPool&) = delete;
@@ -46,40 +44,40 @@ class WorkerPool final : public job::Source {
 
   /// What a worker does next.
   enum class Next {
-    kRead,  // a request of the kernel
-    kKeep,  // nothing, until it is called
-    kEnd,   // there are enough
+    kRead,  // read a request of the kernel
+    kKeep,  // wait until it is called
+    kEnd,   // end, because there are enough
   };
 
-  /// Starts what is kept, of which one reads.
+  /// Starts the kept threads, of which one reads.
   void start();
-  /// Those that are kept end, and nobody is called any more; until resume().
+  /// Ends the kept threads, and calls none any more until resume().
   void stop();
   void resume();
 
   void work_begins(bool reads);
   void work_ends(Next did);
-  /// The calling thread is kept until it is to read (true) or to end.
+  /// The calling thread waits until it must read (true) or end.
   bool wait_until_called();
-  /// Before the kernel's request is read: the one reader looks for it a while without sleeping. The read may block
-  /// nonetheless.
+  /// Call it before reading the kernel's request. The only reader polls for a while without sleeping. The read may
+  /// block nonetheless.
   void wait_for_request();
-  /// `only_executor`: it waits for nothing but the client's executor, unless need_reader() is called before.
+  /// `only_executor`: the request waits for nothing but the client's executor, unless need_reader() is called before.
   void request_begins(bool only_executor);
   Next request_ends();
-  /// The busy workers may wait for something that another worker has to do first.
+  /// The busy workers may wait for something that another worker must do first.
   void need_reader();
 
-  /// Ends the sleep of all that read, by SIGUSR1. One that is about to sleep misses it, and is to be told again.
+  /// Wakes all readers by SIGUSR1. One that is just about to sleep misses the signal, so call it again.
   void interrupt();
-  /// True: no worker is left; waits for it at most `limit`.
+  /// Waits until no worker is left, at most `limit`. True: none is left.
   bool wait_for_end(std::chrono::milliseconds limit);
-  /// Workers that read or are about to.
+  /// The number of workers that read or are about to.
   unsigned reading() const;
   unsigned kept() const;
-  /// Threads there are, whatever they do.
+  /// The number of threads, whatever they do.
   unsigned workers() const;
-  /// Those that have a request.
+  /// The number of workers that have a request.
   unsigned at_work() const;
 
   std::size_t poll() override;
@@ -99,17 +97,17 @@ class WorkerPool final : public job::Source {
   const std::function<void(bool reads)> start_;
   mutable std::mutex mutex_;
   std::condition_variable one_less_;
-  std::vector<Kept*> kept_;  // guarded by mutex_: the last that came is the first to be called
-  unsigned workers_ = 0;     // guarded by mutex_, as all below
-  unsigned reading_ = 0;     // that wait for the kernel, or were called to
-  unsigned at_work_ = 0;     // that have a request
-  unsigned alone_ = 0;       // how far requests of late have needed no other reader
+  std::vector<Kept*> kept_;  // guarded by mutex_; the last that came is called first
+  unsigned workers_ = 0;     // guarded by mutex_, as are all members below
+  unsigned reading_ = 0;     // workers that wait for the kernel, or were called to
+  unsigned at_work_ = 0;     // workers that have a request
+  unsigned alone_ = 0;       // how strongly recent requests suggest that no other reader is needed
   bool stopped_ = false;
-  bool polls_ = false;                     // one of them looks without sleeping
-  job::Polling polling_;                   // touched by the one who polls
-  std::set<pid_t> numbers_;                // of those that read
-  std::atomic<bool> nobody_reads_{false};  // while requests are at work; written under mutex_
-  std::atomic<bool> slept_{false};         // the executor, since a request began
+  bool polls_ = false;                     // one of them polls
+  job::Polling polling_;                   // used by the thread that polls
+  std::set<pid_t> numbers_;                // thread ids of the readers
+  std::atomic<bool> nobody_reads_{false};  // while requests are at work; written with mutex_ held
+  std::atomic<bool> slept_{false};         // the executor has slept since a request began
 };
 
 }  // namespace spate::fuse

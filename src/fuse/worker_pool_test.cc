@@ -25,14 +25,14 @@ struct WorkerPoolTest : testing::Test {
     const std::uint64_t one = 1;
     ASSERT_EQ(::write(device.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   }
-  /// One that is answered without anybody else being needed.
+  /// Runs a request that is answered without another thread's help.
   WorkerPool::Next answer_alone() {
     workers.request_begins(true);
     return workers.request_ends();
   }
 
   UniqueFd device{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  unsigned started = 0;  // that read, since the beginning
+  unsigned started = 0;  // threads that were started as readers, so far
   WorkerPool workers{{device.get(), kKept, 2 * kMany, std::chrono::hours(1)},
                      [this](bool reads) { started += reads ? 1 : 0; }};
 };
@@ -80,7 +80,7 @@ TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheRequestMayWaitForMore) {
 TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheExecutorMaySleepForAnEarlierRequest) {
   workers.request_begins(true);
   workers.prepare_to_wait();
-  workers.request_begins(true);  // the second worker's, which may wait for something that the first one has
+  workers.request_begins(true);  // the second worker's request may wait for something that the first one holds
   EXPECT_EQ(started, 2U);
 }
 
@@ -152,7 +152,7 @@ TEST_F(WorkerPoolTest, AllHaveEndedWhenEachHasSaidSo) {
 }
 
 TEST_F(WorkerPoolTest, OneThatReadsAloneLooksForARequestWithoutSleeping) {
-  workers.wait_for_request();  // for an hour, if it looked before many were alone
+  workers.wait_for_request();  // would last an hour if it polled without many lone requests
   for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
   std::atomic<bool> waits{false};
   bool found = false;
@@ -160,7 +160,8 @@ TEST_F(WorkerPoolTest, OneThatReadsAloneLooksForARequestWithoutSleeping) {
     workers.wait_for_request();
     found = waits;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it looks by now, else the test finds nothing wrong
+  // It polls by now; if it does not, the test finds no fault.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   waits = true;
   let_one_wait();
   reader.join();
@@ -172,7 +173,7 @@ TEST_F(WorkerPoolTest, ThereAreNoMoreThreadsThanAllowed) {
   WorkerPool few({device.get(), kKept, kMost, Duration(0)}, [this](bool reads) { started += reads ? 1 : 0; });
   few.start();
   started = 0;
-  for (unsigned i = 0; i < kMost - 1; ++i) few.request_begins(false);  // one of those that are kept is not called
+  for (unsigned i = 0; i < kMost - 1; ++i) few.request_begins(false);  // one of the kept threads is not called
   EXPECT_EQ(few.workers(), kMost);
   EXPECT_EQ(started, kMost - kKept);
   EXPECT_EQ(few.at_work(), kMost - 1);
