@@ -219,5 +219,24 @@ TEST_F(KernelPageCacheTest, PagesAreDroppedWithinASecondWhileAServerIsDown) {
   EXPECT_LE(world_.now() - begun, std::chrono::milliseconds(1100));
 }
 
+/// The last of them knows only what it has written itself.
+TEST_F(KernelPageCacheTest, TheServerSettlesTheSizeWhenTheLastOfTwoWritersCannotAsk) {
+  make();
+  std::unique_ptr<client::File> first = open(kToWrite);
+  std::unique_ptr<client::File> second = open(kToWrite);
+  write(mount_, *first, 0, kSpread);
+  write(mount_, *second, kSpread, 2 * kSpread);
+  close(std::move(second));
+  for (const std::uint32_t server : {2U, 3U, 4U}) world_.fabric().links().partition(server, mount_.node(), true);
+  close(std::move(first));
+  for (const std::uint32_t server : {2U, 3U, 4U}) world_.fabric().links().partition(server, mount_.node(), false);
+  const auto size = [this] {
+    return run(other_, other_.client().stat(client::path_from_root("file")))->attributes.size;
+  };
+  EXPECT_EQ(size(), 3 * kSpread);
+  world_.run_for(std::chrono::seconds(1));
+  EXPECT_EQ(size(), 3 * kSpread);
+}
+
 }  // namespace
 }  // namespace spate::cluster

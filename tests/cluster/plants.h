@@ -52,6 +52,7 @@ enum class Plant : std::uint8_t {
   kUnfencedServer,
   kEarlyServer,
   kOpenAfterChange,
+  kPartAsSize,
 };
 
 std::string_view name(Plant plant);

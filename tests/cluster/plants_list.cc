@@ -77,6 +77,10 @@ constexpr std::array kRows = {
     PlantRow{Plant::kOpenAfterChange, "open-after-change",
              "an open for reading that a client has kept is used though another client has changed the file",
              Defect::kOpenAfterChange},
+    PlantRow{
+        Plant::kPartAsSize, "part-as-size",
+        "the last of several writers to close tells its own part as the file's size when it cannot ask for the rest",
+        Defect::kPartAsSize},
 };
 
 const PlantRow& row_of(Plant plant) {

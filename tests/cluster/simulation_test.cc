@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                                            Plant::kOwnFsync, Plant::kHarshRenewal, Plant::kKeptPages,
                                            Plant::kExpiredChange, Plant::kShortGrace, Plant::kHastyClaim,
                                            Plant::kLateCut, Plant::kForgottenError, Plant::kSplitWrite,
-                                           Plant::kForgottenServer, Plant::kUnfencedServer),
+                                           Plant::kForgottenServer, Plant::kUnfencedServer, Plant::kPartAsSize),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

@@ -151,7 +151,7 @@ class Workload {
   job::Task<void> close_with_pages(std::shared_ptr<client::File> file);
   job::Task<void> check_kept_pages(std::shared_ptr<client::File> file, ReadId id);
   job::Task<void> fill_pages(std::shared_ptr<client::File> file);
-  job::Task<void> write_through_pages(std::shared_ptr<client::File> file);
+  job::Task<void> write_through_pages(std::shared_ptr<client::File> file, std::uint64_t most);
 
   // Data (workload_data.cc).
   job::Task<void> open_something(bool truncate);

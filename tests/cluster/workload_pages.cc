@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::uint64_t kWhole = 96 * 1024;  // more than any file has
 
+ServerId some_server_of(const Layout& layout, Random& random) {
+  return server_of(layout.slots[random.below(layout.slots.size())].targets.front());
+}
+
 }  // namespace
 
 /// A program opens a file, perhaps twice, reads it, perhaps writes it, and closes it; what it reads comes from the
@@ -28,11 +32,16 @@ job::Task<void> Workload::use_pages() {
     if (file == nullptr) break;
     files.push_back(std::move(file));
   }
+  // The last of several writers to close asks what the others have written, for a second. Its own writes are to have
+  // told it of all datafiles.
+  const bool asks_in_vain = files.size() > 1 && random_.chance(1, 2);
   for (const std::shared_ptr<client::File>& file : files) {
-    if (writes) co_await write_through_pages(file);
+    if (writes) co_await write_through_pages(file, asks_in_vain ? kWhole / 3 : 3000);
     if (dead()) co_return;
   }
   if (random_.chance(1, 2)) std::ranges::reverse(files);
+  if (asks_in_vain)
+    scene_.part(some_server_of(files.front()->layout(), random_).value, node_, std::chrono::milliseconds(1500));
   for (const std::shared_ptr<client::File>& file : files) {
     co_await close_with_pages(file);
     if (dead()) co_return;
@@ -104,10 +113,10 @@ job::Task<void> Workload::fill_pages(std::shared_ptr<client::File> file) {
   pages_[handle] = std::move(pages);
 }
 
-job::Task<void> Workload::write_through_pages(std::shared_ptr<client::File> file) {
+job::Task<void> Workload::write_through_pages(std::shared_ptr<client::File> file, std::uint64_t most) {
   const std::uint64_t handle = file->handle().value;
   const std::uint64_t offset = random_.below(random_.chance(1, 2) ? kWhole / 2 : 6000);
-  const std::vector<Extent> extents{{offset, 1 + random_.below(3000)}};
+  const std::vector<Extent> extents{{offset, 1 + random_.below(most)}};
   const WriteId id = scene_.data.begin_write(handle, extents);
   writing_.push_back(id);
   Bytes memory(extents.front().size);

@@ -6,6 +6,7 @@
 
 #include "client/session/handover_state.h"
 #include "dist/registry.h"
+#include "model/defect.h"
 
 namespace spate::client {
 namespace {
@@ -154,13 +155,14 @@ job::Task<Result<std::uint64_t>> File::change_sum_now() {
 
 bool File::knows_data() const { return !capability_.interrupted() && allows(capability_.rights(), Rights::kWrite); }
 
-/// What other opens have written this one has not heard of.
-job::Task<void> File::learn_data(std::uint32_t writers) {
-  if (!knows_data() || !capability_.in_current_epoch()) co_return;
+/// What other opens have written this one has not heard of. False: the io servers have not told it.
+job::Task<bool> File::learn_data(std::uint32_t writers) {
+  if (!knows_data() || !capability_.in_current_epoch()) co_return false;
   std::vector<std::uint32_t> slots = writers > 1 ? data_.all_slots() : written_.unknown_slots();
-  if (slots.empty()) co_return;
+  if (slots.empty()) co_return true;
   const auto asked = co_await data_.ask_soon(std::move(slots));
   if (asked) written_.learn(*asked);
+  co_return asked.has_value();
 }
 
 void File::keep_when_closed(std::uint8_t open_flags) {
@@ -181,7 +183,9 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   co_await data_.bypass().give_back(limits);
   std::uint32_t writers = options.last_of_writers ? options.last_of_writers() : 1;
   if (writers > 1 && (cluster_.session().meta().features() & wire::kFeatureCloses) == 0) writers = 0;
-  if (options.learn_data && writers > 0) co_await learn_data(writers);
+  bool learned = false;
+  if (options.learn_data && writers > 0) learned = co_await learn_data(writers);
+  if (writers > 1 && !learned && !planted(Defect::kPartAsSize)) writers = 0;  // it knows its own part only
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = capability_.rights();

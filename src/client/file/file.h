@@ -24,7 +24,8 @@ struct CloseOptions {
   bool learn_data = false;
   /// When given: called once nothing is written through this open any more, just before the close is sent. Says how
   /// many of this client's opens for writing have overlapped, this one included, if nothing is written through any of
-  /// them any more; 0 while others go on. Of several that end together, the io servers are asked for all datafiles.
+  /// them any more; 0 while others go on. Of several that end together, the io servers are asked for all datafiles; if
+  /// they do not answer, the close tells no size.
   UniqueFunction<std::uint32_t()> last_of_writers;
   /// Nobody hears what the close returns: a write that may be lost is left to be told to the next open.
   bool unheard = false;
@@ -143,7 +144,7 @@ class File {
  private:
   job::Task<Result<void>> sync_datafiles(Limits limits);
   job::Task<Result<void>> sync_names(Limits limits);
-  job::Task<void> learn_data(std::uint32_t writers);
+  job::Task<bool> learn_data(std::uint32_t writers);
   bool knows_data() const;
   bool kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended);
 
