@@ -88,7 +88,12 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   if (!reader.decoder().ok())
     co_return Error(Errc::kProtocol, session_.meta().name() + " sent a reply that cannot be read");
   reply->body = reply->body.last(reader.decoder().remaining());
-  change.end(touched, granted);
+  OpenedFile opened;
+  if (plan.data == ChangePlan::Data::kOpened) {
+    const auto created = wire::decode_body<wire::CreateReply>(reply->body);
+    if (created) opened = {created->object.attributes.handle, created->created};
+  }
+  change.end(touched, granted, opened);
   for (const Handle object : touched.objects) kept_opens_.changed(object);
   if (granted.granted) locks_.start_listening();
   SPATE_CO_TRY(std::ignore, co_await copies_dropped(options().copies, executor(), {}));

@@ -58,6 +58,11 @@ class BatchesTest : public ::testing::Test {
   auto unlink_all() {
     return begin_all([this](int i) { return client_.client().unlink(path_from_root(file(i))); });
   }
+  job::Task<Result<std::unique_ptr<client::File>>> make_and_write(int i) {
+    auto made = co_await client_.client().create(path_from_root(file(i)), wire::kOpenWrite, {});
+    SPATE_CO_TRY(std::ignore, co_await (*made)->write(0, ByteView(kData)));
+    co_return made;
+  }
   Errc stat(ClientProcess& process, const std::string& path) {
     return call(world_, process, process.client().stat(path_from_root(path))).code();
   }
@@ -109,6 +114,39 @@ TEST_F(BatchesTest, ACreatedFileIsWrittenAndClosed) {
     EXPECT_EQ(found->attributes.size, kData.size()) << i;
     EXPECT_TRUE(found->attributes.size_known) << i;
   }
+}
+
+/// The answers of one batch tell of all its files: one that was there has data, also when others are made beside it.
+TEST_F(BatchesTest, AFileThatWasThereIsNotTakenForOneThatWasMade) {
+  const auto open = [this](int i) {
+    return client_.client().create(path_from_root(file(i)), wire::kOpenRead | wire::kOpenWrite, {});
+  };
+  const auto before = call(world_, client_, open(kTasks / 2));
+  ASSERT_OK(before);
+  ASSERT_OK(call(world_, client_, (*before)->write(0, ByteView(kData))));
+  std::vector<std::unique_ptr<client::File>> files;
+  for (const auto& one : begin_all(open)) files.push_back(end_call(world_, one).value());
+  EXPECT_GE(asked_[wire::Op::kChangeBatch], 2U);
+  for (int i = 0; i < kTasks; ++i) {
+    const auto found = call(world_, client_, client_.client().stat(path_from_root(file(i))));
+    ASSERT_OK(found);
+    EXPECT_EQ(found->attributes.size, i == kTasks / 2 ? kData.size() : 0) << i;
+  }
+}
+
+/// Also when another change of its batch is answered after it was written.
+TEST_F(BatchesTest, WhatAMadeFileHoldsIsKnownWithoutTheServers) {
+  const auto calls = begin_all([this](int i) { return make_and_write(i); });
+  std::vector<std::unique_ptr<client::File>> files;
+  for (const auto& one : calls) files.push_back(end_call(world_, one).value());
+  asked_.clear();
+  for (int i = 0; i < kTasks; ++i) {
+    const auto found = call(world_, client_, client_.client().stat(path_from_root(file(i))));
+    ASSERT_OK(found);
+    EXPECT_EQ(found->attributes.size, kData.size()) << i;
+  }
+  EXPECT_EQ(asked_[wire::Op::kDatafileStat], 0U);
+  EXPECT_EQ(asked_[wire::Op::kLookupLease], 0U);
 }
 
 /// One of many tasks: makes random changes of names of its own, one after another, and knows what each must answer.

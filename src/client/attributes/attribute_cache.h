@@ -96,7 +96,8 @@ class AttributeCache {
   using ChangePtr = ChangesUnderWay::Ptr;
   ChangePtr begin_change(const ChangePlan& plan);
   /// Null: nothing was changed. Else that is dropped, everything when it is not known; what was granted of it is kept.
-  void end_change(ChangePtr change, const wire::Touched* touched, const wire::Granted& granted);
+  /// `opened`: of a change with ChangePlan::Data::kOpened.
+  void end_change(ChangePtr change, const wire::Touched* touched, const wire::Granted& granted, OpenedFile opened = {});
 
   /// The server has recalled the lease on an object.
   void recalled(Handle object);
@@ -144,7 +145,8 @@ class AttributeCache {
   void keep_listed(KeptObject& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
 
   void plan_place(PendingChange& change, const ChangePlan::ChangedName& place);
-  void keep_changed(const PendingChange& change, const wire::Touched& touched, const wire::Granted& granted);
+  void keep_changed(const PendingChange& change, const wire::Touched& touched, const wire::Granted& granted,
+                    OpenedFile opened);
   bool newer_known(const PendingChange& change, Handle object, std::uint64_t order) const;
   void forget_changed(Handle object, std::uint64_t order, bool entries_only);
   void keep_moved_names(const wire::Touched& touched);
@@ -172,9 +174,9 @@ class OwnChange {
   ~OwnChange() {
     if (!ended_) end(wire::Touched(), wire::Granted());
   }
-  void end(const wire::Touched& touched, const wire::Granted& granted) {
+  void end(const wire::Touched& touched, const wire::Granted& granted, OpenedFile opened = {}) {
     ended_ = true;
-    cache_.end_change(change_, &touched, granted);
+    cache_.end_change(change_, &touched, granted, opened);
   }
   void end_without_effect() {
     ended_ = true;

@@ -34,12 +34,19 @@ void keep_granted_name(KeptObjects& objects, const wire::LeaseStep& step) {
   objects.forget_name(directory, {step.directory, step.name});
 }
 
-/// Of a file that the change has made nothing is written yet.
-void note_writing(const PendingChange& change, bool adds_name, KeptObject& file) {
-  if (change.data == ChangePlan::Data::kOfNewFile && adds_name) {
-    file.writing = OwnWriting{0, wire::DataSummary()};
-  } else if (change.data != ChangePlan::Data::kStays) {
-    file.writing.reset();
+/// The reply to a change that went with others names what all of them have touched: only what this one may have touched
+/// is meant. Of a file that it has made nothing is written yet.
+void note_writing(const PendingChange& change, const OpenedFile& opened, Handle handle, KeptObject& file) {
+  switch (change.data) {
+    case ChangePlan::Data::kStays: return;
+    case ChangePlan::Data::kOpened:
+      if (handle != opened.handle) return;
+      file.writing.reset();
+      if (opened.made) file.writing = OwnWriting{0, wire::DataSummary()};
+      return;
+    case ChangePlan::Data::kMayChange:
+      if (change.all || holds(change.objects, handle)) file.writing.reset();
+      return;
   }
 }
 
@@ -103,11 +110,12 @@ AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   return changes_.begin(std::move(change));
 }
 
-void AttributeCache::end_change(ChangePtr ended, const wire::Touched* touched, const wire::Granted& granted) {
+void AttributeCache::end_change(ChangePtr ended, const wire::Touched* touched, const wire::Granted& granted,
+                                OpenedFile opened) {
   const std::lock_guard lock(mutex_);
   const PendingChange change = changes_.end(ended);
   if (touched != nullptr && !touched->known) drop_all();
-  if (touched != nullptr && touched->known) keep_changed(change, *touched, granted);
+  if (touched != nullptr && touched->known) keep_changed(change, *touched, granted, opened);
   forget_events();
 }
 
@@ -120,7 +128,7 @@ bool AttributeCache::newer_known(const PendingChange& change, Handle object, std
 }
 
 void AttributeCache::keep_changed(const PendingChange& change, const wire::Touched& touched,
-                                  const wire::Granted& granted) {
+                                  const wire::Granted& granted, OpenedFile opened) {
   if (granted.granted) meet_table(granted.table, granted.lease_ms);
   const std::uint64_t order = granted.granted ? granted.order : 0;
   std::vector<Handle> kept;  // directories of which names are kept as well
@@ -137,7 +145,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
     renewed.reply = found->object;
     renewed.order = order;
     switch (found->object.attributes.type) {
-      case FileType::kRegular: note_writing(change, !touched.names.empty(), renewed); break;
+      case FileType::kRegular: note_writing(change, opened, object, renewed); break;
       case FileType::kDirectory: keep_granted_directory(objects_, *found, renewed); break;
       default: break;
     }

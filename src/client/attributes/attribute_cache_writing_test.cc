@@ -30,13 +30,13 @@ class OwnWritingCacheTest : public AttributeCacheTest {
 
   void make_file() {
     OwnChange change(cache, plan_of(creation()));
-    change.end({true, {kDirectory, kFile}, {{kDirectory, "f"}}}, granted(1, {written_file()}));
+    change.end({true, {kDirectory, kFile}, {{kDirectory, "f"}}}, granted(1, {written_file()}), {kFile, true});
   }
   /// A change of the file that is granted, and adds no name.
   template <typename Request>
-  void change_file(const Request& request, std::uint64_t order) {
+  void change_file(const Request& request, std::uint64_t order, OpenedFile opened = {}) {
     OwnChange change(cache, plan_of(request));
-    change.end({true, {kFile}, {}}, granted(order, {written_file()}));
+    change.end({true, {kFile}, {}}, granted(order, {written_file()}), opened);
   }
   void write(const std::optional<wire::DataSummary>& after) {
     cache.begin_writing(kFile);
@@ -145,8 +145,35 @@ TEST_F(OwnWritingCacheTest, ATruncationEndsIt) {
 }
 
 TEST_F(OwnWritingCacheTest, ACreateThatOpensWhatWasThereBeginsNothing) {
-  change_file(creation(), 1);
+  change_file(creation(), 1, {kFile, false});
   EXPECT_EQ(size(), std::nullopt);
+}
+
+/// As the reply to a batch tells it.
+TEST_F(OwnWritingCacheTest, AFileThatIsTouchedBesideOneThatIsMadeStaysAsItIs) {
+  const wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}, {kDirectory, "g"}}};
+  wire::CreateRequest other = creation();
+  other.where.path = "g";
+  {
+    OwnChange change(cache, plan_of(other));
+    change.end(touched, granted(1, {written_file()}), {Handle(77), true});
+  }
+  EXPECT_EQ(size(), std::nullopt);
+  change_file(creation(), 1, {kFile, true});
+  cache.begin_writing(kFile);
+  {
+    OwnChange change(cache, plan_of(other));
+    change.end(touched, granted(1, {written_file()}), {Handle(77), true});
+  }
+  cache.end_writing(kFile, data(5000, 1));
+  EXPECT_EQ(size(), 5000U);
+  wire::CloseRequest close;
+  close.handle = Handle(78);
+  {
+    OwnChange change(cache, plan_of(close));
+    change.end({true, {kFile, Handle(78)}, {}}, granted(2, {written_file()}));
+  }
+  EXPECT_EQ(size(), 5000U);
 }
 
 /// The meta server says whether a write has taken them.

@@ -20,7 +20,7 @@ struct ChangePlan {
   enum class Data : std::uint8_t {
     kMayChange,  // they may be changed from now on by another open, or were cut
     kStays,      // only attributes and names change
-    kOfNewFile,  // if it adds a name: a file is made and opened for writing
+    kOpened,     // one file may be made, and is opened for writing: the reply tells which
   };
   bool known = false;  // else it may change anything
   std::vector<ChangedName> places;
@@ -36,17 +36,23 @@ inline ChangePlan plan_of(const wire::CreateRequest& r) {
   if ((r.open_flags & wire::kOpenTemporary) != 0) return {true, {}, {}};
   const bool fresh = (r.open_flags & wire::kOpenExclusive) != 0 || r.type != FileType::kRegular;
   const bool writes = r.type == FileType::kRegular && (r.open_flags & wire::kOpenWrite) != 0;
-  return {true, {{&r.where, true, fresh}}, {}, writes ? ChangePlan::Data::kOfNewFile : ChangePlan::Data::kMayChange};
+  return {true, {{&r.where, true, fresh}}, {}, writes ? ChangePlan::Data::kOpened : ChangePlan::Data::kMayChange};
 }
-inline ChangePlan plan_of(const wire::MkdirRequest& r) { return {true, {{&r.where, true, true}}, {}}; }
-inline ChangePlan plan_of(const wire::SymlinkRequest& r) { return {true, {{&r.where, true, true}}, {}}; }
+inline ChangePlan plan_of(const wire::MkdirRequest& r) {
+  return {true, {{&r.where, true, true}}, {}, ChangePlan::Data::kStays};
+}
+inline ChangePlan plan_of(const wire::SymlinkRequest& r) {
+  return {true, {{&r.where, true, true}}, {}, ChangePlan::Data::kStays};
+}
 inline ChangePlan plan_of(const wire::LinkRequest& r) {
   return {true, {{&r.existing, false, false}, {&r.where, true, true}}, {}, ChangePlan::Data::kStays};
 }
 inline ChangePlan plan_of(const wire::UnlinkRequest& r) {
   return {true, {{&r.where, true, false}}, {}, ChangePlan::Data::kStays};
 }
-inline ChangePlan plan_of(const wire::RmdirRequest& r) { return {true, {{&r.where, true, false}}, {}}; }
+inline ChangePlan plan_of(const wire::RmdirRequest& r) {
+  return {true, {{&r.where, true, false}}, {}, ChangePlan::Data::kStays};
+}
 inline ChangePlan plan_of(const wire::RenameRequest& r) {
   const bool fresh = (r.flags & wire::kRenameNoReplace) != 0;
   return {true, {{&r.from, true, false}, {&r.to, true, fresh}}, {}, ChangePlan::Data::kStays};

@@ -17,6 +17,12 @@ struct OwnWriting {
   std::optional<wire::DataSummary> data;  // of all datafiles, after the last change; nothing: that is not known
 };
 
+/// What an own change has opened for writing; no handle: nothing, or nobody knows.
+struct OpenedFile {
+  Handle handle;
+  bool made = false;
+};
+
 /// Fills what a file whose size the meta server does not know says through its datafiles.
 inline void complete(Attributes& attributes, const wire::DataSummary& data) {
   attributes.size = data.size;
