@@ -43,6 +43,7 @@ bool end_writes(InodeRecord& inode, std::uint32_t opens) {
   }
   const bool wrote = inode.write_opens > 0;
   inode.write_opens -= std::min(opens, inode.write_opens);
+  if (inode.write_opens == 0) inode.writers = 0;  // the record needs it no more
   return wrote && inode.write_opens == 0;
 }
 

@@ -153,6 +153,7 @@ class MetaSizes : public RoleTest {
   TestClient client = connect();
   TestClient other = connect();
 
+  unsigned stored_version(Handle handle) { return std::to_integer<unsigned>(encoded(inode(handle)).front()); }
   static wire::CloseWritersRequest close_of_writers(Handle handle, std::uint32_t opens) {
     wire::CloseWritersRequest request{close_request(handle, Rights::kWrite), opens};
     request.close.data = wire::DataSummary{1000, 4096, WallTime{5}, 5};
@@ -205,6 +206,17 @@ TEST_F(MetaSizes, TheLastCloseOfTheOnlyClientReportsTheSize) {
   EXPECT_TRUE(closed->attributes.size_known);
   EXPECT_EQ(closed->attributes.size, 1000U);
   EXPECT_EQ(io.calls("stat"), 0U);
+}
+
+/// The record of a file that nobody writes has the version that older servers know.
+TEST_F(MetaSizes, WritersAreForgottenWithTheLastClose) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  EXPECT_EQ(stored_version(handle), 5U);
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  ASSERT_OK(asked<wire::CloseReply>(client, close_of_writers(handle, 2)));
+  EXPECT_EQ(inode(handle).writers, 0U);
+  EXPECT_EQ(stored_version(handle), 1U);
 }
 
 TEST_F(MetaSizes, AReportOfFewerWritersThanThereWereIsIgnored) {
