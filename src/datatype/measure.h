@@ -11,6 +11,15 @@
 
 namespace spate::datatype {
 
+/// The most blocks, counted once for each slot, that a server examines for data that comes in a request or goes into
+/// its reply. Such data has no other bound: the blocks may all lie in slots that the request does not name.
+constexpr std::uint64_t kMaxInlineBlocks = 1ULL << 20U;
+/// Whether the data of `slots` slots may come in the request or go into the reply, as far as the description is
+/// concerned. Client and server must agree.
+inline bool may_be_inline(const Description& description, std::size_t slots) {
+  return description.blocks() <= kMaxInlineBlocks / slots;
+}
+
 /// The slots that hold at least one byte of the description, ascending.
 std::vector<std::uint32_t> slots_touched(const Description& description, const Distribution& distribution);
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "datatype/slot_cursor.h"
-
 namespace spate::flow {
 
 std::uint64_t bytes_before_end(std::span<const Extent> extents, std::uint64_t file_size) {
@@ -33,24 +31,6 @@ void drop_first(std::vector<Extent>& extents, std::uint64_t bytes) {
   if (extents.empty()) return;
   extents.front().offset += bytes;
   extents.front().size -= bytes;
-}
-
-std::uint64_t stream_bytes_up_to(const datatype::Description& what, const Distribution& distribution,
-                                 std::uint32_t slot, std::uint64_t limit) {
-  if (what.kind() == datatype::Kind::kContiguous) {
-    const std::uint64_t bytes = distribution.physical_size(slot, what.offset() + what.total_bytes()) -
-                                distribution.physical_size(slot, what.offset());
-    return std::min(bytes, limit + 1);
-  }
-  datatype::SlotCursor cursor(what, distribution, slot);
-  std::vector<Extent> extents;
-  std::uint64_t bytes = 0;
-  while (!cursor.done() && bytes <= limit) {
-    const std::uint64_t more = cursor.next_extents({limit + 1 - bytes, kMaxPieces}, extents);
-    if (more == 0 && !cursor.done()) return limit + 1;
-    bytes += more;
-  }
-  return bytes;
 }
 
 }  // namespace spate::flow

@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "datatype/description.h"
-#include "dist/distribution.h"
 #include "model/extent.h"
 
 namespace spate::flow {
@@ -20,11 +18,5 @@ std::uint64_t bytes_before_end(std::span<const Extent> extents, std::uint64_t fi
 /// Keeps the first `bytes` of the run, or drops them.
 void keep_first(std::vector<Extent>& extents, std::uint64_t bytes);
 void drop_first(std::vector<Extent>& extents, std::uint64_t bytes);
-
-/// The length of the slot's stream in bytes if that is at most `limit`, else limit + 1. Walks no further than it must.
-/// It walks at most one batch of a pathological description (SlotCursor::kMaxStepsPerBatch), and then returns limit +
-/// 1.
-std::uint64_t stream_bytes_up_to(const datatype::Description& what, const Distribution& distribution,
-                                 std::uint32_t slot, std::uint64_t limit);
 
 }  // namespace spate::flow

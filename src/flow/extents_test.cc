@@ -2,10 +2,6 @@
 #include "flow/extents.h"
 
 #include "base/expect.h"
-#include "base/random.h"
-#include "datatype/description_cases.h"
-#include "datatype/measure.h"
-#include "dist/simple_stripe.h"
 
 namespace spate::flow {
 namespace {
@@ -39,19 +35,6 @@ TEST(Extents, KeepFirstAndDropFirstAreComplements) {
       for (std::uint64_t i = 0; i < e.size; ++i) whole.push_back(e.offset + i);
     }
     EXPECT_EQ(bytes, whole) << "cut at " << cut;
-  }
-}
-
-TEST(Extents, StreamBytesAgreeWithTheWalkUpToTheLimit) {
-  SeededRandom random(7);
-  for (int i = 0; i < 300; ++i) {
-    const auto drawn = datatype::draw_case(random);
-    const SimpleStripe distribution(3, 1 + random.below(40));
-    for (std::uint32_t slot = 0; slot < 3; ++slot) {
-      const std::uint64_t all = datatype::bytes_for_slot(drawn.description, distribution, slot);
-      const std::uint64_t limit = random.below(600);
-      EXPECT_EQ(stream_bytes_up_to(drawn.description, distribution, slot, limit), std::min(all, limit + 1));
-    }
   }
 }
 

@@ -213,6 +213,64 @@ TEST_F(HostileTest, AClientThatVanishesInARead) {
   }
 }
 
+/// Requests that name slots which hold none of the described blocks: each slot's walk examines all blocks and finds no
+/// byte.
+class EmptySlotsTest : public HostileTest {
+ protected:
+  static constexpr std::uint64_t kStrip = 65536;
+  static constexpr std::uint64_t kBlocks = 65000;
+
+  /// Of a file with `slots` slots and one more, which holds all blocks.
+  static wire::SlotSet all_but_one(std::uint32_t slots) {
+    wire::SlotSet where = slot_set(kFile, slots + 1, kStrip);
+    where.slots.pop_back();
+    return where;
+  }
+  static datatype::Description in_last_slot(std::uint32_t slots, std::uint64_t blocks) {
+    const datatype::Level level{blocks, (slots + 1) * kStrip};
+    return *datatype::Description::strided(slots * kStrip, 1, {&level, 1});
+  }
+  /// The turns that a read of `blocks` blocks takes.
+  std::uint64_t turns_of_read(std::uint32_t slots, std::uint64_t blocks, wire::DataPath path) {
+    wire::ReadRequest request = read_request(all_but_one(slots), in_last_slot(slots, blocks));
+    request.path = path;
+    const std::uint64_t before = world_.turns();
+    EXPECT_OK(world_.run(client_.read(request, client_.capability(kFile))));
+    return world_.turns() - before;
+  }
+  Errc write_inline(std::uint32_t slots, std::uint64_t blocks) {
+    wire::WriteRequest request = write_request(all_but_one(slots), in_last_slot(slots, blocks));
+    request.has_inline_data = true;
+    return write(request);
+  }
+};
+
+TEST_F(EmptySlotsTest, OthersRunDuringARead) {
+  constexpr std::uint32_t kSlots = 63;
+  std::ignore = turns_of_read(kSlots, 2, wire::DataPath::kBuffered);
+  for (const wire::DataPath path : {wire::DataPath::kAutomatic, wire::DataPath::kBuffered, wire::DataPath::kCached}) {
+    const std::uint64_t with_few_blocks = turns_of_read(kSlots, 2, path);
+    EXPECT_GE(turns_of_read(kSlots, kBlocks, path), with_few_blocks + kSlots * kBlocks / 262144)
+        << static_cast<int>(path);
+  }
+}
+
+TEST_F(EmptySlotsTest, OthersRunDuringAWriteWhoseDataCameInTheRequest) {
+  constexpr std::uint32_t kSlots = 16;
+  ASSERT_EQ(write_inline(kSlots, 2), Errc::kOk);
+  std::uint64_t before = world_.turns();
+  EXPECT_EQ(write_inline(kSlots, 2), Errc::kOk);
+  const std::uint64_t with_few_blocks = world_.turns() - before;
+  before = world_.turns();
+  EXPECT_EQ(write_inline(kSlots, kBlocks), Errc::kOk);
+  EXPECT_GE(world_.turns() - before, with_few_blocks + kSlots * kBlocks / 131072);
+}
+
+TEST_F(EmptySlotsTest, DataInTheRequestIsRefusedIfItsPlaceTakesTooLongToFind) {
+  EXPECT_EQ(write_inline(17, kBlocks), Errc::kInvalidArgument);
+  EXPECT_EQ(write_inline(4095, kBlocks), Errc::kInvalidArgument);
+}
+
 class CrowdTest : public HostileTest {
  protected:
   static WorldOptions small_pool() {

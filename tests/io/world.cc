@@ -111,7 +111,10 @@ void World::restart(bool machine) {
 
 /// One step of virtual time.
 void World::turn() {
-  if (executor_->step()) return;
+  if (executor_->step()) {
+    ++turns_;
+    return;
+  }
   MonoTime next = executor_->next_timer();
   for (const auto& storage : storages_) next = std::min(next, storage->streams->next_event_time());
   if (fabric_->next_event_time() <= next) {

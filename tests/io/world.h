@@ -63,6 +63,8 @@ class World {
   std::uint32_t last_node() const { return nodes_; }
 
   job::Executor& executor() { return *executor_; }
+  /// How many turns of the loop had something to do (virtual time only).
+  std::uint64_t turns() const { return turns_; }
   Clock& clock() { return *clock_; }
   Random& random() { return random_; }
   const std::string& url() const { return url_; }
@@ -94,6 +96,7 @@ class World {
   std::unique_ptr<job::Executor> executor_;
   std::unique_ptr<job::Gate> gate_;
   std::uint32_t nodes_ = 0;
+  std::uint64_t turns_ = 0;
   std::unique_ptr<bmi::Network> network_;
   std::unique_ptr<job::NetworkContext> context_;
   std::unique_ptr<trove::Keyval> keyval_;

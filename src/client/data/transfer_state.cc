@@ -83,7 +83,8 @@ Error refused_by(const Share& share, Error error) {
 }
 
 bool in_message(const Transfer& transfer, const Share& share, std::uint32_t most_bytes) {
-  return transfer.target.path == wire::DataPath::kAutomatic && share.total_bytes() <= most_bytes;
+  return transfer.target.path == wire::DataPath::kAutomatic && share.total_bytes() <= most_bytes &&
+         datatype::may_be_inline(share.what, share.slots.size());
 }
 
 bool is_lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::kUnreachable; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Explain path: reports which path a read or write would take, for `spate explain`.
-#include "job/run_all.h"
 #include "server/io/bypass.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/paths.h"
+#include "server/io/slot_tasks.h"
 #include "server/io/storage.h"
 
 namespace spate::io {
@@ -55,7 +55,7 @@ job::Task<Result<wire::ExplainPathReply>> IoService::explain_path(rpc::Call& cal
   for (wire::ExplainedPath& answer : work.answers) answer.bypass = refusal.value_or(std::string(wire::kLeaseToBeHad));
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(explain_slot(work, i));
-  SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_->executor, std::move(tasks), active.stop()));
+  SPATE_CO_TRY(std::ignore, co_await run_slots(parts_->executor, request.what, std::move(tasks), active.stop()));
   wire::ExplainPathReply reply;
   reply.slots = std::move(work.answers);
   co_return reply;

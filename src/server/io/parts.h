@@ -69,6 +69,13 @@ struct ResolvedSlot {
 
 /// A request's slots and distribution, after the checks.
 struct Slots {
+  std::vector<std::uint32_t> numbers() const {
+    std::vector<std::uint32_t> all;
+    all.reserve(list.size());
+    for (const ResolvedSlot& slot : list) all.push_back(slot.id.slot);
+    return all;
+  }
+
   std::unique_ptr<const Distribution> distribution;
   std::vector<ResolvedSlot> list;
 };

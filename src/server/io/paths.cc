@@ -16,6 +16,9 @@ namespace {
 /// evicted are no reason to go through the cache.
 constexpr std::uint64_t kCachedShare = 2;  // 1/2. Guess
 
+/// Other coroutines run between two batches of a stream of more blocks. Guess.
+constexpr std::uint64_t kLongStream = 4096;
+
 struct Beginning {
   std::vector<Extent> extents;  // of the first message
   std::uint64_t bytes = 0;
@@ -28,20 +31,23 @@ Beginning beginning_of(const StreamParams& params, std::uint32_t slot) {
   return first;
 }
 
-/// The stream as one range of the datafile, if it is one.
-std::optional<Extent> one_run(const StreamParams& params, std::uint32_t slot) {
+/// The stream as one range of the datafile, if it is one. A stream of many blocks is examined over several turns.
+job::Task<std::optional<Extent>> one_run(job::Executor& executor, const StreamParams& params, std::uint32_t slot) {
+  const bool is_long = params.what.blocks() > kLongStream;
+  if (is_long) co_await executor.yield();
   datatype::SlotCursor cursor(params.what, params.distribution, slot);
   std::vector<Extent> extents;
   std::optional<Extent> run;
   while (!cursor.done()) {
+    if (is_long) co_await executor.yield();
     if (cursor.next_extents({~0ULL, 2}, extents) == 0) {
       if (cursor.done()) break;
-      return std::nullopt;  // too many of its pieces lie elsewhere to walk them all
+      co_return std::nullopt;  // too many of its pieces lie elsewhere to walk them all
     }
-    if (extents.size() > 1 || (run && run->offset + run->size != extents.front().offset)) return std::nullopt;
+    if (extents.size() > 1 || (run && run->offset + run->size != extents.front().offset)) co_return std::nullopt;
     run = Extent{run ? run->offset : extents.front().offset, (run ? run->size : 0) + extents.front().size};
   }
-  return run;
+  co_return run;
 }
 
 job::Task<Result<std::optional<bool>>> cache_state(ResolvedSlot& slot, const Beginning& first) {
@@ -77,7 +83,7 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, ResolvedSlot& slot, const S
   facts.bypass_writer = parts.leases.has_writer({slot.target->description.id, slot.id});
   std::optional<Extent> run;
   if (params.direction == flow::Direction::kWrite) {
-    run = one_run(params, slot.id.slot);
+    run = co_await one_run(parts.executor, params, slot.id.slot);
     facts.one_run = run.has_value();
     if (run) facts.datafile_bytes = std::max(stat.size, run->offset + run->size);
   } else if (flow::wants_cache_state(params.asked, facts, policy)) {

@@ -2,10 +2,10 @@
 // Punch and allocate: replaces bytes by zeros, or reserves space for them.
 #include "datatype/slot_cursor.h"
 #include "flow/extents.h"
-#include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
+#include "server/io/slot_tasks.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -71,7 +71,7 @@ job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& cal
   work.states.resize(slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(punch_slot(work, i));
-  auto outcome = co_await job::run_all(parts.executor, std::move(tasks), active.stop());
+  auto outcome = co_await run_slots(parts.executor, params.what, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
   wire::WriteReply reply;
   reply.datafiles = std::move(work.states);

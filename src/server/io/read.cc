@@ -5,13 +5,14 @@
 #include <deque>
 #include <numeric>
 
-#include "flow/extents.h"
+#include "datatype/measure.h"
 #include "flow/read_flow.h"
-#include "job/run_all.h"
+#include "flow/stream_sizes.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/paths.h"
 #include "server/io/peer.h"
+#include "server/io/slot_tasks.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -69,20 +70,6 @@ wire::ReadReply reply_of(std::span<const SlotRead> slots) {
   return reply;
 }
 
-/// The streams' sizes if they are at most `limit` together; else nothing.
-std::vector<std::uint64_t> inline_sizes(const wire::ReadRequest& request, const Slots& slots) {
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(slots.list.size());
-  std::uint64_t left = request.inline_limit;
-  for (const ResolvedSlot& slot : slots.list) {
-    const std::uint64_t size = flow::stream_bytes_up_to(request.what, *slots.distribution, slot.id.slot, left);
-    if (size > left) return {};
-    left -= size;
-    sizes.push_back(size);
-  }
-  return sizes;
-}
-
 job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, MutableByteView out) {
   const ResolvedSlot& slot = work.slots.list[index];
   const flow::DatafileStream share{work.asker, slot.id, work.what, *work.slots.distribution};
@@ -127,7 +114,7 @@ job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32
       tasks.push_back(read_slot_inline(work, i, data.subspan(at, work.sizes[i])));
       at += work.sizes[i];
     }
-    SPATE_CO_TRY(std::ignore, co_await job::run_all(parts.executor, std::move(tasks), work.active.stop()));
+    SPATE_CO_TRY(std::ignore, co_await run_slots(parts.executor, work.what, std::move(tasks), work.active.stop()));
   }
   const std::uint64_t to = close_gaps(work, data);
   head.clear();
@@ -223,7 +210,7 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
   bulk->done.resize(bulk->slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < bulk->slots.list.size(); ++i) tasks.push_back(read_slot(*bulk, i));
-  auto outcome = co_await job::run_all(parts.executor, std::move(tasks), bulk->active.stop());
+  auto outcome = co_await run_slots(parts.executor, bulk->request.what, std::move(tasks), bulk->active.stop());
   if (!outcome) outcome = explain(std::move(outcome).error(), bulk->active, bulk->caller);
   if (outcome && anything_missing(bulk->done)) outcome = co_await check_not_removed(parts, bulk->slots, bulk->done);
   Bytes out;
@@ -255,9 +242,15 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
     SPATE_CO_TRY(std::ignore, check_inline(request.path));
   }
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
-  std::vector<std::uint64_t> sizes = inline_sizes(request, slots);
+  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
+  std::vector<std::uint64_t> sizes;  // of the streams, if they go into the reply
+  if (datatype::may_be_inline(request.what, slots.list.size())) {
+    const std::vector<std::uint32_t> numbers = slots.numbers();
+    sizes = co_await flow::stream_sizes_up_to(parts_->executor, request.what, *slots.distribution, numbers,
+                                              request.inline_limit);
+    if (active.stop().stopped()) co_return explain(Error(active.token().reason()), active, caller);
+  }
   if (!sizes.empty()) {
-    ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
     InlineRead work{slots, request.what, asker_of(call, caller), active, std::move(sizes), {}};
     auto reply = co_await read_inline(*parts_, work, call.header.reply_room);
     if (!reply) co_return explain(std::move(reply).error(), active, caller);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Write: small streams come in the request; large ones are pulled when buffers are free, one stream for each slot.
-#include "flow/extents.h"
+#include "datatype/measure.h"
+#include "flow/stream_sizes.h"
 #include "flow/write_flow.h"
-#include "job/run_all.h"
 #include "model/defect.h"
 #include "server/io/checks.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
 #include "server/io/paths.h"
 #include "server/io/peer.h"
+#include "server/io/slot_tasks.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 #include "server/io/sync.h"
@@ -29,17 +30,22 @@ struct WriteWork {
 };
 
 /// Cuts the request's data into the slots' streams; kProtocol unless it has exactly their total length.
-Result<std::vector<ByteView>> cut_inline(const wire::WriteRequest& request, const Slots& slots) {
-  std::vector<ByteView> streams;
+job::Task<Result<std::vector<ByteView>>> cut_inline(job::Executor& executor, const wire::WriteRequest& request,
+                                                    const Slots& slots) {
+  if (!datatype::may_be_inline(request.what, slots.list.size()))
+    co_return Error::told(Errc::kInvalidArgument, "data of so many pieces and slots comes in bulk messages");
   ByteView rest = request.data;
-  for (const ResolvedSlot& slot : slots.list) {
-    const std::uint64_t size = flow::stream_bytes_up_to(request.what, *slots.distribution, slot.id.slot, rest.size());
-    if (size > rest.size()) return Error::told(Errc::kProtocol, "the request holds less data than it describes");
+  const std::vector<std::uint32_t> numbers = slots.numbers();
+  const std::vector<std::uint64_t> sizes =
+      co_await flow::stream_sizes_up_to(executor, request.what, *slots.distribution, numbers, rest.size());
+  if (sizes.empty()) co_return Error::told(Errc::kProtocol, "the request holds less data than it describes");
+  std::vector<ByteView> streams;
+  for (const std::uint64_t size : sizes) {
     streams.push_back(rest.first(size));
     rest = rest.subspan(size);
   }
-  if (!rest.empty()) return Error::told(Errc::kProtocol, "the request holds more data than it describes");
-  return streams;
+  if (!rest.empty()) co_return Error::told(Errc::kProtocol, "the request holds more data than it describes");
+  co_return streams;
 }
 
 std::optional<trove::BytestreamStat> stat_of(const flow::StorageWriter& writer) {
@@ -164,16 +170,16 @@ job::Task<Result<wire::WriteReply>> IoService::write(rpc::Call& call, wire::Writ
                authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
   SPATE_CO_TRY(std::ignore, check_request(request));
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
+  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   std::vector<ByteView> streams;
   if (request.has_inline_data) {
-    SPATE_CO_TRY(streams, cut_inline(request, slots));
+    SPATE_CO_TRY(streams, co_await cut_inline(parts_->executor, request, slots));
   }
-  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   WriteWork work{*parts_, request, call, asker_of(call, caller), active, slots, std::move(streams), {}};
   work.states.resize(slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(write_slot(work, i));
-  auto outcome = co_await job::run_all(parts_->executor, std::move(tasks), active.stop());
+  auto outcome = co_await run_slots(parts_->executor, request.what, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
   wire::WriteReply reply;
   reply.datafiles = std::move(work.states);
