@@ -91,6 +91,15 @@ bool take(Frame* frame) {
   return reply.has_value();
 }
 
+/// The first use of a thread-local variable of a library that was loaded late takes the dynamic linker's lock, in
+/// whichever thread it is. It must not be a thread of the client: a program that opens a library in Spate, or looks for
+/// one there, holds that lock in dlopen() until the client has answered. A thread that makes such a thread has that
+/// lock, or can have it, so this one uses a variable.
+void use_thread_local() {
+  thread_local volatile char variable = 0;
+  static_cast<void>(variable);  // volatile: this reads it
+}
+
 /// A thread that the client starts belongs to the library, not to the program.
 struct ThreadStart {
   void* (*run)(void*);
@@ -157,6 +166,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
   if (create == nullptr) return EAGAIN;
+  spate::preload::use_thread_local();
   auto start = std::make_unique<spate::preload::ThreadStart>(spate::preload::ThreadStart{run, argument});
   const int error = create(thread, attributes, spate::preload::run_inside, start.get());
   if (error == 0) std::ignore = start.release();

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# dlopen() looks into a folder of Spate while the client starts. Many at once and of different priority, so that in some the client's own
+# thread comes first: with a defect there one in a hundred never ended.
+. "$SPATE_SOURCE/tests/preload/lib.sh"
+"$spate" up -q --dir "$dir/fs" --port "$port" --io 1
+"$spate" mkdir spate:/d
+for _ in 1 2 3; do
+  running=()
+  for nice in $(seq 0 19); do
+    timeout -s KILL 60 "$spate" run -- bash -c 'cd /spate/d && LD_LIBRARY_PATH=. exec nice -n "$0" "$SPATE_BIN/preload_libraries"' "$nice" < /dev/null &
+    running+=($!)
+  done
+  for pid in "${running[@]}"; do wait "$pid"; done
+done
