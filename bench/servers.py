@@ -13,6 +13,16 @@ def log(text):
     print(text, file=sys.stderr, flush=True)
 
 
+_logged = set()
+
+
+def log_once(text):
+    """What holds for many cells is said with the first."""
+    if text not in _logged:
+        _logged.add(text)
+        log(text)
+
+
 def priority(pid="self"):
     """Real priority of a session's processes (sched_autogroup), where the kernel has it and we may. True when it holds."""
     try:

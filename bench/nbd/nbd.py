@@ -3,7 +3,8 @@
 """Block exports beside other NBD servers and beside bare probes, in the same run: bench/run nbd.
 
 Random aligned requests on a file in memory; server on one core, client on another; medians over the runs, which take turns.
-Peers that are not installed are left out, nbd-server also where a cell has several connections. Prints a table; --json FILE writes every figure.
+Peers that are not installed are named and left out, nbd-server also where a cell has several connections. Prints a table; --json FILE writes
+every figure.
 """
 import argparse
 import contextlib
@@ -16,6 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from servers import log_once  # noqa: E402 (after the path)
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -63,6 +67,10 @@ def servers(bench):
     all = [Server("probe-pread", probe("pread")), Server("probe-sendfile", probe("sendfile")), Server("spate", spate), Server("nbdkit", nbdkit),
            Server("nbd-server", nbd_server(False), single=True), Server("nbd-server-splice", nbd_server(True), single=True), Server("qemu-nbd", qemu_nbd),
            Server("qemu-storage-daemon", storage_daemon)]
+    for one in all:
+        program = one.words("1", "/")[0]
+        if not shutil.which(program):
+            log_once(f"{one.name} is left out: there is no {os.path.basename(program)}")
     return [s for s in all if shutil.which(s.words("1", "/")[0])]
 
 
@@ -139,7 +147,8 @@ class Bench:
                 finally:
                     client.kill()
                     client.wait()
-        except (RuntimeError, subprocess.TimeoutExpired):
+        except (RuntimeError, subprocess.TimeoutExpired) as why:
+            log_once(f"{server.name} has no figure of {cell.get('name', 'this cell')}: {why}")
             return None
 
     def watch(self, process, client):
@@ -152,7 +161,7 @@ class Bench:
             used += cpu_seconds(pid) - begun.get(pid, 0)
         out, _ = client.communicate(timeout=self.options.seconds + 30)
         if client.returncode != 0:
-            return None
+            raise RuntimeError(f"its client ends with {client.returncode}")
         said = json.loads(out)
         rate = said["bytes"] / said["seconds"]
         return {"gb_s": rate / 1e9, "requests_s": said["requests"] / said["seconds"], "mean_us": said["mean_us"], "p50_us": said["p50_us"],

@@ -17,6 +17,7 @@ import time
 
 from bed import KIB, MIB, Server, say
 from peers import Peers
+from servers import log_once
 from tables import measure, table
 
 REQUEST, DEPTH = 128 * KIB, 4
@@ -65,6 +66,8 @@ class Bench:
         self.programs = {"nobody": Nobody(), "triad": Triad(options)}
         if shutil.which("bzip2"):
             self.programs["bzip2"] = Bzip2(options, folder)
+        else:
+            log_once("no figures beside bzip2: it is not installed")
 
     def place(self, same_core):
         """Where the program runs; the servers and clients go to their places."""
@@ -107,7 +110,8 @@ class Bench:
                 finally:
                     client.kill()
                     client.wait()
-        except (RuntimeError, ValueError, subprocess.TimeoutExpired):
+        except (RuntimeError, ValueError, subprocess.TimeoutExpired) as why:
+            log_once(f"{peer.name} has no figure beside {name}: {why}")
             return None
         return {"gb_s": told["bytes"] / told["seconds"] / 1e9, "seconds": took or 0}
 
