@@ -3,24 +3,16 @@
 """HDF5's own parallel tests, from Debian's source package, against the HDF5 library that is installed for each MPI."""
 import re
 import subprocess
-import tarfile
 
 from mpi import *
 from cluster import Cluster
+from sources import unpacked
 
 # Those of testpar/Makefile.am that test a file by MPI-IO; t_bigio needs 32 GiB, t_cache and t_shapesame an hour.
 PROGRAMS = ("t_mpi", "testphdf5", "t_init_term", "t_filters_parallel")
 
 
-def unpacked(folder):
-    """The source tree; the test is skipped where it cannot be had."""
-    fetch = os.path.join(HERE, "..", "programs", "fetch-source")
-    done = subprocess.run([fetch, "hdf5"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        skip("no source package of HDF5: " + done.stderr.strip())
-    with tarfile.open(done.stdout.split()[-1]) as archive:
-        archive.extractall(folder)
-    tree = os.path.join(folder, next(name for name in os.listdir(folder) if name.startswith("hdf5-")))
+def prepared(tree):
     with open(tree + "/test/H5srcdir_str.h.in") as shape, open(tree + "/test/H5srcdir_str.h", "w") as header:
         header.write(shape.read().replace("@srcdir@", "."))
     return tree
@@ -49,7 +41,7 @@ def built(tree, mpi, program):
 ran = 0
 with Cluster(io=3) as fs:
     fs.up()
-    tree = unpacked(fs.root)
+    tree = prepared(unpacked("hdf5", "hdf5-", fs.root))
     os.chdir(fs.root)  # t_init_term leaves a file in its working directory
     for mpi in libraries():
         for name in sys.argv[1:] or PROGRAMS:
