@@ -91,7 +91,7 @@ TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
   EXPECT_EQ(late->asked_to_send_at_once, 1);
 }
 
-TEST(LoadModule, WhatIsNotThereIsNamed) {
+TEST(LoadModule, TheErrorNamesTheMissingModule) {
   SystemClock clock;
   const auto loaded = load_module("pigeon", {clock});
   EXPECT_ERRC(loaded, Errc::kNoSuchModule);

@@ -272,7 +272,7 @@ TEST_F(CoreTest, MessagesForAClosedContextAreDroppedAndGivenBack) {
   EXPECT_EQ(a_->given_back.size(), 2U);
 }
 
-TEST_F(CoreTest, APeerThatWasLookedUpSpeaksToTheContextThatSpokeToIt) {
+TEST_F(CoreTest, ALookedUpPeersMessagesGoToTheContextThatFirstPostedToIt) {
   const Address peer = lookup({"a://1"});
   (void)post(peer);
   a_->sink->unexpected(PeerId(1), peer, Tag(3), Buffer(1), 1);

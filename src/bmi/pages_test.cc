@@ -57,7 +57,7 @@ TEST(PagesTest, IsZeroAndWritable) {
   }
 }
 
-TEST(PagesTest, WhatCannotBeHadIsEmpty) {
+TEST(PagesTest, PagesThatCannotBeMappedAreEmpty) {
   EXPECT_THAT(Pages::map(std::size_t{1} << 60U).memory(), testing::IsEmpty());
   EXPECT_THAT(Pages::map(std::numeric_limits<std::size_t>::max()).memory(), testing::IsEmpty());
 }

@@ -118,7 +118,7 @@ TEST_F(PinCacheTest, NeighboursAreNotMergedBeyondTheBound) {
   EXPECT_EQ(cache.regions(), 2U);
 }
 
-TEST_F(PinCacheTest, WhatWasUsedLeastLatelyMakesRoom) {
+TEST_F(PinCacheTest, TheLeastRecentlyUsedRegionMakesRoom) {
   PinCache cache(device, &device, options);
   use(cache, at(0, 40));
   use(cache, at(100, 40));
@@ -130,7 +130,7 @@ TEST_F(PinCacheTest, WhatWasUsedLeastLatelyMakesRoom) {
   EXPECT_LE(cache.pinned_now(), options.max_bytes);
 }
 
-TEST_F(PinCacheTest, WhatIsInUseMakesNoRoom) {
+TEST_F(PinCacheTest, RegionsInUseMakeNoRoom) {
   PinCache cache(device, &device, options);
   PinCache::Region& one = take(cache, at(0, 60));
   EXPECT_ERRC(cache.acquire(at(100, 60)), Errc::kNoMemory);
@@ -200,7 +200,7 @@ TEST_F(PinCacheTest, AForgottenRegionIsDeregisteredAtItsLastRelease) {
   EXPECT_THAT(device.live, testing::IsEmpty());
 }
 
-TEST_F(PinCacheTest, WhatTheDeviceRefusesIsAnError) {
+TEST_F(PinCacheTest, ARefusalByTheDeviceIsAnError) {
   PinCache cache(device, &device, options);
   device.refuse = true;
   EXPECT_ERRC(cache.acquire(at(0, 4)), Errc::kNoMemory);

@@ -88,7 +88,7 @@ TEST_F(DriverTest, ATaskThatWaitsForAnotherThreadsTaskIsDrivenByIt) {
   waiter.join();
 }
 
-TEST_F(DriverTest, WhatIsStartedEndsWhenSomebodyWaits) {
+TEST_F(DriverTest, AStartedTaskEndsWhenAThreadWaits) {
   Driver driver(executor, ProgressMode::kNone);
   job::Event event(executor);
   const auto first = driver.start([&event] { return wait_for(event, 1); });

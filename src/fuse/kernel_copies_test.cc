@@ -81,7 +81,7 @@ class KernelCopiesTest : public ::testing::Test {
   std::unique_ptr<client::HandoverState> handover_;
 };
 
-TEST_F(KernelCopiesTest, TheKernelIsToldBeforeAnybodyHearsThatItHasDropped) {
+TEST_F(KernelCopiesTest, TheKernelIsToldToDropBeforeWaitersLearnThatItHas) {
   KernelCopies copies(*handover_);
   EXPECT_FALSE(copies.takes_names());
   EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
@@ -117,7 +117,7 @@ TEST_F(KernelCopiesTest, WhileTheKernelIsBusyEverybodyWaits) {
   EXPECT_LE(read().epochs, 2);
 }
 
-TEST_F(KernelCopiesTest, AKernelThatCannotBeToldOfNamesGetsNone) {
+TEST_F(KernelCopiesTest, AKernelWithoutEpochsGetsNoNames) {
   const UniqueFd deaf(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(deaf.get()));
@@ -127,7 +127,7 @@ TEST_F(KernelCopiesTest, AKernelThatCannotBeToldOfNamesGetsNone) {
   EXPECT_TRUE(dropped(copies));  // the mount is gone
 }
 
-TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
+TEST_F(KernelCopiesTest, CopiesFromAnEarlierProcessAreDroppedFirst) {
   {
     KernelCopies copies(*handover_);
     ASSERT_OK(copies.begin(device_.get()));
@@ -159,7 +159,7 @@ TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsWhatItHas) {
   EXPECT_EQ(read().epochs, 0);
 }
 
-TEST_F(KernelCopiesTest, AtTheEndNobodyWaits) {
+TEST_F(KernelCopiesTest, EndReleasesAllWaiters) {
   next_process();
   KernelCopies copies(*handover_);
   std::atomic<int> told = 0;

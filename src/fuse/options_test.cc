@@ -113,7 +113,7 @@ TEST(MountOptions, AllThatWereGivenAreOneList) {
   EXPECT_EQ(given_options({"a", "-o", "ro,soft", "b", "-ocache=none", "-n", "-o"}), "ro,soft,cache=none,");
 }
 
-TEST(MountOptions, WhatTheKernelShowsOfAMountMayBeGivenAgain) {
+TEST(MountOptions, OptionsThatTheKernelShowsAreAccepted) {
   MountOptions options;
   const auto parsed = parse_option_list(
       "rw,nosuid,nodev,relatime,user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576,blksize=4096",

@@ -51,13 +51,13 @@ TEST(Remount, ChangesWhatIsAskedForAndNothingElse) {
             static_cast<unsigned long>(MS_REMOUNT | MS_NODEV));
 }
 
-TEST(Remount, WhatMountAddsFromWhatIsMountedIsAskedForByNobody) {
+TEST(Remount, OptionsThatMountAddsFromThePresentMountAreIgnored) {
   EXPECT_THAT(by_mount("remount").others, testing::IsEmpty());
   EXPECT_EQ(by_mount("remount,noatime").others, std::vector<std::string>{"noatime"});
   EXPECT_EQ(by_itself("remount,relatime").others, std::vector<std::string>{"relatime"});
 }
 
-TEST(Remount, WhatMountLeavesOutWasAskedFor) {
+TEST(Remount, OptionsThatMountLeavesOutAreTurnedOff) {
   constexpr const char* kNow = "rw,nosuid,nodev,noexec,relatime,user_id=0,group_id=0";
   EXPECT_EQ(remount_flags(parsed("ro,nosuid,relatime,remount,user_id=0"), kNow),
             static_cast<unsigned long>(MS_REMOUNT | MS_RDONLY | MS_NOSUID));
@@ -72,7 +72,7 @@ TEST(Remount, OptionsAsTheyWereMountedAreNotRefused) {
     EXPECT_THAT(refusals(by_mount(std::string("remount,") + same), kMounted), testing::IsEmpty()) << same;
 }
 
-TEST(Remount, WhatCannotBeChangedIsRefusedByName) {
+TEST(Remount, OptionsThatCannotChangeAreRefusedByName) {
   for (const char* other :
        {"allow_other", "cache=none", "noatime", "soft", "attr_cache=kernel", "threads=9", "acces"}) {
     const auto lines = refusals(by_mount(std::string("remount,ro,") + other), "cache=auto");

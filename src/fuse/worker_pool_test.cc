@@ -107,7 +107,7 @@ TEST_F(WorkerPoolTest, AnAnswerThatTakesLongNowAndThenChangesNothing) {
   }
 }
 
-TEST_F(WorkerPoolTest, WhereAnswersTakeLongSeveralRead) {
+TEST_F(WorkerPoolTest, IfAnswersTakeLongSeveralThreadsRead) {
   workers.request_begins(true);
   workers.need_reader();
   EXPECT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
@@ -120,7 +120,7 @@ TEST_F(WorkerPoolTest, WhereAnswersTakeLongSeveralRead) {
   EXPECT_EQ(started, 1U) << "the other one was reading each time";
 }
 
-TEST_F(WorkerPoolTest, WhoIsKeptIsCalledBeforeAThreadIsStarted) {
+TEST_F(WorkerPoolTest, AKeptThreadIsCalledBeforeOneIsStarted) {
   bool reads = false;
   std::thread kept([&] { reads = workers.wait_until_called(); });
   while (workers.kept() == 0) std::this_thread::yield();
@@ -131,7 +131,7 @@ TEST_F(WorkerPoolTest, WhoIsKeptIsCalledBeforeAThreadIsStarted) {
   EXPECT_EQ(workers.reading(), 1U);
 }
 
-TEST_F(WorkerPoolTest, WhoIsKeptEndsWhenNobodyIsNeededAnyMore) {
+TEST_F(WorkerPoolTest, KeptThreadsEndWhenNoneIsNeeded) {
   bool reads = true;
   std::thread kept([&] { reads = workers.wait_until_called(); });
   while (workers.kept() == 0) std::this_thread::yield();
@@ -151,7 +151,7 @@ TEST_F(WorkerPoolTest, AllHaveEndedWhenEachHasSaidSo) {
   EXPECT_EQ(workers.reading(), 0U);
 }
 
-TEST_F(WorkerPoolTest, OneThatReadsAloneLooksForARequestWithoutSleeping) {
+TEST_F(WorkerPoolTest, AReaderThatIsAlonePollsWithoutSleeping) {
   workers.wait_for_request();  // would last an hour if it polled without many lone requests
   for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
   std::atomic<bool> waits{false};

@@ -128,7 +128,7 @@ PacketHeader header_of(FrameType type, std::uint64_t length = 0) {
   return header;
 }
 
-TEST_F(HostileTest, WhatTheProtocolDoesNotAllowCostsTheSession) {
+TEST_F(HostileTest, ABreachOfTheProtocolCostsTheSession) {
   expect_dropped_for(header_of(FrameType::kEager, 1), Bytes(2), "more than it says");
   expect_dropped_for(header_of(FrameType::kMore), Bytes(1), "goes on with nothing");
   expect_dropped_for(header_of(FrameType::kAbort), {}, "breaks off nothing");

@@ -57,7 +57,7 @@ TEST(OfiPacket, EveryTruncationIsRefused) {
     EXPECT_EQ(decode_packet({bytes.data(), size}), std::nullopt) << size;
 }
 
-TEST(OfiPacket, WhatNoPacketHasIsRefused) {
+TEST(OfiPacket, InvalidPacketsAreRefused) {
   const auto with = [](std::size_t at, std::uint8_t value) {
     Bytes bytes = packet_of(some_header(), 0);
     bytes[at] = std::byte{value};
@@ -79,7 +79,7 @@ TEST(OfiExtents, ComeBackAsTheyWere) {
   EXPECT_EQ(decode_extents(bytes, 100), extents);
 }
 
-TEST(OfiExtents, WhatDoesNotAddUpIsRefused) {
+TEST(OfiExtents, ExtentsThatDoNotAddUpAreRefused) {
   const auto good = [](std::vector<Extent> extents, std::uint64_t length) {
     Bytes bytes;
     encode(extents, bytes);

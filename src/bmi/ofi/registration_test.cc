@@ -187,7 +187,7 @@ TEST_F(CopyLimitTest, UpToItAMessageIsCopiedAndAboveItIsRegistered) {
   ::munmap(memory.data(), kSize);
 }
 
-TEST_F(CopyLimitTest, WhatIsRegisteredAlreadyIsNotCopied) {
+TEST_F(CopyLimitTest, RegisteredMemoryIsNotCopied) {
   const MutableByteView memory = client.network->mem_alloc(kSize);
   transfer(memory.first(kLimit), 1);
   EXPECT_EQ(server.module->counters().read_bytes, kLimit);

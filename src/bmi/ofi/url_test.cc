@@ -32,7 +32,7 @@ TEST(OfiUrl, NamesRawAddressesAndAny) {
   EXPECT_EQ(url_of("tcp", "1.2.3.4:5", {}), "ofi+tcp://1.2.3.4:5");
 }
 
-TEST(OfiUrl, WhatIsNoUrlOfOursIsRefused) {
+TEST(OfiUrl, InvalidUrlsAreRefused) {
   for (const char* url : {"",
                           "ofi",
                           "ofi+",

@@ -65,7 +65,7 @@ TEST(ProtocolCredit, TheTwoHalvesAgree) {
 }
 
 // The credit that a receiver may keep back never starves the largest unexpected message.
-TEST(ProtocolCredit, WhatIsKeptBackLeavesRoomForTheLargestMessage) {
+TEST(ProtocolCredit, CreditThatIsKeptBackLeavesRoomForTheLargestMessage) {
   for (const std::uint64_t largest : {std::uint64_t{0}, std::uint64_t{1000}, std::uint64_t{256 * 1024}}) {
     for (const std::uint64_t extra : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1 << 20}}) {
       const Limits limits{cost_of(largest) + extra, largest, 1, 4096};

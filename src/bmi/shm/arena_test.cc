@@ -61,7 +61,7 @@ TEST(ArenaPool, FreedPagesAreGivenBack) {
   EXPECT_EQ(again.front(), std::byte{0}) << "fresh pages";
 }
 
-TEST(ArenaPool, WhatIsLargerThanAnArenaGetsOne) {
+TEST(ArenaPool, AnAllocationLargerThanAnArenaGetsAnArenaOfItsSize) {
   ArenaPool pool(kArena);
   EXPECT_EQ(pool.allocate(3 * kArena).size(), 3 * kArena);
   EXPECT_EQ(pool.allocate(10).size(), 10U);

@@ -23,7 +23,7 @@ TEST(AccessPolicy, EverybodyOrAList) {
   EXPECT_FALSE(list.admits(1000, 1000));
 }
 
-TEST(AccessPolicy, WhatIsNoPolicy) {
+TEST(AccessPolicy, OtherTextIsNoPolicy) {
   for (const char* text : {"", "all", "same,", "1,,2", "-1", "1 2", "4294967296", "0x1", "1,any"}) {
     const auto policy = parse_policy(text);
     EXPECT_ERRC(policy, Errc::kInvalidArgument) << text;

@@ -127,7 +127,7 @@ TEST_F(Processes, APeerThatIsKilledIsNoticedAndLeavesNothing) {
 // The end of the socket is seen together with the bell, before anything that was written. A send that has completed
 // lies in the shared lane. A send that waits for room there is lost with its process, and the client may still use its
 // narrow lane.
-TEST_F(Processes, WhatAPeerWroteBeforeItsDeathArrives) {
+TEST_F(Processes, MessagesThatAPeerWroteBeforeItsDeathArrive) {
   start();
   std::array<int, 2> go{};
   std::array<int, 2> told{};
@@ -276,7 +276,7 @@ TEST_F(OtherUsers, AreRefusedUnlessThePolicyLetsThemIn) {
   EXPECT_EQ(serve(child, counters), 1);
 }
 
-TEST_F(OtherUsers, WhomThePolicyListsAreServed) {
+TEST_F(OtherUsers, UsersInThePolicyAreServed) {
   for (const bool with_memory : {false, true}) {
     ShmOptions options;
     options.policy = parse_policy(with_memory ? "5,12345" : "any").value();

@@ -201,7 +201,7 @@ TEST_F(ShmModuleTest, AReaderThatDoesNotAnswerACancelIsDropped) {
 }
 
 // A receiver that was stopped in the middle of its copy must not take the rest of the memory for the message.
-TEST_F(ShmModuleTest, WhatWasGivenUpBySenderIsNotReceived) {
+TEST_F(ShmModuleTest, AMessageThatItsSenderGaveUpIsNotReceived) {
   const MutableByteView memory = (*client_)->mem_alloc(2'000'000);
   Bytes room(memory.size());
   const OpId receive = server_->receive(to_client_, 5, room, MessageClass::kBulk);
@@ -229,7 +229,7 @@ TEST_F(ShmModuleTest, CancelOfAReceiveThatIsBeingCopied) {
   EXPECT_BYTES(room, Bytes(room.size(), std::byte{3}));
 }
 
-TEST_F(ShmModuleTest, ManyPeersRestAndAreHeard) {
+TEST_F(ShmModuleTest, MessagesOfManyIdlePeersArrive) {
   std::vector<Instance*> clients;
   std::vector<Address> addresses;
   for (int i = 0; i < 20; ++i) {

@@ -102,7 +102,7 @@ TEST(Faults, PeersLearnOfACrashedMachineOnlyWhenItIsBack) {
   two.cluster.introduce(two.a, two.to_b, again);
 }
 
-TEST(Faults, ADroppedConnectionIsHeardOfOnBothSidesAndMadeAnew) {
+TEST(Faults, BothSidesLearnOfADroppedConnectionAndANewOneIsMade) {
   Two two;
   Bytes room(100);
   Bytes other_room(100);

@@ -63,7 +63,7 @@ struct Pair {
 };
 
 // Otherwise a driver that only watches the events would sleep although a completion is there.
-TEST(SimModule, WhatAPostCompletesIsReportedByAnEvent) {
+TEST(SimModule, AnOperationThatAPostCompletesIsReportedByAnEvent) {
   FabricOptions options;
   options.immediate_per_mille = 0;
   Pair pair(options);

@@ -27,7 +27,7 @@ TEST(Url, NamesWaitForTheResolver) {
   EXPECT_EQ(named.port, 7400);
 }
 
-TEST(Url, WhatIsNoneIsRefused) {
+TEST(Url, InvalidUrlsAreRefused) {
   for (const char* url : {"", "tcp://", "tcp://host", "tcp://:7400", "tcp://host:", "tcp://host:65536", "tcp://host:-1",
                           "tcp://host:7x", "tcp://ho st:7", "tcp://[::1:7", "tcp://[zz]:7", "udp://host:7",
                           "tcp://a/b:7", "tcp://[]:7", "tcp://user@host:7"}) {

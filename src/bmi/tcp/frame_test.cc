@@ -52,7 +52,7 @@ TEST(Frame, OnlyMessagesCarryPayload) {
   }
 }
 
-TEST(Frame, WhatIsNoHeaderIsRefused) {
+TEST(Frame, InvalidHeadersAreRefused) {
   const HeaderBytes good = encode(FrameHeader{});
   ASSERT_NE(decode_frame(good.data()), std::nullopt);
   const auto with = [&](std::size_t at, unsigned value) {

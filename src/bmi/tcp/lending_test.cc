@@ -100,7 +100,7 @@ TEST_F(LendingTest, CancelledWhileThePeerTakesNothingItEndsWithTheConnectionAndI
   EXPECT_EQ(std::ranges::count(got, std::byte{0xEE}), 0) << "bytes that were written later have been sent";
 }
 
-TEST_F(LendingTest, WhatIsSmallIsCopied) {
+TEST_F(LendingTest, SmallMessagesAreCopied) {
   const Bytes small(SendQueue::kLendFrom - 1, std::byte{3});
   const OpId op = send(address_, 1, small, MessageClass::kBulk, true);
   take_until_done(op, kHeaderSize + small.size());

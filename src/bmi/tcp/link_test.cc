@@ -250,7 +250,7 @@ TEST_F(LinkConnectorTest, AWelcomeOfAnEarlierVersionIsNotEnough) {
   EXPECT_EQ(finish(received_), Errc::kConnectionLost);
 }
 
-TEST_F(LinkConnectorTest, AServerOfAnEarlierVersionIsSpokenToWithoutAKey) {
+TEST_F(LinkConnectorTest, AnOlderServerGetsNoProofOfAKey) {
   send(server_, 1, sent_);
   control_.emplace(accept());
   hello_from(*control_);

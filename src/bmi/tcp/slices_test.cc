@@ -176,7 +176,7 @@ TEST_F(TcpSlices, ABusyPeerDoesNotStarveAnother) {
   EXPECT_TRUE(done(other));
 }
 
-TEST_F(TcpSlices, WhatIsLeftShowsInTheWaitDescriptor) {
+TEST_F(TcpSlices, BulkDataThatIsLeftMakesTheWaitDescriptorReadable) {
   Both peer = open();
   const Bytes data(100'000);
   settle();

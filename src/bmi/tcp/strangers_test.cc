@@ -147,7 +147,7 @@ TEST_F(StrangersTest, AStrangerWithAKnownLinkIdDropsNoConnection) {
   EXPECT_FALSE(thief.ended());
 }
 
-TEST_F(StrangersTest, WhatTheyLeaveBehindIsForgottenWithThem) {
+TEST_F(StrangersTest, MessagesOfAStrangerAreForgottenWithIt) {
   TcpOptions tcp;
   tcp.gone_peers_kept = 2;
   make(tcp, options_);

@@ -339,7 +339,7 @@ TEST_F(Tcp, PeersThatLeftAreForgottenWhenTheyAreTooMany) {
   EXPECT_THAT(network_->peer_info(addresses[3]).url, testing::Not(testing::IsEmpty()));
 }
 
-TEST_F(Tcp, WhatCameBeforeTheEndIsDelivered) {
+TEST_F(Tcp, MessagesBeforeTheEndAreDelivered) {
   RawPeer peer = connect();
   handshake(peer, hello());
   for (std::uint64_t tag = 0; tag < 200; ++tag) EXPECT_TRUE(peer.write_frame(frame(FrameType::kUnexpected, tag, 0)));

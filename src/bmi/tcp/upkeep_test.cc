@@ -111,7 +111,7 @@ TEST_F(TcpIdle, AnIdleConnectionIsClosedAndTheNextPostReconnects) {
   EXPECT_TRUE(connected());
 }
 
-TEST_F(TcpIdle, WhatIsPostedOrArrivesKeepsAConnection) {
+TEST_F(TcpIdle, PostsAndMessagesKeepAConnectionOpen) {
   const OpId sent = send(server_, 1, data_);
   RawPeer peer = accept();
   EXPECT_EQ(finish(sent), Errc::kOk);

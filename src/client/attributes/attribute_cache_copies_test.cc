@@ -263,7 +263,7 @@ TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithAShorterLeaseD
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameIntoADirectoryWithAsLongALeaseKeepsCopiedNames) {
+TEST_F(KernelCopiesOfAttributesTest, AnOwnRenameKeepsCopiedNamesIfTheNewDirectorysLeaseLastsAsLong) {
   learn_and_copy();
   clock.advance(seconds(4));
   copied.heard(clock.now(), kTable, true);  // renews all leases

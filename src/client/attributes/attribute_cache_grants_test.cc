@@ -57,7 +57,7 @@ class GrantsTest : public AttributeCacheTest {
   }
 };
 
-TEST_F(GrantsTest, WhatAnOwnChangeWasGrantedIsAnsweredAfterIt) {
+TEST_F(GrantsTest, AfterAnOwnChangeItsGrantsAreAnswered) {
   make_directory();
   create(2, "f", kFile);
   EXPECT_TRUE(kept(at("d/f")));
@@ -67,7 +67,7 @@ TEST_F(GrantsTest, WhatAnOwnChangeWasGrantedIsAnsweredAfterIt) {
   EXPECT_FALSE(kept(at("d/f")));
 }
 
-TEST_F(GrantsTest, OfADirectoryThatWasJustMadeAllNamesAreKnown) {
+TEST_F(GrantsTest, AllNamesOfANewDirectoryAreKnown) {
   make_directory();
   create(2, "f", kFile);
   EXPECT_EQ(answer(at("d/g")), Errc::kNotFound);
@@ -126,7 +126,7 @@ TEST_F(GrantsTest, AnEarlierChangesAnswerThatComesLaterReplacesNothing) {
   EXPECT_EQ(answer({kDirectory, "f", 0}), std::nullopt);
 }
 
-TEST_F(GrantsTest, WhatWasRecalledBeforeTheAnswerCameIsNotKept) {
+TEST_F(GrantsTest, AGrantRecalledBeforeTheAnswerCameIsNotKept) {
   make_directory();
   OwnChange change(cache, plan_of(creation("f")));
   cache.recalled(kDirectory);
@@ -137,7 +137,7 @@ TEST_F(GrantsTest, WhatWasRecalledBeforeTheAnswerCameIsNotKept) {
   EXPECT_TRUE(kept({kFile, "", 0}));
 }
 
-TEST_F(GrantsTest, WhatAnotherProcessOfTheServerGrantsEndsAllFromBefore) {
+TEST_F(GrantsTest, AGrantOfANewServerProcessEndsAllEarlierLeases) {
   make_directory();
   OwnChange change(cache, plan_of(creation("f")));
   wire::Granted grant = created(1, "f", kFile, 1);

@@ -32,7 +32,7 @@ class ListingsTest : public AttributeCacheTest {
   void list(const wire::ListLeaseReply& reply) { cache.end_listing(cache.begin_lookup(), kDirectory, &reply); }
 };
 
-TEST_F(ListingsTest, WhatWasListedIsAnswered) {
+TEST_F(ListingsTest, ListedEntriesAreAnswered) {
   list(page(0, 3));
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto found = cache.find_attributes(in_directory(name(i)));
@@ -58,7 +58,7 @@ TEST_F(ListingsTest, ALinkIsKeptWithWhereItLeads) {
   EXPECT_FALSE(kept(in_directory("m")));
 }
 
-TEST_F(ListingsTest, OfWhatWasRefusedNothingIsKept) {
+TEST_F(ListingsTest, NothingIsKeptOfARefusedListing) {
   wire::ListLeaseReply reply = page(0, 4);
   reply.refused = {0, 2};
   list(reply);
@@ -69,7 +69,7 @@ TEST_F(ListingsTest, OfWhatWasRefusedNothingIsKept) {
   EXPECT_FALSE(kept(in_directory(name(4))));
 }
 
-TEST_F(ListingsTest, WhatWasRecalledBeforeTheAnswerCameIsNotKept) {
+TEST_F(ListingsTest, EntriesRecalledBeforeTheAnswerCameAreNotKept) {
   auto asked = cache.begin_lookup();
   cache.recalled(Handle(101));
   const wire::ListLeaseReply reply = page(0, 2);
@@ -87,7 +87,7 @@ TEST_F(ListingsTest, WhatWasRecalledBeforeTheAnswerCameIsNotKept) {
   EXPECT_FALSE(kept(in_directory(name(0))));
 }
 
-TEST_F(ListingsTest, WhatAnOwnChangeTouchesMeanwhileIsNotKept) {
+TEST_F(ListingsTest, EntriesThatAnOwnChangeTouchesMeanwhileAreNotKept) {
   const wire::ListLeaseReply reply = page(0, 2);
   wire::SetattrRequest request;
   request.where = {Handle(100), {}, 0};
@@ -106,7 +106,7 @@ TEST_F(ListingsTest, WhatAnOwnChangeTouchesMeanwhileIsNotKept) {
   EXPECT_FALSE(kept(in_directory(name(0))));  // the page was read before the change
 }
 
-TEST_F(ListingsTest, OneDirectoryDoesNotDriveOutItself) {
+TEST_F(ListingsTest, AListingDoesNotEvictItsOwnDirectory) {
   EXPECT_TRUE(cache.worth_listing(kDirectory));
   list(page(0, 400));
   EXPECT_TRUE(kept(in_directory(name(0))));

@@ -81,7 +81,7 @@ TEST_F(AttributeCacheTest, ARecallDropsTheObjectAndTheNamesInIt) {
   EXPECT_EQ(cache.counters().recalls, 2U);
 }
 
-TEST_F(AttributeCacheTest, WhatIsRecalledWhileItIsLookedUpIsNotKept) {
+TEST_F(AttributeCacheTest, AnObjectRecalledDuringItsLookupIsNotKept) {
   const wire::LookupLeaseReply reply = file_reply();
   for (const Handle recalled : {kRootHandle, kDirectory, kFile}) {
     const auto lookup = cache.begin_lookup();
@@ -125,7 +125,7 @@ TEST_F(AttributeCacheTest, AnEventRenewsAttributesThatHaveNotExpired) {
   EXPECT_FALSE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, WhatHadRunOutDoesNotComeBackWithAnotherGrant) {
+TEST_F(AttributeCacheTest, AnExpiredLeaseIsNotRenewedByAnotherGrant) {
   learn(file_reply());
   clock.advance(seconds(20));
   wire::LookupLeaseReply other = file_reply();
@@ -169,7 +169,7 @@ TEST_F(AttributeCacheTest, ALookupThatBeganBeforeAnOwnChangeIsNotKept) {
   EXPECT_TRUE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, WhatAnOwnChangeCannotTouchIsAnsweredMeanwhile) {
+TEST_F(AttributeCacheTest, DuringAnOwnChangeUntouchedObjectsAreAnswered) {
   wire::LookupLeaseReply other = file_reply();
   other.object->attributes.handle = Handle(12);
   other.steps[1].name = "g";

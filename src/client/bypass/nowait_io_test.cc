@@ -79,7 +79,7 @@ TEST_F(NowaitIoTest, AFileSystemThatTellsIsAskedEachTime) {
   EXPECT_FALSE(file.calls[2].asked);
 }
 
-TEST_F(NowaitIoTest, OneThatDoesNotTellIsAskedOnceAndWrittenToAtOnce) {
+TEST_F(NowaitIoTest, AFileSystemThatCannotTellIsAskedOnceAndThenWrittenAtOnce) {
   file.tells = false;
   EXPECT_EQ(write(), 1);
   EXPECT_EQ(write(), 1);
@@ -115,7 +115,7 @@ TEST_F(NowaitIoTest, AfterAWriteThatWaitedTheNextOnesAreForAThread) {
   EXPECT_EQ(write(), 1) << "and the pause as short as the first";
 }
 
-TEST_F(NowaitIoTest, WhatFailsAtOnceFailsAndWhatMayWaitIsLeftToTheWaitingWay) {
+TEST_F(NowaitIoTest, AnErrorEndsTheMoveAndAWaitIsLeftToTheBlockingCall) {
   file.fails_with = ENOSPC;
   EXPECT_EQ(write(), -EAGAIN);
   EXPECT_EQ(write(true), -ENOSPC);

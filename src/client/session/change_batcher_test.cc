@@ -282,7 +282,7 @@ TEST_F(ChangeBatcherTest, AStopEndsWhatIsUnderWay) {
   EXPECT_ERRC(*outcomes_[b], Errc::kCancelled);
 }
 
-TEST_F(ChangeBatcherTest, OneThatGivesUpBeforeItWasSentIsNotSent) {
+TEST_F(ChangeBatcherTest, AChangeWhoseCallerGivesUpBeforeItIsSentIsNotSent) {
   fill();
   job::StopSource stop;
   const std::size_t given_up = change("a", {MonoTime::never(), job::StopToken(stop), {}, 0, {}, {}});
@@ -314,7 +314,7 @@ TEST_F(ChangeBatcherTest, ChangesOfTwoEpochsDoNotGoTogether) {
   EXPECT_EQ(outcomes_[any]->value(), "any");
 }
 
-TEST_F(ChangeBatcherTest, WhatAServerSendsIsChecked) {
+TEST_F(ChangeBatcherTest, TheServersReplyIsChecked) {
   fill();
   const std::size_t a = change("a");
   const std::size_t b = change("b");

@@ -159,7 +159,7 @@ TEST_F(HandoverStateTest, NoIdIsGivenOutTwiceByProcessesThatFollowEachOther) {
   }
 }
 
-TEST_F(HandoverStateTest, OfLocksWhatWasKeptLastCounts) {
+TEST_F(HandoverStateTest, TheLastRecordOfALockCounts) {
   handover_->keep_held(lock_of(1), {{{0, 9}, LockMode::kShared}, {{20, 29}, LockMode::kExclusive}});
   handover_->keep_held(lock_of(2), {{{40, 49}, LockMode::kShared}});
   next_process();
@@ -202,7 +202,7 @@ TEST_F(HandoverStateTest, AResentAppendKeepsItsOffsetAndLaterOnesFollowIt) {
   EXPECT_EQ(handover_->place_append(append_of(6, 115, 5)), 115U);
 }
 
-TEST_F(HandoverStateTest, NobodyElseMayAppendUntilWhatWasBegunIsAskedForAndDone) {
+TEST_F(HandoverStateTest, NobodyElseMayAppendUntilAnInheritedAppendIsRepeatedAndDone) {
   handover_->place_append(append_of(2, 100, 10));
   EXPECT_FALSE(handover_->may_append_again(Handle(9)));
   next_process();
