@@ -58,7 +58,7 @@ Result<UniqueFd> connect_to(const Question& question) {
     auto socket = connect_to_user(::geteuid(), broker_name(question.broker));
     if (socket) return socket;
     if (socket.code() != Errc::kNotFound) return Error(Errc::kNoLocks, socket.error().message());
-    if (own.id != question.broker) return Error(Errc::kNoLocks, "who held the file's locks has ended");
+    if (own.id != question.broker) return Error(Errc::kNoLocks, "the process that held the file's locks has ended");
     SPATE_TRY(std::ignore, start_broker(own));
     if (i > 0) ::usleep(kConnectPauseUs);
   }

@@ -53,7 +53,7 @@ void Connector::on_welcome(Peer& peer, ByteView payload) {
   // The welcome came twice.
   if (peer.state == PeerPhase::kUp && welcome && welcome->session == peer.remote_session) return;
   if (peer.state != PeerPhase::kConnecting) return state_.lose_later(peer, Errc::kProtocol);
-  if (!welcome) return attempt_failed(peer, "whoever listens there is no spate server");
+  if (!welcome) return attempt_failed(peer, "the process that listens there is no spate server");
   if (welcome->status != Errc::kOk) {
     return attempt_failed(peer, "refused by the server: " + std::string(describe(welcome->status)));
   }

@@ -48,8 +48,9 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
 Result<std::string> Engine::listen(std::string_view url, ContextId context) {
   SPATE_TRY(const Target target, parse_url(url));
   if (target.kind == Target::Kind::kRaw) {
-    return Error(Errc::kBadAddress, "\"" + std::string(url) + "\": nobody can choose such an address; listen at ofi+" +
-                                        target.suffix + "://*");
+    return Error(
+        Errc::kBadAddress,
+        "\"" + std::string(url) + "\": the provider chooses such addresses; listen at ofi+" + target.suffix + "://*");
   }
   const std::lock_guard lock(mutex_);
   SPATE_TRY(Endpoint * endpoint, endpoints_.listen(target));

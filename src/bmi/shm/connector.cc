@@ -85,7 +85,7 @@ void Connector::on_welcome(Link& link) {
 
 Result<void> Connector::accept_welcome(Link& link, Packet& packet, Limits& limits) {
   const std::optional<Welcome> welcome = decode_welcome(packet.view());
-  if (!welcome) return Error(Errc::kProtocol, "whoever listens there is no spate server");
+  if (!welcome) return Error(Errc::kProtocol, "the process that listens there is no spate server");
   if (welcome->status == Errc::kPermissionDenied) {
     return Error(welcome->status, "the server " + describe(welcome->policy, link.credentials.uid) +
                                       "; this process is uid " + std::to_string(state_.own_uid) +

@@ -149,7 +149,7 @@ bool Connector::on_proof(Connection& connection, const std::byte* bytes) {
   const auto proof = [&](Side side) { return link_proof(*peer.link_key, side, handshake->hello, handshake->welcome); };
   if (!equal_secret(proof(Side::kAcceptor), ByteView(bytes, sizeof(LinkProof)))) {
     state_.complaints.peer_dropped(connection.remote,
-                                   "whoever accepted a bulk connection is not who accepted the control connection");
+                                   "a bulk connection was accepted by another process than the control connection");
     return false;
   }
   if (!send_whole(connection.socket(), proof(Side::kConnector))) return false;

@@ -23,7 +23,7 @@ namespace spate::bmi::tcp {
   X(protocol_errors, "peers and strangers dropped for what they sent")                            \
   X(dropped_messages, "payloads that came for a receive that was gone")                           \
   X(refused, "handshakes that failed, were refused or came too late")                             \
-  X(strangers_dropped, "who were not admitted in time, or were too many (NetworkOptions::strangers)")
+  X(strangers_dropped, "dropped because they were not admitted in time, or were too many (NetworkOptions::strangers)")
 
 struct TcpCounters {
 #define SPATE_TCP_COUNTER(name, what) std::uint64_t name = 0;

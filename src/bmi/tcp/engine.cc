@@ -59,7 +59,7 @@ void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {
   if (peer == nullptr || peer->state != PeerPhase::kUp) return;
   if (connection != 0 && connection != connection_mark(peer->connections)) return;
   if (peer->has_bulk()) {
-    state_.complaints.peer_dropped(peer->url, "it opened a bulk connection before it had proved who it is");
+    state_.complaints.peer_dropped(peer->url, "it opened a bulk connection before it was authenticated");
     lose_peer(*peer, Errc::kConnectionLost);
   } else {
     peer->link_key = key;

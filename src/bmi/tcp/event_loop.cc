@@ -163,9 +163,9 @@ void EventLoop::connection_failed(Connection& connection, bool protocol) {
     return parts_.connections.close(&connection);
   }
   if (peer->state != PeerPhase::kConnecting) return parts_.connections.lose_peer(*peer, Errc::kConnectionLost);
-  if (protocol) peer->failure = "whoever listens there is no spate server";
+  if (protocol) peer->failure = "the process that listens there is no spate server";
   if (!protocol && !connection.connecting && !connection.expired)
-    peer->failure = "whoever listens there closed the connection";
+    peer->failure = "the process that listens there closed the connection";
   parts_.connector.attempt_failed(*peer);
 }
 
@@ -186,7 +186,8 @@ void EventLoop::on_deadline(Connection& connection) {
   if (!open) {
     connection.expired = true;
     if (peer != nullptr)
-      peer->failure = connection.connecting ? "that host does not answer" : "whoever listens there does not answer";
+      peer->failure =
+          connection.connecting ? "the host does not answer" : "the process that listens there does not answer";
     return connection_failed(connection, false);
   }
   if (peer->stranger) return parts_.connections.drop_stranger(connection, "not authenticated in time");

@@ -288,8 +288,7 @@ job::Task<void> Locks::give_back(wire::LockSpec lock) {
     lock.last = piece.range.last;
     auto given = co_await set(lock, false);
     if (!given)
-      SPATE_LOG("client", warn, "a lock that nobody waits for any more is not released error={}",
-                given.error().message());
+      SPATE_LOG("client", warn, "a lock is not released after its wait was given up error={}", given.error().message());
   }
 }
 
