@@ -17,6 +17,7 @@
 #include "bmi/module.h"
 #include "bmi/network.h"
 #include "bmi/posts.h"
+#include "bmi/sleepers.h"
 
 namespace spate::bmi {
 
@@ -97,12 +98,6 @@ class Core final : public Network {
   Module* module_for(std::string_view url) const;
   Context& find_context(ContextId id) const;
   void progress();
-  /// After progress while a thread sleeps in another context: makes sure that the modules' next event wakes it.
-  void leave_to_sleepers();
-  /// Calls Module::prepare_to_wait() of the modules, until one returns false, which is then the result.
-  bool prepare_modules();
-  /// The context's tester does not sleep, or sleeps no more. Call it with the lock held.
-  void wake_up(Context& context);
   Context& awake(ContextId id);
   /// Moves some of the context's unexpected messages to `out`, from place `taken` on.
   void take_messages(Context& context, std::span<UnexpectedMessage> out, std::size_t& taken);
@@ -114,8 +109,7 @@ class Core final : public Network {
 
   std::mutex lookup_mutex_;  // one lookup at a time; taken before the tables' mutex
   mutable CoreTables tables_;
-  std::vector<Context*> sleepers_;              // whose testers have announced a sleep; the tables' mutex guards it
-  std::atomic<std::size_t> sleepers_count_{0};  // readable without the lock
+  Sleepers sleepers_;  // the tables' mutex guards it
   Posts posts_{tables_, options_};
   MemoryService memory_;
 };

@@ -8,6 +8,14 @@
 #include "bmi/core.h"
 
 namespace spate::bmi {
+namespace {
+
+/// Whether a thread may sleep on the modules' descriptors. False: one of them has work.
+bool prepare(std::span<Module* const> modules) {
+  return std::ranges::all_of(modules, [](Module* module) { return module->prepare_to_wait(); });
+}
+
+}  // namespace
 
 ContextId Core::open_context() { return tables_.contexts.open(started_).id(); }
 
@@ -17,7 +25,7 @@ void Core::close_context(ContextId id) {
     // So that a thread which found the context under the lock has finished with it.
     const std::lock_guard lock(tables_.mutex);
     SPATE_CHECK(find_context(id).completions().size() == 0);
-    wake_up(find_context(id));
+    sleepers_.remove(find_context(id));
     closed = tables_.contexts.close(id);
   }
   for (const QueuedMessage& queued : closed->messages()) queued.module->consumed(queued.peer, queued.charge);
@@ -43,32 +51,19 @@ void Core::progress() {
     const bool busy = loaded.module->progress();
     loaded.idle_turns.store(busy ? 0 : idle + 1, std::memory_order_relaxed);
   }
-  if (sleepers_count_.load(std::memory_order_relaxed) > 0) leave_to_sleepers();
-}
-
-// After progress() a module may poll its peers and expect the next progress(), but this thread may never call it again.
-// The sleepers then need a module that wakes them.
-void Core::leave_to_sleepers() {
-  if (prepare_modules()) return;
+  // After progress() a module may poll its peers and expect the next progress(), but this thread may never call it
+  // again. The sleepers of other contexts then need a module that wakes them, or one of them has to do what is left.
+  if (!sleepers_.any() || prepare(started_)) return;
   const std::lock_guard lock(tables_.mutex);
-  if (!sleepers_.empty()) sleepers_.back()->signal();  // the woken thread does the work that is left
-}
-
-bool Core::prepare_modules() {
-  return std::ranges::all_of(started_, [](Module* module) { return module->prepare_to_wait(); });
-}
-
-void Core::wake_up(Context& context) {
-  context.awake();
-  std::erase(sleepers_, &context);
-  sleepers_count_.store(sleepers_.size(), std::memory_order_relaxed);
+  sleepers_.wake_one();
 }
 
 Context& Core::awake(ContextId id) {
   Context& context = find_context(id);
   if (context.waiting()) {
     const std::lock_guard lock(tables_.mutex);
-    wake_up(context);
+    context.awake();
+    sleepers_.remove(context);
   }
   return context;
 }
@@ -156,12 +151,10 @@ bool Core::prepare_to_wait(ContextId id) {
     // sees the announcement.
     const std::lock_guard lock(tables_.mutex);
     Context& context = find_context(id);
-    const bool again = context.waiting();
     if (!context.prepare_to_wait()) return false;
-    if (!again) sleepers_.push_back(&context);
-    sleepers_count_.store(sleepers_.size(), std::memory_order_relaxed);
+    sleepers_.add(context);
   }
-  if (!prepare_modules()) {
+  if (!prepare(started_)) {
     awake(id);
     return false;
   }
