@@ -5,23 +5,9 @@
 #include <cstdint>
 
 #include "mpiio/back/file.h"
+#include "mpiio/back/memory.h"
 
 namespace spate::mpiio {
-
-/// The memory of one access: `count` elements of a type at `base`. A value; `flat` lives as long as it.
-struct Memory {
-  char* base = nullptr;
-  std::shared_ptr<const Flat> flat;
-  std::uint64_t bytes = 0;  // length of the memory's stream
-  /// The address of the stream if it is one piece of memory, else null.
-  char* whole() const;
-};
-/// Fills in `out`. A failure has the class MPI_ERR_COUNT, MPI_ERR_TYPE or MPI_ERR_BUFFER.
-Failure memory_of(void* buffer, MPI_Count count, MPI_Datatype type, Memory& out);
-
-/// gather() copies `size` bytes of the memory's stream, from byte `first` on, to `out`. scatter() copies them back.
-void gather(const Memory& memory, std::uint64_t first, std::uint64_t size, char* out);
-void scatter(const Memory& memory, std::uint64_t first, std::uint64_t size, const char* from);
 
 /// The offset in the file of byte `position` of the view's stream.
 std::int64_t file_offset(const View& view, std::uint64_t position);

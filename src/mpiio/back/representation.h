@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mpiio/back/access.h"
+#include "mpiio/back/memory.h"
 
 namespace spate::mpiio {
 
