@@ -8,7 +8,8 @@
 namespace spate::client {
 namespace {
 
-/// An answer of the name space: nothing was changed. (A close may have been made all the same.)
+/// Whether the code is an answer of the name space, so that nothing was changed. (A close may have been done all the
+/// same.)
 bool without_effect(wire::Op op, Errc code) {
   const auto number = static_cast<unsigned>(code);
   const bool of_names =
@@ -17,7 +18,7 @@ bool without_effect(wire::Op op, Errc code) {
   return of_names && op != wire::Op::kClose && op != wire::Op::kCloseWriters;
 }
 
-/// The request may be under way still, or was never answered.
+/// Whether the request may still be under way, or was never answered.
 bool may_be_under_way(Errc code) {
   return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
          code == Errc::kCancelled || code == Errc::kProtocol || code == Errc::kForgottenRequest;
@@ -57,7 +58,7 @@ job::Task<void> Cluster::stop(Limits limits) {
   co_await closes_.close();
 }
 
-/// What is kept must not be older than a change that has been answered, here or to anybody.
+/// Kept attributes must not be older than a change that was answered, to this client or to another.
 job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits,
                                                       const ChangePlan& plan) {
   if (!attributes_.on()) {
@@ -73,8 +74,8 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   }
   auto reply = co_await session_.send_change(op, body, limits);
   if (!reply) {
-    // Should it take effect later, the server must not take it for a change that this client knows of: a new handshake
-    // says so.
+    // If the change takes effect later, the server must not regard it as known to this client. A new handshake prevents
+    // that.
     if (may_be_under_way(reply.code())) session_.meta().repeat_handshake();
     if (without_effect(op, reply.code())) change.end_without_effect();
     co_return reply;
@@ -100,7 +101,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   co_return reply;
 }
 
-// What is behind close(). One that its caller does not wait for any longer goes on.
+// The rest of close(). It continues after its caller has stopped waiting.
 
 struct Cluster::Closing {
   explicit Closing(job::Executor& executor) : ended(executor) {}
@@ -109,7 +110,7 @@ struct Cluster::Closing {
   job::Event ended;
 };
 
-/// Under one request id as long as it takes: under another one it could end another open of the file.
+/// It keeps one request id until the end. With another one it could end another open of the file.
 job::Task<void> Cluster::close_for_sure(wire::CloseWritersRequest request, Limits limits,
                                         std::shared_ptr<Closing> closing) {
   if (request.opens > 1) {
@@ -123,7 +124,7 @@ job::Task<void> Cluster::close_for_sure(wire::CloseWritersRequest request, Limit
 
 job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseWritersRequest request, rpc::SessionEpoch opened_in,
                                                    Limits limits, UniqueFunction<void()> on_ended) {
-  // Shared with the close itself, which may outlive this call.
+  // The close itself has it, too, and may outlive this call.
   const auto closing = std::make_shared<Closing>(executor());
   closing->on_ended = std::move(on_ended);
   Limits for_sure = limits;
@@ -138,7 +139,7 @@ job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseWritersRequest req
     if (waited.code() != Errc::kTimeout) co_return waited.error();
     co_return Error(Errc::kTimeout, session_.meta().name() + " has not answered a close yet");
   }
-  // The program has this descriptor. The error says that the session has ended, not that the descriptor does not exist.
+  // The program has this descriptor. So the error must be that the session has ended, not that the descriptor is bad.
   const Errc code = closing->reply.code();
   if (session_ended(code) || code == Errc::kBadDescriptor)
     co_return Error(Errc::kSessionFenced, "the file was closed with its session");

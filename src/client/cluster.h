@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cluster: what all open files and calls of one client share.
+// Cluster: the state that all open files and calls of one client share.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@
 
 namespace spate::client {
 
-/// The session, and what must hold in it: locks, rights to append, attributes under leases, and what is not synced yet.
-/// One executor; pinned. Life cycle: construct -> (requests) -> stop() awaited -> destroyed.
+/// The session and its contents: locks, rights to append, attributes under leases, and writes that are not synced. One
+/// executor; pinned. Life cycle: construct -> requests -> stop() awaited -> destroyed.
 class Cluster final : private SessionObserver {
  public:
   Cluster(Options options, job::NetworkContext& network, Random& random);
@@ -25,11 +25,11 @@ class Cluster final : private SessionObserver {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  /// Ends all waits, closes that are under way, and the session at the meta server (best effort, within `limits`).
+  /// Ends all waits, the closes that are in flight, and the session at the meta server (best effort, within `limits`).
   job::Task<void> stop(Limits limits);
 
-  /// A request to the meta server that changes something. What the attribute cache keeps is never older than a change
-  /// that has been answered, here or to anybody.
+  /// Sends a request that changes something to the meta server. The attribute cache is never older than a change that
+  /// was answered, to this client or to another.
   template <typename Reply, typename Request>
   job::Task<Result<Reply>> change(const Request& request, Limits limits) {
     Bytes body;
@@ -41,11 +41,11 @@ class Cluster final : private SessionObserver {
     co_return reply;
   }
 
-  /// Ends an open of a file that was opened in that epoch of the session. It goes on until it is answered, or with it
-  /// the open has ended with its session, also when this fails with `limits`: nothing is left open then for long.
-  /// kSessionFenced: it has ended with its session already. `on_ended`, if any, is called when nothing is left open:
-  /// perhaps after this has failed, and not at all if the client is stopped before. More than one open in `request`:
-  /// the meta server must have agreed on the feature closes.
+  /// Ends an open of a file that was opened in that epoch of the session. It continues until it is answered, or until
+  /// the open has ended with its session, even if the call itself fails with `limits`. So nothing stays open for long.
+  /// kSessionFenced: the open has ended with its session already. `on_ended`, if any, is called when nothing is left
+  /// open, perhaps after this has failed; it is not called if the client is stopped before. More than one open in
+  /// `request`: the meta server must have agreed on the feature closes.
   job::Task<Result<wire::CloseReply>> close(wire::CloseWritersRequest request, rpc::SessionEpoch opened_in,
                                             Limits limits, UniqueFunction<void()> on_ended = {});
 
@@ -75,7 +75,7 @@ class Cluster final : private SessionObserver {
   job::Task<void> close_for_sure(wire::CloseWritersRequest request, Limits limits, std::shared_ptr<Closing> closing);
 
   Session session_;
-  Offload offload_;  // for what may wait for a device
+  Offload offload_;  // for calls that may wait for a device
   KernelLentFiles kernel_files_;
   AttributeCache attributes_;
   Locks locks_;

@@ -21,19 +21,19 @@
 
 namespace spate::client {
 
-/// Keeps what a meta server has granted until the lease is recalled or expires, or this client's own change touches it.
-/// Answers only for the credential of the session: the server checked its right to look up each name with the grant.
-/// Thread-safe, so that a hit needs no executor. Pure: it sends no messages. Life: off when constructed; on once
-/// Options say so.
+/// Keeps objects and names that a meta server has granted, until the lease is recalled or expires, or this client
+/// changes them. Answers only for the credential of the session, since the server checked its right to look up each
+/// name when it granted it. Thread-safe, so that a hit needs no executor. Pure: it sends no messages. Life cycle: off
+/// when constructed; on once Options say so.
 class AttributeCache {
  public:
   struct Options {
     bool on = false;
-    /// Objects and names together that are kept; beyond it what was used longest ago goes. >= 16.
+    /// The most objects and names together. Beyond it, the one that was used longest ago is dropped. At least 16.
     std::size_t most = 50000;
-    /// Copies that callers of the client keep (a kernel); null: nobody keeps any. Not owned, outlives the cache.
+    /// Copies that callers of the client keep (a kernel). Null: nobody keeps any. Not owned; outlives the cache.
     Copies* copies = nullptr;
-    /// What worth_listing() says.
+    /// Decides worth_listing().
     Listings listings = Listings::kAuto;
   };
   AttributeCache(Options options, const Clock& clock);
@@ -45,12 +45,12 @@ class AttributeCache {
   /// The answer of a lookup (kNotFound for a name that is known not to exist), or nothing when the server must be
   /// asked.
   std::optional<Result<wire::ObjectReply>> find(const wire::NamePath& where);
-  /// The same of the attributes only, when they are complete: not of a file that is being written, unless this client
-  /// alone writes it and knows its data (then size_known is false all the same).
+  /// The attributes alone, if they are complete. They are not while a file is being written, unless only this client
+  /// writes it and knows its data (size_known is false even then).
   std::optional<Result<Attributes>> find_attributes(const wire::NamePath& where);
 
-  /// The size of a file and the time of the change that gave it, while nobody writes the file; else nothing. Equal
-  /// values at two times say that it had this size all along between them.
+  /// The size of a file, and the time of the change that gave it, while nobody writes the file; else nothing. If two
+  /// calls return equal values, the file had this size all the time between them.
   struct KnownSize {
     std::uint64_t bytes = 0;
     WallTime changed;
@@ -58,68 +58,71 @@ class AttributeCache {
   };
   std::optional<KnownSize> known_size(Handle file);
 
-  /// A change of the data through the open that has made the file begins and ends. `data`: all datafiles after it and
-  /// all before it, nothing if that is not known.
+  /// A change of the data begins or ends, through the open that has made the file. `data`: the state of all datafiles
+  /// after the change, if it and that before it are known.
   void begin_writing(Handle file);
   void end_writing(Handle file, const std::optional<wire::DataSummary>& data);
 
-  /// The attributes of an object as find_attributes tells them, for somebody who keeps them no longer than `good_for`
-  /// from when the answer has come, and drops them when Copies says so. Nothing: they are not to be kept.
+  /// The attributes of an object as find_attributes() returns them, for a caller that keeps them. It may use them for
+  /// `good_for` after the answer has come, and drops them earlier when Copies says so. Nothing: they must not be kept.
   struct Copy {
     Attributes attributes;
     Duration good_for{0};
   };
   std::optional<Copy> copy_attributes(Handle object);
-  /// The same of a name and what it leads to (0: to nothing); zero: it is not to be kept. Copies of names that this
-  /// client's own changes give to something else are the copier's to mind.
+  /// As copy_attributes(), for a name and the object that it leads to (0: to nothing). Zero: it must not be kept. The
+  /// caller itself corrects its copies of names when this client's own changes give a name to another object.
   Duration copy_name(Handle directory, std::string_view name, Handle object);
-  /// The copier will not hear what an own change has made of its names: all copies of names are to be dropped.
+  /// The keeper of copies will not learn how an own change has altered its names, so all its copies of names must be
+  /// dropped.
   void drop_copied_names();
 
   /// Begins a lookup that may bring leases. Call it before the request is sent, so that the cache keeps nothing that is
-  /// recalled or changed meanwhile.
+  /// recalled or changed in the meantime.
   struct Lookup {
     MonoTime asked;
     std::uint64_t events_before = 0;
   };
   Lookup begin_lookup();
-  /// Ends the lookup; null when it failed.
+  /// Ends the lookup. `reply` is null if it failed.
   void end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply);
-  /// The same of a page of a directory.
+  /// As end_lookup(), for a page of a directory.
   void end_listing(const Lookup& lookup, Handle directory, const wire::ListLeaseReply* reply);
-  /// Whether a directory that is to be listed should bring leases: while what listings have brought is used, or would
-  /// have saved look-ups, and there is room for more of its names.
+  /// Whether a listing of the directory should ask for leases. It should while entries that listings brought are used,
+  /// or would have saved look-ups, and while there is room for more of the directory's names.
   bool worth_listing(Handle directory) const;
 
   /// Begin and end of this client's own change. Between the two the cache answers nothing that the change may touch,
   /// because others may see the change already.
   using ChangePtr = ChangesUnderWay::Ptr;
   ChangePtr begin_change(const ChangePlan& plan);
-  /// Null: nothing was changed. Else that is dropped, everything when it is not known; what was granted of it is kept.
-  /// `opened`: of a change with ChangePlan::Data::kOpened.
+  /// `touched` null: nothing was changed. Otherwise the touched objects are dropped, or everything if they are not
+  /// known, and the objects that were granted with the answer are kept. `opened`: for a change with
+  /// ChangePlan::Data::kOpened.
   void end_change(ChangePtr change, const wire::Touched* touched, const wire::Granted& granted, OpenedFile opened = {});
 
   /// The server has recalled the lease on an object.
   void recalled(Handle object);
-  /// It was asked for events at this time and has answered; `complete`: with all that there was.
+  /// The server was asked for events at the time `asked` and has answered. `complete`: the answer had all events.
   void heard(MonoTime asked, std::uint64_t table, bool complete);
   /// Sets the process of the meta server that grants leases from now on. Drops leases of any other process, also those
-  /// that are on their way.
+  /// that are still on their way.
   void server_is(std::uint64_t table);
-  /// The session has ended, or nobody knows what was changed.
+  /// The session has ended, or nobody knows what was changed: drops everything.
   void clear();
-  /// Whether anything is kept. Then the leases must be renewed, and others that change it wait for this client.
+  /// Whether anything is kept. Then the leases must be renewed, and other clients that change the objects wait for this
+  /// one.
   bool wants_events() const;
-  /// Whether there is a lease on the object. No use of it.
+  /// Whether there is a lease on the object. This does not count as a use of it.
   bool has_lease(Handle object) const;
-  /// How often to ask for events, so that leases do not expire. 0: nothing is known of leases yet.
+  /// How often to ask for events, so that leases do not expire. 0: the length of leases is not known yet.
   Duration longest_silence() const;
 
   struct Counters {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
     std::uint64_t recalls = 0;
-    std::uint64_t copied = 0;  // attributes and names that were given away to be kept
+    std::uint64_t copied = 0;  // attributes and names that others got copies of
     std::uint64_t listed = 0;  // objects that listings have brought
   };
   Counters counters() const;
@@ -127,9 +130,9 @@ class AttributeCache {
  private:
   struct Found {
     const KeptObject* object = nullptr;
-    bool nothing = false;  // it is known that there is no such name
+    bool nothing = false;  // it is known that the name does not exist
   };
-  // All with the lock held.
+  // Call the following functions with the lock held.
   std::optional<Found> walk(const wire::NamePath& where);
   bool all_blocked(MonoTime now) const;
   void note(Handle object, std::uint64_t order);
@@ -153,11 +156,11 @@ class AttributeCache {
 
   const Options options_;
   const Clock& clock_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   GivenCopies copies_;
   ChangesUnderWay changes_;
   KeptObjects objects_;
-  RecentEvents events_;   // while somebody looks something up or changes something
+  RecentEvents events_;   // since the oldest lookup or change that is under way
   unsigned looking_ = 0;  // lookups under way
   std::uint64_t table_ = 0;
   Duration lease_{0};

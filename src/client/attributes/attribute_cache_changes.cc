@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache and this client's own changes: what they may touch is not answered meanwhile, and what they were granted of
-// it is kept afterwards.
+// The cache and this client's own changes. While a change is under way, the cache does not answer what it may touch.
+// Afterwards it keeps what the server granted with the answer.
 #include <algorithm>
 
 #include "client/attributes/attribute_cache.h"
@@ -34,8 +34,8 @@ void keep_granted_name(KeptObjects& objects, const wire::LeaseStep& step) {
   objects.forget_name(directory, {step.directory, step.name});
 }
 
-/// The reply to a change that went with others names what all of them have touched: only what this one may have touched
-/// is meant. Of a file that it has made nothing is written yet.
+/// The reply to a change that went in a batch names the objects that all its changes have touched. Only those count
+/// that this one may have touched. If it has made a file, nothing is written to it yet.
 void note_writing(const PendingChange& change, const OpenedFile& opened, Handle handle, KeptObject& file) {
   switch (change.data) {
     case ChangePlan::Data::kStays: return;
@@ -65,7 +65,7 @@ void AttributeCache::keep_moved_names(const wire::Touched& touched) {
     if (copies_.has_names(given)) until = std::max(until, given.until);
     all_kept_until = std::min(all_kept_until, objects_.end_of(*directory));
   }
-  if (until == MonoTime()) return;  // none was in them
+  if (until == MonoTime()) return;  // there were no copies in them
   if (all_kept_until < until) return copies_.drop_names();
   for (const wire::TouchedName& name : touched.names)
     copies_.give_name(objects_.find(name.directory)->name_copies, until);
@@ -119,7 +119,7 @@ void AttributeCache::end_change(ChangePtr ended, const wire::Touched* touched, c
   forget_events();
 }
 
-/// It was recalled, or changed by a later change of this client's own, since this one has begun.
+/// Whether the object was recalled, or changed by a later own change, since this one began.
 bool AttributeCache::newer_known(const PendingChange& change, Handle object, std::uint64_t order) const {
   if (events_.too_long_ago(change.events_before)) return true;
   return events_.any_since(change.events_before, [&](const RecentEvents::Event& event) {
@@ -131,7 +131,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
                                   const wire::Granted& granted, OpenedFile opened) {
   if (granted.granted) meet_table(granted.table, granted.lease_ms);
   const std::uint64_t order = granted.granted ? granted.order : 0;
-  std::vector<Handle> kept;  // directories of which names are kept as well
+  std::vector<Handle> kept;  // directories of which names are kept, too
   for (const Handle object : touched.objects) {
     const wire::GrantedObject* const found = granted.granted ? granted_of(granted, object) : nullptr;
     const bool current = found != nullptr && !newer_known(change, object, order);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that this client has made and alone writes: it knows their data without asking.
+// Files that this client has made and that only it writes: it knows their data without asking.
 #include "client/attributes/attribute_cache_test.h"
 
 namespace spate::client {
@@ -32,7 +32,7 @@ class OwnWritingCacheTest : public AttributeCacheTest {
     OwnChange change(cache, plan_of(creation()));
     change.end({true, {kDirectory, kFile}, {{kDirectory, "f"}}}, granted(1, {written_file()}), {kFile, true});
   }
-  /// A change of the file that is granted, and adds no name.
+  /// Makes a change of the file that is granted and adds no name.
   template <typename Request>
   void change_file(const Request& request, std::uint64_t order, OpenedFile opened = {}) {
     OwnChange change(cache, plan_of(request));
@@ -149,7 +149,7 @@ TEST_F(OwnWritingCacheTest, ACreateThatOpensWhatWasThereBeginsNothing) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-/// As the reply to a batch tells it.
+/// In the form of a batch's reply.
 TEST_F(OwnWritingCacheTest, AFileThatIsTouchedBesideOneThatIsMadeStaysAsItIs) {
   const wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}, {kDirectory, "g"}}};
   wire::CreateRequest other = creation();
@@ -176,7 +176,7 @@ TEST_F(OwnWritingCacheTest, AFileThatIsTouchedBesideOneThatIsMadeStaysAsItIs) {
   EXPECT_EQ(size(), 5000U);
 }
 
-/// The meta server says whether a write has taken them.
+/// Only the meta server can tell whether a write has cleared them.
 TEST_F(OwnWritingCacheTest, RightsThatAFileLendsAreForTheServerToTell) {
   make_file();
   wire::GrantedObject lends = written_file();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request to the meta server may change, as far as the client knows before the answer.
+// ChangePlan: what a request to the meta server may change, as far as the client knows before the answer.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace spate::client {
 
-/// A value; refers to the request that it is of.
+/// A value that refers to its request.
 struct ChangePlan {
   struct ChangedName {
     const wire::NamePath* where = nullptr;
-    bool entry = false;  // the name is added, removed or given to something else; not only what it leads to changes
-    bool fresh = false;  // when there is such a name already, nothing is changed
+    bool entry = false;  // the name is added, removed or given to another object; otherwise only the object changes
+    bool fresh = false;  // if the name exists, nothing is changed
   };
-  /// What becomes of the data of the files that the request touches.
+  /// What happens to the data of the files that the request touches.
   enum class Data : std::uint8_t {
-    kMayChange,  // they may be changed from now on by another open, or were cut
+    kMayChange,  // another open may change it from now on, or it was truncated
     kStays,      // only attributes and names change
-    kOpened,     // one file may be made, and is opened for writing: the reply tells which
+    kOpened,     // the request may make one file, and opens it for writing; the reply tells which
   };
-  bool known = false;  // else it may change anything
+  bool known = false;  // false: it may change anything
   std::vector<ChangedName> places;
   std::vector<Handle> objects;
   Data data = Data::kMayChange;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnWriting: what this client knows of the data of a file that it alone has open for writing.
+// OwnWriting: what this client knows about the data of a file that only it has open for writing.
 #pragma once
 
 #include <algorithm>
@@ -10,20 +10,21 @@
 
 namespace spate::client {
 
-/// Of a file that this client has made, as long as its lease on the file lasts without a break: an open for writing of
-/// another client recalls the lease, and one of this client ends this. So all that was written went through one open.
+/// For a file that this client has made, while its lease on the file lasts without a break. An open for writing by
+/// another client recalls the lease, and another one by this client ends this knowledge. So everything was written
+/// through one open.
 struct OwnWriting {
-  std::uint32_t under_way = 0;            // changes of the data: others may see them already
-  std::optional<wire::DataSummary> data;  // of all datafiles, after the last change; nothing: that is not known
+  std::uint32_t under_way = 0;            // changes of the data that are under way; others may see them already
+  std::optional<wire::DataSummary> data;  // state of all datafiles after the last change; nothing: unknown
 };
 
-/// What an own change has opened for writing; no handle: nothing, or nobody knows.
+/// The file that an own change has opened for writing. No handle: none, or it is not known.
 struct OpenedFile {
   Handle handle;
   bool made = false;
 };
 
-/// Fills what a file whose size the meta server does not know says through its datafiles.
+/// Fills in the size and times of a file whose size the meta server does not know, from its datafiles.
 inline void complete(Attributes& attributes, const wire::DataSummary& data) {
   attributes.size = data.size;
   attributes.allocated_bytes = data.allocated_bytes;

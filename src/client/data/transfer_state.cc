@@ -9,7 +9,7 @@
 namespace spate::client {
 namespace {
 
-/// What inline data adds to a reply at most: header, datafile states, lengths.
+/// The most that a reply with inline data has besides the data: header, datafile states, lengths.
 constexpr std::uint32_t kReplyOverhead = 4096;
 constexpr std::uint32_t kBytesPerSlotInReply = 48;
 
@@ -18,7 +18,7 @@ BypassParams bypass_params(const Transfer& transfer, const Share& share, bool is
   return {target.handle, target.capability, target.path, *share.channel, share.slots, share.total_bytes(), is_write};
 }
 
-/// A list goes to each server in part: else every server would decode, and step over, the pieces of all others.
+/// Each server gets its part of a list. Otherwise every server would decode and skip the pieces of all others.
 void describe_shares(const Transfer& transfer, std::vector<Share>& shares) {
   if (transfer.what.kind() != datatype::Kind::kList || shares.size() < 2) {
     for (Share& share : shares) share.what = transfer.what;
@@ -57,7 +57,7 @@ job::Task<Result<TransferResult>> run_transfer(Transfer& transfer, std::vector<j
 
 rpc::CallOptions call_options(const Transfer& transfer, const Share& share) {
   rpc::CallOptions options = transfer.limits.call_options();
-  if (transfer.target.capability.handle) options.capability = &transfer.target.capability;  // asking needs none
+  if (transfer.target.capability.handle) options.capability = &transfer.target.capability;  // a question needs none
   options.reply_room = kReplyOverhead + static_cast<std::uint32_t>(share.slots.size()) * kBytesPerSlotInReply;
   return options;
 }

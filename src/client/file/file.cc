@@ -74,7 +74,7 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   for (int tries = 1; tries <= kMostRenewals && reply.code() == Errc::kBadDescriptor; ++tries) {
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
     reply = co_await cluster_.change<wire::TruncateReply>(request, limits);
-    if (capability_.in_current_epoch()) break;  // else it is not open in the session that has refused
+    if (capability_.in_current_epoch()) break;  // otherwise it is not open in the session that has refused
   }
   if (!reply) {
     written_.note_uncertain();
@@ -93,7 +93,7 @@ job::Task<Result<Attributes>> File::stat() {
   if (!reply) co_return std::move(reply).error();
   auto complete = co_await complete_attributes(cluster_, reply->attributes, layout_, limits);
   const auto read_at = data_.read_at();
-  if (complete && read_at) complete->atime = std::max(complete->atime, *read_at);  // told with the close
+  if (complete && read_at) complete->atime = std::max(complete->atime, *read_at);  // the close reports it
   co_return complete;
 }
 
@@ -123,7 +123,7 @@ job::Task<Result<void>> File::sync_datafiles(Limits limits) {
   co_return Result<void>();
 }
 
-/// The file's name and inode. A meta server that was started anew may have lost them, if its machine went down.
+/// Syncs the file's name and inode. A meta server that was restarted may have lost them if its machine went down.
 job::Task<Result<void>> File::sync_names(Limits limits) {
   const wire::MetaSyncRequest request;
   auto synced = co_await cluster_.session().ask<wire::MetaSyncReply>(request, limits);
@@ -138,12 +138,14 @@ job::Task<Result<void>> File::sync_names(Limits limits) {
   co_return Error(Errc::kLostWrite, "the file itself is gone");
 }
 
-/// As far as this client knows; sync() asks the servers, this does not (POSIX promises nothing more of a close).
+/// Reports losses that this client knows of. sync() asks the servers, this does not: POSIX promises nothing more for a
+/// close.
 Result<void> File::check_lost() {
   const std::uint64_t told_before = written_.losses_told();
   written_.unsynced().check_heard([this](std::uint32_t slot) {
     const auto channel = cluster_.session().servers().io_channel(layout_.slots[slot].targets.front());
-    return channel ? (*channel)->incarnation() : Incarnation();  // none: this process has not heard of the server yet
+    // None: this process has had no answer from the server yet.
+    return channel ? (*channel)->incarnation() : Incarnation();
   });
   return written_.tell_losses(told_before);
 }
@@ -155,7 +157,7 @@ job::Task<Result<std::uint64_t>> File::change_sum_now() {
 
 bool File::knows_data() const { return !capability_.interrupted() && allows(capability_.rights(), Rights::kWrite); }
 
-/// What other opens have written this one has not heard of. False: the io servers have not told it.
+/// Learns what other opens have written. False: the io servers have not answered.
 job::Task<bool> File::learn_data(std::uint32_t writers) {
   if (!knows_data() || !capability_.in_current_epoch()) co_return false;
   std::vector<std::uint32_t> slots = writers > 1 ? data_.all_slots() : written_.unknown_slots();
@@ -169,7 +171,7 @@ void File::keep_when_closed(std::uint8_t open_flags) {
   if (KeptOpens::can_be_kept(open_flags)) kept_flags_ = open_flags;
 }
 
-/// A close that tells nothing but that it is one.
+/// Tries to keep the open instead of a close that would report nothing.
 bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended) {
   if (kept_flags_ == 0 || request.atime || request.mtime || request.mode) return false;
   KeptOpens::Kept open{handle_, kept_flags_, attributes_.version, capability_.now(), request_id, std::move(on_ended)};
@@ -185,7 +187,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   if (writers > 1 && (cluster_.session().meta().features() & wire::kFeatureCloses) == 0) writers = 0;
   bool learned = false;
   if (options.learn_data && writers > 0) learned = co_await learn_data(writers);
-  if (writers > 1 && !learned && !planted(Defect::kPartAsSize)) writers = 0;  // it knows its own part only
+  if (writers > 1 && !learned && !planted(Defect::kPartAsSize)) writers = 0;  // it knows only its own part
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = capability_.rights();
@@ -206,7 +208,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   wire::CloseWritersRequest close{std::move(request), std::max(writers, 1U)};
   auto reply = co_await cluster_.close(std::move(close), opened_in, limits, std::move(on_ended));
   written_.leave(reply && reply->attributes.link_count == 0);
-  if (!lost) co_return lost.error();  // whatever else went wrong: nobody is told of it again
+  if (!lost) co_return lost.error();  // reported here even if something else failed, because nobody is told again
   if (!reply) co_return std::move(reply).error();
   co_return reply->attributes;
 }
@@ -215,7 +217,7 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
                                                   Limits limits) {
   if (attributes.type != FileType::kRegular || attributes.size_known) co_return attributes;
   auto kept = cluster.attributes().find_attributes({attributes.handle, {}, 0});
-  if (kept && *kept) co_return *std::move(kept);  // written by this client alone
+  if (kept && *kept) co_return *std::move(kept);  // only this client has written it
   auto distribution = make_distribution(layout);
   if (!distribution) co_return std::move(distribution).error();
   const Capability none;

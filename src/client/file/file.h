@@ -17,43 +17,43 @@
 
 namespace spate::client {
 
-/// How a close ends: times and mode to be set in the same request (cp -p).
+/// The options of a close: times and mode that the same request sets (cp -p).
 struct CloseOptions {
-  /// A writer asks the io servers, for a second at most, for the datafiles that it does not know: then the meta server
+  /// A writer asks the io servers, for a second at most, for datafiles that it does not know. Then the meta server
   /// learns the size from the close, if nobody else writes, and need not ask them itself.
   bool learn_data = false;
-  /// When given: called once nothing is written through this open any more, just before the close is sent. Says how
-  /// many of this client's opens for writing have overlapped, this one included, if nothing is written through any of
-  /// them any more; 0 while others go on. Of several that end together, the io servers are asked for all datafiles; if
-  /// they do not answer, the close tells no size.
+  /// If given, it is called when nothing is written through this open any more, just before the close is sent. It
+  /// returns how many of this client's opens for writing have overlapped, this one included, if nothing is written
+  /// through any of them any more; 0 while others continue. If several end together, the io servers are asked for all
+  /// datafiles. If they do not answer, the close reports no size.
   UniqueFunction<std::uint32_t()> last_of_writers;
-  /// Nobody hears what the close returns: a write that may be lost is left to be told to the next open.
+  /// Nobody learns the result of the close, so a write that may be lost is left for the next open to report.
   bool unheard = false;
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
   std::optional<std::uint32_t> mode;
 };
 
-/// One open of one file. Reads and writes may run at the same time, any number of them; a completed write is seen by
-/// every later read of any client. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One
-/// executor.
+/// One open of one file. Any number of reads and writes may run at the same time. Every later read of any client sees a
+/// completed write. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One executor.
 class File {
  public:
-  /// `open_flags`: as it was opened, wire::OpenFlags; what of them a later open must repeat is kept.
+  /// `open_flags`: the wire::OpenFlags of the open. It keeps those that a later open must repeat.
   File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// From now on the next process finds in `record` what it must know of this file (client/session/handover_state.h);
-  /// outlives it.
+  /// From now on the next process finds in `record` what it must know about this file
+  /// (client/session/handover_state.h). `record` outlives it.
   void keep_in(HandoverState::Open& record);
-  /// This is a file that another process has opened, of which `record` tells; keep_in() included.
+  /// Another process has opened this file, and `record` describes it; includes keep_in().
   void inherit(HandoverState::Open& record);
 
-  /// The server has just judged an open with these flags: the last close may keep it (client/file/kept_opens.h).
+  /// The server has just judged an open with these flags, so the last close may keep the open
+  /// (client/file/kept_opens.h).
   void keep_when_closed(std::uint8_t open_flags);
 
-  /// The process ends and another goes on: what servers lend to this one is given back.
+  /// The process ends and another one continues: returns what servers have lent to this one.
   job::Task<void> hand_over(Limits limits);
 
   /// The epoch of the session in which the file is open. After a resent open this epoch may have ended already. Then
@@ -61,7 +61,7 @@ class File {
   std::uint32_t session_epoch() const { return capability_.now().session_epoch; }
   Handle handle() const { return handle_; }
   const Layout& layout() const { return layout_; }
-  /// As open returned them.
+  /// The attributes that open returned.
   const Attributes& attributes() const { return attributes_; }
   Rights rights() const { return capability_.rights(); }
   job::Executor& executor() { return cluster_.executor(); }
@@ -70,11 +70,12 @@ class File {
   job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop = {}) {
     return data_.read(offset, memory, stop);
   }
-  /// All of `memory` at `offset`. After a failure part of it may have been written.
+  /// Writes all of `memory` at `offset`. After a failure a part may have been written.
   job::Task<Result<void>> write(std::uint64_t offset, ByteView memory, job::StopToken stop = {}) {
     return data_.write(offset, memory, stop);
   }
-  /// The same for any shape of file and memory (list and datatype I/O): one request and one reply a server.
+  /// As read() and write(), for any shape of file and memory (list and datatype I/O), with one request and one reply
+  /// for each server.
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory,
                                              job::StopToken stop = {}) {
     return data_.read_list(what, memory, stop);
@@ -83,14 +84,14 @@ class File {
                                      job::StopToken stop = {}) {
     return data_.write_list(what, memory, stop);
   }
-  /// All of `memory` at the end of the file, wherever that is by then: appends of all clients follow one another. Where
-  /// it was put. After a failure part of it may have been written.
+  /// Writes all of `memory` at the end that the file has by then. Appends of all clients follow one another. Returns
+  /// the offset. After a failure a part may have been written.
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop = {}) {
     return append_.append(memory, stop);
   }
-  /// The file is at least so large from now on; what is new is zeros. Not below what others append meanwhile.
+  /// Makes the file at least so large; new bytes are zeros. It does not cut off what others append in the meantime.
   job::Task<Result<void>> extend_to(std::uint64_t size) { return append_.extend_to(size); }
-  /// Zeros a range (the size stays) / reserves its space.
+  /// punch() zeros a range (the size stays); allocate() reserves its space.
   job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size) {
     return data_.punch(offset, size, Punch::kZeros);
   }
@@ -99,46 +100,46 @@ class File {
   }
   job::Task<Result<void>> truncate(std::uint64_t size);
 
-  /// Where data and holes are from `offset` on, as far as `max_ranges` ranges of each datafile tell (1..256); and the
-  /// size.
+  /// The data and holes from `offset` on, as far as `max_ranges` ranges of each datafile (1 to 256) tell, and the size.
   job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges) {
     return data_.data_map(offset, max_ranges);
   }
-  /// Copies from `source` (which may be this file, without an overlap), holes as holes, at most to its end: the bytes
-  /// copied. By the io servers alone where the datafiles lie side by side, else through this client. After a failure
-  /// part of it may have been done. Needs the right to read there and to write here.
+  /// Copies from `source`, at most to its end, and holes as holes. `source` may be this file if the ranges do not
+  /// overlap. Returns the bytes copied. The io servers do it alone if the datafiles are on the same servers, else the
+  /// data goes through this client. After a failure a part may have been copied. Needs the right to read there and to
+  /// write here.
   job::Task<Result<std::uint64_t>> copy_from(File& source, CopySpan span);
 
-  /// Attributes with size and times as they are now, by the datafiles if they are being written.
+  /// The present attributes. If the file is being written, size and times come from the datafiles.
   job::Task<Result<Attributes>> stat();
-  /// The sum of the change counters of all datafiles, as the io servers tell it within a second: it is another one
-  /// after any change of the file's data by anybody.
+  /// The sum of the change counters of all datafiles, if the io servers answer within a second. It differs after any
+  /// change of the file's data by anybody.
   job::Task<Result<std::uint64_t>> change_sum_now();
-  /// A change through this open may come into effect later than it was said to have failed.
+  /// Whether a change through this open that has failed may still take effect.
   bool may_change_later() const { return written_.uncertain(); }
-  /// Everything that this client has written and cut before, through whichever open of the file, and the file's entry
-  /// and inode, survive a crash of any machine. kLostWrite when a server restarted before an earlier write was synced:
-  /// that write may be gone. It is told once to each open that there was then, to all syncs that overlap, and if there
-  /// was none to the next one. Also when the file itself is gone, because the meta server's machine went down before
-  /// its creation was durable.
+  /// Afterwards everything that this client has written and truncated before, through any open of the file, and the
+  /// file's entry and inode, survive a crash of any machine. kLostWrite if a server restarted before an earlier write
+  /// was synced, so that the write may be gone. That is reported once to each open that existed then and to all syncs
+  /// that overlap; if there was none, to the next one. Also if the file itself is gone because the meta server's
+  /// machine went down before its creation was durable.
   job::Task<Result<void>> sync();
-  /// kLostWrite, once, when this client has heard that a write may be lost. Asks no server.
+  /// kLostWrite, once, if this client knows that a write may be lost. Asks no server.
   Result<void> check_lost();
-  /// O_NOATIME: what is read through this open is not told of.
+  /// O_NOATIME: reads through this open do not set atime.
   void forget_reads() { data_.forget_reads(); }
-  /// The next read moves atime.
+  /// Whether the next read sets atime.
   bool read_counts() const { return data_.read_counts(); }
 
-  /// Ends the open; the object is of no more use, whatever comes out. A reader tells in the same request when it read
-  /// last, where that is due (Options::atime). kLostWrite as in sync().
-  /// `on_ended`: as Cluster::close().
+  /// Ends the open. The object must not be used afterwards, whatever the result is. The request of a reader also has
+  /// the time of its last read, if that must set atime (Options::atime). kLostWrite as in sync(). `on_ended`: as
+  /// Cluster::close().
   job::Task<Result<Attributes>> close(CloseOptions options = {}, UniqueFunction<void()> on_ended = {});
 
-  /// Which path a read or write of this range would take, slot by slot.
+  /// The path that a read or write of this range would take, slot by slot.
   job::Task<Result<std::vector<SlotPath>>> explain(std::uint64_t offset, std::uint64_t size, bool is_write);
-  /// Measurement: forces a data path. kBypass: what cannot be done by this client itself fails.
+  /// For measurements: forces a data path. With kBypass, what this client cannot do itself fails.
   void force_path(wire::DataPath path) { data_.force_path(path); }
-  /// What this client has read and written past the servers, bytes.
+  /// How many bytes this client has read and written past the servers.
   std::uint64_t bypassed_bytes() const { return data_.bypass().bytes_moved(); }
 
  private:
@@ -157,11 +158,11 @@ class File {
   WrittenData written_;
   FileData data_;
   FileAppend append_;
-  std::uint8_t kept_flags_ = 0;   // what the server has judged, if the open may be kept
-  Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
+  std::uint8_t kept_flags_ = 0;   // the flags that the server has judged, if the open may be kept
+  Incarnation meta_incarnation_;  // the meta server that opened the file, or that knew it later
 };
 
-/// Fills what a file whose size is not known says through its datafiles.
+/// Fills in the size and times of a file whose size is not known, from its datafiles.
 job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
                                                   Limits limits);
 
