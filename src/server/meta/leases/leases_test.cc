@@ -1,88 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute leases: who gets one, what recalls it, whom a change waits for, and what a restart leaves of them.
+// Attribute leases: who gets one, and what recalls it.
+#include "server/meta/leases/leases_test.h"
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <optional>
-#include <type_traits>
-
-#include "base/expect.h"
-#include "server/meta/testing/role_test.h"
 
 namespace spate::meta {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-class MetaLeases : public RoleTest {
- protected:
-  MetaLeases() { options.session_lease = seconds(30); }
-
-  Duration lease() const { return options.session_lease / 4; }
-
-  /// A client that keeps what lookups tell it.
-  struct Keeping {
-    TestClient client;
-    std::uint64_t table = 0;
-    std::uint64_t acknowledged = 0;
-    std::vector<Handle> recalled;
-  };
-  Keeping keeping() { return {connect(), 0, 0, {}}; }
-
-  Result<wire::LookupLeaseReply> look(Keeping& k, std::string path, std::uint8_t flags = 0) {
-    wire::LookupLeaseRequest request;
-    request.where = at(std::move(path));
-    request.where.flags = flags;
-    auto reply = asked<wire::LookupLeaseReply>(k.client, std::move(request), no_id());
-    if (reply && reply->granted) k.table = reply->table;
-    return reply;
-  }
-  /// Looks the path up and keeps the result.
-  Handle keep(Keeping& k, std::string path) {
-    const auto reply = look(k, std::move(path));
-    EXPECT_OK(reply);
-    if (!reply) return {};
-    EXPECT_TRUE(reply->granted);
-    EXPECT_NE(reply->object, std::nullopt);
-    return reply->object ? reply->object->attributes.handle : Handle();
-  }
-  /// Asks for events. This acknowledges earlier recalls.
-  std::vector<Handle> events(Keeping& k) {
-    const wire::LockEventsRequest ask{k.table, k.acknowledged, 0};
-    const auto reply = asked<wire::LockEventsReply>(k.client, ask, no_id());
-    EXPECT_OK(reply);
-    std::vector<Handle> recalled;
-    for (const wire::LockEvent& event : reply->events) {
-      k.acknowledged = event.number;
-      if (event.type == wire::LockEventType::kLeaseRecalled) recalled.emplace_back(event.subject);
-    }
-    k.table = reply->table;
-    return recalled;
-  }
-  /// Fetches recalls and acknowledges them.
-  void drop_what_is_recalled(Keeping& k) {
-    while (!events(k).empty()) {
-    }
-  }
-  std::int64_t counted(const std::string& what) const {
-    const metrics::Snapshot snapshot = metrics.snapshot();
-    const metrics::Sample* const sample = snapshot.find("spate_server_meta_" + what, {});
-    return sample == nullptr ? -1 : sample->value;
-  }
-  metrics::HistogramData changes_that_waited() const {
-    const metrics::Snapshot snapshot = metrics.snapshot();
-    const metrics::Sample* const sample = snapshot.find("spate_server_meta_lease_wait_ns", {});
-    return sample == nullptr ? metrics::HistogramData() : sample->histogram;
-  }
-  std::unique_ptr<Pending<wire::ObjectReply>> begin_chmod(TestClient& client, std::string path,
-                                                          std::uint32_t mode = 0600, Duration deadline = seconds(60)) {
-    wire::SetattrRequest request;
-    request.where = at(std::move(path));
-    request.mode = mode;
-    return begin<wire::ObjectReply>(client, std::move(request), id(++client.next), deadline);
-  }
-};
 
 TEST_F(MetaLeases, ALookupReturnsEachStepAndTheObject) {
   Keeping a = keeping();
@@ -291,130 +220,6 @@ TEST_F(MetaLeases, AChangeFromBeforeTheLastHandshakeRecallsItsOwnClientsLeases) 
   EXPECT_EQ(change->result, std::nullopt);
   drop_what_is_recalled(a);
   run_ready();
-  EXPECT_OK(change->result);
-}
-
-TEST_F(MetaLeases, AChangeWaitsForASilentHolderUntilItsLeaseExpires) {
-  Keeping a = keeping();
-  TestClient b = connect();
-  const Handle f = make_file(b, "f", 10);
-  make_file(b, "g", 10);
-  keep(a, "f");
-  keep(a, "g");
-  wait(lease() / 2);
-  auto change = begin_chmod(b, "f");
-  wait(lease() / 2 - seconds(1));
-  EXPECT_EQ(change->result, std::nullopt);
-  EXPECT_EQ(inode(f).attributes.mode, 0644U);
-  wait(seconds(2));
-  ASSERT_OK(change->result);
-  auto next = begin_chmod(b, "g");  // the silent client's leases have expired
-  EXPECT_OK(next->result);
-}
-
-TEST_F(MetaLeases, AHolderThatDropsNothingDelaysAChangeForOneLeaseOnly) {
-  Keeping a = keeping();
-  TestClient b = connect();
-  make_file(b, "f", 10);
-  keep(a, "f");
-  auto change = begin_chmod(b, "f");
-  for (int i = 0; i < 9; ++i) {
-    wait(lease() / 10);
-    (void)asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 0}, no_id());
-    EXPECT_EQ(change->result, std::nullopt);
-  }
-  wait(lease() / 5);
-  EXPECT_OK(change->result);
-}
-
-TEST_F(MetaLeases, AChangeThatCannotWaitSoLongIsNotMade) {
-  Keeping a = keeping();
-  TestClient b = connect();
-  const Handle file = make_file(b, "f", 10);
-  keep(a, "f");
-  auto change = begin_chmod(b, "f", 0600, seconds(2));
-  wait(seconds(3));
-  ASSERT_NE(change->result, std::nullopt);
-  EXPECT_ERRC(*change->result, Errc::kTimeout);
-  EXPECT_EQ(inode(file).attributes.mode, 0644U);
-  drop_what_is_recalled(a);
-  EXPECT_TRUE(look(a, "f")->granted);  // the object is not "being changed" for ever
-}
-
-TEST_F(MetaLeases, ChangesByTheServerItselfRecallLeasesToo) {
-  Keeping a = keeping();
-  TestClient b = connect();
-  const auto made = create(b, "f", wire::kOpenWrite);
-  ASSERT_OK(made);
-  const Handle file = made->object.attributes.handle;
-  ASSERT_TRUE(write(b, file, 77));
-  keep(a, "f");
-  auto closed = begin<wire::ObjectReply>(b, close_request(file, Rights::kWrite), id(++b.next), seconds(60));
-  drop_what_is_recalled(a);
-  run_ready();
-  ASSERT_OK(closed->result);
-  // Intent recovery asks the datafiles for the size in the background.
-  for (int i = 0; i < 50 && !inode(file).attributes.size_known; ++i) {
-    drop_what_is_recalled(a);
-    wait(milliseconds(100));
-  }
-  const auto seen = look(a, "f");
-  ASSERT_OK(seen);
-  ASSERT_NE(seen->object, std::nullopt);
-  EXPECT_TRUE(seen->object->attributes.size_known);
-  EXPECT_EQ(seen->object->attributes.size, 77U);
-}
-
-TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderHasHeardOfIt) {
-  Keeping a = keeping();
-  TestClient b = connect();
-  const Handle file = make_file(b, "f", 10);
-  keep(a, "f");
-  restart();
-  auto change = begin_chmod(b, "f");
-  run_ready();
-  EXPECT_EQ(change->result, std::nullopt);
-  EXPECT_EQ(inode(file).attributes.mode, 0644U);
-  (void)events(a);  // names the old table: the client learns of the new one and drops everything
-  run_ready();
-  EXPECT_EQ(change->result, std::nullopt);
-  (void)events(a);
-  run_ready();
-  EXPECT_OK(change->result);
-}
-
-TEST_F(MetaLeases, AfterARestartAHolderDoesNotWaitForItself) {
-  Keeping a = keeping();
-  make_file(a.client, "f", 10);
-  keep(a, "f");
-  restart();
-  auto change = begin_chmod(a.client, "f");
-  EXPECT_OK(change->result);
-}
-
-TEST_F(MetaLeases, AfterARestartAHolderThatIsGoneIsWaitedForOneLease) {
-  Keeping a = keeping();
-  TestClient b = connect();
-  make_file(b, "f", 10);
-  keep(a, "f");
-  wait(seconds(1));
-  restart();
-  auto change = begin_chmod(b, "f");
-  wait(lease() - seconds(1));
-  EXPECT_EQ(change->result, std::nullopt);
-  wait(seconds(2));
-  EXPECT_OK(change->result);
-}
-
-TEST_F(MetaLeases, WithoutHoldersARestartDelaysNothing) {
-  Keeping a = keeping();
-  TestClient b = connect();
-  make_file(b, "f", 10);
-  keep(a, "f");
-  EXPECT_OK(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
-  wait(seconds(1));
-  restart();
-  auto change = begin_chmod(b, "f");
   EXPECT_OK(change->result);
 }
 
