@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/expect.h"
+
 namespace spate::meta {
 namespace {
 
