@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AddressTable: opaque addresses and the (module, peer) pairs behind each of them.
+// AddressTable: opaque addresses, and the (module, peer) pairs behind each of them.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct AddressEntry {
   ContextId context;
 };
 
-/// A bound address: from the top the mark of the connection, the index of the URL, and the number of the peer.
+/// The fields of a bound address, from the top: the mark of the connection, the index of the URL, and the number of the
+/// peer.
 inline constexpr unsigned kUrlBits = 6;
 inline constexpr unsigned kPeerNumberBits = 40;  // Network::unbound() keeps these
 
@@ -49,7 +50,7 @@ class AddressTable {
   AddressEntry& add(Address address, std::vector<Route> routes, ContextId context);
   /// Remembers `address` as the one for a list of URLs.
   void add_list(std::string list, Address address) { by_list_.emplace(std::move(list), address); }
-  /// Zero when the list is unknown.
+  /// Zero if the list is unknown.
   Address find_list(const std::string& list) const;
   AddressEntry* find(Address address);
   void remove(Address address) {
@@ -59,9 +60,9 @@ class AddressTable {
 
  private:
   std::uint64_t last_ = 0;
-  std::unordered_map<Address, AddressEntry> entries_;  // references stay valid while others are added and removed
+  std::unordered_map<Address, AddressEntry> entries_;  // references stay valid when others are added or removed
   std::unordered_map<std::string, Address> by_list_;
-  Address found_address_;          // by find(), last
+  Address found_address_;          // the address that find() found last
   AddressEntry* found_ = nullptr;  // its entry
 };
 

@@ -29,7 +29,7 @@ struct QueuedMessage {
 /// this context; there is at most one at a time.
 class Context {
  public:
-  /// The modules outlive the context. `first`: of its instance.
+  /// The modules outlive the context. `first`: whether it is the first one of its instance.
   Context(ContextId id, std::span<Module* const> modules, bool first);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -40,15 +40,15 @@ class Context {
   /// Sleeps on wait_descriptor() for at most `timeout` (negative: without limit). Called by the tester, without the
   /// lock.
   void sleep(Duration timeout);
-  /// Makes wait_descriptor() readable whenever `fd` is. False: there is no descriptor.
+  /// Makes wait_descriptor() readable whenever `fd` is. False: the context has no descriptor.
   bool wake_by(int fd);
   void stop_wake_by(int fd);
 
   CompletionQueue& completions() { return completions_; }
   std::deque<QueuedMessage>& messages() { return messages_; }
 
-  /// How many completions are queued. Needs no lock, and may miss one that is just being queued: the tester sees that
-  /// one when it tests again, or prepare_to_wait() tells it.
+  /// How many completions are queued. Needs no lock, and may miss one that is just being queued. The tester sees that
+  /// one when it tests again, or prepare_to_wait() reports it.
   std::size_t completions_queued() const { return completions_queued_.load(std::memory_order_relaxed); }
   std::size_t messages_queued() const { return messages_queued_.load(std::memory_order_relaxed); }
   /// Call it after each change of completions() or messages(), before releasing the lock.
@@ -57,7 +57,7 @@ class Context {
     messages_queued_.store(messages_.size(), std::memory_order_relaxed);
   }
 
-  /// Something was queued: counts, and wakes the tester if it sleeps or is about to sleep.
+  /// Something was queued: counts it, and wakes the tester if it sleeps or is about to sleep.
   void signal();
   /// Whether the tester has announced a sleep. Called by the tester, without the lock.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
@@ -80,8 +80,8 @@ class Context {
 
   ContextId id_;
   UniqueFd event_;
-  UniqueFd poll_;              // over all descriptors, unless a module with a sleep of its own watches the others
-  Module* sleeper_ = nullptr;  // that module
+  UniqueFd poll_;              // watches all descriptors, unless a module with a wait of its own watches them
+  Module* sleeper_ = nullptr;  // the module that watches the others
   int wait_ = -1;
   std::atomic<bool> waiting_{false};  // set and cleared by the tester only
   bool signalled_ = false;

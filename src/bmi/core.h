@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core: the Network over its modules. Contexts and addresses live here, operations in Posts; bytes move in the modules.
+// Core: the Network over its modules. It has the contexts and addresses. Posts has the operations, and the modules move
+// the bytes.
 #pragma once
 
 #include <atomic>
@@ -71,7 +72,7 @@ class Core final : public Network {
   std::vector<NetworkCount> counts() const override;
 
  private:
-  /// The sink of one module: adds the module's identity to each call.
+  /// The sink of one module. It adds the module's identity to each call.
   class ModuleSink final : public Sink {
    public:
     ModuleSink(Core& core, Module& module) : core_(core), module_(module) {}
@@ -89,7 +90,7 @@ class Core final : public Network {
   struct Loaded {
     std::unique_ptr<Module> module;
     std::unique_ptr<ModuleSink> sink;
-    std::atomic<std::uint32_t> idle_turns{0};  // tests without work
+    std::atomic<std::uint32_t> idle_turns{0};  // tests in a row without work
   };
 
   Result<Address> add_address(std::span<const std::string> urls, std::string list);

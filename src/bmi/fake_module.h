@@ -89,13 +89,13 @@ class FakeModule final : public Module {
   Sink* sink = nullptr;
   bool fail_start = false;
   bool at_once = false;        // posts complete immediately
-  bool sends_at_once = false;  // set before lookups
+  bool sends_at_once = false;  // set it before lookups
   bool room = true;            // for messages that leave at once
   int asked_to_send_at_once = 0;
   Errc refuse = Errc::kOk;  // posts fail
   bool has_work = false;    // prepare_to_wait() says no
   int descriptor = -1;
-  bool sleeps = false;  // has a wait of its own
+  bool sleeps = false;  // it has a wait of its own
   int waits = 0;
   std::vector<int> waits_for;
   std::uint32_t connections = 0;

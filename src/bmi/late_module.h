@@ -15,21 +15,21 @@
 
 namespace spate::bmi {
 
-/// What the shared object exports, both extern "C". The interface is compared before anything else is called: both
-/// sides must have been built from the same headers.
+/// The symbols that the shared object exports, both extern "C". The interface is compared before anything else is
+/// called, because both sides must have been built from the same headers.
 inline constexpr const char* kModuleInterfaceSymbol = "spate_bmi_module_interface";  // const char*()
 inline constexpr const char* kModuleMakeSymbol = "spate_bmi_module_make";  // Module*(const ModuleEnvironment*)
 inline constexpr const char* kModuleInterface = "spate bmi module 3";
 
 /// Where to look for `libspate-bmi-SCHEME.so`, in this order: beside the program or library that contains this code; in
-/// spate, ../lib/spate, ../lib and ../bin from there; then in the loader's own places.
+/// spate, ../lib/spate, ../lib and ../bin relative to that; then in the loader's own folders.
 std::vector<std::string> module_paths(std::string_view scheme);
 
-/// Loads the module for `scheme`. kNoSuchModule, saying what to install, when it, or a library that it needs, is
-/// missing; kVersionMismatch when it was built from other sources. It stays loaded until the process ends.
+/// Loads the module for `scheme`. kNoSuchModule, with the package to install, if it or a library that it needs is
+/// missing. kVersionMismatch if it was built from other sources. It stays loaded until the process ends.
 Result<std::unique_ptr<Module>> load_module(std::string_view scheme, const ModuleEnvironment& environment);
 
-/// Loads a late module. It is load_module(), except in tests.
+/// Loads a late module. It is load_module() outside of tests.
 using ModuleLoader = std::function<Result<std::unique_ptr<Module>>(std::string_view, const ModuleEnvironment&)>;
 
 /// A stand-in that calls `loader` on the first listen() or lookup(), and then passes every call on to the loaded

@@ -10,8 +10,8 @@
 
 namespace spate::bmi {
 
-/// Open addressing with one slot a tag in use; O(1) per call. Holds no memory while empty, since most peers have one or
-/// two tags in use at a time and there are many peers.
+/// Open addressing with one slot for each tag in use; O(1) per call. It holds no memory while it is empty, since there
+/// are many peers and most have one or two tags in use at a time.
 class MatchTable {
  public:
   /// `seed`: random, so that a peer cannot choose tags that collide.
@@ -26,7 +26,7 @@ class MatchTable {
   void push_front(Node& node) { list_for(node.tag).push_front(node); }
   /// `node` is in the table.
   void remove(Node& node);
-  /// Removes any node and returns it; null if the table is empty. For clearing.
+  /// Removes any node and returns it; null if the table is empty. Used to clear the table.
   Node* take_any();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryService: mem_alloc and mem_free of the core: memory that every loaded module can use.
+// MemoryService: mem_alloc and mem_free of the core, for memory that every loaded module can use.
 #pragma once
 
 #include <cstdlib>

@@ -29,24 +29,25 @@ struct Outcome {
   std::uint64_t actual_size = 0;
 };
 
-/// What a module reports upwards; the core implements it. Calls come from whatever thread is inside a call into the
-/// module. The module holds none of its locks during a call: the core may call back (posts, cancel, disconnect).
-/// For one peer, unexpected messages are delivered in order, which makes delivery the business of one thread at a time.
+/// The reports of a module; the core implements it. Calls come from any thread that is inside a call into the module.
+/// The module holds none of its locks during a call, because the core may call back (posts, cancel, disconnect).
+/// Unexpected messages of one peer are delivered in order, so one thread at a time delivers.
 class Sink {
  public:
   virtual ~Sink() = default;
 
-  /// Each op exactly once, unless its post reported the outcome itself. kUnreachable means that nothing of the
-  /// operation left and that the peer's URL could not be connected: the core then posts it anew on the address's next
-  /// URL. kConnectionLost: it may or may not have taken effect; never repeated by the core.
+  /// Reports each op exactly once, unless its post reported the outcome. kUnreachable: nothing of the operation left,
+  /// and the peer's URL could not be connected. The core then posts it again on the address's next URL.
+  /// kConnectionLost: it may or may not have taken effect; the core never repeats it.
   virtual void completed(std::span<const Outcome> outcomes) = 0;
 
-  /// A process connected to the listener that was bound to `context`, before anything else is said of that peer.
-  /// Returns its address. A peer that comes back (same process, new connection) keeps its PeerId: no second call.
+  /// A process connected to the listener that was bound to `context`. Comes before any other call about that peer.
+  /// Returns the peer's address. A peer that comes back (same process, new connection) keeps its PeerId, without a
+  /// second call.
   virtual Address inbound(PeerId peer, ContextId context) = 0;
 
-  /// An unexpected message from `peer`, whose address is `address`. `charge` is what the module accounts for it; the
-  /// core gives it back by Module::consumed() when the caller has taken the message.
+  /// An unexpected message from `peer`, whose address is `address`. `charge` is the module's cost for it. The core
+  /// returns it by Module::consumed() when the caller has taken the message.
   virtual void unexpected(PeerId peer, Address address, Tag tag, Buffer payload, std::uint64_t charge) = 0;
 
   /// An inbound peer is gone and the module has forgotten it. Its operations have completed before, and its PeerId is
@@ -54,8 +55,8 @@ class Sink {
   virtual void forgotten(PeerId peer, Address address) = 0;
 };
 
-/// The low bits of an OpId are its slot: small and unique among the operations in flight, so that a module may keep its
-/// own state of an operation in an array (bmi/slot_table.h) instead of a hash table. Compare the whole id to see
+/// The low bits of an OpId are its slot, which is small and unique among the operations in flight. So a module can keep
+/// its state of an operation in an array (bmi/slot_table.h) instead of a hash table. Compare the whole id to see
 /// whether an operation is still the same.
 inline constexpr unsigned kOpSlotBits = 24;
 inline constexpr std::uint32_t op_slot(OpId op) {
@@ -69,21 +70,23 @@ struct Post {
   Tag tag;
   MessageClass message_class = MessageClass::kControl;
   bool receiver_ready = false;  // sends; see Message
-  /// The array is the core's and is gone after the call; the memory it points to stays until the op has completed.
-  /// Checked by the core: sizes add up to `size` without overflow; receives have memory segments only.
+  /// The array is the core's and is gone after the call. The memory that it points to stays until the op has completed.
+  /// The core has checked that the sizes add up to `size` without overflow, and that receives have memory segments
+  /// only.
   SegmentList segments;
   std::uint64_t size = 0;  // bytes
-  /// connection_mark() of the only connection by which it may leave or arrive; 0: any. On another one, and on none, the
-  /// post fails with kConnectionLost.
+  /// connection_mark() of the only connection that the operation may use; 0: any. If the peer has another connection or
+  /// none, the post fails with kConnectionLost.
   std::uint32_t connection = 0;
 };
 
-/// What tells a peer's connections apart in few bits (1 to 2^18 - 1) from PeerState::connections.
+/// A connection's mark distinguishes a peer's connections in few bits (1 to 2^18 - 1). It derives from
+/// PeerState::connections.
 inline constexpr unsigned kConnectionMarkBits = 18;
 inline constexpr std::uint32_t connection_mark(std::uint32_t connections) {
   return connections % ((1U << kConnectionMarkBits) - 1) + 1;
 }
-/// Whether `post` may use the connection that is the peer's `connections`th, or that is still to be made.
+/// Whether `post` may use the peer's connection number `connections`, or one that is still to be made.
 inline constexpr bool may_use(const Post& post, bool connected, std::uint32_t connections) {
   return post.connection == 0 || (connected && post.connection == connection_mark(connections));
 }
@@ -96,15 +99,15 @@ struct PostResult {
 
 /// What a module knows of a peer.
 struct PeerState {
-  std::string url;  // inbound peers: what the network says of them ("tcp://10.0.0.7:51234"); not connectable
+  std::string url;  // inbound peers: the peer's name in the network ("tcp://10.0.0.7:51234"); nobody can connect to it
   bool connected = false;
   std::uint32_t connections = 0;  // established so far
   bool same_host = false;
   std::optional<std::uint32_t> uid;
   std::string reached;  // PeerInfo::reached
-  /// By a module that can pass descriptors: whether it can to this peer.
+  /// Whether descriptors can be passed to this peer. Only for modules that can pass descriptors.
   bool takes_descriptors = true;
-  /// Why the last attempt to connect failed, for people; empty when it did not, or when the module does not say.
+  /// Why the last attempt to connect failed, for people. Empty if it did not fail, or if the module does not say.
   std::string failure;
 };
 
@@ -120,11 +123,11 @@ struct Abilities {
   bool passes_descriptors = false;
   /// Memory that was given to mem_register moves without a copy on this side.
   bool uses_registered_memory = false;
-  /// send_at_once() may find something to do.
+  /// The module implements send_at_once().
   bool sends_at_once = false;
   /// A file segment is sent without passing through this process's memory (sendfile and the like).
   bool sends_files_in_kernel = false;
-  /// Runs in the simulation's time: has no wait descriptor, by design.
+  /// The module runs in the simulation's time. By design it has no wait descriptor.
   bool virtual_time = false;
 };
 
@@ -170,7 +173,7 @@ class Module {
   /// See Network::set_link_key. `connection`: as Post has it. Default: all of a peer goes over one connection.
   virtual void set_link_key(PeerId /*peer*/, std::uint32_t /*connection*/, const Key& /*key*/) {}
 
-  /// Posts; never block. On failure nothing was posted. kConnectionLost: an inbound peer that is gone.
+  /// Posts an operation; never blocks. On failure nothing was posted. kConnectionLost: an inbound peer that is gone.
   virtual Result<PostResult> post_send(const Post& post) = 0;
   virtual Result<PostResult> post_recv(const Post& post) = 0;
   /// Size <= NetworkOptions::max_unexpected_bytes (checked by the core).
@@ -185,22 +188,23 @@ class Module {
   /// See Network::cancel. Completes `op` through the Sink, in the call or later. Unknown op: no effect.
   virtual void cancel(PeerId peer, OpId op) = 0;
 
-  /// An unexpected message of `charge` left the core's queue: the module may give its peer room for more.
+  /// See Network::cancel. Completes `op` through the Sink, in the call or later. No effect if the op is unknown.
   virtual void consumed(PeerId peer, std::uint64_t charge) = 0;
 
   /// Does what can be done without blocking and reports it to the sink. Several threads may call it at the same time;
   /// one may do the work while the others return. Returns true when anything was done.
   virtual bool progress() = 0;
-  /// Becomes readable when progress() may find something, which includes deadlines (connect timeouts). The number does
-  /// not change after start(). -1 in virtual time.
+  /// Becomes readable when progress() may find something, deadlines included (connect timeouts). The number does not
+  /// change after start(). -1 in virtual time.
   virtual int wait_descriptor() const = 0;
   /// Makes wait_descriptor() readable whenever `fd` is, until `fd` is closed. This saves the sleeper an epoll set of
   /// its own. False: not supported.
   virtual bool also_wait_for(int /*fd*/) { return false; }
   /// Takes back also_wait_for(); `fd` is still open.
   virtual void stop_waiting_for(int /*fd*/) {}
-  /// The core calls it before it sleeps on the descriptor. Returns false if progress() has work that the descriptor
-  /// does not show.
+  /// The core calls it before a thread sleeps on the descriptor, and after each progress() while another thread sleeps.
+  /// From a true result until the next progress(), all work must show in the descriptor. Returns false if progress()
+  /// has work that the descriptor does not show. Several threads may call it at the same time.
   virtual bool prepare_to_wait() = 0;
 
   /// See Network::pass_descriptor and take_descriptor. Only for modules whose Abilities say so.
@@ -211,8 +215,8 @@ class Module {
   virtual void hold_sends() {}
   virtual void flush_sends() {}
   /// Sleeps until wait_descriptor() would be readable, for at most `timeout` (negative: without limit). It may receive
-  /// messages meanwhile, so the caller must call progress() next. One thread at a time may sleep; others may call
-  /// everything else. False: the module has no sleep of its own, and the caller sleeps on the descriptor.
+  /// messages, so the caller must call progress() next. One thread at a time may sleep; others may call everything
+  /// else. False: the module has no sleep of its own, and the caller sleeps on the descriptor.
   virtual bool wait(Duration /*timeout*/) { return false; }
   /// Whether the module supports wait() and also_wait_for().
   virtual bool has_wait() const { return false; }

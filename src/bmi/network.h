@@ -19,12 +19,11 @@
 
 namespace spate::bmi {
 
-/// A peer, opaque to the caller; resolved by lookup() or learnt from an unexpected message. Never reused by an
-/// instance.
+/// A peer, opaque to the caller. lookup() or an unexpected message yields it. An instance never reuses one.
 using Address = StrongId<struct AddressTag>;
 /// Matches the messages of one file-system operation (BMI sec. 2.1). Any value.
 using Tag = StrongId<struct TagTag>;
-/// A posted operation; never reused by an instance.
+/// A posted operation. An instance never reuses an id.
 using OpId = StrongId<struct OpTag>;
 /// A completion space (BMI sec. 2.1).
 using ContextId = StrongId<struct ContextTag, std::uint32_t>;
@@ -38,9 +37,9 @@ struct Segment {
   std::uint64_t size = 0;    // bytes
 
   static Segment of(MutableByteView view) { return {view.data(), -1, 0, view.size()}; }
-  /// For sending; a module never writes through it.
+  /// For sending only: a module never writes through it.
   static Segment of(ByteView view) { return {const_cast<std::byte*>(view.data()), -1, 0, view.size()}; }
-  /// A range past the file's end is sent as zeros up to `size` (the promised length always leaves).
+  /// Bytes after the file's end are sent as zeros up to `size`, so the promised length always leaves.
   static Segment of_file(int fd, std::uint64_t offset, std::uint64_t size) { return {nullptr, fd, offset, size}; }
 };
 using SegmentList = std::span<const Segment>;
@@ -55,7 +54,8 @@ struct Message {
   MessageClass message_class = MessageClass::kControl;
   SegmentList segments;
   /// Sends only: the receiver is known to have posted the matching receive (MPI's "ready" mode), so a large message
-  /// leaves without rendezvous. If the receive is gone by then the receiver drops the payload and counts it.
+  /// leaves without rendezvous. If the receive is gone when the message arrives, the receiver drops the payload and
+  /// counts it.
   bool receiver_ready = false;
 };
 
@@ -88,32 +88,34 @@ struct FailedUrl {
   std::string reason;  // for people
 };
 
-/// What is known of a peer.
+/// The known state of a peer.
 struct PeerInfo {
-  std::string url;  // the one in use, or the last one tried; empty before the first use
+  std::string url;  // the URL in use, or the last one tried; empty before the first use
   bool connected = false;
-  std::uint32_t connection = 0;  // counts connections made to or by this peer: changes when it was lost and came back
+  /// Counts the connections made to or by this peer, so it changes when the peer is lost and comes back.
+  std::uint32_t connection = 0;
   bool same_host = false;
-  std::optional<std::uint32_t> uid;  // of the peer's process, where the kernel vouches for it (local sockets)
-  bool passes_descriptors = false;   // pass_descriptor() may work: connected, by a module that can
+  std::optional<std::uint32_t> uid;  // the user of the peer's process, if the kernel vouches for it (local sockets)
+  /// Pass_descriptor() may work: the peer is connected, by a module that can pass descriptors.
+  bool passes_descriptors = false;
   /// The accepting side's address on this connection, as the network names it. Both sides see the same text unless a
-  /// relay or address translation stands between them. Empty: the module cannot tell, or never connected.
+  /// relay or address translation is between them. Empty: the module cannot tell, or never connected.
   std::string reached;
   std::vector<FailedUrl> failed;  // the URLs whose last attempt failed, in order of preference
 };
 
-/// What peers that connected to this side may hold until Network::admit() is called for them.
+/// Limits for peers that connected to this side until Network::admit() is called for them.
 struct StrangerLimits {
-  /// Time from the connection to admit(), ms; then the connection is dropped. 0: every peer is admitted at once. Of the
-  /// other limits only `most` holds then, for connections that have not sent their hello.
+  /// The time from the connection to admit(), ms. After it the connection is dropped. 0: every peer is admitted at
+  /// once, and of the other limits only `most` holds, for connections that have not sent their hello.
   std::uint32_t deadline_ms = 0;
-  /// How many strangers may be connected at a time: from all sources, and from one. A source is an IPv4 address, an
-  /// IPv6 network of 64 bits, or a user of this machine. One more makes the module drop a random stranger of the most
-  /// crowded source.
+  /// How many strangers may be connected at a time, from all sources and from one. A source is an IPv4 address, an IPv6
+  /// network of 64 bits, or a user of this machine. If there is one more, the module drops a random stranger of the
+  /// most crowded source.
   std::uint32_t most = 256;
   std::uint32_t most_of_a_source = 32;
   /// How much one stranger may make this side buffer (bytes per class) and announce (messages per class). A stranger
-  /// that exceeds it is dropped. There is room for handshakes and for `spate ping`.
+  /// that exceeds it is dropped. It suffices for handshakes and for `spate ping`.
   std::uint64_t buffered_bytes = 16 * 1024;
   std::uint32_t announced = 16;
 
@@ -129,14 +131,15 @@ struct NetworkOptions {
   /// Larger expected messages up to this size, bytes, are copied through registered buffers as well, unless their
   /// memory is registered already: below this size a copy costs less than a registration (bench/run bmi figure3b).
   std::uint64_t copy_limit_bytes = 16 * 1024;
-  /// What one peer may make this side buffer (unexpected and eager messages not yet taken), bytes per class.
+  /// How much one peer may make this side buffer (unexpected and eager messages that are not taken yet), bytes per
+  /// class.
   std::uint64_t buffered_per_peer_bytes = 1024 * 1024;
-  /// Limit of one attempt to connect.
+  /// The limit of one attempt to connect.
   std::uint32_t connect_timeout_ms = 3000;
   /// The side that made a connection closes it when it has sent, received and posted nothing for one to one and a half
   /// times this. The next post connects again. 0: never.
   std::uint32_t idle_close_ms = 0;
-  /// For servers: peers that connect are strangers until the caller knows who they are.
+  /// For servers: peers that connect are strangers until the caller has identified them.
   StrangerLimits strangers = {};
 };
 
@@ -154,7 +157,7 @@ class Module;
 /// by the peer's next URL if the current one fails. Thread-safe: any thread may post; one thread at a time tests a
 /// context. Life cycle: make_network() -> open_context(), listen() -> post and test -> every operation completed,
 /// contexts closed -> destroyed, which closes all connections. A hostile or slow peer cannot make this side buffer more
-/// than NetworkOptions says.
+/// than NetworkOptions permits.
 class Network {
  public:
   virtual ~Network() = default;
@@ -172,12 +175,12 @@ class Network {
   /// The address for a server's URLs in order of preference; no traffic. The same list yields the same address.
   /// kBadAddress: malformed; kNoSuchModule: no URL's module is loaded (an unloaded one among others is skipped).
   virtual Result<Address> lookup(std::span<const std::string> urls) = 0;
-  /// What is known now. Empty for an address that this instance never gave.
+  /// The present state of a peer. Empty for an address that this instance never gave.
   virtual PeerInfo peer_info(Address peer) const = 0;
-  /// An address that means the peer's present connection only. Once that connection is gone, posts to it fail with
+  /// An address that means only the peer's present connection. Once that connection is gone, posts to it fail with
   /// kConnectionLost. They do not follow the peer to a new connection, where another process may listen. All calls
   /// accept such an address; disconnect() ends that connection or none. The value is the same as long as the connection
-  /// is the same, and zero while there is none. Cheap enough to call for each message.
+  /// is the same, and zero while there is none. It is cheap enough to call for each message.
   virtual Address bound(Address peer) const = 0;
   /// The peer's address without a connection, from an address that may be bound. It is the same for all connections of
   /// the peer.
@@ -192,8 +195,8 @@ class Network {
   virtual void admit(Address peer) = 0;
 
   /// Only the two ends of this connection know `key`. A module that makes further connections for the same peer accepts
-  /// only those whose other end proves the key (docs/wire-tcp.md, "Bulk connections"). Both sides call it, for each
-  /// connection, before they post anything of the bulk class; bulk connections that were made before end. No effect on
+  /// only those whose other end proves the key (docs/wire-tcp.md, "Bulk connections"). Both sides call it for each
+  /// connection, before they post anything of the bulk class. Bulk connections that were made before end. No effect on
   /// a connection that is gone. Thread-safe; sends nothing.
   virtual void set_link_key(Address peer, const Key& key) = 0;
 
@@ -213,17 +216,17 @@ class Network {
   /// server, none from a client) are closed at once.
   virtual Result<UniqueFd> take_descriptor(Address peer, Tag tag) = 0;
 
-  /// Posts. On success the segments' memory belongs to the operation until its completion is seen, cancelled or not;
-  /// on failure nothing was posted. Never blocks. A receive takes the next message with its (peer, class, tag); one
-  /// longer than the receive fails it with kMessageTooBig (the message is dropped).
+  /// Posts an operation. On success the segments' memory belongs to the operation until its completion is seen,
+  /// cancelled or not; on failure nothing was posted. Never blocks. A receive takes the next message with its (peer,
+  /// class, tag). A message longer than the receive fails it with kMessageTooBig and is dropped.
   virtual Result<Posted> post_send(const Message& message, ContextId context, void* user) = 0;
   virtual Result<Posted> post_recv(const Message& message, ContextId context, void* user) = 0;
-  /// Payload <= max_unexpected_bytes. Control class always.
+  /// Payload <= max_unexpected_bytes. Always of the control class.
   virtual Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) = 0;
 
   /// Asks for an early end. The operation completes, with kCancelled or as it would have, only when neither the device
-  /// nor the peer can touch its buffer any more; if need be its connection is dropped. Unknown or complete op: no
-  /// effect.
+  /// nor the peer can touch its buffer any more. If necessary its connection is dropped. No effect on an unknown or
+  /// complete op.
   virtual void cancel(OpId op) = 0;
 
   /// Makes progress, then yields the next completions of `context`, at most out.size(). O(completions).
@@ -241,9 +244,9 @@ class Network {
   virtual int wait_descriptor(ContextId context) const = 0;
   /// Call it before sleeping on the descriptor. Returns false if there is something to test already.
   virtual bool prepare_to_wait(ContextId context) = 0;
-  /// prepare_to_wait() and, unless there is something to test, a sleep of at most `timeout` (negative: without limit).
-  /// May return early for no reason. One thread at a time for each context. False: this context cannot sleep (virtual
-  /// time); it did nothing.
+  /// Calls prepare_to_wait() and, unless there is something to test, sleeps for at most `timeout` (negative: without
+  /// limit). May return early for no reason. One thread at a time for each context. False: this context cannot sleep
+  /// (virtual time); it did nothing.
   virtual bool wait(ContextId context, Duration timeout) = 0;
   /// Makes wait(context) also end when `fd` is readable, until stop_wake_by(). False: the context has no wait().
   virtual bool wake_by(ContextId context, int fd) = 0;

@@ -13,7 +13,7 @@ namespace spate::bmi {
 
 enum class OpKind : std::uint8_t { kSend, kReceive, kSendUnexpected };
 
-/// What is needed to post an operation again by another module. Kept only for addresses with several URLs.
+/// The parameters of a post, to post the operation again by another module. Kept only for addresses with several URLs.
 struct SavedPost {
   Tag tag;
   MessageClass message_class = MessageClass::kControl;
@@ -31,8 +31,8 @@ struct Op {
   OpKind kind = OpKind::kSend;
   bool done = false;
   bool cancel_requested = false;
-  std::uint32_t url = 0;       // index of the address's URL that it was posted to
-  std::uint32_t attempts = 0;  // URLs that failed it
+  std::uint32_t url = 0;       // the index of the URL to which it was posted
+  std::uint32_t attempts = 0;  // how many URLs have failed
   Errc status = Errc::kOk;     // when done
   std::uint64_t actual_size = 0;
   Op* previous = nullptr;  // in its CompletionQueue, when done
@@ -73,7 +73,7 @@ class OpTable {
   static constexpr std::uint32_t kNoSlot = (std::uint32_t{1} << kOpSlotBits) - 1;
 
   SlotTable<Op> slots_;
-  std::vector<std::uint32_t> free_;  // last freed, first used: its memory is warm
+  std::vector<std::uint32_t> free_;  // the one that was freed last is used first, because its memory is warm
   std::uint32_t used_ = 0;           // slots ever used; never kNoSlot
   std::uint64_t alone_ = 0;          // ids without a slot so far
 };

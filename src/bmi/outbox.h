@@ -88,7 +88,7 @@ class Outbox {
 
   std::array<Reports, 2> reports_;
   Reports* gathered_ = &reports_[0];
-  Reports* taken_ = &reports_[1];  // of the thread that set delivering_; it needs no lock for it
+  Reports* taken_ = &reports_[1];  // belongs to the thread that set delivering_, which needs no lock for it
   bool delivering_ = false;
 };
 

@@ -23,7 +23,7 @@ namespace spate::bmi {
 /// thread and waits for it.
 class PageWatch final : public PageWatcher {
  public:
-  /// kNotSupported, with the reason, where the kernel does not let this process (docs/memory-registration.md).
+  /// kNotSupported, with the reason, if the kernel does not permit it to this process (docs/memory-registration.md).
   static Result<std::unique_ptr<PageWatch>> start();
   PageWatch(const PageWatch&) = delete;
   PageWatch& operator=(const PageWatch&) = delete;
@@ -47,10 +47,10 @@ class PageWatch final : public PageWatcher {
   UniqueFd stop_;
   std::atomic<std::uint32_t> reading_{0};  // odd while an event is between the kernel and the queue
   std::atomic<bool> any_{false};           // the queue is not empty
-  std::mutex mutex_;                       // held for a few instructions only; guards the queue
+  std::mutex mutex_;                       // guards the queue; held for a few instructions only
   std::array<PageRange, kQueue> queue_;
   std::size_t queued_ = 0;
-  bool overflow_ = false;  // more than fit: everything may have ended
+  bool overflow_ = false;  // more ranges than fit: everything may have ended
   std::thread thread_;
 };
 

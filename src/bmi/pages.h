@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages: memory straight from the kernel, in huge pages where available: there are fewer of them to register and to
-// walk.
+// Pages: memory directly from the kernel, in huge pages where available, so that fewer pages have to be registered and
+// walked.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class Pages {
   /// out of memory.
   static Pages map(std::size_t size);
 
-  /// All of it; aligned to kHuge when it is as large as that, else to a page.
+  /// The whole memory. It is aligned to kHuge if it is at least as large, else to a page.
   MutableByteView memory() const { return memory_; }
   bool set_aside() const { return set_aside_; }
 

@@ -29,7 +29,7 @@ struct PageRange {
 class Registrar {
  public:
   virtual ~Registrar() = default;
-  /// A handle for the range, for unpin() and for whoever uses the registration; on failure nothing is registered.
+  /// A handle for the range, for unpin() and for users of the registration. On failure nothing is registered.
   virtual Result<void*> pin(const PageRange& range) = 0;
   virtual void unpin(void* handle) = 0;
 };
@@ -46,11 +46,11 @@ class PageWatcher {
 struct PinCounters {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
-  std::uint64_t evictions = 0;      // to make room
+  std::uint64_t evictions = 0;      // regions removed to make room
   std::uint64_t merges = 0;         // regions that became part of a larger one
   std::uint64_t invalidations = 0;  // regions whose pages went away
   std::uint64_t refused = 0;        // ranges that could not be registered
-  std::uint64_t pinned_bytes = 0;   // registered so far; minus unpinned_bytes: now
+  std::uint64_t pinned_bytes = 0;   // registered so far; less unpinned_bytes it is what is registered now
   std::uint64_t unpinned_bytes = 0;
 };
 
@@ -60,7 +60,7 @@ class PinCache {
  public:
   struct Options {
     std::size_t page_bytes = 4096;
-    std::uint64_t max_bytes = std::uint64_t{1} << 30U;     // pinned at any time
+    std::uint64_t max_bytes = std::uint64_t{1} << 30U;     // the most bytes that are pinned at a time
     std::uint64_t merge_bytes = std::uint64_t{64} << 20U;  // neighbours become one region up to this size
   };
 
@@ -74,20 +74,20 @@ class PinCache {
     PageRange range_;
     void* handle_ = nullptr;
     std::uint32_t users_ = 0;
-    std::uint32_t kept_ = 0;  // explicit registrations
+    std::uint32_t kept_ = 0;  // how many explicit registrations hold it
     bool watched_ = false;
-    bool retired_ = false;  // not found any more
+    bool retired_ = false;  // no longer found
   };
 
-  /// `watcher` may be null: then only explicit registrations are kept. Both outlive the cache.
+  /// `watcher` may be null; then only explicit registrations are kept. Both outlive the cache.
   PinCache(Registrar& registrar, PageWatcher* watcher, Options options);
   PinCache(const PinCache&) = delete;
   PinCache& operator=(const PinCache&) = delete;
-  /// Deregisters everything. The device must not use any of it any more.
+  /// Deregisters everything. The device must no longer use any of it.
   ~PinCache();
 
-  /// A region that holds `memory` (not empty), in use until release(). kNoMemory: the bound is reached by regions in
-  /// use; else the device's own reason.
+  /// A region that holds `memory` (not empty), in use until release(). kNoMemory: regions in use have reached the
+  /// limit; otherwise the device's own reason.
   Result<Region*> acquire(MutableByteView memory);
   void release(Region& region);
   /// Deregisters a region at its last release, unless it is registered explicitly. Call it when a peer that knows the
@@ -103,7 +103,7 @@ class PinCache {
 
   /// The pages are gone, or were replaced by others.
   void invalidate(const PageRange& range);
-  /// Deregisters what is neither in use nor kept.
+  /// Deregisters regions that are neither in use nor kept.
   void clear();
 
   const PinCounters& counters() const { return counters_; }
@@ -129,7 +129,7 @@ class PinCache {
   PageWatcher* const watcher_;
   const Options options_;
   Regions regions_;
-  std::vector<std::unique_ptr<Region>> retired_;  // all in use
+  std::vector<std::unique_ptr<Region>> retired_;  // all of them are in use
   NodeList idle_;                                 // neither in use nor explicit, least recently used first
   PinCounters counters_;
 };

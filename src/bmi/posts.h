@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Posts: operations on their way through the modules, from the post to the completion.
+// Posts: operations from the post to the completion, while the modules have them.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct CoreTables {
   ContextTable contexts;
 };
 
-/// A post on its way to a module.
+/// A post with its destination, for a module.
 struct PreparedPost {
   Module* module = nullptr;
   Post post;

@@ -15,7 +15,7 @@
 
 namespace spate::bmi {
 
-/// The clock that a module uses. It outlives the module.
+/// The clock for a module. It outlives the module.
 struct ModuleEnvironment {
   Clock& clock;
 };

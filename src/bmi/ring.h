@@ -17,7 +17,7 @@ class Ring {
   bool empty() const { return first_ == end_; }
   std::size_t size() const { return static_cast<std::size_t>(end_ - first_); }
 
-  /// Positions of the first element and after the last one; they only ever grow.
+  /// Positions of the first element and after the last one. They only grow.
   std::uint64_t first() const { return first_; }
   std::uint64_t end() const { return end_; }
   /// The element at `position`, first() <= position < end().

@@ -17,7 +17,7 @@ namespace spate::bmi {
 /// Pieces of memory for one sendmsg or recvmsg.
 struct Pieces {
   static constexpr std::size_t kMax = 64;
-  std::array<iovec, kMax> list;  // left uninitialised on purpose: filled up to `count`
+  std::array<iovec, kMax> list;  // left uninitialised on purpose; filled up to `count`
   std::size_t count = 0;
   std::uint64_t bytes = 0;
 
@@ -35,7 +35,7 @@ class SegmentStore {
   void assign(SegmentList list) {
     count_ = list.size();
     if (count_ == 1) {
-      few_[0] = list[0];  // as a rule
+      few_[0] = list[0];  // the usual case
     } else {
       assign_several(list);
     }
@@ -53,7 +53,7 @@ class SegmentStore {
   std::vector<Segment> many_;
 };
 
-/// A position in a segment list that outlives it.
+/// A position in a segment list, which outlives it.
 class SegmentCursor {
  public:
   SegmentCursor() = default;
@@ -62,7 +62,7 @@ class SegmentCursor {
   bool done() const { return index_ == list_.size(); }
   bool at_file() const { return !done() && list_[index_].memory == nullptr; }
   const Segment& segment() const { return list_[index_]; }
-  /// Bytes of segment() that are behind.
+  /// Bytes of segment() before the position.
   std::uint64_t offset() const { return at_; }
   std::uint64_t left_in_segment() const { return list_[index_].size - at_; }
 

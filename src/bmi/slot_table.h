@@ -10,7 +10,7 @@
 
 namespace spate::bmi {
 
-/// Default-constructed Ts, made in chunks on first use; a T never moves and is not destroyed before the table. Not
+/// Default-constructed Ts, made in chunks on first use. A T never moves and is not destroyed before the table. Not
 /// thread-safe.
 template <typename T>
 class SlotTable {
