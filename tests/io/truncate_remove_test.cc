@@ -14,6 +14,8 @@ namespace {
 using trove::BytestreamFault;
 using trove::BytestreamOp;
 
+constexpr Handle kOther(0x4f);
+
 class TruncateRemoveTest : public ::testing::Test {
  protected:
   Errc write(std::uint64_t offset, const Bytes& data) {
@@ -48,18 +50,18 @@ class TruncateRemoveTest : public ::testing::Test {
     return server_.ask<wire::DatafileRemoveReply>(request).code();
   }
   /// As a crash of the machine does with a datafile whose removal was not durable.
-  void bring_back() {
+  void bring_back(Handle handle = kFile) {
     Bytes data = pattern(1, 1000);
     const Extent extent{0, data.size()};
     const MutableByteView memory(data);
     trove::BytestreamRequest request;
     request.op = BytestreamOp::kWrite;
-    request.id = {kFile, 0};
+    request.id = {handle, 0};
     request.extents = {&extent, 1};
     request.memory = {&memory, 1};
     trove::BytestreamCompletion done;
     ASSERT_TRUE(world_.storage(0).post(request, nullptr, done));
-    ASSERT_EQ(datafiles().size(), 1U);
+    ASSERT_THAT(datafiles(), ::testing::Contains(DatafileId{handle, 0}));
   }
   std::vector<DatafileId> datafiles() { return *world_.storage(0).list({}, 10); }
   template <typename T>
@@ -178,8 +180,6 @@ TEST_F(TruncateRemoveTest, ARemovedDatafileIsGoneAndCannotComeBack) {
   EXPECT_EQ(remove({kFile}), Errc::kOk);  // repeatable
 }
 
-constexpr Handle kOther(0x4f);
-
 TEST_F(TruncateRemoveTest, ToAClientARemovedDatafileDoesNotLookLikeAHole) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   const Capability capability = client_.capability(kFile);
@@ -256,6 +256,41 @@ TEST_F(TruncateRemoveTest, ExpiredTombstonesArePurgedAndOthersStay) {
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 10));
   request.has_inline_data = true;
   EXPECT_ERRC(world_.run(client_.write(request, {pattern(1, 10)}, client_.capability(Handle(43)))), Errc::kStaleHandle);
+}
+
+TEST_F(TruncateRemoveTest, ADatafileThatCannotBeRemovedDoesNotKeepOthers) {
+  std::vector<Handle> files;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    files.emplace_back(1000 + i);
+    wire::WriteRequest request =
+        write_request(slot_set(files.back(), 1, 1 << 20), *datatype::Description::contiguous(0, 10));
+    request.has_inline_data = true;
+    ASSERT_OK(world_.run(client_.write(request, {pattern(1, 10)}, client_.capability(files.back()))));
+  }
+  world_.storage(0).add({.op = BytestreamOp::kRemove, .status = Errc::kIoError});  // the first one
+  EXPECT_EQ(remove(files), Errc::kIoError);
+  EXPECT_EQ(datafiles().size(), 1U);
+  EXPECT_EQ(remove(files), Errc::kOk);
+  EXPECT_THAT(datafiles(), ::testing::IsEmpty());
+}
+
+TEST_F(TruncateRemoveTest, ADatafileInUseDoesNotKeepOthersFromBeingRemoved) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  bring_back(kOther);
+  world_.storage(0).add(
+      {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(60)});
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
+  request.has_inline_data = true;
+  std::optional<Result<wire::WriteReply>> under_way;
+  world_.spawn(keep(client_.write(request, {pattern(1, 1000)}, client_.capability(kFile)), under_way));
+  world_.pass(std::chrono::seconds(1));
+  const MonoTime before = world_.clock().now();
+  EXPECT_EQ(remove({kFile, kOther}), Errc::kTryAgain);
+  EXPECT_LT(world_.clock().now() - before, std::chrono::seconds(10));  // before the caller's deadline
+  EXPECT_EQ(datafiles(), std::vector<DatafileId>({{kFile, 0}}));
+  world_.pass(std::chrono::seconds(60));
+  EXPECT_EQ(remove({kFile, kOther}), Errc::kOk);
+  EXPECT_THAT(datafiles(), ::testing::IsEmpty());
 }
 
 TEST_F(TruncateRemoveTest, ARemovalWaitsForWritesUnderWay) {

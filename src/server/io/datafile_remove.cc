@@ -16,6 +16,10 @@ constexpr std::size_t kMaxRemovals = 4096;
 
 constexpr std::size_t kRedoBatch = 256;
 
+/// A removal waits so much longer for its datafile than the recall of a lease may take. Shorter than the deadline of a
+/// meta server's request, so that the answer arrives although one datafile stays in use.
+constexpr Duration kPatienceAfterRecall = std::chrono::seconds(1);
+
 /// Datafiles whose tombstones are stored. Outlives the tasks that work on it.
 struct RemoveWork {
   Parts& parts;
@@ -24,16 +28,25 @@ struct RemoveWork {
   std::vector<Target*> targets;  // for each datafile
   flow::Asker asker;
   job::StopToken stop;
+  Result<void> failure;  // the first of a datafile
 };
+
+/// Waits for writes that began before the tombstone was stored; kTryAgain if they take too long.
+job::Task<Result<DatafileLock::Hold>> lock_removed(RemoveWork& work, DatafileTable::Entry& datafile) {
+  const MonoTime until = work.parts.leases.deadline() + kPatienceAfterRecall;
+  job::DeadlineScope patience(work.parts.executor, until, work.stop);
+  auto hold = co_await work.parts.leases.lock(datafile, DatafileLock::Mode::kExclusive, ClientId(), patience.token());
+  if (hold.code() == Errc::kTimeout && !work.stop.stopped())
+    co_return Error::told(Errc::kTryAgain, "a datafile that is to be removed is in use");
+  co_return hold;
+}
 
 job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   const DatafileTable::Use datafile = work.parts.datafiles.use(work.keys[index]);
   const WallTime until = work.until[index];
   datafile->tombstone_known = true;
   datafile->tombstone = datafile->tombstone ? std::max(*datafile->tombstone, until) : until;
-  // Wait for writes that began before the tombstone was stored.
-  SPATE_CO_TRY(const DatafileLock::Hold hold,
-               co_await work.parts.leases.lock(*datafile, DatafileLock::Mode::kExclusive, ClientId(), work.stop));
+  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await lock_removed(work, *datafile));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRemove;
   request.id = work.keys[index].id;
@@ -42,11 +55,19 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   co_return Result<void>();
 }
 
+/// Never fails, since one datafile that stays must not keep the others.
+job::Task<Result<void>> try_to_remove(RemoveWork& work, std::size_t index) {
+  auto removed = co_await remove_one(work, index);
+  if (!removed && work.failure) work.failure = std::move(removed);
+  co_return Result<void>();
+}
+
+/// Tries to remove each datafile; yields the first failure.
 job::Task<Result<void>> remove_all(RemoveWork& work, job::StopSource& siblings) {
   std::vector<job::Task<Result<void>>> tasks;
-  for (std::size_t i = 0; i < work.keys.size(); ++i) tasks.push_back(remove_one(work, i));
-  auto done = co_await job::run_all(work.parts.executor, std::move(tasks), siblings);
-  co_return done;
+  for (std::size_t i = 0; i < work.keys.size(); ++i) tasks.push_back(try_to_remove(work, i));
+  SPATE_CO_TRY(std::ignore, co_await job::run_all(work.parts.executor, std::move(tasks), siblings));
+  co_return std::move(work.failure);
 }
 
 }  // namespace
@@ -56,7 +77,7 @@ job::Task<Result<wire::DatafileRemoveReply>> IoService::datafile_remove(rpc::Cal
   if (request.datafiles.size() > kMaxRemovals)
     co_return Error::told(Errc::kInvalidArgument, "at most 4096 datafiles a request");
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
-  RemoveWork work{*parts_, {}, {}, {}, asker_of(call, nullptr), active.token()};
+  RemoveWork work{*parts_, {}, {}, {}, asker_of(call, nullptr), active.token(), {}};
   for (const wire::DatafileRef& ref : request.datafiles) {
     if (!ref.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
     SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));
@@ -78,10 +99,11 @@ job::Task<Result<void>> redo_removals(Parts& parts) {
     co_return Result<void>();
   }
   TombstonePage page;
+  Result<void> failure;
   do {
     SPATE_CO_TRY(page, co_await list_tombstones(parts, std::move(page.next), kRedoBatch));
     job::DeadlineScope stop(parts.executor, MonoTime::never(), parts.stopping);
-    RemoveWork work{parts, {}, {}, {}, {ClientId(), wire::Priority::kBackground}, stop.token()};
+    RemoveWork work{parts, {}, {}, {}, {ClientId(), wire::Priority::kBackground}, stop.token(), {}};
     for (const TombstoneEnd& tombstone : page.tombstones) {
       const auto target = find_target(parts, tombstone.datafile.target);
       if (!target) continue;  // the target has moved to another server: its disk is not here
@@ -89,8 +111,10 @@ job::Task<Result<void>> redo_removals(Parts& parts) {
       work.until.push_back(tombstone.until);
       work.targets.push_back(*target);
     }
-    SPATE_CO_TRY(std::ignore, co_await remove_all(work, stop.source()));
-  } while (!page.next.empty());
+    auto removed = co_await remove_all(work, stop.source());
+    if (!removed && failure) failure = std::move(removed);
+  } while (!page.next.empty() && !parts.stopping.stopped());
+  if (!failure) co_return failure;
   SPATE_CO_TRY(std::ignore, co_await store_redone_boot(parts, parts.options.boot));
   parts.removals_redone = true;
   co_return Result<void>();
