@@ -177,6 +177,26 @@ TEST_F(HostileTest, AClientThatStopsSendingTimesOut) {
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
+TEST_F(HostileTest, AClientThatSendsSlowlyDoesNotHoldUpARemoval) {
+  std::vector<Errc> codes;
+  Sending some;
+  some.messages = 2;
+  world_.spawn(
+      keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
+  world_.pass(std::chrono::seconds(5));
+  EXPECT_GT(world_.io().buffers_used(), 0U);
+  Client server(world_, {.kind = wire::PeerKind::kServer});
+  wire::DatafileRemoveRequest removal;
+  removal.datafiles.push_back({kFile, where_.slots[0]});
+  removal.tombstone_until.ns = world_.clock().wall().ns + Duration(std::chrono::hours(2)).count();
+  const MonoTime before = world_.clock().now();
+  EXPECT_OK(server.ask<wire::DatafileRemoveReply>(removal));
+  EXPECT_LT(world_.clock().now() - before, std::chrono::seconds(1));
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_EQ(codes, std::vector<Errc>({Errc::kStaleHandle}));
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
 TEST_F(HostileTest, AClientThatVanishesInAWrite) {
   Sending some;
   some.messages = 2;

@@ -5,6 +5,7 @@
 
 #include "job/run_all.h"
 #include "server/io/checks.h"
+#include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
 #include "server/io/storage.h"
@@ -38,6 +39,7 @@ job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await work.parts.leases.lock(*pair.to, DatafileLock::Mode::kShared,
                                                                               work.asker.client, work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *pair.to));
+  const EndAtRemoval removal(*pair.to, work.active);
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kCopy;
   request.id = {work.request.to, piece.to_slot};

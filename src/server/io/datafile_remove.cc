@@ -31,7 +31,8 @@ struct RemoveWork {
   Result<void> failure;  // the first of a datafile
 };
 
-/// Waits for writes that began before the tombstone was stored; kTryAgain if they take too long.
+/// Waits for requests that began before the tombstone was stored. They have been stopped; kTryAgain if they take too
+/// long.
 job::Task<Result<DatafileLock::Hold>> lock_removed(RemoveWork& work, DatafileTable::Entry& datafile) {
   const MonoTime until = work.parts.leases.deadline() + kPatienceAfterRecall;
   job::DeadlineScope patience(work.parts.executor, until, work.stop);
@@ -46,6 +47,7 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   const WallTime until = work.until[index];
   datafile->tombstone_known = true;
   datafile->tombstone = datafile->tombstone ? std::max(*datafile->tombstone, until) : until;
+  datafile->removal.request_stop(Errc::kStaleHandle);
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await lock_removed(work, *datafile));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRemove;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "job/semaphore.h"
+#include "job/stop.h"
 #include "server/io/datafile_lock.h"
 #include "server/io/records.h"
 #include "trove/bytestream.h"
@@ -34,6 +35,8 @@ class DatafileTable {
     /// Whether the keyval store has been asked for a tombstone, and its answer.
     bool tombstone_known = false;
     std::optional<WallTime> tombstone;
+    /// Fires when a removal has stored the tombstone.
+    job::StopSource removal;
     /// Until then no client gets a lease to write the datafile.
     MonoTime no_writer_until;
     /// Writes under way that may rewrite the gaps between their pieces. While there are any, no client gets a lease to

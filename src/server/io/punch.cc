@@ -3,6 +3,7 @@
 #include "datatype/slot_cursor.h"
 #include "flow/extents.h"
 #include "server/io/checks.h"
+#include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
 #include "server/io/slot_tasks.h"
@@ -37,6 +38,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
                co_await work.parts.leases.lock(*slot.datafile, DatafileLock::Mode::kShared, work.asker.client,
                                                work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
+  const EndAtRemoval removal(*slot.datafile, work.active);
   datatype::SlotCursor cursor(work.params.what, *work.slots.distribution, slot.id.slot);
   std::vector<Extent> extents;
   while (!cursor.done()) {

@@ -5,6 +5,7 @@
 #include "flow/write_flow.h"
 #include "model/defect.h"
 #include "server/io/checks.h"
+#include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
 #include "server/io/paths.h"
@@ -64,6 +65,7 @@ job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, ResolvedSlot& 
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& work, std::size_t index) {
   ResolvedSlot& slot = work.slots.list[index];
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
+  const EndAtRemoval removal(*slot.datafile, work.active);
   const GapWriter gaps(work.parts.leases, *slot.datafile);
   const flow::DatafileStream share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
   flow::StorageWriter writer(slot.target->device, share, work.request.fs_time);
@@ -97,6 +99,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
                           work.call.peer->bulk_seals};
   const auto mode = direct ? DatafileLock::Mode::kDirect : DatafileLock::Mode::kShared;
   SPATE_CO_TRY(DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
+  const EndAtRemoval removal(*slot.datafile, work.active);
   const GapWriter gaps(work.parts.leases, *slot.datafile);
   const flow::DatafileStream share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
   flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
