@@ -11,13 +11,6 @@
 namespace spate::assembly {
 namespace {
 
-std::string prefix_of(FsId fs) {
-  const std::uint64_t id = fs.value;
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[id >> shift & 0xF];
-  return "/spate/" + text + "/";
-}
-
 group::ChannelLinkOptions link_options(const MetaGroupOptions& options) {
   group::ChannelLinkOptions link;
   link.fs = options.fs;
@@ -51,12 +44,6 @@ MetaGroup::MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinato
       member_(member_options(options_, random), *coordinator_, link_, *records_, keyval_),
       service_(member_),
       gate_(executor_) {}
-
-Result<std::unique_ptr<MetaGroup>> MetaGroup::open(MetaGroupOptions options, trove::Keyval& store,
-                                                   job::NetworkContext& network, Random& random) {
-  SPATE_TRY(auto coordinator, make_coordinator(options.coordinator, prefix_of(options.fs), network.executor()));
-  return std::unique_ptr<MetaGroup>(new MetaGroup(std::move(options), std::move(coordinator), store, network, random));
-}
 
 job::Task<Result<void>> MetaGroup::start(Actions actions) {
   actions_ = std::move(actions);

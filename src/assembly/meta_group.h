@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "assembly/coordinator/registry.h"
+#include "coord/coordinator.h"
 #include "group/channel_link.h"
 #include "group/member.h"
 #include "group/message_service.h"
@@ -18,19 +18,18 @@ struct MetaGroupOptions {
   FsId fs;
   ServerId self;
   std::vector<group::ChannelLinkOptions::Peer> members;  // this one included
-  std::vector<std::string> coordinator;                  // URLs
   std::uint64_t boot = 0;
   Key server_key{};
   rpc::HandshakePolicy handshake;
 };
 
-/// Life: open() -> start() awaited -> `lead` is called when this member is chosen, `ended` once when it has resigned ->
-/// hand_over() -> stop() awaited, when nothing uses the records any more -> destroyed. One executor. Store, network and
-/// random numbers outlive it.
+/// Life: construct -> start() awaited -> `lead` is called when this member is chosen, `ended` once when it has resigned
+/// -> hand_over() -> stop() awaited, when nothing uses the records any more -> destroyed. One executor. Store, network
+/// and random numbers outlive it.
 class MetaGroup {
  public:
-  static Result<std::unique_ptr<MetaGroup>> open(MetaGroupOptions options, trove::Keyval& store,
-                                                 job::NetworkContext& network, Random& random);
+  MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinator> coordinator, trove::Keyval& store,
+            job::NetworkContext& network, Random& random);
   MetaGroup(const MetaGroup&) = delete;
   MetaGroup& operator=(const MetaGroup&) = delete;
 
@@ -51,8 +50,6 @@ class MetaGroup {
   Incarnation incarnation() const;
 
  private:
-  MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinator> coordinator, trove::Keyval& store,
-            job::NetworkContext& network, Random& random);
   job::Task<void> lead_when_chosen();
   job::Task<void> tell_end();
 

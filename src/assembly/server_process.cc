@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <fstream>
 
+#include "assembly/coordinator/registry.h"
 #include "assembly/keyval_place.h"
 #include "assembly/registry.h"
 #include "assembly/role_options.h"
@@ -226,11 +227,11 @@ Result<void> ServerProcess::open_group() {
   for (const config::ServerConfig& server : config_.servers) {
     if (server.roles.meta) options.members.push_back({server.id, server.urls});
   }
-  options.coordinator = config_.meta.coordinator;
   options.boot = self_.trove == config::TroveKind::kMemory || boot_id() == 0 ? random_.next() | 1U : boot_id();
   options.server_key = server_keys_.used;
   options.handshake = handshake_policy(config_.auth);
-  SPATE_TRY(group_, MetaGroup::open(std::move(options), *keyval_, *context_, random_));
+  SPATE_TRY(auto coordinator, make_coordinator(config_.meta.coordinator, options.fs, executor_));
+  group_ = std::make_unique<MetaGroup>(std::move(options), std::move(coordinator), *keyval_, *context_, random_);
   return {};
 }
 

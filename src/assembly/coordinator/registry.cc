@@ -8,16 +8,28 @@
 namespace spate::assembly {
 
 #ifdef SPATE_COORD_ETCD
-Result<std::unique_ptr<coord::Coordinator>> make_coordinator(std::vector<std::string> urls, std::string prefix,
+namespace {
+
+/// What the keys of a file system begin with.
+std::string prefix_of(FsId fs) {
+  const std::uint64_t id = fs.value;
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[id >> shift & 0xF];
+  return "/spate/" + text + "/";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<coord::Coordinator>> make_coordinator(std::vector<std::string> urls, FsId fs,
                                                              job::Executor& executor) {
   SPATE_TRY(std::ignore, coord::HttpClient::check());
   coord::EtcdOptions options;
   options.urls = std::move(urls);
-  options.prefix = std::move(prefix);
+  options.prefix = prefix_of(fs);
   return std::unique_ptr<coord::Coordinator>(std::make_unique<coord::EtcdCoordinator>(std::move(options), executor));
 }
 #else
-Result<std::unique_ptr<coord::Coordinator>> make_coordinator(std::vector<std::string> /*urls*/, std::string /*prefix*/,
+Result<std::unique_ptr<coord::Coordinator>> make_coordinator(std::vector<std::string> /*urls*/, FsId /*fs*/,
                                                              job::Executor& /*executor*/) {
   return Error::told(Errc::kNotSupported,
                      "this build of spated cannot ask etcd (meta.coordinator): it was built without libcurl");

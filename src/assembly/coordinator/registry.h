@@ -8,13 +8,13 @@
 
 #include "coord/coordinator.h"
 #include "job/executor.h"
+#include "model/ids.h"
 
 namespace spate::assembly {
 
-/// An etcd cluster with these clients' URLs. Keys begin with `prefix`. kNotSupported: there is no libcurl, on this
-/// machine or where this was built. The
-/// executor outlives it.
-Result<std::unique_ptr<coord::Coordinator>> make_coordinator(std::vector<std::string> urls, std::string prefix,
+/// An etcd cluster with these clients' URLs, for the records of this file system. kNotSupported: there is no libcurl,
+/// on this machine or where this was built. The executor outlives it.
+Result<std::unique_ptr<coord::Coordinator>> make_coordinator(std::vector<std::string> urls, FsId fs,
                                                              job::Executor& executor);
 
 }  // namespace spate::assembly
