@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "log/log.h"
+#include "tests/cluster/meta_group_run.h"
 #include "tests/cluster/simulation.h"
 
 namespace spate::cluster {
@@ -24,6 +25,7 @@ constexpr std::size_t kLinesShown = 25;
 constexpr const char* kUsage =
     "usage: spate-sim [--seed S | --seeds N] [--ops N] [--plant NAME] [--no-faults] [--aim FAULT:REQUEST:N] "
     "[--coverage] [--verbose] [--jobs N]\n"
+    "       spate-sim --meta N [--seed S | --seeds N] [--plant NAME] [--jobs N] [--verbose]\n"
     "       spate-sim --list-plants\n"
     "  --seed S       this seed only            --seeds N     seeds 1 to N, or N seeds from --seed on\n"
     "  --ops N        operations of all clients together, 1 to 1000000 (1000)\n"
@@ -32,6 +34,7 @@ constexpr const char* kUsage =
     "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; "
     "several\n"
     "                 times: several\n"
+    "  --meta N       several meta servers, 2 to 5, under clients that use names, and faults of those servers\n"
     "  --verbose      every step                --jobs N      so many processes, each with its share of the seeds\n"
     "Exit codes: 0 all seeds were well, 1 some were not, 2 wrong arguments.\n";
 
@@ -39,6 +42,7 @@ struct Orders {
   SimulationOptions options;
   std::uint64_t seeds = 1;
   std::uint64_t jobs = 1;
+  std::uint32_t metas = 0;  // 0: one, and the workload of all requests
   bool coverage = false;
   bool list_plants = false;
 };
@@ -66,6 +70,7 @@ bool take_value(Orders& orders, std::string_view name, std::string_view value) {
   if (name == "--seeds" && (n = number(value, 1, kMostSeeds))) orders.seeds = *n;
   if (name == "--seed" && (n = number(value, 0, UINT64_MAX - kMostSeeds))) orders.options.seed = *n;
   if (name == "--ops" && (n = number(value, 1, kMostOperations))) orders.options.operations = *n;
+  if (name == "--meta" && (n = number(value, 2, 5))) orders.metas = static_cast<std::uint32_t>(*n);
   if (name == "--jobs" && (n = number(value, 1, kMostJobs))) orders.jobs = *n;
   return n.has_value();
 }
@@ -104,7 +109,31 @@ void show(const SimulationOptions& options, const SimulationReport& report) {
   std::fflush(stdout);
 }
 
+int run_metas(const Orders& orders, std::uint64_t first, std::uint64_t step) {
+  std::uint64_t failures = 0;
+  std::uint64_t runs = 0;
+  for (std::uint64_t i = first; i < orders.seeds; i += step, ++runs) {
+    const std::uint64_t seed = orders.options.seed + i;
+    const MetaGroupReport report = run_meta_group({seed, orders.options.plant, orders.metas, orders.options.print});
+    const auto number = static_cast<unsigned long long>(seed);
+    if (orders.options.print) {
+      std::printf("seed %llu, %llu calls, %llu times another one led, %.3f s of virtual time\n", number,
+                  static_cast<unsigned long long>(report.calls), static_cast<unsigned long long>(report.epochs),
+                  report.virtual_seconds);
+    }
+    if (report.failure.empty()) continue;
+    ++failures;
+    std::printf("seed %llu FAILED: %s\n  again: spate-sim --meta %u --seed %llu --plant %s --verbose\n", number,
+                report.failure.c_str(), orders.metas, number, std::string(name(orders.options.plant)).c_str());
+  }
+  std::printf("%llu seeds, %llu failed\n", static_cast<unsigned long long>(runs),
+              static_cast<unsigned long long>(failures));
+  std::fflush(stdout);
+  return failures == 0 ? 0 : 1;
+}
+
 int run(const Orders& orders, std::uint64_t first, std::uint64_t step) {
+  if (orders.metas != 0) return run_metas(orders, first, step);
   std::uint64_t failures = 0;
   std::uint64_t runs = 0;
   Coverage coverage;

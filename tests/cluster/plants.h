@@ -22,6 +22,10 @@ namespace spate::cluster {
 /// What each breaks: spate-sim --list-plants.
 enum class Plant : std::uint8_t {
   kNone,
+  kUnreplicatedReply,
+  kLeaseTooLong,
+  kEpochIgnored,
+  kAnswerForgottenByBackups,
   kSkippedFsync,
   kForgottenAnswer,
   kStaleResend,

@@ -17,6 +17,16 @@ struct PlantRow {
 
 constexpr std::array kRows = {
     PlantRow{Plant::kNone, "none", "nothing"},
+    PlantRow{Plant::kUnreplicatedReply, "unreplicated-reply",
+             "of several meta servers, the primary replies before its backups hold what it says (--meta)",
+             Defect::kEarlyReply},
+    PlantRow{Plant::kLeaseTooLong, "lease-too-long", "a primary answers when others may lead already (--meta)",
+             Defect::kLongLease},
+    PlantRow{Plant::kEpochIgnored, "epoch-ignored",
+             "a meta server obeys every message of a primary, whatever its epoch (--meta)", Defect::kEpochUnchecked},
+    PlantRow{Plant::kAnswerForgottenByBackups, "answer-not-shipped",
+             "backups do not hold what clients were answered: a resend is run again (--meta)",
+             Defect::kAnswerNotShipped},
     PlantRow{Plant::kSkippedFsync, "skipped-fsync", "an io server says \"durable\" and has synced nothing"},
     PlantRow{Plant::kForgottenAnswer, "forgotten-answer",
              "the meta server does not write down what it answered: a resend is run again"},

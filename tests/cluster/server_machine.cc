@@ -39,8 +39,14 @@ ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettin
   options.server_key = settings.server_key;
   options.features = settings.features;
   options.max_requests = settings.max_requests;
+  if (group_ != nullptr) options.roles = {"meta"};
   server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
-  if (entry_.roles.meta) make_meta();
+  if (group_ != nullptr) {
+    server_->add(group_->service());
+    server_->set_gate(group_->service());
+  } else if (entry_.roles.meta) {
+    make_meta();
+  }
   if (entry_.roles.io) make_io();
   job::spawn(gate_, start());
 }
@@ -52,7 +58,11 @@ void ServerProcess::open_stores() {
   planted_keyval_ = plant_in_keyval(settings_.plant, *keyval_);
   trove::Keyval* store = keyval_.get();
   if (planted_keyval_ != nullptr) store = planted_keyval_.get();
-  records_ = std::make_unique<job::KeyvalContext>(*store, executor_);
+  if (entry_.roles.meta && settings_.coordination != nullptr) {
+    open_group(*store);
+  } else {
+    records_ = std::make_unique<job::KeyvalContext>(*store, executor_);
+  }
   for (auto& disk : disks_.targets) {
     Target target;
     target.mortal = std::make_unique<MortalBytestreams>(std::make_unique<trove::SimBytestreams>(*disk));
@@ -62,6 +72,44 @@ void ServerProcess::open_stores() {
     target.context = std::make_unique<job::StorageContext>(*streams, executor_);
     targets_.push_back(std::move(target));
   }
+}
+
+void ServerProcess::open_group(trove::Keyval& store) {
+  assembly::MetaGroupOptions options;
+  options.fs = settings_.map.fs;
+  options.self = entry_.id;
+  for (const ServerEntry& server : settings_.map.servers) {
+    if (server.roles.meta) options.members.push_back({server.id, server.urls});
+  }
+  options.boot = disks_.boot;
+  options.server_key = settings_.server_key;
+  auto coordinator = std::make_unique<coord::SimCoordinator>(*settings_.coordination, executor_, entry_.id.value);
+  group_ = std::make_unique<assembly::MetaGroup>(std::move(options), std::move(coordinator), store, *context_, random_);
+}
+
+job::Task<Result<void>> ServerProcess::lead() {
+  make_meta();
+  server_->set_incarnation(group_->incarnation());
+  SPATE_CO_TRY(std::ignore, co_await meta_->start());
+  server_->add(*wrapped_.back());
+  leads_ = true;
+  co_return Result<void>();
+}
+
+job::Task<void> ServerProcess::start_group() {
+  assembly::MetaGroup::Actions actions;
+  actions.lead = [this] { return lead(); };
+  actions.ended = [this] {
+    restart_ = true;
+    leads_ = false;
+  };
+  const auto started = co_await group_->start(std::move(actions));
+  if (!started) failed_ = true;
+}
+
+job::Task<void> ServerProcess::hand_over() {
+  co_await group_->hand_over();
+  restart_ = true;
 }
 
 void ServerProcess::make_meta() {
@@ -83,7 +131,7 @@ void ServerProcess::make_meta() {
   planted_io_servers_ = plant_in_io_servers(settings_.plant, *io_servers_, make);
   meta::IoServers* io = io_servers_.get();
   if (planted_io_servers_ != nullptr) io = planted_io_servers_.get();
-  meta_ = std::make_unique<meta::MetaRole>(std::move(options), *records_, random_, metrics_, *io);
+  meta_ = std::make_unique<meta::MetaRole>(std::move(options), records(), random_, metrics_, *io);
   meta_->core().membership().on_change([this](std::uint64_t version) { server_->set_map_version(version); });
   meta::MetaParts& parts = meta_->core().parts();
   planted_leases_ = plant_in_leases(settings_.plant, *parts.leases);
@@ -94,7 +142,7 @@ void ServerProcess::make_meta() {
     service = wrapped_.back().get();
   }
   wrapped_.push_back(watched(*settings_.watch, entry_.id, *service));
-  server_->add(*wrapped_.back());
+  if (group_ == nullptr) server_->add(*wrapped_.back());
 }
 
 void ServerProcess::make_io() {
@@ -124,9 +172,12 @@ void ServerProcess::make_io() {
 }
 
 job::Task<void> ServerProcess::start() {
-  if (meta_ != nullptr) {
+  if (group_ != nullptr) {
+    co_await start_group();
+  } else if (meta_ != nullptr) {
     const auto started = co_await meta_->start();
     if (!started) failed_ = true;
+    leads_ = true;
   }
   if (!failed_ && alive_ && io_ != nullptr) {
     const auto opened = co_await io_->open(!disks_.formatted);
@@ -136,7 +187,7 @@ job::Task<void> ServerProcess::start() {
   if (!failed_ && alive_) {
     if (io_ != nullptr) {
       io_->start();
-      io_->register_at({entry_, settings_.map.servers.front(), settings_.server_key, {}}, random_);
+      io_->register_at({entry_, settings_.map.meta_server(), settings_.server_key, {}}, random_);
     }
     server_->start();
     serving_ = true;
@@ -158,6 +209,7 @@ job::Task<void> ServerProcess::stop() {
   co_await server_->stop();
   if (io_ != nullptr) co_await io_->stop();
   if (meta_ != nullptr) std::ignore = co_await meta_->stop();
+  if (group_ != nullptr) co_await group_->stop();
   ended_ = true;
 }
 

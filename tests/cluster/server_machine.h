@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "assembly/meta_group.h"
+#include "coord/sim/sim_coordinator.h"
 #include "job/event.h"
 #include "job/storage.h"
 #include "metrics/metrics.h"
@@ -36,7 +38,8 @@ struct ServerSettings {
   Plant plant = Plant::kNone;
   std::uint64_t features = wire::kOurFeatures;  // of the protocol, as far as the servers know them
   std::size_t max_requests = rpc::ServerOptions().max_requests;
-  RequestWatch* watch = nullptr;  // told of every request; never null, outlives the servers
+  coord::SimService* coordination = nullptr;  // of several meta servers; null: there is one, and it is alone
+  RequestWatch* watch = nullptr;              // told of every request; never null, outlives the servers
 };
 
 /// What survives a process: the machine's disks.
@@ -60,6 +63,13 @@ class ServerProcess final : public Process {
   /// It has read its stores and answers. False for good when it could not: the operator starts it again.
   bool serving() const { return serving_; }
   bool failed() const { return failed_; }
+  /// It is the meta server, or the one of several that leads.
+  bool leads() const { return serving_ && leads_; }
+  /// Of several meta servers: it has led or has failed, and is to be started again.
+  bool is_to_restart() const { return restart_; }
+  /// As by `systemctl stop`, and a start at once: it hands the lead over.
+  void end_in_order() { job::spawn(gate_, hand_over()); }
+  assembly::MetaGroup* group() { return group_.get(); }
   meta::MetaRole* meta() { return meta_.get(); }
   io::IoService* io() { return io_.get(); }
   Incarnation incarnation() const { return incarnation_; }
@@ -71,7 +81,12 @@ class ServerProcess final : public Process {
     std::unique_ptr<job::StorageContext> context;
   };
   void open_stores();
+  void open_group(trove::Keyval& store);
+  job::KeyvalContext& records() { return group_ != nullptr ? group_->records() : *records_; }
   void make_meta();
+  job::Task<Result<void>> lead();
+  job::Task<void> start_group();
+  job::Task<void> hand_over();
   void make_io();
   job::Task<void> start();
   job::Task<void> stop();
@@ -86,6 +101,7 @@ class ServerProcess final : public Process {
   std::unique_ptr<trove::SimKeyval> keyval_;
   std::unique_ptr<trove::Keyval> planted_keyval_;
   std::unique_ptr<job::KeyvalContext> records_;
+  std::unique_ptr<assembly::MetaGroup> group_;  // of one of several meta servers
   std::vector<Target> targets_;
   std::unique_ptr<meta::ChannelIoServers> io_servers_;
   std::unique_ptr<meta::IoServers> planted_io_servers_;
@@ -96,6 +112,8 @@ class ServerProcess final : public Process {
   std::unique_ptr<rpc::Server> server_;
   bool serving_ = false;
   bool failed_ = false;
+  bool leads_ = false;
+  bool restart_ = false;
   bool ended_ = false;
 };
 

@@ -7,6 +7,8 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::uint32_t kDirectAlignment = 512;
+/// Numbers of the second meta server and those behind it.
+constexpr std::uint32_t kFurtherMetas = 51;
 
 Key key_of(std::uint8_t byte) {
   Key key;
@@ -17,7 +19,7 @@ Key key_of(std::uint8_t byte) {
 }  // namespace
 
 World::World(const WorldOptions& options)
-    : random_(options.seed), fabric_(clock_, random_, options.fabric), watch_(clock_) {
+    : random_(options.seed), fabric_(clock_, random_, options.fabric), watch_(clock_), coordination_(clock_, random_) {
   SPATE_CHECK(planted(Defect::kNone));  // one world at a time
   planted_defect = defect_of(options.plant);
   settings_.map = make_map(options);
@@ -35,6 +37,7 @@ World::World(const WorldOptions& options)
     settings_.policy.direct_piece_bytes = kDirectAlignment;
   }
   settings_.watch = &watch_;
+  if (options.meta_servers > 1) settings_.coordination = &coordination_;
   fabric_.hosts().set_file_reader([this](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
     return read_file(node, fd, offset, out);
   });
@@ -78,11 +81,15 @@ ClusterMap World::make_map(const WorldOptions& options) const {
     if (i < options.doubled) entry.targets.push_back(target_id(id, 1));
     map.servers.push_back(std::move(entry));
   }
+  for (std::uint32_t i = 1; i < options.meta_servers; ++i) {
+    const ServerId id(kFurtherMetas + i - 1);
+    map.servers.push_back({id, urls_of(id.value), {true, false}, {}});
+  }
   return map;
 }
 
 void World::make_machine(const ServerEntry& entry, const WorldOptions& options) {
-  machines_[entry.id] = {entry, make_disks(entry, options), nullptr};
+  machines_[entry.id] = {entry, make_disks(entry, options), nullptr, false};
 }
 
 std::unique_ptr<ServerDisks> World::make_disks(const ServerEntry& entry, const WorldOptions& options) {
@@ -105,6 +112,43 @@ std::vector<ServerId> World::servers() const {
   std::vector<ServerId> ids;
   for (const auto& [id, machine] : machines_) ids.push_back(id);
   return ids;
+}
+
+std::vector<ServerId> World::meta_servers() const {
+  std::vector<ServerId> ids;
+  for (const auto& [id, machine] : machines_) {
+    if (machine.entry.roles.meta) ids.push_back(id);
+  }
+  return ids;
+}
+
+ServerId World::leader() {
+  for (const ServerId id : meta_servers()) {
+    if (server(id) != nullptr && server(id)->leads()) leader_ = id;
+  }
+  return leader_;
+}
+
+bool World::is_whole() {
+  const auto metas = meta_servers();
+  const auto holds_all = [&](ServerId id) {
+    ServerProcess* const process = server(id);
+    if (process == nullptr || !process->serving()) return false;
+    const std::string part = metas.size() == 1 ? "leads" : process->group()->service().part();
+    return process->leads() ? part.starts_with("leads") : part == "backup";
+  };
+  const ServerProcess* const first = server(leader());
+  return first != nullptr && first->leads() && std::all_of(metas.begin(), metas.end(), holds_all);
+}
+
+/// As a process of the daemon does it.
+void World::restart_the_resigned() {
+  if (settings_.coordination == nullptr) return;
+  for (const ServerId id : meta_servers()) {
+    if (server(id) == nullptr || !server(id)->is_to_restart() || paused(id)) continue;
+    kill_server(id, bmi::sim::Death::kProcess);
+    start_server(id);
+  }
 }
 
 ServerProcess* World::server(ServerId id) { return machines_.at(id).running; }
@@ -135,6 +179,7 @@ void World::kill_server(ServerId id, bmi::sim::Death death) {
   fabric_.kill_node(id.value, death);
   machine.running->die();
   machine.running = nullptr;
+  machine.paused = false;
   if (death == bmi::sim::Death::kProcess) return;
   ++machine.disks->boot;
   for (auto& disk : machine.disks->targets) disk->crash();
@@ -197,8 +242,15 @@ ClientProcess* World::client(std::uint32_t node) {
 
 bool World::step_all() {
   bool did = false;
-  for (std::size_t i = 0; i < processes_.size(); ++i) did |= processes_[i]->executor().step();
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (!is_paused(*processes_[i])) did |= processes_[i]->executor().step();
+  }
   return did;
+}
+
+bool World::is_paused(const Process& process) const {
+  const auto machine = machines_.find(ServerId(process.node()));
+  return machine != machines_.end() && machine->second.paused && machine->second.running == &process;
 }
 
 void World::bury_the_ended() {
@@ -209,6 +261,7 @@ MonoTime World::next_event_time() {
   MonoTime next = fabric_.next_event_time();
   if (!actions_.empty()) next = std::min(next, actions_.begin()->first);
   for (const auto& process : processes_) {
+    if (is_paused(*process)) continue;
     next = std::min({next, process->executor().next_timer(), process->next_event_time()});
   }
   for (const auto& [id, machine] : machines_) {
@@ -222,7 +275,9 @@ void World::advance_to(MonoTime when) {
   for (const auto& [id, machine] : machines_) {
     for (const auto& disk : machine.disks->targets) disk->run_until(when);
   }
-  for (const auto& process : processes_) process->run_until(when);
+  for (const auto& process : processes_) {
+    if (!is_paused(*process)) process->run_until(when);
+  }
 }
 
 bool World::act() {
@@ -236,6 +291,7 @@ bool World::act() {
 bool World::turn(MonoTime limit) {
   if (act() || step_all()) return true;
   bury_the_ended();
+  restart_the_resigned();
   const MonoTime next = next_event_time();
   if (next > limit) {
     if (limit > now()) clock_.set(limit);

@@ -14,6 +14,7 @@ namespace spate::cluster {
 
 struct WorldOptions {
   std::uint64_t seed = 1;
+  std::uint32_t meta_servers = 1;
   std::uint32_t io_servers = 3;
   /// The first `doubled` io servers have two storage devices.
   std::uint32_t doubled = 1;
@@ -30,6 +31,7 @@ struct WorldOptions {
   std::uint64_t features = wire::kOurFeatures;                   // those of older servers are fewer
 };
 
+/// The meta server, or the first of several.
 inline constexpr ServerId kMetaServer{1};
 
 /// One thread. The same options and the same calls give the same run, to the byte.
@@ -62,6 +64,15 @@ class World {
   /// Null while it is down.
   ServerProcess* server(ServerId id);
   ServerDisks& disks(ServerId id) { return *machines_.at(id).disks; }
+  std::vector<ServerId> meta_servers() const;
+  /// Its process does nothing, and time passes for it all the same.
+  void pause(ServerId id, bool is) { machines_.at(id).paused = is; }
+  bool paused(ServerId id) const { return machines_.at(id).paused; }
+  /// The meta server that leads, or that was the last one to lead.
+  ServerId leader();
+  /// One of several leads, and all others hold what it holds.
+  bool is_whole();
+  coord::SimService& coordination() { return coordination_; }
   const ServerSettings& settings() const { return settings_; }
 
   // Clients.
@@ -90,13 +101,16 @@ class World {
     ServerEntry entry;
     std::unique_ptr<ServerDisks> disks;
     ServerProcess* running = nullptr;
+    bool paused = false;
   };
   ClusterMap make_map(const WorldOptions& options) const;
   void make_machine(const ServerEntry& entry, const WorldOptions& options);
   std::unique_ptr<ServerDisks> make_disks(const ServerEntry& entry, const WorldOptions& options);
   bool step_all();
+  bool is_paused(const Process& process) const;
   bool act();
   void bury_the_ended();
+  void restart_the_resigned();
   MonoTime next_event_time();
   void advance_to(MonoTime when);
   trove::SimDisk* disk_of(int fd);
@@ -107,6 +121,8 @@ class World {
   SeededRandom random_;
   bmi::sim::Fabric fabric_;
   RequestWatch watch_;
+  coord::SimService coordination_;
+  ServerId leader_ = kMetaServer;
   ServerSettings settings_;
   std::map<ServerId, Machine> machines_;
   std::vector<std::unique_ptr<ServerDisks>> replaced_disks_;  // a process that has died may not have ended yet

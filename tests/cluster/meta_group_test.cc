@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several meta servers, of which one leads, under programs that use names: each call has the effect of one, whatever
+// becomes of the servers.
+#include "base/expect.h"
+#include "tests/cluster/meta_group_run.h"
+
+namespace spate::cluster {
+namespace {
+
+constexpr std::uint64_t kSeeds = 30;
+
+TEST(MetaGroup, EachCallHasTheEffectOfOneWhateverBecomesOfTheServers) {
+  std::uint64_t changes = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const MetaGroupReport report = run_meta_group({seed, Plant::kNone});
+    ASSERT_EQ(report.failure, "") << "seed " << seed;
+    changes += report.epochs;
+  }
+  EXPECT_GT(changes, 2 * kSeeds);  // of the lead
+}
+
+class PlantedMetaGroup : public testing::TestWithParam<Plant> {};
+
+TEST_P(PlantedMetaGroup, IsFound) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    if (!run_meta_group({seed, GetParam()}).failure.empty()) return;
+  }
+  FAIL() << "not in " << kSeeds << " runs";
+}
+
+std::string plant_name(const testing::TestParamInfo<Plant>& info) {
+  std::string text(name(info.param));
+  std::erase(text, '-');
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PlantedMetaGroup,
+                         testing::Values(Plant::kUnreplicatedReply, Plant::kLeaseTooLong, Plant::kEpochIgnored,
+                                         Plant::kAnswerForgottenByBackups),
+                         plant_name);
+
+}  // namespace
+}  // namespace spate::cluster
