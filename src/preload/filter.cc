@@ -227,6 +227,7 @@ bool polls(const Frame& frame) {
 /// in_vfork_child().
 void note_fork(std::uint64_t flags) {
   constexpr std::uint64_t kShares = CLONE_VM | CLONE_VFORK;
+  in_vfork_child();  // forgets an earlier child, which a child of fork() would take itself for
   if ((flags & CLONE_VM) == 0 || (flags & CLONE_VFORK) != 0)
     __atomic_fetch_add(&front_state.forks, 1, __ATOMIC_RELAXED);
   if ((flags & kShares) == kShares) thread_state.vfork_parent = raw(SYS_getpid);
