@@ -50,7 +50,10 @@ Reply open_params(Frame& frame, const OpenParams& params) {
   return make_descriptor(*place, params, *std::move(file));
 }
 
-unsigned mode_of(int flags, long word) { return (flags & O_CREAT) != 0 ? static_cast<unsigned>(word) & 07777U : 0; }
+unsigned mode_of(int flags, long word) {
+  const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  return creates ? static_cast<unsigned>(word) & 07777U : 0;
+}
 
 Reply open(Frame& f) { return open_params(f, {kPlain, fd(f, 1), mode_of(fd(f, 1), f.word[2])}); }
 Reply openat(Frame& f) { return open_params(f, {kAtPath, fd(f, 2), mode_of(fd(f, 2), f.word[3])}); }

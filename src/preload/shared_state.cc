@@ -89,7 +89,11 @@ bool give_spare(const Spare& spare) {
   return true;
 }
 
-constexpr int kNotKept = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
+/// The flags that a later open of the same file takes over. Without O_TMPFILE, which would create another file.
+int kept_flags(int flags) {
+  constexpr int kNotKept = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
+  return flags & ~(kNotKept | ((flags & O_TMPFILE) == O_TMPFILE ? O_TMPFILE : 0));
+}
 
 /// Sets everything but the magic number and the turn.
 void fill(SharedState& state, const MappedState::What& what) {
@@ -168,7 +172,9 @@ Result<MappedState::Memory> make(long& path_only) {
 Result<std::unique_ptr<MappedState>> MappedState::create(What what, int& descriptor) {
   Memory memory;
   long path_only = -1;
-  what.flags &= ~kNotKept | O_CLOEXEC;
+  // The lowest free number, as open(2) yields.
+  const int how = (what.flags & O_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD;
+  what.flags = kept_flags(what.flags);
   if (const auto spare = take_spare()) {
     memory = spare->memory;
     path_only = spare->descriptor;
@@ -178,9 +184,6 @@ Result<std::unique_ptr<MappedState>> MappedState::create(What what, int& descrip
     if (!fresh) return std::move(fresh).error();
     memory = *fresh;
   }
-  // The lowest free number, as open(2) yields.
-  const int how = (what.flags & O_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD;
-  what.flags &= ~O_CLOEXEC;
   fill(*memory.state, what);
   auto sealed = put_seal(path_only, what);
   const long number = sealed ? raw(SYS_fcntl, path_only, how, 0) : -EIO;

@@ -440,4 +440,62 @@ def test_a_signal_ends_a_wait_by_select():
         os.close(out), os.close(into)
 
 
+def test_a_child_of_fork_after_a_spawn():
+    """The last thing that the process did before: a child shared its memory. This one does not."""
+    fd = os.open(write("after", b"0123456789"), os.O_RDONLY)
+    subprocess.check_call(["/bin/true"])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if os.pread(fd, 100, 0) == b"0123456789" else 1)
+    assert child_status(child) == 0
+    os.close(fd)
+
+
+def test_a_temporary_file_goes_on_in_other_processes():
+    """O_TMPFILE: the file has the mode of the call, and nobody makes another one when a child opens it anew."""
+    os.umask(0o022)
+    fd = os.open(D, os.O_TMPFILE | os.O_RDWR, 0o666)
+    assert os.fstat(fd).st_mode & 0o7777 == 0o644
+    os.close(fd)
+    with tempfile.TemporaryFile(dir=D) as file:
+        assert os.fstat(file.fileno()).st_mode & 0o7777 == 0o600
+        subprocess.check_call(["/bin/echo", "from exec"], stdout=file)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if os.pread(file.fileno(), 100, 0) == b"from exec\n" and os.write(file.fileno(), b"from fork") == 9 else 1)
+        assert child_status(child) == 0
+        file.seek(0)
+        assert file.read() == b"from exec\nfrom fork"
+
+
+def make_in(place):
+    """Makes files in the working directory, which is `place` by now: by a program, by a child of fork, by this process."""
+    subprocess.check_call(["touch", "by-exec"])
+    child = os.fork()
+    if child == 0:
+        os.close(os.open("by-fork", os.O_CREAT | os.O_WRONLY))
+        os._exit(0)
+    assert child_status(child) == 0
+    os.close(os.open("by-itself", os.O_CREAT | os.O_WRONLY))
+    assert sorted(os.listdir(place)) == ["by-exec", "by-fork", "by-itself"]
+
+
+def test_the_working_directory_is_an_object():
+    """It may get another name, and another directory its name."""
+    before = os.getcwd()
+    for enters_by_descriptor in (False, True):
+        os.mkdir(f"{D}/old")
+        opened = os.open(f"{D}/old", os.O_RDONLY)
+        if not enters_by_descriptor: os.chdir(f"{D}/old")
+        os.rename(f"{D}/old", f"{D}/new")
+        if enters_by_descriptor: os.fchdir(opened)  # no directory has the name of the open
+        os.mkdir(f"{D}/old")
+        make_in(f"{D}/new")
+        assert os.listdir(f"{D}/old") == []
+        os.chdir(before)
+        os.close(opened)
+        shutil.rmtree(f"{D}/new")
+        os.rmdir(f"{D}/old")
+
+
 run_tests(globals(), D)
