@@ -60,6 +60,20 @@ void close_own_descriptors() {
   }
 }
 
+/// True: this is a child of fork(), and this thread has to forget the parent's state. Threads that come meanwhile wait
+/// until it has: they would use the parent's connections.
+bool begin_forgetting(std::uint32_t& state) {
+  constexpr timespec kPause{0, 50'000};
+  for (;;) {
+    std::uint32_t seen = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+    if (seen == kSame || front().in_vfork_child()) return false;
+    if (seen == kForked &&
+        __atomic_compare_exchange_n(&state, &seen, kForgetting, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      return true;
+    raw(SYS_nanosleep, &kPause, nullptr);
+  }
+}
+
 /// Calls that need no client, and calls that are only the kernel's in a child that is about to become another program.
 bool is_kernels_work(long number) {
   return open_handler(number) != nullptr ? number == SYS_close
@@ -116,9 +130,8 @@ void* run_inside(void* data) {
 }  // namespace
 
 void notice_fork() {
-  if (*front().state->same_process != 0) return;
-  if (front().in_vfork_child()) return;
-  *front().state->same_process = 1;
+  std::uint32_t* const state = front().state->same_process;
+  if (!begin_forgetting(*state)) return;
   at_work = 0;
   open_door();
   close_own_descriptors();
@@ -128,7 +141,7 @@ void notice_fork() {
   forget_own_turns();
   forget_broker_links();
   forget_record_locks();
-  forget_working_directory();
+  __atomic_store_n(state, kSame, __ATOMIC_RELEASE);
 }
 
 /// The door stays shut: calls of other threads would be cut off.

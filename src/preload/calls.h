@@ -83,10 +83,6 @@ Reply on_path(Frame& frame, PathArguments arguments, bool follow, const Make& ma
   return reply(result);
 }
 
-/// The working directory, if it is in Spate.
-Result<posix::Where> working_directory();
-void forget_working_directory();
-
 /// The handler of a call, or null.
 Handler handler_of(long number);
 

@@ -71,12 +71,13 @@ Reply getdents64(Frame& f) {
 
 /// Makes folders named like the path below a folder of our own, changes to the last one, and removes them all. So the
 /// kernel knows the name of the working directory, but nothing can be found or created in it.
-Result<void> enter_removed_directory(const std::string& shown) {
+Result<void> enter_removed_directory(const std::string& shown, Handle handle) {
   // A random name, so that nobody can create it first.
   std::uint64_t number = 0;
   if (failed(raw(SYS_getrandom, &number, sizeof number, 0))) return Errc::kIoError;
   for (const char* place : {"/dev/shm", "/tmp", "/var/tmp", "/run"}) {
-    const std::string top = place + std::string(kCwdName) + std::to_string(number);
+    const std::string top =
+        place + std::string(kCwdName) + std::to_string(number) + "-" + std::to_string(handle.value);
     if (failed(raw(SYS_mkdir, top.c_str(), 0700))) continue;
     std::vector<std::string> made{top};
     bool whole = true;
@@ -121,23 +122,25 @@ Result<std::string> without_links(Mount& mount, const std::string& shown) {
   return done;
 }
 
-void leave() {
-  front().state->cwd_inside = false;
-  forget_working_directory();
-}
+void leave() { front().state->cwd_inside = false; }
 
-Result<void> enter(Mount& mount, const posix::Where& where, const std::string& shown) {
+/// `shown`: the path that getcwd() will give, once its links are resolved. An open directory may have another name by
+/// now; then it is the one that it had at the open.
+Result<void> enter(Mount& mount, const posix::Where& where, const std::string& shown, bool opened) {
   SPATE_TRY(const Attributes found, mount.run([&](posix::FileSystem& files) { return files.stat(where); }));
   if (found.type != FileType::kDirectory) return Errc::kNotDirectory;
   const posix::Where object = posix::Where::object(found.handle);
   SPATE_TRY(std::ignore, mount.run([&](posix::FileSystem& files) { return files.access(object, X_OK); }));
-  SPATE_TRY(const std::string path, without_links(mount, shown));
+  auto direct = without_links(mount, shown);
+  if (!direct && !opened) return std::move(direct).error();
+  const std::string path = direct ? *std::move(direct) : shown;
   if (path.size() >= sizeof FrontState::cwd) return Errc::kNameTooLong;
-  SPATE_TRY(std::ignore, enter_removed_directory(path));
+  SPATE_TRY(std::ignore, enter_removed_directory(path, found.handle));
   if (front().in_vfork_child()) return {};  // the program that it starts will find the directory
-  std::memcpy(front().state->cwd, path.c_str(), path.size() + 1);
-  front().state->cwd_inside = true;
-  forget_working_directory();
+  FrontState& state = *front().state;
+  std::memcpy(state.cwd, path.c_str(), path.size() + 1);
+  __atomic_store_n(&state.cwd_handle, found.handle.value, __ATOMIC_RELAXED);
+  state.cwd_inside = true;
   return {};
 }
 
@@ -145,7 +148,7 @@ Reply chdir(Frame& f) {
   auto place = locate(f, kPlain, true);
   if (!place) return refuse(place.error());
   if (place->mount != nullptr) {
-    const auto entered = enter(*place->mount, place->where, place->shown);
+    const auto entered = enter(*place->mount, place->where, place->shown, false);
     if (entered || !leads_out(entered.error())) return done(entered);
     redirect(f, kPlain, entered.error().context());
   }
@@ -156,7 +159,7 @@ Reply chdir(Frame& f) {
 
 Reply fchdir(Frame& f) {
   if (const DescriptionRef d = description_of(fd(f, 0)))
-    return done(enter(d->mount(), posix::Where::object(d->handle()), d->path()));
+    return done(enter(d->mount(), posix::Where::object(d->handle()), d->path(), true));
   const long left = ask_kernel(f);
   if (left == 0 && !front().in_vfork_child()) leave();
   return left;

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -17,10 +18,13 @@ namespace {
 struct Table {
   std::mutex mutex;
   std::array<DescriptionRef, kMaxDescriptors> of;
-  std::uint64_t mask_at_fork = 0;  // guarded by mutex
 };
 
-Table* current = nullptr;
+std::atomic<Table*> current{nullptr};
+
+/// What a thread that forks has locked, and the signals that it blocked before.
+thread_local Table* locked_by_fork = nullptr;
+thread_local std::uint64_t mask_at_fork = 0;
 
 /// No thread may be in the middle of a change of the table when the process is copied: the child would have half an
 /// entry. No signal handler may run in between either: it could use a descriptor and wait for this lock.
@@ -28,13 +32,14 @@ void before_fork() {
   const std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t mask = 0;
   raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &mask, sizeof all);
-  current->mutex.lock();
-  current->mask_at_fork = mask;
+  locked_by_fork = current.load();
+  locked_by_fork->mutex.lock();
+  mask_at_fork = mask;
 }
 
 void after_fork() {
-  const std::uint64_t mask = current->mask_at_fork;
-  current->mutex.unlock();
+  const std::uint64_t mask = mask_at_fork;
+  locked_by_fork->mutex.unlock();
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
 }
 
@@ -43,10 +48,10 @@ Table& table() {
   static Table& first = []() -> Table& {
     current = new Table;
     ::pthread_atfork(before_fork, after_fork, after_fork);
-    return *current;
+    return *current.load();
   }();
   std::ignore = first;
-  return *current;
+  return *current.load();
 }
 
 void mark(int descriptor, Mark what) {
@@ -186,12 +191,13 @@ Result<bool> release(DescriptionRef description) {
 
 void forget_descriptors() {
   Table& before = table();
-  current = new Table;
+  auto* const made = new Table;
   for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
     const auto index = static_cast<std::size_t>(number);
-    current->of[index] = std::move(before.of[index]);
-    if (current->of[index] != nullptr) current->of[index]->forget();
+    made->of[index] = std::move(before.of[index]);
+    if (made->of[index] != nullptr) made->of[index]->forget();
   }
+  current = made;
 }
 
 }  // namespace spate::preload

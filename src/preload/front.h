@@ -48,8 +48,15 @@ struct FrontState {
   std::uint32_t forks;  // how many processes were made with copies of this one's descriptors
   bool cwd_inside;      // the working directory is in a file system of Spate
   char cwd[4096];       // if cwd_inside: its path as the program sees it
-  /// 0 in a child of fork() until the back has noticed: the kernel clears the page there.
-  std::uint32_t* same_process;
+  std::uint64_t cwd_handle;  // if cwd_inside: the directory's handle; it may have another path by now
+  std::uint32_t* same_process;  // a SameProcess; the kernel clears the page in a child of fork()
+};
+
+/// Whether the back's state belongs to this process.
+enum SameProcess : std::uint32_t {
+  kForked = 0,      // a child of fork() has its parent's state
+  kSame = 1,        // yes
+  kForgetting = 2,  // a thread of the child is dropping the parent's state; the others wait
 };
 
 /// Per thread.
@@ -83,8 +90,8 @@ using BackEntry = Take (*)(const Front* front);
 /// The name of the memfd behind an open file begins with this; /proc/self/fd shows it as "/memfd:spate:...".
 constexpr const char kDescriptorName[] = "spate:";
 /// If the working directory of a process is in Spate, the kernel's one is a removed directory, named like the path
-/// below a directory whose name begins with this. So it passes through fork and exec, and relative paths that reach the
-/// kernel find nothing.
+/// below a directory whose name is this, a random number, '-' and the handle. So it passes through fork and exec, and
+/// relative paths that reach the kernel find nothing.
 constexpr const char kCwdName[] = "/.spate-cwd-";
 constexpr const char kCwdEnd[] = " (deleted)";
 

@@ -22,32 +22,12 @@ struct Base {
   std::string shown;
 };
 
-struct CwdCache {
-  std::mutex mutex;
-  std::string path;  // the path of the directory `handle`
-  Handle handle;
-};
-
-CwdCache& cwd_cache() {
-  static auto& cache = *new CwdCache;
-  return cache;
-}
-
 Result<Base> working_base() {
   Base base;
   base.shown = front().state->cwd;
   base.mount = mount_of(base.shown);
   if (base.mount == nullptr) return Errc::kNotFound;
-  CwdCache& cache = cwd_cache();
-  const std::lock_guard lock(cache.mutex);
-  if (cache.path != base.shown) {
-    posix::Where where;
-    where.path = base.shown.substr(base.mount->prefix().size()) + "/";
-    SPATE_TRY(const Attributes directory, base.mount->run([&](posix::FileSystem& files) { return files.stat(where); }));
-    cache.path = base.shown;
-    cache.handle = directory.handle;
-  }
-  base.handle = cache.handle;
+  base.handle = Handle(__atomic_load_n(&front().state->cwd_handle, __ATOMIC_RELAXED));
   return base;
 }
 
@@ -182,16 +162,6 @@ Result<ResolvedPath> locate(Frame& frame, PathArguments arguments, bool follow, 
   }
   place.where.follow = follow;
   return place;
-}
-
-Result<posix::Where> working_directory() {
-  SPATE_TRY(const Base base, working_base());
-  return posix::Where::object(base.handle);
-}
-
-void forget_working_directory() {
-  const std::lock_guard lock(cwd_cache().mutex);
-  cwd_cache().path.clear();
 }
 
 }  // namespace spate::preload

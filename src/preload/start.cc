@@ -135,6 +135,9 @@ void find_working_directory() {
   char* const inside = marker == nullptr ? nullptr : strchr(marker + 1, '/');
   if (inside == nullptr || size < kEnd || strcmp(path + size - kEnd, kCwdEnd) != 0 || !is_own_working_directory())
     return;
+  const char* const handle = strchr(marker + sizeof kCwdName - 1, '-');
+  if (handle == nullptr || handle > inside) return;
+  front_state.cwd_handle = strtoull(handle + 1, nullptr, 10);
   path[size - kEnd] = '\0';
   memmove(path, inside, strlen(inside) + 1);
   front_state.cwd_inside = true;
@@ -148,7 +151,7 @@ __attribute__((constructor)) void start() {
   if (failed(page) || failed(raw(SYS_madvise, page, 4096, MADV_WIPEONFORK)))
     return complain("no memory that is wiped by fork (Linux 4.14)");
   front_state.same_process = reinterpret_cast<uint32_t*>(page);  // NOLINT(performance-no-int-to-ptr)
-  *front_state.same_process = 1;
+  *front_state.same_process = kSame;
   find_descriptors();
   find_working_directory();
   if (const char* const why = patch_c_library()) {
