@@ -179,33 +179,29 @@ bool has_descriptor_left() {
   return true;
 }
 
-/// The back, loaded by the first thread that needs it; null if it cannot be loaded.
+/// The back, loaded by the first threads that need it; null if it cannot be loaded.
 Take back = nullptr;  // set once
 
+/// Loads the back. Several threads may do that at the same time: the linker gives them the same library. A lock here
+/// would be taken before the linker's lock, and after it in a constructor that dlopen() runs: a deadlock.
 /// `later`: set if it cannot be loaded now because the program has too many descriptors.
 Take load_back(bool& later) {
-  static int lock = 0;
-  static bool tried = false;
-  Take loaded = __atomic_load_n(&back, __ATOMIC_ACQUIRE);
-  if (loaded != nullptr) return loaded;
-  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE) != 0) raw(SYS_sched_yield);
-  loaded = back;
-  later = loaded == nullptr && !tried && !has_descriptor_left();
-  if (loaded == nullptr && !tried && !later) {
-    tried = true;
-    void* const library = dlopen(back_library(), RTLD_NOW | RTLD_LOCAL);
-    void* const entry = library == nullptr ? nullptr : dlsym(library, kBackEntry);
-    if (entry == nullptr) {
-      complain(dlerror());
-    } else {
-      BackEntry start = nullptr;
-      memcpy(&start, &entry, sizeof start);
-      loaded = start(&kFront);
-      __atomic_store_n(&back, loaded, __ATOMIC_RELEASE);
-    }
+  static bool failed_before = false;
+  const Take loaded = __atomic_load_n(&back, __ATOMIC_ACQUIRE);
+  if (loaded != nullptr || __atomic_load_n(&failed_before, __ATOMIC_RELAXED)) return loaded;
+  later = !has_descriptor_left();
+  if (later) return nullptr;
+  void* const library = dlopen(back_library(), RTLD_NOW | RTLD_LOCAL);
+  void* const entry = library == nullptr ? nullptr : dlsym(library, kBackEntry);
+  if (entry == nullptr) {
+    if (!__atomic_exchange_n(&failed_before, true, __ATOMIC_RELAXED)) complain(dlerror());
+    return nullptr;
   }
-  __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
-  return loaded;
+  BackEntry start = nullptr;
+  memcpy(&start, &entry, sizeof start);
+  const Take made = start(&kFront);
+  __atomic_store_n(&back, made, __ATOMIC_RELEASE);
+  return made;
 }
 
 /// Receives a message. Descriptors in it may belong to files of Spate.
