@@ -2,6 +2,9 @@
 // Reads, writes, seeks, and other calls on an open file's data.
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -199,14 +202,53 @@ Reply copy_file_range(Frame& f) {
                       static_cast<std::size_t>(f.word[4]));
 }
 
+/// Waits until the kernel's descriptor is ready for `event`, in pieces, with a look at pending signals in between. 0: it
+/// is; otherwise the result of the call.
+long wait_until_ready(int descriptor, short event) {
+  constexpr int kReadyPieceMs = 50;
+  for (;;) {
+    pollfd look{descriptor, event, 0};
+    if (raw(SYS_poll, &look, 1, kReadyPieceMs) != 0) return 0;  // also when it has an error, which the call then yields
+    if (const long signal = interruption()) return signal;
+  }
+}
+
+/// Writes to a descriptor of the kernel that may keep a writer waiting. Signals wait during a call (entry.cc), so it
+/// must not wait in the kernel: it writes only what there is room for.
+long write_with_room(int descriptor, ByteView data, bool socket) {
+  std::size_t written = 0;
+  while (written < data.size()) {
+    const long blocked = wait_until_ready(descriptor, POLLOUT);
+    if (blocked != 0) return written > 0 ? static_cast<long>(written) : blocked;
+    const ByteView rest = data.subspan(written);
+    const long put = socket ? raw(SYS_sendto, descriptor, rest.data(), rest.size(), MSG_DONTWAIT, nullptr, 0)
+                            : raw(SYS_write, descriptor, rest.data(), std::min<std::size_t>(rest.size(), PIPE_BUF));
+    if (put == -EAGAIN) continue;
+    if (failed(put)) return written > 0 ? static_cast<long>(written) : put;
+    written += static_cast<std::size_t>(put);
+  }
+  return static_cast<long>(written);
+}
+
+/// Whether a call on the kernel's descriptor may wait for another process.
+bool may_wait(int descriptor, mode_t& type) {
+  struct stat st{};
+  if (failed(raw(SYS_fstat, descriptor, &st))) return false;
+  type = st.st_mode & S_IFMT;
+  const long flags = raw(SYS_fcntl, descriptor, F_GETFL);
+  return (S_ISFIFO(type) || S_ISSOCK(type) || S_ISCHR(type)) && (flags & O_NONBLOCK) == 0;
+}
+
 /// Reads or writes through any descriptor; `offset` null: at its position.
 long any_read(int descriptor, MutableByteView room, const std::int64_t* offset) {
   if (const DescriptionRef d = description_of(descriptor)) {
     const std::uint64_t at = offset == nullptr ? 0 : static_cast<std::uint64_t>(*offset);
     return *read_from(*d, std::span(&room, 1), offset == nullptr ? nullptr : &at);
   }
-  return offset == nullptr ? raw(SYS_read, descriptor, room.data(), room.size())
-                           : raw(SYS_pread64, descriptor, room.data(), room.size(), *offset);
+  if (offset != nullptr) return raw(SYS_pread64, descriptor, room.data(), room.size(), *offset);
+  mode_t type = 0;
+  const long blocked = may_wait(descriptor, type) ? wait_until_ready(descriptor, POLLIN) : 0;
+  return blocked != 0 ? blocked : raw(SYS_read, descriptor, room.data(), room.size());
 }
 
 long any_write(int descriptor, ByteView data, const std::int64_t* offset) {
@@ -214,8 +256,10 @@ long any_write(int descriptor, ByteView data, const std::int64_t* offset) {
     const std::uint64_t at = offset == nullptr ? 0 : static_cast<std::uint64_t>(*offset);
     return *write_to(*d, std::span(&data, 1), offset == nullptr ? nullptr : &at);
   }
-  return offset == nullptr ? raw(SYS_write, descriptor, data.data(), data.size())
-                           : raw(SYS_pwrite64, descriptor, data.data(), data.size(), *offset);
+  if (offset != nullptr) return raw(SYS_pwrite64, descriptor, data.data(), data.size(), *offset);
+  mode_t type = 0;
+  if (may_wait(descriptor, type)) return write_with_room(descriptor, data, S_ISSOCK(type));
+  return raw(SYS_write, descriptor, data.data(), data.size());
 }
 
 /// Moves the position back over bytes that were read but could not be written, so that a later call reads them again.
