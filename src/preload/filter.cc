@@ -233,6 +233,9 @@ void note_fork(std::uint64_t flags) {
   if ((flags & kShares) == kShares) thread_state.vfork_parent = raw(SYS_getpid);
 }
 
+/// Whether an exec ends a client of this process. A child of vfork() has none.
+bool ends_a_client() { return front_state.special_descriptors > 0 && !in_vfork_child(); }
+
 bool decide(const Frame& f) {
   const long* const w = f.word;
   switch (kKinds.of[f.number]) {
@@ -254,8 +257,8 @@ bool decide(const Frame& f) {
     case kSend: return front_state.special_descriptors > 0 && w[1] != 0;
     case kPoll: return front_state.special_descriptors > 0 && polls(f);
     case kWhenInside: return front_state.cwd_inside;
-    case kExec: return front_state.special_descriptors > 0 || named(w[0]);
-    case kExecAt: return front_state.special_descriptors > 0 || named_at(w[0], w[1]);
+    case kExec: return named(w[0]) || ends_a_client();
+    case kExecAt: return named_at(w[0], w[1]) || ends_a_client();
     case kWhenOurs: return front_state.special_descriptors > 0;
     case kChdir: return front_state.cwd_inside || named(w[0]);
     case kFchdir: return front_state.cwd_inside || special(w[0]);
@@ -287,7 +290,9 @@ extern "C" bool spate_preload_wants(Frame* frame) {
   if (static_cast<unsigned long>(frame->number) >= static_cast<unsigned long>(kCalls)) return false;
   const std::uint8_t kind = kKinds.of[frame->number];
   if (kind == kNone) return false;
-  if (thread_state.inside > 0 && kind == kForks) frame->word[0] |= thread_state.fork_flags;
+  // A helper (helper.h) sends no signal when it ends: the program knows nothing of it.
+  if (thread_state.inside > 0 && kind == kForks && thread_state.fork_flags != 0)
+    frame->word[0] = (frame->word[0] & ~CSIGNAL) | thread_state.fork_flags;
   if (thread_state.inside > 0) return kind == kMakesFd || frame->number == SYS_openat || frame->number == SYS_close;
   return decide(*frame);
 }

@@ -63,7 +63,7 @@ enum SameProcess : std::uint32_t {
 struct ThreadState {
   int inside;                  // > 0: the library itself is working; the hooks ignore its own system calls
   long vfork_parent;           // the process id of a thread that has called vfork() or the like, until it continues
-  long fork_flags;             // flags of clone(2) to add to those of the library's own next fork()
+  long fork_flags;             // flags of clone(2) for the fork() of a helper process (helper.h); 0: there is none
   std::uint64_t program_mask;  // while inside: the signals that the program itself blocks
 };
 

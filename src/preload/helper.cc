@@ -23,6 +23,35 @@ struct Shared {
 
 Shared* current_call = nullptr;
 
+/// The memory for the calls of a thread's children, one after the other. It belongs to the parent, which shares all its
+/// memory with the child, and stays for the next child: the kernel reads it when the child becomes another program.
+class ChildMemory {
+ public:
+  ChildMemory() = default;
+  ~ChildMemory() {
+    if (shared_ != nullptr) raw(SYS_munmap, shared_, sizeof(Shared));
+  }
+  ChildMemory(const ChildMemory&) = delete;
+  ChildMemory& operator=(const ChildMemory&) = delete;
+
+  /// Null: there is no memory.
+  Shared* of(long parent) {
+    if (parent_ == parent) return shared_;  // else this is a child of fork(), and the memory its parent's, too
+    const long made = raw(SYS_mmap, 0, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (failed(made)) return nullptr;
+    if (shared_ != nullptr) raw(SYS_munmap, shared_, sizeof(Shared));
+    shared_ = reinterpret_cast<Shared*>(made);  // NOLINT(performance-no-int-to-ptr)
+    parent_ = parent;
+    return shared_;
+  }
+
+ private:
+  Shared* shared_ = nullptr;
+  long parent_ = 0;
+};
+
+thread_local ChildMemory child_memory;
+
 [[noreturn]] void help(Shared& shared, Handler handler) {
   front().thread()->vfork_parent = 0;
   front().thread()->fork_flags = 0;
@@ -49,11 +78,14 @@ char* helper_memory(std::size_t size) {
 }
 
 Reply run_in_helper(Handler handler, Frame& frame) {
-  const long memory = raw(SYS_mmap, 0, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (failed(memory)) return memory;
-  auto& shared = *reinterpret_cast<Shared*>(memory);  // NOLINT(performance-no-int-to-ptr)
-  shared.frame = frame;
   ThreadState& thread = *front().thread();
+  Shared* const memory = child_memory.of(thread.vfork_parent);
+  if (memory == nullptr) return minus(ENOMEM);
+  Shared& shared = *memory;
+  shared.frame = frame;
+  shared.done = false;
+  shared.taken = false;
+  shared.used = 0;
   thread.fork_flags = CLONE_FILES | CLONE_FS;
   const pid_t helper = ::fork();
   if (helper == 0) help(shared, handler);
@@ -62,7 +94,6 @@ Reply run_in_helper(Handler handler, Frame& frame) {
   while (raw(SYS_wait4, helper, nullptr, __WALL, nullptr) == -EINTR) {
   }
   frame = shared.frame;
-  // The memory stays mapped: the kernel is about to read it, and the child is about to become another program.
   if (!shared.done) return minus(EIO);
   return shared.taken ? Reply(shared.frame.result) : kToKernel;
 }
