@@ -186,6 +186,12 @@ Reply utime(Frame& f) {
   return set_times(f, kPlain, exact, 0);
 }
 
+job::Task<Result<client::SpaceUse>> space_at(FileSystem& files, Where where) {
+  SPATE_CO_TRY(std::ignore, co_await files.stat(std::move(where)));
+  auto use = co_await files.statfs();
+  co_return use;
+}
+
 Reply fill_statfs(struct statfs* out, const Result<client::SpaceUse>& use) {
   if (!use) return refuse(use.error());
   const struct statvfs st = posix::to_statvfs(*use);
@@ -202,20 +208,15 @@ Reply fill_statfs(struct statfs* out, const Result<client::SpaceUse>& use) {
   return 0;
 }
 
-const auto kSpace = [](FileSystem& files) { return files.statfs(); };
-
 Reply statfs(Frame& f) {
-  auto place = locate(f, kPlain, true);
-  if (!place) return refuse(place.error());
-  if (place->mount == nullptr) return kToKernel;
-  auto there = place->mount->run([&](FileSystem& files) { return files.stat(place->where); });
-  if (!there) return refuse(there.error());
-  return fill_statfs(memory<struct statfs>(f, 1), place->mount->run(kSpace));
+  auto* const out = memory<struct statfs>(f, 1);
+  return on_path(f, kPlain, true, space_at, [&](const auto& use) { return fill_statfs(out, use); });
 }
 
 Reply fstatfs(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 0));
-  return d == nullptr ? kToKernel : fill_statfs(memory<struct statfs>(f, 1), d->mount().run(kSpace));
+  return d == nullptr ? kToKernel : fill_statfs(memory<struct statfs>(f, 1),
+                                              d->mount().run([](FileSystem& files) { return files.statfs(); }));
 }
 
 /// Runs `make(files, where)` on the object of an xattr call: that of a path or, with `descriptor`, an open file.

@@ -2,6 +2,7 @@
 // Starts programs that lie in Spate, and handles the end of the process.
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,55 +113,94 @@ Reply start_opened(Frame& f, const ResolvedPath& place, posix::OpenFile& file, i
   return kToKernel;
 }
 
-Reply start_program(Frame& f, const ResolvedPath& place, int first_word, Names& names) {
-  auto may = place.mount->run([&](posix::FileSystem& files) { return files.access(place.where, X_OK); });
-  if (!may) return refuse(may.error());
+Result<Reply> start_program(Frame& f, const ResolvedPath& place, int first_word, Names& names) {
+  SPATE_TRY(std::ignore, place.mount->run([&](posix::FileSystem& files) { return files.access(place.where, X_OK); }));
   posix::OpenRequest request;
   request.where = place.where;
-  request.flags = O_RDONLY;
-  auto opened = place.mount->run([&](posix::FileSystem& files) { return files.open(request); });
-  if (!opened) return refuse(opened.error());
-  posix::OpenFile& file = **opened;
+  request.flags = O_RDONLY | (place.where.follow ? 0 : O_NOFOLLOW);
+  SPATE_TRY(const auto opened, place.mount->run([&](posix::FileSystem& files) { return files.open(request); }));
+  posix::OpenFile& file = *opened;
   const Reply reply = start_opened(f, place, file, first_word, names);
   std::ignore = place.mount->run([&](posix::FileSystem&) { return file.close(); });
   return reply;
 }
 
-/// Replaces a path in Spate by one that the kernel can run. A script's interpreter may lie in Spate, too.
-Reply prepare(Frame& f, PathArguments path, int first_word) {
+/// The arguments of execve or execveat.
+struct ExecParams {
+  PathArguments path;
+  int first_word;  // the index of the list of arguments
+  int flags;       // AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW
+};
+
+/// Replaces a path in Spate by one that the kernel can run. A script's interpreter may lie in Spate, too. Both may be
+/// links that lead out.
+Reply prepare(Frame& f, const ExecParams& params) {
   Names names = Names::kInterpreter;
+  bool follow = (params.flags & AT_SYMLINK_NOFOLLOW) == 0;
   for (int scripts = 0; names == Names::kInterpreter; ++scripts) {
-    auto place = locate(f, path, true);
+    auto place = locate(f, params.path, follow, (params.flags & AT_EMPTY_PATH) != 0);
     if (!place) return refuse(place.error());
     if (place->mount == nullptr) return kToKernel;
     if (scripts > kMostScripts) return minus(ELOOP);
     names = Names::kProgram;
-    const Reply reply = start_program(f, *place, first_word, names);
-    if (reply) return reply;
+    auto replaced = start_program(f, *place, params.first_word, names);
+    if (!replaced && leads_out(replaced.error())) {
+      redirect(f, params.path, replaced.error().context());
+      return kToKernel;
+    }
+    if (!replaced) return refuse(replaced.error());
+    if (*replaced) return *replaced;
+    follow = true;  // the frame has another path now
+    if (params.first_word == 2) f.word[4] = 0;
   }
   return kToKernel;
 }
 
-Reply exec(Frame& f, PathArguments path, int first_word) {
-  if (const Reply refused = prepare(f, path, first_word)) return refused;
+/// Whether the kernel can be expected to start the program.
+bool can_start(const Frame& f, const ExecParams& params) {
+  const int directory = params.path.directory < 0 ? AT_FDCWD : fd(f, params.path.directory);
+  const char* const path = memory<const char>(f, params.path.path);
+  if (path != nullptr && *path != '\0') return raw(SYS_faccessat, directory, path, X_OK) == 0;
+  const std::string link = "/proc/self/fd/" + std::to_string(directory);
+  return raw(SYS_faccessat, AT_FDCWD, link.c_str(), X_OK) == 0;
+}
+
+Reply exec(Frame& f, const ExecParams& params) {
+  if (const Reply refused = prepare(f, params)) return refused;
   // The connections end with the program. The next program opens its inherited files anew; until then the broker keeps
   // them open.
-  const int directory = path.directory < 0 ? AT_FDCWD : fd(f, path.directory);
-  const bool starts = raw(SYS_faccessat, directory, memory<const char>(f, path.path), X_OK) == 0;
-  if (starts && !front().in_vfork_child() && any_client_started()) end_before_exec();
+  if (!front().in_vfork_child() && any_client_started() && can_start(f, params)) end_before_exec();
   return kToKernel;
 }
 
-Reply execve(Frame& f) { return exec(f, kPlain, 1); }
-Reply execveat(Frame& f) { return fd(f, 4) == 0 ? exec(f, kAtPath, 2) : Reply(minus(EACCES)); }
+Reply execve(Frame& f) { return exec(f, {kPlain, 1, 0}); }
+Reply execveat(Frame& f) {
+  constexpr int kKnown = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
+  return (fd(f, 4) & ~kKnown) != 0 ? Reply(minus(EINVAL)) : exec(f, {kAtPath, 2, fd(f, 4)});
+}
 
 Reply exit_group(Frame&) {
   if (!front().in_vfork_child()) end_everything();
   return kToKernel;
 }
 
-/// Refuses calls that only the kernel's own file systems support.
-Reply not_here(Frame&) { return minus(EOPNOTSUPP); }
+/// Refuses calls on objects of Spate that only the kernel's own file systems support.
+Reply not_here(Frame& f, PathArguments path, bool follow, bool empty) {
+  const char* const text = memory<const char>(f, path.path);
+  if (empty && (text == nullptr || *text == '\0'))
+    return description_of(fd(f, path.directory)) == nullptr ? kToKernel : Reply(minus(EOPNOTSUPP));
+  return on_path(
+      f, path, follow, [](posix::FileSystem& files, posix::Where where) { return files.stat(std::move(where)); },
+      [](const auto& found) { return found ? Reply(minus(EOPNOTSUPP)) : refuse(found.error()); });
+}
+
+Reply inotify_add_watch(Frame& f) {
+  return not_here(f, {-1, 1}, (static_cast<unsigned>(f.word[2]) & IN_DONT_FOLLOW) == 0, false);
+}
+
+Reply name_to_handle_at(Frame& f) {
+  return not_here(f, kAtPath, (fd(f, 4) & AT_SYMLINK_FOLLOW) != 0, (fd(f, 4) & AT_EMPTY_PATH) != 0);
+}
 
 }  // namespace
 
@@ -169,8 +209,8 @@ Handler process_handler(long number) {
     case SYS_execve: return execve;
     case SYS_execveat: return execveat;
     case SYS_exit_group: return exit_group;
-    case SYS_name_to_handle_at:
-    case SYS_inotify_add_watch: return not_here;
+    case SYS_name_to_handle_at: return name_to_handle_at;
+    case SYS_inotify_add_watch: return inotify_add_watch;
     default: return nullptr;
   }
 }
