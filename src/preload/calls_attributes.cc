@@ -215,8 +215,9 @@ Reply statfs(Frame& f) {
 
 Reply fstatfs(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 0));
-  return d == nullptr ? kToKernel : fill_statfs(memory<struct statfs>(f, 1),
-                                              d->mount().run([](FileSystem& files) { return files.statfs(); }));
+  return d == nullptr ? kToKernel
+                      : fill_statfs(memory<struct statfs>(f, 1),
+                                    d->mount().run([](FileSystem& files) { return files.statfs(); }));
 }
 
 /// Runs `make(files, where)` on the object of an xattr call: that of a path or, with `descriptor`, an open file.

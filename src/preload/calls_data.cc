@@ -202,8 +202,8 @@ Reply copy_file_range(Frame& f) {
                       static_cast<std::size_t>(f.word[4]));
 }
 
-/// Waits until the kernel's descriptor is ready for `event`, in pieces, with a look at pending signals in between. 0: it
-/// is; otherwise the result of the call.
+/// Waits until the kernel's descriptor is ready for `event`, in pieces, with a look at pending signals in between. 0:
+/// it is; otherwise the result of the call.
 long wait_until_ready(int descriptor, short event) {
   constexpr int kReadyPieceMs = 50;
   for (;;) {

@@ -76,8 +76,7 @@ Result<void> enter_removed_directory(const std::string& shown, Handle handle) {
   std::uint64_t number = 0;
   if (failed(raw(SYS_getrandom, &number, sizeof number, 0))) return Errc::kIoError;
   for (const char* place : {"/dev/shm", "/tmp", "/var/tmp", "/run"}) {
-    const std::string top =
-        place + std::string(kCwdName) + std::to_string(number) + "-" + std::to_string(handle.value);
+    const std::string top = place + std::string(kCwdName) + std::to_string(number) + "-" + std::to_string(handle.value);
     if (failed(raw(SYS_mkdir, top.c_str(), 0700))) continue;
     std::vector<std::string> made{top};
     bool whole = true;

@@ -51,7 +51,8 @@ Reply copy_out(const std::string& text, char* out, std::size_t room) {
 Reply read_link(Frame& f, PathArguments path, char* out, std::size_t room) {
   if (const char* const text = memory<const char>(f, path.path)) {  // the link below /proc that stands for a descriptor
     const int number = named_descriptor(text, raw(SYS_getpid));
-    if (const DescriptionRef d = number < 0 ? nullptr : description_of(number)) return copy_out(d->path(), out, room);
+    const DescriptionRef d = number < 0 ? description_behind(text) : description_of(number);
+    if (d != nullptr) return copy_out(d->path(), out, room);
   }
   auto place = locate(f, path, false, true);
   if (!place) return refuse(place.error());

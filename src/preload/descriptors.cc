@@ -148,6 +148,15 @@ DescriptionRef description_of(int descriptor) {
   return entry;
 }
 
+DescriptionRef description_behind(const std::string& path) {
+  if (!path.starts_with("/proc/") || path.find("/fd/") == std::string::npos) return nullptr;
+  const UniqueFd copy(static_cast<int>(raw(SYS_open, path.c_str(), O_PATH | O_CLOEXEC)));
+  if (copy.get() < 0) return nullptr;
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  return adopt(all, copy.get());
+}
+
 DescriptionRef known_description_of(int descriptor) {
   if (!in_range(descriptor) || front().state->marks[descriptor] != kOurs) return nullptr;
   Table& all = table();

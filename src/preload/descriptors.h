@@ -80,7 +80,10 @@ using DescriptionRef = std::shared_ptr<Description>;
 /// The description behind a descriptor; null if the file is not Spate's. Adopts a descriptor that came from another
 /// process.
 DescriptionRef description_of(int descriptor);
-/// The same, but only for a descriptor that this process has used or made already.
+/// The description behind a path below /proc that leads to a descriptor of any process or thread; null if the file is
+/// not Spate's.
+DescriptionRef description_behind(const std::string& path);
+/// The description of a descriptor that this process has used or made already.
 DescriptionRef known_description_of(int descriptor);
 /// Whether no other descriptor of this process refers to the same description.
 bool is_last(int descriptor);

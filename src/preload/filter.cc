@@ -194,12 +194,28 @@ bool leads_in(long directory, const char* path) {
   return false;
 }
 
+/// Whether the path of any process's descriptor, like "/proc/1234/fd/3", leads to a file of Spate.
+bool leads_to_ours(const char* path) {
+  constexpr char kMemory[] = "/memfd:";
+  for (const char* at = path; *at != '\0'; ++at) {
+    if (!starts_with(at, "/fd/")) continue;
+    char text[32];
+    const long size = raw(SYS_readlink, path, text, sizeof text - 1);
+    if (failed(size)) return false;
+    text[size] = '\0';
+    return starts_with(text, kMemory) && starts_with(text + sizeof kMemory - 1, kDescriptorName);
+  }
+  return false;
+}
+
 bool named(long path_word) {
   if (path_word >= 0 && path_word < 4096) return false;               // the kernel fails with EFAULT
   const char* const path = reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
   if (path[0] != '/') return front_state.cwd_inside || leads_in(AT_FDCWD, path);
   if (below_a_mount(path)) return true;
-  if (front_state.special_descriptors > 0 && (starts_with(path, "/proc/") || starts_with(path, "/dev/"))) return true;
+  const bool process = starts_with(path, "/proc/");
+  if (front_state.special_descriptors > 0 && (process || starts_with(path, "/dev/"))) return true;
+  if (process && leads_to_ours(path)) return true;
   return is_crooked(path) && is_below_when_straight(path);
 }
 

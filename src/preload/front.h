@@ -44,11 +44,11 @@ struct FrontState {
   int special_descriptors;  // at least the number of marks other than kForeign
   MountPoint mounts[kMaxMounts];
   int mount_count;
-  int umask;            // set by the program; -1: the program has not set it
-  std::uint32_t forks;  // how many processes were made with copies of this one's descriptors
-  bool cwd_inside;      // the working directory is in a file system of Spate
-  char cwd[4096];       // if cwd_inside: its path as the program sees it
-  std::uint64_t cwd_handle;  // if cwd_inside: the directory's handle; it may have another path by now
+  int umask;                    // set by the program; -1: the program has not set it
+  std::uint32_t forks;          // how many processes were made with copies of this one's descriptors
+  bool cwd_inside;              // the working directory is in a file system of Spate
+  char cwd[4096];               // if cwd_inside: its path as the program sees it
+  std::uint64_t cwd_handle;     // if cwd_inside: the directory's handle; it may have another path by now
   std::uint32_t* same_process;  // a SameProcess; the kernel clears the page in a child of fork()
 };
 

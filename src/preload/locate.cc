@@ -83,7 +83,7 @@ ResolvedPath relative(const Base& base, const std::string& path) {
 /// Descriptors of Spate also have names below /proc and /dev.
 Result<bool> locate_descriptor(const std::string& path, ResolvedPath& place) {
   const int number = named_descriptor(path, raw(SYS_getpid));
-  DescriptionRef opened = number < 0 ? nullptr : description_of(number);
+  DescriptionRef opened = number < 0 ? description_behind(path) : description_of(number);
   if (opened == nullptr) return false;
   place.mount = &opened->mount();
   place.where = posix::Where::object(opened->handle());
