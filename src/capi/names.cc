@@ -24,6 +24,7 @@ Work stat_into(FileSystem& fs, Where where, struct stat* out) {
 /// Answers from the cache, if there is a lease, without waiting for the executor.
 template <typename MakeWhere>
 int stat_now(spate_fs* fs, const MakeWhere& make_where, struct stat* out) noexcept {
+  const CallOf call(fs);
   try {
     const Where where = make_where();
     const auto kept = fs->posix->kept_attributes(where);
