@@ -204,12 +204,8 @@ Take load_back(bool& later) {
   return made;
 }
 
-/// Receives a message. Descriptors in it may belong to files of Spate.
-bool receive(Frame& frame) {
-  const long got = raw(SYS_recvmsg, frame.word[0], frame.word[1], frame.word[2]);
-  frame.result = got;
-  auto* const message = reinterpret_cast<msghdr*>(frame.word[1]);  // NOLINT(performance-no-int-to-ptr)
-  if (failed(got)) return true;
+/// Descriptors in a message may belong to files of Spate.
+void note_received(msghdr* message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     for (size_t at = 0; at + sizeof(int) <= part->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
@@ -218,6 +214,18 @@ bool receive(Frame& frame) {
       note_descriptor(descriptor);
     }
   }
+}
+
+/// Receives a message, or several.
+bool receive(Frame& f) {
+  f.result = raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4]);
+  if (failed(f.result)) return true;
+  if (f.number == SYS_recvmsg) {
+    note_received(reinterpret_cast<msghdr*>(f.word[1]));  // NOLINT(performance-no-int-to-ptr)
+    return true;
+  }
+  auto* const messages = reinterpret_cast<mmsghdr*>(f.word[1]);  // NOLINT(performance-no-int-to-ptr)
+  for (long i = 0; i < f.result; ++i) note_received(&messages[i].msg_hdr);
   return true;
 }
 
@@ -303,7 +311,7 @@ extern "C" bool spate_preload_take_over(Frame* frame) {
   if (thread_state.inside > 0) return own_call(*frame);
   if (frame->number == SYS_exit_group && __atomic_load_n(&back, __ATOMIC_ACQUIRE) == nullptr)
     return false;  // there is no client to end
-  if (frame->number == SYS_recvmsg) return receive(*frame);
+  if (frame->number == SYS_recvmsg || frame->number == SYS_recvmmsg) return receive(*frame);
   if (frame->number == SYS_poll || frame->number == SYS_ppoll) return wait_for_any(*frame);
   for (;;) {
     Frame attempt = *frame;

@@ -33,6 +33,7 @@ enum Kind : std::uint8_t {
   kTextAt,      // x, descriptor, path
   kControlFd,   // epoll_ctl: x, x, descriptor
   kReceive,     // recvmsg: a message with room for descriptors
+  kReceiveAll,  // recvmmsg: several
   kSend,        // sendmsg: a message with descriptors, or several
   kPoll,        // pollfd[], count
   kWhenInside,  // only while the working directory is in Spate
@@ -79,6 +80,7 @@ struct Kinds {
     set(kTextAt, {SYS_symlinkat});
     set(kControlFd, {SYS_epoll_ctl});
     set(kReceive, {SYS_recvmsg});
+    set(kReceiveAll, {SYS_recvmmsg});
     set(kSend, {SYS_sendmsg, SYS_sendmmsg});
     set(kPoll, {SYS_poll, SYS_ppoll});
     set(kWhenInside, {SYS_getcwd});
@@ -270,6 +272,7 @@ bool decide(const Frame& f) {
     case kReceive:
       return w[1] != 0 &&
              reinterpret_cast<const msghdr*>(w[1])->msg_control != nullptr;  // NOLINT(performance-no-int-to-ptr)
+    case kReceiveAll: return w[1] != 0;
     case kSend: return front_state.special_descriptors > 0 && w[1] != 0;
     case kPoll: return front_state.special_descriptors > 0 && polls(f);
     case kWhenInside: return front_state.cwd_inside;

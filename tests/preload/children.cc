@@ -224,6 +224,41 @@ void signals_end_sendfile() {
   send_until_a_signal(ends[1], "a signal ends sendfile to a full socket");
 }
 
+/// Descriptors of Spate in messages that one call receives.
+void several_messages() {
+  int ends[2];
+  check(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0, "socketpair");
+  const int fd = open(make_file("sent", "0123456789").c_str(), O_RDONLY);
+  constexpr int kMessages = 3;
+  mmsghdr messages[kMessages]{};
+  alignas(cmsghdr) char control[kMessages][CMSG_SPACE(sizeof fd)]{};
+  char byte[kMessages]{};
+  iovec data[kMessages];
+  for (int i = 0; i < kMessages; ++i) {
+    msghdr& message = messages[i].msg_hdr;
+    data[i] = {byte + i, 1};
+    message.msg_iov = data + i;
+    message.msg_iovlen = 1;
+    message.msg_control = control[i];
+    message.msg_controllen = sizeof control[i];
+    cmsghdr* const part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(part), &fd, sizeof fd);
+  }
+  check(sendmmsg(ends[0], messages, kMessages, 0) == kMessages, "sendmmsg");
+  std::memset(control, 0, sizeof control);
+  check(recvmmsg(ends[1], messages, kMessages, 0, nullptr) == kMessages, "recvmmsg");
+  for (mmsghdr& message : messages) {
+    int received = -1;
+    char text[4] = "";
+    std::memcpy(&received, CMSG_DATA(CMSG_FIRSTHDR(&message.msg_hdr)), sizeof received);
+    check(pread(received, text, 3, 4) == 3 && std::string_view(text) == "456", "a descriptor came with each");
+    close(received);
+  }
+}
+
 struct Test {
   const char* name;
   void (*run)();
@@ -234,7 +269,8 @@ constexpr Test kTests[] = {{"first_calls", first_calls},
                            {"handlers_of_fork", handlers_of_fork},
                            {"one_child_one_signal", one_child_one_signal},
                            {"load_a_library", load_a_library},
-                           {"signals_end_sendfile", signals_end_sendfile}};
+                           {"signals_end_sendfile", signals_end_sendfile},
+                           {"several_messages", several_messages}};
 
 }  // namespace
 
