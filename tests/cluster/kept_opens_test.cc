@@ -201,6 +201,21 @@ TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsThem) {
   EXPECT_FALSE(has_datafiles());
 }
 
+/// Its machine went down: it need not know of the open any more, though the session goes on and gets leases.
+TEST_F(KeptOpensTest, AMetaServerThatWasStartedAnewIsAsked) {
+  visit_under_lease(*a_);
+  world_.kill_server(kMetaServer, Death::kProcess);
+  world_.start_server(kMetaServer);
+  a_->client().cluster().attributes().clear();
+  for (int i = 0; i < 100 && !a_->client().cluster().attributes().has_lease(handle_); ++i) {
+    ASSERT_OK(run(*a_, a_->client().stat(path_from_root("f"))));
+    world_.run_for(milliseconds(1));
+  }
+  ASSERT_EQ(kept(*a_), 1U);
+  EXPECT_EQ(visit(*a_), Errc::kOk);
+  EXPECT_EQ(asked_[wire::Op::kOpen], 1U);
+}
+
 TEST_F(KeptOpensTest, ThoseOfASessionThatRanOutAreNotUsed) {
   visit_under_lease(*a_);
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);

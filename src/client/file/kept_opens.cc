@@ -31,7 +31,7 @@ bool KeptOpens::can_be_kept(std::uint8_t open_flags) {
 bool KeptOpens::is_good(const Kept& open) const {
   const Session& session = cluster_.session();
   const rpc::SessionEpoch opened_in{open.capability.client, open.capability.session_epoch};
-  return opened_in == session.identity().session() &&
+  return opened_in == session.identity().session() && open.meta == cluster_.session().meta().incarnation() &&
          open.capability.expiry.ns - session.fs_time().ns > kLeastLife.count();
 }
 

@@ -35,6 +35,7 @@ class KeptOpens {
     std::uint8_t open_flags = 0;  // the wire::OpenFlags that the server has judged
     std::uint64_t version = 0;    // version of the attributes with which it judged them
     Capability capability;
+    Incarnation meta;                 // of the meta server that knows of the open
     std::uint64_t request_id = 0;     // request id of the program's call that closed it, and of its close
     UniqueFunction<void()> on_ended;  // called when the open has ended, or when somebody else takes account of it
   };
