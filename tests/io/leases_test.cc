@@ -23,7 +23,8 @@ const DatafileKey kDatafile{TargetId(256), {Handle(42), 0}};
 /// A page that the test looks into as its holder does, also after the lease.
 class HolderPage final : public trove::LeasePage {
  public:
-  explicit HolderPage(std::shared_ptr<LeaseWords> words) : LeasePage(kDatafile.id, true), words_(std::move(words)) {}
+  HolderPage(DatafileId datafile, std::shared_ptr<LeaseWords> words)
+      : LeasePage(datafile, true), words_(std::move(words)) {}
   LeaseWords& words() const override { return *words_; }
   Result<UniqueFd> descriptor() const override { return Errc::kNotSupported; }
   void keep() override {}
@@ -79,15 +80,16 @@ class LeasesTest : public ::testing::Test {
   }
 
   /// A lease for writing.
-  std::shared_ptr<LeaseWords> lend(ClientId client = kHolder, std::uint32_t epoch = 1) {
+  std::shared_ptr<LeaseWords> lend(ClientId client = kHolder, std::uint32_t epoch = 1,
+                                   const DatafileKey& key = kDatafile) {
     auto words = std::make_shared<LeaseWords>();
     BypassLease lease;
     lease.client = client;
     lease.epoch = epoch;
     lease.expiry = WallTime{parts_.now().ns + Duration(std::chrono::hours(1)).count()};
-    lease.key = kDatafile;
+    lease.key = key;
     lease.target = &parts_.targets.front();
-    lease.page = std::make_unique<HolderPage>(words);
+    lease.page = std::make_unique<HolderPage>(key.id, words);
     parts_.leases.add(std::move(lease));
     return words;
   }
@@ -97,6 +99,16 @@ class LeasesTest : public ::testing::Test {
   }
   std::uint64_t change_counter() {
     return run(stat_datafile(parts_.targets.front(), ClientId(), kDatafile.id, {})).value().change_counter;
+  }
+  /// A holder at work can be fenced only by a copy of its datafile.
+  void refuse_copies() {
+    for (std::uint64_t nth = 1; nth <= 10; ++nth) {
+      trove::BytestreamFault full;
+      full.op = trove::BytestreamOp::kReplace;
+      full.nth = nth;
+      full.status = Errc::kNoSpace;
+      streams_.add(full);
+    }
   }
   /// What a stat does first: whether the counter moves by it.
   bool noted() {
@@ -189,6 +201,40 @@ TEST_F(LeasesTest, TheEndOfASessionEndsItsLeasesAndNoLaterOnes) {
   EXPECT_TRUE(others->begin());
   EXPECT_TRUE(others->end());
   EXPECT_EQ(parts_.leases.size(), 1U);
+}
+
+TEST_F(LeasesTest, TheLeasesOfARemovedDatafileEndWithoutACopy) {
+  refuse_copies();
+  const auto holder = lend();
+  const auto another = lend(ClientId(200), 1, {kDatafile.target, {Handle(43), 0}});
+  ASSERT_TRUE(holder->begin());
+  parts_.leases.abandon(kDatafile);
+  EXPECT_EQ(parts_.leases.size(), 1U);
+  const DatafileTable::Use datafile = parts_.datafiles.use(kDatafile);
+  const auto locked = begin(parts_.leases.lock(*datafile, DatafileLock::Mode::kExclusive, ClientId(), {}));
+  ASSERT_NE(*locked, std::nullopt) << "it waits for the holder";
+  EXPECT_OK(**locked);
+  EXPECT_FALSE(holder->end()) << "the holder must learn that its write had no effect";
+  EXPECT_FALSE(holder->begin());
+  EXPECT_TRUE(another->begin());
+  EXPECT_TRUE(another->end());
+}
+
+TEST_F(LeasesTest, AHolderThatCannotBeFencedKeepsNoOtherLease) {
+  refuse_copies();
+  const auto silent = lend(kHolder, 1);
+  const auto other = lend(kHolder, 1, {kDatafile.target, {Handle(43), 0}});
+  ASSERT_TRUE(silent->begin());
+  const auto ending = begin(parts_.leases.end_client(kHolder, 2, {}));
+  for (int i = 0; i < 10 && !*ending; ++i) turn(std::chrono::seconds(1));
+  ASSERT_NE(*ending, std::nullopt);
+  EXPECT_ERRC(**ending, Errc::kNoSpace);
+  EXPECT_FALSE(other->begin());
+  EXPECT_EQ(parts_.leases.size(), 1U);
+  const auto again = begin(parts_.leases.end_client(kHolder, 2, {}));
+  ASSERT_NE(*again, std::nullopt) << "it has waited for the holder before";
+  EXPECT_ERRC(**again, Errc::kNoSpace);
+  EXPECT_TRUE(silent->busy.load() > 0);
 }
 
 /// Of a truncation or a removal, which waits for the lock while another one, who holds it, is given a lease.

@@ -48,6 +48,7 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   datafile->tombstone_known = true;
   datafile->tombstone = datafile->tombstone ? std::max(*datafile->tombstone, until) : until;
   datafile->removal.request_stop(Errc::kStaleHandle);
+  work.parts.leases.abandon(datafile->key);
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await lock_removed(work, *datafile));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRemove;

@@ -20,7 +20,7 @@ job::Task<Result<wire::FenceReply>> IoService::fence(rpc::Call& call, wire::Fenc
   entry.lowest_epoch = std::max(entry.lowest_epoch, lowest);
   SPATE_CO_TRY(std::ignore, co_await store_fence(*parts_, request.client, lowest));
   co_await parts_->clients.end_all(entry, [lowest](const ActiveRequest& r) { return r.epoch < lowest; });
-  SPATE_CO_TRY(std::ignore, co_await parts_->leases.end_client(request.client, lowest, parts_->stopping));
+  SPATE_CO_TRY(std::ignore, co_await parts_->leases.end_client(request.client, lowest, call.stop));
   SPATE_LOG("server", info, "client fenced client={} lowest_epoch={} trace={}", request.client, lowest,
             call.header.trace);
   co_return wire::Empty();

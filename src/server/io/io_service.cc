@@ -103,15 +103,24 @@ job::Task<void> IoService::purge_again_and_again() {
 
 job::Task<Result<void>> IoService::purge() {
   const WallTime now = parts_->now();
-  SPATE_CO_TRY(std::ignore, co_await parts_->leases.end_expired(parts_->stopping));
+  // One step that fails keeps no other from being done.
+  Result<void> failure = co_await parts_->leases.end_expired(parts_->stopping);
+  const auto keep_first = [&failure](Result<void> done) {
+    if (!done && failure) failure = std::move(done);
+  };
   // Tombstones name the datafiles to remove again after a crash, so they stay until that is done.
   const bool may_go = parts_->removals_redone || parts_->options.boot == 0;
   for (bool more = may_go; more && !parts_->stopping.stopped();) {
-    SPATE_CO_TRY(more, co_await purge_tombstones(*parts_, now));
+    const auto purged = co_await purge_tombstones(*parts_, now);
+    more = purged && *purged;
+    if (!purged) keep_first(purged.error());
   }
-  SPATE_CO_TRY(std::ignore, co_await purge_losses(*parts_));
+  auto losses = co_await purge_losses(*parts_);
+  keep_first(std::move(losses));
   const WallTime before{now.ns - parts_->options.longest_capability.count()};
-  co_return co_await purge_fences(*parts_, before);
+  auto fences = co_await purge_fences(*parts_, before);
+  keep_first(std::move(fences));
+  co_return failure;
 }
 
 const flow::Counters& IoService::counters() const { return parts_->counters; }

@@ -111,7 +111,8 @@ job::Task<Result<void>> Leases::recall(std::uint64_t id, MonoTime deadline, job:
     if (lease == nullptr) co_return Result<void>();
     mark_recalled(*lease);
     if (!lease->writable() || lease->words().busy.load(std::memory_order_seq_cst) == 0) break;
-    if (parts_.executor.clock().now() >= deadline) {
+    const bool waited = parts_.executor.clock().now() >= deadline;
+    if (waited || lease->words().state.load(std::memory_order_seq_cst) == LeaseWords::kFenced) {
       const DatafileKey key = lease->key;
       auto fenced = co_await fence(*lease->target, key, stop);
       co_return fenced;
@@ -193,11 +194,20 @@ job::Task<Result<void>> Leases::end_client(ClientId client, std::uint32_t lowest
     mark_recalled(*lease);
     ids.push_back(id);
   }
+  auto ended = co_await recall_all(std::move(ids), stop);
+  co_return ended;
+}
+
+/// Yields the first failure.
+job::Task<Result<void>> Leases::recall_all(std::vector<std::uint64_t> ids, job::StopToken stop) {
   const MonoTime until = deadline();
+  Result<void> failure;
   for (const std::uint64_t id : ids) {
-    SPATE_CO_TRY(std::ignore, co_await recall(id, until, stop));
+    auto ended = co_await recall(id, until, stop);
+    if (!ended && failure) failure = std::move(ended);
+    if (stop.stopped()) break;
   }
-  co_return Result<void>();
+  co_return failure;
 }
 
 job::Task<Result<void>> Leases::end_expired(job::StopToken stop) {
@@ -206,11 +216,8 @@ job::Task<Result<void>> Leases::end_expired(job::StopToken stop) {
   for (const auto& [id, lease] : by_id_) {
     if (lease->expiry <= at) ids.push_back(id);
   }
-  const MonoTime until = deadline();
-  for (const std::uint64_t id : ids) {
-    SPATE_CO_TRY(std::ignore, co_await recall(id, until, stop));
-  }
-  co_return Result<void>();
+  auto ended = co_await recall_all(std::move(ids), stop);
+  co_return ended;
 }
 
 job::Task<Result<void>> Leases::end_left_over(job::StopToken stop) {
@@ -229,11 +236,24 @@ job::Task<Result<void>> Leases::end_left_over(job::StopToken stop) {
       mark_recalled(*find(ids.back()));
     }
   }
-  const MonoTime until = deadline();
-  for (const std::uint64_t id : ids) {
-    SPATE_CO_TRY(std::ignore, co_await recall(id, until, stop));
+  const auto ended = co_await recall_all(std::move(ids), stop);
+  if (stop.stopped()) co_return ended;
+  if (!ended) {
+    SPATE_LOG("server", error, "leases of an earlier process cannot be ended, their datafiles stay blocked error={}",
+              ended.error());
   }
   co_return Result<void>();
+}
+
+void Leases::abandon(const DatafileKey& key) {
+  const auto [begin, end] = by_key_.equal_range(key);
+  std::vector<std::uint64_t> ids;
+  for (auto it = begin; it != end; ++it) {
+    ids.push_back(it->second->id);
+    mark_recalled(*it->second);
+    it->second->words().state.store(LeaseWords::kFenced, std::memory_order_seq_cst);
+  }
+  for (const std::uint64_t id : ids) erase(id);
 }
 
 job::Task<void> Leases::stop() {

@@ -69,13 +69,19 @@ class Leases {
   job::Task<Result<void>> recall(std::uint64_t id, MonoTime deadline, job::StopToken stop);
   /// The holder has reported that it no longer uses the lease: ends it.
   job::Task<Result<void>> finish(std::uint64_t id, job::StopToken stop);
-  /// Ends all of the client's leases that were granted below this epoch.
+  /// The datafile has a tombstone: ends its leases at once, and fences holders at work. Nothing is copied, since nobody
+  /// will read what they still write.
+  void abandon(const DatafileKey& key);
+  /// Ends all of the client's leases that were granted below this epoch. A lease that cannot be ended keeps no other;
+  /// its failure is reported at the end.
   job::Task<Result<void>> end_client(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop);
+  /// Likewise.
   job::Task<Result<void>> end_expired(job::StopToken stop);
   /// Brings the datafile's change counter up to date with the writes of lease holders.
   job::Task<Result<void>> note(const DatafileKey& key, job::StopToken stop);
 
-  /// Ends the leases that an earlier process of this server granted. Call it before serving any request.
+  /// Ends the leases that an earlier process of this server granted. Call it before serving any request. A lease that
+  /// cannot be ended stays: operations that it excludes try again, and fail as long as it stays.
   job::Task<Result<void>> end_left_over(job::StopToken stop);
   /// Recalls all leases. The next process ends those that are still under way after the deadline.
   job::Task<void> stop();
@@ -85,6 +91,7 @@ class Leases {
 
  private:
   std::vector<std::uint64_t> writers_in_the_way(const DatafileKey& key, ClientId who) const;
+  job::Task<Result<void>> recall_all(std::vector<std::uint64_t> ids, job::StopToken stop);
   job::Task<Result<void>> fence(Target& target, const DatafileKey& key, job::StopToken stop);
   void mark_recalled(BypassLease& lease);
   BypassLease* find(std::uint64_t id);
