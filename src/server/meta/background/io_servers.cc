@@ -2,6 +2,8 @@
 #include "server/meta/background/io_servers.h"
 
 #include <algorithm>
+#include <set>
+#include <span>
 
 #include "dist/registry.h"
 #include "job/gate.h"
@@ -44,6 +46,19 @@ Result<void> first_failure(const std::vector<Result<void>>& outcomes) {
 Error named(Error error, const rpc::Channel& channel) {
   if (error.context().find(channel.name()) != std::string::npos) return error;
   return std::move(error).within(channel.name());
+}
+
+/// Where to cut the datafiles, which are in the order of their files, so that no file is cut: near the middle. 0: all
+/// are of one file.
+std::size_t file_boundary(std::span<const wire::DatafileRef> datafiles) {
+  const std::size_t middle = datafiles.size() / 2;
+  for (std::size_t at = middle; at > 0; --at) {
+    if (datafiles[at].handle != datafiles[at - 1].handle) return at;
+  }
+  for (std::size_t at = middle + 1; at < datafiles.size(); ++at) {
+    if (datafiles[at].handle != datafiles[at - 1].handle) return at;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -236,18 +251,44 @@ job::Task<Result<wire::DataSummary>> ChannelIoServers::truncate(Handle handle, T
   co_return gathered.summary(intent.layout);
 }
 
-job::Task<Result<void>> ChannelIoServers::remove_share(std::vector<wire::DatafileRef> datafiles, rpc::Channel& channel,
-                                                       WallTime tombstone_until, job::StopToken stop) {
-  for (std::size_t at = 0; at < datafiles.size(); at += kRemovalsAtOnce) {
-    const std::size_t end = std::min(datafiles.size(), at + kRemovalsAtOnce);
+/// The datafiles on one server that are to be removed, in the order of their files.
+struct ChannelIoServers::RemoveShare {
+  rpc::Channel* channel = nullptr;
+  WallTime tombstone_until;
+  std::vector<wire::DatafileRef> datafiles;
+  std::set<Handle> refused;  // files of which the server cannot remove a datafile
+  Result<void> failure;      // the first
+};
+
+/// Fails if the server does not answer. If it refuses a request, the halves of that request are tried, until the files
+/// that it refuses are known. That is rare, and a repeated removal is harmless.
+job::Task<Result<void>> ChannelIoServers::remove_share(RemoveShare& share, job::StopToken stop) {
+  using Refs = std::span<const wire::DatafileRef>;
+  std::vector<Refs> left;
+  for (Refs rest(share.datafiles); !rest.empty();) {
+    left.push_back(rest.first(std::min(rest.size(), kRemovalsAtOnce)));
+    rest = rest.subspan(left.back().size());
+  }
+  while (!left.empty()) {
+    const Refs refs = left.back();
+    left.pop_back();
     wire::DatafileRemoveRequest request;
-    request.tombstone_until = tombstone_until;
-    request.datafiles.assign(datafiles.begin() + static_cast<std::ptrdiff_t>(at),
-                             datafiles.begin() + static_cast<std::ptrdiff_t>(end));
+    request.tombstone_until = share.tombstone_until;
+    request.datafiles.assign(refs.begin(), refs.end());
     rpc::CallOptions options = call_options(stop, 0);
     options.priority = wire::Priority::kBackground;
-    auto reply = co_await channel.call<wire::DatafileRemoveReply>(request, options);
-    if (!reply) co_return named(std::move(reply).error(), channel);
+    auto reply = co_await share.channel->call<wire::DatafileRemoveReply>(request, options);
+    if (reply) continue;
+    const bool answered = is_refusal(reply.code()) || reply.code() == Errc::kTryAgain;
+    if (share.failure) share.failure = named(std::move(reply).error(), *share.channel);
+    if (!answered) co_return share.failure;
+    const std::size_t half = file_boundary(refs);
+    if (half == 0) {
+      share.refused.insert(refs.front().handle);
+    } else {
+      left.push_back(refs.subspan(half));
+      left.push_back(refs.first(half));
+    }
   }
   co_return {};
 }
@@ -256,13 +297,15 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
                                                   job::StopToken stop) {
   RemoveOutcome outcome;
   outcome.removed.assign(files.size(), true);
-  std::map<ServerId, std::vector<wire::DatafileRef>> by_server;
+  std::map<ServerId, RemoveShare> shares;
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (std::uint32_t slot = 0; slot < files[i].layout.slots.size(); ++slot) {
       for (const TargetId target : files[i].layout.slots[slot].targets) {
         const auto channel = channel_of(target);
         if (channel) {
-          by_server[(*channel)->server()].push_back({files[i].handle, {slot, target}});
+          RemoveShare& share = shares[(*channel)->server()];
+          share.channel = *channel;
+          share.datafiles.push_back({files[i].handle, {slot, target}});
           continue;
         }
         outcome.removed[i] = false;  // removed later, when the cluster map has the target again
@@ -272,14 +315,18 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
     }
   }
   std::vector<job::Task<Result<void>>> tasks;
-  std::vector<rpc::Channel*> asked;
-  for (auto& [server, datafiles] : by_server) {
-    asked.push_back(channels_.at(server).get());
-    tasks.push_back(remove_share(std::move(datafiles), *asked.back(), tombstone_until, stop));
+  for (auto& [server, share] : shares) {
+    share.tombstone_until = tombstone_until;
+    tasks.push_back(remove_share(share, stop));
   }
   const auto outcomes = co_await run_all(executor_, std::move(tasks));
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (!outcomes[i]) note_failure(files, *asked[i], outcomes[i], outcome);
+  auto reached = outcomes.begin();
+  for (const auto& [server, share] : shares) {
+    if (outcome.failure) outcome.failure = share.failure;
+    if (!*reached++) note_failure(files, share, outcome);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (share.refused.contains(files[i].handle)) outcome.removed[i] = false;
+    }
   }
   std::sort(outcome.out_of_reach.begin(), outcome.out_of_reach.end());
   outcome.out_of_reach.erase(std::unique(outcome.out_of_reach.begin(), outcome.out_of_reach.end()),
@@ -287,14 +334,14 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
   co_return outcome;
 }
 
-void ChannelIoServers::note_failure(const std::vector<DeadFile>& files, const rpc::Channel& channel,
-                                    const Result<void>& failure, RemoveOutcome& outcome) {
-  if (outcome.failure) outcome.failure = failure;
+/// The share's server did not answer.
+void ChannelIoServers::note_failure(const std::vector<DeadFile>& files, const RemoveShare& share,
+                                    RemoveOutcome& outcome) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (const Slot& slot : files[i].layout.slots) {
       for (const TargetId target : slot.targets) {
         const auto its = channel_of(target);
-        if (!its || *its != &channel) continue;
+        if (!its || *its != share.channel) continue;
         outcome.removed[i] = false;
         outcome.out_of_reach.push_back(target);
       }

@@ -40,6 +40,7 @@ class ChannelIoServers final : public IoServers {
 
  private:
   struct Share;
+  struct RemoveShare;
   struct Gathered;
   class Asking;
   Result<std::vector<Share>> shares_of(const Layout& layout);
@@ -48,10 +49,8 @@ class ChannelIoServers final : public IoServers {
   job::Task<Result<void>> stat_share(Handle handle, Share& share, job::StopToken stop);
   job::Task<Result<void>> truncate_share(Handle handle, const TruncateIntent& intent, Share& share,
                                          job::StopToken stop);
-  job::Task<Result<void>> remove_share(std::vector<wire::DatafileRef> datafiles, rpc::Channel& channel,
-                                       WallTime tombstone_until, job::StopToken stop);
-  void note_failure(const std::vector<DeadFile>& files, const rpc::Channel& channel, const Result<void>& failure,
-                    RemoveOutcome& outcome);
+  job::Task<Result<void>> remove_share(RemoveShare& share, job::StopToken stop);
+  void note_failure(const std::vector<DeadFile>& files, const RemoveShare& share, RemoveOutcome& outcome);
   job::Task<Result<void>> fence_one(rpc::Channel& channel, wire::FenceRequest request, job::StopToken stop);
 
   IoServersOptions options_;

@@ -45,8 +45,11 @@ class StandInIo final : public rpc::Service {
   std::vector<wire::DatafileStatRequest> stats;
   std::vector<wire::DatafileTruncateRequest> truncates;
   std::vector<wire::DatafileRemoveRequest> removes;
+  std::set<Handle> removed;
   std::vector<wire::FenceRequest> fences;
   Errc failure = Errc::kOk;
+  Errc refusal = Errc::kIoError;  // of requests to remove a file of `refused`
+  std::set<Handle> refused;
   bool answers_too_little = false;
   job::Executor* waits_in_vain = nullptr;  // if set, a truncation waits, and reports at its deadline what it waited for
   std::vector<MonoTime> gave_up;           // when it did so
@@ -80,6 +83,15 @@ class StandInIo final : public rpc::Service {
   job::Task<Result<wire::DatafileRemoveReply>> remove(rpc::Call&, wire::DatafileRemoveRequest request) {
     removes.push_back(request);
     if (failure != Errc::kOk) co_return Error(failure, "as ordered");
+    bool refuses = false;
+    for (const wire::DatafileRef& ref : request.datafiles) {
+      if (!refused.contains(ref.handle)) {
+        removed.insert(ref.handle);
+      } else {
+        refuses = true;
+      }
+    }
+    if (refuses) co_return Error(refusal, "one of them stays");
     co_return wire::DatafileRemoveReply();
   }
   job::Task<Result<wire::FenceReply>> fence(rpc::Call&, wire::FenceRequest request) {
@@ -321,6 +333,25 @@ TEST_F(MetaIoServers, AServerOutOfReachDelaysOnlyTheFilesThatLieOnIt) {
   EXPECT_ERRC(outcome.failure, Errc::kStaleMap);
   EXPECT_EQ(outcome.removed, std::vector<bool>({false, true, false, false}));
   EXPECT_EQ(outcome.out_of_reach, std::vector<TargetId>({target(2), target(2, 1), target(99)}));
+}
+
+// The server answers: its other files are removed, and its targets count as reached.
+TEST_F(MetaIoServers, AFileThatAServerCannotRemoveDelaysNoOther) {
+  for (const Errc refusal : {Errc::kIoError, Errc::kTryAgain}) {
+    std::vector<DeadFile> dead;
+    for (std::uint64_t i = 0; i < 200; ++i) dead.push_back({Handle(10 + i), layout({target(1), target(2)})});
+    server(1).refusal = refusal;
+    server(1).refused = {Handle(77)};
+    server(1).removes.clear();
+    const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
+    EXPECT_ERRC(outcome.failure, refusal);
+    EXPECT_THAT(outcome.out_of_reach, testing::IsEmpty());
+    for (std::size_t i = 0; i < dead.size(); ++i) {
+      EXPECT_EQ(outcome.removed[i], dead[i].handle != Handle(77)) << dead[i].handle.value;
+    }
+    EXPECT_EQ(server(1).removed.size(), 199U);
+    EXPECT_LT(server(1).removes.size(), 20U);
+  }
 }
 
 TEST_F(MetaIoServers, ManyRemovalsGoInSeveralRequests) {

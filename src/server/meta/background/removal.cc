@@ -13,10 +13,16 @@ namespace {
 constexpr std::size_t kBatch = 64;  // files removed by one request to each server
 constexpr std::size_t kMaxFresh = 4096;
 constexpr std::size_t kCountPage = 2000;
+/// If more files than these are refused, the fault is not theirs: their targets are left alone for a while.
+constexpr std::size_t kMaxRefused = 1024;
 constexpr Duration kFirstRetry = std::chrono::milliseconds(200);
 constexpr Duration kLongestRetry = std::chrono::seconds(30);
 /// Capabilities expire by the io servers' clocks, which may be a little behind ours.
 constexpr Duration kMargin = std::chrono::minutes(10);
+
+bool is_out_of_reach(const RemoveOutcome& outcome, TargetId target) {
+  return std::find(outcome.out_of_reach.begin(), outcome.out_of_reach.end(), target) != outcome.out_of_reach.end();
+}
 
 }  // namespace
 
@@ -60,6 +66,7 @@ void RemovalQueue::added(Handle handle) {
 void RemovalQueue::hurry(Handle handle) {
   hurried_ = true;
   out_of_reach_.clear();
+  refused_.erase(handle);
   push(handle);
 }
 
@@ -77,8 +84,12 @@ job::Task<void> RemovalQueue::wait_for_work() {
   if (pass_wanted_ || in_pass_ || !fresh_.empty()) co_return;
   MonoTime wake = MonoTime::never();
   if (left_behind_) {
-    for (const auto& [target, state] : out_of_reach_) wake = std::min(wake, state.retry_at);
-    if (out_of_reach_.empty()) wake = core_.executor().now() + kFirstRetry;
+    // A delay may belong to a file that is gone.
+    const MonoTime now = core_.executor().now();
+    std::erase_if(refused_, [now](const auto& file) { return file.second.retry_at + kLongestRetry < now; });
+    for (const auto& [target, delay] : out_of_reach_) wake = std::min(wake, delay.retry_at);
+    for (const auto& [file, delay] : refused_) wake = std::min(wake, delay.retry_at);
+    wake = std::max(wake == MonoTime::never() ? now : wake, now + kFirstRetry);
   }
   job::DeadlineScope scope(core_.executor(), wake, stopping_);
   const auto woken = co_await work_.wait(scope.token());
@@ -114,8 +125,10 @@ job::Task<void> RemovalQueue::work() {
 }
 
 bool RemovalQueue::in_reach(const DeadFile& file) const {
-  if (out_of_reach_.empty()) return true;
+  if (out_of_reach_.empty() && refused_.empty()) return true;
   const MonoTime now = core_.executor().now();
+  const auto refused = refused_.find(file.handle);
+  if (refused != refused_.end() && refused->second.retry_at > now) return false;
   for (const Slot& slot : file.layout.slots) {
     for (const TargetId target : slot.targets) {
       const auto found = out_of_reach_.find(target);
@@ -186,8 +199,8 @@ job::Task<Result<std::vector<DeadFile>>> RemovalQueue::next_page() {
   range.mode = trove::ReadMode::kSnapshot;
   job::Transaction transaction = core_.store().begin();
   const auto read = co_await transaction.range(range);
+  if (read.status != Errc::kOk) co_return read.status;  // the pass goes on from here
   in_pass_ = false;
-  if (read.status != Errc::kOk) co_return read.status;
   std::vector<DeadFile> files;
   for (const trove::KeyValue& entry : read.entries) {
     const auto handle = parse_id_key(entry.key);
@@ -231,22 +244,48 @@ void RemovalQueue::note(const std::vector<DeadFile>& files, const RemoveOutcome&
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!outcome.removed[i]) {
       left_behind_ = true;
+      delay_file(files[i], outcome);
       continue;
     }
+    refused_.erase(files[i].handle);
     for (const Slot& slot : files[i].layout.slots) {
       for (const TargetId target : slot.targets) out_of_reach_.erase(target);
     }
   }
-  const MonoTime now = core_.executor().now();
-  for (const TargetId target : outcome.out_of_reach) {
-    OutOfReach& state = out_of_reach_[target];
-    if (state.backoff == Duration(0)) {
-      SPATE_LOG("server/meta", warn, "removed files stay on target={} for now error={}", target.value,
-                outcome.failure.error().message());
-    }
-    state.backoff = state.backoff == Duration(0) ? kFirstRetry : std::min(state.backoff * 2, kLongestRetry);
-    state.retry_at = now + state.backoff;
+  for (const TargetId target : outcome.out_of_reach) delay_target(target, outcome);
+}
+
+void RemovalQueue::lengthen(Delay& delay) const {
+  delay.backoff = delay.backoff == Duration(0) ? kFirstRetry : std::min(delay.backoff * 2, kLongestRetry);
+  delay.retry_at = core_.executor().now() + delay.backoff;
+}
+
+void RemovalQueue::delay_target(TargetId target, const RemoveOutcome& outcome) {
+  Delay& delay = out_of_reach_[target];
+  if (delay.backoff == Duration(0)) {
+    SPATE_LOG("server/meta", warn, "removed files stay on target={} for now error={}", target.value,
+              outcome.failure.error().message());
   }
+  lengthen(delay);
+}
+
+/// Delays a file that was not removed. If none of its targets is out of reach, a server has answered that it cannot
+/// remove this one.
+void RemovalQueue::delay_file(const DeadFile& file, const RemoveOutcome& outcome) {
+  std::vector<TargetId> targets;
+  for (const Slot& slot : file.layout.slots) targets.insert(targets.end(), slot.targets.begin(), slot.targets.end());
+  const auto out_of_reach = [&outcome](TargetId target) { return is_out_of_reach(outcome, target); };
+  if (std::any_of(targets.begin(), targets.end(), out_of_reach)) return;
+  if (refused_.size() >= kMaxRefused && !refused_.contains(file.handle)) {
+    for (const TargetId target : targets) delay_target(target, outcome);
+    return;
+  }
+  Delay& delay = refused_[file.handle];
+  if (delay.backoff == Duration(0)) {
+    SPATE_LOG("server/meta", warn, "a removed file stays for now handle={} error={}", file.handle.value,
+              outcome.failure.error().message());
+  }
+  lengthen(delay);
 }
 
 }  // namespace spate::meta

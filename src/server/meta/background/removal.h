@@ -13,8 +13,8 @@
 namespace spate::meta {
 
 /// The removal records in the store are the queue. Memory holds only a small, bounded number of them. A target that
-/// cannot be reached delays only the files that lie on it. One executor; pinned. Life cycle: construct -> start() ->
-/// stop() awaited -> destroyed.
+/// cannot be reached delays only the files that lie on it, and a file that its servers cannot remove delays only
+/// itself. One executor; pinned. Life cycle: construct -> start() -> stop() awaited -> destroyed.
 class RemovalQueue final : public Removals {
  public:
   explicit RemovalQueue(MetaCore& core);
@@ -29,7 +29,7 @@ class RemovalQueue final : public Removals {
   void dropped() override { pending_ -= std::min<std::uint64_t>(pending_, 1); }
 
  private:
-  struct OutOfReach {
+  struct Delay {
     MonoTime retry_at;
     Duration backoff{0};
   };
@@ -45,6 +45,9 @@ class RemovalQueue final : public Removals {
   job::Task<Result<void>> remove(std::vector<DeadFile> files);
   bool in_reach(const DeadFile& file) const;
   void note(const std::vector<DeadFile>& files, const RemoveOutcome& outcome);
+  void delay_target(TargetId target, const RemoveOutcome& outcome);
+  void delay_file(const DeadFile& file, const RemoveOutcome& outcome);
+  void lengthen(Delay& delay) const;
   void push(Handle handle);
 
   MetaCore& core_;
@@ -54,8 +57,9 @@ class RemovalQueue final : public Removals {
   bool in_pass_ = false;
   bool hurried_ = false;      // a request waits for a removal
   Bytes cursor_;              // where the pass under way has got to
-  bool left_behind_ = false;  // the pass left out some files because a target could not be reached
-  std::map<TargetId, OutOfReach> out_of_reach_;
+  bool left_behind_ = false;  // the pass left some files that could not be removed
+  std::map<TargetId, Delay> out_of_reach_;
+  std::map<Handle, Delay> refused_;  // files that their servers cannot remove; at most kMaxRefused
   job::Event work_;
   job::StopSource stopping_;
   job::Gate gate_;

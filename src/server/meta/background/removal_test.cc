@@ -280,6 +280,34 @@ TEST_F(MetaRemoval, ATargetOutOfReachDelaysOnlyFilesThatLieOnIt) {
   Audit(*this).check_at_rest();
 }
 
+TEST_F(MetaRemoval, AFileThatCannotBeRemovedDelaysNoOther) {
+  io.fail = [](std::string_view) { return Errc::kUnreachable; };
+  std::vector<Handle> files;
+  for (int i = 0; i < 200; ++i) {
+    files.push_back(make_on("f" + std::to_string(i), 2));
+    ASSERT_OK(unlink(client, "f" + std::to_string(i)));
+  }
+  restart();  // so that the files are found in the store, page by page
+  ASSERT_OK(join(client));
+  io.fail = {};
+  const Handle stuck = *std::min_element(files.begin(), files.end());  // on the first page
+  io.refused = {stuck};
+  wait_alive(client, minutes(1));
+  EXPECT_EQ(statfs().removals, 1U);
+  EXPECT_FALSE(io.files[stuck].removed);
+  const std::size_t before = io.calls("remove");
+  wait_alive(client, minutes(2));
+  EXPECT_LT(io.calls("remove") - before, 20U);  // it is tried less and less often
+  const Handle later = make_on("later", 2);
+  ASSERT_OK(unlink(client, "later"));
+  run_ready();
+  EXPECT_TRUE(io.files[later].removed);
+  io.refused.clear();
+  wait_alive(client, minutes(1));
+  EXPECT_EQ(statfs().removals, 0U);
+  Audit(*this).check_at_rest();
+}
+
 TEST_F(MetaRemoval, RemovalsThatDoNotFitIntoMemoryAreFoundInTheStore) {
   constexpr int kMany = 5000;  // more than fit into memory
   for (int i = 0; i < kMany; ++i) make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);

@@ -73,6 +73,10 @@ class TableIoServers final : public IoServers {
         outcome.out_of_reach.push_back(slot.targets.front());
         if (outcome.failure) outcome.failure = Errc::kUnreachable;
       }
+      if (refused.contains(dead[i].handle)) {
+        outcome.removed[i] = false;
+        if (outcome.failure) outcome.failure = Errc::kIoError;
+      }
       if (!outcome.removed[i]) continue;
       File& file = files[dead[i].handle];
       file = File();
@@ -109,7 +113,8 @@ class TableIoServers final : public IoServers {
 
   std::map<Handle, File> files;
   std::map<ClientId, std::uint32_t> fences;
-  std::set<TargetId> down;  // targets that cannot be reached by removals
+  std::set<TargetId> down;   // targets that cannot be reached by removals
+  std::set<Handle> refused;  // files that cannot be removed, although their targets are reached
   /// Called before and after the effect of a call. kOk lets it through.
   std::function<Errc(std::string_view call)> fail;
   std::function<Errc(std::string_view call)> lose_reply;
