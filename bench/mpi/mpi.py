@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MPI-IO on Spate beside the MPI library's own MPI-IO on a file in memory: bench/run mpi.
+"""MPI-IO on Spate beside native calls and the MPI library's own MPI-IO: bench/run mpi.
 
-Prints MiB/s of all ranks together, written and read, the median of the runs. An MPI that is not installed is named and left out.
+Prints MiB/s of all ranks together, written and read, the median of the runs; and how the goals are met. An MPI that is not installed is named
+and left out. README.md tells the parts.
 """
 import argparse
 import json
@@ -14,17 +15,20 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import bars  # noqa: E402 (after the path)
+import simulation  # noqa: E402 (after the path)
 from servers import Servers, log  # noqa: E402 (after the path)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MIB = 1 << 20
-PARTS = ("contiguous", "pieces", "btio", "arrays")
+KIB, MIB = 1 << 10, 1 << 20
+PARTS = ("contiguous", "small", "pieces", "btio", "arrays")  # of each MPI
 OWN = {"mpich": "ROMIO", "openmpi": "OMPIO"}
-WAYS = ("independent", "disable", "enable", "automatic")
+WAYS = ["native", "contiguous", "independent", "disable", "enable", "automatic"]
 # Libraries above MPI-IO: what array_program.c takes, pkg-config's name for it with an MPI, the layouts that it has.
 ARRAYS = {"hdf5": ("-DUSE_HDF5", {"mpich": "hdf5-mpich", "openmpi": "hdf5-openmpi"}, ("contiguous", "chunked")),
           "netcdf": ("-DUSE_NETCDF", {"openmpi": "netcdf-mpi"}, ("contiguous", "chunked")),
           "pnetcdf": ("-DUSE_PNETCDF", {"openmpi": "pnetcdf"}, ("contiguous",))}
+PLACES = {"mount": "over the mount", "preload": "over preload", "own": "on a local file in memory"}
 
 
 def libraries(options):
@@ -40,9 +44,14 @@ def libraries(options):
     return found
 
 
+def name_of(where, way):
+    """Of a column: the ways of Spate's MPI-IO stand for themselves."""
+    return way if where == "spate" else f"{where} {way}"
+
+
 class Bench:
     def __init__(self, options, folder, fs):
-        self.options, self.folder, self.fs, self.figures, self.tables = options, folder, fs, [], {}
+        self.options, self.folder, self.fs, self.cells, self.tables = options, folder, fs, [], {}
         self.mount = self.mounted()
 
     def mounted(self):
@@ -58,67 +67,118 @@ class Bench:
         if self.mount is not None:
             subprocess.run([self.options.bin + "/spate", "umount", self.mount], env=self.fs.environment, check=False)
 
-    def note(self, name, title, x, point, got):
-        """A point of a figure, as bench/run draw takes it."""
-        table = self.tables.setdefault(name, {"title": title, "unit": "MiB/s", "x": x, "points": [], "series": {}})
-        table["points"].append(str(point))
-        for where, (write, read) in got.items():
-            for what, value in (("write", write), ("read", read)):
-                table["series"].setdefault(f"{where}, {what}", []).append(None if value != value else value)
-
-    def one(self, mpi, ranks, where, pattern, way, piece, size, runs):
-        """MiB/s of one kind of run: (written, read). `pattern`: of mpi_program.c, or a library and a layout ("hdf5/chunked"). `where`: spate; native: calls of spate.h; own: MPI's own MPI-IO on a local file; mount and
-        preload: MPI's own on Spate."""
-        if where == "mount" and self.mount is None:
-            return [float("nan")] * 2
-        file = {"spate": "/spate/bench", "preload": "/spate/bench", "native": "/bench", "own": self.folder + "/own", "mount": f"ufs:{self.mount}/bench"}[where]
+    def one(self, mpi, ranks, where, program, words, hints=""):
+        """What one process of each rank prints: rows of numbers. `where`: spate; own: MPI's own MPI-IO on a local file; mount and preload: on
+        Spate. `hints`: lines of ROMIO_HINTS."""
+        file = {"spate": "spate:/bench", "preload": "/spate/bench", "own": self.folder + "/own", "mount": f"ufs:{self.mount}/bench"}[where]
         if where == "mount" and mpi == "openmpi":
             file = file[4:]  # OMPIO knows no ufs:
+        if where == "spate" and program != "program":
+            file = "/spate/bench"  # what some of the libraries need
         spread = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
-        program, _, pattern = ("program/" + pattern).rpartition("/")
-        program = self.folder + "/" + program.rpartition("/")[2] + "." + mpi
-        command = ["mpiexec." + mpi, *spread, "-n", str(ranks), program, file, pattern, way, str(piece), str(size), str(runs)]
+        command = ["mpiexec." + mpi, *spread, "-n", str(ranks), f"{self.folder}/{program}.{mpi}", file, *map(str, words)]
         if where in ("spate", "preload"):
             command = [self.options.bin + "/spate", "run", *(["--mpi"] if where == "spate" else []), "--", *command]
         environment = dict(self.fs.environment, SPATE_FS=self.fs.dir, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        if hints:
+            environment["ROMIO_HINTS"] = self.folder + "/hints"
+            with open(environment["ROMIO_HINTS"], "w") as out:
+                out.write(hints)
         # A session of its own: ranks that wait yield all the time, which on some kernels keeps the servers waiting.
         done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True, timeout=600, start_new_session=True)
-        rows = [line.split() for line in done.stdout.splitlines()]
-        speeds = [statistics.median(int(r[0]) / MIB / float(r[column]) for r in rows) for column in (1, 2)]
-        self.figures.append(dict(mpi=mpi, ranks=ranks, where=where, pattern=pattern, way=way, piece=piece, size=size, write=speeds[0], read=speeds[1]))
-        return speeds
+        return [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
 
-    def by_turns(self, cells):
-        """Runs the cells (name -> arguments of one()) in turns and takes medians."""
-        values = {name: [] for name in cells}
+    def cell(self, part, mpi, ranks, point, words, processes, runs=None, program="program", hints=""):
+        """Runs the processes (where, ways) by turns. {column: [written, read]}, the medians in MiB/s, which the cell keeps for the bars."""
+        pattern, piece, size = words
+        values, seconds = {}, {}
         for _ in range(self.options.turns):
-            for name, arguments in cells.items():
-                values[name].append(self.one(*arguments, self.options.runs))
-        return {name: [statistics.median(v[i] for v in list_) for i in (0, 1)] for name, list_ in values.items()}
+            for where, ways in processes:
+                if where == "mount" and self.mount is None:
+                    continue
+                # A write of small pieces by MPI's own functions takes seconds.
+                count = runs or (self.options.runs if where == "spate" else max(1, self.options.runs // 5))
+                rows = self.one(mpi, ranks, where, program, (pattern, ",".join(ways), piece, size, count), hints)
+                for n, way in enumerate(ways):
+                    both = [statistics.median(row[1 + 2 * n + read] for row in rows) for read in (0, 1)]
+                    seconds.setdefault(name_of(where, way), []).append(both)
+                    values.setdefault(name_of(where, way), []).append([rows[0][0] / MIB / took for took in both])
+        got = {name: [statistics.median(v[read] for v in list_) for read in (0, 1)] for name, list_ in values.items()}
+        took = {name: [statistics.median(v[read] for v in list_) for read in (0, 1)] for name, list_ in seconds.items()}
+        self.cells.append(dict(part=part, mpi=mpi, ranks=ranks, point=point, speeds=got, seconds=took))
+        return got
+
+    def note(self, name, title, x, point, got, unit="MiB/s"):
+        """A point of a figure, as bench/run draw takes it."""
+        table = self.tables.setdefault(name, {"title": title, "unit": unit, "x": x, "points": [], "series": {}})
+        table["points"].append(str(point))
+        for where, (write, read) in got.items():
+            for what, value in (("write", write), ("read", read)):
+                table["series"].setdefault(f"{where}, {what}", []).append(value)
+
+    @staticmethod
+    def row(start, got, columns, form="{:>8.0f} /{:>6.0f}"):
+        print(start + "".join(form.format(*got[c]) if c in got else f"{'-':>15} " for c in columns), flush=True)
+
+    @staticmethod
+    def head(title, columns, mpi):
+        print(f"\n{mpi}, {title}: " + ", ".join(Bench.spell(c, mpi) for c in columns))
+
+    @staticmethod
+    def spell(column, mpi):
+        where, _, way = column.partition(" ")
+        return f"{OWN[mpi]} {PLACES[where]}, {way}" if way else f"spate {column}"
+
+    @staticmethod
+    def others(*ways):
+        return [(where, list(ways)) for where in PLACES]
 
     def contiguous(self, mpi):
-        wheres = {"spate": "spate MPI-IO", "native": "spate native calls", "mount": f"{OWN[mpi]} over the mount", "preload": f"{OWN[mpi]} over preload",
-                  "own": f"{OWN[mpi]} on a local file in memory"}
-        print(f"\n{mpi}, contiguous (Figure 7), MiB/s written/read: ranks, MiB a rank, " + ", ".join(wheres.values()))
-        for ranks in self.options.ranks:
-            for size in (1, 4, 16) if not self.options.quick else (4,):
-                cells = {w: (mpi, ranks, w, "contiguous", "native" if w == "native" else "independent", 0, size * MIB) for w in wheres}
-                got = self.by_turns(cells)
-                self.note(f"figure7-{mpi}-{ranks}", f"PVFS Figure 7, {mpi}, {ranks} ranks", "MiB a rank", size, {wheres[w]: v for w, v in got.items()})
-                print(f"{ranks:>4}{size:>6}   " + "".join(f"{got[w][0]:>10.0f} /{got[w][1]:>7.0f}" for w in cells), flush=True)
+        columns = ["independent", "native", *(name_of(w, "independent") for w in PLACES)]
+        self.head("contiguous (Figure 7), MiB/s written/read by ranks, KiB a rank", columns, mpi)
+        for ranks in (1, 2) if self.options.quick else (1, *self.options.ranks):
+            for size in (64 * KIB, MIB, 4 * MIB, 16 * MIB):
+                runs = self.options.runs * max(1, 4 * MIB // size)
+                got = self.cell("contiguous", mpi, ranks, size, ("contiguous", 0, size), [("spate", ["native", "independent"]), *self.others("independent")], runs)
+                self.note(f"figure7-{mpi}-{ranks}", f"PVFS Figure 7, {mpi}, {ranks} ranks", "bytes a rank", f"{size // KIB}K" if size < MIB else f"{size // MIB}M",
+                          {("spate MPI-IO" if c == "independent" else self.spell(c, mpi)): v for c, v in got.items()})
+                self.row(f"{ranks:>4}{size // KIB:>7} ", got, columns)
+
+    def small(self, mpi):
+        """One rank: what MPI-IO adds to a call, microseconds."""
+        print(f"\n{mpi}, small contiguous calls of one rank, us written/read: bytes, MPI-IO, native, difference")
+        for size in (8, 512, 4 * KIB):
+            self.cell("small", mpi, 1, size, ("contiguous", 0, size), [("spate", ["native", "independent"])], runs=200 * self.options.runs)
+            took = self.cells[-1]["seconds"]
+            both = {w: [1e6 * s for s in took[w]] for w in ("independent", "native")}
+            both["difference"] = [a - b for a, b in zip(both["independent"], both["native"])]
+            self.row(f"{size:>6} ", both, both, "{:>8.2f} /{:>6.2f}")
 
     def pieces(self, mpi):
-        print(f"\n{mpi}, interleaved pieces, MiB/s written/read: ranks, bytes a piece, " + ", ".join(WAYS) + f", {OWN[mpi]} collective on a local file;"
-              " the automatic choice by the better way")
-        sizes = (8, 16, 32, 64, 256, 1024, 4096, 16384, 65536) if not self.options.quick else (256, 16384)
-        for ranks in self.options.ranks:
-            for piece in self.options.pieces or sizes:
-                size = max(MIB, 16 * piece)
-                cells = {way: (mpi, ranks, "spate", "pieces", way, piece, size) for way in WAYS}
-                cells["own"] = (mpi, ranks, "own", "pieces", "automatic", piece, size)
-                got = self.by_turns(cells)
-                share = [got["automatic"][i] / max(got["disable"][i], got["enable"][i]) for i in (0, 1)]
-                print(f"{ranks:>4}{piece:>8} " + "".join(f"{got[c][0]:>8.0f} /{got[c][1]:>6.0f}" for c in cells) + f"   {share[0]:.2f} /{share[1]:.2f}", flush=True)
+        others = self.others(*(("independent", "automatic") if mpi == "mpich" else ("automatic",)))  # by OMPIO each piece is a call
+        columns = [*WAYS, *(name_of(w, way) for w, ways in others for way in ways)]
+        self.head("interleaved pieces, MiB/s written/read by ranks, aggregators, bytes a piece", columns, mpi)
+        sizes = self.options.pieces or ((64, 256, 1024, 4096, 16384) if self.options.quick else (8, 16, 32, 64, 256, 1024, 4096, 16384, 65536))
+        for ranks in (2,) if self.options.quick else self.options.ranks:
+            for piece in sizes:
+                words = ("pieces", piece, max(MIB, 16 * piece))
+                for aggregators in (1, 2):
+                    got = self.cell("pieces", mpi, ranks, piece, words, [("spate", WAYS), *(others if aggregators == 1 else [])], hints=f"cb_nodes {aggregators}\n")
+                    self.row(f"{ranks:>4}{aggregators:>3}{piece:>7} ", got, columns)
+                    if aggregators == 1:
+                        self.note(f"pieces-{mpi}-{ranks}", f"Interleaved pieces, {mpi}, {ranks} ranks", "bytes a piece", piece,
+                                  {self.spell(c, mpi): got[c] for c in ("automatic", "independent", "contiguous", "mount automatic", "preload automatic") if c in got})
+
+    def btio(self, mpi):
+        ways = ["native", "agreed", "contiguous", "disable", "enable", "automatic"]
+        columns = [*ways, *(name_of(w, "automatic") for w in PLACES)]
+        self.head("BTIO's pattern, MiB/s written/read by ranks, side", columns, mpi)
+        for ranks in (4, 9, 16):
+            for side in (24, 64):  # classes W and A
+                got = self.cell("btio", mpi, ranks, side, ("btio", 0, side), [("spate", ways), *self.others("automatic")])
+                self.note(f"btio-{mpi}", f"BTIO's pattern, {mpi}", "ranks, class", f"{ranks}\n{'W' if side == 24 else 'A'}",
+                          {self.spell(c, mpi): got[c] for c in ("automatic", "native", "agreed", "contiguous", "mount automatic", "preload automatic") if c in got})
+                self.row(f"{ranks:>4}{side:>4} ", got, columns)
 
     def compiled(self, mpi, library):
         """Whether array_program.c now stands in the folder; else it says why not."""
@@ -138,61 +198,66 @@ class Bench:
         return True
 
     def arrays(self, mpi):
-        wheres = {"spate": "spate", "mount": f"{OWN[mpi]} over the mount", "own": f"{OWN[mpi]} on a local file in memory"}
-        print(f"\n{mpi}, a 3-D array of doubles by blocks, MiB/s written/read: library, layout, way, ranks, side, " + ", ".join(wheres.values()))
+        print(f"\n{mpi}, a 3-D array of doubles by blocks, MiB/s written/read: library, layout, way, ranks, side, spate, {OWN[mpi]} over the mount, on a local file in memory")
         for library, (_, _, layouts) in ARRAYS.items():
             if not self.compiled(mpi, library):
                 continue
-            for layout, way, ranks in ((l, w, r) for l in layouts for w in ("independent", "collective") for r in self.options.ranks):
+            for layout, way, ranks in ((l, w, r) for l in layouts for w in ("independent", "collective") for r in ((2,) if self.options.quick else self.options.ranks)):
                 side = 64 if self.options.quick else 128
-                got = self.by_turns({w: (mpi, ranks, w, f"{library}/{layout}", way, 0, side) for w in wheres})
-                self.note(f"arrays-{mpi}-{ranks}", f"A 3-D array of {side}^3 doubles, {mpi}, {ranks} ranks", "library, layout, way",
-                          f"{library}\n{layout}\n{way}", {wheres[w]: v for w, v in got.items()})
-                print(f"{library:>8} {layout:>10} {way:>11}{ranks:>4}{side:>5} " + "".join(f"{got[w][0]:>8.0f} /{got[w][1]:>6.0f}" for w in wheres), flush=True)
+                got = self.cell("arrays", mpi, ranks, f"{library} {layout} {way}", (layout, 0, side), [(w, [way]) for w in ("spate", "mount", "own")], program=library)
+                columns = [way, f"mount {way}", f"own {way}"]
+                self.note(f"arrays-{mpi}-{ranks}", f"A 3-D array of {side}^3 doubles, {mpi}, {ranks} ranks", "library, layout, way", f"{library}\n{layout}\n{way}",
+                          {("spate" if c == way else f"{OWN[mpi]} {PLACES[c.split()[0]]}"): got[c] for c in columns if c in got})
+                self.row(f"{library:>8} {layout:>10} {way:>11}{ranks:>4}{side:>5} ", got, columns)
 
-    def btio(self, mpi):
-        print(f"\n{mpi}, BTIO's pattern, MiB/s written/read: ranks, side, " + ", ".join(WAYS) + f", contiguous, {OWN[mpi]} collective on a local file, over the mount, over preload")
-        for ranks in (4, 9, 16) if not self.options.quick else (4,):
-            for side in (24, 64) if not self.options.quick else (24,):
-                cells = {way: (mpi, ranks, "spate", "btio", way, 0, side) for way in WAYS}
-                cells["contiguous"] = (mpi, ranks, "spate", "contiguous", "independent", 0, side ** 3 * 40 // ranks)
-                cells["own"] = (mpi, ranks, "own", "btio", "automatic", 0, side)
-                cells["mount"] = (mpi, ranks, "mount", "btio", "automatic", 0, side)
-                cells["preload"] = (mpi, ranks, "preload", "btio", "automatic", 0, side)
-                got = self.by_turns(cells)
-                self.note(f"btio-{mpi}", f"BTIO's pattern, {mpi}", "ranks x side", f"{ranks}x{side}",
-                          {(f"{OWN[mpi]} {w}" if w in ("own", "mount", "preload") else f"spate {w}"): v for w, v in got.items()})
-                print(f"{ranks:>4}{side:>4} " + "".join(f"{got[c][0]:>8.0f} /{got[c][1]:>6.0f}" for c in cells), flush=True)
+    def all(self, mpi):
+        capi = os.path.abspath(self.options.bin + "/../src/capi")
+        subprocess.run(["mpicc." + mpi, "-O2", "-o", f"{self.folder}/program.{mpi}", HERE + "/mpi_program.c", "-I" + HERE + "/../../src/capi", "-L" + capi,
+                        "-Wl,-rpath," + capi, "-lspate"], check=True)
+        for part in PARTS:
+            if self.options.only in (None, part):
+                getattr(self, part)(mpi)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--only", choices=PARTS)
+def arguments():
+    parser = argparse.ArgumentParser(prog="run mpi", description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=(*PARTS, "simulation"))
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--pieces", type=int, nargs="+", metavar="BYTES")
-    parser.add_argument("--runs", type=int, default=5, help="in one process")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--runs", type=int, help="in one process (7; 15 with --quick)")
+    parser.add_argument("--turns", type=int, help="of the processes (3; 2 with --quick)")
+    parser.add_argument("--quick", action="store_true", help="what the bars need, in a quarter of an hour")
     parser.add_argument("--port", type=int, default=17560)
     parser.add_argument("--json", metavar="FILE", help="the figures, for bench/run draw")
     options = parser.parse_args()
+    options.runs = options.runs or (15 if options.quick else 7)
+    options.turns = options.turns or (2 if options.quick else 3)
     options.priority = False
-    with tempfile.TemporaryDirectory(dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"), prefix="spate-bench-") as folder:
-        with Servers(options, folder, "fs") as fs:
-            bench = Bench(options, folder, fs)
-            capi = os.path.abspath(options.bin + "/../src/capi")
-            try:
-                for mpi in libraries(options):
-                    subprocess.run(["mpicc." + mpi, "-O2", "-o", folder + "/program." + mpi, HERE + "/mpi_program.c", "-I" + HERE + "/../../src/capi",
-                                    "-L" + capi, "-Wl,-rpath," + capi, "-lspate"], check=True)
-                    for part in (options.only,) if options.only else PARTS:
-                        getattr(bench, part)(mpi)
-            finally:
-                bench.unmount()
+    return options
+
+
+def main():
+    options = arguments()
+    tables, cells = {}, []
+    if options.only in (None, "simulation"):
+        tables.update(simulation.measure(options))
+    if options.only != "simulation":
+        with tempfile.TemporaryDirectory(dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"), prefix="spate-bench-") as folder:
+            with Servers(options, folder, "fs") as fs:
+                bench = Bench(options, folder, fs)
+                try:
+                    for mpi in libraries(options):
+                        bench.all(mpi)
+                finally:
+                    bench.unmount()
+        tables.update(bench.tables)
+        cells = bench.cells
+        print(bars.text(cells))
     if options.json:
         with open(options.json, "w") as f:
-            json.dump(bench.tables, f, indent=1)
+            json.dump(dict(figures=tables, bars=bars.rows(cells), cells=cells), f, indent=1)
+            f.write("\n")
 
 
 if __name__ == "__main__":

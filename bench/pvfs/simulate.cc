@@ -21,6 +21,7 @@ struct Plan {
   std::uint64_t bytes = 0;  // of each client
   std::uint64_t rate = 12'500'000;
   std::uint64_t seed = 1;
+  std::uint64_t side = 0;  // BTIO: of the cube of cells that the clients share; 0: one part for each client
 };
 
 /// What all clients of a run share.
@@ -29,6 +30,7 @@ struct Experiment {
   std::uint32_t moved = 0;
   Result<void> first;
   std::vector<std::unique_ptr<client::File>> files;
+  std::vector<std::vector<Extent>> pieces;  // BTIO
 };
 
 job::Task<void> open_one(client::Client& client, Experiment& experiment, std::size_t number) {
@@ -44,6 +46,13 @@ job::Task<void> move_one(Experiment& experiment, std::size_t number, Part part) 
   ++experiment.moved;
 }
 
+job::Task<void> move_cells(Experiment& experiment, std::size_t number, bool write) {
+  const std::span<const Extent> pieces = experiment.pieces[number];
+  auto moved = co_await move_pieces(*experiment.files[number], pieces, write);
+  if (!moved && experiment.first) experiment.first = std::move(moved);
+  ++experiment.moved;
+}
+
 job::Task<void> close_one(Experiment& experiment, std::size_t number) {
   std::ignore = co_await experiment.files[number]->close();
   --experiment.opened;
@@ -55,11 +64,16 @@ double phase(cluster::World& world, std::vector<cluster::ClientProcess*>& client
   experiment.moved = 0;
   const MonoTime begin = world.now();
   for (std::size_t i = 0; i < clients.size(); ++i) {
+    if (plan.side > 0) {
+      job::spawn(clients[i]->gate(), move_cells(experiment, i, write));
+      continue;
+    }
     const Part part{write, i * plan.bytes, plan.bytes, plan.servers * kStripBytes, 2};
     job::spawn(clients[i]->gate(), move_one(experiment, i, part));
   }
   while (experiment.moved < clients.size()) world.turn(MonoTime::never());
   const double seconds = std::chrono::duration<double>(world.now() - begin).count();
+  if (plan.side > 0) return static_cast<double>(plan.side * plan.side * plan.side * 40) / seconds;
   return static_cast<double>(plan.bytes) * static_cast<double>(clients.size()) / seconds;
 }
 
@@ -81,6 +95,7 @@ int run(const Plan& plan) {
     limits.deadline = std::chrono::minutes(30);
     limits.attempt_timeout = std::chrono::minutes(10);
     clients.push_back(&world.start_client(std::move(limits)));
+    if (plan.side > 0) experiment.pieces.push_back(btio_pieces(plan.side, plan.clients, i));
     job::spawn(clients.back()->gate(), open_one(clients.back()->client(), experiment, i));
   }
   while (experiment.opened < plan.clients) world.turn(MonoTime::never());
@@ -115,10 +130,11 @@ std::vector<std::uint32_t> numbers(const char* text) {
 
 int main(int argc, char** argv) {
   using namespace spate::bench;
-  if (argc != 6) {
+  if (argc != 6 && argc != 7) {
     fmt::print(stderr,
-               "usage: pvfs_simulate SERVERS,... CLIENTS,... BYTES-PER-SERVER BYTES-PER-SECOND RUNS\n"
-               "Each client has BYTES-PER-SERVER times the number of servers.\n");
+               "usage: pvfs_simulate SERVERS,... CLIENTS,... BYTES-PER-SERVER BYTES-PER-SECOND RUNS [SIDE]\n"
+               "Each client has BYTES-PER-SERVER times the number of servers; with SIDE, its cells of BTIO's cube.\n"
+               "BYTES-PER-SECOND: of each link, in each direction. A disk moves 2 GB/s, processors take no time.\n");
     return 2;
   }
   std::ignore = spate::log::set_level("", spate::log::Level::error);
@@ -128,7 +144,7 @@ int main(int argc, char** argv) {
     for (const std::uint32_t clients : numbers(argv[2])) {
       for (std::uint64_t seed = 1; seed <= runs && code == 0 && servers > 0 && clients > 0; ++seed) {
         code = run({servers, clients, servers * std::strtoull(argv[3], nullptr, 10),
-                    std::strtoull(argv[4], nullptr, 10), seed});
+                    std::strtoull(argv[4], nullptr, 10), seed, argc == 7 ? std::strtoull(argv[6], nullptr, 10) : 0});
       }
     }
   }
