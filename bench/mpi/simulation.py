@@ -66,9 +66,9 @@ def btio(options):
                 whole = simulated(options, IO_BTIO, [ranks], each, rate)[ranks]
                 paper = PAPER[network].get(ranks) if name == "C" else None
                 if paper:
-                    series(table, f"spate, {network}", write, read)
-                    series(table, f"bare contiguous parts, {network}", *whole)
-                    series(table, f"PVFS in the paper, {network}", paper[1], paper[0])
+                    series(table, f"spate {network}", write, read)
+                    series(table, f"bare parts {network}", *whole)
+                    series(table, f"PVFS {network}", paper[1], paper[0])
                 print(f"{network:>14} {name} {ranks:>3} {write:>7.0f} /{read:>5.0f} {whole[0]:>7.0f} /{whole[1]:>5.0f} {write / whole[0]:>6.2f} /{read / whole[1]:>5.2f}"
                       + (f" {paper[1]:>8.0f} /{paper[0]:>4.0f}" if paper else ""), flush=True)
     for network in NETWORKS:

@@ -2,7 +2,8 @@
 // Collective writes in two phases while something fails. Every rank must fail in the same call, with a class of MPI's.
 //   faults PREFIX killed   a rank kills itself while the others are in a collective write
 //   faults PREFIX server   says "running", goes on until a write fails, says "failed", goes on until one succeeds
-//   faults PREFIX full     writes until there is no space
+//   faults PREFIX full     writes until there is no space; what was written before is right
+//   faults PREFIX usable   empties the file, writes and reads
 //   faults PREFIX missing  a file that only one rank names rightly, then one that nobody can open
 #include <mpi.h>
 #include <signal.h>
@@ -47,10 +48,26 @@ static void set_view(void) {
   MPI_Type_free(&tile);
 }
 
+static char letter(int round) { return (char)('a' + (rank + round) % 26); }
+
 static int write_round(int round) {
   static char bytes[N];
-  memset(bytes, 'a' + (rank + round) % 26, N);
+  memset(bytes, letter(round), N);
   return MPI_File_write_at_all(file, (MPI_Offset)round * N, bytes, N, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+
+/* Read in two phases and by each rank alone. */
+static void verify(int round) {
+  static char bytes[N];
+  for (int alone = 0; alone < 2; ++alone) {
+    memset(bytes, 0, N);
+    const MPI_Offset at = (MPI_Offset)round * N;
+    const int code = alone ? MPI_File_read_at(file, at, bytes, N, MPI_BYTE, MPI_STATUS_IGNORE)
+                           : MPI_File_read_at_all(file, at, bytes, N, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (common_class(code) != MPI_SUCCESS) fail("read", round);
+    for (int i = 0; i < N; ++i)
+      if (bytes[i] != letter(round)) fail("a wrong byte", i);
+  }
 }
 
 static void until_success(void) {
@@ -60,7 +77,7 @@ static void until_success(void) {
     if (round == 0) say("running");
     if (class != MPI_SUCCESS && class != MPI_ERR_IO) fail("class", class);
     if (class != MPI_SUCCESS && !failed) say("failed");
-    if (class == MPI_SUCCESS && failed) return;
+    if (class == MPI_SUCCESS && failed) return verify(round % 16);
     failed = failed || class != MPI_SUCCESS;
   }
   fail("nothing failed, or all", failed);
@@ -69,10 +86,22 @@ static void until_success(void) {
 static void until_full(void) {
   for (int round = 0; round < ROUNDS; ++round) {
     const int class = common_class(write_round(round));
-    if (class == MPI_ERR_NO_SPACE && round > 10) return say("full");
+    if (class == MPI_ERR_NO_SPACE && round > 10) {
+      for (int before = 0; before < round; ++before) verify(before);
+      return say("full");
+    }
     if (class != MPI_SUCCESS) fail("class", class);
   }
   fail("never full", ROUNDS);
+}
+
+/* On a server that was full space comes back a moment after the file is cut. */
+static void usable(void) {
+  if (common_class(MPI_File_set_size(file, 0)) != MPI_SUCCESS) fail("set_size", 0);
+  int class = MPI_ERR_NO_SPACE;
+  for (int round = 0; round < ROUNDS && class == MPI_ERR_NO_SPACE; ++round) class = common_class(write_round(1));
+  if (class != MPI_SUCCESS) fail("write", class);
+  verify(1);
 }
 
 static void missing(const char *prefix) {
@@ -108,6 +137,8 @@ int main(int argc, char **argv) {
     until_success();
   } else if (strcmp(what, "full") == 0) {
     until_full();
+  } else if (strcmp(what, "usable") == 0) {
+    usable();
   } else {
     missing(argv[1]);
   }

@@ -14,9 +14,10 @@ def started(fs, mpi, program, what):
 
 
 def usable(fs, mpi):
-    """Another program writes and reads the same file."""
-    done = run(fs, mpi, 3, programs[mpi], "spate:", "missing", timeout=60)
-    check(done.returncode == 0, "%s, afterwards: %s%s" % (mpi, done.stdout, done.stderr))
+    """Another program writes and reads the same file; a name that only one rank has is an error there, too."""
+    for what in ("usable", "missing"):
+        done = run(fs, mpi, 3, programs[mpi], "spate:", what, timeout=60)
+        check(done.returncode == 0, "%s, afterwards, %s: %s%s" % (mpi, what, done.stdout, done.stderr))
     fs.spate("rm", "spate:/faults")
 
 
@@ -55,9 +56,10 @@ with Cluster(io=3) as fs:
         subprocess.run(["cp", "-a", small + ".kept/.", small], check=True)
         fs.up()
         for mpi in libraries():
-            done = run(fs, mpi, 3, compiled(mpi, fs.root, "faults.c"), "spate:", "full")
+            programs[mpi] = compiled(mpi, fs.root, "faults.c")
+            done = run(fs, mpi, 3, programs[mpi], "spate:", "full")
             check(done.returncode == 0 and "full" in done.stdout, "%s, full disk: exit %d\n%s%s" % (mpi, done.returncode, done.stdout, done.stderr))
-            fs.spate("rm", "spate:/faults")
+            usable(fs, mpi)
         fs.spate("down", "-q")
     finally:
         subprocess.run(["umount", "-l", small], check=True)
