@@ -55,7 +55,8 @@ struct Call {
   /// Fires at the caller's deadline, when the server stops, and when nobody waits for the answer any more: the
   /// connection is lost, or a newer copy of the request has arrived.
   job::StopToken stop;
-  Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see Aside)
+  std::uint64_t moved_bytes = 0;  // file data that the handler has moved
+  Places* places = nullptr;       // the server's, which outlives the call; null: the call takes no place (see Aside)
 };
 
 }  // namespace spate::rpc

@@ -80,6 +80,7 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       started_at_(network.executor().now()),
       refusals_(network, metrics),
       slow_requests_(options_.slow_request, network, metrics),
+      loads_(started_at_),
       peers_({options_.max_stranger_requests, options_.max_requests_of_a_stranger}, network, refusals_),
       replies_(network, options_.incarnation, options_.map_version, stopping_),
       authenticator_(acceptor_options(options_), network, random, replies_, refusals_),
@@ -215,6 +216,7 @@ job::Task<void> Server::answer_known(Call& call, ByteView body) {
   const MonoTime begun = network_.executor().now();
   auto result = co_await execute(call, body, entry);
   slow_requests_.note(call, begun, result.code());
+  note_load(call, !result);
   if (!result && is_strange(result.code())) refusals_.note(call, result.error());
   SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
             result.code(), call.header.trace);
@@ -254,6 +256,9 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
     case wire::Op::kStats:
       if (!call.peer->authenticated) co_return Errc::kUnauthenticated;
       co_return stats();
+    case wire::Op::kListLoads:
+      if (!call.peer->authenticated) co_return Errc::kUnauthenticated;
+      co_return list_loads();
     default: break;
   }
   Operation* const operation = operations_.find(call.header.op);
@@ -320,6 +325,20 @@ Result<Bytes> Server::stats() {
   Bytes out;
   wire::encode_body(reply, out);
   return out;
+}
+
+Result<Bytes> Server::list_loads() {
+  Bytes out;
+  wire::encode_body(loads_.list(network_.executor().now()), out);
+  return out;
+}
+
+/// What somebody asks who has not proved a key is not counted: it could push out the clients.
+void Server::note_load(const Call& call, bool failed) {
+  const auto kind = load_kind(call.header.op);
+  if (!kind || !call.peer->authenticated) return;
+  const MonoTime now = network_.executor().now();
+  loads_.note(*call.peer, {*kind, failed, now - call.arrived, call.moved_bytes}, now);
 }
 
 }  // namespace spate::rpc

@@ -13,6 +13,7 @@
 #include "metrics/metrics.h"
 #include "rpc/authenticator.h"
 #include "rpc/calls.h"
+#include "rpc/loads.h"
 #include "rpc/operations.h"
 #include "rpc/peers.h"
 #include "rpc/places.h"
@@ -92,6 +93,8 @@ class Server {
   job::Task<void> take(Call& call, ByteView message);
   Result<Bytes> ping(ByteView body);
   Result<Bytes> stats();
+  Result<Bytes> list_loads();
+  void note_load(const Call& call, bool failed);
   Result<void> check_header(const Call& call) const;
 
   ServerOptions options_;
@@ -102,6 +105,7 @@ class Server {
   MonoTime started_at_;
   Refusals refusals_;
   SlowRequests slow_requests_;
+  Loads loads_;
   Peers peers_;
   ReplyWriter replies_;
   Authenticator authenticator_;

@@ -15,6 +15,7 @@ namespace spate::wire {
   X(Stats, 4, "stats")                         \
   X(KeepAlive, 5, "keep_alive")                \
   X(EndSession, 6, "end_session")              \
+  X(ListLoads, 7, "list_loads")                \
   X(Lookup, 20, "lookup")                      \
   X(Getattr, 21, "getattr")                    \
   X(Setattr, 22, "setattr")                    \

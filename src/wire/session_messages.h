@@ -91,7 +91,7 @@ struct AuthenticateRequest {
   /// Grows with each new set of connections of this client (docs/consistency.md, "Resends").
   std::uint64_t incarnation = 0;
   Credential credential;
-  std::string description;              // "host:pid:program", for `spate status` and logs
+  std::string description;              // "host:pid:program" or "host:pid:program:tag", for `spate top` and logs
   std::optional<SessionTicket> ticket;  // io servers: from the meta server; meta: to resume
   Nonce server_nonce{};                 // as given by hello
   /// Version 1: HMAC under the client key (kind client) or the server key (kind server) over the fields above; see
@@ -165,6 +165,54 @@ struct StatsReply {
   template <typename A>
   void fields(A& a) {
     a(snapshot);
+  }
+};
+
+/// The kinds of requests that a load is counted by. The number is the place in ClientLoad::kinds.
+enum class LoadKind : std::uint8_t { kRead = 0, kWrite = 1, kLook = 2, kChange = 3 };
+constexpr std::size_t kLoadKinds = 4;
+
+/// What was asked since ClientLoad::since_ns. None of it ever falls.
+struct LoadCounts {
+  std::uint64_t requests = 0;  // that were answered
+  std::uint64_t failed = 0;    // of these, with an error
+  std::uint64_t time_ns = 0;   // the sum over all of them, from arrival to answer
+  std::uint64_t bytes = 0;     // of file data
+  template <typename A>
+  void fields(A& a) {
+    a(requests, failed, time_ns, bytes);
+  }
+};
+struct ClientLoad {
+  PeerKind kind = PeerKind::kClient;  // kServer: all servers together, and those who hold their key
+  ClientId client;
+  std::uint32_t uid = 0;
+  std::string description;     // as in AuthenticateRequest, printable, at most kMaxLoadDescription bytes
+  std::uint64_t since_ns = 0;  // when the counts began, on the clock of ListLoadsReply::now_ns
+  std::vector<LoadCounts> kinds;
+  template <typename A>
+  void fields(A& a) {
+    a(kind, client, uid, description, since_ns, kinds);
+  }
+};
+constexpr std::size_t kMaxLoadDescription = 256;
+
+/// Who loads the server: the busiest clients.
+struct ListLoadsRequest {
+  static constexpr Op kOp = Op::kListLoads;
+  static constexpr std::string_view kName = "list loads request";
+  template <typename A>
+  void fields(A&) {}
+};
+struct ListLoadsReply {
+  static constexpr std::string_view kName = "list loads reply";
+  std::uint64_t now_ns = 0;           // since the server was started
+  std::vector<ClientLoad> clients;    // in no order
+  std::vector<LoadCounts> others;     // of clients that are not among them any more
+  std::uint64_t clients_dropped = 0;  // how often a client made room for another
+  template <typename A>
+  void fields(A& a) {
+    a(now_ns, clients, others, clients_dropped);
   }
 };
 

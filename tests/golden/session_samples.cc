@@ -270,6 +270,27 @@ std::vector<wire::StatsReply> samples() {
 }
 
 template <>
+std::vector<wire::ListLoadsRequest> samples() {
+  return {{}};
+}
+
+template <>
+std::vector<wire::ListLoadsReply> samples() {
+  wire::ClientLoad load;
+  load.client = ClientId(77);
+  load.uid = 1000;
+  load.description = "node3:4711:solver:123456";
+  load.since_ns = 5'000'000'000;
+  load.kinds = {{1, 0, 20'000, 1U << 20U}, {2, 1, 30'000, 1U << 21U}, {3, 0, 40'000, 0}, {4, 0, 50'000, 0}};
+  wire::ListLoadsReply m;
+  m.now_ns = 9'000'000'000;
+  m.clients = {load};
+  m.others = {{10, 1, 60'000, 4096}, {}, {}, {}};
+  m.clients_dropped = 6;
+  return {{}, m};
+}
+
+template <>
 std::vector<wire::KeepAliveRequest> samples() {
   return {{}};
 }

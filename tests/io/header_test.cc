@@ -120,6 +120,19 @@ TEST_F(HeaderTest, AnUnknownOperationIsRefusedByNumber) {
   expect_served();
 }
 
+TEST_F(HeaderTest, AStrangerIsNotToldWhatTheServerHasCounted) {
+  for (const wire::Op op : {wire::Op::kStats, wire::Op::kListLoads}) {
+    wire::RequestHeader header = ping_header();
+    header.op = op;
+    Bytes request;
+    wire::encode_body(header, request);
+    const Answer answer = ask(request);
+    EXPECT_EQ(answer.header.status, Errc::kUnauthenticated) << op_name(op);
+    EXPECT_TRUE(answer.body.empty()) << op_name(op);
+    expect_served();
+  }
+}
+
 TEST_F(HeaderTest, AHelloWithoutACommonVersionIsRefusedByName) {
   wire::RequestHeader header = ping_header();
   header.op = wire::Op::kHello;

@@ -205,7 +205,8 @@ bool anything_missing(std::span<const SlotRead> done) {
   return std::any_of(done.begin(), done.end(), [](const SlotRead& slot) { return slot.stat.change_counter == 0; });
 }
 
-job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
+/// `moved_bytes` gets the number of bytes that were sent.
+job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk, std::uint64_t& moved_bytes) {
   Parts& parts = bulk->parts;
   bulk->done.resize(bulk->slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
@@ -213,6 +214,7 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
   auto outcome = co_await run_slots(parts.executor, bulk->request.what, std::move(tasks), bulk->active.stop());
   if (!outcome) outcome = explain(std::move(outcome).error(), bulk->active, bulk->caller);
   if (outcome && anything_missing(bulk->done)) outcome = co_await check_not_removed(parts, bulk->slots, bulk->done);
+  for (const SlotRead& slot : bulk->done) moved_bytes += slot.bytes;
   Bytes out;
   if (outcome) wire::encode_body(reply_of(bulk->done), out);
   bulk->active.move_to(parts.stopping);
@@ -254,6 +256,7 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
     InlineRead work{slots, request.what, asker_of(call, caller), active, std::move(sizes), {}};
     auto reply = co_await read_inline(*parts_, work, call.header.reply_room);
     if (!reply) co_return explain(std::move(reply).error(), active, caller);
+    for (const SlotRead& slot : work.done) call.moved_bytes += slot.bytes;
     if (request.inline_limit > 0) note_inline(*parts_, flow::Direction::kRead);
     if (anything_missing(work.done)) {
       SPATE_CO_TRY(std::ignore, co_await check_not_removed(*parts_, slots, work.done));
@@ -264,7 +267,7 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
   auto bulk = std::make_unique<BulkRead>(*parts_, caller, call);
   bulk->request = std::move(request);
   bulk->slots = std::move(slots);
-  auto reply = co_await read_bulk(std::move(bulk));
+  auto reply = co_await read_bulk(std::move(bulk), call.moved_bytes);
   co_return reply;
 }
 

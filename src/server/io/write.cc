@@ -22,7 +22,7 @@ namespace {
 struct WriteWork {
   Parts& parts;
   const wire::WriteRequest& request;
-  const rpc::Call& call;
+  rpc::Call& call;
   flow::Asker asker;
   ActiveRequest& active;
   Slots& slots;
@@ -73,6 +73,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
   SPATE_CO_TRY(std::ignore, co_await writer.write(at, work.inline_data[index], work.active.token()));
   if (index == 0) note_inline(work.parts, flow::Direction::kWrite);
   work.parts.counters.moved(flow::Lane::kInline, flow::Direction::kWrite, work.inline_data[index].size());
+  work.call.moved_bytes += work.inline_data[index].size();
   co_return stat_of(writer);
 }
 
@@ -111,6 +112,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   } else {
     moved = co_await flow.run(work.active.token());
   }
+  work.call.moved_bytes += flow.stream_bytes();
   if (!moved) co_return std::move(moved).error();
   if (flow.has_edges()) {
     if (planted(Defect::kSplitDirectWrite)) {
