@@ -4,7 +4,9 @@
 #include <grp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "assembly/registry.h"
 #include "config/key_file.h"
@@ -14,10 +16,24 @@
 namespace spate::assembly {
 namespace {
 
-std::string describe_process(const std::string& program) {
+/// The batch job that this process belongs to, if any.
+std::string batch_job() {
+  for (const char* const name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return std::string(value).substr(0, config::kMaxTagBytes);
+  }
+  return {};
+}
+
+/// "HOST:PID:PROGRAM", or "HOST:PID:PROGRAM:TAG"; only TAG may contain colons.
+std::string describe_process(std::string program, const std::string& tag) {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return std::string(host.data()) + ":" + std::to_string(::getpid()) + ":" + program;
+  std::replace(program.begin(), program.end(), ':', '_');
+  std::string text = std::string(host.data()) + ":" + std::to_string(::getpid()) + ":" + program;
+  const std::string works_for = tag.empty() ? batch_job() : tag;
+  if (!works_for.empty()) text += ":" + works_for;
+  return text;
 }
 
 client::Atime atime_policy(config::AtimePolicy policy) {
@@ -61,7 +77,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.map = config::cluster_map(process->config_);
   options.credential = settings.credential;
   options.handshake = handshake_policy(process->config_.auth);
-  options.description = describe_process(settings.program);
+  options.description = describe_process(settings.program, process->config_.client.tag);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   options.bypass = static_cast<client::BypassMode>(process->config_.client.bypass);
   // The largest message must hold a request with a list and inline data.

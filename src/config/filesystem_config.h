@@ -128,6 +128,8 @@ enum class AtimePolicy : std::uint8_t { kRelatime = 0, kNoatime = 1, kStrictatim
 /// or stopped at any time.
 enum class AttributeCache : std::uint8_t { kOff = 0, kOn = 1, kAll = 2 };
 
+constexpr std::size_t kMaxTagBytes = 64;
+
 /// [client]
 struct ClientConfig {
   Duration deadline = std::chrono::seconds(30);         // of one request, resends included; 10 ms..1 h
@@ -135,6 +137,7 @@ struct ClientConfig {
   Bypass bypass = Bypass::kRead;                        // the most that a client asks for
   AtimePolicy atime = AtimePolicy::kRelatime;
   AttributeCache attribute_cache = AttributeCache::kOn;
+  std::string tag;  // what the client works for; empty: its batch job
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 

@@ -231,6 +231,11 @@ std::vector<Key> plain_rows() {
                                                             "on: mounts. all: programs, too, by the preload library "
                                                             "or libspate.",
                                                             "off|on|all"}),
+      row<&Config::client, &ClientConfig::tag>({"client", "tag", Type::kText,
+                                                "What a client works for, as `spate top` and the servers' logs name "
+                                                "it. Empty: the number of its batch job, by "
+                                                "SLURM_JOB_ID, PBS_JOBID, LSB_JOBID or FLUX_JOB_ID.",
+                                                "", 0, kMaxTagBytes}),
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),
