@@ -29,7 +29,7 @@ std::string upper(std::string_view text) {
 }
 
 /// An argument of a request: in quotation marks, with inner ones doubled.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string all = "\"";
   for (const char c : text) all += c == '"' ? "\"\"" : std::string(1, c);
   return roff_escaped(all + "\"");
@@ -56,18 +56,18 @@ std::string roff_escaped(std::string_view text) {
 }
 
 ManualPage::ManualPage(PageName name) : name_(std::move(name)) {
-  text_ = ".TH " + quoted(upper(name_.name)) + " " + name_.section + " \"" + name_.date + "\" " +
-          quoted("Spate " + name_.version) + " \"Spate Manual\"\n.nh\n.ad l\n.SH NAME\n" + roff_escaped(name_.name) +
+  text_ = ".TH " + in_quotes(upper(name_.name)) + " " + name_.section + " \"" + name_.date + "\" " +
+          in_quotes("Spate " + name_.version) + " \"Spate Manual\"\n.nh\n.ad l\n.SH NAME\n" + roff_escaped(name_.name) +
           " \\- " + roff_escaped(name_.summary) + "\n";
 }
 
 void ManualPage::section(std::string_view title) {
-  text_ += ".SH " + quoted(title) + "\n";
+  text_ += ".SH " + in_quotes(title) + "\n";
   after_heading_ = true;
 }
 
 void ManualPage::subsection(std::string_view title) {
-  text_ += ".SS " + quoted(title) + "\n";
+  text_ += ".SS " + in_quotes(title) + "\n";
   after_heading_ = true;
 }
 
@@ -103,7 +103,7 @@ void ManualPage::paragraph(std::string_view text) {
 
 void ManualPage::item(std::string_view term, std::string_view text, std::string_view more) {
   after_heading_ = false;
-  text_ += ".TP\n.B " + quoted(term) + "\n" + (text.empty() ? "\\&" : roff_escaped(text)) + "\n";
+  text_ += ".TP\n.B " + in_quotes(term) + "\n" + (text.empty() ? "\\&" : roff_escaped(text)) + "\n";
   for (const std::string& line : lines_of(more)) text_ += ".br\n" + roff_escaped(line) + "\n";
 }
 
