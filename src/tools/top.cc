@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate top`: who loads the file system now.
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "tools/asker.h"
+#include "tools/commands.h"
+#include "tools/load_table.h"
+#include "tools/name_space.h"
+
+namespace spate::tools {
+namespace {
+
+struct TopOptions {
+  std::vector<std::string> servers;
+  bool once = false;
+  std::uint64_t interval_s = 2;
+  std::optional<std::uint64_t> rounds;
+  std::uint64_t most = 20;
+  std::string group = "client";
+  std::string order = "load";
+};
+
+bool is_one_of(const std::string& word, std::span<const std::string_view> all) {
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+std::string usage_error(const TopOptions& options) {
+  if (options.interval_s == 0 || options.interval_s > 3600) return "--interval takes seconds, 1 to 3600";
+  if (options.rounds && *options.rounds == 0) return "--rounds takes a number of 1 or more";
+  if (options.once && options.rounds) return "--once is --rounds 1";
+  if (!is_one_of(options.group, kLoadGroups)) return "--group is client, job, user, host or program";
+  if (!is_one_of(options.order, kLoadOrders)) return "--sort is load, bytes, requests or time";
+  return {};
+}
+
+std::size_t terminal_columns(const Context& context) {
+  winsize size{};
+  if (!context.stdout_is_terminal() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+/// Asks each server; reports those that do not answer.
+Result<LoadReplies> ask(Context& context, Asker& asker, const std::vector<ServerId>& servers, int& code) {
+  SPATE_TRY(const auto replies, asker.ask<wire::ListLoadsReply>(wire::ListLoadsRequest(), servers));
+  LoadReplies good;
+  for (const auto& [server, reply] : replies) {
+    if (reply) {
+      good.emplace(server, *reply);
+    } else if (reply.code() == Errc::kNotSupported) {
+      code = context.fail_of(
+          server, Error::told(Errc::kNotSupported,
+                              fmt::format("server {} has an older version, which does not count this", server.value)));
+    } else if (reply.code() != Errc::kNotPrimary) {  // a meta server that does not lead answers no client
+      code = context.fail_of(server, reply.error());
+    }
+  }
+  return good;
+}
+
+void show(Context& context, const TopOptions& options, LoadView view, std::size_t servers) {
+  view.rows = grouped(std::move(view.rows), options.group);
+  sort_rows(view.rows, options.order);
+  const auto most = static_cast<std::size_t>(options.most);
+  if (context.json) {
+    nlohmann::json told = to_json(view, most);
+    told["servers"] = servers;
+    return context.print_json(told);
+  }
+  std::string text = options.once || !context.stdout_is_terminal() ? "" : "\033[H\033[2J";
+  text += fmt::format("{} that asked something of {} in {:.1f} s\n", counted(view.rows.size(), options.group),
+                      counted(servers, "server"), view.seconds);
+  print(text + load_table(view, most, terminal_columns(context)));
+}
+
+int run_top(Context& context, const TopOptions& options) {
+  if (const std::string wrong = usage_error(options); !wrong.empty()) return context.usage(wrong);
+  auto asker = Asker::open(context);
+  if (!asker) return context.fail(asker.error());
+  const auto servers = chosen_servers(asker->process().config(), options.servers);
+  if (!servers) return context.usage(servers.error().message());
+  const std::uint64_t rounds = options.once ? 1 : options.rounds.value_or(std::numeric_limits<std::uint64_t>::max());
+  int code = kExitOk;
+  auto before = ask(context, *asker, *servers, code);
+  if (!before) return context.fail(before.error());
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    asker->wait(std::chrono::seconds(options.interval_s));
+    auto now = ask(context, *asker, *servers, code);
+    if (!now) {
+      code = context.fail(now.error());
+      continue;
+    }
+    show(context, options, loads_between(*before, *now, &user_name), now->size());
+    before = std::move(now);
+  }
+  return code;
+}
+
+std::vector<std::string> words(std::span<const std::string_view> all) { return {all.begin(), all.end()}; }
+
+}  // namespace
+
+Command make_top() {
+  auto options = std::make_shared<TopOptions>();
+  Command command;
+  command.name = "top";
+  command.group = "Look";
+  command.summary = "who loads the file system now: bytes, requests and latency of each client, again and again";
+  command.details =
+      "A client is a process that uses the file system, such as a program or a mount. A row has the file data that it\n"
+      "read and wrote in a second, its requests by kind (reads; writes; looks, which change nothing; changes of the "
+      "name\n"
+      "space), how many failed, and the mean time from a request's arrival at a server to its answer. JOB is "
+      "client.tag of\n"
+      "the client's spate.toml, or its SPATE_CLIENT_TAG, else the number that Slurm, PBS, LSF or Flux gave its job.\n"
+      "Each server keeps the 128 busiest clients apart. What clients read by the bypass (docs/data-paths.md) no server "
+      "sees.";
+  command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
+  Argument group{"-g,--group", "a row for each client, job, user, host or program (client)", &options->group};
+  group.choices = words(kLoadGroups);
+  Argument order{"-s,--sort",
+                 "what the first rows have most of: load (requests, and bytes where 64 KiB are one), bytes, requests, "
+                 "or time (load)",
+                 &options->order};
+  order.choices = words(kLoadOrders);
+  command.options = {{"-1,--once", "one table, and end", &options->once},
+                     {"-i,--interval", "SECONDS that a table is about (2)", &options->interval_s},
+                     {"-n,--rounds", "end after so many tables", &options->rounds},
+                     {"-k,--rows", "at most so many rows (20)", &options->most},
+                     std::move(group),
+                     std::move(order)};
+  command.run = [options](Context& context) { return run_top(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools
