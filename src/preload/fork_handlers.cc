@@ -16,7 +16,7 @@ using Handler = void (*)();
 using Register = int (*)(Handler, Handler, Handler, void*);
 
 constexpr int kHandlers = 3;
-constexpr size_t kPage = 4096;
+constexpr size_t kCodeBytes = 4096;
 
 void run_unless_helper(Handler handler) {
   if (thread_state.fork_flags == 0) handler();
@@ -33,13 +33,13 @@ struct Thunk {
 
 /// Replaces the handlers by thunks. They stay as they are if there is no memory for code.
 void wrap(Handler (&handlers)[kHandlers]) {
-  const long memory = raw(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const long memory = raw(SYS_mmap, 0, kCodeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (failed(memory)) return;
   auto* const thunks = reinterpret_cast<Thunk*>(memory);  // NOLINT(performance-no-int-to-ptr)
   for (int i = 0; i < kHandlers; ++i)
     thunks[i] = {{0x48, 0xbf}, handlers[i], {0x48, 0xb8}, run_unless_helper, {0xff, 0xe0}};
-  if (failed(raw(SYS_mprotect, memory, kPage, PROT_READ | PROT_EXEC))) {
-    raw(SYS_munmap, memory, kPage);
+  if (failed(raw(SYS_mprotect, memory, kCodeBytes, PROT_READ | PROT_EXEC))) {
+    raw(SYS_munmap, memory, kCodeBytes);
     return;
   }
   for (int i = 0; i < kHandlers; ++i) {
