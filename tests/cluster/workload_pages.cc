@@ -55,7 +55,7 @@ job::Task<std::shared_ptr<client::File>> Workload::open_with_pages(std::uint64_t
   const ReadId id = scene_.data.begin_read(handle, whole);
   client::NamePath where;
   where.start = Handle(handle);
-  const auto flags = static_cast<std::uint8_t>(wire::kOpenRead | (writes ? wire::kOpenWrite : 0U));
+  const auto flags = static_cast<std::uint8_t>(wire::kOpenRead | (writes ? unsigned{wire::kOpenWrite} : 0U));
   auto opened = co_await process_.client().open(where, flags);
   if (dead() || !opened) scene_.data.drop_read(id);
   if (dead()) co_return nullptr;
