@@ -56,7 +56,7 @@ void wrap(Handler (&handlers)[kHandlers]) {
 extern "C" __attribute__((visibility("default"))) int __register_atfork(void (*prepare)(), void (*parent)(),
                                                                         void (*child)(), void* owner) {
   using namespace spate::preload;
-  static const auto next = reinterpret_cast<Register>(dlsym(RTLD_NEXT, "__register_atfork"));
+  const auto next = reinterpret_cast<Register>(dlsym(RTLD_NEXT, "__register_atfork"));
   if (next == nullptr) return ENOSYS;
   Handler handlers[kHandlers] = {prepare, parent, child};
   if (thread_state.inside == 0) wrap(handlers);  // else they are the library's own
