@@ -87,6 +87,19 @@ class LentRightsTest : public ::testing::Test {
   int programs_ = 0;
 };
 
+TEST_F(LentRightsTest, AWriterThatKeepsAttributesSeesAtOnceThatTheyAreGone) {
+  client::Options options = user_options();
+  options.keep_attributes = true;
+  ClientProcess& keeper = world_.start_client_beside(kBeside, options);
+  const std::string name = make_program();
+  auto opened = run(keeper, keeper.client().open(client::path_from_root(name), kLentReadWrite));
+  ASSERT_OK(opened);
+  EXPECT_EQ(mode(keeper, name), kLending);
+  EXPECT_OK(run(keeper, (*opened)->write(100, Bytes(10))));
+  EXPECT_EQ(mode(keeper, name), kPlain);
+  EXPECT_OK(run(keeper, (*opened)->close()));
+}
+
 TEST_F(LentRightsTest, GoWithASmallAndALargeWrite) {
   for (const std::size_t size : {1U, 15'000U}) {
     expect_gone_after([this, size](ClientProcess& client, client::File& file) {

@@ -101,7 +101,8 @@ job::Task<void> Workload::open_by_handle(std::uint64_t handle, Rights rights, bo
   const bool cuts = truncate && scene_.data.knows(handle);
   client::NamePath where;
   where.start = Handle(handle);
-  const auto flags = static_cast<std::uint8_t>(static_cast<unsigned>(rights) | (cuts ? unsigned{wire::kOpenTruncate} : 0U));
+  const auto flags =
+      static_cast<std::uint8_t>(static_cast<unsigned>(rights) | (cuts ? unsigned{wire::kOpenTruncate} : 0U));
   const WriteId cut = cuts ? scene_.data.begin_truncate(handle, 0) : 0;
   auto opened = co_await process_.client().open(where, flags);
   if (dead()) co_return;

@@ -188,6 +188,7 @@ TEST_F(OwnWritingCacheTest, RightsThatAFileLendsAreForTheServerToTell) {
     change.end({true, {kFile}, {}}, granted(2, {lends}));
   }
   EXPECT_EQ(size(), std::nullopt);
+  EXPECT_FALSE(cache.find({kFile, {}, 0})) << "its mode, too";
 }
 
 }  // namespace

@@ -37,12 +37,16 @@ struct KeptObject {
   std::optional<OwnWriting> writing;    // for a file that only this client may be writing
   std::list<Handle>::iterator place{};  // its place in the order of use
 
-  /// The datafiles' state of a file that has a reply; null if it is not known. A write by anybody but root clears the
-  /// bits that lend rights (setuid, setgid), and only the meta server can tell whether it has.
-  const wire::DataSummary* written_data() const {
+  /// For an object that has a reply. A write by anybody but root clears the bits that lend rights (setuid, setgid).
+  /// While a file may be written, only the meta server can tell whether it still has them.
+  bool may_lose_rights() const {
     constexpr std::uint32_t kLent = 06000;
-    if (!writing || writing->under_way > 0 || !writing->data) return nullptr;
-    return (reply->attributes.mode & kLent) == 0 ? &*writing->data : nullptr;
+    const Attributes& now = reply->attributes;
+    return now.type == FileType::kRegular && !now.size_known && (now.mode & kLent) != 0;
+  }
+  /// The datafiles' state of a file that has a reply; null if it is not known.
+  const wire::DataSummary* written_data() const {
+    return writing && writing->under_way == 0 && writing->data ? &*writing->data : nullptr;
   }
 };
 
