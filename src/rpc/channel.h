@@ -143,8 +143,9 @@ class Channel {
   /// The network's reason why there is no connection, for people; one for each URL if there are several. Empty: there
   /// is a connection, or none was tried.
   std::string unreached() const;
-  /// wire::Feature: the features that the server agreed to in the last handshake.
-  std::uint64_t features() const { return connection_ != nullptr ? connection_->features : 0; }
+  /// wire::Feature: the features that the server agreed to in the last handshake; 0 before the first one. They outlive
+  /// the connection: the next one is expected to agree to the same.
+  std::uint64_t features() const { return features_; }
   /// Whether the error means that the connection is lost, or must not be used any more.
   static bool is_lost(Errc code) {
     return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
@@ -227,8 +228,9 @@ class Channel {
   Identity& identity_;
   Random& random_;
   std::optional<bmi::Address> peer_;
-  ConnectionPtr connection_;  // null: no handshake yet
-  bmi::Address spent_;        // the connection on which an authenticate was sent: it must not carry a second handshake
+  ConnectionPtr connection_;  // null: no handshake yet, or its connection is lost
+  std::uint64_t features_ = 0;
+  bmi::Address spent_;  // the connection on which an authenticate was sent: it must not carry a second handshake
   bool handshake_runs_ = false;
   bool watching_ = false;  // whether the server of a group lives
   job::Event handshake_ended_;

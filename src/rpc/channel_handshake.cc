@@ -177,6 +177,7 @@ void Channel::join(const wire::AuthenticateReply& accepted, const ConnectionPtr&
   }
   note_url();
   connection_ = connection;
+  features_ = connection->features;
 }
 
 }  // namespace spate::rpc

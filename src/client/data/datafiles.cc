@@ -23,10 +23,23 @@ Bytes punch_body(const Transfer& transfer, const Share& share, Punch how) {
   return how == Punch::kExtends ? fill(wire::DatafileAllocateRequest()) : fill(wire::PunchRequest());
 }
 
+/// Whether the server knows the feature. A server that has never answered is asked first.
+job::Task<Result<bool>> knows(const Transfer& transfer, const Share& share, std::uint64_t feature) {
+  if (share.channel->incarnation() == Incarnation()) {
+    Bytes body;
+    wire::encode_body(wire::PingRequest(), body);
+    SPATE_CO_TRY(std::ignore,
+                 co_await call_share<wire::PingReply>(share, wire::Op::kPing, body, call_options(transfer, share)));
+  }
+  co_return (share.channel->features() & feature) != 0;
+}
+
 job::Task<Result<void>> punch_share(Transfer& transfer, const Share& share, Punch how) {
   const bool extends = how == Punch::kExtends;
-  if (extends && (share.channel->features() & wire::kFeatureAllocates) == 0)
-    co_return Error(Errc::kNotSupported, share.channel->name() + " is of an earlier version");
+  if (extends) {
+    SPATE_CO_TRY(const bool allocates, co_await knows(transfer, share, wire::kFeatureAllocates));
+    if (!allocates) co_return Error(Errc::kNotSupported, share.channel->name() + " is of an earlier version");
+  }
   const Bytes body = punch_body(transfer, share, how);
   const wire::Op op = extends ? wire::Op::kDatafileAllocate : wire::Op::kPunch;
   SPATE_CO_TRY(const auto answer,
@@ -51,7 +64,11 @@ job::Task<Result<void>> flush_share(Transfer& transfer, const Share& share) {
 }
 
 job::Task<Result<void>> ask_share(Transfer& transfer, const Share& share, bool sync) {
-  if (sync && (share.channel->features() & wire::kFeatureFlushes) != 0) {
+  bool flushes = false;
+  if (sync) {
+    SPATE_CO_TRY(flushes, co_await knows(transfer, share, wire::kFeatureFlushes));
+  }
+  if (flushes) {
     auto flushed = co_await flush_share(transfer, share);
     co_return flushed;
   }
