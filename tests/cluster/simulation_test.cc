@@ -2,6 +2,8 @@
 // Whole clusters under faults, seed after seed; bugs on purpose are found; README.md says how a seed is looked into.
 #include "tests/cluster/simulation.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/expect.h"
@@ -111,9 +113,11 @@ TEST_P(Planted, IsFound) {
     for (const std::uint64_t nth : {1U, 3U, 6U, 9U})
       options.aims.push_back({FaultKind::kPartition, wire::Op::kKeepAlive, nth});
   }
-  // The same, while a change of theirs is held up, or on files of the server that was added: both are rare.
-  if (options.plant == Plant::kExpiredChange || options.plant == Plant::kUnfencedServer) options.operations = 3000;
-  if (options.plant == Plant::kFalseFence) {  // holders must be killed in the middle of a write that ends much later
+  // Rare: the same, while a change of theirs is held up, or on files of the server that was added; a restart between
+  // two epochs of a session that holds locks; a holder that is killed in the middle of a write that ends much later.
+  constexpr std::array kRare{Plant::kExpiredChange, Plant::kUnfencedServer, Plant::kHastyClaim, Plant::kFalseFence};
+  if (std::find(kRare.begin(), kRare.end(), options.plant) != kRare.end()) options.operations = 3000;
+  if (options.plant == Plant::kFalseFence) {
     for (std::uint64_t nth = 20; nth <= 200; nth += 10)
       options.aims.push_back({FaultKind::kStuckHolder, wire::Op::kWrite, nth});
   }

@@ -11,13 +11,14 @@ pids() { cut -d' ' -f1 "$dir"/fs/run/*.pid; }
 
 echo before > "$dir/soft/file"
 for how in -STOP -KILL; do
+  echo cold > "$dir/hard/cold$how"  # what the soft mount has read is in its page cache, and may be read without a server
   if [ $how = -STOP ]; then error='timed out'; else error='No route to host'; fi
   stopped=$(pids)
   # shellcheck disable=SC2086
   if [ $how = -STOP ]; then stop $stopped; else kill -KILL $stopped; for pid in $stopped; do wait_until gone "$pid"; done; fi
   (cat "$dir/hard/file" > "$dir/read" && echo "after $how" > "$dir/hard/file") &
   waits=$!
-  for call in "cat $dir/soft/file" "mkdir $dir/soft/d$how" "stat $dir/soft/other" "dd status=none if=/dev/zero of=$dir/soft/file count=1 conv=notrunc"; do
+  for call in "cat $dir/soft/cold$how" "mkdir $dir/soft/d$how" "stat $dir/soft/other" "dd status=none if=/dev/zero of=$dir/soft/file count=1 conv=notrunc"; do
     fails "$error" timeout 20 $call
   done
   kill -0 "$waits"

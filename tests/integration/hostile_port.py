@@ -225,6 +225,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_N
 with Cluster(io=1, env={"SPATE_AUTH_ALLOW_V1": "yes"}) as fs:
     fs.env["SPATE_NETWORK_CONNECT_TIMEOUT"] = "500 ms"
     fs.up()
+    fs.spate("put", "spate:/first", input=b"first")  # waits until the new io server knows which sessions have ended
     scene = Scene(fs)
     scene.serves()
     strangers(scene)
