@@ -244,6 +244,28 @@ TEST_F(TruncateRemoveTest, TombstonesStayUntilRemovalsWereRepeatedAfterACrash) {
   EXPECT_THAT(datafiles(), ::testing::IsEmpty());
 }
 
+// The removals are repeated page by page. The process is stopped while the last removal of the first page is under way:
+// that one ends well, so nothing has failed, and the other pages have not been looked at.
+TEST_F(TruncateRemoveTest, AStopBetweenTwoPagesLeavesTheOtherRemovalsToBeRepeated) {
+  constexpr std::uint64_t kPage = 256;
+  std::vector<Handle> files;
+  for (std::uint64_t i = 0; i <= kPage; ++i) files.emplace_back(1000 + i);
+  ASSERT_EQ(remove(files), Errc::kOk);
+  bring_back(files.back());
+  world_.storage(0).add({.op = BytestreamOp::kRemove,
+                         .nth = kPage,
+                         .what = BytestreamFault::What::kDelay,
+                         .delay = std::chrono::seconds(10)});
+  const std::uint64_t before = world_.storage(0).posted(BytestreamOp::kRemove);
+  world_.restart(true);
+  world_.pass(std::chrono::seconds(1));
+  ASSERT_EQ(world_.storage(0).posted(BytestreamOp::kRemove), before + kPage);
+  ASSERT_EQ(datafiles().size(), 1U);
+  world_.restart();
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_THAT(datafiles(), ::testing::IsEmpty());
+}
+
 TEST_F(TruncateRemoveTest, ExpiredTombstonesArePurgedAndOthersStay) {
   EXPECT_EQ(remove({kFile}, std::chrono::minutes(10)), Errc::kOk);
   EXPECT_EQ(remove({Handle(43)}, std::chrono::minutes(10)), Errc::kOk);

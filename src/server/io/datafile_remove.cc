@@ -104,6 +104,8 @@ job::Task<Result<void>> redo_removals(Parts& parts) {
   TombstonePage page;
   Result<void> failure;
   do {
+    // This and later pages have not been repeated: the next process has to do it.
+    if (parts.stopping.stopped()) co_return Errc::kCancelled;
     SPATE_CO_TRY(page, co_await list_tombstones(parts, std::move(page.next), kRedoBatch));
     job::DeadlineScope stop(parts.executor, MonoTime::never(), parts.stopping);
     RemoveWork work{parts, {}, {}, {}, {ClientId(), wire::Priority::kBackground}, stop.token(), {}};
@@ -116,7 +118,7 @@ job::Task<Result<void>> redo_removals(Parts& parts) {
     }
     auto removed = co_await remove_all(work, stop.source());
     if (!removed && failure) failure = std::move(removed);
-  } while (!page.next.empty() && !parts.stopping.stopped());
+  } while (!page.next.empty());
   if (!failure) co_return failure;
   SPATE_CO_TRY(std::ignore, co_await store_redone_boot(parts, parts.options.boot));
   parts.removals_redone = true;
