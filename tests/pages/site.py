@@ -67,6 +67,10 @@ def main():
         (tree / "docs/mount.md").unlink()
         code, said = site(tree, place / "broken")
         expect(code != 0 and "mount.md" in said, "a page that is in the menu is missing, and nothing was said:\n%s" % said)
+
+        for drawing in (tree / "docs/pictures").glob("*.dot"):
+            drawn = subprocess.run(["dot", "-Tsvg", drawing], check=True, capture_output=True, text=True).stdout
+            expect(drawing.with_suffix(".svg").read_text() == drawn, "%s is not what its .svg shows: draw it anew" % drawing.name)
     print("PASSED")
 
 
