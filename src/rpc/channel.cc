@@ -2,24 +2,15 @@
 #include "rpc/channel.h"
 
 #include <algorithm>
-#include <array>
+#include <tuple>
+#include <utility>
 
-#include "job/run_all.h"
-#include "log/fields.h"
-#include "log/log.h"
+#include "job/deadline.h"
 
 namespace spate::rpc {
 namespace {
 
 constexpr int kMaxHandshakesPerCall = 3;
-
-/// The deadline that the request names, ms, at least 1: a tenth of the time left, but at most a second, is kept back.
-/// So a server that waits in vain can still report what it waited for.
-std::uint32_t told_deadline(Duration left) {
-  const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
-  const auto kept_ms = std::clamp<std::int64_t>(left_ms / 10, 0, 1000);
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(left_ms - kept_ms, 1, 1'000'000'000));
-}
 
 }  // namespace
 
@@ -42,7 +33,8 @@ class Channel::Under {
     previous_ = channel_.newest_;
     (previous_ != nullptr ? previous_->next_ : channel_.oldest_) = this;
     channel_.newest_ = this;
-    if (channel_.options_.watch != nullptr) channel_.options_.watch->call_begins();
+    ChannelObserver* const watch = channel_.link_.options().watch;
+    if (watch != nullptr) watch->call_begins();
   }
   Under(const Under&) = delete;
   Under& operator=(const Under&) = delete;
@@ -68,68 +60,17 @@ std::optional<Channel::Waiting> Channel::waiting() const {
 }
 
 Channel::Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random)
-    : options_(std::move(options)),
-      network_(network),
+    : network_(network),
       identity_(identity),
       random_(random),
+      link_(std::move(options), network, identity, random),
       handshake_ended_(network.executor()),
-      incarnation_sent_(options_.incarnations_above),
-      next_tag_(random.next() << kTagBitsPerRequest) {
-  if (options_.watch != nullptr) options_.watch->begins(*this);
+      incarnation_sent_(link_.options().incarnations_above) {
+  if (link_.options().watch != nullptr) link_.options().watch->begins(*this);
 }
 
 Channel::~Channel() {
-  if (options_.watch != nullptr) options_.watch->ends(*this);
-}
-
-std::string Channel::name() const {
-  if (is_group()) {
-    std::string all;
-    for (const std::string& url : options_.urls) all += (all.empty() ? "" : ", ") + url;
-    return "meta servers (" + all + ")";
-  }
-  const std::string url = options_.urls.empty() ? "no address" : options_.urls.front();
-  return options_.server ? "server " + std::to_string(options_.server.value) + " (" + url + ")" : "server at " + url;
-}
-
-bmi::PeerInfo Channel::peer_info() const { return peer_ ? network_.network().peer_info(*peer_) : bmi::PeerInfo{}; }
-
-std::string Channel::unreached() const {
-  const bmi::PeerInfo info = peer_info();
-  if (info.connected || info.failed.empty()) return {};
-  if (options_.urls.size() == 1) return info.failed.front().reason;
-  std::string all;
-  for (const bmi::FailedUrl& one : info.failed) all += (all.empty() ? "" : "; ") + one.url + ": " + one.reason;
-  return all;
-}
-
-Result<void> Channel::resolve() {
-  if (peer_) return {};
-  auto address = network_.network().lookup(options_.urls);
-  if (!address) return std::move(address).error().within(name());
-  peer_ = *address;
-  return {};
-}
-
-void Channel::note_url() {
-  if (is_group()) return;  // no server is the first
-  const std::string url = peer_info().url;
-  // A module may report the address as it was resolved. The server was found elsewhere only if the URL is another one
-  // of the list.
-  const bool elsewhere = url != options_.urls.front() && std::ranges::find(options_.urls, url) != options_.urls.end();
-  if (!elsewhere) {
-    return_at_ = MonoTime::never();
-    return_wait_ = Duration(0);
-    return;
-  }
-  if (return_at_ != MonoTime::never()) return;
-  return_wait_ = std::clamp(return_wait_ * 2, options_.first_return, options_.longest_return);
-  return_at_ = network_.executor().now() + return_wait_;
-}
-
-bmi::Tag Channel::next_tag() {
-  next_tag_ += 1ULL << kTagBitsPerRequest;
-  return bmi::Tag(next_tag_);
+  if (link_.options().watch != nullptr) link_.options().watch->ends(*this);
 }
 
 /// Fails if the request is bound to a session epoch that is no longer the current one.
@@ -142,11 +83,11 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   job::Executor& executor = network_.executor();
   job::DeadlineScope scope(executor, options.deadline, options.stop);
   if (!options.trace) options.trace = TraceId(random_.next());
-  auto resolved = resolve();
+  auto resolved = link_.resolve();
   if (!resolved) co_return std::move(resolved).error();
-  return_to_first_url();
+  if (calls_ == 0) link_.return_to_first_url();
   Under under(*this, op);
-  Duration backoff = options_.first_backoff;
+  Duration backoff = link_.options().first_backoff;
   int handshakes_left = kMaxHandshakesPerCall;
   bool may_have_run = false;  // the request was sent before, and its answer is unknown
   Error last(Errc::kTimeout, name());
@@ -163,30 +104,31 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     if (handshake) handshake = check_session(options);  // the handshake may have begun another session
     Result<RawReply> reply = Errc::kUnauthenticated;
     if (handshake) {
-      const ConnectionPtr used = connection_;
+      const ConnectionPtr used = link_.connection();
       reply = co_await attempt(op, body, options, scope.token(), &answered);
       if (reply) co_return reply;
       // Only the first of several calls that are told so: the others' answers came by a connection that is no more.
-      const bool led_elsewhere = is_group() && reply.code() == Errc::kNotPrimary;
-      if (led_elsewhere && used != nullptr && used == connection_) try_next_server();
+      const bool led_elsewhere = link_.is_group() && reply.code() == Errc::kNotPrimary;
+      if (led_elsewhere && used != nullptr && used == link_.connection()) link_.try_next_server();
       if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty())
         excuse = reply.error();
       else if (!scope.token().stopped())
         excuse.reset();
-      may_have_run = may_have_run || is_lost(reply.code()) || reply.code() == Errc::kTimeout ||
+      may_have_run = may_have_run || ServerLink::is_lost(reply.code()) || reply.code() == Errc::kTimeout ||
                      reply.code() == Errc::kCancelled || reply.code() == Errc::kNotPrimary;
     } else {
       reply = std::move(handshake).error();
     }
     const Errc code = reply.code();
     if (code == Errc::kUnauthenticated && handshake && --handshakes_left > 0) {
-      connection_.reset();  // the server does not know this connection
+      link_.leave();  // the server does not know this connection
       continue;
     }
     // kCancelled by the server: a newer handshake of this client has ended the request there.
     const bool ended_there = answered && code == Errc::kCancelled;
-    const bool led_elsewhere = is_group() && code == Errc::kNotPrimary;
-    const bool again = is_lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there || led_elsewhere;
+    const bool led_elsewhere = link_.is_group() && code == Errc::kNotPrimary;
+    const bool again =
+        ServerLink::is_lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there || led_elsewhere;
     if (!again || scope.token().stopped()) {
       if (code == Errc::kSessionUnknown && may_have_run && options.id.slot != wire::RequestId::kNoSlot) {
         co_return Error::told(Errc::kForgottenRequest, name() + " ended the session before this change was answered");
@@ -198,10 +140,10 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     last = std::move(reply).error();
     under.waiting.why = code;
     std::ignore = co_await executor.sleep(backoff, scope.token());
-    backoff = std::min(backoff * 2, options_.longest_backoff);
+    backoff = std::min(backoff * 2, link_.options().longest_backoff);
   }
   if (options.stop.stopped()) co_return options.stop.reason();
-  if (excuse && !is_lost(last.code())) co_return *std::move(excuse);
+  if (excuse && !ServerLink::is_lost(last.code())) co_return *std::move(excuse);
   co_return no_answer(last.code());
 }
 
@@ -218,225 +160,45 @@ Error Channel::no_answer(Errc last) const {
   return Error::told(code, name() + " gave no answer before the deadline");
 }
 
-bool Channel::handshake_holds() const {
-  if (connection_ == nullptr || connection_->client != identity_.client || connection_->epoch != identity_.epoch)
-    return false;
-  return network_.network().bound(*peer_) == connection_->address;
-}
-
-/// The first URL is the best one (usually shared memory), so a channel that had to use a later URL returns to it. It
-/// does so only while no request is under way: the server takes a new connection of this client for a new start, and
-/// ends what is left of the old one.
-void Channel::return_to_first_url() {
-  if (return_at_ == MonoTime::never() || calls_ > 0 || network_.executor().now() < return_at_) return;
-  return_at_ = MonoTime::never();  // the next handshake notes the URL at which it found the server
-  connection_.reset();
-  network_.network().prefer_first_url(*peer_);
-}
-
 job::Task<Result<void>> Channel::ensure_handshake(HandshakeGoal goal, job::StopToken stop) {
   for (;;) {
-    if (handshake_holds()) co_return Result<void>();
+    if (link_.holds()) co_return Result<void>();
     if (!handshake_runs_) break;
     auto waited = co_await handshake_ended_.wait(stop);
     if (!waited) co_return waited;
     // may have changed
   }
   handshake_runs_ = true;
+  link_.keep_quiet(true);
   handshake_ended_.reset();
   auto result = co_await handshake(goal, stop);
   handshake_runs_ = false;
+  link_.keep_quiet(false);
   handshake_ended_.set();
   co_return result;
-}
-
-wire::RequestHeader Channel::header_of(wire::Op op, const CallOptions& options) const {
-  const bool handshake = op == wire::Op::kHello || op == wire::Op::kAuthenticate;
-  wire::RequestHeader header;
-  header.op = op;
-  header.fs = identity_.fs;
-  header.client = handshake ? ClientId() : identity_.client;
-  header.session_epoch = identity_.epoch;
-  header.map_version = map_version_;
-  header.trace = options.trace;
-  header.priority = options.priority;
-  header.reply_room = options.reply_room;
-  header.id = options.id;
-  if (options.deadline != MonoTime::never())
-    header.deadline_ms = told_deadline(options.deadline - network_.executor().now());
-  if (options.capability != nullptr) header.capability = *options.capability;
-  return header;
 }
 
 job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options,
                                              job::StopToken stop, bool* answered) {
   // A request without a handshake uses any connection; it is sealed if the server has authenticated this side on it.
-  const ConnectionPtr connection = options.handshake || handshake_holds() ? connection_ : nullptr;
-  wire::RequestHeader header = header_of(op, options);
+  const ConnectionPtr connection = options.handshake || link_.holds() ? link_.connection() : nullptr;
+  wire::RequestHeader header = link_.header_of(op, options);
   if (connection != nullptr) header.version = connection->version;
   Bytes head;
   wire::encode_body(header, head);
   Sending sending;
   sending.op = op;
   sending.trace = options.trace;
-  sending.address = connection != nullptr ? connection->address : *peer_;
+  sending.address = connection != nullptr ? connection->address : link_.address();
   sending.head = head;
   sending.body = body;
   sending.reply_room = options.reply_room;
   sending.bulk = options.bulk;
   if (connection != nullptr) sending.bulk_seals = connection->bulk_seals;
   sending.seals = connection != nullptr && connection->seals ? &*connection->seals : nullptr;
-  auto reply = co_await exchange(sending, stop, answered);
+  auto reply = co_await link_.exchange(sending, stop, answered);
   if (reply && connection != nullptr) reply->features = connection->features;
   co_return reply;
-}
-
-job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopToken stop, bool* answered) {
-  job::Executor& executor = network_.executor();
-  const Duration patience = sending.patience != Duration(0) ? sending.patience : options_.attempt_timeout;
-  job::DeadlineScope scope(executor, executor.now() + patience, stop);
-  Buffer room(sending.reply_room + (sending.seals != nullptr ? Seals::kSize : 0));
-  const bmi::Tag tag = next_tag();
-  const bmi::Segment into = bmi::Segment::of(room.view());
-  bmi::Message message;
-  message.peer = sending.address;
-  message.tag = tag;
-  message.segments = bmi::SegmentList(&into, 1);
-  job::NetworkOp receive(network_);
-  receive.post_recv(message);
-  if (sending.bulk != nullptr) sending.bulk->post(sending.address, tag, sending.bulk_seals);
-
-  std::array<bmi::Segment, 3> parts{bmi::Segment::of(sending.head), bmi::Segment{}, bmi::Segment{}};
-  std::size_t count = 1;
-  if (!sending.body.empty()) parts[count++] = bmi::Segment::of(sending.body);
-  Umac64::Code code{};
-  if (sending.seals != nullptr && sending.seal_request) {
-    code = sending.seals->seal(tag, {sending.head, sending.body});
-    parts[count++] = bmi::Segment::of(ByteView(code));
-  }
-  message.segments = bmi::SegmentList(parts.data(), count);
-  job::NetworkOp send(network_);
-  send.post_send_unexpected(message);
-  const auto sent = co_await send.wait(scope.token());
-  if (!sent) receive.cancel();
-  Result<std::uint64_t> received = Errc::kUnknown;
-  if (is_group() && sending.patience == Duration(0)) {
-    received = co_await receive_watched(receive, sending.address, scope.token());
-  } else {
-    received = co_await receive.wait(scope.token());
-  }
-  if (!sent || !received) {
-    if (sending.bulk != nullptr) co_await sending.bulk->abandon();
-    Error error = !sent ? sent.error() : received.error();
-    if (error.code() == Errc::kTimeout && !stop.stopped()) {
-      // Silent for too long: the next attempt goes over a new connection.
-      SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(sending.op),
-                sending.trace);
-      const bool current = sending.address == *peer_ || network_.network().bound(*peer_) == sending.address;
-      network_.network().disconnect(sending.address);
-      if (is_group() && current) try_next_server();
-    }
-    if (is_lost(error.code()) || error.code() == Errc::kTimeout) forget(sending.address);
-    co_return std::move(error).within(name());
-  }
-  room.shrink(static_cast<std::size_t>(*received));
-  auto reply = read_reply(sending, tag, std::move(room));
-  if (!reply && sending.bulk != nullptr) co_await sending.bulk->abandon();
-  if (!reply && answered != nullptr) *answered = reply.code() != Errc::kProtocol && !is_lost(reply.code());
-  co_return reply;
-}
-
-/// Whatever is under way with the server that does not lead, or does not answer, ends.
-void Channel::try_next_server() {
-  connection_.reset();
-  network_.network().disconnect(*peer_);
-  network_.network().prefer_next_url(*peer_);
-}
-
-/// Receives, and looks meanwhile whether the server lives.
-job::Task<Result<std::uint64_t>> Channel::receive_watched(job::NetworkOp& receive, bmi::Address from,
-                                                          job::StopToken stop) {
-  Result<std::uint64_t> received = Errc::kUnknown;
-  job::StopSource ended;
-  std::vector<job::Task<Result<void>>> tasks;
-  tasks.push_back(receive_into(receive, received, ended, stop));
-  tasks.push_back(watch_server(from, ended));
-  std::ignore = co_await job::run_all(network_.executor(), std::move(tasks));
-  co_return received;
-}
-
-job::Task<Result<void>> Channel::receive_into(job::NetworkOp& receive, Result<std::uint64_t>& received,
-                                              job::StopSource& ended, job::StopToken stop) {
-  received = co_await receive.wait(stop);
-  ended.request_stop();
-  co_return Result<void>();
-}
-
-/// One call at a time asks, for all of the channel's calls. A server that does not answer loses its connection.
-job::Task<Result<void>> Channel::watch_server(bmi::Address address, job::StopToken ended) {
-  for (;;) {
-    const auto slept = co_await network_.executor().sleep(options_.group_silence, ended);
-    if (!slept) co_return Result<void>();
-    // No word between an authenticate and its reply.
-    if (watching_ || handshake_runs_ || network_.network().bound(*peer_) != address) continue;
-    watching_ = true;
-    CallOptions options;
-    options.trace = TraceId(random_.next());
-    options.priority = wire::Priority::kControl;
-    Bytes body;
-    wire::encode_body(wire::PingRequest(), body);
-    const wire::RequestHeader header = header_of(wire::Op::kPing, options);
-    Bytes head;
-    wire::encode_body(header, head);
-    const ConnectionPtr connection = connection_;
-    Sending sending;
-    sending.op = wire::Op::kPing;
-    sending.trace = options.trace;
-    sending.address = address;
-    sending.head = head;
-    sending.body = body;
-    sending.patience = options_.group_silence / 2;
-    sending.seals = connection != nullptr && connection->seals ? &*connection->seals : nullptr;
-    std::ignore = co_await exchange(sending, ended);
-    watching_ = false;
-  }
-}
-
-/// Forgets the connection, which is lost.
-void Channel::forget(bmi::Address address) {
-  if (connection_ != nullptr && (connection_->address == address || address == *peer_)) connection_.reset();
-}
-
-Error Channel::broken_seal(const Sending& sending) {
-  SPATE_LOG("rpc", error, "seal broken: message altered on the way, or not from {}; connection closed op={} trace={}",
-            name(), op_name(sending.op), sending.trace);
-  network_.network().disconnect(sending.address);
-  forget(sending.address);
-  return Error::told(Errc::kConnectionLost, name() + " sent a reply without a good seal");
-}
-
-/// Decodes a received reply. An error that the server reports becomes the result.
-Result<RawReply> Channel::read_reply(const Sending& sending, bmi::Tag tag, Buffer message) {
-  if (sending.seals != nullptr) {
-    if (!sending.seals->genuine(tag, std::as_const(message).view())) return broken_seal(sending);
-    message.shrink(message.size() - Seals::kSize);
-  }
-  RawReply reply;
-  reply.message = std::move(message);
-  const ByteView bytes = std::as_const(reply.message).view();
-  wire::Reader reader(bytes);
-  reader(reply.header);
-  if (!reader.decoder().ok()) return Error::told(Errc::kProtocol, name() + " sent a reply that cannot be read");
-  reply.body = bytes.last(reader.decoder().remaining());
-  if (sending.op != wire::Op::kHello) {  // any process may answer a hello, before it has proved a key
-    if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);
-    incarnation_ = reply.header.incarnation;
-    map_version_ = std::max(map_version_, reply.header.map_version);
-  }
-  SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(sending.op), log::Quoted{name()},
-            reply.header.status, sending.trace);
-  if (reply.header.status != Errc::kOk) return wire::error_of(reply.header.status, reply.header.context);
-  return reply;
 }
 
 }  // namespace spate::rpc

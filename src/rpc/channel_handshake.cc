@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The handshake: hello and authenticate, at any of the server's URLs. See rpc/channel.h.
-#include <algorithm>
-
+#include "job/deadline.h"
 #include "log/fields.h"
 #include "log/log.h"
 #include "rpc/channel.h"
@@ -17,23 +16,24 @@ bool is_refusal(Errc code) {
 
 /// Codes that only delay a handshake. Any other code would be taken for the end of the file system's session.
 bool is_delay(Errc code) {
-  return code == Errc::kBusy || code == Errc::kTimeout || code == Errc::kCancelled || Channel::is_lost(code);
+  return code == Errc::kBusy || code == Errc::kTimeout || code == Errc::kCancelled || ServerLink::is_lost(code);
 }
 
 }  // namespace
 
 /// Adds the server's name to an error of the server. An error of the network has it already.
 Error Channel::refusal(Error error) const {
-  if (is_lost(error.code()) || error.code() == Errc::kTimeout || error.code() == Errc::kCancelled) return error;
+  if (ServerLink::is_lost(error.code()) || error.code() == Errc::kTimeout || error.code() == Errc::kCancelled)
+    return error;
   return std::move(error).within(name());
 }
 
 job::Task<Result<void>> Channel::meet(MonoTime deadline) {
-  auto resolved = resolve();
+  auto resolved = link_.resolve();
   if (!resolved) co_return std::move(resolved).error();
   job::DeadlineScope scope(network_.executor(), deadline, job::StopToken());
   auto met = co_await ensure_handshake(HandshakeGoal::kHello, scope.token());
-  const bool silent = !met && (is_lost(met.code()) || met.code() == Errc::kTimeout);
+  const bool silent = !met && (ServerLink::is_lost(met.code()) || met.code() == Errc::kTimeout);
   if (silent) co_return no_answer(met.code());
   co_return met;
 }
@@ -61,7 +61,7 @@ void Channel::take_newer_key() {
 job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::StopToken stop) {
   std::uint16_t version = wire::kProtocolVersion;
   Result<void> result;
-  for (std::size_t urls = options_.urls.size(); urls > 0;) {
+  for (std::size_t urls = link_.options().urls.size(); urls > 0;) {
     bool stranger = false;
     result = co_await handshake_once(goal, version, stranger, stop);
     if (result) break;
@@ -75,8 +75,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     // The last one's reason is the caller's to tell. That another server leads is no error.
     if (urls > 1 && result.code() != Errc::kNotPrimary)
       SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
-    network_.network().disconnect(*peer_);
-    network_.network().prefer_next_url(*peer_);
+    link_.close_and_turn_to_next();
     --urls;
   }
   co_return result;
@@ -84,8 +83,8 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
 
 /// A new handshake needs a new connection, so this one is given up.
 void Channel::leave_old_connection() {
-  connection_.reset();
-  if (spent_ && network_.network().bound(*peer_) == spent_) network_.network().disconnect(spent_);
+  link_.leave();
+  if (spent_ && link_.bound() == spent_) network_.network().disconnect(spent_);
   spent_ = {};
 }
 
@@ -93,24 +92,24 @@ void Channel::leave_old_connection() {
 job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
                                                 job::StopToken stop) {
   leave_old_connection();
-  Initiator initiator(identity_, options_.server, version, random_);
+  Initiator initiator(identity_, link_.options().server, version, random_);
   CallOptions options;
   options.trace = TraceId(random_.next());
-  const Bytes hello = initiator.hello(header_of(wire::Op::kHello, options));
+  const Bytes hello = initiator.hello(link_.header_of(wire::Op::kHello, options));
   Sending sending;
   sending.op = wire::Op::kHello;
   sending.trace = options.trace;
-  sending.address = *peer_;
+  sending.address = link_.address();
   sending.head = hello;
-  sending.patience = options_.group_silence / 2;
-  auto raw = co_await exchange(sending, stop);
+  sending.patience = link_.options().group_silence / 2;
+  auto raw = co_await link_.exchange(sending, stop);
   if (!raw) {
     Error error = std::move(raw).error();
     stranger = is_refusal(error.code());
     if (!stranger && !is_delay(error.code())) error = Error(Errc::kConnectionLost, name());
     co_return refusal(std::move(error));
   }
-  const bmi::Address bound = network_.network().bound(*peer_);
+  const bmi::Address bound = link_.bound();
   if (!bound) co_return Error(Errc::kConnectionLost, name());
   const auto met = initiator.welcome(std::as_const(raw->message).view(), network_.network().peer_info(bound).reached);
   if (!met) {
@@ -120,7 +119,7 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
   if (!identity_.fs) identity_.fs = initiator.fs();
   if (goal == HandshakeGoal::kHello) co_return Result<void>();
   auto result = co_await authenticate(initiator, bound, stop);
-  stranger = is_group() && result.code() == Errc::kNotPrimary;
+  stranger = link_.is_group() && result.code() == Errc::kNotPrimary;
   co_return result;
 }
 
@@ -140,7 +139,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   connection->features = initiator.features();
   connection->client = identity_.client;
   connection->epoch = identity_.epoch;
-  const Bytes message = initiator.authenticate(header_of(wire::Op::kAuthenticate, options), std::move(request));
+  const Bytes message = initiator.authenticate(link_.header_of(wire::Op::kAuthenticate, options), std::move(request));
   if (initiator.protect() != wire::Protect::kNone) connection->seals.emplace(*initiator.keys(), End::kInitiator);
   if (initiator.protect() == wire::Protect::kData)
     connection->bulk_seals = bulk_seals(*initiator.keys(), End::kInitiator);
@@ -153,9 +152,9 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   sending.head = message;
   sending.seals = connection->seals ? &*connection->seals : nullptr;
   sending.seal_request = false;
-  sending.patience = options_.group_silence * 2;
+  sending.patience = link_.options().group_silence * 2;
   spent_ = address;
-  auto raw = co_await exchange(sending, stop);
+  auto raw = co_await link_.exchange(sending, stop);
   if (!raw) co_return refusal(std::move(raw).error());
   auto accepted = wire::decode_body<wire::AuthenticateReply>(raw->body);
   if (!accepted) co_return std::move(accepted).error().within(name());
@@ -175,8 +174,7 @@ void Channel::join(const wire::AuthenticateReply& accepted, const ConnectionPtr&
     identity_.lease_ms = accepted.lease_ms;
     identity_.fs_clock_offset_ns = accepted.fs_time.ns - network_.executor().now().since_start.count();
   }
-  note_url();
-  connection_ = connection;
+  link_.use(connection);
   features_ = connection->features;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/expect.h"
+#include "job/deadline.h"
 #include "server/meta/testing/audit_test.h"
 
 namespace spate::meta {

@@ -11,6 +11,7 @@
 #include "bmi/sim/attach.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/network_interface.h"
+#include "job/deadline.h"
 #include "log/log.h"
 #include "rpc/server.h"
 
