@@ -11,16 +11,16 @@
 
 namespace spate::trove {
 
-class RocksdbTransaction;
+class SnapshotReader;
 
 struct Event {
   void* user = nullptr;
   Errc status = Errc::kOk;
-  bool completes = false;                     // `user` gets a completion
-  Version settled = 0;                        // not 0: this commit has reached the store, or failed
-  Version synced = 0;                         // not 0: commits up to it are on the device
-  RocksdbTransaction* transaction = nullptr;  // of `read`
-  std::unique_ptr<Read> read;                 // a read that has ended
+  bool completes = false;            // `user` gets a completion
+  Version settled = 0;               // not 0: this commit has reached the store, or failed
+  Version synced = 0;                // not 0: commits up to it are on the device
+  SnapshotReader* reader = nullptr;  // of `read`
+  std::unique_ptr<Read> read;        // a read that has ended
 };
 
 using EventQueue = NotifyQueue<Event>;

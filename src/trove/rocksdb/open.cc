@@ -11,9 +11,17 @@
 #include "trove/rocksdb/rocksdb_keyval.h"
 #include "trove/rocksdb/status.h"
 #include "trove/rocksdb/store.h"
+#include "trove/rocksdb/transaction.h"
 
 namespace spate::trove {
 namespace {
+
+/// The store with its transactions.
+class OpenStore final : public RocksdbStore {
+ public:
+  using RocksdbStore::RocksdbStore;
+  std::unique_ptr<Transaction> begin() override { return std::make_unique<RocksdbTransaction>(*this); }
+};
 
 Error open_error(const RocksdbOptions& options, const rocksdb::Status& status) {
   const std::string text = status.ToString();
@@ -96,7 +104,7 @@ Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options) {
   SPATE_TRY(std::ignore, check_format(options, *db));
   reserve.keep();
   SPATE_LOG("trove/rocksdb", info, "store open folder={}", options.folder);
-  return std::unique_ptr<Keyval>(std::make_unique<RocksdbStore>(std::move(db), options, std::move(reserve)));
+  return std::unique_ptr<Keyval>(std::make_unique<OpenStore>(std::move(db), options, std::move(reserve)));
 }
 
 }  // namespace spate::trove

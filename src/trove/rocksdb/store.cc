@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "log/log.h"
 #include "trove/rocksdb/status.h"
-#include "trove/rocksdb/transaction.h"
 
 namespace spate::trove {
 namespace {
@@ -35,21 +34,19 @@ RocksdbStore::~RocksdbStore() { SPATE_CHECK(!resolver_.anyone_live()); }
 
 void RocksdbStore::trim_memory() { records_.shrink(kRecordsAfterTrim); }
 
-std::unique_ptr<Transaction> RocksdbStore::begin() { return std::make_unique<RocksdbTransaction>(*this); }
-
 SnapshotRef RocksdbStore::snapshot() {
   rocksdb::DB* db = db_.get();
   return {db->GetSnapshot(), [db](const rocksdb::Snapshot* taken) { db->ReleaseSnapshot(taken); }};
 }
 
-void RocksdbStore::watch(RocksdbTransaction& transaction) {
-  transaction.watch_index = watched_.size();
-  watched_.push_back(&transaction);
+void RocksdbStore::watch(SnapshotReader& reader) {
+  reader.watch_index = watched_.size();
+  watched_.push_back(&reader);
 }
 
-void RocksdbStore::forget(RocksdbTransaction& transaction) {
-  const std::size_t at = transaction.watch_index;
-  SPATE_CHECK(at < watched_.size() && watched_[at] == &transaction);
+void RocksdbStore::forget(SnapshotReader& reader) {
+  const std::size_t at = reader.watch_index;
+  SPATE_CHECK(at < watched_.size() && watched_[at] == &reader);
   watched_[at] = watched_.back();
   watched_[at]->watch_index = at;
   watched_.pop_back();
@@ -58,11 +55,11 @@ void RocksdbStore::forget(RocksdbTransaction& transaction) {
 void RocksdbStore::pin_watched() {
   if (watched_.empty()) return;
   const SnapshotRef shared = snapshot();
-  for (RocksdbTransaction* transaction : watched_) transaction->pin(shared);
+  for (SnapshotReader* reader : watched_) reader->pin(shared);
   watched_.clear();
 }
 
-void RocksdbStore::read_in_thread(RocksdbTransaction& transaction, SnapshotRef snapshot, std::unique_ptr<Read> read,
+void RocksdbStore::read_in_thread(SnapshotReader& reader, SnapshotRef snapshot, std::unique_ptr<Read> read,
                                   void* user) {
   if (readers_ == nullptr) readers_ = std::make_unique<Workers>("kv-read", read_threads_);
   auto shared = std::make_shared<ThreadedRead>();
@@ -71,7 +68,7 @@ void RocksdbStore::read_in_thread(RocksdbTransaction& transaction, SnapshotRef s
   shared->left = shared->parts;
   shared->event.user = user;
   shared->event.completes = true;
-  shared->event.transaction = &transaction;
+  shared->event.reader = &reader;
   shared->event.read = std::move(read);
   for (unsigned part = 0; part < shared->parts; ++part) {
     readers_->run([this, shared, part] { run_part(*shared, part); });
@@ -186,7 +183,7 @@ bool RocksdbStore::complete(Event& event, KeyvalCompletion& out) {
   out = KeyvalCompletion{};
   out.user = event.user;
   out.status = event.status;
-  if (event.read != nullptr && event.status == Errc::kOk) event.transaction->finish_read(*event.read, out);
+  if (event.read != nullptr && event.status == Errc::kOk) event.reader->finish_read(*event.read, out);
   return true;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RocksdbStore: Keyval over RocksDB. Its commit order, its threads, its completions.
+// RocksdbStore: Keyval over RocksDB, without its transactions. Its commit order, its threads, its completions.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -13,16 +13,11 @@
 #include "trove/resolver.h"
 #include "trove/rocksdb/events.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
+#include "trove/rocksdb/snapshot_reader.h"
 #include "trove/rocksdb/syncer.h"
 #include "trove/workers.h"
 
 namespace spate::trove {
-
-class RocksdbTransaction;
-
-/// A snapshot, shared by the transactions that read at it and by their reads in threads. The last owner releases it to
-/// RocksDB.
-using SnapshotRef = std::shared_ptr<const rocksdb::Snapshot>;
 
 /// One thread posts and tests. Three kinds of threads work for it, each started when first needed: readers (any order),
 /// one writer (commits that RocksDB would have stalled, in commit order), one syncer. The destructor waits for all of
@@ -30,12 +25,13 @@ using SnapshotRef = std::shared_ptr<const rocksdb::Snapshot>;
 ///
 /// Order: the posting thread decides a commit, and also writes it unless an earlier one still waits for the writer. So
 /// the log has the order of the decisions.
-class RocksdbStore final : public Keyval {
+///
+/// A derived class (open.cc) has begin(): the store itself knows its transactions as SnapshotReaders only.
+class RocksdbStore : public Keyval {
  public:
   RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options, SpaceReserve reserve);
   ~RocksdbStore() override;
 
-  std::unique_ptr<Transaction> begin() override;
   bool post_sync(void* user, KeyvalCompletion& done) override;
   std::size_t test(std::span<KeyvalCompletion> out) override;
   int wait_descriptor() const override { return events_.descriptor(); }
@@ -52,11 +48,11 @@ class RocksdbStore final : public Keyval {
   RecordCache& records() { return records_; }
   bool inline_reads() const { return inline_reads_; }
   SnapshotRef snapshot();
-  /// Tells the transaction to take a snapshot before the next commit changes what it reads, until forget() is called.
-  void watch(RocksdbTransaction& transaction);
-  void forget(RocksdbTransaction& transaction);
-  /// Runs the rest of `read` in a thread; the transaction gets the result through test().
-  void read_in_thread(RocksdbTransaction& transaction, SnapshotRef snapshot, std::unique_ptr<Read> read, void* user);
+  /// Tells the reader to take a snapshot before the next commit changes what it reads, until forget() is called.
+  void watch(SnapshotReader& reader);
+  void forget(SnapshotReader& reader);
+  /// Runs the rest of `read` in a thread; the reader gets the result through test().
+  void read_in_thread(SnapshotReader& reader, SnapshotRef snapshot, std::unique_ptr<Read> read, void* user);
   /// Writes a commit whose reads were good. As Transaction::post_commit.
   bool commit(const WriteSet& writes, Durability durability, void* user, KeyvalCompletion& done);
 
@@ -85,7 +81,7 @@ class RocksdbStore final : public Keyval {
   const bool inline_commits_;
   Resolver resolver_;
   RecordCache records_;
-  std::vector<RocksdbTransaction*> watched_;
+  std::vector<SnapshotReader*> watched_;
   rocksdb::WriteBatch batch_;  // reused from commit to commit
   Version synced_ = 0;
   EventQueue events_;

@@ -10,7 +10,7 @@ namespace spate::trove {
 /// While no other transaction commits, it reads the store's present state, which costs nothing. The store calls pin()
 /// just before a commit changes that state. While the writer has commits in flight, there is no state to pin, and the
 /// first read takes a snapshot by itself.
-class RocksdbTransaction final : public Transaction {
+class RocksdbTransaction final : public Transaction, public SnapshotReader {
  public:
   explicit RocksdbTransaction(RocksdbStore& store);
   ~RocksdbTransaction() override;
@@ -24,10 +24,8 @@ class RocksdbTransaction final : public Transaction {
   void erase(ByteView key) override;
   bool post_commit(Durability durability, void* user, KeyvalCompletion& done) override;
 
-  // For the store.
-  void pin(SnapshotRef snapshot) { snapshot_ = std::move(snapshot); }
-  void finish_read(Read& read, KeyvalCompletion& done);
-  std::size_t watch_index = 0;
+  void pin(SnapshotRef snapshot) override { snapshot_ = std::move(snapshot); }
+  void finish_read(Read& read, KeyvalCompletion& done) override;
 
  private:
   void start(void* user, KeyvalCompletion& done) const;
