@@ -6,51 +6,12 @@
 #include <optional>
 
 #include "base/expect.h"
-#include "bmi/tcp/module_fixture.h"
+#include "bmi/tcp/raw_peer_test.h"
 
 namespace spate::bmi::tcp {
 namespace {
 
-class Tcp : public ModuleTest {
- protected:
-  void handshake_and_introduce(RawPeer& peer, const Hello& h) {
-    welcome_ = handshake(peer, h);
-    address_ = introduce(peer);
-    (void)peer.read();  // takes the credit, if any
-  }
-  /// The next frame from the module. Its payload is skipped.
-  std::optional<FrameHeader> next_frame(RawPeer& peer) {
-    (void)drive([&] {
-      const Bytes more = peer.read();
-      input_.insert(input_.end(), more.begin(), more.end());
-      return input_.size() >= kHeaderSize;
-    });
-    if (input_.size() < kHeaderSize) return std::nullopt;
-    const auto header = decode_frame(input_.data());
-    input_.erase(input_.begin(), input_.begin() + kHeaderSize);
-    if (header && header->payload() > 0) {
-      EXPECT_TRUE(drive([&] {
-        const Bytes more = peer.read();
-        input_.insert(input_.end(), more.begin(), more.end());
-        return input_.size() >= header->payload();
-      }));
-      const auto end = input_.begin() + static_cast<std::ptrdiff_t>(header->payload());
-      payload_.assign(input_.begin(), end);
-      input_.erase(input_.begin(), end);
-    }
-    return header;
-  }
-  FrameHeader data_for(OpId op, std::uint64_t size) {
-    FrameHeader header = frame(FrameType::kData, 0, size);
-    header.id = op.value;
-    return header;
-  }
-
-  Welcome welcome_;
-  Address address_;
-  Bytes input_;
-  Bytes payload_;
-};
+using Tcp = RawPeerTest;
 
 TEST_F(Tcp, SmallMessagesAreEagerAndReadyOnesAreNotCharged) {
   RawPeer peer = connect();
@@ -135,137 +96,6 @@ TEST_F(Tcp, AMessageForAReceiveThatIsGoneIsDroppedAndCounted) {
   EXPECT_TRUE(peer.write_frame(data_for(OpId(12345), data.size()), data));
   EXPECT_TRUE(introduce(peer));
   EXPECT_EQ(module_->counters().dropped_messages, 2U);
-}
-
-TEST_F(Tcp, CancelOfAReceiveInEachState) {
-  RawPeer peer = connect();
-  handshake_and_introduce(peer, hello());
-  Bytes room(100'000);
-  const OpId posted = receive(address_, 1, room);
-  network_->cancel(posted);
-  EXPECT_EQ(finish(posted), Errc::kCancelled);
-
-  EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, 2, room.size())));
-  settle();
-  const OpId cleared = receive(address_, 2, room);
-  EXPECT_EQ(next_frame(peer)->tag, cleared.value);
-  network_->cancel(cleared);
-  EXPECT_EQ(finish(cleared), Errc::kCancelled);
-  const Bytes data(room.size(), std::byte{7});
-  EXPECT_TRUE(peer.write_frame(data_for(cleared, data.size()), data));
-
-  const OpId filling = receive(address_, 3, room);
-  EXPECT_TRUE(peer.write_frame(frame(FrameType::kReady, 3, data.size()), ByteView(data).first(50'000)));
-  settle();
-  network_->cancel(filling);
-  EXPECT_EQ(finish(filling), Errc::kCancelled);
-  room.assign(room.size(), std::byte{1});
-  EXPECT_TRUE(peer.write(ByteView(data).subspan(50'000)));
-  EXPECT_TRUE(introduce(peer));  // the connection is alive
-  EXPECT_EQ(std::ranges::count(room, std::byte{1}), static_cast<std::ptrdiff_t>(room.size()));
-}
-
-TEST_F(Tcp, CancelOfAnAnnouncedSendIsSentToThePeer) {
-  RawPeer peer = connect();
-  handshake_and_introduce(peer, hello());
-  const Bytes data(100'000);
-  const OpId op = send(address_, 1, data);
-  const FrameHeader announced = *next_frame(peer);
-  network_->cancel(op);
-  EXPECT_EQ(finish(op), Errc::kCancelled);
-  const FrameHeader withdrawn = *next_frame(peer);
-  EXPECT_EQ(withdrawn.type, FrameType::kWithdraw);
-  EXPECT_EQ(withdrawn.id, announced.id);
-  // The peer had cleared the message at the same time. It is told that no data comes.
-  FrameHeader clear = frame(FrameType::kClear, 4711);
-  clear.id = announced.id;
-  EXPECT_TRUE(peer.write_frame(clear));
-  const FrameHeader answer = *next_frame(peer);
-  EXPECT_EQ(answer.type, FrameType::kNoData);
-  EXPECT_EQ(answer.id, 4711U);
-  // It is told only once.
-  EXPECT_TRUE(peer.write_frame(clear));
-  EXPECT_TRUE(drive([&] { return peer.ended(); }));
-}
-
-TEST_F(Tcp, AReceiveWhoseMessageWasWithdrawnTakesTheNextOne) {
-  RawPeer peer = connect();
-  handshake_and_introduce(peer, hello());
-  FrameHeader announce = frame(FrameType::kAnnounce, 1, 1000);
-  announce.id = 5;
-  EXPECT_TRUE(peer.write_frame(announce));
-  settle();
-  Bytes room(1000);
-  const OpId first = receive(address_, 1, room);
-  const OpId second = receive(address_, 1, room);
-  EXPECT_EQ(next_frame(peer)->type, FrameType::kClear);
-  FrameHeader no_data = frame(FrameType::kNoData);
-  no_data.id = first.value;
-  EXPECT_TRUE(peer.write_frame(no_data));
-  EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 1, 0)));
-  EXPECT_EQ(finish(first), Errc::kOk);
-  EXPECT_FALSE(done(second));
-  // An announcement that is withdrawn before anybody cleared it has no effect.
-  announce.tag = 2;
-  EXPECT_TRUE(peer.write_frame(announce));
-  FrameHeader withdraw = frame(FrameType::kWithdraw, 2);
-  withdraw.id = 5;
-  EXPECT_TRUE(peer.write_frame(withdraw));
-  settle();
-  const OpId third = receive(address_, 2, room);
-  EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 2, 0)));
-  EXPECT_EQ(finish(third), Errc::kOk);
-}
-
-TEST_F(Tcp, CancelOfSendsToAPeerThatNeverReads) {
-  RawPeer peer = connect();
-  handshake_and_introduce(peer, hello());
-  const Bytes large(64 * 1024 * 1024);
-  const Bytes small(10);
-  const OpId moving = send(address_, 1, large, MessageClass::kControl, true);
-  const OpId queued = send(address_, 2, small);
-  settle();
-  EXPECT_FALSE(done(moving));
-  EXPECT_FALSE(done(queued));
-  network_->cancel(queued);
-  EXPECT_EQ(finish(queued), Errc::kCancelled);
-  network_->cancel(moving);  // half of it has left, so the connection must end
-  settle();
-  EXPECT_FALSE(done(moving));
-  clock_.advance(std::chrono::milliseconds(TcpOptions().cancel_grace_ms));
-  EXPECT_NE(finish(moving), Errc::kOk);
-  EXPECT_TRUE(drive([&] { return peer.ended(); }));
-}
-
-TEST_F(Tcp, ACancelledSendThatIsTakenInTimeCostsNothing) {
-  RawPeer peer = connect();
-  handshake_and_introduce(peer, hello());
-  const Bytes large(64 * 1024 * 1024);
-  const OpId moving = send(address_, 1, large, MessageClass::kControl, true);
-  network_->cancel(moving);
-  std::size_t got = 0;
-  EXPECT_TRUE(drive([&] {
-    got += peer.read().size();
-    return got == large.size() + kHeaderSize;
-  }));
-  EXPECT_EQ(finish(moving), Errc::kOk);
-  clock_.advance(std::chrono::seconds(10));
-  settle();
-  EXPECT_FALSE(peer.ended());
-}
-
-TEST_F(Tcp, CancelWhileConnecting) {
-  const UniqueFd listener = listen_on(parse_url("tcp://127.0.0.1:0").value()).value();
-  const std::string url = advertised_url(parse_url("tcp://127.0.0.1:0").value(), listener.get());
-  const Address address = network_->lookup(std::array{url}).value();
-  Bytes data(10);
-  const OpId first = send(address, 1, data);
-  const OpId second = receive(address, 1, data, MessageClass::kBulk);
-  settle();
-  network_->cancel(first);
-  network_->cancel(second);
-  EXPECT_EQ(finish(first), Errc::kCancelled);
-  EXPECT_EQ(finish(second), Errc::kCancelled);
 }
 
 TEST_F(Tcp, AnAcceptorAsksForTheBulkConnection) {
