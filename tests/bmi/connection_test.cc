@@ -96,7 +96,7 @@ TEST_P(Bmi, TheNextUrlIsTakenWhenTheFirstFails) {
   for (std::uint64_t i = 0; i < kCount; ++i) ops.push_back(send_unexpected(client, {*address, i}, data[i]));
   Bytes room(100'000);
   const OpId in = recv(client, {*address, 77}, room);
-  ASSERT_TRUE(drive([&] { return server.arrived.size() == kCount; }));
+  ASSERT_TRUE(drive([&] { return server.arrived.size() == kCount; })) << server.arrived.size() << " have arrived";
   for (std::uint64_t i = 0; i < kCount; ++i) EXPECT_EQ(server.arrived[i].tag, Tag{i}) << "out of order";
   for (const OpId op : ops) EXPECT_EQ(finish(client, op).status, Errc::kOk);
   EXPECT_EQ(client->peer_info(*address).url, server.url);

@@ -39,12 +39,17 @@ TEST_P(Bmi, EveryOperationCompletesExactlyOnce) {
   const std::uint64_t received_before = pair.server->completed;
   std::set<OpId> ids;
   for (std::size_t i = 0; i < kCount; ++i) {
-    if (i % 2 == 0) EXPECT_TRUE(ids.insert(recv(*pair.server, {pair.to_client, i}, rooms[i])).second);
+    if (i % 2 == 0)
+      EXPECT_TRUE(ids.insert(recv(*pair.server, {pair.to_client, i}, rooms[i])).second)
+          << "the id of an operation in flight";
     send(*pair.client, {pair.to_server, i}, data);
     if (i % 7 == 0) step();
-    if (i % 2 == 1) EXPECT_TRUE(ids.insert(recv(*pair.server, {pair.to_client, i}, rooms[i])).second);
+    if (i % 2 == 1)
+      EXPECT_TRUE(ids.insert(recv(*pair.server, {pair.to_client, i}, rooms[i])).second)
+          << "the id of an operation in flight";
   }
-  ASSERT_TRUE(drive([&] { return pair.server->completed == received_before + kCount; }));
+  ASSERT_TRUE(drive([&] { return pair.server->completed == received_before + kCount; }))
+      << pair.server->completed - received_before << " have completed";
   settle();
   EXPECT_EQ(pair.client->completed, sent_before + kCount);
   EXPECT_EQ(pair.server->completed, received_before + kCount);
@@ -160,7 +165,8 @@ TEST_P(Bmi, OneCompletionAmongAHundredThousandReceives) {
   EXPECT_EQ(pair.server->completed, before + 1);
   finish(*pair.client, out);
   for (const OpId op : ops) (*pair.server)->cancel(op);
-  ASSERT_TRUE(drive([&] { return pair.server->completed == before + kCount; }));
+  ASSERT_TRUE(drive([&] { return pair.server->completed == before + kCount; }))
+      << pair.server->completed - before << " have completed";
   EXPECT_EQ(pair.server->done.at(ops[0]).status, Errc::kCancelled);
 }
 
@@ -274,7 +280,7 @@ TEST_P(BmiWakes, ByAForeignDescriptorToo) {
   const UniqueFd in(ends[1]);
   ASSERT_TRUE(peer->wake_by(peer.context, out.get()));
   ASSERT_EQ(::write(in.get(), "x", 1), 1);
-  EXPECT_TRUE(peer->wait(peer.context, Duration(-1)));  // otherwise it would sleep for ever
+  EXPECT_TRUE(peer->wait(peer.context, Duration(-1))) << "otherwise it would sleep for ever";
   settle();
   EXPECT_TRUE(peer->wait(peer.context, Duration(-1))) << "as long as it is readable";
   settle();
@@ -327,7 +333,8 @@ TEST_P(Bmi, HeldMessagesLeave) {
     send_unexpected(*pair.client, {pair.to_server, 1}, data);
     (*pair.client)->flush_sends();
     pair.client->tested = false;  // only the call above may send the messages
-    EXPECT_TRUE(drive([&] { return pair.server->arrived.size() == before + 2; }));
+    EXPECT_TRUE(drive([&] { return pair.server->arrived.size() == before + 2; }))
+        << pair.server->arrived.size() << " have arrived";
     pair.client->tested = true;
   };
   arrives();

@@ -43,7 +43,7 @@ class FaultModuleTest : public testing::Test {
 
   void meet() {
     finish(client, request(client, 1, Bytes(1)));
-    EXPECT_TRUE(drive([&] { return !server.arrived.empty(); }));
+    EXPECT_TRUE(drive([&] { return !server.arrived.empty(); })) << "nothing has arrived";
     server.other = server.arrived.front().peer;
     server.arrived.clear();
   }
@@ -72,7 +72,8 @@ class FaultModuleTest : public testing::Test {
     std::array<Completion, 8> completions;
     std::array<UnexpectedMessage, 8> messages;
     const std::size_t n = side.network->test_context(side.context, completions);
-    for (std::size_t i = 0; i < n; ++i) EXPECT_TRUE(side.done.emplace(completions[i].op, completions[i]).second);
+    for (std::size_t i = 0; i < n; ++i)
+      EXPECT_TRUE(side.done.emplace(completions[i].op, completions[i]).second) << "completed twice";
     const std::size_t m = side.network->test_unexpected(side.context, messages);
     for (std::size_t i = 0; i < m; ++i) side.arrived.push_back(std::move(messages[i]));
   }
@@ -86,7 +87,7 @@ class FaultModuleTest : public testing::Test {
     return false;
   }
   Completion finish(Side& side, OpId op) {
-    EXPECT_TRUE(drive([&] { return side.done.contains(op); }));
+    EXPECT_TRUE(drive([&] { return side.done.contains(op); })) << "operation " << op.value << " never completes";
     return side.done.contains(op) ? side.done.at(op) : Completion{};
   }
   void settle() {

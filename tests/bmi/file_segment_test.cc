@@ -117,7 +117,7 @@ TEST_P(Bmi, FileRangesInReadyAndUnexpectedMessages) {
   const Message message{pair.to_server, Tag{2}, MessageClass::kControl, few};
   const OpId op = posted(*pair.client, (*pair.client)->post_send_unexpected(message, pair.client->context, nullptr));
   EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
-  ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); }));
+  ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); })) << "nothing has arrived";
   EXPECT_EQ(first_difference(pair.server->arrived.front().payload.view(), kFileTag, 0), std::nullopt);
 }
 

@@ -44,7 +44,8 @@ TEST_P(Bmi, UnexpectedMessagesWaitForAPeerThatTakesNone) {
   EXPECT_GT(bytes_done(*pair.client, flood), 0U);
 
   pair.server->takes_unexpected = true;
-  ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == count; }));
+  ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == count; }))
+      << pair.server->arrived.size() << " have arrived";
   for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(pair.server->arrived[i].tag, Tag{i});
   for (const OpId op : flood.ops) EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
 }
@@ -160,7 +161,8 @@ TEST_P(Bmi, UntakenRequestsDoNotDelayReplies) {
   expect_passes(pair, 1000, 5000);
   expect_passes(pair, 1001, 200'000);
   pair.server->takes_unexpected = true;
-  EXPECT_TRUE(drive([&] { return pair.server->arrived.size() == 100; }));
+  EXPECT_TRUE(drive([&] { return pair.server->arrived.size() == 100; }))
+      << pair.server->arrived.size() << " have arrived";
 }
 
 // The receiver may post these receives only after it has read the request.
@@ -170,7 +172,7 @@ TEST_P(Bmi, UnreceivedMessagesDoNotDelayRequests) {
   for (std::uint64_t i = 0; i < 100; ++i) answers.ops.push_back(send(*pair.client, {pair.to_server, 7}, answers.data));
   settle();
   const OpId request = send_unexpected(*pair.client, {pair.to_server, 8}, answers.data);
-  ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); }));
+  ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); })) << "nothing has arrived";
   EXPECT_EQ(pair.server->arrived.front().tag, Tag{8});
   finish(*pair.client, request);
   Bytes room(8 * 1024);
@@ -193,7 +195,8 @@ TEST_P(Bmi, ControlPassesWhileBulkIsSaturated) {
     expect_passes(pair, 100 + i, 500);
     expect_passes(pair, 200 + i, 500, false);
     const OpId request = send_unexpected(*pair.client, {pair.to_server, i}, {small.data.data(), 100});
-    ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == i + 1; }));
+    ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == i + 1; }))
+        << pair.server->arrived.size() << " have arrived";
     finish(*pair.client, request);
   }
   EXPECT_EQ(finish(*pair.server, first).status, Errc::kOk);

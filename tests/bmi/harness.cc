@@ -130,7 +130,8 @@ Address Bmi::introduce(Peer& client, Address server_address, Peer& server) {
   const Bytes hello = pattern(kIntroductionTag, 0, 16);
   const OpId op = send_unexpected(client, {server_address, kIntroductionTag}, hello);
   EXPECT_EQ(finish(client, op).status, Errc::kOk);
-  EXPECT_TRUE(drive([&] { return !server.arrived.empty() && server.arrived.back().tag == Tag{kIntroductionTag}; }));
+  EXPECT_TRUE(drive([&] { return !server.arrived.empty() && server.arrived.back().tag == Tag{kIntroductionTag}; }))
+      << "the server was not asked";
   if (server.arrived.empty()) return {};
   const Address address = server.arrived.back().peer;
   server.arrived.pop_back();

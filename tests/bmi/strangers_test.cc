@@ -67,7 +67,7 @@ TEST_P(Bmi, StrangersOfOneSourceAreLimitedInNumber) {
     for (const auto& [peer, address] : strangers) n += (*peer)->peer_info(address).connected ? 1 : 0;
     return n;
   };
-  ASSERT_TRUE(drive([&] { return connected() == 2; }));
+  ASSERT_TRUE(drive([&] { return connected() == 2; })) << connected() << " strangers are connected";
   EXPECT_TRUE((*strangers.back().first)->peer_info(strangers.back().second).connected) << "the newest is kept";
   EXPECT_TRUE(member->peer_info(from_member).connected);
 }

@@ -135,7 +135,8 @@ TEST_P(Bmi, OneThreadPostsAndCancelsWhatAnotherTests) {
   settle();
   poster.join();
   // Two of three get their message. The cancelled ones may have had theirs before.
-  EXPECT_TRUE(drive([&] { return pair.server->completed - before == posted_count; }));
+  EXPECT_TRUE(drive([&] { return pair.server->completed - before == posted_count; }))
+      << pair.server->completed - before << " of " << posted_count;
   for (const auto& [op, c] : pair.server->done) EXPECT_THAT(c.status, ::testing::AnyOf(Errc::kOk, Errc::kCancelled));
 }
 

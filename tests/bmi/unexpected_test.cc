@@ -18,7 +18,8 @@ TEST_P(Bmi, UnexpectedMessagesArriveInOrder) {
   for (std::uint64_t i = 0; i < kCount; ++i) data.push_back(pattern(i, i, i * 37 % 3000));
   for (std::uint64_t i = 0; i < kCount; ++i)
     sends.push_back(send_unexpected(*pair.client, {pair.to_server, i}, data[i]));
-  ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == kCount; }));
+  ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == kCount; }))
+      << pair.server->arrived.size() << " have arrived";
   for (std::uint64_t i = 0; i < kCount; ++i) {
     const UnexpectedMessage& message = pair.server->arrived[i];
     EXPECT_EQ(message.peer, pair.to_client);
@@ -41,7 +42,7 @@ TEST_P(Bmi, UnexpectedMessagesUpToTheMaximum) {
     const Message message{pair.to_server, Tag{8}, MessageClass::kControl, pieces};
     const OpId op = posted(*pair.client, (*pair.client)->post_send_unexpected(message, pair.client->context, nullptr));
     EXPECT_EQ(finish(*pair.client, op).actual_size, size);
-    ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); }));
+    ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); })) << "nothing has arrived";
     EXPECT_EQ(pair.server->arrived.front().payload.size(), size);
     EXPECT_EQ(first_difference(pair.server->arrived.front().payload.view(), 8, size), std::nullopt);
     pair.server->arrived.clear();
@@ -66,7 +67,7 @@ TEST_P(Bmi, AnUnexpectedMessageIsNotTakenByAReceiveAndTheReverse) {
   const Bytes unexpected = pattern(7, 1, 50);
   const Bytes expected = pattern(7, 2, 60);
   const OpId first = send_unexpected(*pair.client, {pair.to_server, 7}, unexpected);
-  ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); }));
+  ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); })) << "nothing has arrived";
   EXPECT_FALSE(is_done(*pair.server, in));
   const OpId second = send(*pair.client, {pair.to_server, 7}, expected);
   EXPECT_EQ(finish(*pair.server, in).actual_size, 60U);

@@ -135,7 +135,7 @@ TEST_F(DirectedTest, AClientFailsOverToTheSecondUrlAndNothingRunsTwice) {
     const std::string suffix = std::to_string(round);
     stall_at(wire::Op::kMkdir);
     EXPECT_EQ(mkdir("a" + suffix), Errc::kOk);  // done before its answer was lost: again, it would be there already
-    EXPECT_TRUE(stalled_);
+    EXPECT_TRUE(stalled_) << "the request never came to the server";
     EXPECT_OK(
         run(client_.client().rename(client::path_from_root("a" + suffix), client::path_from_root("b" + suffix), 0)));
     expected.insert("b" + suffix);
@@ -171,7 +171,7 @@ TEST_F(DirectedTest, AWriteDelayedOnTheFirstUrlDoesNotOverwriteALaterOne) {
   for (const std::uint64_t size : {kSmall, kLarge}) {
     stall_at(wire::Op::kWrite);
     EXPECT_EQ(write(*file, 0, size), Errc::kOk);
-    EXPECT_TRUE(stalled_);
+    EXPECT_TRUE(stalled_) << "the request never came to the server";
     EXPECT_EQ(write(*file, 0, size), Errc::kOk);
     EXPECT_EQ(write(*file, size / 2, 100), Errc::kOk);
     go_on();

@@ -229,11 +229,11 @@ TEST_F(LeasesTest, AChangeWaitsUntilCopiesElsewhereAreDropped) {
     job::spawn(who->gate(), chmod(who->client(), mode, done));
     world_.run_for(milliseconds(300));  // shorter than a lease
     EXPECT_TRUE(copies.dropping());
-    EXPECT_FALSE(done);                     // a recall of another's change, and an own change
+    EXPECT_FALSE(done) << "the change of client " << (who == b_ ? "b" : "a") << " did not wait";
     EXPECT_NE(stat(*b_, "f")->mode, mode);  // nor is it made and not told
     copies.drop();
     world_.run_for(milliseconds(100));
-    EXPECT_TRUE(done);
+    EXPECT_TRUE(done) << "the change still waits";
     EXPECT_EQ(stat(c, "f")->mode, mode);
     EXPECT_FALSE(copies.dropping());
   }

@@ -31,14 +31,14 @@ std::uint64_t run_once(std::uint64_t seed) {
   ClientProcess& client = world.start_client();
   job::spawn(client.gate(), first_steps(client.client(), done));
   world.run_for(std::chrono::seconds(2));
-  EXPECT_TRUE(done);
+  EXPECT_TRUE(done) << "before the server was killed";
   world.kill_server(kMetaServer, bmi::sim::Death::kMachine);
   world.run_for(std::chrono::seconds(1));
   world.start_server(kMetaServer);
   done = false;
   job::spawn(client.gate(), first_steps(client.client(), done));
   world.run_for(std::chrono::seconds(20));
-  EXPECT_TRUE(done);
+  EXPECT_TRUE(done) << "after the server has come back";
   return world.fabric().digest();
 }
 

@@ -234,7 +234,7 @@ TEST_F(LeasesTest, AHolderThatCannotBeFencedKeepsNoOtherLease) {
   const auto again = begin(parts_.leases.end_client(kHolder, 2, {}));
   ASSERT_NE(*again, std::nullopt) << "it has waited for the holder before";
   EXPECT_ERRC(**again, Errc::kNoSpace);
-  EXPECT_TRUE(silent->busy.load() > 0);
+  EXPECT_GT(silent->busy.load(), 0U);
 }
 
 /// Of a truncation or a removal, which waits for the lock while another one, who holds it, is given a lease.

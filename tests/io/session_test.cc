@@ -199,11 +199,11 @@ TEST_F(SessionTest, AFenceEndsRequestsUnderWay) {
       keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), two), code, ended));
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
-  EXPECT_FALSE(ended);
+  EXPECT_FALSE(ended) << name(code);
   EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
   EXPECT_EQ(world_.io().buffers_used(), 0U);
   world_.pass(std::chrono::seconds(1));
-  EXPECT_TRUE(ended);
+  EXPECT_TRUE(ended) << "the write is still under way";
   EXPECT_EQ(code, Errc::kSessionFenced);
 }
 
@@ -221,7 +221,7 @@ TEST_F(SessionTest, AFenceWaitsForStorageThatIsUnderWay) {
   EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
   EXPECT_GE(world_.clock().now() - before, std::chrono::milliseconds(3900));
   world_.pass(std::chrono::seconds(1));
-  EXPECT_TRUE(ended);
+  EXPECT_TRUE(ended) << "the write is still under way";
 }
 
 // A client whose connection broke in the middle of a write comes again: what is left of the first attempt is over
@@ -244,11 +244,11 @@ TEST_F(SessionTest, ANewIncarnationEndsRequestsOfTheOlderOne) {
   second->repeat_handshake();
   ASSERT_OK(world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr))));
   EXPECT_EQ(world_.io().buffers_used(), 0U);
-  EXPECT_FALSE(ended);  // its sender is told, and sends it again: its program hears nothing of that
+  EXPECT_FALSE(ended) << "its sender is told, and sends it again: its program hears nothing of that";
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
   world_.pass(std::chrono::seconds(100));  // its deadline: the client, which it uses, ends before the world does
-  EXPECT_TRUE(ended);
+  EXPECT_TRUE(ended) << "the write is still under way";
   EXPECT_NE(code, Errc::kOk);
 }
 
