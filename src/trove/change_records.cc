@@ -108,9 +108,9 @@ Result<std::unique_ptr<ChangeRecords>> ChangeRecords::create(int folder, const s
   return made;
 }
 
-/// On a full device the old file is used again: it has its room already, and a server that serves no reads and no
-/// removals would keep the device full for ever. What it held has been applied; a death in between leaves some to be
-/// applied again.
+/// On a full device the old file is used again, because its space is allocated already. Otherwise the server could not
+/// start, nobody could remove anything, and the device would stay full. All records in it have been applied. If the
+/// process dies in between, some of them are applied again, which has no effect.
 Result<std::unique_ptr<ChangeRecords>> ChangeRecords::take_over(int folder, const std::string& boot_id,
                                                                 std::size_t slots) {
   const UniqueFd fd(::openat(folder, kFileName, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
@@ -152,8 +152,8 @@ int ChangeRecords::take() {
 }
 
 void ChangeRecords::store(int slot, const ChangeRecord& record) {
-  // The handle goes last: a process killed in between leaves an old record or none, both right as nothing was
-  // acknowledged yet. (A record that is in use keeps its handle.)
+  // The handle is written last. So a process that is killed in between leaves an old record or none. Both are right,
+  // because nothing was acknowledged yet. (A record that is in use keeps its handle.)
   word(map_, slot, 1)
       .store(record.id.slot | (static_cast<std::uint64_t>(record.changing) << 32U), std::memory_order_release);
   word(map_, slot, 2).store(record.counter, std::memory_order_release);

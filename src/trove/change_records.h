@@ -29,7 +29,8 @@ struct LeftOverRecords {
   bool same_boot = false;  // the machine has not been restarted: the records are complete and exact
 };
 
-/// A shared mapping of a small file, so that a store to memory is enough to survive a killed process. Thread-safe.
+/// The records lie in a shared mapping of a small file, so they survive a killed process as soon as they are stored to
+/// memory. Thread-safe.
 class ChangeRecords {
  public:
   /// Reads what an earlier process left in `folder`; an absent or unreadable file yields nothing.

@@ -18,8 +18,8 @@ namespace spate::trove {
 /// Position in the commit order of one store, counted from its opening.
 using Version = std::uint64_t;
 
-/// Remembers the commits (start(), latest]. What happened up to start() is forgotten: a reader that began before cannot
-/// be decided and has to conflict. Not thread-safe. Memory: about 150 bytes and the key for each remembered write.
+/// Remembers the commits (start(), latest]. Commits up to start() are forgotten, so a transaction that began before
+/// start() always conflicts. Not thread-safe. Memory: about 150 bytes and the key for each remembered write.
 class ConflictWindow {
  public:
   /// `max_bytes`: how much it may take; the oldest commits are forgotten first.
@@ -31,9 +31,9 @@ class ConflictWindow {
   void forget_up_to(Version version);
 
   Version start() const { return start_; }
-  /// Did a commit after `since` write the key, or may it have? O(log n).
+  /// Whether a commit after `since` wrote the key, or may have. O(log n).
   bool key_changed(ByteView key, Version since) const;
-  /// Did a commit after `since` write in [begin, end)? O(log n + keys remembered in the range).
+  /// Whether a commit after `since` wrote a key in [begin, end). O(log n + keys remembered in the range).
   bool range_changed(ByteView begin, ByteView end, Version since) const;
 
   std::size_t bytes() const { return bytes_; }

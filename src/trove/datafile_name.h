@@ -15,7 +15,7 @@ namespace spate::trove {
 /// Number of hashed folders of a target; fixed by the format.
 constexpr unsigned kHashFolders = 256;
 
-/// The hashed folder of a datafile, 0..255. By a fixed function: the value is stored (as the place of the file).
+/// The hashed folder of a datafile, 0..255. The function never changes, because the file's place on disk depends on it.
 unsigned hash_folder(const DatafileId& id);
 
 /// "00" .. "ff".

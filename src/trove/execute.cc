@@ -21,7 +21,7 @@ namespace {
 /// Most pieces in one system call. Most requests have few, and the array lies on the stack.
 constexpr std::size_t kPiecesPerCall = 256;
 
-/// Reads on until the cursor's limit, the file's end or an error; kTryAgain when RWF_NOWAIT found it would block.
+/// Reads until the cursor's limit, the file's end or an error. kTryAgain: with RWF_NOWAIT the next read would block.
 Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
   std::array<iovec, kPiecesPerCall> pieces;
   while (cursor.left() > 0) {
@@ -91,7 +91,8 @@ Errc begin_read(const LocalDatafile& datafile, const BytestreamRequest& request,
   return status;
 }
 
-/// The block with the datafile's end comes short. Nothing is read after it, since no block begins there.
+/// Of the block that holds the datafile's end, only a part can be read. Nothing is read after it, because no later
+/// block begins before the end.
 void read_direct(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
   std::uint64_t limit = 0;
   done.status = begin_read(datafile, request, done, limit);
@@ -206,7 +207,7 @@ void allocate(DatafileStore& store, LocalDatafile& datafile, const BytestreamReq
     const ChangeScope change(datafile, grows ? request.now : WallTime{});
     done.status = for_each_extent(datafile.fd(), request.extents, grows ? 0 : FALLOC_FL_KEEP_SIZE);
   }
-  // Reserving space makes the kernel stamp the inode: the times are stored over it.
+  // The kernel sets the inode's times when it reserves space. The times of the content are stored over them.
   datafile.touch();
   finish_change(store, datafile, done);
 }
@@ -237,7 +238,7 @@ void copy(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest
   finish_change(store, datafile, done);
 }
 
-/// A new open file description, so that its holder's offset and flags do not affect ours.
+/// Opens the file anew, so that the holder's offset and flags are not those of this process.
 void lend(const LocalDatafile& datafile, Lend how, BytestreamCompletion& done) {
   const int access = how == Lend::kRead ? O_RDONLY : how == Lend::kWrite ? O_WRONLY : O_RDWR;
   const std::string self = "/proc/self/fd/" + std::to_string(datafile.fd());

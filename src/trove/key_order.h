@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of keys: unsigned bytes, a prefix before what it begins. Stored (docs/disk-keyval.md), so never changed.
+// The order of keys: bytes are compared as unsigned numbers, and a prefix comes before longer keys. Stores depend on it
+// (docs/disk-keyval.md), so it never changes.
 #pragma once
 
 #include <algorithm>

@@ -75,7 +75,7 @@ class Transaction {
 
 class WriteSet;
 
-/// Is told of each commit at the moment when it is decided: in the order of the decisions, on the store's thread.
+/// Observes each commit at the moment when it is decided, in the order of the decisions, on the store's thread.
 class CommitObserver {
  public:
   virtual ~CommitObserver() = default;
@@ -96,7 +96,8 @@ class Keyval {
   virtual int wait_descriptor() const = 0;
   virtual bool prepare_to_wait() = 0;
   virtual std::string describe() const = 0;
-  /// At most one; null: nobody. It outlives the store, or is taken away before. Commits without writes are not told.
+  /// Sets the only observer; null: none. The observer outlives the store, or is replaced before it ends. Commits
+  /// without writes are not reported.
   virtual void observe_commits(CommitObserver* observer) = 0;
   /// Whether the device has so little space left that only operations that free space should run. Cheap; any thread.
   virtual bool short_of_space() const { return false; }

@@ -53,7 +53,7 @@ Result<std::unique_ptr<LeasePage>> FolderLeasePage::make(int folder, const Lease
   ::unlinkat(leases.get(), name.c_str(), 0);  // of an earlier process that had this number
   const UniqueFd fd(
       ::openat(leases.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kPageMode));
-  // The room is taken now: on a full device a store to the page would end this process.
+  // The space is allocated now. On a full device a later store to the page would end this process.
   if (!fd || ::posix_fallocate(fd.get(), 0, SharedPage::kBytes) != 0) {
     ::unlinkat(leases.get(), name.c_str(), 0);
     return errno_error(fd ? ENOSPC : errno, "make a lease");

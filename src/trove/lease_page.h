@@ -29,7 +29,8 @@ class LeasePage {
   virtual ~LeasePage() = default;
 
   virtual LeaseWords& words() const = 0;
-  /// The datafile as it was when the page was made or found. What the holder has written over it since does not count.
+  /// The datafile as it was when the page was made or found. The holder may have overwritten this in the page; that has
+  /// no effect here.
   DatafileId datafile() const { return datafile_; }
   bool writable() const { return writable_; }
   /// The descriptor to pass to the holder; read-only unless the holder may write.

@@ -85,7 +85,8 @@ bool LocalBytestreams::threads_busy() {
 }
 
 void LocalBytestreams::ended_on_thread() {
-  // Notified under the lock: the destructor may run as soon as it is released.
+  // The lock is held while the destructor's thread is notified, because the object may be gone as soon as the lock is
+  // released.
   const std::lock_guard lock(mutex_);
   if (--on_threads_ == 0) idle_.notify_all();
 }

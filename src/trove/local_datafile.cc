@@ -48,8 +48,8 @@ LocalDatafile::~LocalDatafile() {
 int LocalDatafile::direct_fd() const {
   const std::lock_guard lock(mutex_);
   if (direct_) return direct_.get();
-  // Not by its name, since the datafile may have been removed. The kernel has the inode in memory, so this waits for no
-  // device.
+  // The inode is not reached by its name, because the datafile may have been removed. The kernel has the inode in
+  // memory, so this waits for no device.
   const std::string self = "/proc/self/fd/" + std::to_string(fd());
   direct_.reset(::open(self.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC | O_NOATIME));
   return direct_ ? direct_.get() : -errno;
@@ -123,8 +123,8 @@ ChangeTimes LocalDatafile::times() const {
 }
 
 Errc LocalDatafile::stat(BytestreamStat& out) const {
-  // Read the counter first, so that a size from before a change is never paired with the counter of that change. A size
-  // from after it may be paired with an older counter; the change itself reports a newer one.
+  // The counter is read first. So a size from before a change is never paired with the counter of that change. A size
+  // from after a change may be paired with an older counter, but the change itself reports a newer one.
   const ChangeTimes before = times();
   struct stat st{};
   if (::fstat(fd(), &st) != 0) return errc_from_errno(errno);

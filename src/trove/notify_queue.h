@@ -32,7 +32,7 @@ class NotifyQueue {
     }
     if (!wake) return;
     const std::uint64_t one = 1;
-    // Fails only when the counter is full, and then the descriptor is readable.
+    // The write fails only when the counter is full. The descriptor is readable then.
     [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof one);
   }
 

@@ -7,7 +7,7 @@ namespace {
 /// The kernel moves at most this much in one call (MAX_RW_COUNT).
 constexpr std::uint64_t kMaxStepBytes = 0x7ffff000;
 
-/// The year 2200, in ns. A later time is a mistake of somebody, and would leave the counter no room.
+/// The year 2200, in ns. A later time is somebody's mistake, and would leave the counter no room to grow.
 constexpr std::int64_t kLatestTime = 7'258'118'400'000'000'000;
 
 bool uses_memory(BytestreamOp op) { return op == BytestreamOp::kRead || op == BytestreamOp::kWrite; }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kCopyBytes = 1U << 20U;
 
-/// Through memory where the file system has no better way.
+/// Copies through memory if the file system has no better way.
 Errc copy_bytes(int from, int to, off_t begin, off_t end) {
   std::unique_ptr<std::byte[]> buffer;
   while (begin < end) {

@@ -89,7 +89,7 @@ Errc make_resident(int fd, std::span<const Extent> extents) {
     auto offset = static_cast<off_t>(extent.offset);
     std::uint64_t left = extent.size;
     while (left > 0) {
-      // sendfile to /dev/null waits for each page as a later one to a socket would, and copies nothing.
+      // sendfile() to /dev/null waits for each page, as a later sendfile() to a socket would, and copies nothing.
       const ssize_t n = ::sendfile(null.get(), fd, &offset, std::min<std::uint64_t>(left, 1U << 30U));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return errc_from_errno(errno);

@@ -40,7 +40,7 @@ class Resolver {
   void begin(ReadPoint& point);
   /// Moves the point up to the last applied commit. Only before its first read.
   void refresh(ReadPoint& point);
-  /// The transaction is over. Legal twice.
+  /// The transaction is over. It may be called twice.
   void end(ReadPoint& point);
   bool anyone_live() const { return oldest_ != nullptr; }
   /// The oldest version that a live transaction reads at, or a new one could.

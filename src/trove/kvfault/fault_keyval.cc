@@ -126,7 +126,7 @@ bool FaultKeyval::post_sync(void* user, KeyvalCompletion& done) {
   return run(FaultPoint::kSync, user, done, [&](void* who) { return inner_.post_sync(who, done); });
 }
 
-/// The inner store's completion as its poster knows it. False: it is held back.
+/// Changes the inner store's completion into what the poster of the operation gets. False: it is held back.
 bool FaultKeyval::translate(KeyvalCompletion& done) {
   const auto at = in_flight_.find(done.user);
   if (at == in_flight_.end()) return true;

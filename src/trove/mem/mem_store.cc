@@ -18,7 +18,8 @@ constexpr std::uint64_t kPage = 4096;
 std::uint64_t page_down(std::uint64_t offset) { return offset / kPage * kPage; }
 std::uint64_t page_up(std::uint64_t offset) { return page_down(offset + kPage - 1); }
 
-/// Pages under all extents, each counted for every extent that touches it: never too few. Bytes.
+/// The pages that the extents touch, in bytes. A page counts once for every extent that touches it, so the result is
+/// never too small.
 std::uint64_t pages_touched(std::span<const Extent> extents) {
   std::uint64_t bytes = 0;
   for (const Extent& extent : extents) {

@@ -23,7 +23,8 @@ class MemStore final : public DatafileStore {
   Result<Datafile> open(const DatafileId& id, bool create) override;
   Errc remove(const DatafileId& id) override;
   Errc sync_entry(const DatafileId& /*id*/) override { return Errc::kOk; }
-  /// kNoSpace before anything is written, unless the pages that the extents still lack all fit.
+  /// Fails with kNoSpace, before anything is written, if the pages that the extents need and do not have yet do not all
+  /// fit.
   Errc admit(LocalDatafile& datafile, std::span<const Extent> extents) override;
   void changed(LocalDatafile& datafile, const BytestreamStat& stat) override;
 

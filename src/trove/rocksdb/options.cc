@@ -17,7 +17,8 @@ rocksdb::BlockBasedTableOptions table_options(const RocksdbOptions& options) {
   table.format_version = 5;
   table.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  // Index and filters in pieces and in the cache: a store of any size takes no more memory than the cache.
+  // The index and the filters lie in the cache, in pieces. So a store of any size takes no more memory than the cache
+  // has.
   table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
   table.partition_filters = true;
   table.cache_index_and_filter_blocks = true;

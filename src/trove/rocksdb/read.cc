@@ -112,7 +112,8 @@ Errc ManyRead::step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, 
 
 Errc ManyRead::step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
   if (options.read_tier != rocksdb::kBlockCacheTier) return step_part(db, options, 0, 1);
-  // One by one: MultiGet of RocksDB 7.8 reads from the device whatever the read tier says.
+  // The keys are looked up one by one, because MultiGet of RocksDB 7.8 reads from the device whatever the read tier
+  // says.
   sort_open();
   const auto it = neighbours(db, options, open_.size());
   std::size_t at = step_neighbours(it.get(), Indices(open_).first(std::min(open_.size(), budget)));

@@ -17,7 +17,7 @@ namespace spate::trove {
 inline constexpr char kFormatKey[] = {'\0', 'f', 'o', 'r', 'm', 'a', 't'};
 bool is_reserved(ByteView key);
 
-/// A key's value into `value`. kNotFound is kOk without a value; kTryAgain: not in memory.
+/// Reads a key's value into `value`. An absent key is kOk without a value. kTryAgain: the value is not in memory.
 Errc read_one(rocksdb::DB& db, const rocksdb::ReadOptions& options, ByteView key, std::optional<Bytes>& value);
 
 /// A read that may need several steps. A step changes only the read itself, so any one thread may run it.
@@ -34,7 +34,7 @@ class Read {
   virtual Errc step_part(rocksdb::DB& db, const rocksdb::ReadOptions& options, unsigned /*part*/, unsigned /*parts*/) {
     return step(db, options, SIZE_MAX);
   }
-  /// The transaction's own thread, after step() or each step_part() has given kOk.
+  /// Called on the transaction's own thread, after step() or each step_part() has returned kOk.
   virtual void finish(TransactionState& state, KeyvalCompletion& done) = 0;
 };
 
