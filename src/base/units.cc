@@ -3,10 +3,14 @@
 
 #include <array>
 #include <charconv>
+#include <cstdio>
+#include <ctime>
 #include <span>
 
 namespace spate {
 namespace {
+
+constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 struct UnitRow {
   std::string_view name;
@@ -70,6 +74,33 @@ Result<Duration> parse_duration(std::string_view text) {
 }
 
 std::string format_size(std::uint64_t bytes) { return format(bytes, std::span(kSizeUnits).first(5)); }
+
+Result<WallTime> parse_time(std::string_view text) {
+  const std::string whole(text);
+  for (const char* const form : {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%MZ", "%Y-%m-%dT%H:%M:%SZ",
+                                 "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M UTC", "%Y-%m-%d %H:%M:%S UTC"}) {
+    std::tm parts{};
+    const char* const end = ::strptime(whole.c_str(), form, &parts);
+    if (end == nullptr || end != whole.c_str() + whole.size()) continue;
+    const std::tm wanted = parts;
+    const std::time_t seconds = ::timegm(&parts);  // makes 1 March of 30 February
+    const bool exists =
+        parts.tm_mday == wanted.tm_mday && parts.tm_mon == wanted.tm_mon && parts.tm_sec == wanted.tm_sec;
+    if (exists && wanted.tm_year >= 70 && wanted.tm_year < 300) return WallTime{seconds * kNanosecondsPerSecond};
+  }
+  return Error::told(Errc::kInvalidArgument,
+                     "\"" + whole + "\" is no point in time: write 2027-01-31 or 2027-01-31T12:00 (UTC)");
+}
+
+std::string format_time(WallTime time) {
+  const std::time_t seconds = time.ns / kNanosecondsPerSecond - (time.ns % kNanosecondsPerSecond < 0 ? 1 : 0);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%04d-%02d-%02d %02d:%02d:%02d UTC", parts.tm_year + 1900, parts.tm_mon + 1,
+                parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return text.data();
+}
 
 std::string format_duration(Duration span) { return format(static_cast<std::uint64_t>(span.count()), kTimeUnits); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and durations as people write them: "64 KiB", "100 ms".
+// Sizes, durations and points in time as people write them: "64 KiB", "100 ms", "2027-01-31 12:00 UTC".
 #pragma once
 
 #include <cstdint>
@@ -22,5 +22,11 @@ Result<Duration> parse_duration(std::string_view text);
 /// The shortest exact form that the parsers above read: "64 KiB", "1000"; "100 ms", "90 s", "0". `span` >= 0.
 std::string format_size(std::uint64_t bytes);
 std::string format_duration(Duration span);
+
+/// "2027-01-31" (its first moment), "2027-01-31T12:00", "2027-01-31T12:00:05Z", also with a space for the T, and " UTC"
+/// for the Z: always UTC. kInvalidArgument for anything else, and for years outside 1970..2199.
+Result<WallTime> parse_time(std::string_view text);
+/// "2027-01-31 12:00:05 UTC".
+std::string format_time(WallTime time);
 
 }  // namespace spate

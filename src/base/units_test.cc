@@ -38,6 +38,21 @@ TEST(Units, Durations) {
   EXPECT_ERRC(parse_duration("9999999999 h"), Errc::kOutOfRange);
 }
 
+TEST(Units, TimesAreReadInUtc) {
+  const std::int64_t midnight = 1'801'353'600;  // date -u -d 2027-01-31 +%s
+  const auto in_seconds = [](const char* text) { return parse_time(text).value().ns / 1'000'000'000; };
+  EXPECT_EQ(in_seconds("2027-01-31"), midnight);
+  for (const char* noon : {"2027-01-31T12:00", "2027-01-31T12:00Z", "2027-01-31 12:00", "2027-01-31 12:00 UTC"})
+    EXPECT_EQ(in_seconds(noon), midnight + 12 * 3600) << noon;
+  for (const char* later : {"2027-01-31T00:00:05Z", "2027-01-31 00:00:05 UTC"})
+    EXPECT_EQ(in_seconds(later), midnight + 5) << later;
+  for (const char* bad : {"", "tomorrow", "2027", "2027-02-30", "2027-13-01", "27-01-01", "2027-01-31T25:00",
+                          "2027-01-31x", "2027-01-31T00:00:60Z", "9999-01-01", "-2027-01-01"})
+    EXPECT_ERRC(parse_time(bad), Errc::kInvalidArgument) << bad;
+  EXPECT_EQ(format_time(WallTime{(midnight + 5) * 1'000'000'000}), "2027-01-31 00:00:05 UTC");
+  EXPECT_EQ(format_time(WallTime{-1}), "1969-12-31 23:59:59 UTC");
+}
+
 TEST(Units, ParsesWhatItFormats) {
   EXPECT_EQ(format_size(1 << 20), "1 MiB");
   EXPECT_EQ(format_size(1000), "1000");
