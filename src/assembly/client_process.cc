@@ -54,6 +54,28 @@ bool keeps_attributes(const ClientSettings& settings, config::AttributeCache wan
   return settings.may_keep_attributes || settings.background_thread || settings.progress_thread;
 }
 
+/// A running program may go on with a newer key, but not as somebody else.
+Result<ClientKey> newer_key(const std::string& file, std::uint32_t uid) {
+  SPATE_TRY(ClientKey key, config::read_client_key(file));
+  if (!key.is_users()) return key;
+  SPATE_TRY(const UserKey restrictions, decode_user_key(key.restrictions));
+  if (restrictions.user.uid == uid) return key;
+  return Error::told(Errc::kNotPermitted, file + " holds a key of another user now");
+}
+
+/// Reads the key. The holder of a user's key acts as that user, in the groups that the key names: the servers admit
+/// nothing else.
+Result<void> use_client_key(const std::string& file, client::Options& options) {
+  SPATE_TRY(options.client_key, config::read_client_key(file));
+  if (options.client_key->is_users()) {
+    SPATE_TRY(const UserKey restrictions, decode_user_key(options.client_key->restrictions));
+    options.credential = restrictions.user;
+    if (restrictions.read_only) options.atime = client::Atime::kNever;
+  }
+  options.newer_client_key = [file, uid = options.credential.uid] { return newer_key(file, uid); };
+  return {};
+}
+
 }  // namespace
 
 Credential own_credential() {
@@ -94,8 +116,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.copies = settings.copies;
   options.on_wait = settings.on_wait;
   if (process->config_.fs.auth == config::Auth::kKey) {
-    SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
-    options.newer_client_key = [file = process->config_.fs.client_key_file] { return config::read_key_file(file); };
+    SPATE_TRY(std::ignore, use_client_key(process->config_.fs.client_key_file, options));
   }
   if (settings.server_key) {  // servers need the key whatever `auth` says
     SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));

@@ -17,8 +17,9 @@ namespace spate::assembly {
 struct ClientSettings {
   std::string config_file;
   std::vector<config::Override> overrides;
-  std::string program;               // for `spate status`
-  Credential credential;             // the user; own_credential(): of this process
+  std::string program;  // for `spate status`
+  /// The user; own_credential(): of this process. The holder of a user's key acts as that user instead.
+  Credential credential;
   std::optional<Duration> deadline;  // deadline of one operation, instead of client.deadline
   bool server_key = false;           // fsck: also reads the server key
   /// Starts a thread that keeps the session alive and answers servers while no call runs. false for short-lived

@@ -205,6 +205,7 @@ void ServerProcess::make_meta_role() {
   if (group_ != nullptr) meta.make_store = true;  // whoever leads holds all that there is
   io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers_options(source), *context_, random_);
   meta_ = std::make_unique<meta::MetaRole>(meta, records(), random_, metrics_, *io_servers_);
+  meta_->core().revoked_keys().on_change([this](std::set<KeyId> keys) { server_->set_revoked_keys(std::move(keys)); });
   meta_->core().membership().on_change([this](std::uint64_t version) { server_->set_map_version(version); });
 }
 

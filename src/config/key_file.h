@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "model/capability.h"
+#include "model/user_key.h"
 
 namespace spate::config {
 
@@ -18,15 +19,24 @@ namespace spate::config {
 /// kMaxKeys keys.
 Result<KeyRing> read_keys(const std::string& path);
 inline constexpr std::size_t kMaxKeys = 8;
-/// The key in use.
+/// The key in use. A file that holds a user's key is refused.
 Result<spate::Key> read_key_file(const std::string& path);
+
+/// The key that a client proves: the one in use, or a user's. Checks the file as read_keys() does.
+Result<ClientKey> read_client_key(const std::string& path);
 
 /// Makes `path` (0600) with a new key; the file is durable when this returns. kExists: there is a file already, which
 /// stays unchanged.
 Result<spate::Key> create_key_file(const std::string& path, Random& random);
 
+/// Makes `path` (0600) with the text of a user's key; durable. kExists as above.
+Result<void> create_user_key_file(const std::string& path, const ClientKey& key);
+
 /// key_file_text() makes a key file's text; the other function parses one. `path` is for the error.
 std::string key_file_text(const spate::Key& key);
 Result<KeyRing> parse_key_file(std::string_view text, const std::string& path);
+/// The same for a user's key: a line for people, and a line "spate-user-key RESTRICTIONS ISSUER SECRET" in hex.
+std::string user_key_text(const ClientKey& key);
+Result<ClientKey> parse_client_key(std::string_view text, const std::string& path);
 
 }  // namespace spate::config

@@ -97,5 +97,53 @@ TEST_F(KeyFileTest, APathThatIsNotARegularFileIsRefusedAtOnce) {
   EXPECT_ERRC(read_key_file(path), Errc::kInvalidArgument);
 }
 
+ClientKey some_user_key() {
+  ClientKey key(spate::Key{std::byte{0x11}});
+  key.issuer.fill(std::byte{0x22});
+  key.restrictions = {std::byte{0x33}, std::byte{0x44}};
+  return key;
+}
+
+TEST_F(KeyFileTest, AUsersKeyIsReadBackByClientsOnly) {
+  const ClientKey key = some_user_key();
+  ASSERT_OK(create_user_key_file(path, key));
+  struct stat status{};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+  const auto read = read_client_key(path);
+  ASSERT_OK(read);
+  EXPECT_EQ(*read, key);
+  EXPECT_TRUE(read->is_users());
+  for (const auto& refused : {read_keys(path).error(), read_key_file(path).error()}) {
+    EXPECT_EQ(refused.code(), Errc::kInvalidArgument);
+    EXPECT_THAT(refused.message(), HasSubstr("the key of one user"));
+  }
+  EXPECT_ERRC(create_user_key_file(path, key), Errc::kExists);
+}
+
+TEST_F(KeyFileTest, AClientKeyMayBeTheFileSystemsOwn) {
+  write(std::string(64, 'a') + "\n" + std::string(64, 'b') + "\n");
+  const auto read = read_client_key(path);
+  ASSERT_OK(read);
+  EXPECT_FALSE(read->is_users());
+  EXPECT_EQ(read->secret, read_keys(path)->used);
+}
+
+TEST_F(KeyFileTest, ADamagedUsersKeyIsRefused) {
+  const std::string whole = user_key_text(some_user_key());
+  ASSERT_OK(parse_client_key(whole, "/k"));
+  const std::string line = whole.substr(whole.find('\n') + 1);
+  EXPECT_OK(parse_client_key(line, "/k")) << "the line for people may go";
+  for (const std::string& bad : {whole.substr(0, whole.size() - 2), whole + "x", line + line, line.substr(0, 20),
+                                 "# only words\n" + std::string(), "spate-user-key  22 33\n" + std::string(),
+                                 std::string("spate-user-key 3344 2222222222222222 11"), std::string(5000, '#')}) {
+    const auto refused = parse_client_key(bad, "/k");
+    EXPECT_ERRC(refused, Errc::kInvalidArgument) << bad;
+    EXPECT_THAT(refused.error().message(), HasSubstr("/k"));
+  }
+  write(std::string(100'000, '#'));
+  EXPECT_ERRC(read_client_key(path), Errc::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace spate::config

@@ -147,7 +147,8 @@ std::vector<Key> fs_rows() {
       row<&Config::fs, &FsConfig::client_key_file>({"fs", "client_key_file", Type::kPath,
                                                     "File (mode 0600, 64 hex digits) that lets clients in. Needed with "
                                                     "auth = \"key\". More such lines in it: keys "
-                                                    "that servers still accept (docs/operating.md, New keys).",
+                                                    "that servers still accept (docs/operating.md, New keys). A client "
+                                                    "may name a user's key instead (spate key issue).",
                                                     "", 0, kMaxText}),
       row<&Config::fs, &FsConfig::server_key_file>(
           {"fs", "server_key_file", Type::kPath,

@@ -92,7 +92,7 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   KernelCopies* const used_copies = options.kernel_keeps_attributes ? &copies : nullptr;
   SPATE_TRY(const auto process, open_client(options, *handover, used_copies));
   const int control = descriptors.control.get();
-  Mount mount{options, *process, assembly::own_credential(), *handover, used_copies};
+  Mount mount{options, *process, process->client().cluster().options().credential, *handover, used_copies};
   SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
   SPATE_TRY(auto taken, take_device(mount, std::move(device)));
   mount.read_only.emplace(options.read_only, device_of_mount(options.directory));

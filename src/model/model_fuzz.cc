@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: layouts and cluster maps from any bytes. A value that decodes must encode to the same bytes. The first byte
-// chooses the decoder.
+// Fuzzer: layouts, cluster maps and restrictions of users' keys from any bytes. A value that decodes must encode to the
+// same bytes. The first byte chooses the decoder.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "model/cluster_map.h"
 #include "model/layout.h"
+#include "model/user_key.h"
 
 namespace spate {
 namespace {
@@ -41,12 +42,26 @@ void check_map(ByteView input) {
   (void)map.targets_in_turn();
 }
 
+void check_user_key(ByteView input) {
+  const auto key = decode_user_key(input);
+  if (!key) {
+    SPATE_CHECK(key.code() == Errc::kInvalidArgument || key.code() == Errc::kNotSupported);
+    return;
+  }
+  SPATE_CHECK(key->user.uid != 0 && covers(*key, key->user) && input.size() <= kMaxUserKeyBytes);
+  check_same(encoded(*key), input);
+}
+
 }  // namespace
 }  // namespace spate
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const spate::ByteView input(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
-  data[0] == 0 ? spate::check_layout(input) : spate::check_map(input);
+  switch (data[0]) {
+    case 0: spate::check_layout(input); break;
+    case 2: spate::check_user_key(input); break;
+    default: spate::check_map(input);
+  }
   return 0;
 }

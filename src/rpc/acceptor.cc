@@ -13,6 +13,18 @@ Error wrong_key(wire::PeerKind kind) {
                                                  : "wrong client key: use the key file of this file system");
 }
 
+Error issuer_unknown() {
+  return Error::told(Errc::kUnauthenticated,
+                     "the user's key was made from a client key that this file system does not have: use the key of "
+                     "this file system, or ask its operator for a new one (spate key issue)");
+}
+
+/// A batch holds changes of several kinds: the holder of a key that only reads sends each request by itself.
+std::uint64_t features_for(const Handshake& handshake) {
+  const bool reads = handshake.user_key && handshake.user_key->read_only;
+  return reads ? ~std::uint64_t{wire::kFeatureBatches} : ~std::uint64_t{0};
+}
+
 bool is_kind(wire::PeerKind kind) { return kind == wire::PeerKind::kClient || kind == wire::PeerKind::kServer; }
 
 }  // namespace
@@ -20,7 +32,7 @@ bool is_kind(wire::PeerKind kind) { return kind == wire::PeerKind::kClient || ki
 Acceptor::Acceptor(const AcceptorOptions& options) : options_(options) {
   const auto add = [&](wire::KeyRole role, const Key& file) {
     const wire::FileKey key(options_.fs, file);
-    keys_.push_back(OneKey{role, file, key.id(), key.for_acceptor(role, options_.server)});
+    keys_.push_back(OneKey{role, file, key, key.id(), key.for_acceptor(role, options_.server)});
   };
   const auto add_all = [&](wire::KeyRole role, const KeyRing& files) {
     add(role, files.used);
@@ -47,7 +59,6 @@ Error Acceptor::version_error(std::uint16_t version) const {
 }
 
 Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& handshake) const {
-  if (!offer.user_key.empty()) return Error::told(Errc::kNotSupported, "keys of users are not known to this server");
   if (offer.server && offer.server != options_.server) {
     return Error::told(Errc::kWrongFileSystem, "this is server " + std::to_string(options_.server.value) +
                                                    ", not server " + std::to_string(offer.server.value));
@@ -58,6 +69,7 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
     return {};
   }
   const auto found = std::ranges::find(keys_, offer.key_id, &OneKey::id);
+  if (found == keys_.end() && !offer.user_key.empty()) return issuer_unknown();
   if (found == keys_.end()) {  // the id does not tell which role's key the peer has
     return Error::told(Errc::kUnauthenticated,
                        "wrong client key, or wrong server key: use the key files of this file system");
@@ -69,7 +81,17 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
   }
   handshake.role = found->role;
   handshake.key = found->key;
+  if (!offer.user_key.empty()) {
+    SPATE_TRY(std::ignore, derive_user_key(*found, offer.user_key, handshake));
+  }
   handshake.protect = std::max({offer.protect, options_.protect, wire::Protect::kControl});
+  return {};
+}
+
+Result<void> Acceptor::derive_user_key(const OneKey& issuer, ByteView restrictions, Handshake& handshake) const {
+  if (issuer.role != wire::KeyRole::kClient) return issuer_unknown();
+  SPATE_TRY(handshake.user_key, decode_user_key(restrictions));
+  handshake.key = issuer.of_fs.for_user(restrictions).for_acceptor(issuer.role, options_.server);
   return {};
 }
 
@@ -98,7 +120,7 @@ Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::strin
   random.fill(handshake.server_nonce);
   wire::HelloReply reply;
   reply.version = message.version;
-  reply.features = handshake.features = request.features & options_.features;
+  reply.features = handshake.features = request.features & options_.features & features_for(handshake);
   reply.fs = options_.fs;
   reply.server = options_.server;
   reply.key_required = options_.key_required;
@@ -149,6 +171,7 @@ Result<Accepted> Acceptor::prove(const Received& message, Handshake& handshake) 
     return accepted;
   }
   if (server != (*handshake.role == wire::KeyRole::kServer)) return wrong_key(accepted.request.kind);
+  accepted.user_key = handshake.user_key;
   const Hash finished = handshake.transcript->finish(message.whole.first(message.whole.size() - sizeof(wire::Proof)));
   if (!equal_secret(finished, both->second.finished)) return wrong_key(accepted.request.kind);
   accepted.keys = handshake.transcript->keys();

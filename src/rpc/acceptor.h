@@ -32,6 +32,7 @@ struct Handshake {
   wire::Nonce client_nonce{};
   wire::Nonce server_nonce{};
   std::optional<wire::KeyRole> role;  // version 2: the role of the key that the initiator named; none: it named no key
+  std::optional<UserKey> user_key;    // that key is a user's
   Key key{};                          // the key that this server shares with the holders of that key
   std::optional<wire::Transcript> transcript;  // only with a role
   wire::Protect protect = wire::Protect::kNone;
@@ -40,6 +41,7 @@ struct Handshake {
 /// A peer that has proved a key.
 struct Accepted {
   wire::AuthenticateRequest request;
+  std::optional<UserKey> user_key;               // none: the key of a file, which is good for every user
   std::optional<wire::SessionKeys> keys;         // none: version 1, or nobody has a key
   wire::Protect protect = wire::Protect::kNone;  // from the reply to this request on
   Mac server_proof{};                            // version 1 only: goes into the reply
@@ -73,11 +75,13 @@ class Acceptor {
   struct OneKey {
     wire::KeyRole role;
     Key file;
+    wire::FileKey of_fs;
     wire::KeyId id;
     Key key;  // the key that this server shares with the holders of `file`
   };
   std::string spoken() const;
   Result<void> choose_key(const wire::HelloOffer& offer, Handshake& handshake) const;
+  Result<void> derive_user_key(const OneKey& issuer, ByteView restrictions, Handshake& handshake) const;
   Result<Accepted> prove(const Received& message, Handshake& handshake) const;
   Result<Accepted> prove_version_1(const Received& message, const Handshake& handshake) const;
 

@@ -14,6 +14,11 @@ Result<Bytes> Authenticator::hello(Call& call, ByteView body) {
   Handshake handshake;
   SPATE_TRY(Bytes reply, acceptor_.hello({call.message, body, call.header.version}, head,
                                          network_.peer_info(call.address).reached, random_, handshake));
+  if (handshake.user_key) {
+    const auto good = user_keys_.check(*handshake.user_key);
+    if (!good) refusals_.note(call, good.error());
+    if (!good) return good.error();
+  }
   peer.version = handshake.version;
   peer.features = handshake.features;
   peer.handshake = std::move(handshake);
@@ -45,8 +50,17 @@ void Authenticator::admit(Call& call, const Accepted& accepted) {
   peer.kind = accepted.request.kind;
   peer.incarnation = accepted.request.incarnation;
   peer.credential = accepted.request.credential;
+  peer.user_key = accepted.user_key;
   peer.description = accepted.request.description;
   peer.client = accepted.request.client;
+}
+
+/// Called when the peer has proved its key, so that the reply is sealed: the client must believe it.
+Result<void> Authenticator::check_user(const Accepted& accepted) const {
+  if (!accepted.user_key) return {};
+  SPATE_TRY(std::ignore, user_keys_.check(*accepted.user_key));
+  if (covers(*accepted.user_key, accepted.request.credential)) return {};
+  return not_covered(*accepted.user_key, accepted.request.credential);
 }
 
 job::Task<Result<Bytes>> Authenticator::authenticate(Call& call, ByteView body) {
@@ -57,6 +71,10 @@ job::Task<Result<Bytes>> Authenticator::authenticate(Call& call, ByteView body) 
     co_return std::move(accepted).error();
   }
   admit(call, *accepted);
+  if (auto checked = check_user(*accepted); !checked) {
+    refusals_.note(call, checked.error());
+    co_return std::move(checked).error();
+  }
   wire::AuthenticateReply reply;
   reply.fs_time = clock_.wall();
   reply.server_proof = accepted->server_proof;

@@ -10,6 +10,7 @@
 #include "rpc/refusals.h"
 #include "rpc/reply_writer.h"
 #include "rpc/service.h"
+#include "rpc/user_keys.h"
 
 namespace spate::rpc {
 
@@ -17,13 +18,14 @@ namespace spate::rpc {
 class Authenticator {
  public:
   Authenticator(const AcceptorOptions& options, job::NetworkContext& network, Random& random,
-                const ReplyWriter& replies, Refusals& refusals)
+                const ReplyWriter& replies, Refusals& refusals, const UserKeys& user_keys)
       : acceptor_(options),
         network_(network.network()),
         clock_(network.executor().clock()),
         random_(random),
         replies_(replies),
-        refusals_(refusals) {}
+        refusals_(refusals),
+        user_keys_(user_keys) {}
   Authenticator(const Authenticator&) = delete;
   Authenticator& operator=(const Authenticator&) = delete;
 
@@ -39,6 +41,7 @@ class Authenticator {
  private:
   void note_failure(Call& call, ByteView body, const Error& error);
   void admit(Call& call, const Accepted& accepted);
+  Result<void> check_user(const Accepted& accepted) const;
 
   Acceptor acceptor_;
   bmi::Network& network_;
@@ -46,6 +49,7 @@ class Authenticator {
   Random& random_;
   const ReplyWriter& replies_;
   Refusals& refusals_;
+  const UserKeys& user_keys_;
   std::vector<Service*> services_;
 };
 

@@ -9,6 +9,7 @@
 #include "bmi/network.h"
 #include "job/stop.h"
 #include "model/attributes.h"
+#include "model/user_key.h"
 #include "rpc/acceptor.h"
 #include "rpc/seals.h"
 #include "wire/session_messages.h"
@@ -38,7 +39,9 @@ struct Peer {
   std::uint64_t incarnation = 0;
   std::uint64_t features = 0;  // wire::Feature: the features that hello agreed on
   Credential credential;
+  std::optional<UserKey> user_key;  // none: the client key itself, which is good for every user; or the server key
   std::string description;
+  bool reads_only() const { return user_key && user_key->read_only; }
 };
 
 class Places;

@@ -19,6 +19,12 @@ bool is_delay(Errc code) {
   return code == Errc::kBusy || code == Errc::kTimeout || code == Errc::kCancelled || ServerLink::is_lost(code);
 }
 
+/// Whether this side also speaks version 1, with a server that does not speak another. Keys of users came later.
+bool may_speak_version_1(const Identity& identity) {
+  const bool users = identity.key && identity.key->is_users();
+  return identity.policy.allow_version_1 && identity.policy.protect < wire::Protect::kData && !users;
+}
+
 }  // namespace
 
 /// Adds the server's name to an error of the server. An error of the network has it already.
@@ -39,7 +45,7 @@ job::Task<Result<void>> Channel::meet(MonoTime deadline) {
 }
 
 job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken stop) {
-  const std::optional<Key> tried = identity_.key;
+  const std::optional<ClientKey> tried = identity_.key;
   auto result = co_await handshake_at_any_url(goal, stop);
   if (result.code() != Errc::kUnauthenticated) co_return result;
   if (identity_.key == tried) take_newer_key();  // otherwise another channel has replaced it meanwhile
@@ -50,7 +56,7 @@ job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken st
 /// The key file may hold a newer key by now, made to replace the old one.
 void Channel::take_newer_key() {
   if (!identity_.newer_key) return;
-  const Result<Key> key = identity_.newer_key();
+  const Result<ClientKey> key = identity_.newer_key();
   if (!key) SPATE_LOG("rpc", warn, "key refused, and no other one: {}", key.error());
   if (!key || identity_.key == *key) return;
   SPATE_LOG("rpc", info, "another key is in the key file now, and is used from now on");
@@ -65,8 +71,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     bool stranger = false;
     result = co_await handshake_once(goal, version, stranger, stop);
     if (result) break;
-    if (result.code() == Errc::kVersionMismatch && identity_.policy.allow_version_1 &&
-        identity_.policy.protect < wire::Protect::kData && version > 1) {
+    if (result.code() == Errc::kVersionMismatch && may_speak_version_1(identity_) && version > 1) {
       SPATE_LOG("rpc", warn, "handshake of version 1, which proves little peer={}", log::Quoted{name()});
       version = 1;
       continue;

@@ -64,6 +64,8 @@ struct Meeting {
     SPATE_TRY(const Accepted accepted, other.authenticate(received(authenticate), handshake));
     refused_by = "";
     accepted_kind = accepted.request.kind;
+    user_key = accepted.user_key;
+    features = one.features();
     protect = accepted.protect;
     both_alike = one.protect() == accepted.protect;
     if (accepted.keys) keys = *accepted.keys;
@@ -90,6 +92,8 @@ struct Meeting {
   Bytes reply;
   Bytes authenticate;
   std::string refused_by;
+  std::optional<UserKey> user_key;
+  std::uint64_t features = 0;
   wire::PeerKind accepted_kind = wire::PeerKind::kClient;
   wire::Protect protect = wire::Protect::kNone;
   bool both_alike = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzer of the handshake. A relay that alters a message is never let in. A peer that holds a key and sends any bytes
-// under good MACs crashes nobody.
+// under good MACs crashes nobody. The holder of a user's key is let in with its restrictions exactly if it has any.
 #include <algorithm>
 #include <cstdint>
 
@@ -117,14 +117,32 @@ void server_with_key(Script& script) {
   std::ignore = meeting.handshake();
 }
 
+/// A client with a key that the operator has derived from any restrictions.
+void client_with_user_key(Script& script) {
+  using namespace spate;
+  const wire::FileKey issuer(FsId(0xF5), rpc::key_of(1));
+  Meeting meeting;
+  ClientKey key;
+  key.issuer = issuer.id();
+  key.restrictions = script.run(512);
+  if (key.restrictions.empty()) return;
+  key.secret = issuer.for_user(key.restrictions).secret;
+  meeting.identity.key = key;
+  const bool in = meeting.handshake().has_value();
+  const auto restrictions = decode_user_key(key.restrictions);
+  SPATE_CHECK(in == restrictions.has_value());
+  SPATE_CHECK(!in || meeting.user_key == *restrictions);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Script script(std::as_bytes(std::span(data, size)));
-  switch (script.byte() % 3) {
+  switch (script.byte() % 4) {
     case 0: relay(script); break;
     case 1: client_with_key(script); break;
-    default: server_with_key(script);
+    case 2: server_with_key(script); break;
+    default: client_with_user_key(script);
   }
   return 0;
 }

@@ -313,7 +313,7 @@ TEST(Handshake, ARelayCannotLowerTheOffer) {
   EXPECT_TRUE(refused(more, "acceptor", "protection"));
   Meeting user;
   user.on_hello = change([](wire::HelloRequest&, wire::HelloOffer& o) { o.user_key = Bytes(1); });
-  EXPECT_TRUE(refused(user, "acceptor", "keys of users"));
+  EXPECT_TRUE(refused(user, "acceptor", "version 0"));
 }
 
 // --- seals ---

@@ -32,9 +32,9 @@ struct HandshakePolicy {
 struct Identity {
   wire::PeerKind kind = wire::PeerKind::kClient;
   FsId fs;
-  std::optional<Key> key;  // the client key (kind client) or the server key (kind server)
+  std::optional<ClientKey> key;  // the client key, or a user's (kind client); the server key (kind server)
   /// Called when a server has refused the key. Returns the key to use from now on. Null: the key never changes.
-  std::function<Result<Key>()> newer_key;
+  std::function<Result<ClientKey>()> newer_key;
   Credential credential;
   std::string description;
   std::uint64_t features = 0;  // wire::Feature: the features that this process asks servers for

@@ -32,7 +32,8 @@ Bytes Initiator::hello(wire::RequestHeader header) {
   wire::HelloOffer offer;
   offer.server = wanted_;
   if (key_) {
-    offer.key_id = wire::FileKey(identity_.fs, *key_).id();
+    offer.key_id = key_->is_users() ? key_->issuer : wire::FileKey(identity_.fs, *key_).id();
+    offer.user_key = key_->restrictions;
     offer.protect = identity_.policy.protect;
   } else {
     offer.suites = 0;
@@ -106,7 +107,7 @@ Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
 Bytes Initiator::authenticate(wire::RequestHeader header, wire::AuthenticateRequest request) {
   request.server_nonce = reply_.server_nonce;
   if (version_ < wire::kTranscriptVersion && key_) {
-    request.proof = wire::auth_proof(*key_, request, nonce_);
+    request.proof = wire::auth_proof(key_->secret, request, nonce_);
   }
   header.version = version_;
   header.op = wire::Op::kAuthenticate;
@@ -126,7 +127,7 @@ Bytes Initiator::authenticate(wire::RequestHeader header, wire::AuthenticateRequ
 bool Initiator::proven(const wire::AuthenticateReply& reply) const {
   // An initiator with a key refuses a server that asks for none, since any process could answer so.
   if (version_ >= wire::kTranscriptVersion || !key_) return true;
-  return equal_secret(wire::server_proof(*key_, reply_.server_nonce, nonce_), reply.server_proof);
+  return equal_secret(wire::server_proof(key_->secret, reply_.server_nonce, nonce_), reply.server_proof);
 }
 
 }  // namespace spate::rpc

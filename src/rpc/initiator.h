@@ -43,7 +43,7 @@ class Initiator {
   Result<void> check_answer(ByteView reply, std::string_view reached);
 
   const Identity& identity_;
-  const std::optional<Key> key_;  // a copy: the identity's key may change meanwhile
+  const std::optional<ClientKey> key_;  // a copy: the identity's key may change meanwhile
   const ServerId wanted_;
   const std::uint16_t version_;
   wire::Nonce nonce_{};

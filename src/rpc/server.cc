@@ -82,8 +82,9 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       slow_requests_(options_.slow_request, network, metrics),
       loads_(started_at_),
       peers_({options_.max_stranger_requests, options_.max_requests_of_a_stranger}, network, refusals_),
+      user_keys_(network.executor().clock()),
       replies_(network, options_.incarnation, options_.map_version, stopping_),
-      authenticator_(acceptor_options(options_), network, random, replies_, refusals_),
+      authenticator_(acceptor_options(options_), network, random, replies_, refusals_, user_keys_),
       operations_(metrics),
       calls_(network),
       places_(options_.max_requests, options_.max_aside),
@@ -254,11 +255,11 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
     }
     case wire::Op::kPing: co_return ping(body);
     case wire::Op::kStats:
-      if (!call.peer->authenticated) co_return Errc::kUnauthenticated;
-      co_return stats();
-    case wire::Op::kListLoads:
-      if (!call.peer->authenticated) co_return Errc::kUnauthenticated;
-      co_return list_loads();
+    case wire::Op::kListLoads: {  // they tell who uses the file system, and how
+      auto may_ask = check_access(call, Access::kOperators);
+      if (!may_ask) co_return std::move(may_ask).error();
+      co_return call.header.op == wire::Op::kStats ? stats() : list_loads();
+    }
     default: break;
   }
   Operation* const operation = operations_.find(call.header.op);
@@ -280,15 +281,29 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
   co_return result;
 }
 
+/// The one place that decides what the holder of a key may ask. `access` is not kAnyone.
+Result<void> Server::check_access(const Call& call, Access access) {
+  const Peer& peer = *call.peer;
+  if (!peer.authenticated) return Errc::kUnauthenticated;
+  if (peer.user_key) {
+    auto checked = user_keys_.check(*peer.user_key, access);
+    // Programs try to write where they may only read, which is no attack.
+    if (!checked && checked.code() != Errc::kReadOnly) refusals_.note(call, checked.error());
+    return checked;
+  }
+  if (access == Access::kServersOnly && peer.kind != wire::PeerKind::kServer)
+    return Error::told(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
+  return {};
+}
+
 job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry) {
   const Peer& peer = *call.peer;
   if (row.access != Access::kAnyone) {
     const bool known =
         peer.authenticated && (peer.kind == wire::PeerKind::kServer || peer.client == call.header.client);
     if (!known) co_return Errc::kUnauthenticated;
-    if (row.access == Access::kServersOnly && peer.kind != wire::PeerKind::kServer) {
-      co_return Error::told(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
-    }
+    auto may_ask = check_access(call, row.access);
+    if (!may_ask) co_return std::move(may_ask).error();
     calls_.supersede(entry);
   }
   auto result = co_await row.handler(call, body);

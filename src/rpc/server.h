@@ -21,6 +21,7 @@
 #include "rpc/reply_gate.h"
 #include "rpc/reply_writer.h"
 #include "rpc/slow_requests.h"
+#include "rpc/user_keys.h"
 #include "rpc/waiting_room.h"
 
 namespace spate::rpc {
@@ -73,6 +74,8 @@ class Server {
   /// server for the new one.
   void set_map_version(std::uint64_t version) { replies_.set_map_version(version); }
   void set_incarnation(Incarnation incarnation) { replies_.set_incarnation(incarnation); }
+  /// UserKeys::set_revoked(). Requests of their holders are refused from now on.
+  void set_revoked_keys(std::set<KeyId> revoked) { user_keys_.set_revoked(std::move(revoked)); }
   const ServerOptions& options() const { return options_; }
   job::NetworkContext& network() { return network_; }
 
@@ -96,6 +99,7 @@ class Server {
   Result<Bytes> list_loads();
   void note_load(const Call& call, bool failed);
   Result<void> check_header(const Call& call) const;
+  Result<void> check_access(const Call& call, Access access);
 
   ServerOptions options_;
   job::NetworkContext& network_;
@@ -107,6 +111,7 @@ class Server {
   SlowRequests slow_requests_;
   Loads loads_;
   Peers peers_;
+  UserKeys user_keys_;
   ReplyWriter replies_;
   Authenticator authenticator_;
   Operations operations_;

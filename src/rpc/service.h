@@ -8,17 +8,15 @@
 
 #include "job/task.h"
 #include "rpc/call.h"
+#include "rpc/user_keys.h"
 
 namespace spate::rpc {
 
 /// Takes the encoded body and yields the encoded reply body. `call` and `body` outlive the task.
 using RawHandler = std::function<job::Task<Result<Bytes>>(Call& call, ByteView body)>;
 
-/// The callers that may use an operation.
-enum class Access : std::uint8_t { kAnyone, kAuthenticated, kServersOnly };
-
 struct OperationRow {
-  Access access = Access::kAuthenticated;
+  Access access = Access::kServersOnly;
   RawHandler handler;
 };
 

@@ -70,7 +70,7 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
     remarks.emplace_back("auth = \"none\": whoever reaches a server is let in");
     return remarks;
   }
-  const auto client_key = config::read_key_file(config.fs.client_key_file);
+  const auto client_key = config::read_client_key(config.fs.client_key_file);
   if (!client_key) {
     usable = false;
     remarks.push_back(client_key.error().message());

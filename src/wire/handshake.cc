@@ -41,6 +41,16 @@ Key expand_key(const Key& base, std::string_view label) {
 
 FileKey::FileKey(FsId fs, const Key& file) : secret(salt_of(fs, file)) {}
 
+FileKey::FileKey(FsId fs, const ClientKey& held) : secret(held.is_users() ? held.secret : salt_of(fs, held.secret)) {}
+
+FileKey FileKey::for_user(ByteView restrictions) const {
+  Bytes info = labelled("user key");
+  Encoder(info).raw(restrictions);
+  Key key{};
+  hkdf_expand(secret, info, key);
+  return FileKey(key);
+}
+
 KeyId FileKey::id() const {
   KeyId id{};
   hkdf_expand(secret, labelled("id"), id);

@@ -5,6 +5,7 @@
 #include "base/kdf.h"
 #include "base/umac.h"
 #include "model/ids.h"
+#include "model/user_key.h"
 #include "wire/session_messages.h"
 
 namespace spate::wire {
@@ -12,15 +13,22 @@ namespace spate::wire {
 /// The kind of key file that a handshake uses. It decides which operations the initiator may use.
 enum class KeyRole : std::uint8_t { kClient = 1, kServer = 2 };
 
-/// One key file of one file system, as the handshake uses it.
+/// One key file of one file system, as the handshake uses it; or the key of a user, which is derived from one.
 struct FileKey {
   FileKey(FsId fs, const Key& file);
+  /// The key that a client has been given.
+  FileKey(FsId fs, const ClientKey& held);
   /// Identifies the key to the acceptor without revealing it.
   KeyId id() const;
   /// The key between holders of this file and one acceptor. A proof for one server is therefore useless at another.
   Key for_acceptor(KeyRole role, ServerId acceptor) const;
+  /// The key of the user whom these restrictions (an encoded UserKey) name. Servers derive it anew in each handshake.
+  FileKey for_user(ByteView restrictions) const;
 
   Key secret;
+
+ private:
+  explicit FileKey(const Key& derived) : secret(derived) {}
 };
 
 /// The first version of the protocol with this handshake.

@@ -11,6 +11,7 @@
 #include "wire/copy_messages.h"
 #include "wire/group_messages.h"
 #include "wire/io_messages.h"
+#include "wire/key_messages.h"
 #include "wire/lease_messages.h"
 #include "wire/lock_messages.h"
 #include "wire/membership_messages.h"

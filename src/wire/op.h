@@ -54,6 +54,7 @@ namespace spate::wire {
   X(ListFences, 55, "list_fences")             \
   X(CloseWriters, 56, "close_writers")         \
   X(GroupMessage, 57, "group_message")         \
+  X(RevokeKeys, 58, "revoke_keys")             \
   X(Read, 60, "read")                          \
   X(Write, 61, "write")                        \
   X(DatafileStat, 62, "datafile_stat")         \

@@ -26,9 +26,9 @@ TEST_F(KeyChangeTest, AClientWithTheOldKeyIsRefusedByName) {
 TEST_F(KeyChangeTest, AClientWithTheNewKeyInItsFileGoesOn) {
   Victim running = client();
   int looked = 0;
-  running.identity.newer_key = [&looked]() -> Result<Key> {
+  running.identity.newer_key = [&looked]() -> Result<ClientKey> {
     ++looked;
-    return key_of(9);
+    return ClientKey(key_of(9));
   };
   EXPECT_EQ(running.reason(wire::Op::kMkdir), "done");
   EXPECT_EQ(looked, 1);
@@ -38,7 +38,7 @@ TEST_F(KeyChangeTest, AClientWithTheNewKeyInItsFileGoesOn) {
 
 TEST_F(KeyChangeTest, AllChannelsUseTheNewKeyThatOneHasFound) {
   Victim running = client();
-  running.identity.newer_key = [&running]() -> Result<Key> {
+  running.identity.newer_key = [&running]() -> Result<ClientKey> {
     running.identity.key = key_of(9);  // as if another channel had looked while this one was refused
     return Errc::kNotFound;
   };
@@ -46,7 +46,8 @@ TEST_F(KeyChangeTest, AllChannelsUseTheNewKeyThatOneHasFound) {
 }
 
 TEST_F(KeyChangeTest, AKeyFileWithoutTheNewKeyChangesNothing) {
-  for (const Result<Key>& found : {Result<Key>(client_key()), Result<Key>(key_of(8)), Result<Key>(Errc::kNotFound)}) {
+  const std::vector<Result<ClientKey>> in_file = {ClientKey(client_key()), ClientKey(key_of(8)), Errc::kNotFound};
+  for (const Result<ClientKey>& found : in_file) {
     Victim running = client();
     running.identity.newer_key = [&found] { return found; };
     EXPECT_NE(running.reason(wire::Op::kMkdir).find("wrong client key"), std::string::npos);

@@ -25,17 +25,21 @@ inline Key server_key() { return key_of(2); }
 /// On one thread; `make` is the network that everybody here uses.
 using MakeModule = std::function<std::unique_ptr<bmi::Module>()>;
 
-/// Counts what was done: mkdir, for whoever has the client key, and meta_scan, for servers.
+/// Counts what was done: mkdir for whoever may write, getattr for whoever may read, readdir for the operator alone, and
+/// meta_scan for servers.
 class Deeds final : public rpc::Service {
  public:
   Deeds() {
-    serve_encoded(wire::Op::kMkdir, rpc::Access::kAuthenticated, [this](rpc::Call&, ByteView) { return done(made); });
+    serve_encoded(wire::Op::kMkdir, rpc::Access::kWriters, [this](rpc::Call&, ByteView) { return done(made); });
+    serve_encoded(wire::Op::kGetattr, rpc::Access::kReaders, [this](rpc::Call&, ByteView) { return done(looked); });
+    serve_encoded(wire::Op::kReaddir, rpc::Access::kOperators, [this](rpc::Call&, ByteView) { return done(operated); });
     serve_encoded(wire::Op::kMetaScan, rpc::Access::kServersOnly,
                   [this](rpc::Call&, ByteView) { return done(scanned); });
   }
-  job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override {
     ++joined;
+    last = peer.credential;
     if (request.kind == wire::PeerKind::kClient) {
       reply.client = kSession;
       reply.epoch = 1;
@@ -44,9 +48,12 @@ class Deeds final : public rpc::Service {
     co_return Result<void>();
   }
   int made = 0;
+  int looked = 0;
+  int operated = 0;
   int scanned = 0;
   int joined = 0;
-  job::Event* hold = nullptr;  // no deed is done before it is set
+  std::optional<Credential> last;  // who has joined
+  job::Event* hold = nullptr;      // no deed is done before it is set
 
  private:
   job::Task<Result<Bytes>> done(int& counter) {

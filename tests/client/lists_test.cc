@@ -67,7 +67,7 @@ TEST_F(ClientLists, RandomListsEqualAModel) {
 /// An io server that answers every read with an error, and keeps what it was asked.
 class Recorder final : public rpc::Service {
  public:
-  Recorder() { serve(rpc::Access::kAuthenticated, this, &Recorder::read); }
+  Recorder() { serve(rpc::Access::kWriters, this, &Recorder::read); }
   std::vector<datatype::Description> asked;
   job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override {

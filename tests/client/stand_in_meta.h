@@ -15,15 +15,15 @@ class StandInMeta final : public rpc::Service {
  public:
   StandInMeta(FsId fs, Key server_key, std::vector<TargetId> targets, std::uint64_t strip_bytes, Clock& clock)
       : fs_(fs), key_(server_key), targets_(std::move(targets)), strip_bytes_(strip_bytes), clock_(clock) {
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::keep_alive);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::end);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::create);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::open);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::getattr);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::close);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::sync);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::truncate);
-    serve(rpc::Access::kAuthenticated, this, &StandInMeta::mkdir);
+    serve(rpc::Access::kWriters, this, &StandInMeta::keep_alive);
+    serve(rpc::Access::kWriters, this, &StandInMeta::end);
+    serve(rpc::Access::kWriters, this, &StandInMeta::create);
+    serve(rpc::Access::kWriters, this, &StandInMeta::open);
+    serve(rpc::Access::kWriters, this, &StandInMeta::getattr);
+    serve(rpc::Access::kWriters, this, &StandInMeta::close);
+    serve(rpc::Access::kWriters, this, &StandInMeta::sync);
+    serve(rpc::Access::kWriters, this, &StandInMeta::truncate);
+    serve(rpc::Access::kWriters, this, &StandInMeta::mkdir);
   }
 
   job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,

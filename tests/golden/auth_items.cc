@@ -44,6 +44,15 @@ rpc::Received received(const Bytes& message) {
   return {message, ByteView(message).last(reader.decoder().remaining()), header.version};
 }
 
+UserKey sample_user_key() {
+  UserKey key;
+  key.id = {std::byte{0x71}, std::byte{0x72}, std::byte{0x73}};
+  key.user = {1000, 100, {4, 27}};
+  key.read_only = true;
+  key.until = WallTime{1'800'000'000'000'000'000};
+  return key;
+}
+
 }  // namespace
 
 std::vector<Item> auth_items() {
@@ -69,6 +78,9 @@ std::vector<Item> auth_items() {
   items.push_back(item_of("psk", file.secret));
   items.push_back(item_of("key_id", file.id()));
   items.push_back(item_of("acceptor_key", key));
+  const Bytes restrictions = encoded(sample_user_key());
+  items.push_back(item_of("user_restrictions", restrictions));
+  items.push_back(item_of("user_psk", file.for_user(restrictions).secret));
   const Bytes hello = initiator.hello(header);
   items.push_back(item_of("hello.request", hello));
   std::optional<rpc::Handshake> handshake(std::in_place);

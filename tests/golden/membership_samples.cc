@@ -33,4 +33,14 @@ std::vector<wire::ListFencesReply> samples() {
   return {{{{ClientId(0x2122232425262728), 7}, {ClientId(0x3132333435363738), 0x41424344}}, true}};
 }
 
+template <>
+std::vector<wire::RevokeKeysRequest> samples() {
+  return {{{KeyId{std::byte{0x51}, std::byte{0x52}}, KeyId{std::byte{0x61}}}}, {}};
+}
+
+template <>
+std::vector<wire::RevokeKeysReply> samples() {
+  return {{{{KeyId{std::byte{0x51}, std::byte{0x52}}, WallTime{1'700'000'000'000'000'093}}}}};
+}
+
 }  // namespace spate::golden

@@ -118,6 +118,8 @@ std::vector<Item> meta_items() {
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
       meta_record("cluster", cluster()),
       meta_record("counter", meta::CounterRecord{0x123456}),
+      meta_record("revoked_keys",
+                  meta::RevokedKeysRecord{{{KeyId{std::byte{7}}, kTime}, {KeyId{std::byte{8}}, kTime}}}),
       meta_record("inode", inode(FileType::kRegular)),
       meta_record("inode.truncating", truncating),
       meta_record("inode.directory", inode(FileType::kDirectory)),

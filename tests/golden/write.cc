@@ -73,6 +73,7 @@ std::string seed_of(const Item& item, std::string& fuzzer) {
   if (item.name.find(".reply") != std::string::npos) return with("wire", two(3, operation_of(item.name)));
   if (item.name == "stored/layout") return with("model", std::string(1, '\0'));
   if (item.name == "stored/cluster-map") return with("model", "\1");
+  if (item.name == "auth/user_restrictions") return with("model", "\2");
   return {};
 }
 

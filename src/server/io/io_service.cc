@@ -43,19 +43,19 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
                      job::NetworkContext& network, metrics::Registry& metrics)
     : parts_(std::make_unique<Parts>(options, std::move(targets), keyval, network, metrics)) {
   using rpc::Access;
-  serve_encoded<wire::ReadRequest>(Access::kAuthenticated, this, &IoService::read);
-  serve<wire::WriteRequest>(Access::kAuthenticated, this, &IoService::write);
-  serve<wire::PunchRequest>(Access::kAuthenticated, this, &IoService::punch);
-  serve<wire::DatafileAllocateRequest>(Access::kAuthenticated, this, &IoService::datafile_allocate);
-  serve<wire::DatafileStatRequest>(Access::kAuthenticated, this, &IoService::datafile_stat);
-  serve<wire::DatafileSyncRequest>(Access::kAuthenticated, this, &IoService::datafile_sync);
-  serve<wire::DatafileFlushRequest>(Access::kAuthenticated, this, &IoService::datafile_flush);
-  serve<wire::DatafileRangesRequest>(Access::kAuthenticated, this, &IoService::datafile_ranges);
-  serve<wire::DatafileCopyRequest>(Access::kAuthenticated, this, &IoService::datafile_copy);
-  serve<wire::BypassLeaseRequest>(Access::kAuthenticated, this, &IoService::bypass_lease);
-  serve<wire::BypassReturnRequest>(Access::kAuthenticated, this, &IoService::bypass_return);
-  serve<wire::ExplainPathRequest>(Access::kAuthenticated, this, &IoService::explain_path);
-  serve<wire::IoStatfsRequest>(Access::kAuthenticated, this, &IoService::io_statfs);
+  serve_encoded<wire::ReadRequest>(Access::kReaders, this, &IoService::read);
+  serve<wire::WriteRequest>(Access::kWriters, this, &IoService::write);
+  serve<wire::PunchRequest>(Access::kWriters, this, &IoService::punch);
+  serve<wire::DatafileAllocateRequest>(Access::kWriters, this, &IoService::datafile_allocate);
+  serve<wire::DatafileStatRequest>(Access::kReaders, this, &IoService::datafile_stat);
+  serve<wire::DatafileSyncRequest>(Access::kReaders, this, &IoService::datafile_sync);
+  serve<wire::DatafileFlushRequest>(Access::kReaders, this, &IoService::datafile_flush);
+  serve<wire::DatafileRangesRequest>(Access::kReaders, this, &IoService::datafile_ranges);
+  serve<wire::DatafileCopyRequest>(Access::kWriters, this, &IoService::datafile_copy);
+  serve<wire::BypassLeaseRequest>(Access::kReaders, this, &IoService::bypass_lease);
+  serve<wire::BypassReturnRequest>(Access::kReaders, this, &IoService::bypass_return);
+  serve<wire::ExplainPathRequest>(Access::kReaders, this, &IoService::explain_path);
+  serve<wire::IoStatfsRequest>(Access::kReaders, this, &IoService::io_statfs);
   serve<wire::DatafileTruncateRequest>(Access::kServersOnly, this, &IoService::datafile_truncate);
   serve<wire::DatafileRemoveRequest>(Access::kServersOnly, this, &IoService::datafile_remove);
   serve<wire::DatafileListRequest>(Access::kServersOnly, this, &IoService::datafile_list);

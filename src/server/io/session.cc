@@ -24,7 +24,7 @@ Result<void> check_ticket(const Parts& parts, const SessionTicket& ticket, Clien
 
 }  // namespace
 
-job::Task<Result<void>> IoService::join(rpc::Peer& /*peer*/, const wire::AuthenticateRequest& request,
+job::Task<Result<void>> IoService::join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                         wire::AuthenticateReply& reply) {
   if (request.kind == wire::PeerKind::kServer) co_return Result<void>();
   // A client whose session has ended may not know that. It would write to datafiles that other clients own by now.
@@ -39,6 +39,8 @@ job::Task<Result<void>> IoService::join(rpc::Peer& /*peer*/, const wire::Authent
   }
   const SessionTicket ticket = fresh ? reply.ticket : *request.ticket;
   SPATE_CO_TRY(std::ignore, check_ticket(*parts_, ticket, fresh ? reply.client : request.client));
+  if (peer.user_key && peer.user_key->user.uid != ticket.uid)
+    co_return Error::told(Errc::kUnauthenticated, "the session ticket is another user's");
 
   ClientTable::Entry& entry = parts_->clients.add(ticket.client);
   const ClientTable::Pin pin(entry);

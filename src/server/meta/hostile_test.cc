@@ -184,7 +184,7 @@ using AllRequests =
                 wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest, wire::RenameRequest,
                 wire::SetxattrRequest, wire::RemovexattrRequest, wire::KeepAliveRequest, wire::LockRequest,
                 wire::LockTestRequest, wire::LockCancelRequest, wire::LockEventsRequest, wire::LockReclaimRequest,
-                wire::LookupLeaseRequest, wire::ListLeaseRequest, wire::ChangeBatchRequest>;
+                wire::LookupLeaseRequest, wire::ListLeaseRequest, wire::ChangeBatchRequest, wire::RevokeKeysRequest>;
 
 TEST_F(MetaHostile, WellFormedNonsenseHarmsNobody) {
   Scribbler scribbler(random, {0, 1, 2, 3, 7, 0777, 07777, 010000, file.value, client.id.value, 4096, 1U << 20U,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/meta_service.h"
 
+#include "log/fields.h"
+#include "log/log.h"
 #include "server/meta/check/check.h"
 #include "server/meta/names/operations.h"
 #include "server/meta/session/session_events.h"
@@ -15,21 +17,22 @@ MetaService::MetaService(MetaOptions options, job::KeyvalContext& store, Random&
 }
 
 void MetaService::fill_table() {
-  read<wire::LookupRequest, &lookup>();
-  read<wire::AccessRequest, &access>();
-  read<wire::LookupLeaseRequest, &lookup_lease>();
-  read<wire::GetattrRequest, &getattr>();
-  read<wire::ReaddirRequest, &readdir>();
-  read<wire::ListLeaseRequest, &list_lease>();
-  read<wire::GetxattrRequest, &getxattr>();
-  read<wire::ListxattrRequest, &listxattr>();
-  read<wire::MetaStatfsRequest, &meta_statfs>();
-  read<wire::MetaSyncRequest, &meta_sync>();
-  read<wire::ClusterMapRequest, &cluster_map>();
+  constexpr auto kReaders = rpc::Access::kReaders;
+  read<wire::LookupRequest, &lookup>(kReaders);
+  read<wire::AccessRequest, &access>(kReaders);
+  read<wire::LookupLeaseRequest, &lookup_lease>(kReaders);
+  read<wire::GetattrRequest, &getattr>(kReaders);
+  read<wire::ReaddirRequest, &readdir>(kReaders);
+  read<wire::ListLeaseRequest, &list_lease>(kReaders);
+  read<wire::GetxattrRequest, &getxattr>(kReaders);
+  read<wire::ListxattrRequest, &listxattr>(kReaders);
+  read<wire::MetaStatfsRequest, &meta_statfs>(kReaders);
+  read<wire::MetaSyncRequest, &meta_sync>(kReaders);
+  read<wire::ClusterMapRequest, &cluster_map>(kReaders);
   change<wire::SetattrRequest, &setattr>();
   change<wire::CreateRequest, &create>();
-  change<wire::OpenRequest, &open>();
-  change<wire::CloseRequest, &close>();
+  change<wire::OpenRequest, &open>(kReaders);  // which refuse rights to write by themselves
+  change<wire::CloseRequest, &close>(kReaders);
   change<wire::CloseWritersRequest, &close_writers>();
   change<wire::TruncateRequest, &truncate>();
   change<wire::MkdirRequest, &mkdir>();
@@ -45,14 +48,14 @@ void MetaService::fill_table() {
   read<wire::MetaJudgeRequest, &meta_judge>(rpc::Access::kServersOnly);
   serve_encoded(wire::Op::kMetaRepair, rpc::Access::kServersOnly,
                 [core = &core_](rpc::Call& call, ByteView body) { return meta_repair(*core, call, body); });
-  serve(rpc::Access::kAuthenticated, this, &MetaService::keep_alive);
-  serve(rpc::Access::kAuthenticated, this, &MetaService::end_session);
-  constexpr auto kAccess = rpc::Access::kAuthenticated;
-  serve(kAccess, this, &MetaService::lock_row<wire::LockRequest, wire::LockReply, &Locks::lock>);
-  serve(kAccess, this, &MetaService::lock_row<wire::LockTestRequest, wire::LockTestReply, &Locks::test>);
-  serve(kAccess, this, &MetaService::lock_row<wire::LockCancelRequest, wire::LockCancelReply, &Locks::cancel>);
-  serve(kAccess, this, &MetaService::fetch_events);
-  serve(kAccess, this, &MetaService::lock_row<wire::LockReclaimRequest, wire::LockReclaimReply, &Locks::reclaim>);
+  serve(kReaders, this, &MetaService::keep_alive);
+  serve(kReaders, this, &MetaService::end_session);
+  serve(kReaders, this, &MetaService::lock_row<wire::LockRequest, wire::LockReply, &Locks::lock>);
+  serve(kReaders, this, &MetaService::lock_row<wire::LockTestRequest, wire::LockTestReply, &Locks::test>);
+  serve(kReaders, this, &MetaService::lock_row<wire::LockCancelRequest, wire::LockCancelReply, &Locks::cancel>);
+  serve(kReaders, this, &MetaService::fetch_events);
+  serve(kReaders, this, &MetaService::lock_row<wire::LockReclaimRequest, wire::LockReclaimReply, &Locks::reclaim>);
+  serve(rpc::Access::kOperators, this, &MetaService::revoke_keys);
   serve(rpc::Access::kServersOnly, this, &MetaService::reserve_server);
   serve(rpc::Access::kServersOnly, this, &MetaService::join_server);
   serve(rpc::Access::kServersOnly, this, &MetaService::list_fences);
@@ -81,6 +84,20 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
   SPATE_CO_TRY(std::ignore, co_await core_.membership().join(std::move(server), call.stop));
   wire::JoinServerReply reply;
   reply.map_version = core_.membership().map().version;
+  co_return reply;
+}
+
+job::Task<Result<wire::RevokeKeysReply>> MetaService::revoke_keys(rpc::Call& call, wire::RevokeKeysRequest request) {
+  SPATE_CO_TRY(std::ignore, core_.parts().sessions->admit(call));
+  if (request.keys.size() > wire::kMaxRevoked) co_return Error::told(Errc::kInvalidArgument, "too many keys at once");
+  SPATE_CO_TRY(std::ignore, co_await core_.revoked_keys().add(request.keys, call.stop));
+  for (const KeyId& key : request.keys) {
+    SPATE_LOG("server/meta", info, "user key revoked key={} by_client={} by_uid={} description={}", text_of(key),
+              call.header.client, call.peer->credential.uid, log::Quoted{call.peer->description});
+    core_.parts().sessions->end_sessions_of(key);
+  }
+  wire::RevokeKeysReply reply;
+  reply.revoked = core_.revoked_keys().list();
   co_return reply;
 }
 

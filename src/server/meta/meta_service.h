@@ -25,13 +25,13 @@ class MetaService final : public rpc::Service {
  private:
   /// Adds a row: `Function`, a Task<Result<Reply>>(Operation&, const Request&), executes `Request::kOp`.
   template <typename Request, auto Function>
-  void change() {
-    serve_encoded(Request::kOp, rpc::Access::kAuthenticated, [core = &core_](rpc::Call& call, ByteView body) {
+  void change(rpc::Access access = rpc::Access::kWriters) {
+    serve_encoded(Request::kOp, access, [core = &core_](rpc::Call& call, ByteView body) {
       return core->change(call, body, &encoded_body<Request, Function>);
     });
   }
   template <typename Request, auto Function>
-  void read(rpc::Access access = rpc::Access::kAuthenticated) {
+  void read(rpc::Access access) {
     serve_encoded(Request::kOp, access, [core = &core_](rpc::Call& call, ByteView body) {
       return core->read(call, body, &encoded_body<Request, Function>);
     });
@@ -48,6 +48,7 @@ class MetaService final : public rpc::Service {
 
   job::Task<Result<wire::ReserveServerReply>> reserve_server(rpc::Call& call, wire::ReserveServerRequest request);
   job::Task<Result<wire::JoinServerReply>> join_server(rpc::Call& call, wire::JoinServerRequest request);
+  job::Task<Result<wire::RevokeKeysReply>> revoke_keys(rpc::Call& call, wire::RevokeKeysRequest request);
   job::Task<Result<wire::ListFencesReply>> list_fences(rpc::Call& call, wire::ListFencesRequest request);
 
   /// Adds a row of the part `locks`.

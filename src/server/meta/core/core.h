@@ -12,6 +12,7 @@
 #include "server/meta/core/operation.h"
 #include "server/meta/core/options.h"
 #include "server/meta/core/parts.h"
+#include "server/meta/core/revoked_keys.h"
 #include "server/meta/store/counter.h"
 #include "server/meta/store/inode_count.h"
 
@@ -62,6 +63,7 @@ class MetaCore {
   /// A handle that no object has ever had.
   job::Task<Result<Handle>> new_handle(job::StopToken stop);
   Membership& membership() { return membership_; }
+  RevokedKeys& revoked_keys() { return revoked_keys_; }
   /// The target for the next file's first slot, as an index into membership()'s targets; each call yields the next
   /// index.
   std::uint64_t next_base() { return next_base_++; }
@@ -92,6 +94,7 @@ class MetaCore {
   NameHash name_hash_;
   const OperationParts operation_parts_{store_, locks_, name_filter_, name_hash_, parts_};
   Membership membership_;
+  RevokedKeys revoked_keys_;
   std::uint64_t next_base_ = 0;
   InodeCount objects_;
   job::Gate gate_;

@@ -122,6 +122,8 @@ class Sessions {
   virtual wire::ListFencesReply fences(ClientId /*after*/) const { return {}; }
   /// Ends the present epoch of a session as an expired lease does: the epoch is fenced, and what it held is released.
   virtual void end_epoch(ClientId /*client*/) {}
+  /// The same for all sessions that were opened or resumed with this key, which was revoked.
+  virtual void end_sessions_of(const KeyId& /*key*/) {}
 };
 
 /// Records which session has locked what. A lock request changes nothing in the store, so it has a sequence of its own.

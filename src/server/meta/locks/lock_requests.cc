@@ -2,7 +2,9 @@
 // Requests for locks.
 #include <algorithm>
 
+#include "server/meta/core/operation.h"
 #include "server/meta/locks/lock_manager.h"
+#include "server/meta/store/access.h"
 
 namespace spate::meta {
 namespace {
@@ -16,6 +18,26 @@ Result<void> LockManager::admit(const rpc::Call& call) const {
   SPATE_TRY(std::ignore, core_.parts().sessions->admit(call));
   if (call.peer->kind == wire::PeerKind::kServer) return Error::told(Errc::kInvalidArgument, "servers have no locks");
   return {};
+}
+
+/// The holder of a user's key locks only what it may read or write, or has open. Who holds the client key is believed:
+/// the right was checked by the kernel of the client's machine, when the program opened the file.
+job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const {
+  job::Transaction store = core_.store().begin();
+  for (const wire::LockSpec& lock : locks) {
+    if (lock.mode == LockMode::kNone) continue;
+    const bool append = lock.kind == LockKind::kAppend;
+    if (append && call.peer->reads_only()) co_return Errc::kReadOnly;
+    SPATE_CO_TRY(const auto inode,
+                 co_await read_record<InodeRecord>(store, inode_key(lock.handle), trove::ReadMode::kSnapshot));
+    if (!inode) co_return Errc::kStaleHandle;
+    const Credential& who = call.peer->credential;
+    if (may(who, *inode, kWantWrite) || (!append && may(who, *inode, kWantRead))) continue;
+    const StoreKey opened = open_key(lock.handle, call.header.client, call.header.session_epoch);
+    SPATE_CO_TRY(const auto open, co_await read_record<OpenRecord>(store, opened, trove::ReadMode::kSnapshot));
+    if (!open || (append && open->writers == 0)) co_return Errc::kPermissionDenied;
+  }
+  co_return {};
 }
 
 Result<LockParams> LockManager::params_of(const rpc::Call& call, const wire::LockSpec& lock) const {
@@ -69,6 +91,10 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
   if (request.sequence == 0 || request.oldest > request.sequence) {
     co_return Error::told(Errc::kInvalidArgument, "a lock request without a sequence");
   }
+  if (call.peer->user_key) {
+    std::vector<wire::LockSpec> wanted(1, request.lock);
+    SPATE_CO_TRY(std::ignore, co_await check_user(call, std::move(wanted)));
+  }
   for (;;) {
     SPATE_CO_TRY(std::ignore, admit(call));
     SessionLocks& session = session_of(call);
@@ -119,6 +145,9 @@ job::Task<Result<wire::LockCancelReply>> LockManager::cancel(rpc::Call& call, wi
 }
 
 job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, wire::LockReclaimRequest request) {
+  if (call.peer->user_key) {
+    SPATE_CO_TRY(std::ignore, co_await check_user(call, request.locks));
+  }
   SPATE_CO_TRY(std::ignore, admit(call));
   const ClientId client = call.header.client;
   wire::LockReclaimReply reply;

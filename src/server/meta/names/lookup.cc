@@ -31,6 +31,7 @@ Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessReques
   if (request.want > 7) co_return Error::told(Errc::kInvalidArgument, "what is wanted is read, write and execute");
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
   if (!may(operation.who(), object, request.want)) co_return Errc::kPermissionDenied;
+  if ((request.want & kWantWrite) != 0 && operation.call().peer->reads_only()) co_return Errc::kReadOnly;
   co_await show_as_it_is(operation, object);
   co_return object_reply(object);
 }

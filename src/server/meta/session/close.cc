@@ -86,14 +86,17 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
   SPATE_CO_TRY(std::ignore, co_await operation.core().parts().opens->drop(operation, request.handle, request.rights));
   SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
   if (writes) end_writing(operation, inode, request, opens);
+  const bool may_set = !operation.call().peer->reads_only();
   if (sets_anything(request)) {
-    if (owns(operation.who(), inode.attributes)) {
+    if (!may_set) {
+      operation.answer_with(Errc::kReadOnly);
+    } else if (owns(operation.who(), inode.attributes)) {
       set_attributes(operation, inode, request);
     } else {
       operation.answer_with(Errc::kNotPermitted);  // the open ends all the same, since a client closes only once
     }
   }
-  const bool read = note_read(operation, inode, request);
+  const bool read = may_set && note_read(operation, inode, request);
   if (writes || read || sets_anything(request) || inode.attributes.link_count == 0) {
     SPATE_CO_TRY(std::ignore, co_await put_or_remove(operation, inode));
   }

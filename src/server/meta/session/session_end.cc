@@ -67,6 +67,15 @@ void SessionTable::end_epoch(ClientId client) {
   if (session != nullptr && session->open()) expire(session, "it has not claimed its locks after a restart");
 }
 
+void SessionTable::end_sessions_of(const KeyId& key) {
+  std::vector<SessionPtr> all;
+  for (const auto& [client, session] : sessions_) {
+    if (session->open() && session->user_key == key) all.push_back(session);
+  }
+  std::ranges::sort(all, {}, [](const SessionPtr& session) { return session->record.client; });
+  for (const SessionPtr& session : all) expire(session, "its key was revoked");
+}
+
 void SessionTable::expire(const SessionPtr& session, std::string_view why) {
   // From here on its requests are refused. release() stores the new state before it does anything else.
   set_state(*session, SessionState::kExpired);

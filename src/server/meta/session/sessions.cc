@@ -157,7 +157,17 @@ void SessionTable::fill(const Session& session, wire::AuthenticateReply& reply) 
   reply.answer_slots = core_.options().answer_slots;
 }
 
-job::Task<Result<void>> SessionTable::join(rpc::Peer& /*peer*/, const wire::AuthenticateRequest& request,
+/// The key may have been revoked while the session was being opened. Then nobody could end the session later.
+Result<void> SessionTable::note_key(const SessionPtr& session, const rpc::Peer& peer) {
+  session->user_key.reset();
+  if (!peer.user_key) return {};
+  session->user_key = peer.user_key->id;
+  if (!core_.revoked_keys().contains(peer.user_key->id)) return {};
+  if (session->open()) expire(session, "its key was revoked");
+  return Error::told(Errc::kUnauthenticated, "the key " + text_of(peer.user_key->id) + " was revoked");
+}
+
+job::Task<Result<void>> SessionTable::join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                            wire::AuthenticateReply& reply) {
   if (request.kind == wire::PeerKind::kServer) co_return {};
   if (gate_.closed()) co_return Errc::kCancelled;
@@ -169,6 +179,7 @@ job::Task<Result<void>> SessionTable::join(rpc::Peer& /*peer*/, const wire::Auth
     session = co_await open_new(request, stopping_);
   }
   if (!session) co_return std::move(session).error();
+  SPATE_CO_TRY(std::ignore, note_key(*session, peer));
   (*session)->last_heard = core_.executor().now();
   fill(**session, reply);
   co_return {};

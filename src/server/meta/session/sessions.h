@@ -37,6 +37,7 @@ class SessionTable final : public Sessions {
   bool is_ending(ClientId client) const override;
   wire::ListFencesReply fences(ClientId after) const override;
   void end_epoch(ClientId client) override;
+  void end_sessions_of(const KeyId& key) override;
 
   /// How long a ticket is valid, and for how long an expired session may come back.
   static constexpr Duration kTicketLife = std::chrono::hours(24);
@@ -46,6 +47,8 @@ class SessionTable final : public Sessions {
     Session(SessionRecord its_record, job::Executor& executor) : record(std::move(its_record)), turn(executor, 1) {}
     SessionRecord record;
     MonoTime last_heard;
+    std::optional<KeyId>
+        user_key;  // with which the client joined last; none: the client key, or nobody since the start
     std::uint32_t fence_begun = 0;  // io servers have been told, or are being told, to refuse lower epochs
     job::Semaphore turn;            // changes of the record run one after another
     bool unsaved = false;           // the record in memory is newer than the stored one
@@ -56,6 +59,7 @@ class SessionTable final : public Sessions {
 
   SessionPtr find(ClientId client) const;
   void add(SessionRecord record);
+  Result<void> note_key(const SessionPtr& session, const rpc::Peer& peer);
   void set_state(Session& session, SessionState state);
   SessionTicket ticket_for(const Session& session) const;
   void fill(const Session& session, wire::AuthenticateReply& reply) const;

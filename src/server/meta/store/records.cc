@@ -46,6 +46,20 @@ struct Format<ClusterRecord> {
 };
 
 template <>
+struct Format<RevokedKeysRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "revoked keys";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.keys);
+  }
+  static bool valid(const RevokedKeysRecord& r) {
+    const auto disorder = std::ranges::adjacent_find(r.keys, std::ranges::greater_equal(), &wire::RevokedKey::id);
+    return disorder == r.keys.end() && r.keys.size() <= wire::kMaxRevoked;
+  }
+};
+
+template <>
 struct Format<CounterRecord> {
   static constexpr std::uint8_t kVersion = 1;
   static constexpr std::string_view kName = "counter";
@@ -210,6 +224,7 @@ void write_record(const Record& record, Bytes& out) {
 void encode_record(const Superblock& record, Bytes& out) { write_record(record, out); }
 void encode_record(const ClusterRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const CounterRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const RevokedKeysRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const InodeRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const EntryRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const SessionRecord& record, Bytes& out) { write_record(record, out); }
@@ -243,6 +258,7 @@ Result<Record> decode_record(ByteView bytes) {
 template Result<Superblock> decode_record(ByteView);
 template Result<ClusterRecord> decode_record(ByteView);
 template Result<CounterRecord> decode_record(ByteView);
+template Result<RevokedKeysRecord> decode_record(ByteView);
 template Result<InodeRecord> decode_record(ByteView);
 template Result<EntryRecord> decode_record(ByteView);
 template Result<SessionRecord> decode_record(ByteView);

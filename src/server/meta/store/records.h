@@ -13,6 +13,7 @@
 #include "model/cluster_map.h"
 #include "model/layout.h"
 #include "server/meta/store/acl.h"
+#include "wire/key_messages.h"
 #include "wire/op.h"
 
 namespace spate::meta {
@@ -34,6 +35,12 @@ struct ClusterRecord {
   std::vector<ServerId> added;    // the servers of `map` that joined by themselves; ascending
   std::uint32_t next_server = 1;  // larger than every number that a server has had or that was reserved
   friend bool operator==(const ClusterRecord&, const ClusterRecord&) = default;
+};
+
+/// The keys of users that were revoked, by id. Each store has at most one, under global_key("revoked_keys").
+struct RevokedKeysRecord {
+  std::vector<wire::RevokedKey> keys;  // ascending, at most wire::kMaxRevoked
+  friend bool operator==(const RevokedKeysRecord&, const RevokedKeysRecord&) = default;
 };
 
 /// A persistent counter: all numbers below `next` may have been given out.
@@ -180,6 +187,7 @@ struct AnswerRecord {
 void encode_record(const Superblock& record, Bytes& out);
 void encode_record(const ClusterRecord& record, Bytes& out);
 void encode_record(const CounterRecord& record, Bytes& out);
+void encode_record(const RevokedKeysRecord& record, Bytes& out);
 void encode_record(const InodeRecord& record, Bytes& out);
 void encode_record(const EntryRecord& record, Bytes& out);
 void encode_record(const SessionRecord& record, Bytes& out);

@@ -65,6 +65,7 @@ void run(std::uint8_t kind, ByteView input) {
     case 10: return check_keys(input);
     case 11: return check_acl_value(input);
     case 12: return check<ClusterRecord>(input);
+    case 13: return check<RevokedKeysRecord>(input);
     default: return;
   }
 }

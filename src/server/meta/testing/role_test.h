@@ -21,6 +21,7 @@ struct TestClient {
   Credential who;
   std::uint64_t next = 0;         // sequence, of slot 0
   std::uint64_t incarnation = 1;  // of its connection
+  std::optional<UserKey> user_key;
 };
 
 class RoleTest : public ::testing::Test {
@@ -107,6 +108,7 @@ class RoleTest : public ::testing::Test {
     request.ticket = client.ticket;
     wire::AuthenticateReply reply;
     rpc::Peer peer;
+    peer.user_key = client.user_key;
     auto joined = run(role->service().join(peer, request, reply));
     if (!joined) return joined;
     client.id = reply.client;
@@ -146,6 +148,7 @@ class RoleTest : public ::testing::Test {
     call.peer = std::make_shared<rpc::Peer>();
     call.peer->credential = client.who;
     call.peer->incarnation = client.incarnation;
+    call.peer->user_key = client.user_key;
     Bytes body;
     wire::encode_body(request, body);
     auto answer = co_await role->service().operations().at(Request::kOp).handler(call, body);

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate key`: keys that are good for one user.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "config/key_file.h"
+#include "tools/commands.h"
+#include "wire/handshake.h"
+#include "wire/key_messages.h"
+
+namespace spate::tools {
+namespace {
+
+struct KeyOptions {
+  std::string action;
+  std::vector<std::string> ids;
+  std::optional<std::uint64_t> uid;
+  std::optional<std::uint64_t> gid;
+  std::string groups;  // separated by commas; empty: not given
+  bool read_only = false;
+  std::string until;
+  std::string output;
+};
+
+Result<std::uint32_t> number_of(const std::string& word) {
+  const bool digits = !word.empty() && word.size() <= 10 && word.find_first_not_of("0123456789") == std::string::npos;
+  const std::uint64_t number = digits ? std::stoull(word) : UINT64_MAX;
+  if (number < UINT32_MAX) return static_cast<std::uint32_t>(number);
+  return Error::told(Errc::kInvalidArgument, "\"" + word + "\" is no number of a user or group");
+}
+
+/// The user's groups as this machine knows them.
+Result<Credential> user_here(std::uint32_t uid) {
+  const passwd* const entry = ::getpwuid(uid);
+  if (entry == nullptr) {
+    return Error::told(Errc::kNotFound, fmt::format("this machine knows no user {}, and so not the user's groups: name "
+                                                    "them with --gid and --groups",
+                                                    uid));
+  }
+  Credential user{uid, entry->pw_gid, {}};
+  std::array<gid_t, 65536> all;
+  int count = static_cast<int>(all.size());
+  if (::getgrouplist(entry->pw_name, entry->pw_gid, all.data(), &count) < 0) count = static_cast<int>(all.size());
+  const auto has_a_place = [&](gid_t group) { return group != 0 && group != user.gid; };
+  std::copy_if(all.begin(), all.begin() + count, std::back_inserter(user.groups), has_a_place);
+  return user;
+}
+
+Result<Credential> chosen_user(const KeyOptions& options) {
+  SPATE_TRY(const std::uint32_t uid, number_of(std::to_string(*options.uid)));
+  Credential user{uid, 0, {}};
+  if (!options.gid) {
+    SPATE_TRY(user, user_here(uid));
+  } else {
+    SPATE_TRY(user.gid, number_of(std::to_string(*options.gid)));
+  }
+  if (!options.groups.empty()) user.groups.clear();
+  std::istringstream words(options.groups == "none" ? "" : options.groups);
+  for (std::string word; std::getline(words, word, ',');) {
+    SPATE_TRY(const std::uint32_t group, number_of(word));
+    if (group != user.gid) user.groups.push_back(group);
+  }
+  std::ranges::sort(user.groups);
+  user.groups.erase(std::ranges::unique(user.groups).begin(), user.groups.end());
+  return user;
+}
+
+Result<UserKey> restrictions_of(const KeyOptions& options, Random& random) {
+  UserKey key;
+  random.fill(key.id);
+  SPATE_TRY(key.user, chosen_user(options));
+  key.read_only = options.read_only;
+  if (!options.until.empty()) {
+    SPATE_TRY(key.until, parse_time(options.until));
+    if (key.ended(SystemClock().wall()))
+      return Error::told(Errc::kInvalidArgument, "the key would have ended on " + format_time(key.until));
+  }
+  if (const std::string fault = fault_of(key); !fault.empty()) return Error::told(Errc::kInvalidArgument, fault);
+  return key;
+}
+
+ClientKey derive(FsId fs, const Key& client_key, const UserKey& restrictions) {
+  const wire::FileKey issuer(fs, client_key);
+  ClientKey key;
+  key.issuer = issuer.id();
+  key.restrictions = encoded(restrictions);
+  key.secret = issuer.for_user(key.restrictions).secret;
+  return key;
+}
+
+std::string in_words(const UserKey& key) {
+  return fmt::format("uid={} gid={} groups={} read_only={} until={}", key.user.uid, key.user.gid,
+                     key.user.groups.empty() ? "none" : fmt::format("{}", fmt::join(key.user.groups, ",")),
+                     key.read_only ? "yes" : "no", key.until.ns == 0 ? "never" : format_time(key.until));
+}
+
+/// Adds a line to the record of issued keys, beside the client key. Without it nobody could tell later which key is
+/// whose, so a key that cannot be recorded is not given out.
+Result<void> record(const std::string& client_key_file, const UserKey& key) {
+  const std::string path = client_key_file + ".issued";
+  const std::string line = fmt::format("{} issued id={} {} by={}\n", format_time(SystemClock().wall()), text_of(key.id),
+                                       in_words(key), ::getuid());
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const bool written = fd && ::write(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (written && ::fsync(fd.get()) == 0) return {};
+  return errno_error(errno, "no key was issued, since it cannot be recorded in " + path);
+}
+
+nlohmann::json json_of(const UserKey& key) {
+  return {{"id", text_of(key.id)},     {"uid", key.user.uid},        {"gid", key.user.gid},
+          {"groups", key.user.groups}, {"read_only", key.read_only}, {"until_ns", key.until.ns}};
+}
+
+Result<config::FileSystemConfig> load(Context& context) {
+  SPATE_TRY(const std::string file, context.config_file());
+  SPATE_TRY(const auto overrides, context.config_overrides());
+  SPATE_TRY(auto loaded, config::load_file(file, overrides));
+  if (loaded.config.fs.auth == config::Auth::kKey) return std::move(loaded.config);
+  return Error::told(Errc::kNotSupported, "this file system has no keys (fs.auth = \"none\")");
+}
+
+int issue(Context& context, const KeyOptions& options) {
+  if (!options.uid) return context.usage("key issue needs --uid");
+  const auto config = load(context);
+  if (!config) return context.fail(config.error());
+  const std::string& file = config->fs.client_key_file;
+  const auto client_key = config::read_key_file(file);
+  if (!client_key) return context.fail(client_key.error());
+  SystemRandom random;
+  const auto restrictions = restrictions_of(options, random);
+  if (!restrictions) return context.usage(restrictions.error().message());
+  const ClientKey key = derive(config->fs.id, *client_key, *restrictions);
+  if (const auto noted = record(file, *restrictions); !noted) return context.fail(noted.error());
+  if (!options.output.empty()) {
+    const auto made = config::create_user_key_file(options.output, key);
+    if (!made) return context.fail(made.error());
+  }
+  nlohmann::json result = json_of(*restrictions);
+  result[options.output.empty() ? "key" : "file"] =
+      options.output.empty() ? config::user_key_text(key) : options.output;
+  if (context.json) {
+    context.print_json(result);
+  } else if (options.output.empty()) {
+    print(config::user_key_text(key));
+  } else if (!context.quiet) {
+    print(fmt::format("{}: the key {} ({})\n", options.output, text_of(restrictions->id), in_words(*restrictions)));
+  }
+  return kExitOk;
+}
+
+/// Revokes these keys, and yields all that are revoked.
+Result<std::vector<wire::RevokedKey>> revoke_at_server(Context& context, const wire::RevokeKeysRequest& request) {
+  constexpr std::uint32_t kReplyRoom = 128U << 10U;
+  SPATE_TRY(assembly::ClientProcess * process, context.file_system());
+  auto reply = process->run([&](client::Client& client) {
+    return client.session().ask<wire::RevokeKeysReply>(request, client.session().limits(), kReplyRoom);
+  });
+  if (reply) return std::move(reply->revoked);
+  if (reply.code() != Errc::kNotSupported) return std::move(reply).error();
+  return Error::told(Errc::kNotSupported, "the meta server has an older version, which knows no keys of users");
+}
+
+int list(Context& context) {
+  const auto revoked = revoke_at_server(context, {});
+  if (!revoked) return context.fail(revoked.error());
+  nlohmann::json rows = nlohmann::json::array();
+  for (const wire::RevokedKey& key : *revoked) {
+    rows.push_back({{"id", text_of(key.id)}, {"revoked_ns", key.since.ns}});
+    if (!context.json) print(fmt::format("{}  revoked {}\n", text_of(key.id), format_time(key.since)));
+  }
+  if (context.json) context.print_json({{"revoked", rows}});
+  return kExitOk;
+}
+
+int revoke(Context& context, const KeyOptions& options) {
+  wire::RevokeKeysRequest request;
+  for (const std::string& word : options.ids) {
+    const auto id = key_id_from(word);
+    if (!id)
+      return context.usage("\"" + word + "\" is no id of a key: it has 16 hex digits, as `spate key issue` showed");
+    request.keys.push_back(*id);
+  }
+  if (request.keys.empty()) return context.usage("key revoke needs the id of a key");
+  const auto revoked = revoke_at_server(context, request);
+  if (!revoked) return context.fail(revoked.error());
+  if (context.json) context.print_json({{"revoked", options.ids}});
+  return kExitOk;
+}
+
+int run_key(Context& context, const KeyOptions& options) {
+  if (options.action != "revoke" && !options.ids.empty()) return context.usage("only key revoke takes an ID");
+  if (options.action == "revoke") return revoke(context, options);
+  if (options.action == "list") return list(context);
+  if (options.action == "issue") return issue(context, options);
+  return context.usage("key takes issue, revoke or list, not \"" + options.action + "\"");
+}
+
+}  // namespace
+
+Command make_key() {
+  auto options = std::make_shared<KeyOptions>();
+  Command command;
+  command.name = "key";
+  command.group = "Start and stop";
+  command.summary = "give a user a key that is good for that user only, and revoke it";
+  command.details =
+      "key issue --uid N [--gid N] [--groups N,N...] [--read-only] [--until DATE] [-o FILE]\n"
+      "Whoever holds the client key may act as any user. This makes a key that is good for one user, in these groups,\n"
+      "for reading only if so wanted, and until a date (UTC, by the servers' clocks). It gives nobody the rights of "
+      "root.\n"
+      "The user names it with --set fs.client_key_file=FILE or SPATE_FS_CLIENT_KEY_FILE=FILE; the file must be the\n"
+      "user's own with mode 0600. It takes the client key, and no server. Each key is recorded in a file beside the\n"
+      "client key, with .issued behind its name.\n"
+      "key revoke ID...\n"
+      "The keys are refused from now on, for ever, and the sessions that use them end. It takes the client key.\n"
+      "key list\n"
+      "Shows the keys that are revoked.";
+  command.positionals = {{"ACTION", "issue, revoke or list", &options->action, true, {"issue", "revoke", "list"}},
+                         {"ID", "revoke: keys, as issue showed them and its record has them", &options->ids}};
+  command.options = {
+      {"--uid", "the user", &options->uid},
+      {"--gid", "the user's group; without it the groups are those that this machine knows", &options->gid},
+      {"--groups", "further groups, separated by commas, or none", &options->groups},
+      {"--read-only", "the key changes nothing", &options->read_only},
+      {"--until", "the end of the key: 2027-01-31 or 2027-01-31T12:00, UTC", &options->until},
+      {"-o,--output", "the new file for the key; without it the key is printed", &options->output}};
+  command.run = [options](Context& context) { return run_key(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools
