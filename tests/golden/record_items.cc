@@ -109,6 +109,8 @@ std::vector<Item> meta_items() {
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
   asked.asker = {ClientId(0x0102030405060708), 6, 7, 0x1718, Rights::kReadWrite};
   asked.before = 0x1234;
+  meta::SessionRecord with_key = session();
+  with_key.user_key = KeyId{std::byte{0x71}, std::byte{0x72}};
   return {
       meta_record("inode.lists", with_lists),
       meta_record("inode.written", written),
@@ -126,6 +128,7 @@ std::vector<Item> meta_items() {
       meta_record("inode.symlink", inode(FileType::kSymlink)),
       meta_record("entry", meta::EntryRecord{kFile, FileType::kSymlink}),
       meta_record("session", session()),
+      meta_record("session.user_key", with_key),
       meta_record("open", meta::OpenRecord{3, 4}),
       meta_record("removal", meta::RemovalRecord{sample_layout(), kTime}),
       meta_record("truncate_intent", meta::TruncateIntent{0x123456789A, 43, kTime, sample_layout()}),

@@ -70,7 +70,7 @@ void SessionTable::end_epoch(ClientId client) {
 void SessionTable::end_sessions_of(const KeyId& key) {
   std::vector<SessionPtr> all;
   for (const auto& [client, session] : sessions_) {
-    if (session->open() && session->user_key == key) all.push_back(session);
+    if (session->open() && session->record.user_key == key) all.push_back(session);
   }
   std::ranges::sort(all, {}, [](const SessionPtr& session) { return session->record.client; });
   for (const SessionPtr& session : all) expire(session, "its key was revoked");

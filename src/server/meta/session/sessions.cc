@@ -15,6 +15,10 @@ constexpr std::size_t kReleasesAtOnce = 32;
 constexpr std::uint64_t kClientBatch = 1024;
 constexpr std::size_t kMaxDescriptionBytes = 256;
 
+std::optional<KeyId> key_of(const rpc::Peer& peer) {
+  return peer.user_key ? std::optional(peer.user_key->id) : std::nullopt;
+}
+
 }  // namespace
 
 SessionTable::SessionTable(MetaCore& core, AnswerTable& answers, OpenTable& opens)
@@ -157,14 +161,21 @@ void SessionTable::fill(const Session& session, wire::AuthenticateReply& reply) 
   reply.answer_slots = core_.options().answer_slots;
 }
 
-/// The key may have been revoked while the session was being opened. Then nobody could end the session later.
-Result<void> SessionTable::note_key(const SessionPtr& session, const rpc::Peer& peer) {
-  session->user_key.reset();
-  if (!peer.user_key) return {};
-  session->user_key = peer.user_key->id;
-  if (!core_.revoked_keys().contains(peer.user_key->id)) return {};
+/// A session is resumed with another key of its user when a new one has taken the place of the old one. The key is
+/// stored, so that its revocation ends the session even if the client has not come back since this server started. It
+/// may have been revoked while the session was being opened; then nobody could end the session later.
+job::Task<Result<void>> SessionTable::note_key(SessionPtr session, const rpc::Peer& peer) {
+  const std::optional<KeyId> key = key_of(peer);
+  if (session->record.user_key != key) {
+    SPATE_CO_TRY(const job::Semaphore::Units turn, co_await session->turn.acquire(1, stopping_));
+    session->record.user_key = key;
+    SPATE_CO_TRY(std::ignore, co_await save(*session, trove::Durability::kProcess));
+    if (find(session->record.client) != session || session->record.state == SessionState::kEnding)
+      co_return Error::told(Errc::kSessionUnknown, "the session has ended: open a new one");
+  }
+  if (!key || !core_.revoked_keys().contains(*key)) co_return {};
   if (session->open()) expire(session, "its key was revoked");
-  return Error::told(Errc::kUnauthenticated, "the key " + text_of(peer.user_key->id) + " was revoked");
+  co_return Error::told(Errc::kUnauthenticated, "the key " + text_of(*key) + " was revoked");
 }
 
 job::Task<Result<void>> SessionTable::join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
@@ -176,17 +187,17 @@ job::Task<Result<void>> SessionTable::join(rpc::Peer& peer, const wire::Authenti
   if (request.client) {
     session = co_await resume(request);
   } else {
-    session = co_await open_new(request, stopping_);
+    session = co_await open_new(request, key_of(peer), stopping_);
   }
   if (!session) co_return std::move(session).error();
-  SPATE_CO_TRY(std::ignore, note_key(*session, peer));
+  SPATE_CO_TRY(std::ignore, co_await note_key(*session, peer));
   (*session)->last_heard = core_.executor().now();
   fill(**session, reply);
   co_return {};
 }
 
 job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::AuthenticateRequest& request,
-                                                                   job::StopToken stop) {
+                                                                   std::optional<KeyId> user_key, job::StopToken stop) {
   if (sessions_.size() >= core_.options().max_sessions) co_return Error::told(Errc::kBusy, "too many sessions");
   if (request.credential.groups.size() > kMaxGroups) co_return Error::told(Errc::kInvalidArgument, "too many groups");
   SPATE_CO_TRY(const std::uint64_t number, co_await clients_.take(stop));
@@ -195,6 +206,7 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
   record.credential = request.credential;
   record.description = request.description.substr(0, kMaxDescriptionBytes);
   record.opened = core_.clock().wall();
+  record.user_key = user_key;
   auto session = std::make_shared<Session>(record, core_.executor());
   // Durable against a crash of the machine: a session that holds something must not be forgotten without a fence.
   SPATE_CO_TRY(std::ignore, co_await save(*session, trove::Durability::kMachine));

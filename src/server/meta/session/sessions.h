@@ -47,8 +47,6 @@ class SessionTable final : public Sessions {
     Session(SessionRecord its_record, job::Executor& executor) : record(std::move(its_record)), turn(executor, 1) {}
     SessionRecord record;
     MonoTime last_heard;
-    std::optional<KeyId>
-        user_key;  // with which the client joined last; none: the client key, or nobody since the start
     std::uint32_t fence_begun = 0;  // io servers have been told, or are being told, to refuse lower epochs
     job::Semaphore turn;            // changes of the record run one after another
     bool unsaved = false;           // the record in memory is newer than the stored one
@@ -59,11 +57,12 @@ class SessionTable final : public Sessions {
 
   SessionPtr find(ClientId client) const;
   void add(SessionRecord record);
-  Result<void> note_key(const SessionPtr& session, const rpc::Peer& peer);
+  job::Task<Result<void>> note_key(SessionPtr session, const rpc::Peer& peer);
   void set_state(Session& session, SessionState state);
   SessionTicket ticket_for(const Session& session) const;
   void fill(const Session& session, wire::AuthenticateReply& reply) const;
-  job::Task<Result<SessionPtr>> open_new(const wire::AuthenticateRequest& request, job::StopToken stop);
+  job::Task<Result<SessionPtr>> open_new(const wire::AuthenticateRequest& request, std::optional<KeyId> user_key,
+                                         job::StopToken stop);
   job::Task<Result<SessionPtr>> resume(const wire::AuthenticateRequest& request);
   Result<void> check_claim(const Session& session, const wire::AuthenticateRequest& request) const;
   job::Task<Result<void>> load();

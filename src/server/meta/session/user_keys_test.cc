@@ -158,6 +158,33 @@ TEST_F(MetaUserKeys, RevocationEndsTheSessionsOfTheKeyAndOfNoOther) {
   EXPECT_THAT(back.error().message(), HasSubstr("was revoked"));
 }
 
+TEST_F(MetaUserKeys, RevocationEndsSessionsThatHaveNotComeBackSinceARestart) {
+  TestClient lost = holder(key_of(1));
+  TestClient kept = holder(key_of(2));
+  ASSERT_OK(create(lost, "f", kRW));
+  ASSERT_OK(sync(lost));
+  restart();
+  ASSERT_OK(join(operators));
+  ASSERT_OK(revoke({key_of(1).id}));
+  EXPECT_ERRC(keep_alive(lost), Errc::kSessionFenced);
+  EXPECT_OK(keep_alive(kept));
+  wait(std::chrono::seconds(1));
+  EXPECT_EQ(io.fences[lost.id], 2U);
+  EXPECT_EQ(records(KeyKind::kOpen), 0U);
+}
+
+TEST_F(MetaUserKeys, ASessionEndsWithTheKeyThatItWasResumedWithLast) {
+  TestClient client = holder(key_of(1));
+  client.user_key = key_of(2);
+  ASSERT_OK(join(client));
+  ASSERT_OK(revoke({key_of(1).id}));
+  EXPECT_OK(keep_alive(client));
+  restart();
+  ASSERT_OK(join(operators));
+  ASSERT_OK(revoke({key_of(2).id}));
+  EXPECT_ERRC(keep_alive(client), Errc::kSessionFenced);
+}
+
 TEST_F(MetaUserKeys, RevokedKeysStayRevokedAfterACrashOfTheMachine) {
   ASSERT_OK(revoke({key_of(9).id, key_of(4).id}));
   const auto again = revoke({key_of(4).id});

@@ -118,6 +118,10 @@ void expect_round_trip(const Record& record) {
 TEST(MetaRecords, DecodeReversesEncode) {
   expect_round_trip(Superblock{FsId(7), 1, WallTime{5}, 99, 63});
   expect_round_trip(CounterRecord{65536});
+  SessionRecord with_key;
+  with_key.client = ClientId(7);
+  with_key.user_key = KeyId{std::byte{9}};
+  expect_round_trip(with_key);
   expect_round_trip(RevokedKeysRecord{{{KeyId{std::byte{1}}, WallTime{5}}, {KeyId{std::byte{2}}, WallTime{4}}}});
   expect_round_trip(some_file());
   expect_round_trip(some_directory());

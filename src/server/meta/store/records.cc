@@ -128,11 +128,16 @@ struct Format<EntryRecord> {
 
 template <>
 struct Format<SessionRecord> {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
+  static std::uint8_t version_for(const SessionRecord& r) { return r.user_key ? 2 : 1; }
   static constexpr std::string_view kName = "session";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
     a(r.client, r.epoch, r.released_epoch, r.state, r.credential, r.description, r.opened, r.ended);
+  }
+  template <typename A, typename R>
+  static void later_fields(A& a, R& r, std::uint8_t version) {
+    if (version >= 2) a(r.user_key);
   }
   static bool valid(const SessionRecord& r) {
     return r.client && r.state >= SessionState::kOpen && r.state <= SessionState::kExpired &&

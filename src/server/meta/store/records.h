@@ -123,7 +123,8 @@ struct SessionRecord {
   Credential credential;
   std::string description;
   WallTime opened;
-  WallTime ended;  // kExpired: when
+  WallTime ended;                 // kExpired: when
+  std::optional<KeyId> user_key;  // with which the client has joined; none: the client key
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
 
