@@ -32,12 +32,17 @@ def in_folders_of_our_own(work):
     if child == 0:
         try:
             libc = ctypes.CDLL(None, use_errno=True)
-            new_mounts, private = 0x00020000, 0x44000  # CLONE_NEWNS; MS_REC | MS_PRIVATE
+            new_mounts, private, bind_mount = 0x00020000, 0x44000, 0x1000  # CLONE_NEWNS; MS_REC | MS_PRIVATE; MS_BIND
             if libc.unshare(new_mounts) != 0 or libc.mount(None, b"/", None, private, None) != 0:
                 print("no name space of mounts can be made here")
                 os._exit(0)
+            build = os.path.dirname(BIN)
+            programs = os.open(build, os.O_PATH)  # may lie below one of the places that are hidden now
             for place, mode in ((b"/run", b"mode=0755"), (b"/tmp", b"mode=1777")):
                 check(libc.mount(b"none", place, b"tmpfs", 0, mode) == 0, "tmpfs")
+            if not os.path.exists(build):
+                os.makedirs(build)
+                check(libc.mount(b"/proc/self/fd/%d" % programs, build.encode(), None, bind_mount, None) == 0, "the programs")
             work()
             os._exit(0)
         except BaseException:  # pylint: disable=broad-except
