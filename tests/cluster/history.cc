@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace spate::cluster {
 namespace {
@@ -149,9 +150,21 @@ void History::give_up(NodeId number) {
     found->second.given_up = true;
     return;
   }
+  std::ignore = had_no_effect(number);
+}
+
+bool History::had_no_effect(NodeId number) {
+  const auto found = pending_.find(number);
+  const Pending op = found->second;
   pending_.erase(found);
+  std::erase_if(states_, [&](const State& state) {
+    const auto done = state.done.find(number);
+    return changes(op.op.kind) && done != state.done.end() && done->second.code == Errc::kOk;
+  });
+  if (states_.empty()) return fail("nothing explains that a change was refused", &op.op, nullptr);
   for (State& state : states_) state.done.erase(number);
   drop_equal(states_);
+  return true;
 }
 
 void History::settled(int client) {
@@ -263,7 +276,7 @@ bool History::may_be_gone(std::uint64_t handle) const {
 
 bool History::fail(std::string what, const NameOp* op, const Facts* told) {
   explanation_ = std::move(what);
-  if (op != nullptr) {
+  if (op != nullptr && told != nullptr) {
     explanation_ += fmt::format("\n  {} was answered {}", to_string(names_, *op), to_string(names_, *told));
     Tree tree = *states_.front().tree;
     explanation_ += fmt::format("\n  the model says {}", to_string(names_, apply(tree, *op, targets_)));

@@ -29,6 +29,9 @@ class History {
   /// False: no order of operations explains the answer; explain() tells.
   [[nodiscard]] bool answer(NodeId number, const Facts& told, MonoTime now);
   void give_up(NodeId number);
+  /// It was answered, but not by the servers, and it has changed nothing: the client went by what it had kept. False:
+  /// no state is left in which that can be.
+  [[nodiscard]] bool had_no_effect(NodeId number);
   /// Of this client's operations that were given up each has taken effect, or never will.
   void settled(int client);
   /// What was answered before `when` survives crashes of the meta server's machine.

@@ -79,5 +79,23 @@ TEST_F(HistoryTest, ACrashMayTakeAChangeThatOnlyARefusalHasShown) {
   EXPECT_TRUE(history_.lost(left_with({}), kLater)) << history_.explain();
 }
 
+/// A client that has kept a name from before a crash refuses a change by itself: it happened in no state.
+TEST_F(HistoryTest, AChangeThatItsClientRefusedByWhatItKeptHappenedInNoState) {
+  const NodeId refused = begin_mkdir("a", 0);
+  const NodeId other = begin_mkdir("a", 1);
+  ASSERT_TRUE(history_.had_no_effect(refused)) << history_.explain();
+  ASSERT_TRUE(history_.answer(other, made(7), kThen)) << history_.explain();
+  EXPECT_TRUE(history_.is(left_with({{"a", 7}}))) << history_.explain();
+}
+
+TEST_F(HistoryTest, AChangeThatOthersHaveSeenWasNotRefused) {
+  const NodeId refused = begin_mkdir("a", 0);
+  const NodeId other = begin_mkdir("a", 1);
+  Facts exists;
+  exists.code = Errc::kExists;
+  ASSERT_TRUE(history_.answer(other, exists, kThen)) << history_.explain();
+  EXPECT_FALSE(history_.had_no_effect(refused));
+}
+
 }  // namespace
 }  // namespace spate::cluster

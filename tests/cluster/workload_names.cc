@@ -224,10 +224,11 @@ bool Workload::may_not_know_of_crash(MonoTime begun) {
 
 void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun) {
   scene_.journal.note(fmt::format("c{} #{} {}", index_, number, to_string(scene_.names, facts)));
-  const bool kept = !changes(op.kind) && may_not_know_of_crash(begun);
+  // A change is never made by what a client has kept, but it may be refused: the name is not there.
+  const bool kept = (!changes(op.kind) || facts.code != Errc::kOk) && may_not_know_of_crash(begun);
   if (facts.object && (begun <= scene_.meta_crashed_at || kept)) scene_.perhaps_forgotten.insert(facts.handle);
   if (kept && !is_transient(facts.code)) {  // as it was before the crash, which may have taken it
-    scene_.history.give_up(number);
+    if (!scene_.history.had_no_effect(number)) scene_.fail(scene_.history.explain());
     return;
   }
   if (is_transient(facts.code)) {
