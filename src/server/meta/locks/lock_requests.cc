@@ -20,12 +20,13 @@ Result<void> LockManager::admit(const rpc::Call& call) const {
   return {};
 }
 
-/// The holder of a user's key locks only what it may read or write, or has open. Who holds the client key is believed:
+/// The holder of a user's key locks only what it may read or write, or has open, and sees only there who has locked
+/// what. Who holds the client key is believed:
 /// the right was checked by the kernel of the client's machine, when the program opened the file.
 job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const {
   job::Transaction store = core_.store().begin();
   for (const wire::LockSpec& lock : locks) {
-    if (lock.mode == LockMode::kNone) continue;
+    if (lock.mode == LockMode::kNone) continue;  // releases a lock of its own
     const bool append = lock.kind == LockKind::kAppend;
     if (append && call.peer->reads_only()) co_return Errc::kReadOnly;
     SPATE_CO_TRY(const auto inode,
@@ -120,6 +121,11 @@ job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::Lock
 job::Task<Result<wire::LockTestReply>> LockManager::test(rpc::Call& call, wire::LockTestRequest request) {
   SPATE_CO_TRY(std::ignore, admit(call));
   SPATE_CO_TRY(const LockParams params, params_of(call, request.lock));
+  if (call.peer->user_key) {
+    std::vector<wire::LockSpec> asked(1, request.lock);
+    if (params.mode == LockMode::kNone) asked[0].mode = LockMode::kShared;  // it tells as much
+    SPATE_CO_TRY(std::ignore, co_await check_user(call, std::move(asked)));
+  }
   if (in_grace())
     co_return Error::told(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
   wire::LockTestReply reply;

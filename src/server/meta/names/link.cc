@@ -6,6 +6,19 @@
 #include "server/meta/store/access.h"
 
 namespace spate::meta {
+namespace {
+
+/// What Linux asks of users by default (fs.protected_hardlinks), because a link keeps a file from being removed: a
+/// program with set-uid, for instance, until a fault is known in it. For the holder of the client key, the kernel of
+/// the client's machine asks it.
+Result<void> check_linkable(const Operation& operation, const InodeRecord& object) {
+  const Credential& who = operation.who();
+  if (!operation.call().peer->user_key || owns(who, object.attributes)) return {};
+  const bool harmless = object.is_regular() && !lends_rights(object.attributes.mode);
+  return harmless && may(who, object, kWantRead | kWantWrite) ? Result<void>() : Errc::kNotPermitted;
+}
+
+}  // namespace
 
 Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& request) {
   Walker walker(operation, request.where);
@@ -16,6 +29,7 @@ Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& req
   if (named.entry) co_return Errc::kExists;
   if (place.slash) co_return Errc::kNotFound;
   if (object.is_directory()) co_return Errc::kNotPermitted;
+  SPATE_CO_TRY(std::ignore, check_linkable(operation, object));
   // A removed file cannot come back.
   if (object.attributes.link_count == 0 && !object.may_be_named()) co_return Errc::kNotFound;
   if (object.attributes.link_count >= kMaxLinks) co_return Errc::kTooManyLinks;

@@ -73,7 +73,7 @@ job::Task<Result<void>> note_data(Operation& operation, InodeRecord& object, con
   const bool lends = request.mode && lends_rights(*request.mode);
   if (!object.is_regular() || a.size_known || !(sets_mtime || lends)) co_return {};
   std::optional<wire::DataSummary> data = request.data;
-  if (!data) {
+  if (!data || !believes_summary_of(operation, object)) {
     const Layout layout = *object.layout;
     SPATE_CO_TRY(data, co_await operation.core().parts().io->stat(object.handle(), layout, operation.call().stop));
   }

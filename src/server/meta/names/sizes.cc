@@ -26,6 +26,11 @@ void store_summary(InodeRecord& inode, const wire::DataSummary& data) {
   ++a.version;
 }
 
+bool believes_summary_of(Operation& operation, const InodeRecord& inode) {
+  const bool users = operation.call().peer->user_key.has_value();
+  return !users || !lends_rights(inode.attributes.mode) || owns(operation.who(), inode.attributes);
+}
+
 /// Once writers is 0 it stays 0 until the last writer has closed. After 2^32 opens it is 0, too.
 void begin_write(InodeRecord& inode) {
   if (inode.write_opens == 0) {

@@ -14,6 +14,9 @@ void store_summary(InodeRecord& inode, const wire::DataSummary& data);
 /// Counts an open for writing.
 void begin_write(InodeRecord& inode);
 
+/// Whether the server takes the caller's word for what the file's datafiles hold. Not the holder of a user's key for
+/// another user's program: by naming the change sum from before its writes it would keep set-uid and set-gid.
+bool believes_summary_of(Operation& operation, const InodeRecord& inode);
 /// Ends `opens` opens for writing. True when nobody writes the file any more: then call store_summary() or
 /// leave_unsettled().
 bool end_writes(InodeRecord& inode, std::uint32_t opens);

@@ -35,7 +35,7 @@ bool is_usable(const InodeRecord& inode, const std::optional<wire::DataSummary>&
 }
 
 void end_writing(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request, std::uint32_t opens) {
-  const bool usable = is_usable(inode, request.data, opens);
+  const bool usable = is_usable(inode, request.data, opens) && believes_summary_of(operation, inode);
   if (!end_writes(inode, 1)) return;
   if (usable) {
     store_summary(inode, *request.data);

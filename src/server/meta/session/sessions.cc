@@ -185,7 +185,7 @@ job::Task<Result<void>> SessionTable::join(rpc::Peer& peer, const wire::Authenti
   const job::Gate::Holder holder(gate_);
   Result<SessionPtr> session = Errc::kUnknown;
   if (request.client) {
-    session = co_await resume(request);
+    session = co_await resume(peer, request);
   } else {
     session = co_await open_new(request, key_of(peer), stopping_);
   }
@@ -218,8 +218,13 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
   co_return session;
 }
 
-/// A session may be resumed by the client that got its ticket, or by one that claims to be the same user.
-Result<void> SessionTable::check_claim(const Session& session, const wire::AuthenticateRequest& request) const {
+/// A session may be resumed by the client that got its ticket, or by one with the client key that claims to be the same
+/// user. The holder of a user's key needs the ticket, since ids of sessions can be guessed, and another key of the same
+/// user may be in more groups.
+Result<void> SessionTable::check_claim(const Session& session, const rpc::Peer& peer,
+                                       const wire::AuthenticateRequest& request) const {
+  if (peer.user_key && (!request.ticket || !covers(*peer.user_key, session.record.credential)))
+    return Error::told(Errc::kUnauthenticated, "the session was opened with another key");
   if (request.ticket) {
     const MetaOptions& options = core_.options();
     const bool genuine = verify(options.server_key, options.fs, *request.ticket);
@@ -233,10 +238,11 @@ Result<void> SessionTable::check_claim(const Session& session, const wire::Authe
   return {};
 }
 
-job::Task<Result<SessionTable::SessionPtr>> SessionTable::resume(const wire::AuthenticateRequest& request) {
+job::Task<Result<SessionTable::SessionPtr>> SessionTable::resume(const rpc::Peer& peer,
+                                                                 const wire::AuthenticateRequest& request) {
   const SessionPtr session = find(request.client);
   if (session == nullptr) co_return Error::told(Errc::kSessionUnknown, "the session has ended: open a new one");
-  SPATE_CO_TRY(std::ignore, check_claim(*session, request));
+  SPATE_CO_TRY(std::ignore, check_claim(*session, peer, request));
   SPATE_CO_TRY(const job::Semaphore::Units turn, co_await session->turn.acquire(1, stopping_));
   // may have changed
   if (session->record.state == SessionState::kEnding || find(request.client) != session) {

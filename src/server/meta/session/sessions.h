@@ -63,8 +63,9 @@ class SessionTable final : public Sessions {
   void fill(const Session& session, wire::AuthenticateReply& reply) const;
   job::Task<Result<SessionPtr>> open_new(const wire::AuthenticateRequest& request, std::optional<KeyId> user_key,
                                          job::StopToken stop);
-  job::Task<Result<SessionPtr>> resume(const wire::AuthenticateRequest& request);
-  Result<void> check_claim(const Session& session, const wire::AuthenticateRequest& request) const;
+  job::Task<Result<SessionPtr>> resume(const rpc::Peer& peer, const wire::AuthenticateRequest& request);
+  Result<void> check_claim(const Session& session, const rpc::Peer& peer,
+                           const wire::AuthenticateRequest& request) const;
   job::Task<Result<void>> load();
 
   // session_end.cc

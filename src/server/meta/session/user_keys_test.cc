@@ -142,6 +142,112 @@ TEST_F(MetaUserKeys, AUserLocksOnlyWhatHeMayReadOrWriteOrHasOpen) {
   EXPECT_ERRC(asked<wire::LockReclaimReply>(other, reclaim, no_id()), Errc::kPermissionDenied);
 }
 
+/// Who has locked a file, and with which process, is nobody's business who may not read it.
+TEST_F(MetaUserKeys, AUserSeesNoLocksOfFilesThatHeMayNotRead) {
+  const auto secret = create(operators, "secret", 0, 0600);
+  const auto shared = create(operators, "shared", 0, 0644);
+  ASSERT_OK(secret);
+  ASSERT_OK(shared);
+  for (const auto* file : {&*secret, &*shared})
+    ASSERT_OK(lock(operators, file->object.attributes.handle, LockMode::kExclusive));
+  TestClient user = holder(key_of(1));
+  const auto test = [this](TestClient& client, Handle file, LockMode mode) {
+    wire::LockTestRequest request;
+    request.lock.handle = file;
+    request.lock.kind = LockKind::kFlock;
+    request.lock.mode = mode;
+    request.lock.last = LockRange{}.last;
+    return asked<wire::LockTestReply>(client, request, no_id());
+  };
+  for (const LockMode mode : {LockMode::kShared, LockMode::kExclusive, LockMode::kNone})
+    EXPECT_ERRC(test(user, secret->object.attributes.handle, mode), Errc::kPermissionDenied);
+  const auto seen = test(user, shared->object.attributes.handle, LockMode::kShared);
+  ASSERT_OK(seen);
+  EXPECT_TRUE(seen->conflict.has_value());
+  TestClient believed = connect();
+  EXPECT_OK(test(believed, secret->object.attributes.handle, LockMode::kShared));
+}
+
+/// The numbers of sessions are counted up, so anybody can guess them.
+TEST_F(MetaUserKeys, ASessionIsResumedOnlyByItsTicketAndWithTheGroupsThatItHas) {
+  UserKey wide = key_of(1);
+  wide.user = {1000, 1000, {2000}};
+  TestClient first = holder(wide);
+  UserKey narrow = key_of(2);
+  narrow.user = {1000, 1000, {}};
+  TestClient thief = first;
+  thief.user_key = narrow;
+  thief.who = narrow.user;
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated) << "it would open files as a member of group 2000";
+  thief.ticket.reset();
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
+  thief.user_key = wide;
+  thief.who = wide.user;
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated) << "without the ticket";
+  thief.ticket = first.ticket;
+  thief.ticket->epoch += 1;
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated) << "a ticket that is not genuine";
+  TestClient of_operator = connect(wide.user);
+  thief.id = of_operator.id;
+  thief.ticket.reset();
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated) << "a session of the client key";
+  EXPECT_OK(join(first));
+  UserKey next = wide;
+  next.id = key_of(3).id;
+  first.user_key = next;
+  EXPECT_OK(join(first)) << "a new key for the same user and groups";
+}
+
+/// A write by another user clears set-uid. The server learns of writes by the change sum, which clients tell when they
+/// close.
+TEST_F(MetaUserKeys, AUserCannotDenyThatHeHasWrittenAnothersProgram) {
+  const Handle file = make_file(operators, "program", 10);
+  wire::SetattrRequest change;
+  change.where = at("program");
+  change.mode = 04777;
+  ASSERT_OK(asked<wire::ObjectReply>(operators, change));
+  TestClient user = holder(key_of(1));
+  const wire::DataSummary before = data_of(file);
+  ASSERT_OK(open_file(user, "program", wire::kOpenWrite));
+  ASSERT_TRUE(write(user, file, 20));
+  ASSERT_OK(close_file(user, file, Rights::kWrite, before));
+  wait(std::chrono::seconds(5));
+  EXPECT_EQ(stat(operators, "program")->mode, 0777U);
+
+  ASSERT_OK(asked<wire::ObjectReply>(operators, change));
+  ASSERT_OK(open_file(user, "program", wire::kOpenWrite));
+  wire::DataSummary later = data_of(file);
+  ++later.change_sum;  // as it will be after his write
+  wire::SetattrRequest times;
+  times.where = at("program");
+  times.atime_now = times.mtime_now = true;
+  times.data = later;
+  ASSERT_OK(asked<wire::ObjectReply>(user, times));
+  ASSERT_TRUE(write(user, file, 30));
+  ASSERT_EQ(data_of(file).change_sum, later.change_sum) << "the attack is one";
+  ASSERT_OK(close_file(user, file, Rights::kWrite));
+  wait(std::chrono::seconds(5));
+  EXPECT_EQ(stat(operators, "program")->mode, 0777U);
+}
+
+TEST_F(MetaUserKeys, AUserGivesNoNamesToFilesOfOthersThatHeMayNotWrite) {
+  for (const auto& [name, mode] : {std::pair("secret", 0600U), std::pair("readable", 0644U), std::pair("lends", 04777U),
+                                   std::pair("shared", 0666U)})
+    ASSERT_OK(create(operators, name, 0, mode));
+  TestClient user = holder(key_of(1));
+  ASSERT_OK(create(user, "own", 0, 0400));
+  const auto link = [this](TestClient& client, const std::string& name) {
+    wire::LinkRequest request;
+    request.existing.start = stat(operators, name)->handle;  // past all folders
+    request.where = at(name + "-link");
+    return asked<wire::ObjectReply>(client, request);
+  };
+  for (const char* const name : {"secret", "readable", "lends"}) EXPECT_ERRC(link(user, name), Errc::kNotPermitted);
+  for (const char* const name : {"shared", "own"}) EXPECT_OK(link(user, name));
+  TestClient believed = connect();
+  EXPECT_OK(link(believed, "readable"));
+}
+
 TEST_F(MetaUserKeys, RevocationEndsTheSessionsOfTheKeyAndOfNoOther) {
   TestClient lost = holder(key_of(1));
   TestClient kept = holder(key_of(2));
