@@ -72,7 +72,7 @@ class Mounts:
         self.program.wait()
 
     def pid_of(self, path):
-        """The process that serves the mount; its keeper was told the same folder."""
+        """The process that serves the mount; its supervisor got the same folder as an argument."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as f:

@@ -18,7 +18,7 @@ group::ChannelLinkOptions link_options(const MetaGroupOptions& options) {
   link.handshake = options.handshake;
   link.description = "meta server " + std::to_string(options.self.value);
   for (const auto& member : options.members) {
-    if (member.server != options.self) link.peers.push_back(member);
+    if (member.server != options.self) link.members.push_back(member);
   }
   return link;
 }

@@ -17,7 +17,7 @@ namespace spate::assembly {
 struct MetaGroupOptions {
   FsId fs;
   ServerId self;
-  std::vector<group::ChannelLinkOptions::Peer> members;  // this one included
+  std::vector<group::ChannelLinkOptions::Member> members;  // this one included
   std::uint64_t boot = 0;
   Key server_key{};
   rpc::HandshakePolicy handshake;

@@ -16,8 +16,8 @@
 #include "base/printable.h"
 #include "config/load.h"
 #include "fuse/control.h"
+#include "fuse/kernel_session.h"
 #include "fuse/readahead.h"
-#include "fuse/session.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -101,12 +101,12 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   }
   // Not earlier, because the answer to the kernel's first request sets the readahead.
   if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
-  Session session(mount, std::move(taken));
+  KernelSession session(mount, std::move(taken));
   leave_terminal(options);
   SPATE_TRY(std::ignore, send_message(control, Word::kServing, can_resend(mount) ? "resend" : ""));
   SPATE_TRY(const auto end, session.run(signals.get(), control));
   // The session and the locks belong to the next process now.
-  if (end == Session::End::kHandedOver) std::_Exit(kHandedOver);
+  if (end == KernelSession::End::kHandedOver) std::_Exit(kHandedOver);
   return {};
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostCrashes = 5;  // at most, within:
 constexpr Duration kCrashSpan = std::chrono::seconds(60);
-/// How long to wait. After an orderly unmount the server ends by itself; see Session.
+/// How long to wait. After an orderly unmount the server ends by itself; see KernelSession.
 constexpr Duration kEndPatience = std::chrono::seconds(12);
 constexpr const char* kOwnProgram = "/proc/self/exe";
 

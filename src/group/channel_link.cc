@@ -15,13 +15,13 @@ ChannelLink::ChannelLink(ChannelLinkOptions options, job::NetworkContext& networ
   identity_.key = options.server_key;
   identity_.policy = options.handshake;
   identity_.description = options.description;
-  for (ChannelLinkOptions::Peer& peer : options.peers) {
+  for (ChannelLinkOptions::Member& member : options.members) {
     rpc::ChannelOptions channel;
-    channel.urls = std::move(peer.urls);
-    channel.server = peer.server;
+    channel.urls = std::move(member.urls);
+    channel.server = member.server;
     channel.attempt_timeout = Timing().copy_message;  // send() has a deadline for each message
     channel.longest_backoff = Timing().beacon;        // it may be back at any moment
-    channels_.emplace(peer.server, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
+    channels_.emplace(member.server, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
   }
 }
 

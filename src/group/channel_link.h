@@ -14,12 +14,12 @@
 namespace spate::group {
 
 struct ChannelLinkOptions {
-  struct Peer {
+  struct Member {
     ServerId server;
     std::vector<std::string> urls;
   };
   FsId fs;
-  std::vector<Peer> peers;  // the other members
+  std::vector<Member> members;  // the other members
   Key server_key{};
   rpc::HandshakePolicy handshake;
   std::string description;  // "meta server 1"

@@ -163,18 +163,18 @@ Result<void> RawPeers::add(const RawPeersOptions& options) {
   if (pid == 0) {
     // Close the inherited sockets of the other peers. Otherwise their connections would stay open when this process's
     // parent closes them.
-    for (const Peer& other : peers_) ::close(other.socket.get());
+    for (const Process& other : processes_) ::close(other.socket.get());
     pair.here.reset();
     run_peer(pair.there.get(), file.get());
   }
-  peers_.push_back(Peer{std::move(pair.here), pid});
+  processes_.push_back(Process{std::move(pair.here), pid});
   if (options.cpu < 0) return {};
   return measure::pin(pid, options.cpu);
 }
 
 RawPeers::~RawPeers() {
-  for (Peer& peer : peers_) peer.socket.reset();
-  for (const Peer& peer : peers_) {
+  for (Process& peer : processes_) peer.socket.reset();
+  for (const Process& peer : processes_) {
     while (::waitpid(peer.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
@@ -182,12 +182,12 @@ RawPeers::~RawPeers() {
 
 double RawPeers::cpu_seconds() const {
   double sum = 0;
-  for (const Peer& peer : peers_) sum += measure::cpu_seconds(peer.pid).value_or(0.0);
+  for (const Process& peer : processes_) sum += measure::cpu_seconds(peer.pid).value_or(0.0);
   return sum;
 }
 
 Result<void> RawPeers::pin(int cpu) const {
-  for (const Peer& peer : peers_) {
+  for (const Process& peer : processes_) {
     SPATE_TRY(std::ignore, measure::pin(peer.pid, cpu));
   }
   return {};

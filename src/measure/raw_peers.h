@@ -51,23 +51,23 @@ class RawPeers {
   /// Waits for the children.
   ~RawPeers();
 
-  std::size_t size() const { return peers_.size(); }
+  std::size_t size() const { return processes_.size(); }
   /// This side's socket, blocking, without Nagle's delay.
-  int socket(std::size_t peer) const { return peers_[peer].socket.get(); }
+  int socket(std::size_t peer) const { return processes_[peer].socket.get(); }
   /// Processor time of all peers so far, seconds.
   double cpu_seconds() const;
   /// Pins all of them; see measure/cpu.h.
   Result<void> pin(int cpu) const;
 
  private:
-  struct Peer {
+  struct Process {
     UniqueFd socket;
     pid_t pid = 0;
   };
   RawPeers() = default;
   Result<void> add(const RawPeersOptions& options);
 
-  std::vector<Peer> peers_;
+  std::vector<Process> processes_;
 };
 
 }  // namespace spate::measure

@@ -30,7 +30,7 @@ class Scene:
         self.fs_id = int(re.search(r'^id = "([0-9a-f]+)"', open(fs.dir + "/spate.toml").read(), re.M).group(1), 16)
 
     def peer(self):
-        return wire.Peer(self.fs.port, self.fs_id)
+        return wire.Connection(self.fs.port, self.fs_id)
 
     def after_handshake(self):
         peer = self.peer()

@@ -208,7 +208,7 @@ TEST_P(Bmi, CancelOfSendsThatWaitForRoom) {
 }
 
 TEST_P(Bmi, CancelWhileThePeerDoesNotAnswer) {
-  Peer& client = start(false);
+  Process& client = start(false);
   const Address nobody = lookup(client, world_->dead_url());
   const Bytes data = pattern(1, 0, 100);
   Bytes room(100);

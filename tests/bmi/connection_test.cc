@@ -19,7 +19,7 @@ NetworkOptions impatient() {
 }
 
 TEST_P(Bmi, MalformedUrlsAreRefused) {
-  Peer& peer = start(false);
+  Process& peer = start(false);
   for (const std::string& url :
        {std::string(), std::string("nothing"), world_->scheme() + "://", "://" + world_->scheme()}) {
     const std::array<std::string, 1> urls{url};
@@ -53,8 +53,8 @@ TEST_P(Bmi, TheSameListYieldsTheSameAddress) {
 }
 
 TEST_P(Bmi, LookupMakesNoConnection) {
-  Peer& server = start(true);
-  Peer& client = start(false);
+  Process& server = start(true);
+  Process& client = start(false);
   const Address address = lookup(client, server.url);
   settle();
   EXPECT_FALSE(client->peer_info(address).connected);
@@ -66,7 +66,7 @@ TEST_P(Bmi, LookupMakesNoConnection) {
 }
 
 TEST_P(Bmi, AUrlWithoutAListenerIsUnreachable) {
-  Peer& client = start(false, impatient());
+  Process& client = start(false, impatient());
   const Address nobody = lookup(client, world_->dead_url());
   const Bytes data = pattern(1, 0, 100'000);
   Bytes room(100);
@@ -84,8 +84,8 @@ TEST_P(Bmi, AUrlWithoutAListenerIsUnreachable) {
 }
 
 TEST_P(Bmi, TheNextUrlIsTakenWhenTheFirstFails) {
-  Peer& server = start(true, impatient());
-  Peer& client = start(false, impatient());
+  Process& server = start(true, impatient());
+  Process& client = start(false, impatient());
   const std::array<std::string, 2> urls{world_->dead_url(), server.url};
   const Result<Address> address = client->lookup(urls);
   ASSERT_OK(address);
@@ -108,8 +108,8 @@ TEST_P(Bmi, TheNextUrlIsTakenWhenTheFirstFails) {
 }
 
 TEST_P(Bmi, AllUrlsFail) {
-  Peer& client = start(false, impatient());
-  Peer& gone = start(true);
+  Process& client = start(false, impatient());
+  Process& gone = start(true);
   const std::array<std::string, 2> urls{world_->dead_url(), gone.url};
   const Result<Address> address = client->lookup(urls);
   ASSERT_OK(address);
@@ -259,9 +259,9 @@ TEST_P(Bmi, NothingOfALostConnectionIsDeliveredLater) {
 }
 
 TEST_P(Bmi, ManyClientsComeAndGo) {
-  Peer& server = start(true);
+  Process& server = start(true);
   for (std::uint64_t i = 0; i < 30; ++i) {
-    Peer& client = start(false);
+    Process& client = start(false);
     const Address to_server = lookup(client, server.url);
     const Address to_client = introduce(client, to_server, server);
     expect_passes({&client, &server, to_server, to_client}, i, 20'000);
@@ -270,8 +270,8 @@ TEST_P(Bmi, ManyClientsComeAndGo) {
 }
 
 TEST_P(Bmi, DisconnectOfAnUnconnectedPeerHasNoEffect) {
-  Peer& server = start(true);
-  Peer& client = start(false);
+  Process& server = start(true);
+  Process& client = start(false);
   const Address address = lookup(client, server.url);
   client->disconnect(address);
   introduce(client, address, server);
@@ -279,10 +279,10 @@ TEST_P(Bmi, DisconnectOfAnUnconnectedPeerHasNoEffect) {
 }
 
 TEST_P(Bmi, TheSameUrlCannotBeListenedAtTwice) {
-  Peer& server = start(true);
+  Process& server = start(true);
   const Result<std::string> again = server->listen(server.url, server.context);
   EXPECT_ERRC(again, Errc::kExists);
-  Peer& client = start(false);
+  Process& client = start(false);
   introduce(client, lookup(client, server.url), server);
 }
 

@@ -250,7 +250,7 @@ class BmiWakes : public Bmi {
 
 TEST_P(BmiWakes, ByTheDescriptor) {
   if (world_->traits().virtual_time) {
-    Peer& peer = start(true);
+    Process& peer = start(true);
     EXPECT_EQ(peer->wait_descriptor(peer.context), -1);
     return;
   }
@@ -261,7 +261,7 @@ TEST_P(BmiWakes, ByTheDescriptor) {
 
 TEST_P(BmiWakes, ByWait) {
   if (world_->traits().virtual_time) {
-    Peer& peer = start(true);
+    Process& peer = start(true);
     EXPECT_FALSE(peer->wait(peer.context, Duration(0)));
     EXPECT_FALSE(peer->wake_by(peer.context, 0));
     return;
@@ -272,7 +272,7 @@ TEST_P(BmiWakes, ByWait) {
 
 TEST_P(BmiWakes, ByAForeignDescriptorToo) {
   if (world_->traits().virtual_time) return;
-  Peer& peer = start(true);
+  Process& peer = start(true);
   settle();
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

@@ -25,7 +25,7 @@ class Flood {
 };
 
 // How many bytes of the flood have left, as far as the sender knows.
-std::uint64_t bytes_done(const Peer& peer, const Flood& flood) {
+std::uint64_t bytes_done(const Process& peer, const Flood& flood) {
   std::uint64_t n = 0;
   for (const OpId op : flood.ops) n += peer.done.contains(op) ? flood.data.size() : 0;
   return n;

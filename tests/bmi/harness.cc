@@ -91,9 +91,9 @@ void Bmi::SetUp() {
   world_ = GetParam().make();
 }
 
-Peer& Bmi::start(bool listens, const NetworkOptions& options) {
+Process& Bmi::start(bool listens, const NetworkOptions& options) {
   World::Place place = world_->start(options);
-  auto peer = std::make_unique<Peer>();
+  auto peer = std::make_unique<Process>();
   peer->network = std::move(place.network);
   peer->context = (*peer)->open_context();
   if (listens) {
@@ -105,13 +105,13 @@ Peer& Bmi::start(bool listens, const NetworkOptions& options) {
   return *peers_.back();
 }
 
-void Bmi::kill(Peer& peer) {
+void Bmi::kill(Process& peer) {
   peer.network.reset();
   peer.done.clear();
   peer.arrived.clear();
 }
 
-void Bmi::restart(Peer& peer, const NetworkOptions& options) {
+void Bmi::restart(Process& peer, const NetworkOptions& options) {
   peer.network = world_->restart(peer.url, options);
   peer.context = peer->open_context();
   const Result<std::string> url = peer->listen(peer.url, peer.context);
@@ -119,14 +119,14 @@ void Bmi::restart(Peer& peer, const NetworkOptions& options) {
   EXPECT_EQ(*url, peer.url);
 }
 
-Address Bmi::lookup(Peer& from, const std::string& url) {
+Address Bmi::lookup(Process& from, const std::string& url) {
   const std::array<std::string, 1> urls{url};
   const Result<Address> address = from->lookup(urls);
   EXPECT_OK(address);
   return address ? *address : Address{};
 }
 
-Address Bmi::introduce(Peer& client, Address server_address, Peer& server) {
+Address Bmi::introduce(Process& client, Address server_address, Process& server) {
   const Bytes hello = pattern(kIntroductionTag, 0, 16);
   const OpId op = send_unexpected(client, {server_address, kIntroductionTag}, hello);
   EXPECT_EQ(finish(client, op).status, Errc::kOk);
@@ -153,7 +153,7 @@ Message message_of(const Post& post, SegmentList segments) {
 }
 }  // namespace
 
-OpId Bmi::posted(Peer& peer, const Result<Posted>& result) {
+OpId Bmi::posted(Process& peer, const Result<Posted>& result) {
   EXPECT_OK(result);
   if (!result) return {};
   EXPECT_TRUE(result->op);
@@ -165,25 +165,25 @@ OpId Bmi::posted(Peer& peer, const Result<Posted>& result) {
   return result->op;
 }
 
-OpId Bmi::send_list(Peer& from, const Post& post, SegmentList segments) {
+OpId Bmi::send_list(Process& from, const Post& post, SegmentList segments) {
   return posted(from, from->post_send(message_of(post, segments), from.context, post.user));
 }
 
-OpId Bmi::recv_list(Peer& at, const Post& post, SegmentList segments) {
+OpId Bmi::recv_list(Process& at, const Post& post, SegmentList segments) {
   return posted(at, at->post_recv(message_of(post, segments), at.context, post.user));
 }
 
-OpId Bmi::send(Peer& from, const Post& post, ByteView data) {
+OpId Bmi::send(Process& from, const Post& post, ByteView data) {
   const std::array<Segment, 1> segments{Segment::of(data)};
   return send_list(from, post, segments);
 }
 
-OpId Bmi::recv(Peer& at, const Post& post, MutableByteView room) {
+OpId Bmi::recv(Process& at, const Post& post, MutableByteView room) {
   const std::array<Segment, 1> segments{Segment::of(room)};
   return recv_list(at, post, segments);
 }
 
-OpId Bmi::send_unexpected(Peer& from, const Post& post, ByteView data) {
+OpId Bmi::send_unexpected(Process& from, const Post& post, ByteView data) {
   const std::array<Segment, 1> segments{Segment::of(data)};
   return posted(from, from->post_send_unexpected(message_of(post, segments), from.context, post.user));
 }
@@ -245,7 +245,7 @@ void Bmi::settle() {
   }
 }
 
-Completion Bmi::finish(Peer& peer, OpId op) {
+Completion Bmi::finish(Process& peer, OpId op) {
   if (drive([&] { return is_done(peer, op); })) return peer.done.at(op);
   ADD_FAILURE() << "operation " << op.value << " never completes";
   return {op, nullptr, Errc::kTimeout, 0};
@@ -253,8 +253,8 @@ Completion Bmi::finish(Peer& peer, OpId op) {
 
 void Bmi::expect_passes(const Pair& pair, std::uint64_t tag, std::size_t size, bool from_client,
                         MessageClass message_class) {
-  Peer& sender = from_client ? *pair.client : *pair.server;
-  Peer& receiver = from_client ? *pair.server : *pair.client;
+  Process& sender = from_client ? *pair.client : *pair.server;
+  Process& receiver = from_client ? *pair.server : *pair.client;
   const Bytes data = pattern(tag, 0, size);
   Bytes room(size);
   const OpId in = recv(receiver, {from_client ? pair.to_client : pair.to_server, tag, message_class}, room);

@@ -27,7 +27,7 @@ Bytes pattern(std::uint64_t tag, std::uint64_t seq, std::size_t size);
 std::ostream& operator<<(std::ostream& out, const Subject& subject);
 
 /// One process of the world, and its completions so far.
-struct Peer {
+struct Process {
   std::unique_ptr<Network> network;
   ContextId context;
   std::string url;                  // empty: does not listen
@@ -54,31 +54,31 @@ class Bmi : public testing::TestWithParam<Subject> {
   void SetUp() override;
 
   /// Starts a new process, which listens if asked.
-  Peer& start(bool listens, const NetworkOptions& options = {});
+  Process& start(bool listens, const NetworkOptions& options = {});
   /// `peer` dies; its completions are forgotten.
-  void kill(Peer& peer);
+  void kill(Process& peer);
   /// Starts the process again with empty tables. It listens where it did.
-  void restart(Peer& peer, const NetworkOptions& options = {});
-  Address lookup(Peer& from, const std::string& url);
+  void restart(Process& peer, const NetworkOptions& options = {});
+  Address lookup(Process& from, const std::string& url);
   /// The server's address for the client, from an unexpected message that this sends.
-  Address introduce(Peer& client, Address server_address, Peer& server);
+  Address introduce(Process& client, Address server_address, Process& server);
 
   /// A client and a server that know each other: what most tests begin with.
   struct Pair {
-    Peer* client;
-    Peer* server;
+    Process* client;
+    Process* server;
     Address to_server;
     Address to_client;
   };
   Pair start_pair(const NetworkOptions& options = {});
 
-  OpId send(Peer& from, const Post& post, ByteView data);
-  OpId send_list(Peer& from, const Post& post, SegmentList segments);
-  OpId recv(Peer& at, const Post& post, MutableByteView room);
-  OpId recv_list(Peer& at, const Post& post, SegmentList segments);
-  OpId send_unexpected(Peer& from, const Post& post, ByteView data);
+  OpId send(Process& from, const Post& post, ByteView data);
+  OpId send_list(Process& from, const Post& post, SegmentList segments);
+  OpId recv(Process& at, const Post& post, MutableByteView room);
+  OpId recv_list(Process& at, const Post& post, SegmentList segments);
+  OpId send_unexpected(Process& from, const Post& post, ByteView data);
   /// Records a posted operation, which may have completed at once. Returns its id.
-  OpId posted(Peer& peer, const Result<Posted>& result);
+  OpId posted(Process& peer, const Result<Posted>& result);
 
   /// Tests every peer once. Returns how many completions and messages were found.
   std::size_t step();
@@ -86,10 +86,10 @@ class Bmi : public testing::TestWithParam<Subject> {
   bool drive(const std::function<bool()>& until);
   /// Drives until nothing happens any more.
   void settle();
-  bool is_done(const Peer& peer, OpId op) const { return peer.done.contains(op); }
+  bool is_done(const Process& peer, OpId op) const { return peer.done.contains(op); }
   /// Drives until `op` has completed, and returns its completion. If it never completes, the test fails and the result
   /// is kTimeout.
-  Completion finish(Peer& peer, OpId op);
+  Completion finish(Process& peer, OpId op);
   /// Checks that a message of `size` bytes arrives whole.
   void expect_passes(const Pair& pair, std::uint64_t tag, std::size_t size, bool from_client = true,
                      MessageClass message_class = MessageClass::kControl);
@@ -98,7 +98,7 @@ class Bmi : public testing::TestWithParam<Subject> {
 
  private:
   std::vector<Waiter> waiters() const;
-  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Process>> peers_;
 };
 
 }  // namespace spate::bmi::conformance

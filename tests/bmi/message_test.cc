@@ -114,7 +114,7 @@ TEST_P(Bmi, ClassesAreMatchedApart) {
 
 TEST_P(Bmi, PeersAreMatchedApart) {
   const Pair pair = start_pair();
-  Peer& other = start(false);
+  Process& other = start(false);
   const Address to_other = introduce(other, lookup(other, pair.server->url), *pair.server);
   EXPECT_NE(to_other, pair.to_client);
   const Bytes mine = pattern(1, 1, 300);

@@ -84,7 +84,7 @@ std::vector<std::uint64_t> seeds(std::uint64_t count) {
 class RandomSchedule : public Bmi {
  protected:
   struct Way {
-    Peer& peer;
+    Process& peer;
     Address other;
   };
   Way sender(const Stream& s) {

@@ -15,9 +15,9 @@ constexpr std::uint32_t kSoon = 300;
 constexpr std::uint32_t kNever = 3'600'000;
 
 TEST_P(Bmi, AStrangerIsDroppedAtTheDeadlineAndAnAdmittedPeerStays) {
-  Peer& server = start(true, wary(kSoon));
-  Peer& member = start(false);
-  Peer& stranger = start(false);
+  Process& server = start(true, wary(kSoon));
+  Process& member = start(false);
+  Process& stranger = start(false);
   const Address from_member = lookup(member, server.url);
   const Address from_stranger = lookup(stranger, server.url);
   server->admit(introduce(member, from_member, server));
@@ -27,8 +27,8 @@ TEST_P(Bmi, AStrangerIsDroppedAtTheDeadlineAndAnAdmittedPeerStays) {
 }
 
 TEST_P(Bmi, AStrangerIsBufferedUpToItsLimitAndAnAdmittedPeerBeyondIt) {
-  Peer& server = start(true, wary(kNever));
-  Peer& client = start(false);
+  Process& server = start(true, wary(kNever));
+  Process& client = start(false);
   const Address to_server = lookup(client, server.url);
   const Address stranger = introduce(client, to_server, server);
   const Bytes data(10'000);
@@ -52,13 +52,13 @@ TEST_P(Bmi, StrangersOfOneSourceAreLimitedInNumber) {
   NetworkOptions options = wary(kNever);
   options.strangers.most_of_a_source = 2;
   options.strangers.most = 2;  // each peer of the world is a source of its own
-  Peer& server = start(true, options);
-  Peer& member = start(false);
+  Process& server = start(true, options);
+  Process& member = start(false);
   const Address from_member = lookup(member, server.url);
   server->admit(introduce(member, from_member, server));
-  std::vector<std::pair<Peer*, Address>> strangers;
+  std::vector<std::pair<Process*, Address>> strangers;
   for (int i = 0; i < 4; ++i) {
-    Peer& peer = start(false);
+    Process& peer = start(false);
     strangers.emplace_back(&peer, lookup(peer, server.url));
     introduce(peer, strangers.back().second, server);
   }
@@ -73,8 +73,8 @@ TEST_P(Bmi, StrangersOfOneSourceAreLimitedInNumber) {
 }
 
 TEST_P(Bmi, AnAdmittedPeerThatComesBackIsAStrangerUntilItIsAdmittedAgain) {
-  Peer& server = start(true, wary(kNever));
-  Peer& client = start(false);
+  Process& server = start(true, wary(kNever));
+  Process& client = start(false);
   const Address to_server = lookup(client, server.url);
   const Address before = introduce(client, to_server, server);
   server->admit(before);

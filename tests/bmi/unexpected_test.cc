@@ -78,8 +78,8 @@ TEST_P(Bmi, AnUnexpectedMessageIsNotTakenByAReceiveAndTheReverse) {
 }
 
 TEST_P(Bmi, ASenderOfUnexpectedMessagesCanBeAnswered) {
-  Peer& server = start(true);
-  std::vector<Peer*> clients;
+  Process& server = start(true);
+  std::vector<Process*> clients;
   std::vector<Address> addresses;
   for (int i = 0; i < 5; ++i) {
     clients.push_back(&start(false));
@@ -92,9 +92,9 @@ TEST_P(Bmi, ASenderOfUnexpectedMessagesCanBeAnswered) {
 
 // Each listener has a context, and the messages of one never appear in another.
 TEST_P(Bmi, UnexpectedMessagesGoToTheListenersContext) {
-  Peer& server = start(true);
+  Process& server = start(true);
   const ContextId other = server->open_context();
-  Peer& client = start(false);
+  Process& client = start(false);
   const Bytes data = pattern(1, 1, 100);
   const OpId op = send_unexpected(client, {lookup(client, server.url), 1}, data);
   server.takes_unexpected = false;

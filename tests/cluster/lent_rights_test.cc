@@ -90,14 +90,14 @@ class LentRightsTest : public ::testing::Test {
 TEST_F(LentRightsTest, AWriterThatKeepsAttributesSeesAtOnceThatTheyAreGone) {
   client::Options options = user_options();
   options.keep_attributes = true;
-  ClientProcess& keeper = world_.start_client_beside(kBeside, options);
+  ClientProcess& writer = world_.start_client_beside(kBeside, options);
   const std::string name = make_program();
-  auto opened = run(keeper, keeper.client().open(client::path_from_root(name), kLentReadWrite));
+  auto opened = run(writer, writer.client().open(client::path_from_root(name), kLentReadWrite));
   ASSERT_OK(opened);
-  EXPECT_EQ(mode(keeper, name), kLending);
-  EXPECT_OK(run(keeper, (*opened)->write(100, Bytes(10))));
-  EXPECT_EQ(mode(keeper, name), kPlain);
-  EXPECT_OK(run(keeper, (*opened)->close()));
+  EXPECT_EQ(mode(writer, name), kLending);
+  EXPECT_OK(run(writer, (*opened)->write(100, Bytes(10))));
+  EXPECT_EQ(mode(writer, name), kPlain);
+  EXPECT_OK(run(writer, (*opened)->close()));
 }
 
 TEST_F(LentRightsTest, GoWithASmallAndALargeWrite) {

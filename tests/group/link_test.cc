@@ -82,7 +82,7 @@ class GroupLink : public testing::Test {
     ChannelLinkOptions link;
     link.fs = kFs;
     link.server_key = some_key();
-    link.peers = {{kServer, {url}}};
+    link.members = {{kServer, {url}}};
     link_ = std::make_unique<ChannelLink>(link, *here_.context, random_);
     identity_.kind = wire::PeerKind::kServer;
     identity_.fs = kFs;

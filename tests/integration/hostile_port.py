@@ -30,7 +30,7 @@ class Scene:
         self.server_key = wire.read_key(fs.dir + "/keys/server.key")
 
     def peer(self):
-        return wire.Peer(self.port, self.fs_id)
+        return wire.Connection(self.port, self.fs_id)
 
     def after_handshake(self):
         peer = self.peer()

@@ -41,7 +41,7 @@ class Closed(Exception):
     """The server has ended the connection."""
 
 
-class Peer:
+class Connection:
     """One connection to a server, which speaks as it likes."""
 
     def __init__(self, port, fs=0, seconds=10):

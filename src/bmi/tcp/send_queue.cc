@@ -187,7 +187,7 @@ SendQueue::Written SendQueue::write_lent(int socket, Op& op, std::uint64_t limit
   }
   if (n < 0) return failed(errno, FlushStatus::kLost);
   const auto bytes = static_cast<std::uint64_t>(n);
-  lent_.begun(op.id, op.position);
+  zero_copy_sends_.begun(op.id, op.position);
   ++op.uses;
   bytes_lent_ += bytes;
   return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};

@@ -39,9 +39,9 @@ class SendQueue {
   /// it: ZeroCopySends::enable().
   void lend(bool on) { lends_ = on; }
   /// Whether the kernel still reads memory that it was lent.
-  bool has_lent() const { return !lent_.empty(); }
-  bool has_lent(std::uint64_t position) { return lent_.any_of(position); }
-  ZeroCopySends::Told take_told(int socket, SendObserver& observer) { return lent_.take(socket, observer); }
+  bool has_lent() const { return !zero_copy_sends_.empty(); }
+  bool has_lent(std::uint64_t position) { return zero_copy_sends_.any_of(position); }
+  ZeroCopySends::Told take_told(int socket, SendObserver& observer) { return zero_copy_sends_.take(socket, observer); }
   /// Bytes that the socket has accepted without a copy.
   std::uint64_t bytes_lent() const { return bytes_lent_; }
 
@@ -95,7 +95,7 @@ class SendQueue {
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_lent_ = 0;
   bool lends_ = false;
-  ZeroCopySends lent_;
+  ZeroCopySends zero_copy_sends_;
   std::size_t answers_ = 0;
   int error_number_ = 0;
 };

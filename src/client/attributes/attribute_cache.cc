@@ -123,7 +123,7 @@ std::optional<AttributeCache::KnownSize> AttributeCache::known_size(Handle file)
 }
 
 /// How long a copy may be used from its answer on. A tenth of the lease is reserved for the way of the answer to the
-/// keeper.
+/// holder of the copy.
 Duration AttributeCache::copy_time(const KeptObject& object, MonoTime now) const {
   const Duration left = objects_.end_of(object) - now - lease_ / 10;
   return left < kLeastCopyTime ? Duration(0) : left;

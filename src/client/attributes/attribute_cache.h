@@ -73,8 +73,8 @@ class AttributeCache {
   /// As copy_attributes(), for a name and the object that it leads to (0: to nothing). Zero: it must not be kept. The
   /// caller itself corrects its copies of names when this client's own changes give a name to another object.
   Duration copy_name(Handle directory, std::string_view name, Handle object);
-  /// The keeper of copies will not learn how an own change has altered its names, so all its copies of names must be
-  /// dropped.
+  /// The holder of the copies will not learn how an own change has altered its names, so all its copies of names must
+  /// be dropped.
   void drop_copied_names();
 
   /// Begins a lookup that may bring leases. Call it before the request is sent, so that the cache keeps nothing that is

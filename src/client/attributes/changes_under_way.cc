@@ -15,7 +15,7 @@ bool among(const std::vector<wire::TouchedName>& all, Handle directory, std::str
 
 }  // namespace
 
-/// Copies of names are not taken back here, because the keeper changes them in the same call.
+/// Copies of names are not taken back here, because their holder changes them in the same call.
 ChangesUnderWay::Ptr ChangesUnderWay::begin(PendingChange change) {
   if (change.all) {
     copies_.drop_all_attributes();

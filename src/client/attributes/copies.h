@@ -27,7 +27,7 @@ class Copies {
   /// Drops all copies of names.
   virtual void drop_names() = 0;
   /// False: everything that had to be dropped is dropped. True: `then` is called once that is done, by any thread, or
-  /// never if the keeper ends before.
+  /// never if the holder of the copies ends before.
   virtual bool when_dropped(UniqueFunction<void()> then) = 0;
 };
 

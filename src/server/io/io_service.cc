@@ -6,7 +6,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "server/io/parts.h"
-#include "server/io/peer.h"
+#include "server/io/peer_memory.h"
 #include "server/io/registration.h"
 #include "server/io/removal.h"
 #include "server/io/store.h"

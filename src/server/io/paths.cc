@@ -7,7 +7,7 @@
 #include "flow/extents.h"
 #include "log/fields.h"
 #include "log/log.h"
-#include "server/io/peer.h"
+#include "server/io/peer_memory.h"
 
 namespace spate::io {
 namespace {

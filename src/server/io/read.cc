@@ -11,7 +11,7 @@
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/paths.h"
-#include "server/io/peer.h"
+#include "server/io/peer_memory.h"
 #include "server/io/slot_tasks.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"

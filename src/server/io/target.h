@@ -15,7 +15,7 @@ struct Target {
       : description(its), direct(its.storage.store().direct()), device(its.storage, executor, scheduler) {}
   const IoTarget description;
   const trove::DirectAbility direct;
-  /// The reason why its device cannot serve the p2p path (peer.h); empty: it can.
+  /// The reason why its device cannot serve the p2p path (peer_memory.h); empty: it can.
   std::string peer_refusal = "it has not been looked for yet";
   flow::Device device;
   bool is_full = false;  // and that has been logged (full_target.h)

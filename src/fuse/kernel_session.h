@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: the threads that read the kernel's requests, and how they end.
+// KernelSession: the threads that read the kernel's requests, and how they end.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,13 @@ namespace spate::fuse {
 /// Life cycle: construct -> run() -> destroyed. The destructor waits for handlers that are at work, but not for ever:
 /// nobody waits for their answers any more, so the process ends if one of them waits for a dead server. One thread
 /// drives it; its workers run the handlers.
-class Session {
+class KernelSession {
  public:
   /// `mount` outlives it.
-  Session(Mount& mount, SessionPtr session);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  KernelSession(Mount& mount, SessionPtr session);
+  ~KernelSession();
+  KernelSession(const KernelSession&) = delete;
+  KernelSession& operator=(const KernelSession&) = delete;
 
   enum class End {
     kUnmounted,   // by another process

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/session.h"
+#include "fuse/kernel_session.h"
 
 #include <fmt/core.h>
 #include <linux/fuse.h>
@@ -103,7 +103,7 @@ job::Task<Unit> resume_client(client::Client& client) {
 
 }  // namespace
 
-Session::Session(Mount& mount, SessionPtr session)
+KernelSession::KernelSession(Mount& mount, SessionPtr session)
     : mount_(mount),
       session_(std::move(session)),
       ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -118,7 +118,7 @@ Session::Session(Mount& mount, SessionPtr session)
   mount_.locks.on_grant([&its = mount_](Handle handle) { drop_pages_for_lock(its, handle); });
 }
 
-Session::~Session() {
+KernelSession::~KernelSession() {
   fuse_session_exit(session_.get());
   draining_ = true;
   const bool no_waits = mount_.locks.stop();
@@ -132,7 +132,7 @@ Session::~Session() {
 }
 
 /// Lets the executor check whether the kernel's requests are read.
-job::Task<void> Session::let_executor_call(bool on) {
+job::Task<void> KernelSession::let_executor_call(bool on) {
   if (on) {
     mount_.process.executor().add_source(workers_);
   } else {
@@ -142,7 +142,7 @@ job::Task<void> Session::let_executor_call(bool on) {
 }
 
 /// Waits until no worker is left, but not for ever.
-bool Session::wait_for_workers() {
+bool KernelSession::wait_for_workers() {
   const auto limit = std::chrono::steady_clock::now() + kEndGrace;
   workers_.stop();
   bool none = workers_.wait_for_end(std::chrono::milliseconds(0));
@@ -153,7 +153,7 @@ bool Session::wait_for_workers() {
   return mount_.releases.drain(limit) && none;
 }
 
-WorkerPool::Next Session::handle(fuse_buf& buffer) {
+WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
   workers_.request_begins(waits_for_executor_only(header.opcode));
@@ -168,7 +168,7 @@ WorkerPool::Next Session::handle(fuse_buf& buffer) {
   return workers_.request_ends();
 }
 
-void Session::work(bool reads) {
+void KernelSession::work(bool reads) {
   fuse_buf buffer{};
   bool over = false;  // unmounted
   WorkerPool::Next next = reads ? WorkerPool::Next::kRead : WorkerPool::Next::kKeep;
@@ -190,7 +190,7 @@ void Session::work(bool reads) {
   workers_.work_ends(next);
 }
 
-void Session::resume() {
+void KernelSession::resume() {
   draining_ = false;
   workers_.resume();
   workers_.start();
@@ -198,7 +198,7 @@ void Session::resume() {
 
 /// Requests that cannot be answered in time are left to the next process, if the kernel can repeat them. False: this
 /// process continues.
-bool Session::hand_over() {
+bool KernelSession::hand_over() {
   SPATE_LOG("fuse", info, "handing over");
   draining_ = true;
   const bool drained = wait_for_workers();
@@ -223,7 +223,7 @@ bool Session::hand_over() {
 }
 
 /// Lines "name value".
-std::string Session::status() const {
+std::string KernelSession::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
   const client::KeptOpens& opens = mount_.process.client().cluster().kept_opens();
   const unsigned workers = workers_.workers();
@@ -240,7 +240,7 @@ std::string Session::status() const {
   return text;
 }
 
-std::optional<Session::End> Session::on_message(int control) {
+std::optional<KernelSession::End> KernelSession::on_message(int control) {
   const auto message = receive_message(control);
   if (!message) {
     SPATE_LOG("fuse", warn,
@@ -259,7 +259,7 @@ std::optional<Session::End> Session::on_message(int control) {
 }
 
 /// Asks the supervisor to unmount; if there is none, this process unmounts.
-void Session::on_signal(int signals, int control) {
+void KernelSession::on_signal(int signals, int control) {
   signalfd_siginfo signal{};
   if (::read(signals, &signal, sizeof(signal)) != sizeof(signal)) return;
   if (!alone_) {
@@ -269,7 +269,7 @@ void Session::on_signal(int signals, int control) {
   }
 }
 
-Result<Session::End> Session::run(int signals, int control) {
+Result<KernelSession::End> KernelSession::run(int signals, int control) {
   if (!ended_) return errno_error(errno, "eventfd");
   resume();
   for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/io/peer.h"
+#include "server/io/peer_memory.h"
 
 #include "flow/registered_memory.h"
 #include "log/fields.h"
