@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "wire/cluster_messages.h"
+#include "wire/xattr_messages.h"
+
 namespace spate::client {
 namespace {
 

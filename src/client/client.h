@@ -9,6 +9,7 @@
 #include "client/cluster.h"
 #include "client/file/file.h"
 #include "client/space.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::client {
 

@@ -36,7 +36,11 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       locks_(session_, attributes_),
       appends_(executor(), locks_, session_.handover()),
       unsynced_(executor()),
-      kept_opens_(*this),
+      kept_opens_(session_, attributes_,
+                  [this](wire::CloseWritersRequest request, rpc::SessionEpoch opened_in, Limits limits,
+                         UniqueFunction<void()> on_ended) {
+                    return close(std::move(request), opened_in, limits, std::move(on_ended));
+                  }),
       closes_(executor()) {
   session_.observe(*this);
   locks_.on_lease_recall([this](Handle object) { kept_opens_.changed(object); });

@@ -9,7 +9,7 @@
 #include "client/bypass/lent_file.h"
 #include "client/bypass/offload.h"
 #include "client/data/unsynced.h"
-#include "client/file/kept_opens.h"
+#include "client/kept_opens.h"
 #include "client/locks/appends.h"
 #include "client/locks/locks.h"
 #include "client/session/session.h"

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "job/run_all.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::client {
 namespace {

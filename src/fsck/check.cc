@@ -3,6 +3,7 @@
 
 #include "fsck/datafiles.h"
 #include "fsck/name_space.h"
+#include "wire/cluster_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::fsck {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fsck/name_space.h"
 
+#include "wire/cluster_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::fsck {

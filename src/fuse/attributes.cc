@@ -8,6 +8,7 @@
 #include "fuse/kernel_init.h"
 #include "fuse/mount.h"
 #include "posix/convert.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::fuse {
 namespace {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "posix/convert.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::posix {
 namespace {

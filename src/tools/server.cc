@@ -17,6 +17,7 @@
 #include "tools/server_control.h"
 #include "tools/text.h"
 #include "tools/up_down.h"
+#include "wire/cluster_messages.h"
 #include "wire/membership_messages.h"
 #include "wire/meta_messages.h"
 

@@ -9,6 +9,7 @@
 #include "tools/commands.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::tools {
 namespace {

@@ -8,6 +8,7 @@
 #include "wire/batch_messages.h"
 #include "wire/bypass_messages.h"
 #include "wire/check_messages.h"
+#include "wire/cluster_messages.h"
 #include "wire/copy_messages.h"
 #include "wire/group_messages.h"
 #include "wire/io_messages.h"
@@ -16,6 +17,7 @@
 #include "wire/lock_messages.h"
 #include "wire/membership_messages.h"
 #include "wire/meta_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::wire {
 

@@ -3,6 +3,7 @@
 #include "base/expect.h"
 #include "wire/io_messages.h"
 #include "wire/meta_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::wire {
 namespace {

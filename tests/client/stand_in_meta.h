@@ -6,6 +6,7 @@
 #include <map>
 
 #include "rpc/service.h"
+#include "wire/cluster_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::client::testing {

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "dist/registry.h"
 #include "tests/cluster/calls.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::cluster {
 namespace {

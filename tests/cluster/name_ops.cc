@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "wire/meta_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::cluster {
 namespace {

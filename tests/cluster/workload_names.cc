@@ -8,6 +8,7 @@
 
 #include "dist/registry.h"
 #include "tests/cluster/workload.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::cluster {
 namespace {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/golden/samples.h"
+#include "wire/cluster_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::golden {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "wire/meta_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::client {
 

@@ -7,6 +7,7 @@
 #include "client/session/handover_state.h"
 #include "dist/registry.h"
 #include "model/defect.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::client {
 namespace {

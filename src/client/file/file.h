@@ -50,7 +50,7 @@ class File {
   void inherit(HandoverState::Open& record);
 
   /// The server has just judged an open with these flags, so the last close may keep the open
-  /// (client/file/kept_opens.h).
+  /// (client/kept_opens.h).
   void keep_when_closed(std::uint8_t open_flags);
 
   /// The process ends and another one continues: returns what servers have lent to this one.

@@ -8,6 +8,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::client {
 namespace {

@@ -6,6 +6,8 @@
 #include "base/expect.h"
 #include "job/deadline.h"
 #include "server/meta/testing/audit_test.h"
+#include "wire/cluster_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -6,6 +6,8 @@
 #include "server/meta/check/check.h"
 #include "server/meta/names/operations.h"
 #include "server/meta/session/session_events.h"
+#include "wire/cluster_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 

@@ -4,6 +4,7 @@
 
 #include "base/expect.h"
 #include "server/meta/testing/crash_test.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/expect.h"
 #include "server/meta/check/check_test.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "base/expect.h"
 #include "server/meta/check/check_test.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 namespace {

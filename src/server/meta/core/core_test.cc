@@ -2,6 +2,7 @@
 // How operations run: answers, conflicts, durability, crashes; and the records about the store itself.
 #include "base/expect.h"
 #include "server/meta/testing/fs_test.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/expect.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -4,6 +4,7 @@
 #include "base/expect.h"
 #include "server/meta/testing/fs_test.h"
 #include "wire/messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 namespace {

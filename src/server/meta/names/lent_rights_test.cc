@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Set-uid and set-gid: a write by a user other than root clears them, whichever path the data takes.
 #include "server/meta/testing/role_test.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -4,7 +4,9 @@
 
 #include "server/meta/core/operation.h"
 #include "wire/batch_messages.h"
+#include "wire/cluster_messages.h"
 #include "wire/meta_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 

@@ -2,6 +2,7 @@
 // meta_statfs, meta_sync and cluster_map: operations on the file system as a whole.
 #include "server/meta/core/core.h"
 #include "server/meta/names/operations.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::meta {
 

@@ -6,6 +6,7 @@
 #include "server/meta/names/xattr_names.h"
 #include "server/meta/store/access.h"
 #include "server/meta/store/acl.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "base/expect.h"
 #include "server/meta/testing/role_test.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::meta {
 namespace {

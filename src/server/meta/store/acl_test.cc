@@ -9,6 +9,7 @@
 #include "server/meta/names/xattr_names.h"
 #include "server/meta/store/access.h"
 #include "server/meta/testing/fs_test.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 namespace {

@@ -7,6 +7,8 @@
 #include "server/meta/meta_service.h"
 #include "server/meta/testing/parts_test.h"
 #include "server/meta/testing/store_test.h"
+#include "wire/cluster_messages.h"
+#include "wire/xattr_messages.h"
 
 namespace spate::meta {
 

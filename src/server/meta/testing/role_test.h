@@ -8,6 +8,7 @@
 #include "server/meta/testing/fs_test.h"
 #include "server/meta/testing/table_io_test.h"
 #include "trove/kvfault/fault_keyval.h"
+#include "wire/cluster_messages.h"
 
 namespace spate::meta {
 

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "base/unique_function.h"
-#include "client/session/limits.h"
+#include "client/attributes/attribute_cache.h"
+#include "client/session/session.h"
 #include "job/gate.h"
 #include "job/stop.h"
 #include "job/task.h"
@@ -19,8 +20,6 @@
 #include "wire/meta_messages.h"
 
 namespace spate::client {
-
-class Cluster;
 
 /// While there is a lease on a file, the last close of a file that was only read sends nothing to the meta server. The
 /// next open for reading takes over the open with its capability, without a request. The server ends it with the
@@ -40,8 +39,11 @@ class KeptOpens {
     UniqueFunction<void()> on_ended;  // called when the open has ended, or when somebody else takes account of it
   };
 
-  /// `cluster` outlives it.
-  explicit KeptOpens(Cluster& cluster);
+  /// Ends one open at the meta server; see Cluster::close.
+  using Close = UniqueFunction<job::Task<Result<wire::CloseReply>>(wire::CloseWritersRequest, rpc::SessionEpoch, Limits,
+                                                                   UniqueFunction<void()> on_ended)>;
+  /// `session` and `attributes` outlive it, and so does what `close` uses.
+  KeptOpens(Session& session, AttributeCache& attributes, Close close);
   KeptOpens(const KeptOpens&) = delete;
   KeptOpens& operator=(const KeptOpens&) = delete;
 
@@ -82,7 +84,9 @@ class KeptOpens {
   job::Task<void> close(Kept open, Limits limits);
   job::Task<void> close_outlived();
 
-  Cluster& cluster_;
+  Session& session_;
+  AttributeCache& attributes_;
+  Close close_;
   std::list<Idle> idle_;  // the longest idle first
   std::unordered_multimap<Handle, Place> places_;
   job::StopSource stopping_;

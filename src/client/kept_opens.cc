@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/file/kept_opens.h"
+#include "client/kept_opens.h"
 
 #include <utility>
 
-#include "client/cluster.h"
-#include "client/file/open_capability.h"
+#include "client/session/handover_state.h"
 #include "log/log.h"
 #include "model/defect.h"
 
@@ -21,7 +20,8 @@ constexpr Duration kLeastLife = std::chrono::minutes(5);
 
 }  // namespace
 
-KeptOpens::KeptOpens(Cluster& cluster) : cluster_(cluster), gate_(cluster.executor()) {}
+KeptOpens::KeptOpens(Session& session, AttributeCache& attributes, Close close)
+    : session_(session), attributes_(attributes), close_(std::move(close)), gate_(session.executor()) {}
 
 bool KeptOpens::can_be_kept(std::uint8_t open_flags) {
   return (open_flags & wire::kOpenRead) != 0 && (open_flags & ~(wire::kOpenRead | wire::kOpenExecute)) == 0;
@@ -29,19 +29,18 @@ bool KeptOpens::can_be_kept(std::uint8_t open_flags) {
 
 /// Whether the session in which the file is open continues, and the capability is valid for some time.
 bool KeptOpens::is_good(const Kept& open) const {
-  const Session& session = cluster_.session();
   const rpc::SessionEpoch opened_in{open.capability.client, open.capability.session_epoch};
-  return opened_in == session.identity().session() && open.meta == cluster_.session().meta().incarnation() &&
-         open.capability.expiry.ns - session.fs_time().ns > kLeastLife.count();
+  return opened_in == session_.identity().session() && open.meta == session_.meta().incarnation() &&
+         open.capability.expiry.ns - session_.fs_time().ns > kLeastLife.count();
 }
 
 bool KeptOpens::keep(Kept& open) {
   if (gate_.closed() || stopping_.stopped() || !is_good(open)) return false;
   // Without a lease nobody would tell this client that the file is to be removed, or that it may no longer be read.
-  const auto now = cluster_.attributes().find_attributes({open.handle, {}, 0});
+  const auto now = attributes_.find_attributes({open.handle, {}, 0});
   if (!now || !*now || !(*now)->size_known || (*now)->version != open.version) return false;
   if (idle_.size() >= kMost) close_soon(remove(idle_.begin()));
-  idle_.push_back({std::move(open), cluster_.executor().now(), true});
+  idle_.push_back({std::move(open), session_.executor().now(), true});
   places_.emplace(idle_.back().open.handle, std::prev(idle_.end()));
   size_ = idle_.size();
   if (!watching_) watching_ = job::spawn(gate_, close_outlived());
@@ -74,12 +73,11 @@ KeptOpens::Kept KeptOpens::remove(Place place) {
 /// written.
 std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std::uint8_t open_flags) {
   if (idle_.empty() || !can_be_kept(open_flags)) return std::nullopt;
-  AttributeCache& attributes = cluster_.attributes();
-  const auto there = attributes.find_attributes(where);
+  const auto there = attributes_.find_attributes(where);
   if (!there || !*there || !(*there)->size_known) return std::nullopt;
   const auto place = find((*there)->handle, open_flags);
   if (!place) return std::nullopt;
-  auto now = attributes.find({(*there)->handle, {}, 0});
+  auto now = attributes_.find({(*there)->handle, {}, 0});
   if (!now || !*now || !(*place)->trusted || !is_good((*place)->open)) return std::nullopt;
   if ((*now)->attributes.version != (*place)->open.version && !planted(Defect::kOpenAfterChange)) return std::nullopt;
   Kept open = remove(*place);
@@ -108,12 +106,13 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
   limits.request_id = open.request_id;
   const rpc::SessionEpoch opened_in{open.capability.client, open.capability.session_epoch};
   UniqueFunction<void()> on_ended = [ended = std::move(open.on_ended), id = open.request_id,
-                                     handover = cluster_.session().handover()]() mutable {
+                                     handover = session_.handover()]() mutable {
     if (ended) ended();
     if (handover != nullptr && id != 0) handover->call_answered(id);  // the program needs the answer no more
   };
   const Handle handle = open.handle;
-  const auto closed = co_await cluster_.close({std::move(request), 1}, opened_in, limits, std::move(on_ended));
+  wire::CloseWritersRequest one{std::move(request), 1};
+  const auto closed = co_await close_(std::move(one), opened_in, limits, std::move(on_ended));
   if (!closed && !session_ended(closed.code()))
     SPATE_LOG("client", debug, "an open that was kept is not closed handle={} error={}", handle.value,
               closed.error().message());
@@ -121,16 +120,16 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
 
 /// If it cannot begin, the open ends with the session, which will end soon.
 void KeptOpens::close_soon(Kept open) {
-  std::ignore = job::spawn(gate_, close(std::move(open), cluster_.session().limits(stopping_)));
+  std::ignore = job::spawn(gate_, close(std::move(open), session_.limits(stopping_)));
 }
 
 std::vector<KeptOpens::Kept> KeptOpens::remove_outlived() {
-  const MonoTime now = cluster_.executor().now();
+  const MonoTime now = session_.executor().now();
   std::vector<Kept> outlived;
   for (Place at = idle_.begin(); at != idle_.end();) {
     const Place place = at++;
     const bool of_use = place->trusted && now - place->since < kLongestIdle && is_good(place->open) &&
-                        cluster_.attributes().has_lease(place->open.handle);
+                        attributes_.has_lease(place->open.handle);
     if (!of_use) outlived.push_back(remove(place));
   }
   return outlived;
@@ -139,10 +138,10 @@ std::vector<KeptOpens::Kept> KeptOpens::remove_outlived() {
 /// Closes them one after the other, so that other requests come in between.
 job::Task<void> KeptOpens::close_outlived() {
   while (!idle_.empty() && !stopping_.stopped()) {
-    std::ignore = co_await cluster_.executor().sleep(kLookInterval, stopping_);
+    std::ignore = co_await session_.executor().sleep(kLookInterval, stopping_);
     std::vector<Kept> outlived = remove_outlived();
     for (Kept& open : outlived) {
-      const Limits limits = cluster_.session().limits(stopping_);
+      const Limits limits = session_.limits(stopping_);
       co_await close(std::move(open), limits);
     }
   }
