@@ -42,16 +42,14 @@ job::Task<void> Client::stop() {
 
 template <typename Reply, typename Request>
 job::Task<Result<void>> Client::change(const Request& request) {
-  auto reply = co_await cluster_.change<Reply>(request, session().limits());
-  if (!reply) co_return std::move(reply).error();
+  SPATE_CO_TRY(std::ignore, co_await cluster_.change<Reply>(request, session().limits()));
   co_return Result<void>();
 }
 
 template <typename Request>
 job::Task<Result<Attributes>> Client::change_object(const Request& request) {
-  auto reply = co_await cluster_.change<wire::ObjectReply>(request, session().limits());
-  if (!reply) co_return std::move(reply).error();
-  co_return std::move(reply->attributes);
+  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::ObjectReply>(request, session().limits()));
+  co_return std::move(reply.attributes);
 }
 
 job::Task<Result<wire::ObjectReply>> Client::access(NamePath where, std::uint8_t want) {
@@ -118,18 +116,16 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
 job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
   const Limits limits = session().limits();
   if (request.mtime || request.mtime_now) {
-    auto found = co_await stat(request.where);
-    if (!found) co_return std::move(found).error();
-    const Attributes& now = found->attributes;
-    if (!now.size_known && found->layout) {
+    SPATE_CO_TRY(auto found, co_await stat(request.where));
+    const Attributes& now = found.attributes;
+    if (!now.size_known && found.layout) {
       request.data = wire::DataSummary{now.size, now.allocated_bytes, now.mtime, now.change_sum};
     }
   }
-  auto reply = co_await cluster_.change<wire::SetattrReply>(request, limits);
-  if (!reply) co_return std::move(reply).error();
-  if (!reply->layout) co_return reply->attributes;
-  auto complete = co_await complete_attributes(cluster_, reply->attributes, *reply->layout, limits);
-  if (complete.code() == Errc::kStaleHandle) co_return reply->attributes;  // changed, and removed since
+  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::SetattrReply>(request, limits));
+  if (!reply.layout) co_return reply.attributes;
+  auto complete = co_await complete_attributes(cluster_, reply.attributes, *reply.layout, limits);
+  if (complete.code() == Errc::kStaleHandle) co_return reply.attributes;  // changed, and removed since
   co_return complete;
 }
 
@@ -180,8 +176,8 @@ job::Task<Result<void>> Client::close_inherited(const HandoverState::Open& recor
   const Limits limits = session().limits();
   SPATE_CO_TRY(std::ignore, co_await session().ensure_open(limits));
   const rpc::SessionEpoch epoch = session().identity().session();
-  auto done = co_await cluster_.close({std::move(request), 1}, epoch, limits, std::move(on_ended));
-  if (!done) co_return std::move(done).error();
+  wire::CloseWritersRequest one{std::move(request), 1};
+  SPATE_CO_TRY(std::ignore, co_await cluster_.close(std::move(one), epoch, limits, std::move(on_ended)));
   co_return Result<void>();
 }
 
@@ -202,9 +198,8 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
 }
 
 job::Task<Result<Attributes>> Client::make_node(wire::CreateRequest request) {
-  auto reply = co_await cluster_.change<wire::CreateReply>(request, session().limits());
-  if (!reply) co_return std::move(reply).error();
-  co_return reply->object.attributes;
+  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::CreateReply>(request, session().limits()));
+  co_return reply.object.attributes;
 }
 
 job::Task<Result<Attributes>> Client::mkdir(NamePath where, wire::NewAttributes attributes) {
@@ -259,11 +254,10 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
   wire::TruncateRequest request;
   request.where = std::move(where);
   request.size = size;
-  auto reply = co_await cluster_.change<wire::TruncateReply>(request, session().limits());
-  if (!reply) co_return std::move(reply).error();
-  if (reply->layout) {
-    const auto slots = static_cast<std::uint32_t>(reply->layout->slots.size());
-    cluster_.unsynced().note_cut(reply->attributes.handle, slots);
+  SPATE_CO_TRY(auto reply, co_await cluster_.change<wire::TruncateReply>(request, session().limits()));
+  if (reply.layout) {
+    const auto slots = static_cast<std::uint32_t>(reply.layout->slots.size());
+    cluster_.unsynced().note_cut(reply.attributes.handle, slots);
   }
   co_return Result<void>();
 }
@@ -316,9 +310,8 @@ job::Task<Result<Bytes>> Client::getxattr(NamePath where, std::string name) {
   wire::GetxattrRequest request;
   request.where = std::move(where);
   request.name = std::move(name);
-  auto reply = co_await session().ask<wire::GetxattrReply>(request, session().limits(), kXattrRoom);
-  if (!reply) co_return std::move(reply).error();
-  co_return std::move(reply->value);
+  SPATE_CO_TRY(auto reply, co_await session().ask<wire::GetxattrReply>(request, session().limits(), kXattrRoom));
+  co_return std::move(reply.value);
 }
 
 job::Task<Result<void>> Client::setxattr(wire::SetxattrRequest request) {
@@ -329,9 +322,8 @@ job::Task<Result<void>> Client::setxattr(wire::SetxattrRequest request) {
 job::Task<Result<std::vector<std::string>>> Client::listxattr(NamePath where) {
   wire::ListxattrRequest request;
   request.where = std::move(where);
-  auto reply = co_await session().ask<wire::ListxattrReply>(request, session().limits(), kXattrRoom);
-  if (!reply) co_return std::move(reply).error();
-  co_return std::move(reply->names);
+  SPATE_CO_TRY(auto reply, co_await session().ask<wire::ListxattrReply>(request, session().limits(), kXattrRoom));
+  co_return std::move(reply.names);
 }
 
 job::Task<Result<void>> Client::removexattr(NamePath where, std::string name) {
@@ -362,8 +354,7 @@ job::Task<Result<SpaceUse>> Client::space_of_those_there(Duration patience) {
 
 job::Task<Result<void>> Client::sync() {
   const wire::MetaSyncRequest request;
-  auto synced = co_await session().ask<wire::MetaSyncReply>(request, session().limits());
-  if (!synced) co_return std::move(synced).error();
+  SPATE_CO_TRY(std::ignore, co_await session().ask<wire::MetaSyncReply>(request, session().limits()));
   co_return Result<void>();
 }
 

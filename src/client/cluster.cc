@@ -28,8 +28,7 @@ bool may_be_under_way(Errc code) {
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
     : session_(std::move(options), network, random),
-      offload_(executor()),
-      kernel_files_(offload_, executor().clock()),
+      kernel_files_(executor()),
       attributes_({this->options().keep_attributes, this->options().most_kept, this->options().copies,
                    this->options().listings},
                   executor().clock()),

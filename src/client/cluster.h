@@ -7,7 +7,6 @@
 #include "client/attributes/attribute_cache.h"
 #include "client/attributes/change_plan.h"
 #include "client/bypass/lent_file.h"
-#include "client/bypass/offload.h"
 #include "client/data/unsynced.h"
 #include "client/kept_opens.h"
 #include "client/locks/appends.h"
@@ -75,7 +74,6 @@ class Cluster final : private SessionObserver {
   job::Task<void> close_for_sure(wire::CloseWritersRequest request, Limits limits, std::shared_ptr<Closing> closing);
 
   Session session_;
-  Offload offload_;  // for calls that may wait for a device
   KernelLentFiles kernel_files_;
   AttributeCache attributes_;
   Locks locks_;

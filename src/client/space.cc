@@ -39,10 +39,9 @@ void add_up(SpaceUse& use) {
 
 job::Task<Result<SpaceUse>> space_use(Session& session, Limits limits, Limits of_io_servers) {
   const wire::MetaStatfsRequest request;
-  auto meta = co_await session.ask<wire::MetaStatfsReply>(request, limits);
-  if (!meta) co_return std::move(meta).error();
+  SPATE_CO_TRY(auto meta, co_await session.ask<wire::MetaStatfsReply>(request, limits));
   SpaceUse use;
-  use.objects = meta->objects;
+  use.objects = meta.objects;
   SPATE_CO_TRY(std::ignore, co_await session.learn_newer_map(limits));  // to learn of servers that were added
   for (const ServerEntry& server : session.servers().map().servers) {
     if (server.roles.io) use.servers.push_back({server.id, {}});

@@ -134,10 +134,9 @@ Result<void> WriteFlow::check(const Incoming& in, std::uint64_t received) {
 
 job::Task<Result<void>> WriteFlow::write_oldest() {
   Incoming& in = window_.front();
-  const auto received = co_await in.op->wait(watch_.token());
-  if (!received) co_return received.error();
+  SPATE_CO_TRY(const auto received, co_await in.op->wait(watch_.token()));
   watch_.progress();
-  SPATE_CO_TRY(std::ignore, check(in, *received));
+  SPATE_CO_TRY(std::ignore, check(in, received));
   SPATE_CO_TRY(std::ignore, co_await store(in));
   stream_bytes_ += in.size;
   in.op.reset();

@@ -32,9 +32,8 @@ NameSpaceCheck::NameSpaceCheck(Servers& servers, const Options& options, RepairQ
 
 job::Task<Result<void>> NameSpaceCheck::run(unsigned pass) {
   pass_ = pass;
-  const auto statfs = co_await servers_.ask_meta<wire::MetaStatfsReply>(wire::MetaStatfsRequest());
-  if (!statfs) co_return statfs.error();
-  expected_ = statfs->objects;
+  SPATE_CO_TRY(const auto statfs, co_await servers_.ask_meta<wire::MetaStatfsReply>(wire::MetaStatfsRequest()));
+  expected_ = statfs.objects;
   bool more = true;
   for (bool first = true; more; first = false) {
     SPATE_CO_TRY(std::ignore, co_await scan_inodes(more));

@@ -32,8 +32,7 @@ job::Task<Result<void>> Servers::learn_servers() {
   constexpr std::uint32_t kMapRoom = 1U << 20U;
   const wire::ClusterMapRequest request;
   SPATE_CO_TRY(const wire::ClusterMapReply reply, co_await ask_meta<wire::ClusterMapReply>(request, kMapRoom));
-  const auto grown = options_.map.grow(reply.map);
-  if (!grown) co_return grown.error();
+  SPATE_CO_TRY(std::ignore, options_.map.grow(reply.map));
   for (const ServerEntry& server : options_.map.servers) add(server);
   co_return Result<void>();
 }

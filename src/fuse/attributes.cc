@@ -179,9 +179,8 @@ void removexattr(fuse_req_t request, fuse_ino_t inode, const char* name) {
 }  // namespace
 
 job::Task<Result<Attributes>> stat_at(client::Client& client, wire::NamePath where) {
-  auto found = co_await client.stat(std::move(where));
-  if (!found) co_return std::move(found).error();
-  co_return found->attributes;
+  SPATE_CO_TRY(auto found, co_await client.stat(std::move(where)));
+  co_return found.attributes;
 }
 
 Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want) {

@@ -109,12 +109,11 @@ bool is_friend(int socket) {
 Result<std::string> ask_supervisor(const std::string& directory, Word word, std::string_view text) {
   std::array<char, PATH_MAX> real{};
   if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
-  auto device = device_at(real.data());
-  if (!device) return std::move(device).error();
+  SPATE_TRY(auto device, device_at(real.data()));
   // Root may upgrade a user's mount, whose supervisor then runs the program that root names.
-  if (device->user != ::geteuid() && ::geteuid() != 0)
+  if (device.user != ::geteuid() && ::geteuid() != 0)
     return Error::told(Errc::kNotPermitted, directory + " is another user's mount");
-  auto supervisor = connect_to(*device);
+  auto supervisor = connect_to(device);
   if (!supervisor) return std::move(supervisor).error().within(directory);
   std::ignore = send_message(supervisor->get(), word, text);  // the supervisor may have refused already and said why
   pollfd wait{supervisor->get(), POLLIN, 0};

@@ -43,9 +43,8 @@ job::Task<Result<Answer>> ChannelLink::send(ServerId to, std::shared_ptr<const M
     const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(request.part * wire::kGroupPartBytes);
     const auto left = static_cast<std::size_t>(whole.end() - begin);
     request.bytes.assign(begin, begin + static_cast<std::ptrdiff_t>(std::min(left, wire::kGroupPartBytes)));
-    auto reply = co_await channel.call<wire::GroupMessageReply>(request, options);
-    if (!reply) co_return std::move(reply).error();
-    if (request.part + 1 == request.parts) co_return decode_answer(reply->bytes);
+    SPATE_CO_TRY(auto reply, co_await channel.call<wire::GroupMessageReply>(request, options));
+    if (request.part + 1 == request.parts) co_return decode_answer(reply.bytes);
   }
 }
 

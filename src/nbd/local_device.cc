@@ -11,7 +11,7 @@
 
 #include <cerrno>
 
-#include "nbd/off_loop.h"
+#include "job/off_loop.h"
 #include "trove/residency.h"
 
 namespace spate::nbd {
@@ -41,7 +41,7 @@ std::uint32_t sector_bytes(int fd) {
 }  // namespace
 
 Result<std::unique_ptr<LocalDevice>> LocalDevice::open(const std::string& path, bool read_only, job::Executor& executor,
-                                                       trove::Workers& workers) {
+                                                       Workers& workers) {
   std::unique_ptr<LocalDevice> device(new LocalDevice(executor, workers));
   // Without O_NONBLOCK the open of a fifo would wait for its other end.
   device->fd_ = UniqueFd(::open(path.c_str(), (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK));
@@ -91,17 +91,17 @@ int LocalDevice::resident(const Extent& range) {
 
 job::Task<Result<void>> LocalDevice::read(std::uint64_t offset, MutableByteView memory) {
   const auto work = [this, offset, memory] { return read_all(file_.fd, offset, memory, 0); };
-  co_return co_await off_loop(executor_, workers_, work);
+  co_return co_await job::off_loop(executor_, workers_, work);
 }
 
 job::Task<Result<void>> LocalDevice::write(std::uint64_t offset, ByteView memory) {
   const auto work = [this, offset, memory] { return write_all(file_.fd, offset, memory); };
-  co_return co_await off_loop(executor_, workers_, work);
+  co_return co_await job::off_loop(executor_, workers_, work);
 }
 
 job::Task<Result<void>> LocalDevice::write_pipe(std::uint64_t offset, int pipe, std::size_t size) {
   const auto work = [this, offset, pipe, size] { return write_from_pipe(file_.fd, offset, pipe, size); };
-  co_return co_await off_loop(executor_, workers_, work);
+  co_return co_await job::off_loop(executor_, workers_, work);
 }
 
 job::Task<Result<void>> LocalDevice::flush() {
@@ -109,7 +109,7 @@ job::Task<Result<void>> LocalDevice::flush() {
     if (::fdatasync(file_.fd) != 0) return errc_from_errno(errno);
     return {};
   };
-  auto flushed = co_await off_loop(executor_, workers_, work);
+  auto flushed = co_await job::off_loop(executor_, workers_, work);
   // The kernel reports a failed write-back once, and then no longer considers the pages dirty.
   if (!flushed) note_loss();
   co_return flushed;
@@ -117,22 +117,22 @@ job::Task<Result<void>> LocalDevice::flush() {
 
 job::Task<Result<void>> LocalDevice::trim(Extent range) {
   const auto work = [this, range] { return discard(file_, range); };
-  co_return co_await off_loop(executor_, workers_, work);
+  co_return co_await job::off_loop(executor_, workers_, work);
 }
 
 job::Task<Result<void>> LocalDevice::zero(Extent range, ZeroParams params) {
   const auto work = [this, range, params] { return zero_range(file_, range, params); };
-  co_return co_await off_loop(executor_, workers_, work);
+  co_return co_await job::off_loop(executor_, workers_, work);
 }
 
 job::Task<Result<void>> LocalDevice::make_resident(Extent range) {
   const auto work = [this, range]() -> Result<void> { return trove::make_resident(file_.fd, std::span(&range, 1)); };
-  co_return co_await off_loop(executor_, workers_, work);
+  co_return co_await job::off_loop(executor_, workers_, work);
 }
 
 job::Task<Result<std::vector<StatusExtent>>> LocalDevice::status(Extent range, std::size_t max) {
   const auto work = [this, range, max]() -> Result<std::vector<StatusExtent>> { return map_holes(file_, range, max); };
-  co_return co_await off_loop(executor_, workers_, work);
+  co_return co_await job::off_loop(executor_, workers_, work);
 }
 
 job::Task<Result<void>> LocalDevice::close() { co_return Result<void>(); }

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "base/unique_fd.h"
+#include "base/workers.h"
 #include "job/executor.h"
 #include "nbd/device.h"
 #include "nbd/local_ranges.h"
-#include "trove/workers.h"
 
 namespace spate::nbd {
 
@@ -19,7 +19,7 @@ class LocalDevice final : public Device {
  public:
   /// kNotSupported unless the path is a regular file or a block device.
   static Result<std::unique_ptr<LocalDevice>> open(const std::string& path, bool read_only, job::Executor& executor,
-                                                   trove::Workers& workers);
+                                                   Workers& workers);
 
   std::uint64_t size() override;
   bool read_only() const override { return read_only_; }
@@ -46,10 +46,10 @@ class LocalDevice final : public Device {
   /// sendfile handles each page of a block device by itself. Measured: loop devices, docs/block.md.
   static constexpr std::uint32_t kLeastSentOfDevice = 256 * 1024;
 
-  LocalDevice(job::Executor& executor, trove::Workers& workers) : executor_(executor), workers_(workers) {}
+  LocalDevice(job::Executor& executor, Workers& workers) : executor_(executor), workers_(workers) {}
 
   job::Executor& executor_;
-  trove::Workers& workers_;
+  Workers& workers_;
   std::string path_;
   UniqueFd fd_;
   LocalFile file_;

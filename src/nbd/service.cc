@@ -65,7 +65,7 @@ class EndWatch final : public ReadyHandler {
 struct World {
   const ExportOptions& options;
   job::Executor& executor;
-  trove::Workers& workers;
+  Workers& workers;
   client::Client* client;  // null: no export needs one
   std::vector<int> ends;   // readable when the loop is to end
   const Serving* serving;  // null: another loop reports
@@ -260,7 +260,7 @@ Result<std::vector<ListeningSocket>> shared(const std::vector<ListeningSocket>& 
 /// Loops on threads of their own beside the first one. Each accepts on the same sockets and opens the files itself.
 class MoreLoops {
  public:
-  MoreLoops(const ExportOptions& options, trove::Workers& workers, int end)
+  MoreLoops(const ExportOptions& options, Workers& workers, int end)
       : options_(options), workers_(workers), end_(end) {}
   MoreLoops(const MoreLoops&) = delete;
   MoreLoops& operator=(const MoreLoops&) = delete;
@@ -293,13 +293,13 @@ class MoreLoops {
     std::ignore = ::write(end_, &one, sizeof one);
   }
   const ExportOptions& options_;
-  trove::Workers& workers_;
+  Workers& workers_;
   const int end_;
   std::deque<Result<void>> outcomes_;
   std::vector<std::thread> threads_;
 };
 
-Result<void> run_local(const ExportOptions& options, trove::Workers& workers, int ends, const Serving& serving) {
+Result<void> run_local(const ExportOptions& options, Workers& workers, int ends, const Serving& serving) {
   const UniqueFd end(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!end) return errno_error(errno, "eventfd");
   SPATE_TRY(auto sockets, open_sockets(options));
@@ -329,7 +329,7 @@ Result<std::vector<config::Override>> settings_of(const ExportOptions& options) 
 
 Result<void> serve_exports(const ExportOptions& options, int ends, const Serving& serving) {
   SPATE_TRY(std::ignore, check_lists(options));
-  trove::Workers workers("nbd", kWorkers);
+  Workers workers("nbd", kWorkers);
   const bool remote =
       std::ranges::any_of(options.sources, [](const SourceParams& params) { return is_remote(params.source); });
   if (!remote) return run_local(options, workers, ends, serving);

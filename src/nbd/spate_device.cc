@@ -40,9 +40,8 @@ job::Task<void> SpateDevice::look() {
 }
 
 job::Task<Result<void>> SpateDevice::read(std::uint64_t offset, MutableByteView memory) {
-  const auto got = co_await file_->read(offset, memory);
-  if (!got) co_return got.error();
-  if (*got < memory.size()) co_return Errc::kIoError;  // the file has become shorter
+  SPATE_CO_TRY(const auto got, co_await file_->read(offset, memory));
+  if (got < memory.size()) co_return Errc::kIoError;  // the file has become shorter
   co_return Result<void>();
 }
 
@@ -53,8 +52,7 @@ job::Task<Result<void>> SpateDevice::write(std::uint64_t offset, ByteView memory
 
 /// One flush at a time: a flush that finds another one in flight must not end before it.
 job::Task<Result<void>> SpateDevice::flush() {
-  const auto turn = co_await flush_turn_.acquire(1);
-  if (!turn) co_return turn.error();
+  SPATE_CO_TRY(const auto turn, co_await flush_turn_.acquire(1));
   if (read_only_) co_return Result<void>();
   auto flushed = co_await file_->sync();
   // After any other failure the data is still where it was, and the next flush may succeed.

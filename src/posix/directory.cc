@@ -31,9 +31,8 @@ job::Task<Result<void>> OpenFile::load_page(std::uint64_t position, bool with_at
   request.handle = handle_;
   request.cookie = position <= kAfterDotDot ? 0 : position;
   request.attributes = with_attributes;
-  auto page = co_await client_.readdir(std::move(request));
-  if (!page) co_return std::move(page).error();
-  page_ = *std::move(page);
+  SPATE_CO_TRY(auto page, co_await client_.readdir(std::move(request)));
+  page_ = std::move(page);
   page_index_ = 0;
   page_position_ = position;
   page_loaded_ = true;
@@ -44,8 +43,7 @@ job::Task<Result<void>> OpenFile::load_page(std::uint64_t position, bool with_at
 job::Task<Result<std::optional<DirectoryItem>>> OpenFile::next_entry(bool with_attributes) {
   if (file_ != nullptr || type_ != FileType::kDirectory) co_return Errc::kNotDirectory;
   if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
-  auto turn = co_await position_turn_.acquire(1);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await position_turn_.acquire(1));
   const std::uint64_t position = position_->load();
   // After a rewind, or a seek elsewhere, the caller sees the present entries.
   const bool read_up = page_loaded_ && page_index_ == page_.entries.size() && !page_.end;

@@ -45,9 +45,8 @@ FileSystem::FileSystem(client::Client& client, FileSystemOptions options)
 
 job::Task<Result<Attributes>> FileSystem::stat(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.stat(std::move(path)); };
-  auto object = co_await paths_.walk(std::move(where), operation);
-  if (!object) co_return std::move(object).error();
-  co_return object->attributes;
+  SPATE_CO_TRY(auto object, co_await paths_.walk(std::move(where), operation));
+  co_return object.attributes;
 }
 
 std::optional<Result<Attributes>> FileSystem::kept_attributes(const Where& where) const {
@@ -67,17 +66,15 @@ job::Task<Result<void>> FileSystem::access(Where where, int wanted) {
   static_assert(R_OK == 4 && W_OK == 2 && X_OK == 1, "the request's own bits");
   const auto want = static_cast<std::uint8_t>(wanted);
   const auto operation = [this, want](wire::NamePath path) { return client_.access(std::move(path), want); };
-  auto object = co_await paths_.walk(std::move(where), operation);
-  if (!object) co_return std::move(object).error();
+  SPATE_CO_TRY(std::ignore, co_await paths_.walk(std::move(where), operation));
   co_return Result<void>();
 }
 
 job::Task<Result<std::string>> FileSystem::readlink(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
-  auto object = co_await paths_.walk(not_followed(std::move(where)), operation);
-  if (!object) co_return std::move(object).error();
-  if (object->attributes.type != FileType::kSymlink) co_return Errc::kInvalidArgument;
-  co_return std::move(object->target);
+  SPATE_CO_TRY(auto object, co_await paths_.walk(not_followed(std::move(where)), operation));
+  if (object.attributes.type != FileType::kSymlink) co_return Errc::kInvalidArgument;
+  co_return std::move(object.target);
 }
 
 job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode, std::uint64_t device) {

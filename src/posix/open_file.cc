@@ -115,8 +115,7 @@ job::Task<Result<std::uint64_t>> OpenFile::append(std::span<const ByteView> memo
 
 job::Task<Result<std::uint64_t>> OpenFile::read(std::span<const MutableByteView> memory) {
   SPATE_CO_TRY(std::ignore, check_file(false));
-  auto turn = co_await position_turn_.acquire(1);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await position_turn_.acquire(1));
   const std::uint64_t offset = position_->load();
   SPATE_CO_TRY(const std::uint64_t got, co_await pread(offset, memory));
   position_->store(offset + got);
@@ -125,8 +124,7 @@ job::Task<Result<std::uint64_t>> OpenFile::read(std::span<const MutableByteView>
 
 job::Task<Result<std::uint64_t>> OpenFile::write(std::span<const ByteView> memory) {
   SPATE_CO_TRY(std::ignore, check_file(true));
-  auto turn = co_await position_turn_.acquire(1);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await position_turn_.acquire(1));
   std::uint64_t offset = position_->load();
   if (appends(flags_)) {
     SPATE_CO_TRY(offset, co_await append(memory));
@@ -152,8 +150,7 @@ job::Task<Result<std::uint64_t>> OpenFile::find_data(std::int64_t offset, bool h
 
 job::Task<Result<std::uint64_t>> OpenFile::seek(std::int64_t offset, int whence) {
   if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
-  auto turn = co_await position_turn_.acquire(1);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await position_turn_.acquire(1));
   std::int64_t base = 0;
   if (whence == SEEK_CUR) {
     base = static_cast<std::int64_t>(position_->load());

@@ -32,9 +32,8 @@ job::Task<Result<Where>> PathWalk::parent_of(Where where) {
 
 job::Task<Result<Handle>> PathWalk::object_at(Where where) {
   const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
-  auto object = co_await walk(std::move(where), operation);
-  if (!object) co_return std::move(object).error();
-  co_return object->attributes.handle;
+  SPATE_CO_TRY(auto object, co_await walk(std::move(where), operation));
+  co_return object.attributes.handle;
 }
 
 }  // namespace spate::posix

@@ -83,8 +83,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   job::Executor& executor = network_.executor();
   job::DeadlineScope scope(executor, options.deadline, options.stop);
   if (!options.trace) options.trace = TraceId(random_.next());
-  auto resolved = link_.resolve();
-  if (!resolved) co_return std::move(resolved).error();
+  SPATE_CO_TRY(std::ignore, link_.resolve());
   if (calls_ == 0) link_.return_to_first_url();
   Under under(*this, op);
   Duration backoff = link_.options().first_backoff;

@@ -35,8 +35,7 @@ Error Channel::refusal(Error error) const {
 }
 
 job::Task<Result<void>> Channel::meet(MonoTime deadline) {
-  auto resolved = link_.resolve();
-  if (!resolved) co_return std::move(resolved).error();
+  SPATE_CO_TRY(std::ignore, link_.resolve());
   job::DeadlineScope scope(network_.executor(), deadline, job::StopToken());
   auto met = co_await ensure_handshake(HandshakeGoal::kHello, scope.token());
   const bool silent = !met && (ServerLink::is_lost(met.code()) || met.code() == Errc::kTimeout);

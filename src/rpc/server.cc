@@ -244,8 +244,7 @@ Result<void> Server::check_header(const Call& call) const {
 }
 
 job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry& entry) {
-  auto checked = check_header(call);
-  if (!checked) co_return std::move(checked).error();
+  SPATE_CO_TRY(std::ignore, check_header(call));
   switch (call.header.op) {
     case wire::Op::kHello: co_return authenticator_.hello(call, body);
     case wire::Op::kAuthenticate: {
@@ -256,8 +255,7 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
     case wire::Op::kPing: co_return ping(body);
     case wire::Op::kStats:
     case wire::Op::kListLoads: {  // they tell who uses the file system, and how
-      auto may_ask = check_access(call, Access::kOperators);
-      if (!may_ask) co_return std::move(may_ask).error();
+      SPATE_CO_TRY(std::ignore, check_access(call, Access::kOperators));
       co_return call.header.op == wire::Op::kStats ? stats() : list_loads();
     }
     default: break;
@@ -302,8 +300,7 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
     const bool known =
         peer.authenticated && (peer.kind == wire::PeerKind::kServer || peer.client == call.header.client);
     if (!known) co_return Errc::kUnauthenticated;
-    auto may_ask = check_access(call, row.access);
-    if (!may_ask) co_return std::move(may_ask).error();
+    SPATE_CO_TRY(std::ignore, check_access(call, row.access));
     calls_.supersede(entry);
   }
   auto result = co_await row.handler(call, body);
@@ -313,8 +310,7 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
 /// Whatever the handler says, also that it has failed, rests on what it has seen.
 job::Task<Result<Bytes>> Server::let_pass(const Call& call, Result<Bytes> result) {
   if (gate_to_pass_ == nullptr) co_return result;
-  auto passed = co_await gate_to_pass_->pass(call.stop);
-  if (!passed) co_return std::move(passed).error();
+  SPATE_CO_TRY(std::ignore, co_await gate_to_pass_->pass(call.stop));
   co_return result;
 }
 

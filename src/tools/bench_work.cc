@@ -63,8 +63,7 @@ job::Task<Result<void>> one_name(const Naming& naming, std::uint64_t number) {
   request.where.start = naming.plan.folder;
   request.where.path = std::to_string(number);
   if (naming.plan.work == NamesWork::kStat) {
-    auto found = co_await naming.client.stat(request.where);
-    if (!found) co_return std::move(found).error();
+    SPATE_CO_TRY(std::ignore, co_await naming.client.stat(request.where));
     co_return Result<void>();
   }
   if (naming.plan.work == NamesWork::kUnlink) {
@@ -72,8 +71,7 @@ job::Task<Result<void>> one_name(const Naming& naming, std::uint64_t number) {
     co_return gone;
   }
   request.attributes.mode = 0600;
-  auto made = co_await naming.client.make_node(request);
-  if (!made) co_return std::move(made).error();
+  SPATE_CO_TRY(std::ignore, co_await naming.client.make_node(request));
   co_return Result<void>();
 }
 

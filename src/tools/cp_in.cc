@@ -158,15 +158,14 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   }
   client::NewObject object;
   object.attributes = attributes_of(entry.st);
-  auto file = co_await create_file(job.client, making, object);
-  if (!file) co_return std::move(file).error();
-  auto moved = co_await fill_in(job, entry, **file, fd.get(), whole);
+  SPATE_CO_TRY(auto file, co_await create_file(job.client, making, object));
+  auto moved = co_await fill_in(job, entry, *file, fd.get(), whole);
   client::CloseOptions closing;
   if (moved) {  // otherwise it must not look like a complete copy
     closing.mtime = wall(entry.st.st_mtim);
     closing.atime = wall(entry.st.st_atim);
   }
-  auto closed = co_await (*file)->close(std::move(closing));
+  auto closed = co_await file->close(std::move(closing));
   if (moved && !closed) moved = std::move(closed).error();
   if (!moved) co_return std::move(moved).error().within(making.from + " to spate:" + making.to);
   co_return Result<void>();

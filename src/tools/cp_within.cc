@@ -123,18 +123,17 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   object.layout.distribution = source.layout().distribution;
   for (const Slot& slot : source.layout().slots) object.layout.targets.push_back(slot.targets.front());
   const Making making = making_of_file(pair);
-  auto target = co_await create_file(within.client, making, object);
-  if (!target) co_return std::move(target).error();
+  SPATE_CO_TRY(auto target, co_await create_file(within.client, making, object));
   const Owned owner = owner_of(a);
-  auto done = co_await adopt_attributes(within.client, **target, owner);
-  if (done) done = co_await copy_spans(within, source, **target);
-  if (done) done = co_await lend_rights_again(within.client, **target, owner);
+  auto done = co_await adopt_attributes(within.client, *target, owner);
+  if (done) done = co_await copy_spans(within, source, *target);
+  if (done) done = co_await lend_rights_again(within.client, *target, owner);
   client::CloseOptions closing;
   if (done) {  // otherwise it must not look like a complete copy
     closing.mtime = a.mtime;
     closing.atime = a.atime;
   }
-  auto closed = co_await (*target)->close(std::move(closing));
+  auto closed = co_await target->close(std::move(closing));
   if (done && !closed) done = std::move(closed).error();
   if (!done) co_return std::move(done).error().within("spate:" + pair.from + " to spate:" + pair.to);
   co_return done;

@@ -50,8 +50,7 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
   rpc::CallOptions options;
   options.deadline = executor.now() + how.deadline;
   options.handshake = false;  // without a session, since the meta server may be the one that is down
-  const auto met = co_await channel.meet(options.deadline);
-  if (!met) co_return met.error();
+  SPATE_CO_TRY(std::ignore, co_await channel.meet(options.deadline));
   PingResult result;
   for (std::uint64_t i = 0; i < how.count + 1; ++i) {
     const wire::PingRequest request;
@@ -68,8 +67,7 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
   const MonoTime begin = executor.now();
   constexpr int kRounds = 64;
   for (int i = 0; i < kRounds; ++i) {
-    auto reply = co_await channel.call<wire::PingReply>(large, options);
-    if (!reply) co_return std::move(reply).error();
+    SPATE_CO_TRY(std::ignore, co_await channel.call<wire::PingReply>(large, options));
   }
   const double seconds = std::chrono::duration<double>(executor.now() - begin).count();
   result.bytes_per_second = 2.0 * kRounds * kLargePayload / seconds;

@@ -226,8 +226,7 @@ job::Task<Result<std::uint64_t>> extend_over_hole(client::File& file, int fd, st
   if (::fstat(fd, &st) != 0) co_return errno_error(errno, "stat");
   const auto size = static_cast<std::uint64_t>(st.st_size);
   if (size <= written) co_return written;
-  auto cut = co_await file.truncate(size);
-  if (!cut) co_return std::move(cut).error();
+  SPATE_CO_TRY(std::ignore, co_await file.truncate(size));
   co_return size;
 }
 

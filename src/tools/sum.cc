@@ -186,9 +186,8 @@ job::Task<Result<void>> sum_one(job::Executor& executor, SumSource& source, cons
   if (item.kind != SumItem::Kind::kFile)
     co_return Error::told(Errc::kInvalidArgument, params.path + ": neither a file nor a directory");
   std::uint64_t bytes = 0;
-  auto hex = co_await source.digest(std::string(), params.kind, bytes);
-  if (!hex) co_return std::move(hex).error();
-  output.sum(params.summarize ? params.path : last_name(params.path), *hex);
+  SPATE_CO_TRY(auto hex, co_await source.digest(std::string(), params.kind, bytes));
+  output.sum(params.summarize ? params.path : last_name(params.path), hex);
   co_return Result<void>();
 }
 

@@ -72,8 +72,7 @@ Result<std::shared_ptr<LocalTarget>> LocalTarget::open(const std::string& path, 
   // change.
   SPATE_TRY(target->records_, restore_counters(target->folder_, 2 * limit));
   target->store_ = std::make_unique<FolderStore>(target->folder_, target->records_.get(), limit);
-  target->workers_ =
-      std::make_unique<Workers>("trove" + std::to_string(expected.target.value), std::max(1U, options.threads));
+  target->workers_.emplace("trove" + std::to_string(expected.target.value), std::max(1U, options.threads));
   target->in_memory_ = is_memory(target->folder_.datafiles.get());
   target->direct_ = probe_direct(path + "/" + kTargetFileName, target->in_memory_);
   return target;

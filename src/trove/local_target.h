@@ -3,12 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/workers.h"
 #include "trove/execute.h"
 #include "trove/folder_store.h"
-#include "trove/workers.h"
 
 namespace spate::trove {
 
@@ -56,7 +57,7 @@ class LocalTarget {
   // exist then.
   std::unique_ptr<ChangeRecords> records_;
   std::unique_ptr<FolderStore> store_;
-  std::unique_ptr<Workers> workers_;
+  std::optional<Workers> workers_;
 };
 
 }  // namespace spate::trove

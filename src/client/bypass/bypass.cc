@@ -101,18 +101,17 @@ job::Task<Result<void>> Bypass::ask(const BypassParams& params, Limits limits) {
     rpc::CallOptions options = limits.call_options();
     options.capability = &params.capability;
     options.bulk = &watch;
-    const auto reply = co_await params.channel.call<wire::BypassLeaseReply>(request, options);
-    if (!reply) co_return reply.error();
-    if (reply->leases.size() != request.slots.size()) co_return Errc::kProtocol;
+    SPATE_CO_TRY(const auto reply, co_await params.channel.call<wire::BypassLeaseReply>(request, options));
+    if (reply.leases.size() != request.slots.size()) co_return Errc::kProtocol;
     for (std::size_t i = 0; i < request.slots.size(); ++i) {
-      if (reply->leases[i].lease_id == 0) {
-        refusal_ = reply->leases[i].refusal;
+      if (reply.leases[i].lease_id == 0) {
+        refusal_ = reply.leases[i].refusal;
         continue;
       }
       auto taken = take(params.channel, watch.peer, watch.tag + 1 + 2 * i, request, i);
       HeldPtr held = taken ? *taken : std::make_shared<Held>();
       held->channel = &params.channel;
-      held->id = reply->leases[i].lease_id;
+      held->id = reply.leases[i].lease_id;
       ended_.push_back(held);  // a lease that cannot be used is returned, too
       if (!taken) {
         refusal_ = taken.error().message();

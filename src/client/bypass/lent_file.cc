@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "base/shared_page.h"
+#include "job/off_loop.h"
 
 namespace spate::client {
 namespace {
@@ -28,8 +29,8 @@ bool has_room(int fd) {
 
 class KernelLentFile final : public LentFile, private FileCalls {
  public:
-  KernelLentFile(UniqueFd file, SharedPage page, Offload& offload)
-      : file_(std::move(file)), page_(std::move(page)), offload_(offload) {}
+  KernelLentFile(UniqueFd file, SharedPage page, job::Executor& executor, Workers& workers)
+      : file_(std::move(file)), page_(std::move(page)), executor_(executor), workers_(workers) {}
 
   /// Checks the file before its first use. False: it is no regular file.
   bool look_first(std::map<dev_t, WriteLatency>& latency, const Clock& clock) {
@@ -57,8 +58,11 @@ class KernelLentFile final : public LentFile, private FileCalls {
   job::Task<void> finish(LocalMove& move) override {
     LocalMove* const rest = &move;
     LocalIo* const io = &*io_;
-    UniqueFunction<void()> work([rest, io] { rest->finish(*io); });
-    co_await offload_.run(std::move(work));
+    const auto work = [rest, io] {
+      rest->finish(*io);
+      return true;
+    };
+    co_await job::off_loop(executor_, workers_, work);
   }
 
  private:
@@ -71,7 +75,8 @@ class KernelLentFile final : public LentFile, private FileCalls {
 
   UniqueFd file_;
   SharedPage page_;
-  Offload& offload_;
+  job::Executor& executor_;
+  Workers& workers_;
   bool readable_ = true;
   std::optional<NowaitIo> io_;
   dev_t device_ = 0;  // identifies the file, with inode_
@@ -83,8 +88,8 @@ class KernelLentFile final : public LentFile, private FileCalls {
 Result<std::unique_ptr<LentFile>> KernelLentFiles::open(UniqueFd page, UniqueFd file, bool for_writing) {
   SPATE_TRY(SharedPage mapped, SharedPage::map(page.get(), for_writing));
   if (!has_room(file.get())) return Error(Errc::kBusy, "this process has too many files open for a lease");
-  auto lent = std::make_unique<KernelLentFile>(std::move(file), std::move(mapped), offload_);
-  if (!lent->look_first(latency_, clock_))
+  auto lent = std::make_unique<KernelLentFile>(std::move(file), std::move(mapped), executor_, workers_);
+  if (!lent->look_first(latency_, executor_.clock()))
     return Error(Errc::kProtocol, "the server passed something that is no datafile");
   return std::unique_ptr<LentFile>(std::move(lent));
 }

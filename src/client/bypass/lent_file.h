@@ -12,9 +12,10 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "base/workers.h"
 #include "client/bypass/local_move.h"
 #include "client/bypass/nowait_io.h"
-#include "client/bypass/offload.h"
+#include "job/executor.h"
 #include "job/task.h"
 #include "model/lease_words.h"
 
@@ -49,13 +50,13 @@ class LentFiles {
 /// Files of this machine's kernel.
 class KernelLentFiles final : public LentFiles {
  public:
-  /// Both parameters and this object outlive the opened files.
-  KernelLentFiles(Offload& offload, const Clock& clock) : offload_(offload), clock_(clock) {}
+  /// The executor and this object outlive the opened files, whose work has ended before the destructor.
+  explicit KernelLentFiles(job::Executor& executor) : executor_(executor) {}
   Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
 
  private:
-  Offload& offload_;
-  const Clock& clock_;
+  job::Executor& executor_;
+  Workers workers_{"spate-bypass", 4};     // run calls that may wait for a device
   std::map<dev_t, WriteLatency> latency_;  // by the device of the file system
 };
 

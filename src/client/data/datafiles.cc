@@ -89,10 +89,9 @@ job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::D
                                         Limits limits) {
   const datatype::MemoryMap no_memory{std::span<const MutableByteView>()};
   Transfer transfer{target, what, no_memory, limits, {}, {}};
-  auto shares = shares_of(transfer);
-  if (!shares) co_return std::move(shares).error();
+  SPATE_CO_TRY(auto shares, shares_of(transfer));
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : *shares) tasks.push_back(punch_share(transfer, share, how));
+  for (const Share& share : shares) tasks.push_back(punch_share(transfer, share, how));
   auto result = co_await run_transfer(transfer, std::move(tasks));
   co_return result;
 }
@@ -105,10 +104,9 @@ job::Task<Result<std::vector<SlotState>>> ask_datafiles(TransferTarget target, s
   if (!target.session.servers().knows_targets(target.layout)) {
     SPATE_CO_TRY(std::ignore, co_await target.session.learn_targets(target.layout, limits));
   }
-  auto shares = make_shares(target, slots);
-  if (!shares) co_return std::move(shares).error();
+  SPATE_CO_TRY(auto shares, make_shares(target, slots));
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : *shares) tasks.push_back(ask_share(transfer, share, sync));
+  for (const Share& share : shares) tasks.push_back(ask_share(transfer, share, sync));
   SPATE_CO_TRY(TransferResult result, co_await run_transfer(transfer, std::move(tasks)));
   co_return std::move(result.slots);
 }

@@ -140,9 +140,8 @@ job::Task<Result<std::uint64_t>> ask_for_size(const Transfer& transfer, std::spa
     if (!known[slot]) others.push_back(slot);
   }
   if (!others.empty()) {
-    auto asked = co_await ask_datafiles(transfer.target, others, false, transfer.limits);
-    if (!asked) co_return std::move(asked).error();
-    for (const SlotState& s : *asked) sizes[s.slot] = s.state.size;
+    SPATE_CO_TRY(auto asked, co_await ask_datafiles(transfer.target, others, false, transfer.limits));
+    for (const SlotState& s : asked) sizes[s.slot] = s.state.size;
   }
   co_return transfer.target.distribution.logical_size(sizes);
 }
@@ -183,16 +182,14 @@ job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::De
   const datatype::MemoryMap map(memory);
   SPATE_CHECK(map.total_bytes() >= what.total_bytes());
   Transfer transfer{target, what, map, limits, {}, std::vector<std::uint64_t>(target.layout.slots.size(), 0)};
-  auto shares = shares_of(transfer);
-  if (!shares) co_return std::move(shares).error();
+  SPATE_CO_TRY(auto shares, shares_of(transfer));
   const auto known_size = target.attributes.known_size(target.handle);
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : *shares) tasks.push_back(read_share(transfer, share));
+  for (const Share& share : shares) tasks.push_back(read_share(transfer, share));
   SPATE_CO_TRY(TransferResult result, co_await run_transfer(transfer, std::move(tasks)));
   if (!is_whole(transfer, result.slots)) {
-    auto valid = co_await settle_short_read(transfer, *shares, result.slots, known_size);
-    if (!valid) co_return std::move(valid).error();
-    result.bytes = *valid;
+    SPATE_CO_TRY(auto valid, co_await settle_short_read(transfer, shares, result.slots, known_size));
+    result.bytes = valid;
   }
   co_return result;
 }

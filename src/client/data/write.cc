@@ -65,8 +65,7 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
 
 job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::Description& what,
                                         std::span<const ByteView> memory, Limits limits) {
-  auto disjoint = datatype::check_disjoint(what);
-  if (!disjoint) co_return std::move(disjoint).error();
+  SPATE_CO_TRY(std::ignore, datatype::check_disjoint(what));
   std::vector<MutableByteView> views;
   views.reserve(memory.size());
   // The memory is only read. The map and the network's segments have one type for both directions.
@@ -74,10 +73,9 @@ job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::D
   const datatype::MemoryMap map(views);
   SPATE_CHECK(map.total_bytes() >= what.total_bytes());
   Transfer transfer{target, what, map, limits, {}, {}};
-  auto shares = shares_of(transfer);
-  if (!shares) co_return std::move(shares).error();
+  SPATE_CO_TRY(auto shares, shares_of(transfer));
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : *shares) tasks.push_back(write_share(transfer, share));
+  for (const Share& share : shares) tasks.push_back(write_share(transfer, share));
   auto result = co_await run_transfer(transfer, std::move(tasks));
   co_return result;
 }

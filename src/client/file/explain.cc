@@ -74,11 +74,10 @@ job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const da
     rpc::CallOptions options = limits.call_options();
     options.capability = &target.capability;
     options.reply_room = 1U << 20U;
-    const auto reply = co_await share.channel->call<wire::ExplainPathReply>(request, options);
-    if (!reply) co_return reply.error();
-    if (reply->slots.size() != share.slots.size()) co_return Errc::kProtocol;
+    SPATE_CO_TRY(const auto reply, co_await share.channel->call<wire::ExplainPathReply>(request, options));
+    if (reply.slots.size() != share.slots.size()) co_return Errc::kProtocol;
     for (std::size_t i = 0; i < share.slots.size(); ++i) {
-      answers.push_back(answer_for(target, share, i, reply->slots[i], is_write));
+      answers.push_back(answer_for(target, share, i, reply.slots[i], is_write));
     }
   }
   co_return answers;

@@ -56,10 +56,9 @@ job::Task<Result<std::uint64_t>> File::copy_from(File& source, CopySpan span) {
 }
 
 job::Task<Result<std::vector<SlotPath>>> File::explain(std::uint64_t offset, std::uint64_t size, bool is_write) {
-  const auto what = datatype::Description::contiguous(offset, size);
-  if (!what) co_return what.error();
+  SPATE_CO_TRY(const auto what, datatype::Description::contiguous(offset, size));
   const Capability capability = capability_.now();
-  auto answers = co_await client::explain(data_.target(capability), *what, is_write, cluster_.session().limits());
+  auto answers = co_await client::explain(data_.target(capability), what, is_write, cluster_.session().limits());
   co_return answers;
 }
 
@@ -90,9 +89,8 @@ job::Task<Result<Attributes>> File::stat() {
   wire::GetattrRequest request;
   request.handle = handle_;
   const Limits limits = cluster_.session().limits();
-  auto reply = co_await cluster_.session().ask<wire::GetattrReply>(request, limits);
-  if (!reply) co_return std::move(reply).error();
-  auto complete = co_await complete_attributes(cluster_, reply->attributes, layout_, limits);
+  SPATE_CO_TRY(auto reply, co_await cluster_.session().ask<wire::GetattrReply>(request, limits));
+  auto complete = co_await complete_attributes(cluster_, reply.attributes, layout_, limits);
   const auto read_at = data_.read_at();
   if (complete && read_at) complete->atime = std::max(complete->atime, *read_at);  // the close reports it
   co_return complete;
@@ -100,8 +98,7 @@ job::Task<Result<Attributes>> File::stat() {
 
 job::Task<Result<void>> File::sync() {
   const std::uint64_t told_before = written_.losses_told();
-  auto turn = co_await written_.unsynced().turn.acquire(1);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await written_.unsynced().turn.acquire(1));
   const Limits limits = cluster_.session().limits();
   auto datafiles = co_await sync_datafiles(limits);
   if (!datafiles) co_return datafiles;
@@ -127,8 +124,7 @@ job::Task<Result<void>> File::sync_datafiles(Limits limits) {
 /// Syncs the file's name and inode. A meta server that was restarted may have lost them if its machine went down.
 job::Task<Result<void>> File::sync_names(Limits limits) {
   const wire::MetaSyncRequest request;
-  auto synced = co_await cluster_.session().ask<wire::MetaSyncReply>(request, limits);
-  if (!synced) co_return std::move(synced).error();
+  SPATE_CO_TRY(std::ignore, co_await cluster_.session().ask<wire::MetaSyncReply>(request, limits));
   const Incarnation now = cluster_.session().meta().incarnation();
   if (now == meta_incarnation_) co_return Result<void>();
   wire::GetattrRequest look;
@@ -220,15 +216,13 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
   if (attributes.type != FileType::kRegular || attributes.size_known) co_return attributes;
   auto kept = cluster.attributes().find_attributes({attributes.handle, {}, 0});
   if (kept && *kept) co_return *std::move(kept);  // only this client has written it
-  auto distribution = make_distribution(layout);
-  if (!distribution) co_return std::move(distribution).error();
+  SPATE_CO_TRY(auto distribution, make_distribution(layout));
   const Capability none;
-  const TransferTarget target{cluster.session(), cluster.attributes(), attributes.handle, layout, **distribution, none};
+  const TransferTarget target{cluster.session(), cluster.attributes(), attributes.handle, layout, *distribution, none};
   std::vector<std::uint32_t> slots(layout.slots.size());
   std::iota(slots.begin(), slots.end(), 0U);
-  auto states = co_await ask_datafiles(target, slots, false, limits);
-  if (!states) co_return std::move(states).error();
-  complete(attributes, summarize(**distribution, *states));
+  SPATE_CO_TRY(auto states, co_await ask_datafiles(target, slots, false, limits));
+  complete(attributes, summarize(*distribution, states));
   co_return attributes;
 }
 

@@ -50,8 +50,7 @@ job::Task<Result<void>> FileAppend::extend_to(std::uint64_t size) {
   Params params;
   params.memory = zero;
   params.least = size;
-  auto end = co_await append_in_turn(params);
-  if (!end) co_return std::move(end).error();
+  SPATE_CO_TRY(std::ignore, co_await append_in_turn(params));
   co_return Result<void>();
 }
 
@@ -104,9 +103,9 @@ job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file
                                              [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
   const std::vector<std::uint32_t> slots = data_.all_slots();
   // An answer also means that no request of an older connection is under way any more (docs/consistency.md, "Resends").
-  auto states = co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop));
-  if (!states) co_return std::move(states).error();
-  std::uint64_t end = summarize(data_.distribution(), *states).size;
+  SPATE_CO_TRY(auto states,
+               co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop)));
+  std::uint64_t end = summarize(data_.distribution(), states).size;
   file.unsettled = false;
   if (params.least != 0) {
     if (end >= params.least) co_return end;

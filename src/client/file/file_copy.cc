@@ -60,15 +60,14 @@ job::Task<Result<void>> FileCopy::copy_share(const ServerCopy& share, const Copy
   options.reply_room = kCopyReplyOverhead + static_cast<std::uint32_t>(share.pieces.size()) * kCopyReplyPerSlot;
   Bytes body;
   wire::encode_body(request, body);
-  auto raw = co_await share.channel->call(wire::Op::kDatafileCopy, body, options);
-  if (!raw) co_return std::move(raw).error();
-  auto reply = wire::decode_body<wire::DatafileCopyReply>(raw->body);
+  SPATE_CO_TRY(auto raw, co_await share.channel->call(wire::Op::kDatafileCopy, body, options));
+  auto reply = wire::decode_body<wire::DatafileCopyReply>(raw.body);
   if (!reply) co_return std::move(reply).error().within(share.channel->name());
   if (reply->datafiles.size() != share.pieces.size())
     co_return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
   std::vector<SlotState> states;
   for (std::size_t i = 0; i < share.pieces.size(); ++i)
-    states.push_back(SlotState{share.pieces[i].to_slot, reply->datafiles[i], raw->header.incarnation});
+    states.push_back(SlotState{share.pieces[i].to_slot, reply->datafiles[i], raw.header.incarnation});
   to_.note_written(states);
   co_return Result<void>();
 }

@@ -79,18 +79,16 @@ std::vector<std::uint32_t> FileData::all_slots() const {
 job::Task<Result<std::uint64_t>> FileData::read(std::uint64_t offset, MutableByteView memory, job::StopToken stop) {
   if (offset >= kMaxFileBytes) co_return std::uint64_t{0};
   const std::uint64_t size = std::min<std::uint64_t>(memory.size(), kMaxFileBytes - offset);
-  auto what = datatype::Description::contiguous(offset, size);
-  if (!what) co_return std::move(what).error();
+  SPATE_CO_TRY(auto what, datatype::Description::contiguous(offset, size));
   const std::array<MutableByteView, 1> views{memory.first(static_cast<std::size_t>(size))};
-  auto got = co_await read_list(*what, views, stop);
+  auto got = co_await read_list(what, views, stop);
   co_return got;
 }
 
 job::Task<Result<void>> FileData::write(std::uint64_t offset, ByteView memory, job::StopToken stop) {
-  auto what = datatype::Description::contiguous(offset, memory.size());
-  if (!what) co_return std::move(what).error();
+  SPATE_CO_TRY(auto what, datatype::Description::contiguous(offset, memory.size()));
   const std::array<ByteView, 1> views{memory};
-  auto written = co_await write_list(*what, views, stop);
+  auto written = co_await write_list(what, views, stop);
   co_return written;
 }
 
@@ -106,18 +104,15 @@ job::Task<Result<void>> FileData::write_list(const datatype::Description& what, 
                                              job::StopToken stop, std::uint32_t only_epoch) {
   if (!allows(capability_.rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
   Operation operation{Kind::kWrite, what, {}, memory, stop, only_epoch};
-  auto written = co_await run(operation);
-  if (!written) co_return std::move(written).error();
+  SPATE_CO_TRY(std::ignore, co_await run(operation));
   co_return Result<void>();
 }
 
 job::Task<Result<void>> FileData::punch(std::uint64_t offset, std::uint64_t size, Punch how) {
   if (!allows(capability_.rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
-  auto what = datatype::Description::contiguous(offset, size);
-  if (!what) co_return std::move(what).error();
-  Operation operation{Kind::kPunch, *what, {}, {}, {}, 0, how};
-  auto done = co_await run(operation);
-  if (!done) co_return std::move(done).error();
+  SPATE_CO_TRY(auto what, datatype::Description::contiguous(offset, size));
+  Operation operation{Kind::kPunch, what, {}, {}, {}, 0, how};
+  SPATE_CO_TRY(std::ignore, co_await run(operation));
   co_return Result<void>();
 }
 

@@ -38,8 +38,7 @@ job::Task<Result<void>> OpenCapability::make_current(Limits limits) {
 }
 
 job::Task<Result<void>> OpenCapability::renew(Limits limits, Capability refused, Errc why) {
-  auto turn = co_await renew_turn_.acquire(1, limits.stop);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await renew_turn_.acquire(1, limits.stop));
   if (capability_.mac != refused.mac) co_return Result<void>();  // another operation has renewed it already
   if (why == Errc::kSessionFenced) {
     const rpc::SessionEpoch ended{refused.client, refused.session_epoch};

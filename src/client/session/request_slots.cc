@@ -64,10 +64,9 @@ void RequestSlots::give_back(std::uint16_t slot) {
 
 job::Task<Result<RequestSlots::Use>> RequestSlots::acquire(Params params, job::StopToken stop) {
   SPATE_CHECK(ready());
-  auto units = co_await units_->acquire(1, stop);
-  if (!units) co_return std::move(units).error();
+  SPATE_CO_TRY(auto units, co_await units_->acquire(1, stop));
   const std::uint16_t slot = take(params);
-  co_return Use(*this, slot, *std::move(units));
+  co_return Use(*this, slot, std::move(units));
 }
 
 }  // namespace spate::client

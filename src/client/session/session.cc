@@ -200,15 +200,13 @@ job::Task<void> Session::keep_alive() {
 
 job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body, Limits limits,
                                                      std::uint32_t reply_room) {
-  auto open = co_await ensure_open(limits);
-  if (!open) co_return std::move(open).error();
+  SPATE_CO_TRY(std::ignore, co_await ensure_open(limits));
   rpc::CallOptions options = limits.call_options();
   options.reply_room = reply_room;
   const rpc::SessionEpoch session = identity_.session();
   auto reply = co_await meta().call(op, body, options);
   if (reply || !session_ended(reply.code()) || limits.only_in) co_return reply;
-  auto renewed = co_await renew(limits, session);
-  if (!renewed) co_return std::move(renewed).error();
+  SPATE_CO_TRY(std::ignore, co_await renew(limits, session));
   reply = co_await meta().call(op, body, options);
   co_return reply;
 }
@@ -228,15 +226,13 @@ job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body
 
 job::Task<Result<rpc::RawReply>> Session::send_one_change(wire::Op op, ByteView body, Limits limits,
                                                           std::uint32_t reply_room) {
-  auto open = co_await ensure_open(limits);
-  if (!open) co_return std::move(open).error();
+  SPATE_CO_TRY(std::ignore, co_await ensure_open(limits));
   RequestSlots::Params params;
   params.request_id = options_.handover == nullptr ? 0 : limits.request_id;
   if (params.request_id != 0) params.digest = digest_of(op, body);
-  auto slot = co_await slots_.acquire(params, limits.stop);
-  if (!slot) co_return std::move(slot).error();
+  SPATE_CO_TRY(auto slot, co_await slots_.acquire(params, limits.stop));
   rpc::CallOptions options = limits.call_options();
-  options.id = slot->id();
+  options.id = slot.id();
   options.reply_room = reply_room;
   for (int tries = 1;; ++tries) {
     const rpc::SessionEpoch session = identity_.session();
@@ -248,32 +244,28 @@ job::Task<Result<rpc::RawReply>> Session::send_one_change(wire::Op op, ByteView 
     if (reply || !session_ended(reply.code()) || limits.only_in || tries == kMostSessions) co_return reply;
     // The session expired before this request came, so the request was refused and not run. (If it had run before, an
     // expired session would still have its answer, and for a forgotten one the server returns kForgottenRequest.)
-    auto renewed = co_await renew(limits, session);
-    if (!renewed) co_return std::move(renewed).error();
+    SPATE_CO_TRY(std::ignore, co_await renew(limits, session));
   }
 }
 
 /// The meta server has placed the file on these targets, so it knows them.
 job::Task<Result<void>> Session::learn_targets(const Layout& layout, Limits limits) {
   if (servers_.knows_targets(layout)) co_return Result<void>();
-  auto turn = co_await map_turn_.acquire(1, limits.stop);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await map_turn_.acquire(1, limits.stop));
   if (servers_.knows_targets(layout)) co_return Result<void>();  // another operation has asked in the meantime
   auto fetched = co_await fetch_map(std::move(limits));
   co_return fetched;  // if a target is still missing, Servers::io_channel() reports it
 }
 
 job::Task<Result<void>> Session::learn_map(Limits limits) {
-  auto turn = co_await map_turn_.acquire(1, limits.stop);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await map_turn_.acquire(1, limits.stop));
   auto fetched = co_await fetch_map(std::move(limits));
   co_return fetched;
 }
 
 job::Task<Result<void>> Session::learn_newer_map(Limits limits) {
   if (knows_newest_map()) co_return Result<void>();
-  auto turn = co_await map_turn_.acquire(1, limits.stop);
-  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const auto turn, co_await map_turn_.acquire(1, limits.stop));
   if (knows_newest_map()) co_return Result<void>();  // may have changed
   auto fetched = co_await fetch_map(std::move(limits));
   co_return fetched;

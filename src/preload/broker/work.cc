@@ -48,9 +48,8 @@ job::Task<Result<void>> Work::act() {
       co_return set;
     }
     case BrokerOp::kTest: {
-      auto found = co_await locks.test(request.lock);
-      if (!found) co_return std::move(found).error();
-      reply.conflict = *std::move(found);
+      SPATE_CO_TRY(auto found, co_await locks.test(request.lock));
+      reply.conflict = std::move(found);
       co_return Result<void>();
     }
     case BrokerOp::kDrop: {

@@ -146,8 +146,7 @@ job::Task<Result<void>> Leases::note(const DatafileKey& key, job::StopToken stop
     request.op = trove::BytestreamOp::kNoteChange;
     request.id = key.id;
     request.now = write_time(*lease, now());
-    const auto noted = co_await run_op(*lease->target, ClientId(), request, stop);
-    if (!noted) co_return noted.error();
+    SPATE_CO_TRY(std::ignore, co_await run_op(*lease->target, ClientId(), request, stop));
     lease = find(id);
     if (lease != nullptr) lease->noted_writes = writes;
   }
@@ -177,8 +176,7 @@ job::Task<Result<void>> Leases::fence(Target& target, const DatafileKey& key, jo
     trove::BytestreamRequest request;
     request.op = trove::BytestreamOp::kReplace;
     request.id = key.id;
-    const auto replaced = co_await run_op(target, ClientId(), request, stop);
-    if (!replaced) co_return replaced.error();
+    SPATE_CO_TRY(std::ignore, co_await run_op(target, ClientId(), request, stop));
     parts_.datafiles.close(*datafile);
   }
   for (const std::uint64_t id : all) {

@@ -61,7 +61,6 @@ void RocksdbStore::pin_watched() {
 
 void RocksdbStore::read_in_thread(SnapshotReader& reader, SnapshotRef snapshot, std::unique_ptr<Read> read,
                                   void* user) {
-  if (readers_ == nullptr) readers_ = std::make_unique<Workers>("kv-read", read_threads_);
   auto shared = std::make_shared<ThreadedRead>();
   shared->snapshot = std::move(snapshot);
   shared->parts = std::min(read->parts(), read_threads_);
@@ -71,7 +70,7 @@ void RocksdbStore::read_in_thread(SnapshotReader& reader, SnapshotRef snapshot, 
   shared->event.reader = &reader;
   shared->event.read = std::move(read);
   for (unsigned part = 0; part < shared->parts; ++part) {
-    readers_->run([this, shared, part] { run_part(*shared, part); });
+    readers_.run([this, shared, part] { run_part(*shared, part); });
   }
 }
 
@@ -143,9 +142,8 @@ bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* u
 }
 
 void RocksdbStore::commit_in_thread(Version version, Durability durability, void* user) {
-  if (writer_ == nullptr) writer_ = std::make_unique<Workers>("kv-write", 1);
   const bool sync = durability == Durability::kMachine;
-  writer_->run([this, version, sync, user, batch = std::exchange(batch_, rocksdb::WriteBatch())]() mutable {
+  writer_.run([this, version, sync, user, batch = std::exchange(batch_, rocksdb::WriteBatch())]() mutable {
     const rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch);
     syncer_.note_write(status.ok());
     if (!status.ok()) SPATE_LOG("trove/rocksdb", warn, "commit failed status={}", status.ToString());
@@ -171,7 +169,7 @@ bool RocksdbStore::post_sync(void* user, KeyvalCompletion& done) {
   if (resolver_.settled()) {
     syncer_.add(user, version);
   } else {
-    writer_->run([this, user, version] { syncer_.add(user, version); });
+    writer_.run([this, user, version] { syncer_.add(user, version); });
   }
   return false;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/workers.h"
 #include "trove/keyval.h"
 #include "trove/record_cache.h"
 #include "trove/resolver.h"
@@ -15,7 +16,6 @@
 #include "trove/rocksdb/rocksdb_keyval.h"
 #include "trove/rocksdb/snapshot_reader.h"
 #include "trove/rocksdb/syncer.h"
-#include "trove/workers.h"
 
 namespace spate::trove {
 
@@ -87,8 +87,8 @@ class RocksdbStore : public Keyval {
   EventQueue events_;
   // Destroyed in reverse: the writer hands on to the syncer.
   Syncer syncer_;
-  std::unique_ptr<Workers> writer_;
-  std::unique_ptr<Workers> readers_;
+  Workers writer_{"kv-write", 1};
+  Workers readers_{"kv-read", read_threads_};
 };
 
 }  // namespace spate::trove

@@ -10,8 +10,7 @@ void Syncer::add(void* user, Version version) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back({user, version});
   if (std::exchange(serving_, true)) return;
-  if (thread_ == nullptr) thread_ = std::make_unique<Workers>("kv-sync", 1);
-  thread_->run([this] { serve(); });
+  thread_.run([this] { serve(); });
 }
 
 Errc Syncer::sync() {

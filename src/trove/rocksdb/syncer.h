@@ -4,13 +4,12 @@
 
 #include <rocksdb/db.h>
 
-#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "base/workers.h"
 #include "trove/rocksdb/events.h"
 #include "trove/rocksdb/reserve.h"
-#include "trove/workers.h"
 
 namespace spate::trove {
 
@@ -47,9 +46,9 @@ class Syncer {
   std::atomic<bool> failed_{false};
   std::atomic<bool> writable_{true};
   std::mutex mutex_;
-  std::vector<Waiter> waiting_;      // guarded by mutex_
-  bool serving_ = false;             // guarded by mutex_
-  std::unique_ptr<Workers> thread_;  // guarded by mutex_
+  std::vector<Waiter> waiting_;  // guarded by mutex_
+  bool serving_ = false;         // guarded by mutex_
+  Workers thread_{"kv-sync", 1};
 };
 
 }  // namespace spate::trove

@@ -173,10 +173,9 @@ job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView b
   const auto work = key_of_work(request->finding);
   if (work) {
     const StoreKey key = *work;
-    auto reply = co_await hurry_work(core, call, *request, key);
-    if (!reply) co_return std::move(reply).error();
+    SPATE_CO_TRY(auto reply, co_await hurry_work(core, call, *request, key));
     Bytes out;
-    wire::encode_body(*reply, out);
+    wire::encode_body(reply, out);
     co_return out;
   }
   Result<Bytes> done = Errc::kUnknown;

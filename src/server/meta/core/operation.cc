@@ -32,10 +32,9 @@ void Operation::begin() {
 }
 
 job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode mode) {
-  auto found = co_await get<InodeRecord>(inode_key(handle), mode);
-  if (!found) co_return std::move(found).error();
-  if (!*found) co_return Errc::kStaleHandle;
-  co_return **std::move(found);
+  SPATE_CO_TRY(auto found, co_await get<InodeRecord>(inode_key(handle), mode));
+  if (!found) co_return Errc::kStaleHandle;
+  co_return *std::move(found);
 }
 
 job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory, std::string name,

@@ -11,13 +11,14 @@
 
 #include "base/unique_function.h"
 
-namespace spate::trove {
+namespace spate {
 
-/// Thread-safe. The threads begin work in the order of run(). The destructor waits until all work is done.
+/// Thread-safe. A thread starts when there is work and no thread is idle. The threads block all signals, which are for
+/// the program's own threads, and begin work in the order of run(). The destructor waits until all work is done.
 class Workers {
  public:
-  /// `threads` >= 1, named "<name>-0", ... (15 characters at most).
-  Workers(const std::string& name, unsigned threads);
+  /// At most `threads` >= 1, named "<name>-0", ... (15 characters at most).
+  Workers(std::string name, unsigned threads);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers();
@@ -25,13 +26,17 @@ class Workers {
   void run(UniqueFunction<void()> work);
 
  private:
+  void start_thread();
   void serve();
 
+  const std::string name_;
+  const unsigned most_threads_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<UniqueFunction<void()>> queue_;  // guarded by mutex_
+  std::size_t idle_ = 0;                      // guarded by mutex_
   bool ending_ = false;                       // guarded by mutex_
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_;          // guarded by mutex_ until ending_
 };
 
-}  // namespace spate::trove
+}  // namespace spate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trove/workers.h"
+#include "base/workers.h"
 
 #include <pthread.h>
 
@@ -7,21 +7,10 @@
 
 #include "base/check.h"
 
-namespace spate::trove {
+namespace spate {
 
-Workers::Workers(const std::string& name, unsigned threads) {
+Workers::Workers(std::string name, unsigned threads) : name_(std::move(name)), most_threads_(threads) {
   SPATE_CHECK(threads >= 1);
-  // The program's own threads handle signals; the workers block them.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (unsigned i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { serve(); });
-    const std::string full = (name + "-" + std::to_string(i)).substr(0, 15);
-    pthread_setname_np(threads_.back().native_handle(), full.c_str());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Workers::~Workers() {
@@ -37,14 +26,28 @@ void Workers::run(UniqueFunction<void()> work) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
+    if (queue_.size() > idle_ && threads_.size() < most_threads_) start_thread();
   }
   wake_.notify_one();
+}
+
+void Workers::start_thread() {
+  const std::string name = (name_ + "-" + std::to_string(threads_.size())).substr(0, 15);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  threads_.emplace_back([this] { serve(); });
+  pthread_setname_np(threads_.back().native_handle(), name.c_str());
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Workers::serve() {
   std::unique_lock lock(mutex_);
   while (true) {
+    ++idle_;
     while (queue_.empty() && !ending_) wake_.wait(lock);
+    --idle_;
     if (queue_.empty()) return;
     UniqueFunction<void()> work = std::move(queue_.front());
     queue_.pop_front();
@@ -55,4 +58,4 @@ void Workers::serve() {
   }
 }
 
-}  // namespace spate::trove
+}  // namespace spate
