@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on file data: open, create, read, write, fsync, fallocate, release.
 #include <fcntl.h>
-#include <linux/falloc.h>
 
 #include <algorithm>
 #include <array>
 
 #include "fuse/mount.h"
 #include "log/log.h"
+#include "posix/sparse.h"
 
 namespace spate::fuse {
 namespace {
@@ -285,33 +285,13 @@ void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   answer([&] { return fuse_reply_err(request, 0); });
 }
 
-job::Task<Result<void>> allocate(client::File& file, Extent range, bool zero, bool keep_size) {
-  Result<void> done;
-  if (zero) {
-    done = co_await file.punch(range.offset, range.size);
-  } else {
-    done = co_await file.allocate(range.offset, range.size);
-  }
-  if (done && !keep_size) done = co_await file.extend_to(range.offset + range.size);
-  co_return done;
-}
-
 /// Finds data or holes. The kernel answers other seeks itself.
-job::Task<Result<std::uint64_t>> find(client::File& file, std::uint64_t from, bool hole) {
-  SPATE_CO_TRY(const client::DataMap map, co_await file.data_map(from, 1));
-  const std::uint64_t found = hole ? map.next_hole(from) : map.next_data(from);
-  if (from >= map.file_size() || (!hole && found >= map.file_size())) co_return Errc::kNoSuchDevice;
-  co_return found;
-}
-
 void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return reply_error(request, Errc::kInvalidArgument);
-  if (offset < 0 || static_cast<std::uint64_t>(offset) >= kMaxFileBytes)
-    return reply_error(request, Errc::kNoSuchDevice);
-  const auto from = static_cast<std::uint64_t>(offset);
-  const auto found = run(request, [&](client::Client&) { return find(*(*open)->file, from, whence == SEEK_HOLE); });
+  const bool hole = whence == SEEK_HOLE;
+  const auto found = run(request, [&](client::Client&) { return posix::find_data(*(*open)->file, offset, hole); });
   if (!found) return reply_error(request, found.error());
   answer([&] { return fuse_reply_lseek(request, static_cast<off_t>(*found)); });
 }
@@ -340,14 +320,10 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
   Mount& mount = this_mount();
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
-  const Extent range{static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(size)};
-  const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
-  const int what = mode & ~FALLOC_FL_KEEP_SIZE;
-  const bool punch = what == FALLOC_FL_PUNCH_HOLE && keep_size;
-  if (what != 0 && what != FALLOC_FL_ZERO_RANGE && !punch) return reply_error(request, Errc::kNotSupported);
-  if (what != 0) mount.pages.spoil(Handle(inode));
-  reply_done(request,
-             run(request, [&](client::Client&) { return allocate(*(*open)->file, range, what != 0, keep_size); }));
+  const auto allocation = posix::allocation_of(mode, offset, size);
+  if (!allocation) return reply_error(request, allocation.error());
+  if (allocation->zero) mount.pages.spoil(Handle(inode));
+  reply_done(request, run(request, [&](client::Client&) { return posix::allocate(*(*open)->file, *allocation); }));
 }
 
 }  // namespace

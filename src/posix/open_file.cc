@@ -2,11 +2,12 @@
 #include "posix/open_file.h"
 
 #include <fcntl.h>
-#include <linux/falloc.h>
 #include <unistd.h>
 
 #include <limits>
 #include <numeric>
+
+#include "posix/sparse.h"
 
 namespace spate::posix {
 namespace {
@@ -136,18 +137,6 @@ job::Task<Result<std::uint64_t>> OpenFile::write(std::span<const ByteView> memor
   co_return size;
 }
 
-job::Task<Result<std::uint64_t>> OpenFile::find_data(std::int64_t offset, bool hole) {
-  if (offset < 0) co_return Errc::kNoSuchDevice;
-  const auto from = static_cast<std::uint64_t>(offset);
-  if (from >= kMaxFileBytes) co_return Errc::kNoSuchDevice;
-  SPATE_CO_TRY(const client::DataMap map, co_await file_->data_map(from, 1));
-  if (from >= map.file_size()) co_return Errc::kNoSuchDevice;
-  if (hole) co_return map.next_hole(from);
-  const std::uint64_t data = map.next_data(from);
-  if (data >= map.file_size()) co_return Errc::kNoSuchDevice;
-  co_return data;
-}
-
 job::Task<Result<std::uint64_t>> OpenFile::seek(std::int64_t offset, int whence) {
   if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
   SPATE_CO_TRY(const auto turn, co_await position_turn_.acquire(1));
@@ -155,7 +144,7 @@ job::Task<Result<std::uint64_t>> OpenFile::seek(std::int64_t offset, int whence)
   if (whence == SEEK_CUR) {
     base = static_cast<std::int64_t>(position_->load());
   } else if (file_ != nullptr && (whence == SEEK_DATA || whence == SEEK_HOLE)) {
-    SPATE_CO_TRY(const std::uint64_t found, co_await find_data(offset, whence == SEEK_HOLE));
+    SPATE_CO_TRY(const std::uint64_t found, co_await find_data(*file_, offset, whence == SEEK_HOLE));
     base = static_cast<std::int64_t>(found);
     offset = 0;
   } else if (file_ != nullptr && whence == SEEK_END) {
@@ -178,23 +167,10 @@ job::Task<Result<void>> OpenFile::truncate(std::int64_t size) {
 }
 
 job::Task<Result<void>> OpenFile::allocate(int mode, std::int64_t offset, std::int64_t size) {
-  const bool punch = mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
-  const bool zero = (mode & ~FALLOC_FL_KEEP_SIZE) == FALLOC_FL_ZERO_RANGE;
-  const bool reserve = (mode & ~FALLOC_FL_KEEP_SIZE) == 0;
-  if (offset < 0 || size <= 0) co_return Errc::kInvalidArgument;
-  if (!punch && !zero && !reserve) co_return Errc::kNotSupported;
+  SPATE_CO_TRY(const Allocation allocation, allocation_of(mode, offset, size));
   SPATE_CO_TRY(std::ignore, check_file(true));
-  const auto begin = static_cast<std::uint64_t>(offset);
-  const auto length = static_cast<std::uint64_t>(size);
-  if (begin + length > kMaxFileBytes) co_return Errc::kFileTooBig;
-  if (reserve) {
-    SPATE_CO_TRY(std::ignore, co_await file_->allocate(begin, length));
-  } else {
-    SPATE_CO_TRY(std::ignore, co_await file_->punch(begin, length));
-  }
-  if ((mode & FALLOC_FL_KEEP_SIZE) != 0) co_return Result<void>();
-  auto extended = co_await file_->extend_to(begin + length);
-  co_return extended;
+  auto done = co_await posix::allocate(*file_, allocation);
+  co_return done;
 }
 
 job::Task<Result<void>> OpenFile::sync() {

@@ -98,7 +98,7 @@ class OpenFile {
   job::Task<Result<std::uint64_t>> copy_from(OpenFile& source, CopyParams params);
 
   job::Task<Result<void>> truncate(std::int64_t size);
-  /// fallocate(2): 0 and KEEP_SIZE reserve, PUNCH_HOLE | KEEP_SIZE and ZERO_RANGE zero; kNotSupported for other modes.
+  /// fallocate(2); see posix/sparse.h.
   job::Task<Result<void>> allocate(int mode, std::int64_t offset, std::int64_t size);
   /// fsync. A directory: name-space changes acknowledged before are durable.
   job::Task<Result<void>> sync();
@@ -140,7 +140,6 @@ class OpenFile {
   job::Task<Result<std::uint64_t>> write_at(std::uint64_t offset, std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> end_of_file();
-  job::Task<Result<std::uint64_t>> find_data(std::int64_t offset, bool hole);
   job::Task<Result<void>> load_page(std::uint64_t position, bool with_attributes);
   std::optional<DirectoryItem> dot_entry(std::uint64_t position) const;
 
