@@ -186,16 +186,12 @@ bool take(Plan& plan, const std::string& word) {
   const std::map<std::string, std::uint64_t*> numbers = {
       {"request", &plan.request}, {"depth", &plan.depth}, {"size", &plan.size}, {"at", &plan.at}};
   const std::map<std::string, double*> reals = {{"seconds", &plan.seconds}, {"rate", &plan.rate}};
-  const std::map<std::string, wire::DataPath> paths = {
-      {"auto", wire::DataPath::kAutomatic}, {"buffered", wire::DataPath::kBuffered},
-      {"cached", wire::DataPath::kCached},  {"direct", wire::DataPath::kDirect},
-      {"bypass", wire::DataPath::kBypass},  {"p2p", wire::DataPath::kPeerToPeer}};
   if (numbers.contains(key)) {
     *numbers.at(key) = std::strtoull(value.c_str(), nullptr, 10);
   } else if (reals.contains(key)) {
     *reals.at(key) = std::strtod(value.c_str(), nullptr);
-  } else if (key == "path" && paths.contains(value)) {
-    plan.forced = paths.at(value);
+  } else if (key == "path" && wire::data_path_of(value)) {
+    plan.forced = *wire::data_path_of(value);
   } else if (key == "streams") {
     plan.streams = value == "1";
   } else if (key == "work") {

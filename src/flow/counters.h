@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "metrics/metrics.h"
-#include "wire/io_messages.h"
+#include "wire/data_path.h"
 
 namespace spate::flow {
 
@@ -15,10 +15,11 @@ enum class Direction : std::uint8_t { kRead = 0, kWrite = 1 };
 
 /// The paths that are counted apart: streams in a request or reply (kInline), and the bulk paths. kBypass counts what
 /// clients report to have read and written by themselves, under leases that they have returned.
+/// Their numbers are those of wire::DataPath, of which 0 is no path.
 enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4, kPeer = 5 };
 
 /// The lane of a bulk path; kInline for kAutomatic.
-Lane lane_of(wire::DataPath path);
+constexpr Lane lane_of(wire::DataPath path) { return static_cast<Lane>(path); }
 
 /// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
 /// bytes that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
@@ -70,7 +71,7 @@ class Counters {
     return *pairs_[static_cast<std::size_t>(lane) * 2 + static_cast<std::size_t>(direction)];
   }
 
-  std::array<std::unique_ptr<Pair>, 12> pairs_;
+  std::array<std::unique_ptr<Pair>, 2 * wire::kDataPathNames.size()> pairs_;
   std::array<std::unique_ptr<metrics::Counter>, 2> registered_;
 };
 

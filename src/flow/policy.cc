@@ -114,18 +114,6 @@ PathChoice peer_or_next_best(const PathFacts& facts, const PolicyOptions& option
 
 }  // namespace
 
-std::string_view path_name(DataPath path) {
-  switch (path) {
-    case DataPath::kAutomatic: return "auto";
-    case DataPath::kBuffered: return "buffered";
-    case DataPath::kCached: return "cached";
-    case DataPath::kDirect: return "direct";
-    case DataPath::kBypass: return "bypass";
-    case DataPath::kPeerToPeer: return "p2p";
-  }
-  return "unknown";
-}
-
 bool wants_cache_state(DataPath asked, const PathFacts& facts, const PolicyOptions& options) {
   const bool is_read = facts.direction == Direction::kRead;
   if (asked != DataPath::kAutomatic || !is_read || options.read_path != DataPath::kAutomatic) return false;

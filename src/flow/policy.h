@@ -63,7 +63,4 @@ Result<PathChoice> choose_path(wire::DataPath asked, const PathFacts& facts, con
 /// Whether the choice depends on PathFacts::cached, which costs a system call.
 bool wants_cache_state(wire::DataPath asked, const PathFacts& facts, const PolicyOptions& options);
 
-/// "buffered", as in the configuration, the metrics and the answers of `spate explain`.
-std::string_view path_name(wire::DataPath path);
-
 }  // namespace spate::flow

@@ -39,14 +39,9 @@ job::Task<Result<std::vector<client::SlotPath>>> ask(client::Client& client, con
 }
 
 Result<wire::DataPath> path_named(const std::string& name) {
-  if (name.empty() || name == "auto") return wire::DataPath::kAutomatic;
-  if (name == "buffered") return wire::DataPath::kBuffered;
-  if (name == "cached") return wire::DataPath::kCached;
-  if (name == "direct") return wire::DataPath::kDirect;
-  if (name == "bypass") return wire::DataPath::kBypass;
-  if (name == "p2p") return wire::DataPath::kPeerToPeer;
-  return Error::told(Errc::kInvalidArgument,
-                     "--path is auto, buffered, cached, direct, bypass or p2p, not \"" + name + "\"");
+  const auto path = name.empty() ? wire::DataPath::kAutomatic : wire::data_path_of(name);
+  if (path) return *path;
+  return Error::told(Errc::kInvalidArgument, "--path is " + wire::all_data_paths() + ", not \"" + name + "\"");
 }
 
 Result<Question> question_of(const ExplainOptions& options) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "datatype/description.h"
+#include "wire/data_path.h"
 #include "wire/session_messages.h"
 
 namespace spate::wire {
@@ -47,16 +48,6 @@ struct DatafileState {
 inline bool not_older(const DatafileState& a, const DatafileState& b) {
   return a.change_counter > b.change_counter || (a.change_counter == b.change_counter && a.size >= b.size);
 }
-
-/// The path by which a server moves the data (docs/data-paths.md).
-enum class DataPath : std::uint8_t {
-  kAutomatic = 0,
-  kBuffered = 1,
-  kCached = 2,
-  kDirect = 3,
-  kBypass = 4,
-  kPeerToPeer = 5
-};
 
 /// Each slot's share is one stream in logical order. If the streams of all slots together have at most `inline_limit`
 /// bytes, the reply contains them. Otherwise slot i's stream comes as bulk messages of `unit_bytes` (the last one

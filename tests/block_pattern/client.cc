@@ -203,10 +203,6 @@ bool take(Plan& plan, const std::string& argument) {
   const std::map<std::string, std::uint64_t*> numbers = {{"client", &plan.client},   {"clients", &plan.clients},
                                                          {"seconds", &plan.seconds}, {"seed", &plan.seed},
                                                          {"drop", &plan.drop},       {"least", &plan.least}};
-  const std::map<std::string, wire::DataPath> known = {
-      {"auto", wire::DataPath::kAutomatic}, {"buffered", wire::DataPath::kBuffered},
-      {"cached", wire::DataPath::kCached},  {"direct", wire::DataPath::kDirect},
-      {"bypass", wire::DataPath::kBypass},  {"p2p", wire::DataPath::kPeerToPeer}};
   const std::size_t at = argument.find('=');
   if (at == std::string::npos) return false;
   const std::string key = argument.substr(0, at);
@@ -218,8 +214,9 @@ bool take(Plan& plan, const std::string& argument) {
   for (std::size_t comma = 0; key == "paths" && comma != std::string::npos; value.erase(0, comma + 1)) {
     comma = value.find(',');
     const std::string one = value.substr(0, comma);
-    if (!known.contains(one)) return false;
-    plan.paths.emplace_back(one, known.at(one));
+    const auto path = wire::data_path_of(one);
+    if (!path) return false;
+    plan.paths.emplace_back(one, *path);
     if (comma == std::string::npos) return true;
   }
   return false;

@@ -18,7 +18,7 @@ PLAIN = {
 }
 SOURCES = ["model/attributes.h", "model/capability.h", "wire/header.h", "wire/session_messages.h", "wire/meta_messages.h", "wire/xattr_messages.h",
            "wire/cluster_messages.h", "wire/lock_messages.h", "wire/lease_messages.h",
-           "wire/io_messages.h", "wire/copy_messages.h", "wire/bypass_messages.h", "wire/check_messages.h"]
+           "wire/data_path.h", "wire/io_messages.h", "wire/copy_messages.h", "wire/bypass_messages.h", "wire/check_messages.h"]
 ENUM_SOURCES = SOURCES + ["model/layout.h", "model/lock_ranges.h", "base/error.h"]
 # In archive.cc: which list belongs to which structure.
 LISTS = {"attributes_fields": "Attributes", "capability_fields": "Capability", "ticket_fields": "SessionTicket"}

@@ -7,18 +7,6 @@
 namespace spate::client {
 namespace {
 
-std::string name_of(wire::DataPath path) {
-  switch (path) {
-    case wire::DataPath::kBuffered: return "buffered";
-    case wire::DataPath::kCached: return "cached";
-    case wire::DataPath::kDirect: return "direct";
-    case wire::DataPath::kBypass: return "bypass";
-    case wire::DataPath::kPeerToPeer: return "p2p";
-    case wire::DataPath::kAutomatic: break;
-  }
-  return "refused";
-}
-
 /// Why this client's options refuse the bypass, for a transfer with automatic path; empty if they do not refuse it.
 std::string own_refusal(const Options& options, bool is_write) {
   if (options.bypass == BypassMode::kOff) return "client.bypass is off";
@@ -33,7 +21,7 @@ SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_
   answer.slot = share.slots[index].slot;
   answer.target = share.slots[index].target;
   answer.server = share.channel->name();
-  answer.path = name_of(told.path);
+  answer.path = told.path == wire::DataPath::kAutomatic ? "refused" : std::string(wire::name_of(told.path));
   answer.why = told.why;
   const bool small = share.total_bytes() <= (is_write ? options.inline_write_bytes : options.inline_read_bytes);
   if (small && target.path == wire::DataPath::kAutomatic && told.path != wire::DataPath::kAutomatic) {

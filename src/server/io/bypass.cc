@@ -99,8 +99,7 @@ std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& c
   const auto direction = for_writing ? flow::Direction::kWrite : flow::Direction::kRead;
   const wire::DataPath named = parts.options.policy.path_of(direction);
   if (named != wire::DataPath::kAutomatic) {  // a request that bypasses the server would not take the named path
-    return std::string(for_writing ? "flow.write_path is " : "flow.read_path is ") +
-           std::string(flow::path_name(named));
+    return std::string(for_writing ? "flow.write_path is " : "flow.read_path is ") + std::string(wire::name_of(named));
   }
   const bmi::PeerInfo peer = parts.flow.network.network().peer_info(call.address);
   if (!peer.passes_descriptors) return "the client is not connected to this server by shm://";

@@ -93,8 +93,8 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, ResolvedSlot& slot, const S
   if (choice.fell_back) {
     parts.counters.fell_back(flow::lane_of(choice.wanted), params.direction);
     if (const auto more = parts.fell_back_log.admit()) {
-      SPATE_LOG("server", info, "path {} cannot be had, {} is taken target={} why={}{}", flow::path_name(choice.wanted),
-                flow::path_name(choice.path), slot.target->description.id, log::Quoted{choice.why}, *more);
+      SPATE_LOG("server", info, "path {} cannot be had, {} is taken target={} why={}{}", wire::name_of(choice.wanted),
+                wire::name_of(choice.path), slot.target->description.id, log::Quoted{choice.why}, *more);
     }
   }
   co_return ChosenPath{std::move(choice), run.value_or(Extent{})};
@@ -111,7 +111,7 @@ void note_inline(Parts& parts, flow::Direction direction) {
   parts.counters.fell_back(flow::lane_of(configured), direction);
   if (const auto more = parts.fell_back_log.admit()) {
     SPATE_LOG("server", info, "path {} is not taken for data that fit a request or reply itself{}",
-              flow::path_name(configured), *more);
+              wire::name_of(configured), *more);
   }
 }
 

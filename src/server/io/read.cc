@@ -234,7 +234,7 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.where.handle, Rights::kRead, Need::kRequired));
   if (request.want_checksum) co_return Error::told(Errc::kNotSupported, "this server computes no checksums of data");
-  if (request.path > wire::DataPath::kPeerToPeer) {
+  if (!wire::is_known(request.path)) {
     co_return Error::told(Errc::kInvalidArgument,
                           "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
   }
