@@ -164,13 +164,14 @@ std::vector<std::string> mount_points() {
 
 /// For completion; fuse/options.cc parses them.
 std::vector<std::string> mount_options() {
-  return {"acl",          "allow_other", "attr_cache=", "atime",
-          "busy_poll=",   "cache=auto",  "cache=none",  "cache=writeback",
-          "dev",          "exec",        "hard",        "leases",
-          "log=",         "noacl",       "noatime",     "nodev",
-          "noexec",       "noleases",    "nosuid",      "readahead=",
-          "readdirplus=", "relatime",    "ro",          "soft",
-          "strictatime",  "suid",        "threads="};
+  return {"acl",        "allow_other", "attr_cache=",  "atime",
+          "busy_poll=", "cache=auto",  "cache=none",   "cache=writeback",
+          "dev",        "exec",        "fsname=",      "hard",
+          "leases",     "log=",        "memory=",      "noacl",
+          "noatime",    "nodev",       "noexec",       "noleases",
+          "nosuid",     "readahead=",  "readdirplus=", "relatime",
+          "ro",         "soft",        "strictatime",  "suid",
+          "threads="};
 }
 
 }  // namespace
