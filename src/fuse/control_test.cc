@@ -18,7 +18,7 @@ std::string device() { return "test-" + std::to_string(::getpid()); }
 
 MountedDevice mounted() { return {device(), ::geteuid()}; }
 
-TEST(ControlTest, OnlyWhoListensIsFound) {
+TEST(ControlTest, OnlyListeningSupervisorsAreFound) {
   EXPECT_ERRC(connect_to(mounted()), Errc::kNotFound);
   const auto listener = listen_for(device());
   ASSERT_OK(listener);
@@ -55,7 +55,7 @@ class EarlierSupervisor {
   bool listens_ = false;
 };
 
-TEST(ControlTest, ASupervisorListensAtOnceThoughTheOneThatHadTheNumberBeforeHasNotEnded) {
+TEST(ControlTest, ASupervisorListensThoughAnEarlierOneWithItsNumberHasNotEnded) {
   EarlierSupervisor before;
   ASSERT_TRUE(before.listens());
   const auto listener = listen_for(device());

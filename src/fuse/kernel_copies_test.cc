@@ -100,7 +100,7 @@ TEST_F(KernelCopiesTest, TheKernelIsToldToDropBeforeWaitersLearnThatItHas) {
   EXPECT_EQ(told.epochs, 1);
 }
 
-TEST_F(KernelCopiesTest, WhileTheKernelIsBusyEverybodyWaits) {
+TEST_F(KernelCopiesTest, CallersWaitWhileTheKernelIsBusy) {
   KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(device_.get()));
   read();

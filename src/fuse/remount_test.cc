@@ -30,7 +30,7 @@ Remount by_itself(const std::string& wanted) {
   return **parsed;
 }
 
-TEST(Remount, IsToldByItsOption) {
+TEST(Remount, IsRecognisedByItsOption) {
   const auto none = parse_remount({"fs", "/d", "-o", "ro,nodev"});
   ASSERT_OK(none);
   EXPECT_EQ(*none, std::nullopt);

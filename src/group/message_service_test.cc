@@ -96,7 +96,7 @@ TEST_F(GroupMember, TurnsClientsAwayAndLetsServersInBeforeItLeads) {
   EXPECT_EQ(service_->part(), "waits for its group");
 }
 
-TEST_F(GroupMember, RepliesThatSawNothingOfTheStorePass) { EXPECT_OK(executor_.run(service_->pass({}))); }
+TEST_F(GroupMember, RepliesWithoutDataOfTheStorePass) { EXPECT_OK(executor_.run(service_->pass({}))); }
 
 TEST_F(GroupMember, RepliesOfOneThatDoesNotLeadAnyMoreDoNotPass) {
   service_->begin_to_serve();
@@ -113,7 +113,7 @@ TEST_F(GroupMember, AnswersAMessageOfOnePart) {
   EXPECT_EQ(answer->process, 1U);
 }
 
-TEST_F(GroupMember, PutsTheMessageTogetherOfPartsOfWhichSomeComeTwice) {
+TEST_F(GroupMember, AssemblesAMessageThoughSomePartsArriveTwice) {
   const Bytes message = query(3);
   for (const std::uint32_t part : {0U, 1U, 1U}) {
     const auto reply = take(part_of(message, part, 3));
@@ -147,7 +147,7 @@ TEST_F(GroupMember, RefusesBytesThatAreNoMessage) {
   }
 }
 
-TEST_F(GroupMember, MakesTheRecordOfAGroupOfWhichAllHoldNothing) {
+TEST_F(GroupMember, FoundsAGroupWhoseMembersAreAllEmpty) {
   link_.answers = {{ServerId(2), Answer()}, {ServerId(3), Answer()}};
   found();
   EXPECT_TRUE(is_founded());

@@ -92,7 +92,7 @@ TEST(UserKeyHandshake, AlteredRestrictionsAreAnotherKey) {
 }
 
 /// An attacker's client does not mind that the server has not proved the key.
-TEST(UserKeyHandshake, TheServerItselfRefusesWhoProvesAnotherKeyThanThatOfTheRestrictions) {
+TEST(UserKeyHandshake, TheServerRefusesAProofByAnotherKeyThanTheRestrictedOne) {
   for (const UserKey& wish : wishes()) {
     ClientKey forged = key_for(some_user());
     forged.restrictions = encoded(wish);

@@ -72,7 +72,7 @@ TEST(LoadTable, RatesAreWhatCameBetweenTheAnswersOfEachServer) {
   EXPECT_EQ(view.rows[0].user, "user7");
 }
 
-TEST(LoadTable, WhoAsksNothingHasNoRow) {
+TEST(LoadTable, AClientWithoutRequestsHasNoRow) {
   const auto load = load_of(5, "h:1:p", 100);
   EXPECT_TRUE(view_of(reply_at(10, {load}), reply_at(11, {load})).rows.empty());
 }

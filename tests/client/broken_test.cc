@@ -55,7 +55,7 @@ TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsAskedForAgain) {
 }
 
 /// The servers can be reached, and every connection breaks: a reset would tell nobody how long was tried.
-TEST_F(Broken, WhatBreaksEachTimeHasTimedOut) {
+TEST_F(Broken, ARequestWhoseConnectionBreaksEachTimeTimesOut) {
   auto file = create("a");
   ASSERT_NE(file, nullptr);
   executor_.run(client_->stop());

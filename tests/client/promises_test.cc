@@ -47,7 +47,7 @@ class ClientPromises : public ClientData {
   void drop_meta_connections(const rpc::Call& call) { meta_host_.network->disconnect(call.address); }
 };
 
-TEST_F(ClientPromises, AWriteThatFailedLeavesNothingToBeSaidOfTheSize) {
+TEST_F(ClientPromises, AfterAFailedWriteTheSizeIsUnknown) {
   auto file = create("f");
   ASSERT_OK(executor_.run(file->write(0, bytes(100))));
   file->force_path(static_cast<wire::DataPath>(99));  // which no server knows
@@ -58,7 +58,7 @@ TEST_F(ClientPromises, AWriteThatFailedLeavesNothingToBeSaidOfTheSize) {
   EXPECT_EQ(meta_->closed_with, std::nullopt);
 }
 
-TEST_F(ClientPromises, ATruncationThatFailedLeavesNothingToBeSaidOfTheSize) {
+TEST_F(ClientPromises, AfterAFailedTruncationTheSizeIsUnknown) {
   auto file = create("f");
   ASSERT_OK(executor_.run(file->write(0, bytes(100))));
   meta_->truncate_outcome = Errc::kNoSpace;
@@ -67,7 +67,7 @@ TEST_F(ClientPromises, ATruncationThatFailedLeavesNothingToBeSaidOfTheSize) {
   EXPECT_EQ(meta_->closed_with, std::nullopt);
 }
 
-TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
+TEST_F(ClientPromises, AClientWhoseSessionRanOutReportsNoSizeAtItsClose) {
   auto file = create("f");
   ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
   meta_->epoch = 2;
@@ -204,7 +204,7 @@ TEST_F(ClientPromises, AChangeIsNotRepeatedInAnotherSession) {
   EXPECT_OK(executor_.run(client_->mkdir(path_from_root("e"), {})));  // under a new session
 }
 
-TEST_F(ClientPromises, AChangeThatASessionTooOldWasRefusedIsMadeUnderANewOne) {
+TEST_F(ClientPromises, AChangeThatWasRefusedForAnOldSessionIsRepeatedInANewOne) {
   ASSERT_OK(executor_.run(client_->connect()));
   meta_->forgets_sessions = true;
   client_->session().meta().repeat_handshake();

@@ -95,7 +95,7 @@ TEST_F(ClientUnsynced, ALossAfterTheCloseIsReportedByTheNextOpen) {
 }
 
 /// As on a mount, where the program's close(2) has returned when the kernel gives the file back.
-TEST_F(ClientUnsynced, ALossFirstHeardOfByACloseThatNobodyHearsIsReportedByTheNextOpen) {
+TEST_F(ClientUnsynced, ALossThatOnlyAnAbandonedCloseNoticedIsReportedByTheNextOpen) {
   auto writer = create("f");
   ASSERT_EQ(write(*writer), Errc::kOk);
   crash_io(1);
@@ -109,7 +109,7 @@ TEST_F(ClientUnsynced, ALossFirstHeardOfByACloseThatNobodyHearsIsReportedByTheNe
   EXPECT_EQ(sync(*later), Errc::kOk);
 }
 
-TEST_F(ClientUnsynced, WhatIsSyncedIsNotRemembered) {
+TEST_F(ClientUnsynced, SyncedWritesAreForgotten) {
   auto file = create("f");
   ASSERT_EQ(write(*file), Errc::kOk);
   ASSERT_EQ(sync(*file), Errc::kOk);
@@ -148,7 +148,7 @@ TEST_F(UnsyncedWrites, AreLostWhenTheFirstIsNotAboveTheCounter) {
   EXPECT_EQ(file_.losses(), 1U);
 }
 
-TEST_F(UnsyncedWrites, OfBeforeASyncDoNotCountAnyMore) {
+TEST_F(UnsyncedWrites, WritesBeforeASyncDoNotCountAnyMore) {
   file_.note_written(state_of_slot(10));
   sync(0);
   file_.note_written(state_of_slot(30));
@@ -180,7 +180,7 @@ TEST_F(UnsyncedWrites, StayWhenASyncFails) {
   EXPECT_EQ(file_.losses(), 1U);
 }
 
-TEST_F(UnsyncedWrites, WhoseCounterIsNotKnownMayBeLost) {
+TEST_F(UnsyncedWrites, WritesWithAnUnknownCounterMayBeLost) {
   file_.note_written(state_of_slot(0));
   sync(0);
   EXPECT_EQ(file_.losses(), 0U);

@@ -135,7 +135,7 @@ TEST_F(BatchesTest, AFileThatWasThereIsNotTakenForOneThatWasMade) {
 }
 
 /// Also when another change of its batch is answered after it was written.
-TEST_F(BatchesTest, WhatAMadeFileHoldsIsKnownWithoutTheServers) {
+TEST_F(BatchesTest, TheContentOfANewFileIsKnownWithoutTheServers) {
   const auto calls = begin_all([this](int i) { return make_and_write(i); });
   std::vector<std::unique_ptr<client::File>> files;
   for (const auto& one : calls) files.push_back(end_call(world_, one).value());
@@ -239,7 +239,7 @@ class RandomBatchesTest : public BatchesTest, public ::testing::WithParamInterfa
   }
 };
 
-TEST_P(RandomBatchesTest, EachTaskGetsWhatItWouldGetAloneWhateverBefallsTheServer) {
+TEST_P(RandomBatchesTest, EachTaskGetsTheAnswersItWouldGetAloneThoughServersAreKilled) {
   SeededRandom random(GetParam());
   std::deque<Task> tasks;
   std::vector<Outcome<std::string>> calls;

@@ -95,7 +95,7 @@ class BypassTest : public ::testing::Test {
   ClientProcess& other_;
 };
 
-TEST_F(BypassTest, WhatTheHolderWritesOthersRead) {
+TEST_F(BypassTest, WritesOfTheLeaseHolderAreReadByOthers) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");
   EXPECT_EQ(read(other_, *theirs), filled('d'));
@@ -113,7 +113,7 @@ TEST_F(BypassTest, AnotherOnesWriteEndsTheLease) {
   EXPECT_EQ(read(other_, *theirs), filled('y'));
 }
 
-TEST_F(BypassTest, AfterAQuarrelNobodyGetsALeaseToWriteForAWhile) {
+TEST_F(BypassTest, AfterARecallNobodyGetsAWriteLeaseForAWhile) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);

@@ -204,7 +204,7 @@ TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
 
 /// The session expires while the client is cut off, and its next one begins with a keep-alive that nobody has asked
 /// for: the io servers, who know the old one, are told of it before they are asked for anything.
-TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsMetInTheOldOne) {
+TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsAskedInTheOldOne) {
   const FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   ASSERT_EQ(write(*file, 0, kLarge), Errc::kOk);

@@ -119,7 +119,7 @@ TEST_F(DistributionsTest, ADirectoryGivesItsOwnToNewFiles) {
   EXPECT_EQ((*made)->layout().slots.size(), 2U);
 }
 
-TEST_F(DistributionsTest, OneThatNeedsMoreTargetsThanThereAreIsRefused) {
+TEST_F(DistributionsTest, ADistributionThatNeedsMoreTargetsThanThereAreIsRefused) {
   client::NewObject object;
   object.layout.distribution = parse_distribution("twod_stripe:1000,1").value();
   const auto made = run(client_.client().create(client::path_from_root("f"), kOpenForBoth, object));

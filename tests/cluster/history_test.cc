@@ -61,7 +61,7 @@ TEST_F(HistoryTest, ACrashLosesNothingDurable) {
   EXPECT_FALSE(history_.lost(left_with({{"b", 8}}), kLater));
 }
 
-TEST_F(HistoryTest, ACrashLeavesNoChangeThatBeganAfterTheAnswerOfOneThatItTook) {
+TEST_F(HistoryTest, ACrashThatLosesAChangeLosesAllThatBeganAfterItsAnswer) {
   const NodeId answered = begin_mkdir("a", 0);
   ASSERT_TRUE(history_.answer(answered, made(7), kThen)) << history_.explain();
   begin_mkdir("b", 1);
@@ -80,7 +80,7 @@ TEST_F(HistoryTest, ACrashMayTakeAChangeThatOnlyARefusalHasShown) {
 }
 
 /// A client that has kept a name from before a crash refuses a change by itself: it happened in no state.
-TEST_F(HistoryTest, AChangeThatItsClientRefusedByWhatItKeptHappenedInNoState) {
+TEST_F(HistoryTest, AChangeThatItsClientRefusedFromKeptStateNeverHappened) {
   const NodeId refused = begin_mkdir("a", 0);
   const NodeId other = begin_mkdir("a", 1);
   ASSERT_TRUE(history_.had_no_effect(refused)) << history_.explain();

@@ -92,7 +92,7 @@ class KeptOpensTest : public ::testing::Test {
   Handle handle_;
 };
 
-TEST_F(KeptOpensTest, WhatWasOpenIsOpenedAgainWithoutTheServer) {
+TEST_F(KeptOpensTest, AFileIsOpenedAgainWithoutTheServer) {
   visit_under_lease(*a_);
   for (int i = 0; i < 3; ++i) {
     auto file = open(*a_);
@@ -168,14 +168,14 @@ TEST_F(KeptOpensTest, AFileThatIsOpenOnceMoreLivesUntilThatClose) {
   EXPECT_FALSE(has_datafiles());
 }
 
-TEST_F(KeptOpensTest, IsClosedWhenNobodyWantsIt) {
+TEST_F(KeptOpensTest, AnUnusedOpenIsClosed) {
   visit_under_lease(*a_);
   world_.run_for(seconds(100));
   EXPECT_EQ(kept(*a_), 0U);
   EXPECT_EQ(asked_[wire::Op::kClose], 1U);
 }
 
-TEST_F(KeptOpensTest, WhatAnotherWritesIsReadByTheNextOpen) {
+TEST_F(KeptOpensTest, WritesOfAnotherClientAreReadByTheNextOpen) {
   visit_under_lease(*a_);
   auto writer = open(*b_, wire::kOpenWrite);
   ASSERT_OK(writer);
@@ -216,7 +216,7 @@ TEST_F(KeptOpensTest, AMetaServerThatWasStartedAnewIsAsked) {
   EXPECT_EQ(asked_[wire::Op::kOpen], 1U);
 }
 
-TEST_F(KeptOpensTest, ThoseOfASessionThatRanOutAreNotUsed) {
+TEST_F(KeptOpensTest, OpensOfAnExpiredSessionAreNotUsed) {
   visit_under_lease(*a_);
   world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
   world_.run_for(seconds(20));
@@ -237,7 +237,7 @@ TEST_F(KeptOpensTest, AnOrderlyEndLeavesNothingOpen) {
   EXPECT_FALSE(has_datafiles());
 }
 
-TEST_F(KeptOpensTest, OfAKilledClientEndWithItsSession) {
+TEST_F(KeptOpensTest, OpensOfAKilledClientEndWithItsSession) {
   visit_under_lease(*a_);
   world_.kill_client(*a_, Death::kProcess);
   ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
@@ -276,7 +276,7 @@ class PlantedKeptOpens : public KeptOpensTest, public ::testing::WithParamInterf
   }
 };
 
-TEST_P(PlantedKeptOpens, WhomAnotherClientHasShutOutOpensNothing) {
+TEST_P(PlantedKeptOpens, AUserWhoseRightsWereTakenAwayOpensNothing) {
   visit_under_lease(*a_);
   ASSERT_OK(chmod(*b_, 0600));
   ASSERT_OK(run(*a_, a_->client().stat(path_from_root("f"))));

@@ -16,7 +16,7 @@ using client::path_from_root;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST_F(LeasesTest, WhatWasLookedUpIsAnsweredWithoutTheServer) {
+TEST_F(LeasesTest, AKeptLookupIsAnsweredWithoutTheServer) {
   make_file(*b_, "f");
   EXPECT_FALSE(kept(*a_, "f"));
   ASSERT_OK(stat(*a_, "f"));
@@ -30,7 +30,7 @@ TEST_F(LeasesTest, WhatWasLookedUpIsAnsweredWithoutTheServer) {
   EXPECT_EQ(counters(*a_).hits, before.hits + 1);
 }
 
-TEST_F(LeasesTest, WhatAnOwnChangeHasMadeIsAnsweredWithoutTheServer) {
+TEST_F(LeasesTest, OwnChangesAreAnsweredWithoutTheServer) {
   client::Client& a = a_->client();
   ASSERT_OK(stat(*a_, ""));  // from here on it keeps what it is told
   ASSERT_OK(run(*a_, a.mkdir(path_from_root("d"), {})));
@@ -156,7 +156,7 @@ TEST_F(LeasesTest, AnOwnChangeIsSeenAtOnceAndWaitsForNobody) {
   EXPECT_EQ(counters(*a_).recalls, 0U);
 }
 
-TEST_F(LeasesTest, WhoDropsTheLastThatItKeepsSaysSo) {
+TEST_F(LeasesTest, AClientThatDropsItsLastLeaseSaysSo) {
   for (int round = 0; round < 3; ++round) {
     ASSERT_OK(run(*b_, b_->client().mkdir(path_from_root("d"), {})));
     ASSERT_OK(stat(*a_, "d"));
@@ -181,7 +181,7 @@ TEST_F(LeasesTest, AHolderThatIsGoneIsWaitedForAndTheChangeGoesOn) {
   EXPECT_LT(world_.now() - after, milliseconds(100));
 }
 
-TEST_F(LeasesTest, WhoIsCutOffAnswersNothingThatMayHaveBeenChanged) {
+TEST_F(LeasesTest, AClientThatIsCutOffAnswersNothingThatMayHaveChanged) {
   make_file(*b_, "f");
   ASSERT_OK(stat(*a_, "f"));
   EXPECT_TRUE(kept(*a_, "f"));
@@ -240,7 +240,7 @@ TEST_F(LeasesTest, AChangeWaitsUntilCopiesElsewhereAreDropped) {
 }
 
 /// A model of modes and names; whichever client looks, it sees the last change of either.
-TEST_F(LeasesTest, WhatTwoClientsSeeIsWhatAModelSays) {
+TEST_F(LeasesTest, TwoClientsSeeWhatTheModelPredicts) {
   SeededRandom random(4);
   std::map<std::string, std::uint32_t> model;
   const auto name = [&] { return "f" + std::to_string(random.below(6)); };

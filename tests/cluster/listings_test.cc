@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ListingsTest = LeasesTest;
 
-TEST_F(ListingsTest, WhatWasListedIsAnsweredWithoutTheServer) {
+TEST_F(ListingsTest, ListedEntriesAreAnsweredWithoutTheServer) {
   client::Client& b = b_->client();
   const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
   ASSERT_OK(made);
@@ -105,7 +105,7 @@ TEST_F(ListingsTest, AChangeAtAnyMomentOfAListingIsSeen) {
   EXPECT_EQ(asked_[wire::Op::kListLease], 60U);
 }
 
-TEST_F(ListingsTest, WhoKeepsNothingAsksForNoLeasesWithAListing) {
+TEST_F(ListingsTest, AClientThatKeepsNothingListsWithoutLeases) {
   ClientProcess& c = world_.start_client(small_client_options({}, {}, {}));
   make_file(c, "f");
   EXPECT_EQ(list(c, kRootHandle).size(), 1U);

@@ -92,7 +92,7 @@ TEST_F(OwnWritingTest, SizeAndTimesAreKnownWithoutTheServers) {
   EXPECT_EQ(stat(*b_).value().mtime, WallTime{1000});
 }
 
-TEST_F(OwnWritingTest, WhatAnotherWritesIsSeenAtOnce) {
+TEST_F(OwnWritingTest, WritesOfAnotherClientAreSeenAtOnce) {
   const auto file = create("f");
   ASSERT_OK(run(*a_, file->write(0, Bytes(1000))));
   auto other = run(*b_, b_->client().open(path_from_root("f"), wire::kOpenWrite));
@@ -127,7 +127,7 @@ TEST_F(OwnWritingTest, AnothersWriteAtAnyMomentIsSeen) {
   }
 }
 
-TEST_F(OwnWritingTest, WhatAnotherOpenOfThisClientWritesIsSeen) {
+TEST_F(OwnWritingTest, WritesThroughAnotherOpenOfThisClientAreSeen) {
   const auto file = create("f");
   auto other = run(*a_, a_->client().open(path_from_root("f"), wire::kOpenWrite));
   ASSERT_OK(other);

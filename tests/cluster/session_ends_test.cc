@@ -189,7 +189,7 @@ job::Task<Errc> write_and_sync_on(client::File& file, job::Executor& executor, M
   co_return Errc::kOk;
 }
 
-TEST_F(RenewalTest, OfOneFilesCapabilityHarmsNoOthersRequests) {
+TEST_F(RenewalTest, RenewingOneFilesCapabilityDisturbsNoOtherRequests) {
   std::vector<FilePtr> files;
   for (int i = 0; i < 5; ++i) {
     auto made = call(world_, client_,

@@ -50,7 +50,7 @@ TEST(Golden, EverythingHasAFile) {
   }
 }
 
-TEST(Golden, EveryFileIsOfSomething) {
+TEST(Golden, EveryFileBelongsToAnItem) {
   for (const auto& entry : fs::recursive_directory_iterator(kFolder)) {
     if (entry.path().extension() != ".hex") continue;
     const std::string path = fs::relative(entry.path(), kFolder).replace_extension().string();

@@ -39,7 +39,7 @@ class TimesTest : public ::testing::Test {
   wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
 };
 
-TEST_F(TimesTest, OfASlightlyWrongClockAreAccepted) {
+TEST_F(TimesTest, TimesOfASlightlyWrongClockAreAccepted) {
   expect_about(written(-std::chrono::minutes(9)), now(-std::chrono::minutes(9)));
   expect_about(written(std::chrono::minutes(9)), now(std::chrono::minutes(9)));
 }

@@ -92,7 +92,7 @@ TEST_F(GrantsTest, AllNamesOfANewDirectoryAreKnown) {
   EXPECT_EQ(answer({kDirectory, "g", 0}), std::nullopt);
 }
 
-TEST_F(GrantsTest, ADirectoryOfWhichOneChangeIsNotGrantedIsNotKnownWhole) {
+TEST_F(GrantsTest, ADirectoryWithAnUngrantedChangeIsNotComplete) {
   make_directory();
   {
     OwnChange change(cache, plan_of(creation("f")));

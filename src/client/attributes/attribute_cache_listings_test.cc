@@ -122,7 +122,7 @@ TEST_F(ListingsTest, AListingDoesNotEvictItsOwnDirectory) {
   EXPECT_FALSE(kept(in_directory(name(0))));  // used longest ago
 }
 
-TEST_F(ListingsTest, AreNotWorthItWhileNothingOfThemIsUsed) {
+TEST_F(ListingsTest, UnusedListingsStopAskingForLeases) {
   std::uint64_t listed = 0;
   for (; cache.worth_listing(kRootHandle); listed += 100) {
     ASSERT_LT(listed, 100'000U);

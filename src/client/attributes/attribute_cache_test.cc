@@ -51,7 +51,7 @@ TEST_F(AttributeCacheTest, TellsASizeOnlyWhileNobodyWritesTheFile) {
   EXPECT_FALSE(cache.known_size(kFile).has_value());
 }
 
-TEST_F(AttributeCacheTest, TheSameSizeFromAnotherChangeIsAnotherOne) {
+TEST_F(AttributeCacheTest, EqualSizesOfDifferentChangesAreToldApart) {
   learn(file_reply(5));
   const auto before = cache.known_size(kFile);
   cache.recalled(kFile);
@@ -275,7 +275,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
   EXPECT_FALSE(kept(at("d/g")));
 }
 
-TEST_F(AttributeCacheTest, AChangeOfWhichNothingIsKnownDropsAll) {
+TEST_F(AttributeCacheTest, AChangeWithUnknownEffectDropsEverything) {
   learn(file_reply());
   {
     const OwnChange change(cache, {});
@@ -283,7 +283,7 @@ TEST_F(AttributeCacheTest, AChangeOfWhichNothingIsKnownDropsAll) {
   EXPECT_FALSE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, TheSizeOfAFileThatIsBeingWrittenIsNotItsToTell) {
+TEST_F(AttributeCacheTest, TheSizeOfAFileThatIsBeingWrittenIsNotAnswered) {
   wire::LookupLeaseReply reply = file_reply();
   reply.object->attributes.size_known = false;
   learn(reply);

@@ -49,7 +49,7 @@ class OwnWritingCacheTest : public AttributeCacheTest {
   }
 };
 
-TEST_F(OwnWritingCacheTest, WhatWasMadeAndWrittenIsKnown) {
+TEST_F(OwnWritingCacheTest, OwnCreationsAndWritesAreKnown) {
   make_file();
   EXPECT_EQ(size(), 0U);
   write(data(5000, 1));

@@ -250,7 +250,7 @@ TEST_F(HandoverStateTest, TheNextProcessFindsWhatMayStillBeCopied) {
   EXPECT_EQ(handover_->copied(now + std::chrono::seconds(2)), std::vector<Handle>{Handle(5)});
 }
 
-TEST_F(HandoverStateTest, ThereIsRoomForCopiesOfManyAndThoseThatAreOverMakeRoom) {
+TEST_F(HandoverStateTest, EndedCopiesMakeRoomForNewOnes) {
   const MonoTime now{std::chrono::hours(1)};
   const MonoTime until = now + std::chrono::seconds(10);
   std::uint64_t noted = 0;

@@ -78,7 +78,7 @@ TEST_F(MetaRefusals, AResentRequestGetsTheSameRefusalAfterARestart) {
   expect_free(file);
 }
 
-TEST_F(MetaRefusals, OneThatIsRefusedForLongIsGivenUp) {
+TEST_F(MetaRefusals, AnIntentThatIsRefusedForLongIsGivenUp) {
   for (const Errc code : {Errc::kIoError, Errc::kNoSpace, Errc::kReadOnly}) {
     const Handle file = make_file(client, "f", 100);
     refuse(code);

@@ -47,7 +47,7 @@ struct RemovalScene {
   }
 };
 
-TEST(MetaRemovalCrash, OfAFileThatNobodyHasOpen) {
+TEST(MetaRemovalCrash, ARemovalOfAClosedFileIsFinished) {
   for (const bool machine : {false, true}) {
     RemovalScene scene;
     const std::size_t steps = die_at_each_step(
@@ -151,7 +151,7 @@ TEST(MetaRemovalCrash, AtTheEndOfTheSessionThatHasItOpen) {
   }
 }
 
-TEST(MetaRemovalCrash, OfAFileThatARenameReplaces) {
+TEST(MetaRemovalCrash, TheRemovalOfAReplacedFileIsFinished) {
   for (const bool machine : {false, true}) {
     RemovalScene scene;
     die_at_each_step(

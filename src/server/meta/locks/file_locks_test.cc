@@ -154,7 +154,7 @@ TEST_F(MetaFileLocks, DeadlocksAreFoundBetweenClients) {
   EXPECT_ERRC(lock(b, spec(LockMode::kExclusive, 1, 0, 0), true), Errc::kDeadlock);
 }
 
-TEST_F(MetaFileLocks, OfASilentClientPassToOthersOnlyAfterTheFence) {
+TEST_F(MetaFileLocks, LocksOfASilentClientPassToOthersOnlyAfterTheFence) {
   Holder a = holder();
   Holder b = holder();
   const Handle file = make_file(a.client, "f", 1);
@@ -202,7 +202,7 @@ TEST_F(MetaFileLocks, AreReclaimedAfterARestartBeforeAnybodyGetsNewOnes) {
   EXPECT_ERRC(reclaim(c, {spec(LockMode::kShared, 1, 40, 40)}), Errc::kLostLock);
 }
 
-TEST_F(MetaFileLocks, OfAClientThatDiedWithTheServerStayUntilItIsFenced) {
+TEST_F(MetaFileLocks, LocksOfAClientThatDiedWithTheServerStayUntilItIsFenced) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   restart();
@@ -213,7 +213,7 @@ TEST_F(MetaFileLocks, OfAClientThatDiedWithTheServerStayUntilItIsFenced) {
   EXPECT_OK(lock(b, spec(LockMode::kExclusive)));
 }
 
-TEST_F(MetaFileLocks, OfAClientThatDoesNotReclaimThemPassToOthersOnceItIsFenced) {
+TEST_F(MetaFileLocks, LocksThatAreNotReclaimedPassToOthersOnceTheirClientIsFenced) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   restart();

@@ -46,7 +46,7 @@ TEST_F(MetaTemporary, StayWhenTheyGetAName) {
   EXPECT_TRUE(io.files[handle].removed);
 }
 
-TEST_F(MetaTemporary, GetNoNameAgainOnceTheyHadOne) {
+TEST_F(MetaTemporary, AFileThatHasLostItsNameGetsNoNewOne) {
   const Handle handle = make(client)->object.attributes.handle;
   ASSERT_OK(name(client, handle, "named"));
   ASSERT_OK(unlink(client, "named"));

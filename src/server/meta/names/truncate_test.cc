@@ -196,7 +196,7 @@ TEST_F(MetaTruncate, EachHasAGenerationOfItsOwn) {
   EXPECT_EQ(io.cuts, 5U);
 }
 
-TEST_F(MetaTruncate, OfANeverWrittenFileToZeroAsksNoIoServerAndSetsMtime) {
+TEST_F(MetaTruncate, TruncatingAnUnwrittenFileToZeroAsksNoIoServerAndSetsMtime) {
   const Handle handle = make_file(client, "f", 0);
   wait(seconds(1));
   const auto cut = truncate(client, "f", 0);
@@ -260,7 +260,7 @@ TEST_F(MetaTruncate, TheErrorNamesTheServerWithoutAnAnswer) {
   io.release();
 }
 
-TEST_F(MetaTruncate, OfARemovedFileIsForgotten) {
+TEST_F(MetaTruncate, ATruncationOfARemovedFileIsForgotten) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   io.hold();

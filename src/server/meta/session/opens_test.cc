@@ -66,7 +66,7 @@ TEST_F(MetaOpens, AnOpenByInodeAsksForNoRightOnTheFoldersAbove) {
   EXPECT_ERRC(asked<wire::OpenReply>(bobs, by_inode), Errc::kPermissionDenied);
 }
 
-TEST_F(MetaOpens, WhoMakesAFileHasTheRightsHeAskedForWhateverItsMode) {
+TEST_F(MetaOpens, TheCreatorOfAFileGetsTheRightsItAskedForWhateverTheMode) {
   const auto made = create(client, "f", kRW, 0);
   ASSERT_OK(made);
   EXPECT_EQ(made->capability.rights, Rights::kReadWrite);

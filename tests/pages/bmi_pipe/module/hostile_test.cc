@@ -84,7 +84,7 @@ class Hostile : public testing::Test {
   std::string url_ = server_->listen("pipe://*", context_).value();
 };
 
-TEST_F(Hostile, WhoDoesNotSayHelloIsDropped) {
+TEST_F(Hostile, AConnectionWithoutAHelloIsDropped) {
   for (const Bytes& packet :
        {Bytes(1), Bytes(kHelloSize), Bytes(kHelloSize + 1), Bytes(kHeaderSize + kMaxPayload + 1)}) {
     const UniqueFd socket = raw_peer();
