@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // assembly::ClientProcess as the front ends know it, on a file system that lies in the process itself: linked before
-// the true one, into libraries that are the product's in everything else. What a program keeps is gone with it.
+// the real one, into libraries that otherwise are those of the product. Its files end with the program.
 #include <unistd.h>
 
 #include "assembly/client_process.h"

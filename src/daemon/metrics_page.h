@@ -16,7 +16,7 @@ namespace spate::daemon {
 
 /// Serves from start() until it is destroyed, on a thread of its own: a scraper never holds up the server. It keeps at
 /// most 16 connections, closes one that moves nothing for 10 s, and reads at most 16 KiB of a request; the others wait
-/// in the kernel's queue. It answers GET and HEAD only, whoever asks: the address says who can.
+/// in the kernel's queue. It answers GET and HEAD of every client that can reach its address.
 class MetricsPage {
  public:
   /// `address`: "PORT" of 127.0.0.1, or "HOST:PORT" ("[::]:9464") with a number of this machine; port 0: a free one.

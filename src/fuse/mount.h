@@ -66,7 +66,7 @@ void add_lock_operations(fuse_lowlevel_ops& operations);
 
 /// Makes the kernel forget the file's pages, because a lock on it was granted.
 void drop_pages_for_lock(Mount& mount, Handle handle);
-/// Releases all locks that were taken through this open file, whoever holds them.
+/// Releases all locks that were taken through this open file, of every owner.
 void release_locks(Mount& mount, std::uint64_t open, Handle handle);
 
 /// The open file of a request. It is opened again if an earlier process of the mount opened it. kBadDescriptor.

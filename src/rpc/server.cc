@@ -344,7 +344,7 @@ Result<Bytes> Server::list_loads() {
   return out;
 }
 
-/// What somebody asks who has not proved a key is not counted: it could push out the clients.
+/// Requests of strangers are not counted, since they could displace the counts of clients.
 void Server::note_load(const Call& call, bool failed) {
   const auto kind = load_kind(call.header.op);
   if (!kind || !call.peer->authenticated) return;

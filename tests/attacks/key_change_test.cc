@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file system's client key is changed: who has the old one is refused, unless its key file holds the new one by now.
+// A file system's client key is changed: a client with the old key is refused, unless its key file has the new one by
+// then.
 #include "bmi/tcp/tcp_module.h"
 #include "tests/attacks/site.h"
 

@@ -100,7 +100,7 @@ dropped(lambda: write_memory(base, b"\\xff" * size))
 def rang(*_): raise InterruptedError
 signal.signal(signal.SIGALRM, rang)
 def ends(call):
-    # It ends by itself, or by a signal. What comes out is not asked.
+    # It ends by itself or by a signal. Its output does not matter.
     signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
     try: call()
     except (OSError, ValueError): pass

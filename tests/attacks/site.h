@@ -25,7 +25,7 @@ inline Key server_key() { return key_of(2); }
 /// On one thread; `make` is the network that everybody here uses.
 using MakeModule = std::function<std::unique_ptr<bmi::Module>()>;
 
-/// Counts what was done: mkdir for whoever may write, getattr for whoever may read, readdir for the operator alone, and
+/// Counts what was done: mkdir needs the right to write, getattr the right to read, readdir is for the operator, and
 /// meta_scan for servers.
 class Deeds final : public rpc::Service {
  public:
@@ -102,7 +102,7 @@ struct Site {
   std::unique_ptr<rpc::Server> server;
 };
 
-/// One client, or server that asks another: who is to be deceived.
+/// The one that is to be deceived: a client, or a server that sends requests to another.
 struct Victim {
   Victim(const MakeModule& make, job::Executor& executor, Random& random, wire::PeerKind kind,
          std::vector<std::string> urls, std::uint32_t server, Duration attempt_timeout = std::chrono::seconds(1))

@@ -83,7 +83,7 @@ def own_work(fs, alice, bob):
 
 
 def groups(fs, alice):
-    """The key names the groups, not the process: a folder of the group is open to who has the group in the key."""
+    """The key names the groups, not the process: a folder of the group is open to every holder of a key with that group."""
     fs.spate("mkdir", "spate:/staff")
     fs.spate("chown", "0:%d" % STAFF, "spate:/staff")
     fs.spate("chmod", "770", "spate:/staff")
@@ -274,7 +274,7 @@ def the_end(fs, alice):
 
 
 def revoked(fs, alice):
-    """A key that is revoked while it is in use: it ends at once, also for who does not ask the meta server, and stays revoked after a restart;
+    """A key that is revoked while it is in use: it ends at once, also for clients that send nothing to the meta server, and stays revoked after a restart;
     the other keys of the same user go on."""
     lost = User(fs, "lost", ALICE)
     lasting = subprocess.Popen([lost.program, "put", "spate:/all/unfinished"], user=ALICE, group=ALICE, extra_groups=[], env=lost.env,

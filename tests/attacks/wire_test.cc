@@ -181,7 +181,7 @@ TEST_F(WireTest, ASecondHelloEndsTheConnection) {
 }
 
 /// The server ends, and somebody else takes its address. The client's next request is for the server with
-/// which it made the handshake. Whoever listens there now hears a hello and no more.
+/// which it made the handshake. The process that listens there now gets a hello and nothing else.
 TEST_F(WireTest, NothingIsSentAfterAReconnectionToASquatter) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   relay_->drop_target();

@@ -27,7 +27,7 @@ CLIENTS = 3           # the last one comes by shared memory
 CELL = struct.Struct("<IIII")
 CELLS = [512, 256, 64, 48, 12]  # of each file: blocks.h
 STRIDE = 512 * CELL.size
-# How an operation may end. What is forced and cannot be had is refused (not_supported); a fenced holder, or a sync after a server's
+# How an operation may end. A forced path that is not possible is refused (not_supported); a fenced holder, or a sync after a server's
 # restart, is told of it (lost_write). Nothing else: the deadline is longer than any restart takes.
 ENDS = {"ok", "not_supported", "lost_write"}
 # Of operations of each client, whatever the time: on a busy machine its first open may take all of it.

@@ -68,7 +68,7 @@ struct Wrong {
   Allowed allowed;
 };
 
-/// A word of which a write has changed a part so far: nobody promises more than bytes to who reads beside a write. Each
+/// A word of which a write has changed a part so far: a read beside a write is promised single bytes only. Each
 /// byte must be of an allowed version all the same.
 inline bool is_half_written(std::uint64_t found, std::uint64_t file, std::uint64_t index, Allowed allowed) {
   std::uint64_t explained = 0;

@@ -80,7 +80,7 @@ void tell(State& state, const std::string& path, std::uint64_t file, const Wrong
   std::fflush(stdout);
 }
 
-/// Reads a range and checks it. What lies beyond the end of the file was never written: zeros.
+/// Reads a range and checks it. Bytes beyond the end of the file were never written, so they are zeros.
 job::Task<void> read(State& state, const Opened& opened, std::uint64_t number, std::uint64_t offset,
                      std::uint64_t size) {
   const Shape& shape = kShapes[number];

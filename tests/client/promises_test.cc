@@ -190,7 +190,8 @@ TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
-// The answer is lost with the connection, and before the resend so is the session: who knows whether it was done?
+// The answer is lost with the connection, and the session ends before the resend. So nobody can tell whether the change
+// was made.
 TEST_F(ClientPromises, AChangeIsNotRepeatedInAnotherSession) {
   ASSERT_OK(executor_.run(client_->connect()));
   meta_->before_answer = [this](const rpc::Call& call) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client loses its session, and does not know it. What it still sends must reach no file on an io server that was
+// A client loses its session, and does not know it. Its further requests must reach no file on an io server that was
 // added meanwhile, or whose disk was replaced: somebody else has the lock by then, and has written.
 #include "base/expect.h"
 #include "tests/cluster/calls.h"

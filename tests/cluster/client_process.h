@@ -17,7 +17,7 @@ class ClientProcess final : public Process {
   ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options, LentMachine machine);
 
   void die() override;
-  /// Ends in order: the session is ended, too. What runs behind the gate must end by itself.
+  /// Ends in order: the session is ended, too. Tasks behind the gate must end by themselves.
   void quit();
   bool ended() const override { return ended_ && gate_.count() == 0; }
 

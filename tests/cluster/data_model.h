@@ -21,7 +21,7 @@ using WriteId = std::uint32_t;
 /// A read or stat under way.
 using ReadId = std::uint32_t;
 
-/// For each byte, who may have written what it holds now, and who what is on the disk under it.
+/// For each byte, the writers whose value it may have now, and the writers whose value may be on the disk.
 ///
 /// - A write that is under way, or failed, may or may not have reached each of its bytes.
 /// - A write that succeeded has: what ended before it began can be seen there no longer.

@@ -271,7 +271,7 @@ TEST_F(DirectedTest, AnAppendGivesUpAtItsDeadline) {
   EXPECT_THAT(*second, ::testing::AnyOf(Errc::kTimeout, Errc::kUnreachable));
 }
 
-/// Another client has it meanwhile: who comes back in a new session asks for it again, at its first append already.
+/// Another client has the right meanwhile. A client in a new session requests it again with its first append.
 TEST_F(DirectedTest, TheRightToAppendEndsWithItsSession) {
   constexpr client::LockHolder kRight{LockKind::kAppend, 0};
   const FilePtr file = create("log");

@@ -25,7 +25,7 @@ struct LentMachine {
 };
 
 /// Some of what is moved is moved at once, some takes a while, and what is written waits while the device is stuck().
-/// Then the executor goes on: only whoever waits for the write waits.
+/// Then the executor goes on, and only the tasks that await the write wait.
 class SimLentFiles final : public client::LentFiles {
  public:
   SimLentFiles(job::Executor& executor, Random& random, LentMachine machine)

@@ -23,8 +23,8 @@ struct LockClaim {
   friend bool operator==(const LockClaim&, const LockClaim&) = default;
 };
 
-/// A lock is certain from its answer until its release begins, or its holder's session has ended at the server. What is
-/// not certain is nobody's: the model misses something there, and never accuses wrongly.
+/// A lock is certain from its answer until its release begins, or its holder's session has ended at the server. The
+/// model assigns an uncertain lock to nobody: so it may miss a fault, but never reports one that is none.
 class LockModel {
  public:
   /// Whether that claim's session has not ended, by the meta server's records, and its client has not heard that its

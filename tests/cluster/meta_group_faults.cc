@@ -17,7 +17,7 @@ constexpr Duration kBetweenCrashes = seconds(10);
 
 MetaGroupFaults::MetaGroupFaults(World& world, Random& random, Journal& journal, std::uint32_t reader)
     : world_(world), random_(random), journal_(journal), reader_(reader) {
-  // Backups are further away than clients: whoever does not wait for them is quicker.
+  // Backups are further away than clients, so a primary that does not wait for them answers earlier.
   bmi::sim::LinkOptions far;
   far.latency = std::chrono::microseconds(100 + random_.below(2000));
   for (const ServerId a : world_.meta_servers()) {

@@ -69,7 +69,7 @@ std::vector<Plant> all_plants();
 Defect defect_of(Plant plant);
 
 trove::SimKeyvalOptions store_options(Plant plant);
-/// Each is null when the plant concerns something else. What is wrapped outlives the wrapper.
+/// Each is null when the plant concerns something else. The wrapped object outlives the wrapper.
 std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner);
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner);
 /// `others`: makes one that knows the servers of spate.toml only.

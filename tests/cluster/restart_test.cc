@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meta server is killed and started again: who had the right to append, or a lock, has it back or gets it again
-// soon, and not only when the server has given up waiting for those who had some before.
+// The meta server is killed and started again: a client that had the right to append, or a lock, has it back or gets it
+// again soon, and not only when the server has given up waiting for those who had some before.
 
 #include "base/expect.h"
 #include "tests/cluster/calls.h"

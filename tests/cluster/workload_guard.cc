@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's data under a lock: whoever has a file's exclusive lock is alone with what it protects.
+// The workload's data under a lock: the holder of a file's exclusive lock alone changes the data that the lock
+// protects.
 #include "tests/cluster/workload_guard.h"
 
 #include <fmt/format.h>
@@ -103,8 +104,8 @@ job::Task<bool> Workload::is_over(OpenFilePtr file, bool cut) {
   co_return true;
 }
 
-/// False. What failed with the lock may still take effect as long as the lock is held: it is waited for. What failed
-/// because the lock was lost, or before it was, cannot come any more when others have the lock.
+/// Returns false. A change that failed under the lock may still take effect while the lock is held, so this waits for
+/// it. A change that failed because the lock was lost cannot take effect once others have the lock.
 job::Task<bool> Workload::failed_guarded(OpenFilePtr file, LockClaim claim, Errc code, bool cut) {
   if (code == Errc::kLostLock) co_return false;
   for (int tries = 0; tries < 5 && scene_.locks.certain(file->handle, claim); ++tries) {

@@ -20,7 +20,7 @@ equal "$(cat "$dir/data/file")" text
 mount -o remount,rw,noexec "$dir/data"
 touch "$dir/data/new"
 findmnt -no OPTIONS "$dir/data" | grep -q '^rw,nosuid,nodev,noexec'
-# Only what is asked for: also by who does not know how it is mounted.
+# Only the requested options change, also if the caller does not know how it is mounted.
 options() { findmnt -no OPTIONS "$dir/data" | cut -d, -f1-4; }
 "$spate" mount -o remount,ro,dev "$dir/data"
 equal "$(options)" ro,nosuid,noexec,relatime

@@ -355,7 +355,7 @@ def waits_for_the_mount(pid):
 
 
 def killed_while(call, path, its, server):
-    """Kills who makes the call while the server stands still. False: what was called is not done, since the kernel took the request
+    """Kills the caller while the server stands still. False: the call has no effect, since the kernel took the request
     back before the mount had read it."""
     before = look(its) and look(its).st_ino
     caller = multiprocessing.Process(target=call, args=(path,))
@@ -377,7 +377,7 @@ def killed_while(call, path, its, server):
 
 
 def killed(one, other, server):
-    """A process is killed while the server stands still. What its call makes of the name afterwards is seen, well before a lease runs out."""
+    """A process is killed while the server stands still. The later effect of its call on the name is seen, well before a lease runs out."""
     one, other = os.path.join(one, "killed"), os.path.join(other, "killed")
     os.mkdir(one)
     for name in ("there", "from", "over", "replaced"):
@@ -401,7 +401,7 @@ def killed(one, other, server):
 
 
 def aborted(one, other, control):
-    """The connection is ended by force: who has something open is told so, not what was there before."""
+    """The connection is ended by force: a program that has a file open gets an error, not old data."""
     path = os.path.join(one, "aborted")
     write(path, "")
     os.chmod(path, 0o644)

@@ -59,7 +59,7 @@ for i in 0 1 2 3; do dd if="$dir/data" of=shared bs=64k skip="$i" seek="$i" coun
 wait
 cmp -n 262144 shared "$dir/data"
 
-# The mount outlives its servers; who waits for one can be killed.
+# The mount outlives its servers. A process that waits for one can be killed.
 cd "$dir"
 for pid in "$dir"/fs/run/*.pid; do kill -9 "$(cut -d' ' -f1 "$pid")"; done
 cat m/hard > late &

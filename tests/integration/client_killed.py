@@ -87,7 +87,7 @@ def killed_in_mid_write(fs, data):
 
 
 def stood_still(fs, data):
-    """A client that was stopped for longer than its lease goes on, or is told; what it says is true. What it writes late into a
+    """A client that was stopped for longer than its lease goes on, or gets an error, and its output is true. A late write of it into a
     file that is gone goes nowhere."""
     paused, removed = Writer(fs, "/paused"), Writer(fs, "/removed")
     for writer in (paused, removed):

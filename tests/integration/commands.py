@@ -161,7 +161,7 @@ def one_server_down(fs):
     done = fs.run("status", "--json")
     check(done.returncode == 1 and [row["up"] for row in json.loads(done.stdout)] == [True, True, False, True], "status --json: %s" % done.stdout)
     fs.up()
-    # Without the meta server the io servers tell whoever has the server key.
+    # Without the meta server the io servers answer holders of the server key.
     dead = 1
     fs.kill(dead)
     says(fails("stats"), "server 2 (io)", "server 3 (io)", "server 4 (io)")

@@ -240,7 +240,7 @@ def devices_and_pipes(fs):
     fs.spate("cp", "spate:/p", fifo)
     reader.join()
     check(read == [content], "through a fifo: other data")
-    # A reader who has enough is no failure.
+    # It is no failure that the reader ends early.
     cat = fs.start("cat", "spate:/p", "spate:/p")
     check(cat.stdout.read(10) == content[:10], "cat")
     cat.stdout.close()
@@ -276,7 +276,7 @@ def messages(fs):
 
 
 def on_a_terminal(fs, *args):
-    """Runs the command with a terminal for standard error, and a server that is away for a moment. What it shows there, text."""
+    """Runs the command with a terminal for standard error, and a server that is away for a moment. Returns the text that it shows there."""
     master, slave = pty.openpty()
     fs.kill(VICTIM, sig=signal.SIGSTOP)
     threading.Timer(0.5, lambda: fs.kill(VICTIM, sig=signal.SIGCONT)).start()

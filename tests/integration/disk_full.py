@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Full disks: of an io server's data, of all that an io server keeps, of the meta server. What was there stays, the reason is told,
+"""Full disks: of an io server's data, of all that an io server keeps, of the meta server. Existing data stays, the error names the reason,
 and room that is made can be used, without a restart."""
 import os
 import subprocess

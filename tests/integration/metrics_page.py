@@ -112,7 +112,7 @@ def crowds(fs, server, port):
     check(opened <= CONNECTIONS + 8, "%d more descriptors" % opened)  # some are the commands' own
     grown = resident(server.pid) - before
     check(grown < 64 << 20, "the server has grown by %d bytes" % grown)
-    # Idle ones are dropped, whoever still waits is served.
+    # Idle connections are dropped, and those that wait are served.
     wait_until(lambda: healthy(port), "a health check is answered again", 60)
     for one in held:
         one.close()

@@ -136,7 +136,7 @@ def pages_cached(file):
 
 
 def forget_pages(file):
-    """The page cache has nothing of an open file any more. What is on its way to a device or through a socket is not dropped at once."""
+    """The page cache has nothing of an open file any more. Pages on their way to a device or through a socket are not dropped at once."""
     def dropped():
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -106,7 +106,7 @@ with Cluster(io=1, env=environment) as fs:
     told = fs.spate("explain", "-w", "spate:/a").decode()
     check(": bypass (" in told, "explain says: " + told)
 
-    # The first to go past the server asks for the lease; who is told to do so meanwhile waits for it.
+    # The first to go past the server asks for the lease. Later ones that are told to do so wait for it.
     client.ok("open /a", "path bypass", "together 0 %d 2" % MIB, "close")
 
     # By itself, when it is worth it; a second client's write takes the lease back, and both are exact.

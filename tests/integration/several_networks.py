@@ -35,7 +35,7 @@ with Cluster(io=2) as fs:
     check("ofi+tcp://" in told, "ping does not show the network: " + told)
     fs.spate("down", "-q", "--dir", fs.dir)
 
-    # All three at once: whoever is on the same host takes shared memory; the others are there for those who are not.
+    # All three at once: clients on the same host take shared memory, the others another network.
     names = iter(range(3))
     ports = iter(range(other, other + 3))
     fs.set_urls(lambda tcp: ["shm://%s/%d" % (fs.root, next(names)), "ofi+tcp://127.0.0.1:%d" % next(ports), tcp])

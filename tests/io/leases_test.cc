@@ -155,7 +155,7 @@ TEST_F(LeasesTest, GapsAreNotRewrittenWhileAClientWritesByItself) {
   EXPECT_EQ(datafile->gap_writers, 0U);
 }
 
-/// What it has written so far may have been read already: whoever keeps what he has read by the counter must not take
+/// What it has written so far may have been read already: a client that keeps data by the counter must not take
 /// bytes of before and after for the same ones.
 TEST_F(LeasesTest, AWriteUnderWayMovesTheCounterAtEachCheck) {
   const auto holder = lend();

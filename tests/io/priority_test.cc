@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes first at a busy device, and who may say so; how much a server begins at all.
+// Priorities at a busy device, who may set them, and how many requests a server begins.
 
 #include <gmock/gmock.h>
 

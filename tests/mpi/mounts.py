@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mpiio.c on paths of a mount: they are Spate's, also by a symbolic link and from a working directory there, and without a prefix. What ufs: names
-is left to MPI's own functions, which use the mount."""
+"""mpiio.c on paths of a mount: Spate serves them without a prefix, also by a symbolic link and from a working directory there. Paths with the
+prefix ufs: are left to MPI's own functions, which use the mount."""
 from mpi import *
 from cluster import Cluster
 

@@ -64,7 +64,7 @@ def reads(export, c, crossing):
 
 
 def wakes(export, c):
-    """Somebody who asks for one thing after the other wakes the server once for each: what its sleep has found it does not ask for again."""
+    """A client that sends one request after the other wakes the server once for each: the server does not look again for events that ended its sleep."""
     calls = looked(export, lambda: [c.read(at * 4 * KIB, 4 * KIB) for at in range(64)])
     check(total(calls, ("epoll_wait", "epoll_pwait")) < 64 * 3 // 2, "64 reads in a row: %s" % calls)
 

@@ -88,7 +88,7 @@ def unfinished_writes(path, *options):
     with Export(*options, path) as export, contextlib.ExitStack() as stack:
         small = stack.enter_context(Connection(export.address)).go("")
         clients = [stack.enter_context(Stalling(export.address, drips=i % 2)) for i in range(BUDGET + 1)]
-        # These have the memory; whoever comes now has to wait.
+        # These have the memory, so a new connection has to wait.
         held = watch(export, lambda: [c.push() for c in clients], lambda: sum(c.sent >= LARGE // 2 for c in clients) >= BUDGET, 200 * KIB)
         honest = Aside(export.address, data)
         clients += [stack.enter_context(Stalling(export.address, drips=i % 2)) for i in range(40 - len(clients))]

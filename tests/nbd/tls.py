@@ -241,7 +241,7 @@ def careless(folder, disk):
 
 
 def slow_and_conforming(folder, disk):
-    """The protocol's checks by TLS, among them who reads late."""
+    """The protocol's checks by TLS, also with a client that reads late."""
     class Secured(conformance.Server):
         def connect(self, **more):
             c = super().connect(**more)

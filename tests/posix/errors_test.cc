@@ -174,7 +174,7 @@ std::vector<Call> calls_that_change() {
 
 /// What is known to differ, with the reason.
 bool excused(const std::string& call, const std::string& path) {
-  // A fifo is opened by a kernel, not by a file system; who asks Spate gets ENXIO.
+  // A kernel opens a fifo, not a file system. An open by Spate fails with ENXIO.
   if (path == "/fifo" && call.starts_with("open") && !call.starts_with("open path")) return true;
   // A file over a directory that is above it: both errors are true, POSIX names the one, Linux the other.
   if (call == "rename to, a file" && path == "/dir") return true;

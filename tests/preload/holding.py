@@ -46,7 +46,7 @@ def until(condition):
 
 
 def lock_requests():
-    """How many requests for locks the meta server has answered. Who is told to wait is counted, too."""
+    """How many requests for locks the meta server has answered. Requests that must wait are counted, too."""
     told = subprocess.check_output([os.path.join(os.environ["SPATE_BIN"], "spate"), "stats", "1", "--prometheus"], text=True)
     line = next(line for line in told.splitlines() if line.startswith("spate_rpc_request_ns_count{") and 'op="lock"' in line)
     return int(line.split()[-1])

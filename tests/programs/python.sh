@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Python's own tests of files, with their folders in the tree: those of shutil, glob, tempfile, fileinput and more. What fails on a
-# local folder, too, says nothing. PYTHON_TESTS chooses.
+# Python's own tests of files, with their folders in the tree: those of shutil, glob, tempfile, fileinput and more. Tests that fail on
+# a local folder, too, do not count. PYTHON_TESTS chooses.
 # needs: python3
 # seconds: 1100
 python3 -c 'import test.test_shutil, test.support' 2> "$local/said" || skip "python: the package test is not there"

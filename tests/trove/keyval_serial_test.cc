@@ -65,7 +65,7 @@ bool replay(const History& history, Model& model, bool checked_only) {
       if ((at == model.end() ? Value() : Value(at->second)) != step.got) return false;
     } else if (step.kind == Step::kRange) {
       Entries found = range_of(model, step);
-      // That there is more is not part of what commit checks: whoever needs to know reads on.
+      // The commit does not check whether there are more keys. A caller that needs to know reads on.
       if (checked_only && !step.entries.empty() && step.entries.back().first == "..." && found.size() == step.limit)
         found.emplace_back("...", "");
       if (found != step.entries) return false;

@@ -149,7 +149,8 @@ TEST_F(Hostile, DataOfAnotherLengthThanAnnounced) {
   expect_dropped(peer);
 }
 
-// A sender that has closed its end may use its memory again. What the receiver copied after that belongs to no message.
+// A sender that has closed its end may use its memory again. Bytes that the receiver copies afterwards belong to no
+// message.
 TEST_F(Hostile, ASenderThatClosedWhileItsMemoryWasRead) {
   constexpr std::uint64_t kSize = 900'000;  // several turns
   const UniqueFd arena = make_memory("arena", 1 << 20).value();
