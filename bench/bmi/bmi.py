@@ -5,6 +5,7 @@
 messages; and ORFA's Figure 3: what registering memory costs, and what a cache of registrations saves.
 
   bench/run bmi [figure3|figure4|figure5|ofi|figure3a|figure3b|priority]... [--json FILE] [--runs N] [--vm]
+  bench/run bmi --beside FOLDER [--pairs N] [--instructions]
 """
 import argparse
 import functools
@@ -17,6 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import beside  # noqa: E402 (after the path)
 import references  # noqa: E402 (after the path)
 import registration  # noqa: E402 (after the path)
 from figures import text  # noqa: E402
@@ -250,7 +252,14 @@ def main():
     parser.add_argument("--json", help="write everything here; bench/run draw makes drawings of it")
     parser.add_argument("--runs", type=int, default=5, help="of each cell; the median is told (5)")
     parser.add_argument("--vm", action="store_true", help="figure3a and figure3b over RDMA in software, too, in a virtual machine")
+    parser.add_argument("--beside", metavar="FOLDER", help="bmi alone, by turns with the programs of an older build there (20 pairs, eight minutes)")
+    parser.add_argument("--pairs", type=int, default=20, help="with --beside: of each figure (20)")
+    parser.add_argument("--instructions", action="store_true", help="with --beside: instructions a message instead, by callgrind")
     options = parser.parse_args()
+    if options.beside and options.instructions:
+        return beside.count_instructions(options.bin, options.beside)
+    if options.beside:
+        return 1 if beside.turns(options.bin, options.beside, options.pairs) else 0
     with tempfile.TemporaryDirectory(prefix="spate-bmi-") as folder:
         for program in ("bmi_program", "raw_program", "memory_program", "registration_program", "libspate-bmi-ofi.so"):
             if os.path.exists(os.path.join(options.bin, program)):
@@ -267,4 +276,4 @@ def main():
             json.dump(results, f, indent=1)
 
 
-main()
+sys.exit(main())
