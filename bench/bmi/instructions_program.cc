@@ -59,7 +59,8 @@ void admit(Network& network, bmi::Address peer) {
 }
 
 void meet(End& client, End& server, const std::string& name) {
-  const std::string url = server.network->listen(name == "shm" ? "shm://*" : name + "://127.0.0.1:0", server.context).value();
+  const std::string url =
+      server.network->listen(name == "shm" ? "shm://*" : name + "://127.0.0.1:0", server.context).value();
   client.peer = client.network->lookup(std::array{url}).value();
   client.note(client.network->post_send_unexpected(message_to(client, {}), client.context, nullptr));
   std::size_t n = 0;

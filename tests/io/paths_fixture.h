@@ -39,4 +39,21 @@ class PathsTest : public ::testing::Test {
   wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
 };
 
+/// One run that is worth a request to the device, and then so many single bytes, each in a block of its own, that their
+/// blocks fill no buffer.
+inline constexpr std::uint64_t kRun = 8192;
+inline constexpr std::uint64_t kSinglePieces = 600;
+
+inline datatype::Description run_and_single_bytes() {
+  std::vector<Extent> pieces{{0, kRun}};
+  for (std::uint64_t i = 0; i < kSinglePieces; ++i) pieces.push_back({(16 + i) * 4096 + i, 1});
+  return *datatype::Description::list(pieces);
+}
+
+inline Bytes run_and_single_bytes_of(const Bytes& all) {
+  Bytes expected(all.begin(), all.begin() + kRun);
+  for (std::uint64_t i = 0; i < kSinglePieces; ++i) expected.push_back(all[(16 + i) * 4096 + i]);
+  return expected;
+}
+
 }  // namespace spate::io::testing
