@@ -17,8 +17,6 @@ using trove::BytestreamFault;
 using trove::BytestreamOp;
 using wire::DataPath;
 
-constexpr std::uint64_t kStreamBytes = 200'000;
-
 /// Targets that can be read and written past the page cache, in blocks of 4096.
 class DirectTest : public PathsTest {
  protected:

@@ -7,6 +7,8 @@
 
 namespace spate::io::testing {
 
+inline constexpr std::uint64_t kStreamBytes = 200'000;
+
 /// One slot on target 0, so that faults strike it.
 class PathsTest : public ::testing::Test {
  protected:

@@ -16,8 +16,6 @@ using flow::Lane;
 using trove::BytestreamOp;
 using wire::DataPath;
 
-constexpr std::uint64_t kStreamBytes = 200'000;
-
 /// The same targets with memory of a device beside them: a memory file, used by the same code.
 class PeerTest : public PathsTest {
  protected:
