@@ -38,8 +38,10 @@ def words(plan):
 
 
 def figure(folder, plan):
-    done = subprocess.run([os.path.join(folder, "bmi_program"), *words(plan)], stdout=subprocess.PIPE, text=True, timeout=120, check=True)
-    return float(done.stdout.split()[0])
+    """What the program measured; None if it failed, as builds of before 2026-11-23 do when a loaded machine keeps them longer than 5 s."""
+    done = subprocess.run([os.path.join(folder, "bmi_program"), *words(plan)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          timeout=120)
+    return float(done.stdout.split()[0]) if done.returncode == 0 else None
 
 
 def turns(new, older, pairs):
@@ -52,15 +54,20 @@ def turns(new, older, pairs):
             for pair in range(pairs):
                 order = (older, new) if pair % 2 == 0 else (new, older)
                 values = {folder: figure(folder, plan) for folder in order}
-                got.append((values[older], values[new]))
+                if None not in values.values():
+                    got.append((values[older], values[new]))
+            if not got:
+                print("%-26s no pair ended" % name, flush=True)
+                continue
             ratios = sorted((b / a) ** better for a, b in got)
-            low, high = ratios[max(0, pairs // 2 - int(pairs ** 0.5) - 1)], ratios[min(pairs - 1, pairs // 2 + int(pairs ** 0.5))]
+            half, reach = len(got) // 2, int(len(got) ** 0.5)
+            low, high = ratios[max(0, half - reach - 1)], ratios[min(len(got) - 1, half + reach)]
             scale = 1 if better == 1 else 1e-9
             verdict = "WORSE" if low > LEAST else "unclear" if statistics.median(ratios) > LEAST else ""
             worse += verdict == "WORSE"
             print("%-26s%9.2f %4s%9.2f %4s%9.3f   %.3f to %.3f %s" % (
                 name, statistics.median(a for a, _ in got) * scale, unit, statistics.median(b for _, b in got) * scale, unit,
-                statistics.median(ratios), low, high, verdict), flush=True)
+                statistics.median(ratios), low, high, verdict or ("" if len(got) == pairs else "%d pairs" % len(got))), flush=True)
     return worse
 
 
