@@ -112,6 +112,9 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   }
   std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded), settings));
   SPATE_TRY(std::ignore, process->read_keys());
+  if (const std::string& audit = process->config_.log.audit; !audit.empty()) {
+    SPATE_TRY(process->audit_, log::LineFile::open(audit));
+  }
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   SPATE_TRY(std::ignore, process->listen());  // before the stores, so that a second spated fails here
@@ -186,6 +189,7 @@ Result<void> ServerProcess::make_services() {
   if (self_.roles.block) options.roles.emplace_back("block");
   options.software = "spate " SPATE_VERSION;
   options.slow_request = config_.log.slow_request;
+  options.audit = audit_.get();
   if (group_ != nullptr) options.incarnation = group_->incarnation();
   server_ = std::make_unique<rpc::Server>(options, *context_, random_, metrics_);
   if (group_ != nullptr) {

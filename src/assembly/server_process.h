@@ -14,6 +14,7 @@
 #include "config/load.h"
 #include "job/network.h"
 #include "job/storage.h"
+#include "log/line_file.h"
 #include "metrics/metrics.h"
 #include "rpc/server.h"
 #include "server/io/io_service.h"
@@ -30,8 +31,8 @@ struct ServerSettings {
 };
 
 /// Life cycle: open(), which opens the stores and answers no request yet -> run() until request_exit() -> destroyed.
-/// One thread uses it; only request_exit() and trim_memory() may be called by another one, and request_exit() by a
-/// signal handler.
+/// One thread uses it; only request_exit(), trim_memory() and reopen_audit() may be called by another one, and
+/// request_exit() by a signal handler.
 class ServerProcess {
  public:
   /// The error names the cause: a port in use; a store that is missing, of another server or file system, or of a newer
@@ -51,6 +52,8 @@ class ServerProcess {
   const config::ServerConfig& self() const { return self_; }
   /// Any thread may read it until this is destroyed.
   const metrics::Registry& metrics() const { return metrics_; }
+  /// Opens the audit log anew, if there is one. Any thread.
+  Result<void> reopen_audit() { return audit_ ? audit_->reopen() : Result<void>(); }
   /// The server is idle: it soon gives back memory that it holds only for speed. Any thread may call it, before and
   /// during run().
   void trim_memory();
@@ -87,6 +90,7 @@ class ServerProcess {
   metrics::Registry metrics_;
   KeyRing client_keys_;
   KeyRing server_keys_;
+  std::unique_ptr<log::LineFile> audit_;  // null: no audit log
   job::Executor executor_;
   std::unique_ptr<bmi::Network> network_;
   std::unique_ptr<NetworkCounters> network_counters_;

@@ -146,6 +146,7 @@ struct LogConfig {
   std::string level = "info";  // "warn", or with folders: "info,bmi=debug"
   LogFormat format = LogFormat::kText;
   std::string file;                                 // empty: standard error
+  std::string audit;                                // a server's audit log; empty: none
   Duration slow_request = std::chrono::seconds(5);  // from then on a server logs a request as slow; 0: none; up to 1 h
   friend bool operator==(const LogConfig&, const LogConfig&) = default;
 };

@@ -279,6 +279,11 @@ std::vector<Key> plain_rows() {
           {"log", "format", Type::kChoice, "Plain lines, or a JSON object a line.", "text|json"}),
       row<&Config::log, &LogConfig::file>(
           {"log", "file", Type::kPath, "Empty: standard error. Opened anew on SIGHUP.", "", 0, kMaxText}),
+      row<&Config::log, &LogConfig::audit>(
+          {"log", "audit", Type::kPath,
+           "A server writes here, a JSON object a line, what it has refused and what operators have done. Empty: "
+           "nowhere. Opened anew on SIGHUP.",
+           "", 0, kMaxText}),
       row<&Config::log, &LogConfig::slow_request>(
           {"log", "slow_request", Type::kDuration,
            "A server logs each request that has taken so long: of whom, where it waited, its trace. 0: none.", "", 0,

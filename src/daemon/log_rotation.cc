@@ -33,11 +33,19 @@ LogRotation::~LogRotation() {
   thread_.join();
 }
 
+void LogRotation::on_signal(std::function<Result<void>()> reopen) {
+  const std::lock_guard lock(mutex_);
+  reopen_ = std::move(reopen);
+}
+
 void LogRotation::wait_for_signals() {
   const sigset_t set = hang_up();
   for (int signal = 0; ::sigwait(&set, &signal) == 0 && !stopping_;) {
     const auto opened = log::reopen_file();
     if (!opened) SPATE_LOG("daemon", error, "log goes on in the old file error={}", opened.error());
+    const std::lock_guard lock(mutex_);
+    const auto other = reopen_ ? reopen_() : Result<void>();
+    if (!other) SPATE_LOG("daemon", error, "audit log goes on in the old file error={}", other.error());
   }
 }
 

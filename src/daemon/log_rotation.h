@@ -3,7 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <mutex>
 #include <thread>
+
+#include "base/result.h"
 
 namespace spate::daemon {
 
@@ -16,10 +20,16 @@ class LogRotation {
   LogRotation(const LogRotation&) = delete;
   LogRotation& operator=(const LogRotation&) = delete;
 
+  /// Opens another file anew at the same signal; null: none any more. Called on this object's thread. Does not return
+  /// while the earlier function runs.
+  void on_signal(std::function<Result<void>()> reopen);
+
  private:
   void wait_for_signals();
 
   std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::function<Result<void>()> reopen_;  // guarded by mutex_
   std::thread thread_;
 };
 

@@ -116,7 +116,7 @@ spate::Result<std::unique_ptr<spate::daemon::MetricsPage>> start_metrics(const s
 
 /// Until a signal, or until the server is to be opened anew: `again` says so.
 int serve_once(const spate::assembly::ServerSettings& settings, const std::string& metrics_address,
-               spate::daemon::MemoryTrimmer& memory, bool& again) {
+               spate::daemon::LogRotation& rotation, spate::daemon::MemoryTrimmer& memory, bool& again) {
   again = false;
   auto process = spate::assembly::ServerProcess::open(settings);
   if (!process) return fail(process.error());
@@ -128,6 +128,7 @@ int serve_once(const spate::assembly::ServerSettings& settings, const std::strin
   std::signal(SIGINT, on_signal);
   if (asked_to_end) (*process)->request_exit();  // by a signal that found no process
   memory.on_trim([&server = **process] { server.trim_memory(); });
+  rotation.on_signal([&server = **process] { return server.reopen_audit(); });
   std::unique_ptr<spate::daemon::BlockRole> role;
   spate::Result<void> block_outcome;
   const auto ended = (*process)->run([&] {
@@ -139,6 +140,7 @@ int serve_once(const spate::assembly::ServerSettings& settings, const std::strin
   serving = false;
   spate::daemon::notify_service_manager("STOPPING=1");
   memory.on_trim({});
+  rotation.on_signal({});
   block = nullptr;
   if (role != nullptr && role->failed())
     block_outcome = spate::Error::told(spate::Errc::kIoError, "the process of the role block has ended");
@@ -150,14 +152,16 @@ int serve_once(const spate::assembly::ServerSettings& settings, const std::strin
 }
 
 int serve(const spate::assembly::ServerSettings& settings, const std::string& metrics_address) {
-  const spate::daemon::LogRotation rotation;
+  spate::daemon::LogRotation rotation;
   spate::daemon::MemoryTrimmer memory;
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
   const auto raised = spate::daemon::raise_descriptor_limit();
   if (!raised) return fail(raised.error());
   int code = 0;
-  for (bool again = true; again && !asked_to_end;) code = serve_once(settings, metrics_address, memory, again);
+  for (bool again = true; again && !asked_to_end;) {
+    code = serve_once(settings, metrics_address, rotation, memory, again);
+  }
   return code;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "log/line_file.h"
 
 namespace spate::log {
 namespace {
@@ -63,32 +64,16 @@ std::string split_fields(std::string_view body, std::vector<Field>& fields) {
   return message;
 }
 
-void append_json(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte >= 0x7f) {
-      // JSON must be UTF-8, but a foreign name may have any bytes: show those as Latin-1 characters.
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
-  }
-}
-
 std::string render_json(const Line& line) {
   std::vector<Field> fields;
   const std::string message = split_fields(line.body, fields);
-  std::string out = fmt::format(R"({{"time":"{}","level":"{}","folder":"{}","message":")", timestamp(line.time),
+  std::string out = fmt::format(R"({{"time":"{}","level":"{}","folder":"{}","message":)", timestamp(line.time),
                                 name(line.level), line.folder);
-  append_json(out, message);
-  out += R"(","fields":{)";
+  append_json_text(out, message);
+  out += R"(,"fields":{)";
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    out += fmt::format("{}\"{}\":\"", i == 0 ? "" : ",", fields[i].key);
-    append_json(out, fields[i].value);
-    out += '"';
+    out += fmt::format("{}\"{}\":", i == 0 ? "" : ",", fields[i].key);
+    append_json_text(out, fields[i].value);
   }
   return out + "}}";
 }

@@ -6,22 +6,26 @@
 namespace spate::rpc {
 
 Result<Bytes> Authenticator::hello(Call& call, ByteView body) {
-  Peer& peer = *call.peer;
-  peer.handshake.reset();
-  peer.authenticated = false;
+  auto reply = greet(call, body);
+  if (reply.code() == Errc::kUnauthenticated) refusals_.note(call, reply.error());
+  return reply;
+}
+
+Result<Bytes> Authenticator::greet(Call& call, ByteView body) {
+  const std::shared_ptr<Peer> peer = call.peer;
+  peer->handshake.reset();
+  peer->authenticated = false;
+  const Received received{call.message, body, call.header.version};
+  Handshake handshake;
   Bytes head;
   wire::encode_body(replies_.header(call), head);
-  Handshake handshake;
-  SPATE_TRY(Bytes reply, acceptor_.hello({call.message, body, call.header.version}, head,
-                                         network_.peer_info(call.address).reached, random_, handshake));
+  SPATE_TRY(Bytes reply, acceptor_.hello(received, head, network_.peer_info(call.address).reached, random_, handshake));
   if (handshake.user_key) {
-    const auto good = user_keys_.check(*handshake.user_key);
-    if (!good) refusals_.note(call, good.error());
-    if (!good) return good.error();
+    SPATE_TRY(std::ignore, user_keys_.check(*handshake.user_key));
   }
-  peer.version = handshake.version;
-  peer.features = handshake.features;
-  peer.handshake = std::move(handshake);
+  peer->version = handshake.version;
+  peer->features = handshake.features;
+  peer->handshake = std::move(handshake);
   return reply;
 }
 
@@ -88,6 +92,8 @@ job::Task<Result<Bytes>> Authenticator::authenticate(Call& call, ByteView body) 
   peer->client = reply.client;
   peer->epoch = reply.epoch;
   peer->authenticated = true;
+  const bool opened = peer->kind == wire::PeerKind::kClient && !accepted->request.client && peer->client;
+  if (opened) audit_.opened(call);
   Bytes out;
   wire::encode_body(reply, out);
   co_return out;

@@ -18,13 +18,14 @@ namespace spate::rpc {
 class Authenticator {
  public:
   Authenticator(const AcceptorOptions& options, job::NetworkContext& network, Random& random,
-                const ReplyWriter& replies, Refusals& refusals, const UserKeys& user_keys)
+                const ReplyWriter& replies, Refusals& refusals, Audit& audit, const UserKeys& user_keys)
       : acceptor_(options),
         network_(network.network()),
         clock_(network.executor().clock()),
         random_(random),
         replies_(replies),
         refusals_(refusals),
+        audit_(audit),
         user_keys_(user_keys) {}
   Authenticator(const Authenticator&) = delete;
   Authenticator& operator=(const Authenticator&) = delete;
@@ -39,6 +40,7 @@ class Authenticator {
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
 
  private:
+  Result<Bytes> greet(Call& call, ByteView body);
   void note_failure(Call& call, ByteView body, const Error& error);
   void admit(Call& call, const Accepted& accepted);
   Result<void> check_user(const Accepted& accepted) const;
@@ -49,6 +51,7 @@ class Authenticator {
   Random& random_;
   const ReplyWriter& replies_;
   Refusals& refusals_;
+  Audit& audit_;
   const UserKeys& user_keys_;
   std::vector<Service*> services_;
 };

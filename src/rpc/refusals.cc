@@ -8,6 +8,7 @@ namespace spate::rpc {
 
 void Refusals::note(const Call& call, const Error& error) {
   count_.add();
+  audit_.refused(call, error);
   if (const auto more = lines_.admit()) {
     SPATE_LOG("rpc", warn, "request refused: {} peer={} op={} description={} trace={}{}", error.message(),
               log::Quoted{network_.peer_info(call.address).url}, static_cast<unsigned>(call.header.op),
@@ -17,6 +18,7 @@ void Refusals::note(const Call& call, const Error& error) {
 
 void Refusals::note_dropped(const Peer& peer, std::string_view why) {
   count_.add();
+  audit_.dropped(peer, why);
   if (const auto more = lines_.admit()) {
     SPATE_LOG("rpc", warn, "peer dropped: {} peer={} description={}{}", why,
               log::Quoted{network_.peer_info(peer.bound).url}, log::Quoted{peer.description}, *more);

@@ -78,13 +78,14 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       metrics_(metrics),
       gate_(network.executor()),
       started_at_(network.executor().now()),
-      refusals_(network, metrics),
+      audit_(options_.audit, options_.server, network, metrics),
+      refusals_(network, metrics, audit_),
       slow_requests_(options_.slow_request, network, metrics),
       loads_(started_at_),
       peers_({options_.max_stranger_requests, options_.max_requests_of_a_stranger}, network, refusals_),
       user_keys_(network.executor().clock()),
       replies_(network, options_.incarnation, options_.map_version, stopping_),
-      authenticator_(acceptor_options(options_), network, random, replies_, refusals_, user_keys_),
+      authenticator_(acceptor_options(options_), network, random, replies_, refusals_, audit_, user_keys_),
       operations_(metrics),
       calls_(network),
       places_(options_.max_requests, options_.max_aside),
@@ -219,6 +220,7 @@ job::Task<void> Server::answer_known(Call& call, ByteView body) {
   slow_requests_.note(call, begun, result.code());
   note_load(call, !result);
   if (!result && is_strange(result.code())) refusals_.note(call, result.error());
+  if (result.code() == Errc::kCapabilityInvalid) audit_.refused(call, result.error());  // the io server has logged it
   SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
             result.code(), call.header.trace);
   // A stop has ended this request: send no answer. The sender learns of it when the connection is lost, and sends it
@@ -289,9 +291,10 @@ Result<void> Server::check_access(const Call& call, Access access) {
     if (!checked && checked.code() != Errc::kReadOnly) refusals_.note(call, checked.error());
     return checked;
   }
-  if (access == Access::kServersOnly && peer.kind != wire::PeerKind::kServer)
-    return Error::told(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
-  return {};
+  if (access != Access::kServersOnly || peer.kind == wire::PeerKind::kServer) return {};
+  const Error refused = Error::told(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
+  refusals_.note(call, refused);
+  return refused;
 }
 
 job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry) {
@@ -304,6 +307,7 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
     calls_.supersede(entry);
   }
   auto result = co_await row.handler(call, body);
+  if (!call.deed.empty()) audit_.operated(call, result ? Result<void>() : Result<void>(result.error()));
   co_return result;
 }
 

@@ -11,6 +11,7 @@
 #include "job/gate.h"
 #include "job/network.h"
 #include "metrics/metrics.h"
+#include "rpc/audit.h"
 #include "rpc/authenticator.h"
 #include "rpc/calls.h"
 #include "rpc/loads.h"
@@ -50,7 +51,8 @@ struct ServerOptions {
   /// takes its answers cannot keep the others out.
   std::size_t max_stranger_requests = 256;
   std::uint32_t max_requests_of_a_stranger = 64;
-  Duration slow_request{};  // from then on a request is logged as slow; 0: none
+  Duration slow_request{};         // from then on a request is logged as slow; 0: none
+  log::LineFile* audit = nullptr;  // outlives the server; null: no audit log
 };
 
 /// One per process (a process with several roles adds several services; one may come later). One executor. Life cycle:
@@ -107,6 +109,7 @@ class Server {
   job::Gate gate_;
   job::StopSource stopping_;
   MonoTime started_at_;
+  Audit audit_;
   Refusals refusals_;
   SlowRequests slow_requests_;
   Loads loads_;

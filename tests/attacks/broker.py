@@ -30,8 +30,8 @@ else: raise AssertionError("two have the lock")
 """
 
 
-def socket_of_broker(config):
-    """Of the broker that serves this file system: its command line names both."""
+def find_broker(config):
+    """The socket and the environment of the broker that serves this file system: its command line names both."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path) as f:
@@ -41,7 +41,8 @@ def socket_of_broker(config):
         if len(words) >= 3 and words[0].endswith("/spate-broker") and words[1].startswith(config):
             found = [place for place in ("/run/spate-0/", "/tmp/spate-0/") if os.path.exists(place + words[2])]
             check(len(found) == 1, "the socket %s is in %s" % (words[2], found))
-            return found[0] + words[2]
+            with open(path.replace("cmdline", "environ")) as f:
+                return found[0] + words[2], f.read().split("\0")
     raise AssertionError("no broker")
 
 
@@ -61,7 +62,8 @@ def main():
                                    env=dict(fs.env, SPATE_FS=fs.dir))
         try:
             check(program.stdout.readline() == "locked\n", "no lock")
-            address = socket_of_broker(fs.dir)
+            address, environment = find_broker(fs.dir)
+            check(not [one for one in environment if one.startswith("LD_PRELOAD=")], "the broker has LD_PRELOAD")
             check(as_stranger(lambda: connect(address)) == errno.EACCES, "a stranger comes to the broker")
             # More connections than it takes from one process, all of them silent.
             flood = []

@@ -32,7 +32,10 @@ class Deeds final : public rpc::Service {
   Deeds() {
     serve_encoded(wire::Op::kMkdir, rpc::Access::kWriters, [this](rpc::Call&, ByteView) { return done(made); });
     serve_encoded(wire::Op::kGetattr, rpc::Access::kReaders, [this](rpc::Call&, ByteView) { return done(looked); });
-    serve_encoded(wire::Op::kReaddir, rpc::Access::kOperators, [this](rpc::Call&, ByteView) { return done(operated); });
+    serve_encoded(wire::Op::kReaddir, rpc::Access::kOperators, [this](rpc::Call& call, ByteView) {
+      call.deed = says;
+      return done(operated);
+    });
     serve_encoded(wire::Op::kMetaScan, rpc::Access::kServersOnly,
                   [this](rpc::Call&, ByteView) { return done(scanned); });
   }
@@ -53,6 +56,7 @@ class Deeds final : public rpc::Service {
   int scanned = 0;
   int joined = 0;
   std::optional<Credential> last;  // who has joined
+  std::string says;                // what readdir tells the audit log
   job::Event* hold = nullptr;      // no deed is done before it is set
 
  private:

@@ -158,6 +158,7 @@ def reading_only(fs, alice):
     check(not {b"new", b"moved", b"link", b"copy"} & set(names), "a reader has made something: %s" % names)
     by_mount(fs, alice, reader)
     by_library(alice, reader)
+    by_preload(fs, alice, reader)
 
 
 def as_user(uid, work):
@@ -229,6 +230,39 @@ def by_library(alice, reader):
         return
     for user, answer in ((reader, -errno.EROFS), (alice, 0)):
         as_user(user.uid, lambda: check(mkdir_by_library(user) == answer, "mkdir in the library of " + user.home))
+
+
+BELOW_SPATE = """
+import errno, os, sys
+root_file, hers, made = sys.argv[1:]
+try:
+    open(root_file)
+    sys.exit("a file of root's can be read")
+except PermissionError:
+    pass
+with open(hers) as f:
+    assert f.read() == "of alice"
+try:
+    with open(made, "w") as f:
+        f.write("x")
+    print("written", os.stat(made).st_uid)
+except OSError as e:
+    print(errno.errorcode[e.errno])
+"""
+
+
+def by_preload(fs, alice, reader):
+    """By root, who with these keys is alice."""
+    if not os.path.exists(os.path.join(BIN, "..", "lib", "libspate-preload.so")):
+        print("no preload library: it is left out")
+        return
+    for user, answer in ((reader, "EROFS"), (alice, "written %d" % ALICE)):
+        os.chown(user.key, 0, 0)
+        done = subprocess.run([SPATE, "run", "--", sys.executable, "-c", BELOW_SPATE, "/spate/root-only", "/spate/all/hers", "/spate/all/preloaded"],
+                              env=dict(fs.env, SPATE_FS=fs.dir, SPATE_FS_CLIENT_KEY_FILE=user.key, PYTHONDONTWRITEBYTECODE="1"),
+                              capture_output=True, text=True, timeout=60)
+        os.chown(user.key, user.uid, user.uid)
+        check(done.returncode == 0 and done.stdout.strip() == answer, "%s: %d %s %s" % (user.home, done.returncode, done.stdout, done.stderr))
 
 
 def mkdir_by_library(user):

@@ -11,6 +11,17 @@
 
 namespace spate::meta {
 
+namespace {
+
+/// Empty if the request only lists.
+std::string deed_of(const wire::RevokeKeysRequest& request) {
+  std::string deed;
+  for (const KeyId& key : request.keys) deed += (deed.empty() ? "revoke keys " : ", ") + text_of(key);
+  return deed;
+}
+
+}  // namespace
+
 MetaService::MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
                          MetaParts parts)
     : core_(std::move(options), store, random, metrics) {
@@ -73,12 +84,15 @@ job::Task<Result<wire::LockEventsReply>> MetaService::fetch_events(rpc::Call& ca
 job::Task<Result<wire::ReserveServerReply>> MetaService::reserve_server(rpc::Call& call,
                                                                         wire::ReserveServerRequest /*request*/) {
   wire::ReserveServerReply reply;
+  call.deed = "take a number for a new server";
   SPATE_CO_TRY(reply.server, co_await core_.membership().reserve(call.stop));
+  call.deed += ": " + std::to_string(reply.server.value);
   reply.config = to_bytes(as_bytes(core_.options().config_text));
   co_return reply;
 }
 
 job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& call, wire::JoinServerRequest request) {
+  const std::uint64_t before = core_.membership().map().version;
   ServerEntry server;
   server.id = request.server;
   server.urls = std::move(request.urls);
@@ -86,12 +100,15 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
   SPATE_CO_TRY(std::ignore, co_await core_.membership().join(std::move(server), call.stop));
   wire::JoinServerReply reply;
   reply.map_version = core_.membership().map().version;
+  if (reply.map_version != before)  // a server joins at each start, mostly with nothing new
+    call.deed = "server " + std::to_string(request.server.value) + " joins, or has other targets or addresses";
   co_return reply;
 }
 
 job::Task<Result<wire::RevokeKeysReply>> MetaService::revoke_keys(rpc::Call& call, wire::RevokeKeysRequest request) {
   SPATE_CO_TRY(std::ignore, core_.parts().sessions->admit(call));
   if (request.keys.size() > wire::kMaxRevoked) co_return Error::told(Errc::kInvalidArgument, "too many keys at once");
+  call.deed = deed_of(request);
   SPATE_CO_TRY(std::ignore, co_await core_.revoked_keys().add(request.keys, call.stop));
   for (const KeyId& key : request.keys) {
     SPATE_LOG("server/meta", info, "user key revoked key={} by_client={} by_uid={} description={}", text_of(key),

@@ -169,6 +169,12 @@ job::Task<Result<void>> tell_unreadable_record(Repair& repair) {
 job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView body) {
   const auto request = wire::decode_body<wire::MetaRepairRequest>(body);
   if (!request) co_return Error(Errc::kProtocol, request.error().context());
+  if (request->apply) {
+    const wire::Finding& finding = request->finding;
+    call.deed = "repair " + std::string(wire::damage_name(finding.damage)) +
+                " handle=" + std::to_string(finding.handle.value) +
+                " directory=" + std::to_string(finding.directory.value) + " name=" + finding.name;
+  }
   core.name_filter().clear();  // a repair changes the store without the filter's knowledge
   const auto work = key_of_work(request->finding);
   if (work) {
