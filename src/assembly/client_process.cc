@@ -2,16 +2,19 @@
 #include "assembly/client_process.h"
 
 #include <grp.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 
 #include "assembly/registry.h"
 #include "config/key_file.h"
 #include "datatype/description.h"
 #include "log/log.h"
+#include "rpc/munge.h"
 
 namespace spate::assembly {
 namespace {
@@ -76,6 +79,29 @@ Result<void> use_client_key(const std::string& file, client::Options& options) {
   return {};
 }
 
+/// The uid of servers that are users of this name, number, or "same".
+Result<std::uint32_t> uid_of_servers(const std::string& user) {
+  if (user == "same") return ::geteuid();
+  std::uint32_t uid = 0;
+  const auto [end, error] = std::from_chars(user.data(), user.data() + user.size(), uid);
+  if (error == std::errc() && end == user.data() + user.size()) return uid;
+  std::array<char, 16384> text{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwnam_r(user.c_str(), &entry, text.data(), text.size(), &found) == 0 && found != nullptr)
+    return found->pw_uid;
+  return Error::told(Errc::kInvalidArgument, "auth.munge_server_user: this machine has no user " + user.substr(0, 64));
+}
+
+/// The servers learn from munge who this process's user is, and believe nothing else. Root is squashed.
+Result<void> use_munge(const config::FileSystemConfig& config, client::Options& options) {
+  SPATE_TRY(const std::uint32_t servers, uid_of_servers(config.auth.munge_server_user));
+  SPATE_TRY(const auto munge, rpc::Munge::open({config.auth.munge_socket, servers}));
+  options.credential = squash_root(own_credential());
+  options.fresh_key = [munge, fs = config.fs.id](ServerId server) { return munge->key_for(fs, server); };
+  return {};
+}
+
 }  // namespace
 
 Credential own_credential() {
@@ -115,7 +141,9 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.listings = settings.listings;
   options.copies = settings.copies;
   options.on_wait = settings.on_wait;
-  if (process->config_.fs.auth == config::Auth::kKey) {
+  if (process->config_.auth.munge) {
+    SPATE_TRY(std::ignore, use_munge(process->config_, options));
+  } else if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(std::ignore, use_client_key(process->config_.fs.client_key_file, options));
   }
   if (settings.server_key) {  // servers need the key whatever `auth` says

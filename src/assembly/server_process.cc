@@ -190,6 +190,9 @@ Result<void> ServerProcess::make_services() {
   options.software = "spate " SPATE_VERSION;
   options.slow_request = config_.log.slow_request;
   options.audit = audit_.get();
+  if (config_.auth.munge) {
+    SPATE_TRY(options.munge, rpc::Munge::open({config_.auth.munge_socket, ::geteuid()}));
+  }
   if (group_ != nullptr) options.incarnation = group_->incarnation();
   server_ = std::make_unique<rpc::Server>(options, *context_, random_, metrics_);
   if (group_ != nullptr) {

@@ -47,7 +47,8 @@ struct BypassOptions {
 struct Options {
   ClusterMap map;
   std::optional<ClientKey> client_key;
-  std::function<Result<ClientKey>()> newer_client_key = nullptr;  // rpc::Identity::newer_key
+  std::function<Result<ClientKey>()> newer_client_key = nullptr;   // rpc::Identity::newer_key
+  std::function<Result<ClientKey>(ServerId)> fresh_key = nullptr;  // rpc::Identity::fresh_key
   /// Set for fsck and for tests of servers: the client may then send requests that only servers may send (admin_call).
   std::optional<Key> server_key;
   rpc::HandshakePolicy handshake;

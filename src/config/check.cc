@@ -131,6 +131,15 @@ void check_open_servers(const FileSystemConfig& config, std::vector<Problem>& ou
   }
 }
 
+void check_munge(const FileSystemConfig& config, std::vector<Problem>& out) {
+  if (!config.auth.munge) return;
+  if (config.fs.auth == Auth::kNone)
+    out.push_back(
+        {"auth.munge", "auth.munge needs fs.auth = \"key\": with auth = \"none\" everybody is let in anyway"});
+  if (config.auth.allow_v1)
+    out.push_back({"auth.munge", "auth.munge and auth.allow_v1 exclude each other: version 1 knows no munge"});
+}
+
 void check_protection(const FileSystemConfig& config, std::vector<Problem>& out) {
   if (config.auth.protect != Protect::kData) return;
   if (config.fs.auth == Auth::kNone) out.push_back({"auth.protect", "auth.protect = \"data\" needs fs.auth = \"key\""});
@@ -319,6 +328,7 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   for (std::size_t i = 0; i < config.servers.size(); ++i) check_server(config.servers[i], i, out);
   check_open_servers(config, out);
   check_protection(config, out);
+  check_munge(config, out);
   check_cluster(config, out);
   check_folders(config, out);
   check_exports(config, out);

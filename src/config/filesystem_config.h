@@ -38,6 +38,10 @@ enum class Protect : std::uint8_t { kControl = 0, kData = 1 };
 struct AuthConfig {
   bool nat = false;       // servers are reached at other addresses than those dialled (NAT)
   bool allow_v1 = false;  // admit peers of version 1 of the protocol
+  bool munge =
+      false;  // servers: users are admitted by munge, too; clients: they prove their user by munge, not by a key
+  std::string munge_socket;                // of munged; empty: libmunge's own
+  std::string munge_server_user = "root";  // the user whose processes the servers are
   Protect protect = Protect::kControl;
   friend bool operator==(const AuthConfig&, const AuthConfig&) = default;
 };

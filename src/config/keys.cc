@@ -123,6 +123,20 @@ std::vector<Key> auth_rows() {
            "yes: servers and clients of version 1 of the protocol are spoken to, whose handshake a relay can abuse. "
            "For the time of an upgrade only: servers first, then clients, then no again.",
            "no|yes"}),
+      row<&Config::auth, &AuthConfig::munge>(
+          {"auth", "munge", Type::kChoice,
+           "yes: a client proves by the cluster's MUNGE service which user it is, instead of by a key; a server admits "
+           "such users beside those with keys. Root is squashed. On machines that mount for several users, and for "
+           "operators, SPATE_AUTH_MUNGE=no keeps to the key.",
+           "no|yes"}),
+      row<&Config::auth, &AuthConfig::munge_socket>({"auth", "munge_socket", Type::kPath,
+                                                     "Socket of munged. Empty: where libmunge expects it.", "", 0,
+                                                     kMaxText}),
+      row<&Config::auth, &AuthConfig::munge_server_user>(
+          {"auth", "munge_server_user", Type::kText,
+           "The user whose processes the servers are, by name or number, or same (the client's own): nobody else can "
+           "read what clients send by munge.",
+           "", 1, kMaxText}),
       row<&Config::auth, &AuthConfig::protect>(
           {"auth", "protect", Type::kChoice,
            "control: requests and replies cannot be altered on the network. data: file data neither; each MiB costs "

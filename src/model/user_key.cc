@@ -2,6 +2,7 @@
 #include "model/user_key.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/codec.h"
 
@@ -101,6 +102,21 @@ bool covers(const UserKey& key, const Credential& who) {
     return group == key.user.gid || std::ranges::binary_search(key.user.groups, group);
   };
   return who.uid == key.user.uid && has(who.gid) && std::ranges::all_of(who.groups, has);
+}
+
+Credential within(const UserKey& key, const Credential& claim) {
+  const auto has = [&key](std::uint32_t group) { return covers(key, {key.user.uid, group, {}}); };
+  Credential who{claim.uid, has(claim.gid) ? claim.gid : key.user.gid, {}};
+  std::ranges::copy_if(claim.groups, std::back_inserter(who.groups), has);
+  return who;
+}
+
+Credential squash_root(Credential who) {
+  constexpr std::uint32_t kNobody = 65534;
+  if (who.uid == 0) return {kNobody, kNobody, {}};
+  if (who.gid == 0) who.gid = kNobody;
+  std::erase(who.groups, 0U);
+  return who;
 }
 
 }  // namespace spate

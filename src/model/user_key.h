@@ -42,6 +42,12 @@ constexpr std::size_t kMaxUserKeyBytes = 1 + 8 + 4 + 4 + 4 + 4 * kMaxGroups + 1 
 /// Whether a holder of the key may act as `who`: the key's user, in some or all of the key's groups.
 bool covers(const UserKey& key, const Credential& who);
 
+/// As much of the claim as the key covers: its user, in those of the key's groups that are claimed.
+Credential within(const UserKey& key, const Credential& claim);
+
+/// Root, and root's group, as nobody: what a user's machine says about root is not believed.
+Credential squash_root(Credential who);
+
 /// The key that a client proves: that of a key file of the file system, or one that was derived from it for a user.
 struct ClientKey {
   ClientKey() = default;

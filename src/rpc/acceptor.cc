@@ -25,6 +25,11 @@ std::uint64_t features_for(const Handshake& handshake) {
   return reads ? ~std::uint64_t{wire::kFeatureBatches} : ~std::uint64_t{0};
 }
 
+Result<void> check_protection(const wire::HelloOffer& offer) {
+  if (wire::holds(offer.suites, wire::Suite::kUmac64) && offer.protect <= wire::Protect::kData) return {};
+  return Error::told(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
+}
+
 bool is_kind(wire::PeerKind kind) { return kind == wire::PeerKind::kClient || kind == wire::PeerKind::kServer; }
 
 }  // namespace
@@ -63,6 +68,7 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
     return Error::told(Errc::kWrongFileSystem, "this is server " + std::to_string(options_.server.value) +
                                                    ", not server " + std::to_string(offer.server.value));
   }
+  if (offer.key_id == kMungeKeyId) return use_vouched(offer, handshake);
   if (offer.key_id == wire::KeyId{}) {
     if (options_.key_required || options_.protect == wire::Protect::kData)
       return Error::told(Errc::kUnauthenticated, "a key is required; set client_key_file");
@@ -76,14 +82,36 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
   }
   // A file system whose clients need no key (`auth = "none"`) has only a server key.
   if (found->role == wire::KeyRole::kClient && !options_.key_required) return wrong_key(wire::PeerKind::kClient);
-  if (!wire::holds(offer.suites, wire::Suite::kUmac64) || offer.protect > wire::Protect::kData) {
-    return Error::told(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
-  }
+  SPATE_TRY(std::ignore, check_protection(offer));
   handshake.role = found->role;
   handshake.key = found->key;
   if (!offer.user_key.empty()) {
     SPATE_TRY(std::ignore, derive_user_key(*found, offer.user_key, handshake));
   }
+  handshake.protect = std::max({offer.protect, options_.protect, wire::Protect::kControl});
+  return {};
+}
+
+Bytes Acceptor::munge_credential(const Received& message) const {
+  if (message.version < wire::kTranscriptVersion) return {};
+  auto both = wire::decode_body_and<wire::HelloRequest, wire::HelloOffer>(message.body);
+  if (!both || both->second.key_id != kMungeKeyId) return {};
+  const bool here = (!both->second.server || both->second.server == options_.server) &&
+                    (!both->first.fs || both->first.fs == options_.fs);
+  return here ? std::move(both->second.user_key) : Bytes();
+}
+
+/// The secret in the credential is known to the client and to this server only, as the key of a user would be.
+Result<void> Acceptor::use_vouched(const wire::HelloOffer& offer, Handshake& handshake) const {
+  if (!handshake.vouched || !options_.key_required)
+    return Error::told(Errc::kUnauthenticated, "this server admits nobody by munge (auth.munge)");
+  SPATE_TRY(std::ignore, check_protection(offer));
+  ClientKey held;
+  held.secret = handshake.vouched->secret;
+  held.restrictions = offer.user_key;
+  handshake.role = wire::KeyRole::kClient;
+  handshake.user_key = handshake.vouched->key;
+  handshake.key = wire::FileKey(options_.fs, held).for_acceptor(wire::KeyRole::kClient, options_.server);
   handshake.protect = std::max({offer.protect, options_.protect, wire::Protect::kControl});
   return {};
 }
@@ -172,6 +200,7 @@ Result<Accepted> Acceptor::prove(const Received& message, Handshake& handshake) 
   }
   if (server != (*handshake.role == wire::KeyRole::kServer)) return wrong_key(accepted.request.kind);
   accepted.user_key = handshake.user_key;
+  accepted.by_munge = handshake.vouched.has_value();
   const Hash finished = handshake.transcript->finish(message.whole.first(message.whole.size() - sizeof(wire::Proof)));
   if (!equal_secret(finished, both->second.finished)) return wrong_key(accepted.request.kind);
   accepted.keys = handshake.transcript->keys();

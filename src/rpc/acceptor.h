@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "rpc/munge.h"
 #include "wire/handshake.h"
 #include "wire/header.h"
 
@@ -33,6 +34,7 @@ struct Handshake {
   wire::Nonce server_nonce{};
   std::optional<wire::KeyRole> role;  // version 2: the role of the key that the initiator named; none: it named no key
   std::optional<UserKey> user_key;    // that key is a user's
+  std::optional<Vouched> vouched;     // set before hello(): by munge, for a hello with a credential
   Key key{};                          // the key that this server shares with the holders of that key
   std::optional<wire::Transcript> transcript;  // only with a role
   wire::Protect protect = wire::Protect::kNone;
@@ -43,6 +45,7 @@ struct Accepted {
   wire::AuthenticateRequest request;
   std::optional<UserKey> user_key;               // none: the key of a file, which is good for every user
   std::optional<wire::SessionKeys> keys;         // none: version 1, or nobody has a key
+  bool by_munge = false;                         // of the claimed groups, those that are not the user's are left out
   wire::Protect protect = wire::Protect::kNone;  // from the reply to this request on
   Mac server_proof{};                            // version 1 only: goes into the reply
 };
@@ -64,6 +67,8 @@ class Acceptor {
   /// The error for a peer that sent a request of another version.
   Error version_error(std::uint16_t version) const;
 
+  /// The credential of munge in a hello for this server; empty: there is none. Handshake::vouched says whose it is.
+  Bytes munge_credential(const Received& message) const;
   /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header. `reached`:
   /// bmi::PeerInfo::reached.
   Result<Bytes> hello(const Received& message, ByteView head, std::string_view reached, Random& random,
@@ -81,6 +86,7 @@ class Acceptor {
   };
   std::string spoken() const;
   Result<void> choose_key(const wire::HelloOffer& offer, Handshake& handshake) const;
+  Result<void> use_vouched(const wire::HelloOffer& offer, Handshake& handshake) const;
   Result<void> derive_user_key(const OneKey& issuer, ByteView restrictions, Handshake& handshake) const;
   Result<Accepted> prove(const Received& message, Handshake& handshake) const;
   Result<Accepted> prove_version_1(const Received& message, const Handshake& handshake) const;

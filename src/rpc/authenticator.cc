@@ -5,28 +5,41 @@
 
 namespace spate::rpc {
 
-Result<Bytes> Authenticator::hello(Call& call, ByteView body) {
-  auto reply = greet(call, body);
+job::Task<Result<Bytes>> Authenticator::hello(Call& call, ByteView body) {
+  auto reply = co_await greet(call, body);
   if (reply.code() == Errc::kUnauthenticated) refusals_.note(call, reply.error());
-  return reply;
+  co_return reply;
 }
 
-Result<Bytes> Authenticator::greet(Call& call, ByteView body) {
+/// Nothing if the hello has no credential of munge.
+job::Task<Result<std::optional<Vouched>>> Authenticator::ask_munge(Call& call, const Received& hello) {
+  Bytes credential = munge_ != nullptr ? acceptor_.munge_credential(hello) : Bytes();
+  if (credential.empty()) co_return std::optional<Vouched>();
+  auto vouched = co_await munge_->read(std::move(credential), call.stop);
+  if (!vouched) co_return std::move(vouched).error();
+  co_return std::optional<Vouched>(*std::move(vouched));
+}
+
+job::Task<Result<Bytes>> Authenticator::greet(Call& call, ByteView body) {
   const std::shared_ptr<Peer> peer = call.peer;
   peer->handshake.reset();
   peer->authenticated = false;
   const Received received{call.message, body, call.header.version};
   Handshake handshake;
+  SPATE_CO_TRY(handshake.vouched, co_await ask_munge(call, received));
+  // may have changed: another hello may have been answered meanwhile
+  if (peer->authenticated || peer->sealing) co_return Error::told(Errc::kProtocol, "a second hello");
   Bytes head;
   wire::encode_body(replies_.header(call), head);
-  SPATE_TRY(Bytes reply, acceptor_.hello(received, head, network_.peer_info(call.address).reached, random_, handshake));
+  SPATE_CO_TRY(Bytes reply,
+               acceptor_.hello(received, head, network_.peer_info(call.address).reached, random_, handshake));
   if (handshake.user_key) {
-    SPATE_TRY(std::ignore, user_keys_.check(*handshake.user_key));
+    SPATE_CO_TRY(std::ignore, user_keys_.check(*handshake.user_key));
   }
   peer->version = handshake.version;
   peer->features = handshake.features;
   peer->handshake = std::move(handshake);
-  return reply;
+  co_return reply;
 }
 
 /// Logs a failed authenticate with the identity that the peer claims.
@@ -74,6 +87,7 @@ job::Task<Result<Bytes>> Authenticator::authenticate(Call& call, ByteView body) 
     note_failure(call, body, accepted.error());
     co_return std::move(accepted).error();
   }
+  if (accepted->by_munge) accepted->request.credential = within(*accepted->user_key, accepted->request.credential);
   admit(call, *accepted);
   if (auto checked = check_user(*accepted); !checked) {
     refusals_.note(call, checked.error());

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "job/network.h"
 #include "rpc/acceptor.h"
+#include "rpc/munge_desk.h"
 #include "rpc/refusals.h"
 #include "rpc/reply_writer.h"
 #include "rpc/service.h"
@@ -18,7 +19,8 @@ namespace spate::rpc {
 class Authenticator {
  public:
   Authenticator(const AcceptorOptions& options, job::NetworkContext& network, Random& random,
-                const ReplyWriter& replies, Refusals& refusals, Audit& audit, const UserKeys& user_keys)
+                const ReplyWriter& replies, Refusals& refusals, Audit& audit, const UserKeys& user_keys,
+                MungeDesk* munge)
       : acceptor_(options),
         network_(network.network()),
         clock_(network.executor().clock()),
@@ -26,7 +28,8 @@ class Authenticator {
         replies_(replies),
         refusals_(refusals),
         audit_(audit),
-        user_keys_(user_keys) {}
+        user_keys_(user_keys),
+        munge_(munge) {}
   Authenticator(const Authenticator&) = delete;
   Authenticator& operator=(const Authenticator&) = delete;
 
@@ -35,12 +38,13 @@ class Authenticator {
 
   const Acceptor& acceptor() const { return acceptor_; }
   /// Yields the body of the reply. If the peer was authenticated before, it no longer is.
-  Result<Bytes> hello(Call& call, ByteView body);
+  job::Task<Result<Bytes>> hello(Call& call, ByteView body);
   /// Yields the body of the reply; the peer is authenticated then.
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
 
  private:
-  Result<Bytes> greet(Call& call, ByteView body);
+  job::Task<Result<Bytes>> greet(Call& call, ByteView body);
+  job::Task<Result<std::optional<Vouched>>> ask_munge(Call& call, const Received& hello);
   void note_failure(Call& call, ByteView body, const Error& error);
   void admit(Call& call, const Accepted& accepted);
   Result<void> check_user(const Accepted& accepted) const;
@@ -53,6 +57,7 @@ class Authenticator {
   Refusals& refusals_;
   Audit& audit_;
   const UserKeys& user_keys_;
+  MungeDesk* const munge_;  // null: nobody is admitted by munge
   std::vector<Service*> services_;
 };
 

@@ -21,7 +21,7 @@ bool is_delay(Errc code) {
 
 /// Whether this side also speaks version 1, with a server that does not speak another. Keys of users came later.
 bool may_speak_version_1(const Identity& identity) {
-  const bool users = identity.key && identity.key->is_users();
+  const bool users = identity.fresh_key || (identity.key && identity.key->is_users());
   return identity.policy.allow_version_1 && identity.policy.protect < wire::Protect::kData && !users;
 }
 
@@ -96,7 +96,11 @@ void Channel::leave_old_connection() {
 job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
                                                 job::StopToken stop) {
   leave_old_connection();
-  Initiator initiator(identity_, link_.options().server, version, random_);
+  std::optional<ClientKey> key = identity_.key;
+  if (identity_.fresh_key) {
+    SPATE_CO_TRY(key, identity_.fresh_key(link_.options().server));
+  }
+  Initiator initiator(identity_, std::move(key), link_.options().server, version, random_);
   CallOptions options;
   options.trace = TraceId(random_.next());
   const Bytes hello = initiator.hello(link_.header_of(wire::Op::kHello, options));

@@ -35,6 +35,8 @@ struct Identity {
   std::optional<ClientKey> key;  // the client key, or a user's (kind client); the server key (kind server)
   /// Called when a server has refused the key. Returns the key to use from now on. Null: the key never changes.
   std::function<Result<ClientKey>()> newer_key;
+  /// Makes a key for each handshake with a server, instead of `key`: by munge. Null: `key` is used.
+  std::function<Result<ClientKey>(ServerId)> fresh_key;
   Credential credential;
   std::string description;
   std::uint64_t features = 0;  // wire::Feature: the features that this process asks servers for

@@ -12,8 +12,9 @@ std::string_view scheme_of(std::string_view url) { return url.substr(0, url.find
 
 }  // namespace
 
-Initiator::Initiator(const Identity& identity, ServerId wanted, std::uint16_t version, Random& random)
-    : identity_(identity), key_(identity.key), wanted_(wanted), version_(version) {
+Initiator::Initiator(const Identity& identity, std::optional<ClientKey> key, ServerId wanted, std::uint16_t version,
+                     Random& random)
+    : identity_(identity), key_(std::move(key)), wanted_(wanted), version_(version) {
   random.fill(nonce_);
 }
 

@@ -16,9 +16,13 @@ namespace spate::rpc {
 /// One attempt at a handshake with one server. Order: hello(), welcome(), authenticate(). Not thread-safe.
 class Initiator {
  public:
-  /// `wanted`: 0 for any server at a URL that a person gave. `version`: of the protocol. `identity` outlives the
-  /// initiator.
-  Initiator(const Identity& identity, ServerId wanted, std::uint16_t version, Random& random);
+  /// `key`: what this side proves. `wanted`: 0 for any server at a URL that a person gave. `version`: of the protocol.
+  /// `identity` outlives the initiator.
+  Initiator(const Identity& identity, std::optional<ClientKey> key, ServerId wanted, std::uint16_t version,
+            Random& random);
+  /// With the key of `identity`.
+  Initiator(const Identity& identity, ServerId wanted, std::uint16_t version, Random& random)
+      : Initiator(identity, identity.key, wanted, version, random) {}
 
   /// Makes the whole request and completes `header`.
   Bytes hello(wire::RequestHeader header);

@@ -84,8 +84,12 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       loads_(started_at_),
       peers_({options_.max_stranger_requests, options_.max_requests_of_a_stranger}, network, refusals_),
       user_keys_(network.executor().clock()),
+      munge_(options_.munge
+                 ? std::make_unique<MungeDesk>(options_.munge, options_.fs, options_.server, network.executor())
+                 : nullptr),
       replies_(network, options_.incarnation, options_.map_version, stopping_),
-      authenticator_(acceptor_options(options_), network, random, replies_, refusals_, audit_, user_keys_),
+      authenticator_(acceptor_options(options_), network, random, replies_, refusals_, audit_, user_keys_,
+                     munge_.get()),
       operations_(metrics),
       calls_(network),
       places_(options_.max_requests, options_.max_aside),
@@ -248,7 +252,10 @@ Result<void> Server::check_header(const Call& call) const {
 job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry& entry) {
   SPATE_CO_TRY(std::ignore, check_header(call));
   switch (call.header.op) {
-    case wire::Op::kHello: co_return authenticator_.hello(call, body);
+    case wire::Op::kHello: {
+      auto reply = co_await authenticator_.hello(call, body);
+      co_return reply;
+    }
     case wire::Op::kAuthenticate: {
       auto result = co_await authenticator_.authenticate(call, body);
       auto passed = co_await let_pass(call, std::move(result));

@@ -51,8 +51,9 @@ struct ServerOptions {
   /// takes its answers cannot keep the others out.
   std::size_t max_stranger_requests = 256;
   std::uint32_t max_requests_of_a_stranger = 64;
-  Duration slow_request{};         // from then on a request is logged as slow; 0: none
-  log::LineFile* audit = nullptr;  // outlives the server; null: no audit log
+  Duration slow_request{};             // from then on a request is logged as slow; 0: none
+  std::shared_ptr<const Munge> munge;  // null: nobody is admitted by munge
+  log::LineFile* audit = nullptr;      // outlives the server; null: no audit log
 };
 
 /// One per process (a process with several roles adds several services; one may come later). One executor. Life cycle:
@@ -115,6 +116,7 @@ class Server {
   Loads loads_;
   Peers peers_;
   UserKeys user_keys_;
+  std::unique_ptr<MungeDesk> munge_;
   ReplyWriter replies_;
   Authenticator authenticator_;
   Operations operations_;

@@ -13,6 +13,7 @@
 #include "config/key_file.h"
 #include "config/keys.h"
 #include "log/log.h"
+#include "rpc/munge.h"
 #include "tools/commands.h"
 #include "tools/name_space.h"
 
@@ -70,8 +71,13 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
     remarks.emplace_back("auth = \"none\": whoever reaches a server is let in");
     return remarks;
   }
+  const auto munge = config.auth.munge ? rpc::Munge::open({}) : Result<std::shared_ptr<const rpc::Munge>>(nullptr);
+  if (!munge) {
+    usable = false;
+    remarks.push_back(munge.error().message());
+  }
   const auto client_key = config::read_client_key(config.fs.client_key_file);
-  if (!client_key) {
+  if (!client_key && !config.auth.munge) {  // with munge, clients need none
     usable = false;
     remarks.push_back(client_key.error().message());
   }

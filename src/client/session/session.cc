@@ -33,6 +33,7 @@ rpc::Identity identity_of(const Options& options) {
   identity.fs = options.map.fs;
   identity.key = options.client_key;
   identity.newer_key = options.newer_client_key;
+  identity.fresh_key = options.fresh_key;
   identity.policy = options.handshake;
   identity.credential = options.credential;
   identity.description = options.description;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Munge: users prove who they are by a credential of the cluster's MUNGE service (docs/security.md, "Users by munge").
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "model/ids.h"
+#include "model/user_key.h"
+
+namespace spate::rpc {
+
+/// Key id in hello for a credential of munge: no id of a key file.
+inline constexpr KeyId kMungeKeyId = {std::byte{'m'}, std::byte{'u'}, std::byte{'n'}, std::byte{'g'}, std::byte{'e'}};
+
+struct MungeOptions {
+  std::string socket;            // of munged; empty: libmunge's own
+  std::uint32_t server_uid = 0;  // whose processes may read what clients send: the servers'
+};
+
+/// Who has made a credential, and the secret in it.
+struct Vouched {
+  UserKey key;  // its user and groups, by munged and by this machine's accounts; without an end
+  Key secret{};
+};
+
+/// libmunge, loaded when the first one is opened. Both calls wait for munged. Thread-safe.
+class Munge {
+ public:
+  /// kNotSupported: this machine has no libmunge.
+  static Result<std::shared_ptr<const Munge>> open(MungeOptions options);
+  explicit Munge(MungeOptions options) : options_(std::move(options)) {}
+
+  /// Makes a secret for one handshake with one server, and a credential of this process's user around it. Only
+  /// processes of `server_uid` in the same realm can read it. kUnauthenticated: munged makes none.
+  Result<ClientKey> key_for(FsId fs, ServerId server) const;
+  /// What a client has sent to this server. kUnauthenticated: it is expired, repeated, of another realm, for another
+  /// server, or not secret. kBusy: munged does not answer.
+  Result<Vouched> read(FsId fs, ServerId self, ByteView credential) const;
+
+ private:
+  const MungeOptions options_;
+};
+
+/// The restrictions of whoever is this user, by munge: root, and root's group, are squashed.
+UserKey vouched_user(const Credential& user);
+
+}  // namespace spate::rpc
