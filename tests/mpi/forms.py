@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """forms.c under every MPI library, on as many ranks as the arguments say (default: 2), alone and below a profiling library. "long" as
-the last argument: also more bytes in one call than an int counts."""
+the last argument: also more bytes in one call than an int counts, and by spate: names and on a mount as well as below the prefix."""
 import re
 import subprocess
 
@@ -11,13 +11,23 @@ from cluster import Cluster
 more = [word for word in sys.argv[1:] if word == "long"]
 counts = [int(word) for word in sys.argv[1:] if word != "long"] or [2]
 
+def mounted(fs):
+    """The mount as a prefix, if there can be one here."""
+    mount = os.path.join(fs.root, "mnt")
+    possible = os.access("/dev/fuse", os.R_OK | os.W_OK) and os.path.exists(BIN + "/spate-mount") and (os.getuid() == 0 or shutil.which("fusermount3"))
+    if possible:
+        fs.spate("mount", "-p", mount)
+    return [mount] if possible else []
+
+
 with Cluster(io=3) as fs:
     fs.up()
+    mount = mounted(fs) if more else []
     for mpi in libraries():
         program = compiled(mpi, fs.root, "forms.c")
-        for ranks in counts:
-            done = run(fs, mpi, ranks, program, "/spate", *more, timeout=300)
-            check(done.returncode == 0, "%s, %d ranks: exit %d\n%s%s" % (mpi, ranks, done.returncode, done.stdout, done.stderr))
+        for ranks, prefix in ((ranks, prefix) for ranks in counts for prefix in ["/spate"] + (["spate:"] + mount if more else [])):
+            done = run(fs, mpi, ranks, program, prefix, *more, timeout=300)
+            check(done.returncode == 0, "%s, %d ranks, %s: exit %d\n%s%s" % (mpi, ranks, prefix, done.returncode, done.stdout, done.stderr))
             check(done.stderr.count("romio_no_indep_rw=true is not taken") == 4, "the hint that is refused: " + done.stderr)
             check(done.stderr.count("cb_config_list=host1,host2 is not taken") == 1, "the list of hosts: " + done.stderr)
         profiler = os.path.join(fs.root, "profiler.%s.so" % mpi)
@@ -27,6 +37,8 @@ with Cluster(io=3) as fs:
         check(done.returncode == 0, "%s, profiled: exit %d\n%s%s" % (mpi, done.returncode, done.stdout, done.stderr))
         seen = re.findall(r"profiler: (\d+) opens, (\d+) collective writes", done.stderr)
         check(len(seen) == 2 and all(int(opens) >= 5 and int(writes) == 8 for opens, writes in seen), "what the profiling library saw: " + done.stderr)
+    if mount:
+        fs.spate("umount", mount[0])
     left = fs.spate("ls", "-a", "spate:/").decode().split()
     check(not [name for name in left if name not in (".", "..")], "files left behind: %s" % left)
     fs.fsck()
