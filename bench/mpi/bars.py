@@ -5,7 +5,8 @@ KIB = 1 << 10
 
 
 def better(speeds, read):
-    return max(speeds["disable"][read], speeds["enable"][read])
+    both = [speeds[way][read] for way in ("disable", "enable") if way in speeds]
+    return max(both) if len(both) == 2 else None
 
 
 # Part, MPI or None for each, what is told, goal, (numerator, denominator: a column or a function), the points that count.
@@ -36,38 +37,50 @@ def value(speeds, column, read):
 
 
 def ratios(cells, part, mpi, columns, counts):
-    """(ratio, where it is), each cell and direction that has both columns."""
+    """(ratio, where it is, the two speeds), each cell and direction that has both columns."""
     for cell in cells:
         if cell["part"] != part or cell["mpi"] != mpi or not counts(cell["point"]):
             continue
         for read, way in enumerate(("written", "read")):
             a, b = (value(cell["speeds"], column, read) for column in columns)
             if a is not None and b is not None:
-                yield a / b, f"{way}, {cell['ranks']} ranks, {cell['point']}"
+                yield a / b, f"{way}, {cell['ranks']} ranks, {cell['point']}", f"{a:.0f} by {b:.0f} MiB/s"
 
 
 def rows(cells):
-    """One for each bar that has figures: what, goal, the worst and the median figure, where the worst is, and whether the goal is met."""
+    """One for each bar of the parts that were measured: what, goal, the worst and the median figure, the two speeds of the worst, where it is, and
+    whether the goal is met. Without figures `of` is 0: a column is empty."""
     told = []
+    measured = {(cell["mpi"], cell["part"]) for cell in cells}
     for mpi in dict.fromkeys(cell["mpi"] for cell in cells):
         for part, only, what, goal, columns, counts in RATIOS:
-            found = sorted(ratios(cells, part, mpi, columns, counts), key=lambda r: r[0]) if only in (None, mpi) else []
+            if only not in (None, mpi) or (mpi, part) not in measured:
+                continue
+            found = sorted(ratios(cells, part, mpi, columns, counts), key=lambda r: r[0])
+            row = dict(mpi=mpi, what=what, goal=goal, met=None, good=sum(goal is None or r[0] >= goal for r in found), of=len(found))
             if found:
-                told.append(dict(mpi=mpi, what=what, goal=goal, worst=found[0][0], median=found[len(found) // 2][0], where=found[0][1],
-                                 met=None if goal is None else found[0][0] >= goal, good=sum(goal is None or r[0] >= goal for r in found), of=len(found)))
-        small = [(1e6 * (cell["seconds"]["independent"][read] - cell["seconds"]["native"][read]), f"{way}, {cell['point']} bytes")
-                 for cell in cells if cell["part"] == "small" and cell["mpi"] == mpi for read, way in enumerate(("written", "read"))]
+                row.update(worst=found[0][0], median=found[len(found) // 2][0], where=found[0][1], speeds=found[0][2],
+                           met=None if goal is None else found[0][0] >= goal)
+            told.append(row)
+        small = [(1e6 * (cell["seconds"]["independent"][read] - cell["seconds"]["native"][read]), f"{way}, {cell['point']} bytes",
+                  f"{1e6 * cell['seconds']['independent'][read]:.1f} by {1e6 * cell['seconds']['native'][read]:.1f} us")
+                 for cell in cells if cell["part"] == "small" and cell["mpi"] == mpi and {"independent", "native"} <= cell["seconds"].keys()
+                 for read, way in enumerate(("written", "read"))]
         if small:
             worst = max(small)
             told.append(dict(mpi=mpi, what="small calls: us more than the native call", goal=SMALL_US, worst=worst[0], median=sorted(small)[len(small) // 2][0],
-                             where=worst[1], met=worst[0] <= SMALL_US, good=sum(s[0] <= SMALL_US for s in small), of=len(small)))
+                             where=worst[1], speeds=worst[2], met=worst[0] <= SMALL_US, good=sum(s[0] <= SMALL_US for s in small), of=len(small)))
     return told
 
 
 def text(cells):
-    lines = ["", "The goals: the worst cell of each, the median, where the worst is, and how many cells meet it"]
+    lines = ["", "The goals: the worst cell of each, the median, how many cells meet it, what the worst has beside its reference, and where it is"]
     for row in rows(cells):
         goal = "-" if row["goal"] is None else f"{row['goal']:g}"
         met = "" if row["met"] is None else "met" if row["met"] else "missed"
-        lines.append(f"{row['mpi']:>8}  {row['what']:<62}{goal:>6}{row['worst']:>8.2f}{row['median']:>8.2f}  {met:<7}{row['good']:>3} of {row['of']:<3} {row['where']}")
+        if row["of"] == 0:
+            lines.append(f"{row['mpi']:>8}  {row['what']:<62}{goal:>6}  not measured: a column is empty")
+            continue
+        lines.append(f"{row['mpi']:>8}  {row['what']:<62}{goal:>6}{row['worst']:>8.2f}{row['median']:>8.2f}  {met:<7}{row['good']:>3} of {row['of']:<3} "
+                     f"{row['speeds']:<24} {row['where']}")
     return "\n".join(lines)
