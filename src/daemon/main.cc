@@ -105,11 +105,11 @@ int format(const spate::assembly::ServerSettings& settings) {
 }
 
 /// Null without an address. `serving`: whether requests are answered.
-spate::Result<std::unique_ptr<spate::daemon::MetricsPage>> start_metrics(const std::string& address,
-                                                                         const spate::assembly::ServerProcess& server,
-                                                                         const std::atomic<bool>& serving) {
-  if (address.empty()) return std::unique_ptr<spate::daemon::MetricsPage>();
-  auto page = spate::daemon::MetricsPage::start(address, server.metrics(), [&serving] { return serving.load(); });
+spate::Result<std::unique_ptr<spate::http::Server>> start_metrics(const std::string& address,
+                                                                  const spate::assembly::ServerProcess& server,
+                                                                  const std::atomic<bool>& serving) {
+  if (address.empty()) return std::unique_ptr<spate::http::Server>();
+  auto page = spate::daemon::start_metrics_page(address, server.metrics(), [&serving] { return serving.load(); });
   if (page) SPATE_LOG("daemon", info, "metrics are served url={}/metrics", (*page)->url());
   return page;
 }
