@@ -26,6 +26,7 @@ class CurrentRequest {
   struct Hints {
     bool temporary = false;     // create: the file must have no name (O_TMPFILE)
     bool kills_setgid = false;  // setxattr: an access control list that it sets clears setgid
+    bool kills_rights = false;  // write, setattr: the caller is a user whose change of data clears set-uid and set-gid
   };
   /// The thread begins its next request, which belongs to `mount`. `request_id` is its number.
   void begin(Mount& mount, std::uint64_t request_id, Hints hints);

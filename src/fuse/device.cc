@@ -21,7 +21,7 @@ constexpr unsigned kMaxWriteBytes = 1U << 20U;  // the kernel's own limit with 2
 constexpr unsigned kMaxBackground = 64;
 // From protocol 7.40, which this machine's header need not have.
 constexpr std::int32_t kNotifyResend = 7;
-constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid;
+constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid | kClearsRights;
 
 /// set while libfuse replays an old INIT, whose answer nobody needs
 thread_local bool swallowing = false;

@@ -17,7 +17,8 @@ struct AbilityFlag {
   std::uint64_t flag;  // a bit of flags (the lower half) and flags2 of FUSE_INIT
 };
 constexpr std::array kAbilityFlags{AbilityFlag{kMapsDirectIo, kDirectIoAllowMmap},
-                                   AbilityFlag{kTellsOfSetgid, FUSE_SETXATTR_EXT}};
+                                   AbilityFlag{kTellsOfSetgid, FUSE_SETXATTR_EXT},
+                                   AbilityFlag{kClearsRights, FUSE_HANDLE_KILLPRIV_V2}};
 
 /// The flags of the kernel's request; 0 if there was none. Kernels before FUSE_INIT_EXT send a shorter request.
 std::uint64_t offered(const KernelInit& agreed) {

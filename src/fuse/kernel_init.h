@@ -18,6 +18,7 @@ namespace spate::fuse {
 enum Ability : std::uint32_t {
   kMapsDirectIo = 1,   // mmap of files of which the kernel keeps no pages (Linux 6.6)
   kTellsOfSetgid = 2,  // a setxattr says whether an access control list clears setgid (Linux 5.13)
+  kClearsRights = 4,   // the mount clears set-uid and set-gid at writes, so the kernel need not look first (Linux 5.12)
 };
 
 /// What the processes of one mount pass to each other in HandoverState::frontend_memory().

@@ -61,10 +61,30 @@ bool waits_for_executor_only(std::uint32_t opcode) {
   }
 }
 
+/// Whether the kernel leaves it to the mount to clear set-uid and set-gid.
+bool kills_rights(const fuse_buf& buffer, const fuse_in_header& header) {
+  const auto* const body = static_cast<const std::byte*>(buffer.mem) + sizeof(header);
+  const std::size_t size = buffer.size - sizeof(header);
+  if (header.opcode == FUSE_WRITE) {
+    fuse_write_in write{};
+    if (size < sizeof(write)) return false;
+    std::memcpy(&write, body, sizeof(write));
+    return (write.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+  }
+  fuse_setattr_in set{};
+  if (size < sizeof(set)) return false;
+  std::memcpy(&set, body, sizeof(set));
+  return (set.valid & FATTR_KILL_SUIDGID) != 0;
+}
+
 /// Turns a request into one that libfuse 3.14 knows, and returns the parts that libfuse would not have passed on.
 CurrentRequest::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool tells_of_setgid) {
   CurrentRequest::Hints hints;
   auto* const bytes = static_cast<std::byte*>(buffer.mem);
+  if (header.opcode == FUSE_WRITE || header.opcode == FUSE_SETATTR) {
+    hints.kills_rights = kills_rights(buffer, header);
+    return hints;
+  }
   if (header.opcode == FUSE_TMPFILE) {
     hints.temporary = true;
     header.opcode = FUSE_CREATE;  // the request and its answer have the same form
@@ -156,6 +176,7 @@ bool KernelSession::wait_for_workers() {
 WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
+  requests_.fetch_add(1, std::memory_order_relaxed);
   workers_.request_begins(waits_for_executor_only(header.opcode));
   const bool tells_of_setgid = kernel_init_of(mount_.handover).has(kTellsOfSetgid);
   const CurrentRequest::Hints hints = take_hints(buffer, header, tells_of_setgid);
@@ -228,13 +249,14 @@ std::string KernelSession::status() const {
   const client::KeptOpens& opens = mount_.process.client().cluster().kept_opens();
   const unsigned workers = workers_.workers();
   std::string text = fmt::format(
-      "file_system {}\nname {}\nopen_files {}\nclosing {}\nworkers {}\nworkers_with_request {}\nworkers_at_most {}\n"
+      "file_system {}\nname {}\nopen_files {}\nclosing {}\nrequests {}\nworkers {}\nworkers_with_request "
+      "{}\nworkers_at_most {}\n"
       "worker_memory_at_most_bytes {}\nanswered_from_leases {}\nasked {}\nrecalled {}\ncopied "
       "{}\nopened_without_asking {}\n"
       "kept_opens {}\n",
       mount_.options.config_file, mount_.process.config().fs.name, mount_.files.size(), mount_.releases.under_way(),
-      workers, workers_.at_work(), worker_limit(mount_.options), workers * kWorkerBytes, kept.hits, kept.misses,
-      kept.recalls, kept.copied, opens.taken(), opens.size());
+      requests_.load(std::memory_order_relaxed), workers, workers_.at_work(), worker_limit(mount_.options),
+      workers * kWorkerBytes, kept.hits, kept.misses, kept.recalls, kept.copied, opens.taken(), opens.size());
   for (const rpc::ServerWait& wait : mount_.process.run([](client::Client& c) { return servers_waited_for(c); }))
     text += fmt::format("waits_for {}\n", rpc::text_of(wait));
   return text;

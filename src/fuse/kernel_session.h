@@ -46,7 +46,8 @@ class KernelSession {
 
   Mount& mount_;
   SessionPtr session_;
-  UniqueFd ended_;  // eventfd: a worker has seen that the connection has ended
+  std::atomic<std::uint64_t> requests_ = 0;  // the kernel's requests that this process has read
+  UniqueFd ended_;                           // eventfd: a worker has seen that the connection has ended
   std::atomic<bool> draining_{false};
   WorkerPool workers_;  // its workers are detached threads, which use nothing of it after they have left it
   bool alone_ = false;  // the supervisor has gone

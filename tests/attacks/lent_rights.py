@@ -25,6 +25,14 @@ WAYS = {
     "punch": "f = os.open(p, os.O_RDWR); libc.fallocate(f, 3, ctypes.c_long(0), ctypes.c_long(4096)) and sys.exit('punch')",
     "zero": "f = os.open(p, os.O_RDWR); libc.fallocate(f, 16, ctypes.c_long(0), ctypes.c_long(4096)) and sys.exit('zero')",
 }
+# A program opens the file as root and changes it as a user.
+LATE = "f = os.open(p, os.O_RDWR); os.setgroups([]); os.setresgid(%d, %d, %d); os.setresuid(%d, %d, %d); " % ((NOBODY,) * 6)
+LATE_WAYS = {
+    "write": "os.pwrite(f, b'x', 10)",
+    "cut": "os.ftruncate(f, 50)",
+    "allocate": "os.posix_fallocate(f, 0, 200000)",
+    "copy": "os.copy_file_range(g, f, 4096)",
+}
 # These change nothing.
 HARMLESS = {
     "read": "f = os.open(p, os.O_RDONLY); os.read(f, 10)",
@@ -62,6 +70,25 @@ def by_all_ways(fs, name, path, run):
         check(done.returncode == 0 and mode(fs) == 0o6777, "%s, %s: %o, %s" % (name, way, mode(fs), done.stderr.decode()))
 
 
+def by_late_users(fs, name, path):
+    """Also with the next process of the mount, which has inherited the open."""
+    for way, code in LATE_WAYS.items():
+        lend(fs)
+        whole = PROLOGUE + "g = os.open(p + '.source', os.O_RDONLY); " + LATE + code
+        done = subprocess.run(["/usr/bin/python3", "-c", whole, path], env=fs.env, stderr=subprocess.PIPE, timeout=60)
+        check(done.returncode == 0, "%s, late %s: %s" % (name, way, done.stderr.decode()))
+        check(mode(fs) == 0o777, "%s, late %s: the mode is %o" % (name, way, mode(fs)))
+    lend(fs, 0o2767)
+    whole = PROLOGUE + LATE + LATE_WAYS["write"]
+    subprocess.run(["/usr/bin/python3", "-c", whole, path], env=fs.env, check=True, timeout=60)
+    check(mode(fs) == 0o2767, "%s: setgid of what its group may not execute means something else" % name)
+    lend(fs)
+    with open(path, "r+b") as file:
+        file.write(b"x")
+    os.truncate(path, 100)
+    check(mode(fs) == 0o6777, "%s: a change of root has taken the bits" % name)
+
+
 def main():
     if os.geteuid() != 0:
         print("needs root: files of two users")
@@ -81,6 +108,7 @@ def main():
             fs.spate("mount", "-p", "-o", options, mnt)
             try:
                 by_all_ways(fs, "mount " + options, mnt + "/program", lambda command: as_nobody(fs, command))
+                by_late_users(fs, "mount " + options, mnt + "/program")
             finally:
                 fs.spate("umount", mnt)
         env = {"SPATE_FS": fs.dir + "/spate.toml", "HOME": fs.root + "/home", "XDG_STATE_HOME": fs.root + "/home/state"}

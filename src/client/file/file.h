@@ -64,6 +64,8 @@ class File {
   /// The attributes that open returned.
   const Attributes& attributes() const { return attributes_; }
   Rights rights() const { return capability_.rights(); }
+  /// Root's session has opened it for another user, so the servers clear set-uid and set-gid when it is written.
+  bool by_user() const { return capability_.by_user(); }
   job::Executor& executor() { return cluster_.executor(); }
 
   /// At most memory.size() bytes from `offset`; fewer at the end of the file, 0 beyond it. Holes read as zeros.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/lent_rights.h"
+
+#include "fuse/kernel_init.h"
+
+namespace spate::fuse {
+
+Result<void> clear_lent_rights(fuse_req_t request, fuse_ino_t inode) {
+  if (this_mount().credential.uid != 0) return {};
+  SPATE_TRY(const auto found, run(request, [&](client::Client& c) { return c.lookup(node(inode)); }));
+  const std::uint32_t mode = found.attributes.mode;
+  const bool by_group = (mode & S_ISGID) != 0 && (mode & S_IXGRP) != 0;
+  if ((mode & S_ISUID) == 0 && !by_group) return {};
+  wire::SetattrRequest change;
+  change.where = node(inode);
+  change.mode = mode & ~static_cast<std::uint32_t>(by_group ? S_ISUID | S_ISGID : S_ISUID);
+  SPATE_TRY(std::ignore, run(request, [&](client::Client& c) { return c.setattr(change); }));
+  return {};
+}
+
+Result<void> clear_lent_rights(fuse_req_t request, OpenFile& open, bool kills) {
+  if (!kills || open.file->by_user()) return {};
+  return clear_lent_rights(request, open.handle.value);
+}
+
+bool kills_rights(fuse_req_t request) {
+  return kernel_init_of(this_mount().handover).has(kClearsRights) && fuse_req_ctx(request)->uid != 0;
+}
+
+}  // namespace spate::fuse
