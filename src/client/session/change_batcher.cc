@@ -6,6 +6,7 @@
 #include "job/deadline.h"
 #include "wire/archive.h"
 #include "wire/lease_messages.h"
+#include "wire/meta_messages.h"
 
 namespace spate::client {
 namespace {
@@ -33,6 +34,12 @@ bool refuses_batch(Errc code) {
 
 /// Whether the server has not made this change of a batch, and may accept it alone.
 bool refuses_in_batch(Errc code) { return code == Errc::kNotSupported || code == Errc::kMessageTooBig; }
+
+/// An open for writing waits for the disk of the server.
+bool only_reads(ByteView body) {
+  const auto request = wire::decode_body<wire::OpenRequest>(body);
+  return request && request->open_flags == wire::kOpenRead && !request->renew;
+}
 
 /// The reply of one change as if it had been sent alone: its body after `before`, which lists what the batch has
 /// touched and granted.
@@ -68,6 +75,7 @@ bool ChangeBatcher::takes(wire::Op op, ByteView body, const Limits& limits) {
     case wire::Op::kUnlink:
     case wire::Op::kRmdir:
     case wire::Op::kClose: return body.size() <= kLargestChange && !limits.data_of;
+    case wire::Op::kOpen: return body.size() <= kLargestChange && !limits.data_of && only_reads(body);
     default: return false;
   }
 }

@@ -325,6 +325,22 @@ TEST_F(ChangeBatcherTest, TheServersReplyIsChecked) {
   EXPECT_ERRC(*outcomes_[b], Errc::kProtocol);
 }
 
+TEST_F(ChangeBatcherTest, OpensForReadingAreTaken) {
+  const auto taken = [](std::uint8_t flags, bool renew) {
+    wire::OpenRequest request;
+    request.open_flags = flags;
+    request.renew = renew;
+    Bytes body;
+    wire::encode_body(request, body);
+    return ChangeBatcher::takes(wire::Op::kOpen, body, {});
+  };
+  EXPECT_TRUE(taken(wire::kOpenRead, false));
+  EXPECT_FALSE(taken(wire::kOpenRead, true));
+  EXPECT_FALSE(taken(wire::kOpenRead | wire::kOpenWrite, false));
+  EXPECT_FALSE(taken(wire::kOpenRead | wire::kOpenTruncate, false));
+  EXPECT_FALSE(ChangeBatcher::takes(wire::Op::kOpen, {}, {}));
+}
+
 TEST_F(ChangeBatcherTest, LargeChangesAndThoseOfLockedDataAreNotTaken) {
   EXPECT_TRUE(ChangeBatcher::takes(wire::Op::kUnlink, Bytes(4096), {}));
   EXPECT_FALSE(ChangeBatcher::takes(wire::Op::kUnlink, Bytes(4097), {}));

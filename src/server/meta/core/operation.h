@@ -147,6 +147,8 @@ class Operation {
     wait_ = std::move(wait);
     return Errc::kConflict;
   }
+  /// Takes run_again_after() back, for a function that runs other functions. Whether it was called in this run.
+  bool take_wait() { return static_cast<bool>(std::exchange(wait_, {})); }
   /// The operation awaits this task after the commit and before the reply. Its error becomes the reply, although the
   /// change is committed.
   void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_.push_back(std::move(finish)); }

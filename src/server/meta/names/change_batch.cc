@@ -18,6 +18,7 @@ Body body_of(wire::Op op) {
     case wire::Op::kLink: return &encoded_body<wire::LinkRequest, &link>;
     case wire::Op::kUnlink: return &encoded_body<wire::UnlinkRequest, &unlink>;
     case wire::Op::kRmdir: return &encoded_body<wire::RmdirRequest, &rmdir>;
+    case wire::Op::kOpen: return &encoded_body<wire::OpenRequest, &open>;
     case wire::Op::kClose: return &encoded_body<wire::CloseRequest, &close>;
     default: return nullptr;
   }
@@ -54,6 +55,8 @@ job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& c
   const Body body = body_of(change.op);
   if (body == nullptr) co_return Error(Errc::kNotSupported, "in a batch");
   auto result = co_await body(operation, change.body);
+  // What must wait for io servers is left to a request of its own, so that the others need not wait with it.
+  if (!result && operation.take_wait()) co_return Error(Errc::kNotSupported, "in a batch, as it must wait");
   // The answer to a batch cannot wait for truncations.
   if (result && operation.truncates()) co_return Error(Errc::kNotSupported, "a truncation in a batch");
   co_return result;

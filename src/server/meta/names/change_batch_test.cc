@@ -31,6 +31,9 @@ class MetaBatches : public RoleTest {
     request.open_flags = flags;
     return change(request);
   }
+  static wire::BatchedChange to_read(std::string path) {
+    return change(open_request(std::move(path), wire::kOpenRead));
+  }
   static wire::BatchedChange unlink(std::string path) {
     wire::UnlinkRequest request;
     request.where = at(std::move(path));
@@ -84,6 +87,36 @@ TEST_F(MetaBatches, AChangeThatFailsAfterItHasPutSomethingLeavesNothing) {
   const auto found = stat(client, "d");
   ASSERT_OK(found);
   EXPECT_EQ(found->size, 1U);
+}
+
+TEST_F(MetaBatches, FilesAreOpenedForReading) {
+  ASSERT_THAT(statuses(batch({create("f"), create("g")}, id(1))), testing::Each(Errc::kOk));
+  const auto reply = batch({to_read("f"), to_read("none"), to_read("g"), to_read("g")}, id(2));
+  EXPECT_THAT(statuses(reply), testing::ElementsAre(Errc::kOk, Errc::kNotFound, Errc::kOk, Errc::kOk));
+  const auto opened = wire::decode_body<wire::OpenReply>(reply->answers[2].body);
+  ASSERT_OK(opened);
+  EXPECT_EQ(opened->capability.rights, Rights::kRead);
+  // Each open is one: the file lives until the last of them is closed.
+  const Handle handle = opened->capability.handle;
+  const wire::BatchedChange closes = change(close_request(handle, Rights::kRead));
+  ASSERT_THAT(statuses(batch({unlink("g"), closes}, id(3))), testing::Each(Errc::kOk));
+  EXPECT_TRUE(record<InodeRecord>(inode_key(handle)).has_value());
+  ASSERT_THAT(statuses(batch({closes}, id(4))), testing::Each(Errc::kOk));
+  EXPECT_FALSE(record<InodeRecord>(inode_key(handle)).has_value());
+}
+
+// A server that is away would hold up the whole batch.
+TEST_F(MetaBatches, AnOpenThatMustWaitForATruncationIsLeftOut) {
+  make_file(client, "cut", 100);
+  ASSERT_THAT(statuses(batch({create("f")}, id(101))), testing::Each(Errc::kOk));
+  io.hold();
+  const auto cutting = begin<wire::ObjectReply>(client, truncate_request("cut", 10), id(50, 1));
+  const auto reply = batch({to_read("f"), to_read("cut"), mkdir("d")}, id(102));
+  EXPECT_THAT(statuses(reply), testing::ElementsAre(Errc::kOk, Errc::kNotSupported, Errc::kOk));
+  io.release();
+  run_ready();
+  ASSERT_OK(cutting->result);
+  EXPECT_THAT(statuses(batch({to_read("cut")}, id(103))), testing::Each(Errc::kOk));
 }
 
 TEST_F(MetaBatches, AChangeWhoseAnswerHasNoRoomIsNotMade) {
