@@ -19,13 +19,20 @@
 namespace spate::tools {
 namespace {
 
+/// A directory that is being copied out. It gets its owner, mode and times when its last holder, the walk or a file in
+/// it, has released it. So the walk goes on into the next directory meanwhile.
+struct LocalFolder {
+  UniqueFd fd;
+};
+using LocalFolderPtr = std::shared_ptr<const LocalFolder>;
+
 /// The place of a copy: a name in an open folder. So no link that another user makes, or that the copy itself has made,
 /// leads out of the folder. Without a folder: the path that the user named, which may be a link.
 struct LocalPlace {
-  std::shared_ptr<const UniqueFd> folder;
+  LocalFolderPtr folder;
   std::string name;
 
-  int at() const { return folder == nullptr ? AT_FDCWD : folder->get(); }
+  int at() const { return folder == nullptr ? AT_FDCWD : folder->fd.get(); }
   const char* c_str() const { return name.c_str(); }
   /// The flag for open(2).
   int follow() const { return folder == nullptr ? 0 : O_NOFOLLOW; }
@@ -215,7 +222,7 @@ job::Task<void> tree_out(Out& out, Source source);
 
 /// `folder`: the copy of the directory; null: none is made.
 job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wire::DirectoryEntry& entry,
-                                    const std::shared_ptr<const UniqueFd>& folder) {
+                                    const LocalFolderPtr& folder) {
   if (!is_entry_name(entry.name))
     co_return Error::told(Errc::kProtocol,
                           "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
@@ -235,7 +242,7 @@ job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wir
   co_return Result<void>();
 }
 
-job::Task<Result<void>> entries_out(Out& out, const Source& directory, const std::shared_ptr<const UniqueFd>& folder) {
+job::Task<Result<void>> entries_out(Out& out, const Source& directory, const LocalFolderPtr& folder) {
   wire::ReaddirRequest request;
   request.handle = directory.attributes.handle;
   request.attributes = true;
@@ -270,8 +277,23 @@ Result<UniqueFd> make_directory_here(const Source& directory) {
   return folder;
 }
 
-job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
+Result<void> finish_folder(const LocalFolder& folder, const Source& directory) {
   const Attributes& a = directory.attributes;
+  if (::geteuid() == 0 && ::fchown(folder.fd.get(), a.uid, a.gid) != 0)
+    return errno_error(errno, "owner of " + directory.to);
+  return finish(folder.fd.get(), directory);
+}
+
+LocalFolderPtr open_folder(Out& out, UniqueFd made, const Source& directory) {
+  const auto end = [&out, directory](const LocalFolder* folder) {
+    const std::unique_ptr<const LocalFolder> owned(folder);
+    const auto finished = finish_folder(*owned, directory);
+    if (!finished) out.run.troubles.tell(finished.error());
+  };
+  return LocalFolderPtr(new LocalFolder{std::move(made)}, end);
+}
+
+job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
   if (!out.run.recursive)
     co_return Error::told(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
   if (!out.run.begin("spate:" + directory.from, directory.to)) {
@@ -279,12 +301,8 @@ job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
     co_return told;
   }
   SPATE_CO_TRY(UniqueFd made, make_directory_here(directory));
-  const std::shared_ptr<const UniqueFd> folder = std::make_shared<UniqueFd>(std::move(made));
+  const LocalFolderPtr folder = open_folder(out, std::move(made), directory);
   auto copied = co_await entries_out(out, directory, folder);
-  auto units = co_await out.slots.acquire(kFilesAtOnce);  // waits until everything has been put into it
-  if (::geteuid() == 0 && ::fchown(folder->get(), a.uid, a.gid) != 0)
-    co_return errno_error(errno, "owner of " + directory.to);
-  SPATE_CO_TRY(std::ignore, finish(folder->get(), directory));
   co_return copied;
 }
 
@@ -332,9 +350,9 @@ job::Task<void> tree_out(Out& out, Source source) {
 Result<LocalPlace> place_of(const CopyParams& params) {
   const auto [folder, name] = split_path(params.to);
   if (!params.inside || name.empty() || name == ".") return LocalPlace{nullptr, params.to};
-  auto opened = std::make_shared<UniqueFd>(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!*opened) return errno_error(errno, folder);
-  return LocalPlace{std::move(opened), name};
+  UniqueFd opened(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return errno_error(errno, folder);
+  return LocalPlace{LocalFolderPtr(new LocalFolder{std::move(opened)}), name};
 }
 
 }  // namespace
@@ -357,6 +375,7 @@ job::Task<void> copy_out(client::Client& client, const CopyList& list, CopyRun& 
     co_await tree_out(out, std::move(source));
   }
   co_await out.gate.close();
+  out.linked.clear();  // its places hold folders
 }
 
 }  // namespace spate::tools

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import threading
 
-from cluster import SPATE, Cluster, check
+from cluster import SPATE, Cluster, check, wait_until
 
 MIB = 1 << 20
 OLD = 978307200  # 2001-01-01
@@ -329,9 +329,36 @@ def a_file_of_known_size_costs_one_read(fs):
     subprocess.run(["diff", "-r", fs.root + "/known", fs.root + "/known2"], check=True)
 
 
+def directories_wait_for_none_before_them(fs):
+    """A directory whose file waits for a server holds up no other directory; each has its mode and times in the end."""
+    count = 20
+    for i in range(count):
+        local(fs, "few/d%02d/f" % i, b"%02d" % i * 1000)
+        os.chmod(fs.root + "/few/d%02d" % i, 0o500 + i)
+        os.utime(fs.root + "/few/d%02d" % i, (OLD + i, OLD + i))
+    before = len(fs.datafiles(VICTIM))
+    fs.spate("cp", "-r", fs.root + "/few", "spate:/few")
+    waiting = len(fs.datafiles(VICTIM)) - before
+    check(0 < waiting < count, "files on the server: %d" % waiting)
+    copies = ["%s/few2/d%02d/f" % (fs.root, i) for i in range(count)]
+    fs.kill(VICTIM, sig=signal.SIGSTOP)
+    try:
+        copying = fs.start("cp", "-r", "spate:/few", fs.root + "/few2")
+        wait_until(lambda: sum(os.path.exists(f) and os.path.getsize(f) == 2000 for f in copies) == count - waiting,
+                   "the files of the other servers")
+        check(copying.poll() is None, "files were copied without their server")
+    finally:
+        fs.kill(VICTIM, sig=signal.SIGCONT)
+    check(copying.wait(timeout=60) == 0, "the copy failed")
+    for i in range(count):
+        there = os.stat(fs.root + "/few2/d%02d" % i)
+        check((stat.S_IMODE(there.st_mode), int(there.st_mtime)) == (0o500 + i, OLD + i), "d%02d: %s" % (i, there))
+    subprocess.run(["diff", "-r", fs.root + "/few", fs.root + "/few2"], check=True)
+
+
 with Cluster(io=3) as fs:
     fs.up()
-    for each in (holes, a_file_of_known_size_costs_one_read, dots_are_not_removed, kinds_do_not_replace_each_other, what_cannot_be_copied_is_told_and_the_rest_copied, devices_and_pipes,
+    for each in (holes, directories_wait_for_none_before_them, a_file_of_known_size_costs_one_read, dots_are_not_removed, kinds_do_not_replace_each_other, what_cannot_be_copied_is_told_and_the_rest_copied, devices_and_pipes,
                  messages, a_bar_on_a_terminal, existing_files_take_mode_and_owner, failed_copy_looks_like_none):
         each(fs)
     fs.fsck()
