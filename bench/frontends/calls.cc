@@ -25,6 +25,8 @@ class SystemCalls final : public Calls {
   ssize_t pwrite(File file, const void* memory, std::size_t size, off_t offset) override {
     return told(::pwrite(static_cast<int>(file), memory, size, offset));
   }
+  int fsync(File file) override { return told(::fsync(static_cast<int>(file))); }
+  int drop_pages(File file) override { return -::posix_fadvise(static_cast<int>(file), 0, 0, POSIX_FADV_DONTNEED); }
   int stat(const std::string& path) override {
     struct stat st{};
     return told(::stat(path.c_str(), &st));
@@ -57,6 +59,8 @@ class NativeCalls final : public Calls {
   ssize_t pwrite(File file, const void* memory, std::size_t size, off_t offset) override {
     return spate_pwrite(of(file), memory, size, offset);
   }
+  int fsync(File file) override { return spate_fsync(of(file)); }
+  int drop_pages(File) override { return 0; }
   int stat(const std::string& path) override {
     struct stat st{};
     return spate_stat(fs_, path.c_str(), &st);

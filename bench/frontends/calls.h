@@ -22,6 +22,9 @@ class Calls {
   virtual int close(File file) = 0;
   virtual ssize_t pread(File file, void* memory, std::size_t size, off_t offset) = 0;
   virtual ssize_t pwrite(File file, const void* memory, std::size_t size, off_t offset) = 0;
+  virtual int fsync(File file) = 0;
+  /// Drops the file's clean pages from the kernel's cache, if there are any.
+  virtual int drop_pages(File file) = 0;
   virtual int stat(const std::string& path) = 0;
   virtual int unlink(const std::string& path) = 0;
 };

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from servers import Servers, log, priority  # noqa: E402 (after the path)
+import mount_bars  # noqa: E402 (after the path)
+from peers import await_mount  # noqa: E402
+from servers import Servers, log, priority  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZES = [4 * KIB << (2 * i) for i in range(7)]  # 4 KiB to 16 MiB
@@ -21,11 +24,6 @@ SEEKS = 2_000_000
 STARTS = 60
 MEMORY_CALLS = 2_000
 MEMORY_RUNS = 25
-
-
-def mounted(path):
-    with open("/proc/self/mounts") as f:
-        return any(line.split()[1] == path for line in f)
 
 
 class Frontend:
@@ -46,27 +44,27 @@ class Frontend:
 
 
 class Mounts:
-    """The null file system and three of ours, gone at the end."""
+    """The null file system and four of ours, gone at the end."""
 
     def __init__(self, options, servers, folder):
         self.options, self.servers = options, servers
-        self.null, self.direct, self.cached, self.kernel = (os.path.join(folder, name) for name in ("null", "direct", "cached", "kernel"))
+        self.null, *self.ours = (os.path.join(folder, name) for name in ("null", "direct", "cached", "second", "kernel"))
+        self.direct, self.cached, self.second, self.kernel = self.ours
         self.program = None
 
     def __enter__(self):
-        for path in (self.null, self.direct, self.cached, self.kernel):
+        for path in (self.null, *self.ours):
             os.mkdir(path)
         self.program = subprocess.Popen([os.path.join(self.options.bin, "null_fuse"), self.null])
         self.servers.run("mount", "-o", "cache=none", self.direct)
-        self.servers.run("mount", "-o", "cache=auto", self.cached)
+        self.servers.run("mount", self.cached)
+        self.servers.run("mount", self.second)
         self.servers.run("mount", "-o", "attr_cache=kernel", self.kernel)
-        until = time.monotonic() + 10
-        while not mounted(self.null) and time.monotonic() < until:
-            time.sleep(0.01)
+        await_mount(self.null, self.program)
         return self
 
     def __exit__(self, *unused):
-        for path in (self.direct, self.cached, self.kernel):
+        for path in self.ours:
             subprocess.run([self.servers.spate, "umount", path], env=self.servers.environment, check=False)
         self.program.terminate()
         self.program.wait()
@@ -309,12 +307,22 @@ def arguments():
     parser.add_argument("--operations", type=int, default=5_000, help="calls a run")
     parser.add_argument("--storage", default=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"), help="of the file system (/dev/shm)")
     parser.add_argument("--disk", default=os.environ.get("SPATE_BENCH_DISK", "/var/tmp"), help="a local disk, for clone and make (/var/tmp)")
+    parser.add_argument("--quick", action="store_true",
+                        help="only the mount beside null, passthrough and GlusterFS, three runs of less work, within twelve minutes")
+    parser.add_argument("--files", type=int, default=60_000, help="small files for spate cp -r and rm -r (60,000)")
+    parser.add_argument("--tree-files", type=int, default=25_000, help="files of /usr/include that are unpacked, copied and removed (25,000)")
     parser.add_argument("--memory", action="store_true", help="only what a preloaded call costs in memory, within a minute")
     parser.add_argument("--port", type=int, default=int(os.environ.get("SPATE_BENCH_PORT", "17400")))
     parser.add_argument("--no-priority", dest="priority", action="store_false",
                         help="do not ask the kernel to prefer the bench to other sessions' processes")
     options = parser.parse_args()
     options.size *= MIB
+    if options.quick:
+        options.runs, options.operations, options.files = min(options.runs, 3), min(options.operations, 2_000), min(options.files, 20_000)
+        options.size = min(options.size, 256 * MIB)
+    options.names = options.operations
+    options.tree_runs = 1 if options.quick else options.runs
+    options.tree_files = min(options.tree_files, 2_000 if options.quick else options.tree_files)
     return options
 
 
@@ -322,30 +330,36 @@ def main():
     options = arguments()
     options.priority = options.priority and priority()
     begin = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing stays mounted
     folder = tempfile.mkdtemp(prefix="spate-frontends-", dir=options.storage)
-    rows, figure = [], {}
+    rows, figure, bars = [], {}, []
     try:
         if options.memory:
             rows = measure_memory(options, folder)
-            return report(options, rows, figure, begin)
+            return report(options, rows, figure, bars, begin)
         with Servers(options, folder, "fs") as servers:
             servers.environment["SPATE_FS"] = servers.config
             with Mounts(options, servers, folder) as mounts:
-                rows, figure = measure(options, servers, mounts, folder)
+                bars = mount_bars.measure(options, servers, mounts, folder)
+                if not options.quick:
+                    rows, figure = measure(options, servers, mounts, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return report(options, rows, figure, begin)
+    return report(options, rows, figure, bars, begin)
 
 
-def report(options, rows, figure, begin):
-    print(table(rows) + "\n\n" + sizes_table(figure) if figure else table(rows))
-    held = [r["met"] for r in rows if r["met"] is not None]
+def report(options, rows, figure, bars, begin):
+    parts = [aligned(*mount_bars.table_lines(bars))] if bars else []
+    parts += [table(rows)] if rows else []
+    parts += [sizes_table(figure)] if figure else []
+    print("\n\n".join(parts))
+    held = [r["met"] for r in [*bars, *rows] if r["met"] is not None]
     print(f"\n{sum(held)} of {len(held)} goals met; {time.monotonic() - begin:.0f} s, {options.runs} runs each, load average {os.getloadavg()[0]:.1f}")
     if options.json:
         about = {"kernel": platform.release(), "processors": os.cpu_count(), "runs": options.runs, "bytes": options.size,
                  "load_average": os.getloadavg()[0]}
         with open(options.json, "w") as f:
-            json.dump({"about": about, "rows": rows, "sizes": {"bytes": SIZES, "gb_s": figure}}, f, indent=2)
+            json.dump({"about": about, "bars": bars, "rows": rows, "sizes": {"bytes": SIZES, "gb_s": figure}}, f, indent=2)
             f.write("\n")
     return 0
 

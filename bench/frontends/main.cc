@@ -2,8 +2,10 @@
 // frontends_program: times calls on files below one folder, by one front end. frontends.py runs it on each front end
 // and compares.
 //   frontends_program [--native SPATE.TOML] [--pids PID,...] FOLDER CASE...
-// A case is WHAT:SIZE:COUNT: write, read (one after the other), random (reads) of SIZE bytes, COUNT times; or stat,
-// create, unlink of COUNT names; or seek, COUNT times on a file outside of FOLDER. Each gives one line of JSON:
+// A case is WHAT:SIZE:COUNT: of SIZE bytes, COUNT times, write, read (one after the other), random (reads), new (writes
+// to a new file, with the fsync at the end), append (to a new file that is open with O_APPEND), cold (reads after the
+// kernel's pages were dropped); or create, open (for reading), stat, unlink of COUNT names; or seek, COUNT times on a
+// file outside of FOLDER. Each gives one line of JSON:
 // seconds, and processor seconds of this process and of those of --pids.
 #include <fmt/core.h>
 #include <getopt.h>
@@ -16,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/bytes.h"
@@ -57,8 +60,8 @@ class Program {
 
   /// False: it failed, as was said.
   bool run(const Case& one) {
-    const bool data = one.what == "write" || one.what == "read" || one.what == "random";
-    if (data) return run_data(one);
+    if (one.what == "write" || one.what == "read" || one.what == "random" || one.what == "cold") return run_data(one);
+    if (one.what == "new" || one.what == "append") return run_new(one);
     if (one.what == "seek") return run_seek(one);
     return run_names(one);
   }
@@ -69,6 +72,8 @@ class Program {
     if (file < 0) return failed("open", file);
     Buffer memory(one.size, Buffer::kPageAlignment);
     std::memset(memory.data(), 0x5a, one.size);
+    const int dropped = one.what == "cold" ? calls_.drop_pages(file) : 0;
+    if (dropped != 0) return failed("drop pages", dropped);
     std::uint64_t random = 1;
     const bool done = timed(one, [&](std::uint64_t i) -> ssize_t {
       if (one.what == "random") {
@@ -84,13 +89,31 @@ class Program {
     return done && (closed == 0 || failed("close", closed));
   }
 
+  bool run_new(const Case& one) {
+    const std::string path = settings_.folder + "/data";
+    std::ignore = calls_.unlink(path);
+    const bool appends = one.what == "append";
+    const Calls::File file = calls_.open(path, O_RDWR | O_CREAT | (appends ? O_APPEND : 0));
+    if (file < 0) return failed("open", file);
+    Buffer memory(one.size, Buffer::kPageAlignment);
+    std::memset(memory.data(), 0x5a, one.size);
+    const bool done = timed(one, [&](std::uint64_t i) -> ssize_t {
+      const ssize_t n = calls_.pwrite(file, memory.data(), one.size, static_cast<off_t>(i * one.size));
+      if (n != static_cast<ssize_t>(one.size)) return n < 0 ? n : -EIO;
+      return i + 1 == one.count && !appends ? calls_.fsync(file) : 0;
+    });
+    const int closed = calls_.close(file);
+    return done && (closed == 0 || failed("close", closed));
+  }
+
   bool run_names(const Case& one) {
     const auto path = [&](std::uint64_t i) { return settings_.folder + "/name-" + std::to_string(i); };
     if (one.what == "stat") return timed(one, [&](std::uint64_t i) { return calls_.stat(path(i)); });
     if (one.what == "unlink") return timed(one, [&](std::uint64_t i) { return calls_.unlink(path(i)); });
-    if (one.what != "create") return failed(one.what.c_str(), -EINVAL);
+    if (one.what != "create" && one.what != "open") return failed(one.what.c_str(), -EINVAL);
+    const int flags = one.what == "open" ? O_RDONLY : O_RDWR | O_CREAT | O_EXCL;
     return timed(one, [&](std::uint64_t i) -> ssize_t {
-      const Calls::File file = calls_.open(path(i), O_RDWR | O_CREAT | O_EXCL);
+      const Calls::File file = calls_.open(path(i), flags);
       return file < 0 ? static_cast<ssize_t>(file) : calls_.close(file);
     });
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned kMostBytes = 1U << 20U;
 
-/// All names in one set, whatever directory they are in. Inodes are never reused; odd ones are directories.
+/// Inodes are never reused; odd ones are directories.
 /// Thread-safe.
 class Files {
  public:
@@ -74,8 +74,11 @@ fuse_entry_param entry(fuse_ino_t inode) {
 
 void init(void*, fuse_conn_info* connection) { connection->max_write = kMostBytes; }
 
-void lookup(fuse_req_t request, fuse_ino_t, const char* name) {
-  const fuse_ino_t inode = files.find(name, false);
+/// The name in its directory.
+std::string entry_name(fuse_ino_t parent, const char* name) { return std::to_string(parent) + "/" + name; }
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  const fuse_ino_t inode = files.find(entry_name(parent, name), false);
   if (inode == 0) {
     fuse_reply_err(request, ENOENT);
     return;
@@ -94,14 +97,14 @@ void setattr(fuse_req_t request, fuse_ino_t inode, struct stat*, int, fuse_file_
   fuse_reply_attr(request, &st, 0);
 }
 
-void create(fuse_req_t request, fuse_ino_t, const char* name, mode_t, fuse_file_info* info) {
+void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t, fuse_file_info* info) {
   info->direct_io = 1;
-  const fuse_entry_param e = entry(files.find(name, true));
+  const fuse_entry_param e = entry(files.find(entry_name(parent, name), true));
   fuse_reply_create(request, &e, info);
 }
 
-void mkdir(fuse_req_t request, fuse_ino_t, const char* name, mode_t) {
-  const fuse_entry_param e = entry(files.find(name, true, true));
+void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t) {
+  const fuse_entry_param e = entry(files.find(entry_name(parent, name), true, true));
   fuse_reply_entry(request, &e);
 }
 
@@ -120,13 +123,15 @@ void write(fuse_req_t request, fuse_ino_t inode, const char*, std::size_t size, 
   fuse_reply_write(request, size);
 }
 
-void unlink(fuse_req_t request, fuse_ino_t, const char* name) {
-  fuse_reply_err(request, files.remove(name) ? 0 : ENOENT);
+void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  fuse_reply_err(request, files.remove(entry_name(parent, name)) ? 0 : ENOENT);
 }
 
 void forget(fuse_req_t request, fuse_ino_t, std::uint64_t) { fuse_reply_none(request); }
 
 void done(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, 0); }
+
+void sync(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) { fuse_reply_err(request, 0); }
 
 fuse_lowlevel_ops operations() {
   fuse_lowlevel_ops ops{};
@@ -141,6 +146,7 @@ fuse_lowlevel_ops operations() {
   ops.read = read;
   ops.write = write;
   ops.flush = done;
+  ops.fsync = sync;
   ops.release = done;
   ops.unlink = unlink;
   return ops;
