@@ -59,6 +59,7 @@ struct Call {
   /// connection is lost, or a newer copy of the request has arrived.
   job::StopToken stop;
   std::uint64_t moved_bytes = 0;  // file data that the handler has moved
+  Handle file;                    // whose data that is; 0: none
   /// Set by a handler that changes what is the operator's, in words for the audit log. Empty: no such thing was asked.
   std::string deed;
   Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see Aside)

@@ -57,6 +57,26 @@ TEST(Loads, CountsWhatAClientAsksByKind) {
   EXPECT_EQ(requests(load->kinds), 3U);
 }
 
+TEST(Loads, CountsWhatIsReadOfEachFile) {
+  Loads loads(kBegin, 2);
+  loads.note_file(Handle(5), {LoadKind::kRead, false, Duration(500), 4096}, kBegin);
+  loads.note_file(Handle(6), {LoadKind::kWrite, false, Duration(10), 1U << 20U}, kBegin);
+  loads.note_file(Handle(5), {LoadKind::kRead, true, Duration(300), 0}, kBegin);
+  loads.note_file(Handle(7), {LoadKind::kRead, false, Duration(1), 8192}, kBegin);  // takes the place of 5
+  const auto reply = loads.list_files(kBegin + std::chrono::seconds(1));
+  EXPECT_EQ(reply.now_ns, 1'000'000'000U);
+  EXPECT_EQ(reply.files_dropped, 1U);
+  EXPECT_EQ(reply.others[static_cast<std::size_t>(LoadKind::kRead)].requests, 2U);
+  ASSERT_EQ(reply.files.size(), 2U);
+  for (const wire::FileLoad& file : reply.files) {
+    const bool written = file.file == Handle(6);
+    const auto kind = static_cast<std::size_t>(written ? LoadKind::kWrite : LoadKind::kRead);
+    EXPECT_TRUE(written || file.file == Handle(7)) << file.file.value;
+    EXPECT_EQ(file.kinds[kind].bytes, written ? 1U << 20U : 8192U);
+  }
+  EXPECT_TRUE(loads.list(kBegin).clients.empty());
+}
+
 TEST(Loads, ServersAreOneRow) {
   Loads loads(kBegin);
   for (const std::uint64_t id : {0U, 5U}) {

@@ -263,9 +263,10 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry
     }
     case wire::Op::kPing: co_return ping(body);
     case wire::Op::kStats:
-    case wire::Op::kListLoads: {  // they tell who uses the file system, and how
+    case wire::Op::kListLoads:
+    case wire::Op::kListFileLoads: {  // they tell who uses the file system, and how
       SPATE_CO_TRY(std::ignore, check_access(call, Access::kOperators));
-      co_return call.header.op == wire::Op::kStats ? stats() : list_loads();
+      co_return watch(call.header.op);
     }
     default: break;
   }
@@ -341,17 +342,18 @@ Result<Bytes> Server::ping(ByteView body) {
   return out;
 }
 
-Result<Bytes> Server::stats() {
-  wire::StatsReply reply;
-  metrics_.snapshot().encode(reply.snapshot);
+Bytes Server::watch(wire::Op op) const {
+  const MonoTime now = network_.executor().now();
   Bytes out;
-  wire::encode_body(reply, out);
-  return out;
-}
-
-Result<Bytes> Server::list_loads() {
-  Bytes out;
-  wire::encode_body(loads_.list(network_.executor().now()), out);
+  if (op == wire::Op::kListLoads) {
+    wire::encode_body(loads_.list(now), out);
+  } else if (op == wire::Op::kListFileLoads) {
+    wire::encode_body(loads_.list_files(now), out);
+  } else {
+    wire::StatsReply reply;
+    metrics_.snapshot().encode(reply.snapshot);
+    wire::encode_body(reply, out);
+  }
   return out;
 }
 
@@ -360,7 +362,9 @@ void Server::note_load(const Call& call, bool failed) {
   const auto kind = load_kind(call.header.op);
   if (!kind || !call.peer->authenticated) return;
   const MonoTime now = network_.executor().now();
-  loads_.note(*call.peer, {*kind, failed, now - call.arrived, call.moved_bytes}, now);
+  const Served served{*kind, failed, now - call.arrived, call.moved_bytes};
+  loads_.note(*call.peer, served, now);
+  if (call.file) loads_.note_file(call.file, served, now);
 }
 
 }  // namespace spate::rpc

@@ -98,8 +98,8 @@ class Server {
   job::Task<Result<Bytes>> let_pass(const Call& call, Result<Bytes> result);
   job::Task<void> take(Call& call, ByteView message);
   Result<Bytes> ping(ByteView body);
-  Result<Bytes> stats();
-  Result<Bytes> list_loads();
+  /// The answer to a request for what the server has counted.
+  Bytes watch(wire::Op op) const;
   void note_load(const Call& call, bool failed);
   Result<void> check_header(const Call& call) const;
   Result<void> check_access(const Call& call, Access access);

@@ -9,7 +9,7 @@ std::vector<Command> all_commands() {
                     make_config, make_server, make_key, make_destroy})
     commands.push_back(make());
   for (auto make : {make_ls, make_tree, make_find, make_stat, make_du, make_df, make_sum, make_stats, make_top,
-                    make_bench, make_explain, make_getstripe, make_doctor})
+                    make_dashboard, make_bench, make_explain, make_getstripe, make_doctor})
     commands.push_back(make());
   for (auto make :
        {make_mkdir, make_rmdir, make_rm, make_mv, make_ln, make_touch, make_chmod, make_chown, make_setstripe})

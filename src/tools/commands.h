@@ -29,6 +29,7 @@ Command make_df();
 Command make_sum();
 Command make_stats();
 Command make_top();
+Command make_dashboard();
 Command make_bench();
 Command make_explain();
 Command make_getstripe();

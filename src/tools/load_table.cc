@@ -15,7 +15,7 @@ namespace spate::tools {
 namespace {
 
 using wire::LoadCounts;
-using Key = std::pair<wire::PeerKind, std::uint64_t>;
+using Key = std::pair<wire::PeerKind, std::uint64_t>;  // of a file: kClient and its handle
 
 constexpr double kBytesOfARequest = 64.0 * 1024;
 constexpr std::array<const char*, wire::kLoadKinds> kKindNames = {"read", "write", "look", "change"};
@@ -60,30 +60,31 @@ void add(std::vector<LoadCounts>& counts, const std::vector<LoadCounts>& more) {
 bool is_idle(const LoadRow& row) { return sum_of(row.rates).requests == 0; }
 
 Key key_of(const wire::ClientLoad& load) { return {load.kind, load.client.value}; }
+Key key_of(const wire::FileLoad& load) { return {wire::PeerKind::kClient, load.file.value}; }
+const std::vector<wire::ClientLoad>& loads_of(const wire::ListLoadsReply& reply) { return reply.clients; }
+const std::vector<wire::FileLoad>& loads_of(const wire::ListFileLoadsReply& reply) { return reply.files; }
 
-/// One server's part of the view.
+/// One server's part of the view. `Reply` counts `Load`s.
+template <typename Reply, typename Load>
 class ServerLoads {
  public:
-  ServerLoads(const wire::ListLoadsReply& before, const wire::ListLoadsReply& now)
-      : now_(now), restarted_(now.now_ns <= before.now_ns) {
+  ServerLoads(const Reply& before, const Reply& now) : now_(now), restarted_(now.now_ns <= before.now_ns) {
     others_before_ = restarted_ ? std::vector<LoadCounts>() : before.others;
     seconds_ = static_cast<double>(restarted_ ? now.now_ns : now.now_ns - before.now_ns) / 1e9;
     if (restarted_) return;
-    for (const wire::ClientLoad& one : before.clients) before_[key_of(one)] = &one;
+    for (const Load& one : loads_of(before)) before_[key_of(one)] = &one;
   }
 
   double seconds() const { return seconds_; }
-  void add_to(std::map<Key, LoadRow>& rows, LoadView& view, std::string (*user_name)(std::uint32_t uid)) {
+  /// `name(row, load)` tells whose a new row is.
+  template <typename Name>
+  void add_to(std::map<Key, LoadRow>& rows, LoadView& view, Name name) {
     if (seconds_ <= 0) return;
-    for (const wire::ClientLoad& one : now_.clients) {
+    for (const Load& one : loads_of(now_)) {
       const auto found = before_.find(key_of(one));
       const bool same = found != before_.end() && found->second->since_ns == one.since_ns;
       const auto [row, fresh] = rows.try_emplace(key_of(one));
-      if (fresh) {
-        const bool servers = one.kind == wire::PeerKind::kServer;
-        row->second.name = servers ? ClientName{"", "", "(servers)", ""} : parse_description(one.description);
-        row->second.user = servers ? "" : escape_controls(user_name(one.uid));
-      }
+      if (fresh) name(row->second, one);
       add(row->second.rates, one.kinds, same ? found->second->kinds : std::vector<LoadCounts>(), seconds_);
       if (same) before_.erase(found);
     }
@@ -93,12 +94,30 @@ class ServerLoads {
   }
 
  private:
-  const wire::ListLoadsReply& now_;
+  const Reply& now_;
   const bool restarted_;
   double seconds_ = 0;
-  std::map<Key, const wire::ClientLoad*> before_;
+  std::map<Key, const Load*> before_;
   std::vector<LoadCounts> others_before_;
 };
+
+/// `Load`: what the replies count.
+template <typename Load, typename Replies, typename Name>
+LoadView view_of(const Replies& before, const Replies& now, Name name) {
+  LoadView view;
+  std::map<Key, LoadRow> rows;
+  for (const auto& [server, reply] : now) {
+    const auto old = before.find(server);
+    if (old == before.end()) continue;
+    ServerLoads<typename Replies::mapped_type, Load> loads(old->second, reply);
+    loads.add_to(rows, view, name);
+    view.seconds = std::max(view.seconds, loads.seconds());
+  }
+  for (auto& [key, row] : rows) {
+    if (!is_idle(row)) view.rows.push_back(std::move(row));
+  }
+  return view;
+}
 
 double weight_of(const LoadRow& row, std::string_view order) {
   const LoadRate sum = sum_of(row.rates);
@@ -141,6 +160,7 @@ std::string numbers(const LoadRates& rates) {
 }
 
 std::string name_of(const LoadRow& row) {
+  if (row.file) return "  " + file_name(row);
   const auto or_none = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
   std::string where = row.name.host;
   if (!row.name.pid.empty()) where += ":" + row.name.pid;
@@ -209,23 +229,22 @@ LoadRate sum_of(const LoadRates& rates) {
 }
 
 LoadView loads_between(const LoadReplies& before, const LoadReplies& now, std::string (*user_name)(std::uint32_t uid)) {
-  LoadView view;
-  std::map<Key, LoadRow> rows;
-  for (const auto& [server, reply] : now) {
-    const auto old = before.find(server);
-    if (old == before.end()) continue;
-    ServerLoads loads(old->second, reply);
-    loads.add_to(rows, view, user_name);
-    view.seconds = std::max(view.seconds, loads.seconds());
-  }
-  for (auto& [key, row] : rows) {
-    if (!is_idle(row)) view.rows.push_back(std::move(row));
-  }
+  return view_of<wire::ClientLoad>(before, now, [user_name](LoadRow& row, const wire::ClientLoad& load) {
+    const bool servers = load.kind == wire::PeerKind::kServer;
+    row.name = servers ? ClientName{"", "", "(servers)", ""} : parse_description(load.description);
+    row.user = servers ? "" : escape_controls(user_name(load.uid));
+  });
+}
+
+LoadView file_loads_between(const FileLoadReplies& before, const FileLoadReplies& now) {
+  LoadView view =
+      view_of<wire::FileLoad>(before, now, [](LoadRow& row, const wire::FileLoad& load) { row.file = load.file; });
+  view.of_files = true;
   return view;
 }
 
 std::vector<LoadRow> grouped(std::vector<LoadRow> rows, std::string_view group) {
-  if (group == "client") return rows;
+  if (group == "client" || group == "file") return rows;
   std::map<std::string, LoadRow> groups;
   for (LoadRow& row : rows) {
     const std::string key = keep_only(row, group);
@@ -241,16 +260,22 @@ std::vector<LoadRow> grouped(std::vector<LoadRow> rows, std::string_view group) 
 
 void sort_rows(std::vector<LoadRow>& rows, std::string_view order) {
   const auto key = [&](const LoadRow& row) {
-    return std::tuple(-weight_of(row, order), row.user, row.name.job, row.name.host, row.name.pid, row.name.program);
+    return std::tuple(-weight_of(row, order), row.file, row.user, row.name.job, row.name.host, row.name.pid,
+                      row.name.program);
   };
   std::sort(rows.begin(), rows.end(), [&](const LoadRow& a, const LoadRow& b) { return key(a) < key(b); });
 }
 
+std::string file_name(const LoadRow& row) {
+  return row.path.empty() ? fmt::format("(file {:016x})", row.file.value) : printable(row.path);
+}
+
 std::string load_table(const LoadView& view, std::size_t most, std::size_t columns) {
+  const std::string kClientColumns = fmt::format("{:<10} {:<12} {:<20} {}", "USER", "JOB", "HOST:PID", "PROGRAM");
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("{:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}  {:<10} {:<12} {:<20} {}", "READ/s",
-                              "WRITTEN/s", "reads/s", "writes/s", "looks/s", "changes/s", "fails/s", "LATENCY", "USER",
-                              "JOB", "HOST:PID", "PROGRAM"));
+  lines.push_back(fmt::format("{:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}  {}", "READ/s", "WRITTEN/s", "reads/s",
+                              "writes/s", "looks/s", "changes/s", "fails/s", "LATENCY",
+                              view.of_files ? "FILE" : kClientColumns));
   for (std::size_t i = 0; i < std::min(most, view.rows.size()); ++i)
     lines.push_back(numbers(view.rows[i].rates) + name_of(view.rows[i]));
   if (view.rows.size() > most) lines.push_back(fmt::format("... and {} more", view.rows.size() - most));
@@ -262,20 +287,25 @@ std::string load_table(const LoadView& view, std::size_t most, std::size_t colum
 }
 
 nlohmann::json to_json(const LoadView& view, std::size_t most) {
-  nlohmann::json clients = nlohmann::json::array();
+  nlohmann::json rows = nlohmann::json::array();
   for (std::size_t i = 0; i < std::min(most, view.rows.size()); ++i) {
     const LoadRow& row = view.rows[i];
     nlohmann::json one = to_json(row.rates);
+    if (row.file) {
+      one.update({{"handle", row.file.value}, {"path", printable(row.path)}});
+      rows.push_back(std::move(one));
+      continue;
+    }
     one.update({{"host", row.name.host},
                 {"pid", row.name.pid},
                 {"program", row.name.program},
                 {"job", row.name.job},
                 {"user", row.user},
                 {"clients", row.clients}});
-    clients.push_back(std::move(one));
+    rows.push_back(std::move(one));
   }
   return {{"seconds", view.seconds},
-          {"clients", clients},
+          {view.of_files ? "files" : "clients", rows},
           {"others", to_json(view.others)},
           {"total", to_json(total_of(view))}};
 }

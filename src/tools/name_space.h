@@ -15,6 +15,9 @@ namespace spate::tools {
 /// kernel reports the umask only by changing it, so it is 0 for a moment.
 std::uint32_t own_umask();
 
+/// A target with less free space than this is shown as full, bytes (guess).
+inline constexpr std::uint64_t kFullBelow = 1U << 20U;
+
 /// "-rw-r--r--"
 std::string mode_text(FileType type, std::uint32_t mode);
 std::string_view type_name(FileType type);

@@ -48,9 +48,6 @@ nlohmann::json json_of(const client::SpaceUse& use, const std::string& fs_name) 
           {"objects", use.objects}, {"targets", targets},       {"missing", missing}};
 }
 
-/// A target with less free space than this is shown as full, bytes (guess).
-constexpr std::uint64_t kFullBelow = 1U << 20U;
-
 void print_table(const client::SpaceUse& use, const std::string& fs_name, const SpaceOptions& options) {
   const bool details = options.details;
   const auto size = [&](std::uint64_t bytes) { return options.bytes ? std::to_string(bytes) : human_size(bytes); };

@@ -11,6 +11,7 @@
 
 #include "tools/asker.h"
 #include "tools/commands.h"
+#include "tools/file_names.h"
 #include "tools/load_table.h"
 #include "tools/name_space.h"
 
@@ -35,7 +36,7 @@ std::string usage_error(const TopOptions& options) {
   if (options.interval_s == 0 || options.interval_s > 3600) return "--interval takes seconds, 1 to 3600";
   if (options.rounds && *options.rounds == 0) return "--rounds takes a number of 1 or more";
   if (options.once && options.rounds) return "--once is --rounds 1";
-  if (!is_one_of(options.group, kLoadGroups)) return "--group is client, job, user, host or program";
+  if (!is_one_of(options.group, kLoadGroups)) return "--group is client, job, user, host, program or file";
   if (!is_one_of(options.order, kLoadOrders)) return "--sort is load, bytes, requests or time";
   return {};
 }
@@ -47,9 +48,10 @@ std::size_t terminal_columns(const Context& context) {
 }
 
 /// Asks each server; reports those that do not answer.
-Result<LoadReplies> ask(Context& context, Asker& asker, const std::vector<ServerId>& servers, int& code) {
-  SPATE_TRY(const auto replies, asker.ask<wire::ListLoadsReply>(wire::ListLoadsRequest(), servers));
-  LoadReplies good;
+template <typename Reply, typename Request>
+Result<std::map<ServerId, Reply>> ask(Context& context, Asker& asker, const std::vector<ServerId>& servers, int& code) {
+  SPATE_TRY(const auto replies, asker.ask<Reply>(Request(), servers));
+  std::map<ServerId, Reply> good;
   for (const auto& [server, reply] : replies) {
     if (reply) {
       good.emplace(server, *reply);
@@ -79,6 +81,26 @@ void show(Context& context, const TopOptions& options, LoadView view, std::size_
   print(text + load_table(view, most, terminal_columns(context)));
 }
 
+/// Shows one view after the other; `view(before, now)` makes it of two rounds of answers.
+template <typename Reply, typename Request, typename View>
+int watch(Context& context, const TopOptions& options, Asker& asker, const std::vector<ServerId>& servers,
+          std::uint64_t rounds, View view) {
+  int code = kExitOk;
+  auto before = ask<Reply, Request>(context, asker, servers, code);
+  if (!before) return context.fail(before.error());
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    asker.wait(std::chrono::seconds(options.interval_s));
+    auto now = ask<Reply, Request>(context, asker, servers, code);
+    if (!now) {
+      code = context.fail(now.error());
+      continue;
+    }
+    show(context, options, view(*before, *now), now->size());
+    before = std::move(now);
+  }
+  return code;
+}
+
 int run_top(Context& context, const TopOptions& options) {
   if (const std::string wrong = usage_error(options); !wrong.empty()) return context.usage(wrong);
   auto asker = Asker::open(context);
@@ -86,20 +108,19 @@ int run_top(Context& context, const TopOptions& options) {
   const auto servers = chosen_servers(asker->process().config(), options.servers);
   if (!servers) return context.usage(servers.error().message());
   const std::uint64_t rounds = options.once ? 1 : options.rounds.value_or(std::numeric_limits<std::uint64_t>::max());
-  int code = kExitOk;
-  auto before = ask(context, *asker, *servers, code);
-  if (!before) return context.fail(before.error());
-  for (std::uint64_t round = 0; round < rounds; ++round) {
-    asker->wait(std::chrono::seconds(options.interval_s));
-    auto now = ask(context, *asker, *servers, code);
-    if (!now) {
-      code = context.fail(now.error());
-      continue;
-    }
-    show(context, options, loads_between(*before, *now, &user_name), now->size());
-    before = std::move(now);
+  if (options.group == "file") {
+    FileNames names(asker->process());
+    return watch<wire::ListFileLoadsReply, wire::ListFileLoadsRequest>(
+        context, options, *asker, *servers, rounds, [&](const FileLoadReplies& before, const FileLoadReplies& now) {
+          LoadView view = file_loads_between(before, now);
+          sort_rows(view.rows, options.order);
+          names.name(view.rows, static_cast<std::size_t>(options.most));
+          return view;
+        });
   }
-  return code;
+  return watch<wire::ListLoadsReply, wire::ListLoadsRequest>(
+      context, options, *asker, *servers, rounds,
+      [](const LoadReplies& before, const LoadReplies& now) { return loads_between(before, now, &user_name); });
 }
 
 std::vector<std::string> words(std::span<const std::string_view> all) { return {all.begin(), all.end()}; }
@@ -119,10 +140,12 @@ Command make_top() {
       "space), how many failed, and the mean time from a request's arrival at a server to its answer. JOB is "
       "client.tag of\n"
       "the client's spate.toml, or its SPATE_CLIENT_TAG, else the number that Slurm, PBS, LSF or Flux gave its job.\n"
-      "Each server keeps the 128 busiest clients apart. What clients read by the bypass (docs/data-paths.md) no server "
+      "Each server keeps the 128 busiest clients and files apart. A file is looked for in the first 20,000 names of "
+      "the tree\nand shown by its number if it is not there. What clients read by the bypass (docs/data-paths.md) no "
+      "server "
       "sees.";
   command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
-  Argument group{"-g,--group", "a row for each client, job, user, host or program (client)", &options->group};
+  Argument group{"-g,--group", "a row for each client, job, user, host, program or file (client)", &options->group};
   group.choices = words(kLoadGroups);
   Argument order{"-s,--sort",
                  "what the first rows have most of: load (requests, and bytes where 64 KiB are one), bytes, requests, "

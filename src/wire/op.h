@@ -16,6 +16,7 @@ namespace spate::wire {
   X(KeepAlive, 5, "keep_alive")                \
   X(EndSession, 6, "end_session")              \
   X(ListLoads, 7, "list_loads")                \
+  X(ListFileLoads, 8, "list_file_loads")       \
   X(Lookup, 20, "lookup")                      \
   X(Getattr, 21, "getattr")                    \
   X(Setattr, 22, "setattr")                    \

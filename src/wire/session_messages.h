@@ -217,6 +217,35 @@ struct ListLoadsReply {
   }
 };
 
+struct FileLoad {
+  Handle file;
+  std::uint64_t since_ns = 0;  // when the counts began, on the clock of ListFileLoadsReply::now_ns
+  std::vector<LoadCounts> kinds;
+  template <typename A>
+  void fields(A& a) {
+    a(file, since_ns, kinds);
+  }
+};
+
+/// What is read and written: the busiest files. A meta server has none.
+struct ListFileLoadsRequest {
+  static constexpr Op kOp = Op::kListFileLoads;
+  static constexpr std::string_view kName = "list file loads request";
+  template <typename A>
+  void fields(A&) {}
+};
+struct ListFileLoadsReply {
+  static constexpr std::string_view kName = "list file loads reply";
+  std::uint64_t now_ns = 0;         // since the server was started
+  std::vector<FileLoad> files;      // in no order
+  std::vector<LoadCounts> others;   // of files that are not among them any more
+  std::uint64_t files_dropped = 0;  // how often a file made room for another
+  template <typename A>
+  void fields(A& a) {
+    a(now_ns, files, others, files_dropped);
+  }
+};
+
 struct KeepAliveRequest {
   static constexpr Op kOp = Op::kKeepAlive;
   static constexpr std::string_view kName = "keep alive request";

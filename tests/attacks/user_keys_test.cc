@@ -116,7 +116,8 @@ TEST_F(UserKeysTest, AKeyForReadingChangesNothing) {
 TEST_F(UserKeysTest, OnlyTheOperatorAsksWhatIsTheOperators) {
   const auto user = holder(alice());
   ASSERT_OK(ask(*user, wire::Op::kGetattr));
-  for (const wire::Op op : {wire::Op::kReaddir, wire::Op::kMetaScan, wire::Op::kStats, wire::Op::kListLoads})
+  for (const wire::Op op :
+       {wire::Op::kReaddir, wire::Op::kMetaScan, wire::Op::kStats, wire::Op::kListLoads, wire::Op::kListFileLoads})
     EXPECT_ERRC(ask(*user, op), Errc::kNotPermitted) << wire::op_name(op);
   EXPECT_EQ(site_->deeds.operated + site_->deeds.scanned, 0);
   const auto server = holder(alice());

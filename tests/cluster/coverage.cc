@@ -31,6 +31,7 @@ std::string_view why_unused(Op op) {
     case Op::kExplainPath:
     case Op::kReserveServer:
     case Op::kListLoads:
+    case Op::kListFileLoads:
     case Op::kRevokeKeys:
     case Op::kStats: return "asked by tools only; changes and keeps nothing";
     case Op::kMetaScan:

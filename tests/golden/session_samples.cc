@@ -291,6 +291,25 @@ std::vector<wire::ListLoadsReply> samples() {
 }
 
 template <>
+std::vector<wire::ListFileLoadsRequest> samples() {
+  return {{}};
+}
+
+template <>
+std::vector<wire::ListFileLoadsReply> samples() {
+  wire::FileLoad load;
+  load.file = Handle(0x0002000000000007);
+  load.since_ns = 5'000'000'000;
+  load.kinds = {{1, 0, 20'000, 1U << 20U}, {2, 1, 30'000, 1U << 21U}, {}, {}};
+  wire::ListFileLoadsReply m;
+  m.now_ns = 9'000'000'000;
+  m.files = {load};
+  m.others = {{10, 1, 60'000, 4096}, {}, {}, {}};
+  m.files_dropped = 6;
+  return {{}, m};
+}
+
+template <>
 std::vector<wire::KeepAliveRequest> samples() {
   return {{}};
 }

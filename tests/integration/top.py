@@ -88,6 +88,21 @@ def views(fs):
         check(done.returncode == 2 and done.stderr, "top %s: exit %d" % (wrong, done.returncode))
 
 
+def files(fs):
+    fs.spate("mkdir", "-p", "spate:/deep/er")
+    with client(fs, "write", "/deep/er/busy\x1b[2Jfile", SPATE_CLIENT_TAG="blue"):
+        told = table(fs, "-g", "file", "-s", "bytes")
+        rows = {row["path"]: row for row in told["files"]}
+        for path in ("/w", "/deep/er/busy\\x1b[2Jfile"):
+            check(path in rows, "%s is not among %s" % (path, list(rows)))
+            check(rows[path]["write"]["bytes_per_second"] >= 1 << 20 and rows[path]["look"]["requests_per_second"] == 0, rows[path])
+        check("/l" not in rows, "a file that is only looked at has no load of data")
+        text = fs.spate("top", "-g", "file", "-1", "-i", "1").decode()
+        check("FILE" in text and "/w\n" in text and "\x1b" not in text, text)
+        by_number = [row for row in table(fs, "-g", "file", "1")["files"]]
+        check(by_number == [], "the meta server moves no data: %s" % by_number)
+
+
 def wild_names(fs):
     with client(fs, "look", "/wild", SLURM_JOB_ID=WILD):
         text = fs.spate("top", "-1", "-i", "1").decode()
@@ -130,6 +145,7 @@ def main():
         with client(fs, "write", "/w", SPATE_CLIENT_TAG="red") as writer, client(fs, "look", "/l", SLURM_JOB_ID="4711") as looker:
             who_does_what(fs, writer, looker)
             views(fs)
+            files(fs)
             wild_names(fs)
             in_a_terminal(fs)
         a_server_that_is_gone(fs)

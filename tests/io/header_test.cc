@@ -121,7 +121,7 @@ TEST_F(HeaderTest, AnUnknownOperationIsRefusedByNumber) {
 }
 
 TEST_F(HeaderTest, AStrangerIsNotToldWhatTheServerHasCounted) {
-  for (const wire::Op op : {wire::Op::kStats, wire::Op::kListLoads}) {
+  for (const wire::Op op : {wire::Op::kStats, wire::Op::kListLoads, wire::Op::kListFileLoads}) {
     wire::RequestHeader header = ping_header();
     header.op = op;
     Bytes request;

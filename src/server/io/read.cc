@@ -244,6 +244,7 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
     SPATE_CO_TRY(std::ignore, check_inline(request.path));
   }
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
+  call.file = request.where.handle;
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   std::vector<std::uint64_t> sizes;  // of the streams, if they go into the reply
   if (datatype::may_be_inline(request.what, slots.list.size())) {

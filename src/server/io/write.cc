@@ -175,6 +175,7 @@ job::Task<Result<wire::WriteReply>> IoService::write(rpc::Call& call, wire::Writ
                authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
   SPATE_CO_TRY(std::ignore, check_request(request));
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
+  call.file = request.where.handle;
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   std::vector<ByteView> streams;
   if (request.has_inline_data) {

@@ -13,7 +13,7 @@ MetaRole::MetaRole(MetaOptions options, job::KeyvalContext& store, Random& rando
       leases_(service_.core(), events_, metrics),
       sessions_(service_.core(), answers_, opens_),
       intent_recovery_(service_.core()),
-      removals_(service_.core()) {
+      removals_(service_.core(), metrics) {
   service_.core().attach(
       {&io, &sessions_, &answers_, &opens_, &removals_, &intent_recovery_, &locks_, &leases_, &events_});
 }

@@ -26,11 +26,15 @@ bool is_out_of_reach(const RemoveOutcome& outcome, TargetId target) {
 
 }  // namespace
 
-RemovalQueue::RemovalQueue(MetaCore& core) : core_(core), work_(core.executor()), gate_(core.executor()) {}
+RemovalQueue::RemovalQueue(MetaCore& core, metrics::Registry& metrics)
+    : core_(core),
+      pending_(metrics, "spate_server_meta_removals_pending"),
+      work_(core.executor()),
+      gate_(core.executor()) {}
 
 job::Task<Result<void>> RemovalQueue::start() {
   SPATE_CO_TRY(std::ignore, co_await count());
-  pass_wanted_ = pending_ > 0;
+  pass_wanted_ = pending() > 0;
   if (pass_wanted_) work_.set();
   job::spawn(gate_, work());
   co_return {};
@@ -49,7 +53,7 @@ job::Task<Result<void>> RemovalQueue::count() {
   for (bool more = true; more;) {
     const auto read = co_await transaction.range(range);
     if (read.status != Errc::kOk) co_return Error(read.status, "removals in the meta store");
-    pending_ += read.entries.size();
+    pending_.add(static_cast<std::int64_t>(read.entries.size()));
     more = read.more;
     if (!more) break;
     range.begin = read.entries.back().key;
@@ -59,7 +63,7 @@ job::Task<Result<void>> RemovalQueue::count() {
 }
 
 void RemovalQueue::added(Handle handle) {
-  ++pending_;
+  pending_.add(1);
   push(handle);
 }
 
@@ -235,7 +239,7 @@ job::Task<Result<void>> RemovalQueue::remove(std::vector<DeadFile> files) {
   }
   const auto done = co_await transaction.commit(trove::Durability::kProcess);
   if (done.status != Errc::kOk) co_return Error(done.status, "commit of removals");
-  pending_ -= std::min(pending_, removed);
+  taken_off(removed);
   note(files, outcome);
   co_return {};
 }

@@ -17,16 +17,16 @@ namespace spate::meta {
 /// itself. One executor; pinned. Life cycle: construct -> start() -> stop() awaited -> destroyed.
 class RemovalQueue final : public Removals {
  public:
-  explicit RemovalQueue(MetaCore& core);
+  RemovalQueue(MetaCore& core, metrics::Registry& metrics);
 
   /// Counts the records that an earlier process has left, and starts the background work.
   job::Task<Result<void>> start();
   job::Task<void> stop();
 
   void added(Handle handle) override;
-  std::uint64_t pending() const override { return pending_; }
+  std::uint64_t pending() const override { return static_cast<std::uint64_t>(pending_.value()); }
   void hurry(Handle handle) override;
-  void dropped() override { pending_ -= std::min<std::uint64_t>(pending_, 1); }
+  void dropped() override { taken_off(1); }
 
  private:
   struct Delay {
@@ -49,9 +49,10 @@ class RemovalQueue final : public Removals {
   void delay_file(const DeadFile& file, const RemoveOutcome& outcome);
   void lengthen(Delay& delay) const;
   void push(Handle handle);
+  void taken_off(std::uint64_t count) { pending_.add(-static_cast<std::int64_t>(std::min(count, pending()))); }
 
   MetaCore& core_;
-  std::uint64_t pending_ = 0;
+  metrics::Gauge pending_;     // records in the store
   std::vector<Handle> fresh_;  // recently added files; if there are too many, a pass over the store finds them
   bool pass_wanted_ = false;
   bool in_pass_ = false;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Busiest: counts of the keys that ask for most, in bounded memory.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "wire/session_messages.h"
+
+namespace spate::rpc {
+
+/// A request that was answered.
+struct Served {
+  wire::LoadKind kind = wire::LoadKind::kLook;
+  bool failed = false;
+  Duration time{};          // from arrival to answer
+  std::uint64_t bytes = 0;  // of file data
+};
+
+/// Keeps counts for the busiest keys of about the last minute. When a key comes for which there is no room, it takes
+/// the place of the one that has asked least, and begins with that one's weight: a key that asks for more than 1/most
+/// of all is never missing. Source: SPACESAVING, sec. 3, with weights that fall by half every kHalfLife. One executor.
+/// `About`: a wire struct with since_ns and kinds.
+template <typename Key, typename About>
+class Busiest {
+ public:
+  static constexpr Duration kHalfLife = std::chrono::seconds(10);
+  /// A request costs about as much as moving so many bytes.
+  static constexpr double kBytesOfARequest = 64.0 * 1024;
+
+  /// `begun`: the moment that the times of the answers count from.
+  Busiest(MonoTime begun, std::size_t most) : begun_(begun), halved_(begun), most_(most) {}
+
+  /// `about()` tells who a new key is. Constant time, but for a new key (O(most)).
+  template <typename MakeAbout>
+  void note(Key key, const Served& served, MonoTime now, MakeAbout about) {
+    halve(now);
+    auto found = entries_.find(key);
+    if (found == entries_.end()) {
+      const double weight = entries_.size() >= most_ ? drop_least() : 0;
+      found = entries_.emplace(key, Entry{about(), {}, weight}).first;
+      found->second.about.since_ns = since_begin(now);
+    }
+    add(found->second.counts.at(static_cast<std::size_t>(served.kind)),
+        {1, served.failed ? 1U : 0U, static_cast<std::uint64_t>(std::max(served.time, Duration(0)).count()),
+         served.bytes});
+    found->second.weight += 1 + static_cast<double>(served.bytes) / kBytesOfARequest;
+  }
+
+  std::uint64_t since_begin(MonoTime now) const { return static_cast<std::uint64_t>((now - begun_).count()); }
+  std::vector<About> list() const {
+    std::vector<About> all;
+    all.reserve(entries_.size());
+    for (const auto& [key, entry] : entries_) {
+      all.push_back(entry.about);
+      all.back().kinds = {entry.counts.begin(), entry.counts.end()};
+    }
+    return all;
+  }
+  /// The counts of keys that have made room.
+  std::vector<wire::LoadCounts> others() const { return {others_.begin(), others_.end()}; }
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  using Counts = std::array<wire::LoadCounts, wire::kLoadKinds>;
+  struct Entry {
+    About about;  // without its kinds
+    Counts counts{};
+    double weight = 0;
+  };
+
+  static void add(wire::LoadCounts& sum, const wire::LoadCounts& more) {
+    sum.requests += more.requests;
+    sum.failed += more.failed;
+    sum.time_ns += more.time_ns;
+    sum.bytes += more.bytes;
+  }
+  /// The weight of the key that made room.
+  double drop_least() {
+    const auto least = std::min_element(entries_.begin(), entries_.end(),
+                                        [](const auto& a, const auto& b) { return a.second.weight < b.second.weight; });
+    const double weight = least->second.weight;
+    for (std::size_t i = 0; i < others_.size(); ++i) add(others_.at(i), least->second.counts.at(i));
+    entries_.erase(least);
+    ++dropped_;
+    return weight;
+  }
+  void halve(MonoTime now) {
+    const auto times = (now - halved_) / kHalfLife;
+    if (times < 1) return;
+    halved_ = halved_ + kHalfLife * times;
+    const double part = std::exp2(-static_cast<double>(std::min<std::int64_t>(times, 1000)));
+    for (auto& [key, entry] : entries_) entry.weight *= part;
+  }
+
+  const MonoTime begun_;
+  MonoTime halved_;
+  const std::size_t most_;
+  std::unordered_map<Key, Entry> entries_;
+  Counts others_{};
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace spate::rpc

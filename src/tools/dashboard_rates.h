@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the servers did in an interval, as the points of the dashboard's charts; pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+#include "metrics/snapshot.h"
+#include "wire/session_messages.h"
+
+namespace spate::tools {
+
+/// Rates and latencies of one interval, over the servers that `change` is the sum of.
+struct RatePoint {
+  std::int64_t time_ms = 0;  // since 1970, the end of the interval
+  double read_bytes = 0;     // of file data, a second
+  double written_bytes = 0;
+  double failed = 0;  // requests a second
+  struct Kind {
+    double requests = 0;  // a second
+    std::uint64_t p50_ns = 0;
+    std::uint64_t p99_ns = 0;
+  };
+  std::array<Kind, wire::kLoadKinds> kinds;  // by wire::LoadKind
+};
+
+/// `change`: a difference of snapshots; `seconds` > 0: that it covers.
+RatePoint rates_of(const metrics::Snapshot& change, double seconds, std::int64_t time_ms);
+nlohmann::json to_json(const RatePoint& point);
+
+/// Gauges of work that is left to do in the background, "spate_..._pending": each with its name and value.
+nlohmann::json pending_work(const metrics::Snapshot& snapshot);
+/// Whether a `spate fsck` asked something in this interval ("checks"), and whether it repaired something ("repairs").
+nlohmann::json fsck_work(const metrics::Snapshot& change);
+
+}  // namespace spate::tools
