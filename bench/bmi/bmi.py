@@ -4,13 +4,14 @@
 (Figure 5), over bmi, over plain epoll sockets, over MPICH and Open MPI and beside fi_pingpong, in the same run, pinned alike; what bulk data costs small
 messages; and ORFA's Figure 3: what registering memory costs, and what a cache of registrations saves.
 
-  bench/run bmi [figure3|figure4|figure5|ofi|figure3a|figure3b|priority]... [--json FILE] [--runs N] [--vm]
+  bench/run bmi [figure3|figure4|figure5|ofi|figure3a|figure3b|priority|tls]... [--json FILE] [--runs N] [--vm]
   bench/run bmi --beside FOLDER [--pairs N] [--instructions]
 """
 import argparse
 import functools
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -137,6 +138,40 @@ def figure4(programs, runs):
     return table("Figure 4: bandwidth, 120 MB, all posted first", "GB/s", "bytes a message", LARGE, series, runs, 1e-9)
 
 
+def tls(programs, runs):
+    """The same over tcp and over tcp+tls, by turns. The processor time is that of both processes."""
+    key = os.path.join(programs.folder, "key")
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+        f.write(os.urandom(32).hex() + "\n")
+    os.environ["SPATE_BENCH_KEY"] = key
+    total = 2_000_000_000
+    rows = [("round trip of 64 B, asleep, us", {"size": 64}, 1), ("round trip of 64 B, polling, us", {"size": 64, "poll": 1}, 1)]
+    rows += [("stream of %s, GB/s" % name, {"pattern": "stream", "size": size, "count": total // size}, 1e-9)
+             for name, size in (("64 KiB", 1 << 16), ("1 MiB", 1 << 20))]
+    result = {"title": "TLS beside plain TCP", "unit": "", "x": "", "points": [], "series": {"tcp": [], "tcp+tls": []}}
+    for name, plan, scale in rows:
+        print("tls", name, "...", file=sys.stderr)
+        told = {network: [] for network in result["series"]}
+        used = {network: [] for network in result["series"]}
+        for _ in range(runs):
+            for network in told:
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                value = programs.bmi(network=network, **plan)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                if value is None:
+                    continue
+                told[network].append(value * scale)
+                used[network].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        result["points"].append(name)
+        if "pattern" in plan:
+            result["points"].append(name.replace("GB/s", "processor s/GiB"))
+        for network, values in result["series"].items():
+            values.append(statistics.median(told[network]) if told[network] else None)
+            if "pattern" in plan:
+                values.append(statistics.median(used[network]) / total * (1 << 30) if used[network] else None)
+    return result
+
+
 def figure5(programs, runs):
     def read(shape):
         return {"pattern": "read", "servers": shape[0], "clients": shape[1]}
@@ -242,7 +277,7 @@ def name_of(point):
 
 
 EXPERIMENTS = {"figure3": figure3, "figure4": figure4, "figure5": figure5, "ofi": ofi, "figure3a": figure3a,
-               "figure3b": figure3b, "priority": priority}
+               "figure3b": figure3b, "priority": priority, "tls": tls}
 
 
 def main():
@@ -261,7 +296,7 @@ def main():
     if options.beside:
         return 1 if beside.turns(options.bin, options.beside, options.pairs) else 0
     with tempfile.TemporaryDirectory(prefix="spate-bmi-") as folder:
-        for program in ("bmi_program", "raw_program", "memory_program", "registration_program", "libspate-bmi-ofi.so"):
+        for program in ("bmi_program", "raw_program", "memory_program", "registration_program", "libspate-bmi-ofi.so", "libspate-tls.so"):
             if os.path.exists(os.path.join(options.bin, program)):
                 os.symlink(os.path.join(os.path.abspath(options.bin), program), os.path.join(folder, program))
         programs = Programs(folder, os.path.dirname(os.path.abspath(__file__)))

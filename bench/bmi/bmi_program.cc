@@ -31,12 +31,20 @@ std::string listen_url(const std::string& network) {
   return network + (network == "shm" || network == "ofi+shm" ? "://*" : "://127.0.0.1:0");
 }
 
+/// A file system with an address of the network. tcp+tls: encrypted under the key file SPATE_BENCH_KEY.
+config::FileSystemConfig config_for(const std::string& network) {
+  config::FileSystemConfig config;
+  config.fs.id = FsId(1);
+  config.servers.emplace_back().urls = {listen_url(network)};
+  if (const char* const key = std::getenv("SPATE_BENCH_KEY")) config.fs.server_key_file = key;
+  return config;
+}
+
 /// One process's end: an instance, a context, and the peers it has spoken to.
 class End {
  public:
   explicit End(const plan& plan) : plan_(plan) {
-    config::NetworkConfig config;
-    auto made = assembly::make_network(clock_, config);
+    auto made = assembly::make_network(clock_, config_for(plan.network), true);
     SPATE_CHECK(made.has_value());
     network_ = *std::move(made);
     context_ = network_->open_context();
@@ -293,7 +301,7 @@ int main(int argc, char** argv) {
   struct plan plan{};
   if (plan_parse(&plan, argc, argv) == 0) {
     fmt::print(stderr,
-               "usage: bmi_program [pattern=round_trip|stream|read|priority] [network=tcp|shm|ofi+tcp|ofi+shm] "
+               "usage: bmi_program [pattern=round_trip|stream|read|priority] [network=tcp|tcp+tls|shm|ofi+tcp|ofi+shm] "
                "[size=N] [count=N]\n"
                "         [servers=N] [clients=N] [poll=0|1] [allocated=0|1] [rounds=N] [load=N] [percent=N]\n");
     return 2;

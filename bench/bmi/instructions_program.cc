@@ -30,7 +30,7 @@ struct End {
 
   explicit End(std::size_t bytes) : memory(bytes) {
     static SystemClock clock;
-    network = assembly::make_network(clock, config::NetworkConfig()).value();
+    network = assembly::make_network(clock, config::FileSystemConfig(), false).value();
     context = network->open_context();
   }
   void note(const Result<bmi::Posted>& posted) {

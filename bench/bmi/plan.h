@@ -19,7 +19,7 @@ enum {
 
 struct plan {
   int pattern;
-  const char* network; /* tcp, shm, ofi+tcp, ofi+shm */
+  const char* network; /* tcp, tcp+tls, shm, ofi+tcp, ofi+shm */
   size_t size;         /* of a message, bytes */
   long count;          /* round trips, or messages of a stream */
   int servers;

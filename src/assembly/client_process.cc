@@ -149,7 +149,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   if (settings.server_key) {  // servers need the key whatever `auth` says
     SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));
   }
-  SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
+  SPATE_TRY(process->network_, make_network(process->clock_, process->config_, settings.server_key));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
   // The server may recall an append right from this client at any time. Looking once a second would answer too late.

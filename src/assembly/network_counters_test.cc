@@ -15,7 +15,7 @@ std::int64_t value_of(const metrics::Registry& registry, const char* name) {
 
 TEST(NetworkCounters, ShowWhatTheTcpModuleCounts) {
   SystemClock clock;
-  auto network = make_network(clock, config::NetworkConfig());
+  auto network = make_network(clock, config::FileSystemConfig(), false);
   ASSERT_OK(network);
   metrics::Registry registry;
   const NetworkCounters counters(registry, **network);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assembly/registry.h"
 
+#include "assembly/tls_keys.h"
 #include "bmi/late_module.h"
 #include "bmi/registry.h"
 #include "bmi/shm/shm_module.h"
@@ -10,13 +11,14 @@ namespace spate::assembly {
 namespace {
 
 /// The modules in the order in which a process prefers them for allocating network memory.
-bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm) {
+bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm, const bmi::tcp::TcpOptions& tcp) {
   bmi::Registry registry;
   registry.add("shm", [shm](const bmi::ModuleEnvironment& environment) {
     return bmi::shm::make_shm_module(environment.clock, shm);
   });
-  registry.add("tcp",
-               [](const bmi::ModuleEnvironment& environment) { return bmi::tcp::make_tcp_module(environment.clock); });
+  registry.add("tcp", [tcp](const bmi::ModuleEnvironment& environment) {
+    return bmi::tcp::make_tcp_module(environment.clock, tcp);
+  });
   // Loaded when a URL needs it, so that neither libfabric nor the module need be installed otherwise.
   registry.add("ofi",
                [](const bmi::ModuleEnvironment& environment) { return bmi::make_late_module("ofi", environment); });
@@ -25,12 +27,15 @@ bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm) {
 
 }  // namespace
 
-Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits) {
+Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::FileSystemConfig& config, bool server) {
+  const config::NetworkConfig& limits = config.network;
   const bmi::ModuleEnvironment environment{clock};
   bmi::shm::ShmOptions shm;
   SPATE_TRY(shm.policy, bmi::shm::parse_policy(limits.shm_users));
   SPATE_TRY(shm.servers, bmi::shm::parse_policy(limits.shm_server_users));
-  SPATE_TRY(auto modules, linked_modules(shm).make_all({}, environment));
+  bmi::tcp::TcpOptions tcp;
+  tcp.tls = make_tls(config, server);
+  SPATE_TRY(auto modules, linked_modules(shm, tcp).make_all({}, environment));
   bmi::NetworkOptions options;
   options.eager_limit_bytes = limits.eager_limit;
   options.copy_limit_bytes = limits.copy_limit;

@@ -11,8 +11,9 @@
 
 namespace spate::assembly {
 
-/// All network modules of this build, with the limits of [network]. `clock` outlives it.
-Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits);
+/// All network modules of this build, with the limits of [network]. `clock` outlives it. `server`: for a server's
+/// process.
+Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::FileSystemConfig& config, bool server);
 
 rpc::HandshakePolicy handshake_policy(const config::AuthConfig& config);
 wire::Protect protection(const config::AuthConfig& config);

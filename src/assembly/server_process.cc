@@ -115,7 +115,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   if (const std::string& audit = process->config_.log.audit; !audit.empty()) {
     SPATE_TRY(process->audit_, log::LineFile::open(audit));
   }
-  SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
+  SPATE_TRY(process->network_, make_network(process->clock_, process->config_, true));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   SPATE_TRY(std::ignore, process->listen());  // before the stores, so that a second spated fails here
   // After listen(), so that a module that was loaded for one of the URLs is counted, too.

@@ -122,6 +122,8 @@ PeerInfo Core::peer_info(Address peer) const {
     info.url = std::move(state.url);
     info.connected = state.connected;
     info.reached = std::move(state.reached);
+    info.security = std::move(state.security);
+    info.binding = state.binding;
     info.same_host = state.same_host;
     info.uid = state.uid;
     info.passes_descriptors =

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/late_module.h"
 
-#include <dlfcn.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -11,23 +9,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/plugin.h"
 
 namespace spate::bmi {
 namespace {
-
-std::string own_folder() {
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<void*>(&module_paths), &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string path = info.dli_fname;
-  const std::size_t slash = path.rfind('/');
-  if (slash != std::string::npos) return path.substr(0, slash);
-  // The shell found the program by PATH, so argv does not tell where it is. The kernel does.
-  std::string self(4096, '\0');
-  const ssize_t n = ::readlink("/proc/self/exe", self.data(), self.size());
-  if (n <= 0 || n == static_cast<ssize_t>(self.size())) return {};
-  self.resize(static_cast<std::size_t>(n));
-  return self.substr(0, self.rfind('/'));
-}
 
 /// Passes the calls of Module to the inner module once it is loaded. Until then no URL is listened on or looked up, so
 /// nothing can be posted.
@@ -135,43 +120,21 @@ class LateModule final : public Module {
   std::unique_ptr<Module> owned_;
 };
 
-Result<std::unique_ptr<Module>> make_from(void* object, std::string_view path, const ModuleEnvironment& environment) {
-  auto* const interface = reinterpret_cast<const char* (*)()>(::dlsym(object, kModuleInterfaceSymbol));
-  auto* const make = reinterpret_cast<Module* (*)(const ModuleEnvironment*)>(::dlsym(object, kModuleMakeSymbol));
-  if (interface == nullptr || make == nullptr || std::string_view(interface()) != kModuleInterface) {
-    return Error(
-        Errc::kVersionMismatch,
-        std::string(path) + " belongs to another version of Spate: install the one that came with this program");
-  }
-  return std::unique_ptr<Module>(make(&environment));
-}
-
 }  // namespace
 
-std::vector<std::string> module_paths(std::string_view scheme) {
-  const std::string file = "libspate-bmi-" + std::string(scheme) + ".so";
-  std::vector<std::string> paths;
-  if (const std::string folder = own_folder(); !folder.empty()) {
-    for (const char* below : {"/", "/spate/", "/../lib/spate/", "/../lib/", "/../bin/"})
-      paths.push_back(folder + below + file);
-  }
-  paths.push_back(file);
-  return paths;
-}
-
 Result<std::unique_ptr<Module>> load_module(std::string_view scheme, const ModuleEnvironment& environment) {
-  std::string why;
-  for (const std::string& path : module_paths(scheme)) {
-    const bool is_path = path.find('/') != std::string::npos;
-    if (is_path && ::access(path.c_str(), F_OK) != 0) continue;
-    if (void* object = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return make_from(object, path, environment);
-    const char* const error = ::dlerror();
-    why = error != nullptr ? error : "unknown reason";
-    if (is_path) break;  // the file is there, but a library that it needs is missing
+  const std::string file = "libspate-bmi-" + std::string(scheme) + ".so";
+  const Result<Plugin> plugin = load_plugin(file);
+  if (!plugin) {
+    return Error(Errc::kNoSuchModule, "the network module \"" + std::string(scheme) + "\" cannot be loaded (" +
+                                          plugin.error().context() + "); it needs " + file +
+                                          " beside the program and the package libfabric1");
   }
-  return Error(Errc::kNoSuchModule, "the network module \"" + std::string(scheme) + "\" cannot be loaded (" + why +
-                                        "); it needs libspate-bmi-" + std::string(scheme) +
-                                        ".so beside the program and the package libfabric1");
+  auto* const interface = reinterpret_cast<const char* (*)()>(plugin->symbol(kModuleInterfaceSymbol));
+  auto* const make = reinterpret_cast<Module* (*)(const ModuleEnvironment*)>(plugin->symbol(kModuleMakeSymbol));
+  if (interface == nullptr || make == nullptr || std::string_view(interface()) != kModuleInterface)
+    return foreign_plugin(plugin->path);
+  return std::unique_ptr<Module>(make(&environment));
 }
 
 std::unique_ptr<Module> make_late_module(std::string scheme, const ModuleEnvironment& environment,

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "bmi/module.h"
@@ -19,11 +18,7 @@ namespace spate::bmi {
 /// called, because both sides must have been built from the same headers.
 inline constexpr const char* kModuleInterfaceSymbol = "spate_bmi_module_interface";  // const char*()
 inline constexpr const char* kModuleMakeSymbol = "spate_bmi_module_make";  // Module*(const ModuleEnvironment*)
-inline constexpr const char* kModuleInterface = "spate bmi module 3";
-
-/// Where to look for `libspate-bmi-SCHEME.so`, in this order: beside the program or library that contains this code; in
-/// spate, ../lib/spate, ../lib and ../bin relative to that; then in the loader's own folders.
-std::vector<std::string> module_paths(std::string_view scheme);
+inline constexpr const char* kModuleInterface = "spate bmi module 4";
 
 /// Loads the module for `scheme`. kNoSuchModule, with the package to install, if it or a library that it needs is
 /// missing. kVersionMismatch if it was built from other sources. It stays loaded until the process ends.

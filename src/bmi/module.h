@@ -104,7 +104,9 @@ struct PeerState {
   std::uint32_t connections = 0;  // established so far
   bool same_host = false;
   std::optional<std::uint32_t> uid;
-  std::string reached;  // PeerInfo::reached
+  std::string reached;   // PeerInfo::reached
+  std::string security;  // PeerInfo::security
+  Hash binding{};        // PeerInfo::binding
   /// Whether descriptors can be passed to this peer. Only for modules that can pass descriptors.
   bool takes_descriptors = true;
   /// Why the last attempt to connect failed, for people. Empty if it did not fail, or if the module does not say.

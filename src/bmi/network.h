@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/kdf.h"
 #include "base/result.h"
 #include "base/strong_id.h"
 #include "base/unique_fd.h"
@@ -101,6 +102,11 @@ struct PeerInfo {
   /// The accepting side's address on this connection, as the network names it. Both sides see the same text unless a
   /// relay or address translation is between them. Empty: the module cannot tell, or never connected.
   std::string reached;
+  /// How the network encrypts this connection, for people; empty: it does not.
+  std::string security;
+  /// Known to the two ends of this connection only, if the network encrypts it: a relay has another value on each side.
+  /// Else zeros.
+  Hash binding{};
   std::vector<FailedUrl> failed;  // the URLs whose last attempt failed, in order of preference
 };
 

@@ -57,7 +57,7 @@ bool is_user_policy(std::string_view text) {
   return false;
 }
 
-bool has_host(std::string_view scheme) { return scheme == "tcp" || scheme.starts_with("ofi+"); }
+bool has_host(std::string_view scheme) { return scheme == "tcp" || scheme == "tcp+tls" || scheme.starts_with("ofi+"); }
 
 /// The host of "host:port" or "[v6]:port"; nothing if the text is malformed.
 std::string_view host_of(std::string_view rest) {
@@ -78,6 +78,10 @@ std::string_view host_of(std::string_view rest) {
 void check_fs(const FsConfig& fs, std::vector<Problem>& out) {
   if (!all_of(fs.name, is_name_char)) out.push_back({"fs.name", "fs.name may hold letters, digits, '.', '_' and '-'"});
   if (fs.auth == Auth::kNone) return;
+  if (fs.auth == Auth::kTls) {
+    if (fs.server_key_file.empty()) out.push_back({"fs.auth", "auth = \"tls\" needs fs.server_key_file"});
+    return;
+  }
   if (fs.client_key_file.empty() || fs.server_key_file.empty()) {
     out.push_back({"fs.auth", "auth = \"key\" needs fs.client_key_file and fs.server_key_file"});
   } else if (fs.client_key_file == fs.server_key_file) {
@@ -131,18 +135,53 @@ void check_open_servers(const FileSystemConfig& config, std::vector<Problem>& ou
   }
 }
 
+/// A certificate lets clients in, so there is no way in without TLS, but from the own machine where the kernel vouches.
+void check_certificates_only(const FileSystemConfig& config, std::vector<Problem>& out) {
+  if (config.fs.auth != Auth::kTls) return;
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    for (const std::string& url : config.servers[i].urls) {
+      const std::string_view scheme = split_url(url).scheme;
+      if (scheme == "tcp+tls" || scheme == "shm") continue;
+      out.push_back({server_key(i, "urls"),
+                     "auth = \"tls\" lets clients in by their certificates, so it is for tcp+tls:// "
+                     "and shm:// addresses only, not for " +
+                         url.substr(0, 80)});
+    }
+  }
+}
+
+void check_tls(const FileSystemConfig& config, std::vector<Problem>& out) {
+  const TlsConfig& tls = config.tls;
+  const bool all = !tls.ca.empty() && !tls.certificate.empty() && !tls.key.empty();
+  const bool none = tls.ca.empty() && tls.certificate.empty() && tls.key.empty();
+  if (!all && !none) out.push_back({"tls.certificate", "tls.ca, tls.certificate and tls.key are set together"});
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    const auto& urls = config.servers[i].urls;
+    const auto encrypted = [](const std::string& url) { return split_url(url).scheme == "tcp+tls"; };
+    if (std::none_of(urls.begin(), urls.end(), encrypted)) continue;
+    if (none && config.fs.auth != Auth::kKey) {
+      out.push_back({server_key(i, "urls"),
+                     "tcp+tls:// needs certificates (tls.ca, tls.certificate, tls.key), or auth = \"key\""});
+    }
+    const auto plain = std::find_if(urls.begin(), urls.end(),
+                                    [&](const std::string& url) { return !encrypted(url) && !is_local(url); });
+    if (plain == urls.end() || tls.plain_too) continue;
+    out.push_back({server_key(i, "urls"),
+                   "a client would talk in clear to " + plain->substr(0, 80) +
+                       " when tcp+tls:// does not work: remove that address, or set tls.plain_too = \"yes\""});
+  }
+}
+
 void check_munge(const FileSystemConfig& config, std::vector<Problem>& out) {
   if (!config.auth.munge) return;
-  if (config.fs.auth == Auth::kNone)
-    out.push_back(
-        {"auth.munge", "auth.munge needs fs.auth = \"key\": with auth = \"none\" everybody is let in anyway"});
+  if (config.fs.auth != Auth::kKey) out.push_back({"auth.munge", "auth.munge needs fs.auth = \"key\""});
   if (config.auth.allow_v1)
     out.push_back({"auth.munge", "auth.munge and auth.allow_v1 exclude each other: version 1 knows no munge"});
 }
 
 void check_protection(const FileSystemConfig& config, std::vector<Problem>& out) {
   if (config.auth.protect != Protect::kData) return;
-  if (config.fs.auth == Auth::kNone) out.push_back({"auth.protect", "auth.protect = \"data\" needs fs.auth = \"key\""});
+  if (config.fs.auth != Auth::kKey) out.push_back({"auth.protect", "auth.protect = \"data\" needs fs.auth = \"key\""});
   if (config.auth.allow_v1) {
     out.push_back({"auth.protect",
                    "auth.protect = \"data\" and auth.allow_v1 exclude each other: version 1 protects "
@@ -301,7 +340,8 @@ Result<void> check_url(std::string_view url) {
   };
   const auto [scheme, rest] = split_url(url);
   if (url.size() > kMaxUrlBytes) return refuse("is longer than 255 characters");
-  if (scheme.empty()) return refuse("is no address: write tcp://host:port, shm://name or ofi+PROVIDER://host:port");
+  if (scheme.empty())
+    return refuse("is no address: write tcp://host:port, tcp+tls://host:port, shm://name or ofi+PROVIDER://host:port");
   if (has_host(scheme)) {
     if (scheme.starts_with("ofi+") && !all_of(scheme.substr(4), is_name_char))
       return refuse("names no libfabric provider");
@@ -319,7 +359,7 @@ Result<void> check_url(std::string_view url) {
     return refuse("needs a path, or a name of at most 96 letters, digits, '.', '_', '-'");
   }
   if (scheme == "sim") return all_of(rest, is_digit) ? Result<void>() : refuse("needs a number");
-  return refuse("has an unknown scheme; there are tcp, shm, ofi+PROVIDER and sim");
+  return refuse("has an unknown scheme; there are tcp, tcp+tls, shm, ofi+PROVIDER and sim");
 }
 
 std::vector<Problem> check(const FileSystemConfig& config) {
@@ -327,6 +367,8 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   check_fs(config.fs, out);
   for (std::size_t i = 0; i < config.servers.size(); ++i) check_server(config.servers[i], i, out);
   check_open_servers(config, out);
+  check_tls(config, out);
+  check_certificates_only(config, out);
   check_protection(config, out);
   check_munge(config, out);
   check_cluster(config, out);

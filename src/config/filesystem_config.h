@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,8 +15,9 @@
 namespace spate::config {
 
 /// The condition for admission. kNone admits everybody who reaches a server's port, which must be a port of the
-/// server's own machine only.
-enum class Auth : std::uint8_t { kKey = 0, kNone = 1 };
+/// server's own machine only. kTls: a client needs a certificate, and no key; servers prove the server key to each
+/// other.
+enum class Auth : std::uint8_t { kKey = 0, kNone = 1, kTls = 2 };
 /// The storage module. kAuto: io_uring if the kernel allows it, else the thread pool. kMemory: everything is lost when
 /// the server ends; for tests and measurements of the network.
 enum class TroveKind : std::uint8_t { kAuto = 0, kUring = 1, kPool = 2, kMemory = 3 };
@@ -27,7 +29,7 @@ struct FsConfig {
   std::string name = "spate";  // 1..64 of a-z A-Z 0-9 . _ -
   Auth auth = Auth::kKey;
   std::string client_key_file;  // required with auth = "key"
-  std::string server_key_file;  // required with auth = "key", on servers only read
+  std::string server_key_file;  // required with auth = "key" and "tls", on servers only read
   friend bool operator==(const FsConfig&, const FsConfig&) = default;
 };
 
@@ -44,6 +46,15 @@ struct AuthConfig {
   std::string munge_server_user = "root";  // the user whose processes the servers are
   Protect protect = Protect::kControl;
   friend bool operator==(const AuthConfig&, const AuthConfig&) = default;
+};
+
+/// [tls]: how tcp+tls:// addresses are encrypted.
+struct TlsConfig {
+  std::string ca;  // PEM files, all or none; none: the keys of the file system
+  std::string certificate;
+  std::string key;
+  bool plain_too = false;  // a server may have addresses of networks without TLS as well
+  friend bool operator==(const TlsConfig&, const TlsConfig&) = default;
 };
 
 /// [defaults]: the layout of files whose directory has no hints.
@@ -177,6 +188,7 @@ struct NetworkConfig {
 struct FileSystemConfig {
   FsConfig fs;
   AuthConfig auth;
+  TlsConfig tls;
   DefaultsConfig defaults;
   MetaConfig meta;
   FlowConfig flow;
@@ -191,6 +203,9 @@ struct FileSystemConfig {
   const ServerConfig* find_server(ServerId id) const;
   friend bool operator==(const FileSystemConfig&, const FileSystemConfig&) = default;
 };
+
+/// Whether it is an address of TCP, encrypted or not.
+inline bool is_tcp_url(std::string_view url) { return url.starts_with("tcp://") || url.starts_with("tcp+tls://"); }
 
 /// The map that servers and clients start from. A target's number is server * 256 + index in its storage list.
 ClusterMap cluster_map(const FileSystemConfig& config);

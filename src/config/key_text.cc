@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats keys and values as text.
+// Finds keys by their names, and formats keys and values as text.
 #include <array>
+#include <cctype>
 #include <cstdio>
 
 #include "base/units.h"
@@ -57,6 +58,38 @@ std::string range_text(const std::string& low, const std::string& high) { return
 std::string count_range(const Key& key) { return range_text(std::to_string(key.min), std::to_string(key.max)); }
 
 }  // namespace
+
+const Section* find_section(std::string_view name) {
+  for (const Section& section : sections()) {
+    if (section.name == name) return &section;
+  }
+  return nullptr;
+}
+
+const Key* find_key(std::string_view section, std::string_view name) {
+  for (const Key& key : keys()) {
+    if (key.section == section && key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+std::string item_name(std::string_view section, std::size_t item) {
+  return std::string(section) + "[" + std::to_string(item) + "]";
+}
+
+std::string item_name(const Key& key, std::size_t item) {
+  if (!find_section(key.section)->repeated) return key.full_name();
+  return item_name(key.section, item) + "." + std::string(key.name);
+}
+
+std::string Key::full_name() const { return std::string(section) + "." + std::string(name); }
+
+std::string Key::environment_name() const {
+  if (find_section(section)->repeated) return {};
+  std::string out = "SPATE_" + std::string(section) + "_" + std::string(name);
+  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
 
 std::vector<std::string_view> split_choices(std::string_view choices) {
   std::vector<std::string_view> out;

@@ -93,9 +93,12 @@ constexpr std::uint64_t kMiB = 1ULL << 20U;
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-constexpr std::array<Section, 11> kSections = {{
+constexpr std::array<Section, 12> kSections = {{
     {"fs", "The file system as a whole."},
     {"auth", "How servers and clients prove to each other who they are, and what they keep from being altered."},
+    {"tls",
+     "How tcp+tls:// addresses are encrypted (TLS 1.3): by certificates of both sides, or, without these, by the keys "
+     "of the file system (docs/operating.md, Encryption)."},
     {"defaults", "The layout of files whose directory says nothing else."},
     {"meta", "The name space."},
     {"flow", "How io servers move data."},
@@ -146,6 +149,29 @@ std::vector<Key> auth_rows() {
   };
 }
 
+std::vector<Key> tls_rows() {
+  return {
+      row<&Config::tls, &TlsConfig::ca>({"tls", "ca", Type::kPath,
+                                         "PEM file with the certificates that have signed those of all servers and "
+                                         "clients. With certificate and key, "
+                                         "or none of them.",
+                                         "", 0, kMaxText}),
+      row<&Config::tls, &TlsConfig::certificate>(
+          {"tls", "certificate", Type::kPath,
+           "PEM file with the certificate of this server or client. A server's names the host of its address "
+           "(subjectAltName). Read again when it changes.",
+           "", 0, kMaxText}),
+      row<&Config::tls, &TlsConfig::key>(
+          {"tls", "key", Type::kPath, "PEM file with its private key, which others cannot read (mode 0600 or 0640).",
+           "", 0, kMaxText}),
+      row<&Config::tls, &TlsConfig::plain_too>(
+          {"tls", "plain_too", Type::kChoice,
+           "yes: a server with a tcp+tls:// address may have addresses of other networks as well, for the time of a "
+           "change. Clients use these when TLS does not work, so that whoever disturbs TLS makes them talk in clear.",
+           "no|yes"}),
+  };
+}
+
 std::vector<Key> fs_rows() {
   return {
       row<&Config::fs, &FsConfig::id>({"fs", "id", Type::kHexId,
@@ -156,8 +182,10 @@ std::vector<Key> fs_rows() {
       row<&Config::fs, &FsConfig::auth>(
           {"fs", "auth", Type::kChoice,
            "key: clients and servers prove that they hold the key files. none: whoever reaches a server is let in; "
-           "only with servers that nobody reaches from another machine (127.0.0.1, [::1], localhost, shm).",
-           "key|none"}),
+           "only with servers that nobody reaches from another machine (127.0.0.1, [::1], localhost, shm). tls: "
+           "clients "
+           "show a certificate that tls.ca has signed, and may act for any user; only with tcp+tls:// and shm://.",
+           "key|none|tls"}),
       row<&Config::fs, &FsConfig::client_key_file>({"fs", "client_key_file", Type::kPath,
                                                     "File (mode 0600, 64 hex digits) that lets clients in. Needed with "
                                                     "auth = \"key\". More such lines in it: keys "
@@ -309,10 +337,11 @@ std::vector<Key> server_rows() {
   return {
       server_row<&ServerConfig::id>(
           {"", "id", Type::kCount, "Number of the server, never given to another one.", "", 1, kMaxServerId, true}),
-      server_row<&ServerConfig::urls>({"", "urls", Type::kTextList,
-                                       "Its addresses, the best first: tcp://host:port, shm://name or shm:///path "
-                                       "(same machine), ofi+PROVIDER://host:port.",
-                                       "", 1, kMaxUrlsPerServer, true}),
+      server_row<&ServerConfig::urls>(
+          {"", "urls", Type::kTextList,
+           "Its addresses, the best first: tcp://host:port, tcp+tls://host:port, shm://name or shm:///path "
+           "(same machine), ofi+PROVIDER://host:port.",
+           "", 1, kMaxUrlsPerServer, true}),
       server_row<&ServerConfig::roles>({"", "roles", Type::kChoiceList,
                                         "meta: the name space. io: file data. block: block exports.", "meta|io|block",
                                         1, 3, true}),
@@ -369,7 +398,7 @@ std::vector<Key> block_rows() {
 const std::vector<Key>& table() {
   static const std::vector<Key> rows = [] {
     std::vector<Key> all = fs_rows();
-    for (auto part : {auth_rows(), plain_rows(), server_rows(), block_rows()})
+    for (auto part : {auth_rows(), tls_rows(), plain_rows(), server_rows(), block_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -380,38 +409,6 @@ const std::vector<Key>& table() {
 
 std::span<const Section> sections() { return kSections; }
 std::span<const Key> keys() { return table(); }
-
-const Section* find_section(std::string_view name) {
-  for (const Section& section : kSections) {
-    if (section.name == name) return &section;
-  }
-  return nullptr;
-}
-
-const Key* find_key(std::string_view section, std::string_view name) {
-  for (const Key& key : table()) {
-    if (key.section == section && key.name == name) return &key;
-  }
-  return nullptr;
-}
-
-std::string item_name(std::string_view section, std::size_t item) {
-  return std::string(section) + "[" + std::to_string(item) + "]";
-}
-
-std::string item_name(const Key& key, std::size_t item) {
-  if (!find_section(key.section)->repeated) return key.full_name();
-  return item_name(key.section, item) + "." + std::string(key.name);
-}
-
-std::string Key::full_name() const { return std::string(section) + "." + std::string(name); }
-
-std::string Key::environment_name() const {
-  if (find_section(section)->repeated) return {};
-  std::string out = "SPATE_" + std::string(section) + "_" + std::string(name);
-  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return out;
-}
 
 Value default_value(const Key& key) { return key.get(FileSystemConfig(), 0); }
 

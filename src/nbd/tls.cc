@@ -5,13 +5,13 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include "nbd/access.h"
+#include "tls/openssl.h"
 
 namespace spate::nbd {
 namespace {
@@ -20,18 +20,8 @@ constexpr std::size_t kMinKeyBytes = 16;
 constexpr std::size_t kMaxKeyBytes = 64;
 constexpr std::size_t kMaxKeyFileBytes = 1U << 20U;
 
-struct Free {
-  void operator()(SSL_CTX* context) const { ::SSL_CTX_free(context); }
-  void operator()(SSL* ssl) const { ::SSL_free(ssl); }
-};
-
-/// Adds OpenSSL's description of the error.
-Error tls_error(const std::string& what) {
-  char text[256] = "unknown error";
-  if (const unsigned long code = ::ERR_peek_last_error(); code != 0) ::ERR_error_string_n(code, text, sizeof text);
-  ::ERR_clear_error();
-  return {Errc::kInvalidArgument, what + ": " + text};
-}
+using tls::check_secret;
+using tls::Owned;
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -85,7 +75,7 @@ void add_certificate_names(SSL* ssl, std::vector<std::string>& out) {
 
 class TlsTransport final : public Transport {
  public:
-  explicit TlsTransport(std::unique_ptr<SSL, Free> ssl) : ssl_(std::move(ssl)) { SSL_set_app_data(ssl_.get(), this); }
+  explicit TlsTransport(Owned<SSL> ssl) : ssl_(std::move(ssl)) { SSL_set_app_data(ssl_.get(), this); }
   TlsTransport(const TlsTransport&) = delete;
   TlsTransport& operator=(const TlsTransport&) = delete;
 
@@ -152,23 +142,11 @@ class TlsTransport final : public Transport {
     const SSL_CIPHER* const cipher = ::SSL_get_current_cipher(ssl_.get());
     return cipher != nullptr && ::SSL_CIPHER_get_auth_nid(cipher) == NID_auth_psk;
   }
-  std::unique_ptr<SSL, Free> ssl_;
+  Owned<SSL> ssl_;
   std::string key_name_;
   Wants read_wants_ = Wants::kReadable;
   Wants write_wants_ = Wants::kWritable;
 };
-
-/// A user who may read a secret's file can impersonate this server, and its owner can change it. A group that may read
-/// a private key is common.
-Result<void> check_secret(const std::string& file, mode_t others_may_not) {
-  struct stat st{};
-  if (::stat(file.c_str(), &st) != 0) return errno_error(errno, file);
-  if ((st.st_mode & others_may_not) != 0)
-    return Error(Errc::kPermissionDenied, file + " can be read or changed by others; chmod 600 it");
-  if (st.st_uid != 0 && st.st_uid != ::geteuid())
-    return Error(Errc::kPermissionDenied, file + " belongs to another user (uid " + std::to_string(st.st_uid) + ")");
-  return {};
-}
 
 class OpenSslContext final : public TlsContext {
  public:
@@ -176,8 +154,8 @@ class OpenSslContext final : public TlsContext {
 
   Result<void> configure(const TlsFiles& files);
   Result<std::unique_ptr<Transport>> accept(int socket) override {
-    std::unique_ptr<SSL, Free> ssl(::SSL_new(context_.get()));
-    if (ssl == nullptr || ::SSL_set_fd(ssl.get(), socket) != 1) return tls_error("TLS");
+    Owned<SSL> ssl(::SSL_new(context_.get()));
+    if (ssl == nullptr || ::SSL_set_fd(ssl.get(), socket) != 1) return tls::openssl_error("TLS");
     ::SSL_set_accept_state(ssl.get());
     return std::unique_ptr<Transport>(std::make_unique<TlsTransport>(std::move(ssl)));
   }
@@ -187,12 +165,12 @@ class OpenSslContext final : public TlsContext {
   Result<void> use_keys(const std::string& file);
   static unsigned find_key(SSL* ssl, const char* identity, unsigned char* key, unsigned room);
 
-  std::unique_ptr<SSL_CTX, Free> context_;
+  Owned<SSL_CTX> context_;
   TlsKeys keys_;
 };
 
 Result<void> OpenSslContext::configure(const TlsFiles& files) {
-  if (context_ == nullptr) return tls_error("TLS");
+  if (context_ == nullptr) return tls::openssl_error("TLS");
   SSL_CTX* const context = context_.get();
   ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
@@ -216,13 +194,10 @@ Result<void> OpenSslContext::use_certificates(const std::string& folder) {
   const std::string certificate = folder + "/server-cert.pem";
   const std::string key = folder + "/server-key.pem";
   const std::string authority = folder + "/ca-cert.pem";
-  if (::SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) return tls_error(certificate);
-  SPATE_TRY(std::ignore, check_secret(key, 0037));
-  if (::SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) return tls_error(key);
-  if (::SSL_CTX_check_private_key(context) != 1) return tls_error(key + " is not the key of " + certificate);
+  SPATE_TRY(std::ignore, tls::use_certificate(context, certificate, key));
   struct stat st{};
   if (::stat(authority.c_str(), &st) != 0) return {};
-  if (::SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) != 1) return tls_error(authority);
+  if (::SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) != 1) return tls::openssl_error(authority);
   ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return {};
 }

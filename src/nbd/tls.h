@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS by OpenSSL: certificates or pre-shared keys. The only file that includes OpenSSL is tls.cc.
+// TLS by OpenSSL: certificates or pre-shared keys. NBD's clients decide on names, versions and when TLS begins; what
+// does not depend on that is in tls/openssl.h.
 #pragma once
 
 #include <memory>

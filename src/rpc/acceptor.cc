@@ -123,7 +123,7 @@ Result<void> Acceptor::derive_user_key(const OneKey& issuer, ByteView restrictio
   return {};
 }
 
-Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::string_view reached, Random& random,
+Result<Bytes> Acceptor::hello(const Received& message, ByteView head, const Reached& where, Random& random,
                               Handshake& handshake) const {
   wire::HelloRequest request;
   wire::HelloOffer offer;
@@ -157,10 +157,10 @@ Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::strin
   wire::encode_body(reply, body);
   if (message.version < wire::kTranscriptVersion) return body;
   wire::HelloAnswer answer;
-  answer.reached = std::string(reached);
+  answer.reached = std::string(where.url);
   if (handshake.role) {
     answer.suite = wire::Suite::kUmac64;
-    if (!wire::needs_seals(reached)) handshake.protect = wire::Protect::kNone;
+    if (!wire::needs_seals(where.url)) handshake.protect = wire::Protect::kNone;
     answer.protect = handshake.protect;
   }
   wire::encode_body(answer, body);
@@ -168,7 +168,7 @@ Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::strin
   Bytes signed_part = to_bytes(head);
   signed_part.insert(signed_part.end(), body.begin(), body.end() - sizeof(wire::Proof));
   handshake.transcript.emplace(handshake.key, handshake.client_nonce, handshake.server_nonce, message.whole,
-                               signed_part);
+                               signed_part, where.binding);
   std::ranges::copy(handshake.transcript->server_mac(), body.end() - sizeof(wire::Proof));
   return body;
 }

@@ -57,6 +57,14 @@ struct Received {
   std::uint16_t version = 0;  // protocol version in its header
 };
 
+/// The connection by which a message came; see bmi::PeerInfo.
+struct Reached {
+  Reached(std::string_view its_url, const Hash& its_binding = {})  // NOLINT(google-explicit-constructor)
+      : url(its_url), binding(its_binding) {}
+  std::string_view url;
+  Hash binding;
+};
+
 /// One per server. It derives the keys once, when it is constructed. Not thread-safe.
 class Acceptor {
  public:
@@ -69,9 +77,8 @@ class Acceptor {
 
   /// The credential of munge in a hello for this server; empty: there is none. Handshake::vouched says whose it is.
   Bytes munge_credential(const Received& message) const;
-  /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header. `reached`:
-  /// bmi::PeerInfo::reached.
-  Result<Bytes> hello(const Received& message, ByteView head, std::string_view reached, Random& random,
+  /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header.
+  Result<Bytes> hello(const Received& message, ByteView head, const Reached& where, Random& random,
                       Handshake& handshake) const;
   /// Consumes `handshake`, also when it fails.
   Result<Accepted> authenticate(const Received& message, std::optional<Handshake>& handshake) const;

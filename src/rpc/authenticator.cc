@@ -31,8 +31,8 @@ job::Task<Result<Bytes>> Authenticator::greet(Call& call, ByteView body) {
   if (peer->authenticated || peer->sealing) co_return Error::told(Errc::kProtocol, "a second hello");
   Bytes head;
   wire::encode_body(replies_.header(call), head);
-  SPATE_CO_TRY(Bytes reply,
-               acceptor_.hello(received, head, network_.peer_info(call.address).reached, random_, handshake));
+  const bmi::PeerInfo info = network_.peer_info(call.address);
+  SPATE_CO_TRY(Bytes reply, acceptor_.hello(received, head, {info.reached, info.binding}, random_, handshake));
   if (handshake.user_key) {
     SPATE_CO_TRY(std::ignore, user_keys_.check(*handshake.user_key));
   }

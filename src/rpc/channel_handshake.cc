@@ -119,7 +119,8 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
   }
   const bmi::Address bound = link_.bound();
   if (!bound) co_return Error(Errc::kConnectionLost, name());
-  const auto met = initiator.welcome(std::as_const(raw->message).view(), network_.network().peer_info(bound).reached);
+  const bmi::PeerInfo info = network_.network().peer_info(bound);
+  const auto met = initiator.welcome(std::as_const(raw->message).view(), info.reached, info.binding);
   if (!met) {
     stranger = true;
     co_return Error::told(met.code(), name() + " " + met.error().context());

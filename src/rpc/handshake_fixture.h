@@ -50,12 +50,12 @@ struct Meeting {
     wire::encode_body(success, head);
     std::optional<Handshake> handshake(std::in_place);
     refused_by = "acceptor";
-    SPATE_TRY(const Bytes body, other.hello(received(hello), head, reached, random, *handshake));
+    SPATE_TRY(const Bytes body, other.hello(received(hello), head, {reached, reached_binding}, random, *handshake));
     reply = head;
     reply.insert(reply.end(), body.begin(), body.end());
     if (on_reply) on_reply(reply);
     refused_by = "initiator";
-    SPATE_TRY(std::ignore, one.welcome(reply, dialled));
+    SPATE_TRY(std::ignore, one.welcome(reply, dialled, dialled_binding));
     wire::AuthenticateRequest request;
     request.kind = kind.value_or(identity.kind);
     authenticate = one.authenticate(header, request);
@@ -82,6 +82,8 @@ struct Meeting {
   wire::RequestHeader header;
   std::string dialled = "tcp://10.0.0.7:7400";
   std::string reached = "tcp://10.0.0.7:7400";
+  Hash dialled_binding{};
+  Hash reached_binding{};
   std::optional<wire::PeerKind> kind;  // the kind claimed in authenticate, whatever the key's role is
   std::function<void(Bytes&)> on_hello;
   std::function<void(Bytes&)> on_reply;

@@ -271,7 +271,7 @@ TEST(Handshake, AReplayedHandshakeIsRefused) {
   const Acceptor acceptor(again.options);
   std::optional<Handshake> handshake(std::in_place);
   SeededRandom random(8);
-  ASSERT_OK(acceptor.hello(Meeting::received(hello), {}, again.reached, random, *handshake));
+  ASSERT_OK(acceptor.hello(Meeting::received(hello), {}, {again.reached}, random, *handshake));
   EXPECT_ERRC(acceptor.authenticate(Meeting::received(authenticate), handshake), Errc::kUnauthenticated);
 }
 

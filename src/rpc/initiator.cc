@@ -44,7 +44,7 @@ Bytes Initiator::hello(wire::RequestHeader header) {
   return hello_;
 }
 
-Result<void> Initiator::welcome(ByteView reply, std::string_view reached) {
+Result<void> Initiator::welcome(ByteView reply, std::string_view reached, const Hash& binding) {
   wire::ReplyHeader header;
   wire::Reader reader(reply);
   reader(header);
@@ -58,7 +58,7 @@ Result<void> Initiator::welcome(ByteView reply, std::string_view reached) {
   reply_ = both.first;
   answer_ = std::move(both.second);
   SPATE_TRY(std::ignore, check_reply());
-  return check_answer(reply, reached);
+  return check_answer(reply, reached, binding);
 }
 
 Result<void> Initiator::check_reply() const {
@@ -78,14 +78,15 @@ Result<void> Initiator::check_reply() const {
 }
 
 /// Uses nothing else of the reply until its server_mac is verified.
-Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
+Result<void> Initiator::check_answer(ByteView reply, std::string_view reached, const Hash& binding) {
   if (!key_) {
     const bool bare = identity_.policy.protect < wire::Protect::kData || !wire::needs_seals(reached);
     if (answer_.suite == wire::Suite::kNone && bare) return {};
     return Error::told(Errc::kUnauthenticated, "requires a key; set client_key_file");
   }
   const Key key = wire::FileKey(identity_.fs, *key_).for_acceptor(role_of(identity_.kind), reply_.server);
-  transcript_.emplace(key, nonce_, reply_.server_nonce, hello_, reply.first(reply.size() - sizeof(wire::Proof)));
+  transcript_.emplace(key, nonce_, reply_.server_nonce, hello_, reply.first(reply.size() - sizeof(wire::Proof)),
+                      binding);
   if (answer_.suite != wire::Suite::kUmac64 || !equal_secret(transcript_->server_mac(), answer_.server_mac)) {
     return Error::told(Errc::kUnauthenticated, "did not prove the key: wrong key file, or somebody else listens there");
   }

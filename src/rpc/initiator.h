@@ -26,9 +26,9 @@ class Initiator {
 
   /// Makes the whole request and completes `header`.
   Bytes hello(wire::RequestHeader header);
-  /// Takes the whole reply, whose status is 0. `reached`: bmi::PeerInfo::reached. After a failure, send nothing more:
-  /// the peer is not the wanted server, or the connection goes through a relay.
-  Result<void> welcome(ByteView reply, std::string_view reached);
+  /// Takes the whole reply, whose status is 0. `reached`, `binding`: see bmi::PeerInfo. After a failure, send nothing
+  /// more: the peer is not the wanted server, or the connection goes through a relay.
+  Result<void> welcome(ByteView reply, std::string_view reached, const Hash& binding = {});
   /// Makes the whole request. `request` lacks server_nonce and proof. keys() is set afterwards.
   Bytes authenticate(wire::RequestHeader header, wire::AuthenticateRequest request);
 
@@ -44,7 +44,7 @@ class Initiator {
 
  private:
   Result<void> check_reply() const;
-  Result<void> check_answer(ByteView reply, std::string_view reached);
+  Result<void> check_answer(ByteView reply, std::string_view reached, const Hash& binding);
 
   const Identity& identity_;
   const std::optional<ClientKey> key_;  // a copy: the identity's key may change meanwhile

@@ -104,7 +104,8 @@ TEST(UserKeyHandshake, TheServerRefusesAProofByAnotherKeyThanTheRestrictedOne) {
     wire::ReplyHeader success;
     Bytes reply;
     wire::encode_body(success, reply);
-    const auto body = acceptor.hello(Meeting::received(meeting.hello), reply, meeting.reached, meeting.random, *state);
+    const auto body =
+        acceptor.hello(Meeting::received(meeting.hello), reply, {meeting.reached}, meeting.random, *state);
     ASSERT_OK(body);
     reply.insert(reply.end(), body->begin(), body->end());
     wire::AuthenticateRequest claim;

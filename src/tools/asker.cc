@@ -12,7 +12,7 @@ namespace {
 
 bool is_surely_down(const config::ServerConfig& server) {
   const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
-                               [](const std::string& url) { return url.starts_with("tcp://"); });
+                               [](const std::string& url) { return config::is_tcp_url(url); });
   return tcp && !answers(server.urls);
 }
 

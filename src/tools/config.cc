@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "assembly/tls_keys.h"
 #include "config/describe.h"
 #include "config/key_file.h"
 #include "config/keys.h"
@@ -56,8 +58,10 @@ std::vector<std::string> look_at_values(const config::FileSystemConfig& config, 
 /// Whether all addresses mean the own machine.
 bool all_servers_here(const config::FileSystemConfig& config) {
   const auto here = [](const std::string& url) {
-    return url.starts_with("shm://") || url.starts_with("tcp://127.") || url.starts_with("tcp://localhost:") ||
-           url.starts_with("tcp://[::1]:");
+    const std::string_view host = std::string_view(url).substr(url.find("://") + 3);
+    return url.starts_with("shm://") ||
+           (config::is_tcp_url(url) &&
+            (host.starts_with("127.") || host.starts_with("localhost:") || host.starts_with("[::1]:")));
   };
   return std::all_of(config.servers.begin(), config.servers.end(), [&](const config::ServerConfig& server) {
     return std::all_of(server.urls.begin(), server.urls.end(), here);
@@ -67,10 +71,11 @@ bool all_servers_here(const config::FileSystemConfig& config) {
 /// Checks this machine's files. A missing key or folder may belong to another host, so it gives a remark, not an error.
 std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
-  if (config.fs.auth != config::Auth::kKey) {
+  if (config.fs.auth == config::Auth::kNone) {
     remarks.emplace_back("auth = \"none\": whoever reaches a server is let in");
     return remarks;
   }
+  if (config.fs.auth == config::Auth::kTls) return remarks;
   const auto munge = config.auth.munge ? rpc::Munge::open({}) : Result<std::shared_ptr<const rpc::Munge>>(nullptr);
   if (!munge) {
     usable = false;
@@ -92,6 +97,28 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
   return remarks;
 }
 
+/// Reads the files of [tls] as servers and clients do.
+std::vector<std::string> look_at_tls(const config::FileSystemConfig& config, bool& usable) {
+  constexpr auto kSoon = std::chrono::days(30);
+  const auto tls = assembly::make_tls(config, false);
+  if (tls == nullptr) return {};
+  if (const auto opened = tls->open(); !opened) {
+    usable = false;
+    return {"tls: " + opened.error().message()};
+  }
+  const auto facts = tls->facts();
+  if (!facts) return {};
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const auto days = std::chrono::floor<std::chrono::days>(facts->not_after - now).count();
+  const bool valid = facts->not_before <= now && now < facts->not_after;
+  usable = usable && valid;
+  const std::string& file = config.tls.certificate;
+  if (now < facts->not_before) return {"tls.certificate: " + file + " is not valid yet: look at the clock"};
+  if (!valid) return {fmt::format("tls.certificate: {} has expired {} days ago", file, -days)};
+  if (facts->not_after - now < kSoon) return {fmt::format("tls.certificate: {} expires in {} days", file, days)};
+  return {};
+}
+
 int check_file(Context& context, const std::string& file) {
   auto loaded = load(context, file);
   if (!loaded) {
@@ -101,6 +128,7 @@ int check_file(Context& context, const std::string& file) {
   bool usable = true;
   std::vector<std::string> remarks = look_at_values(loaded->config.config, usable);
   for (std::string& remark : look_at_keys(loaded->config.config, usable)) remarks.push_back(std::move(remark));
+  for (std::string& remark : look_at_tls(loaded->config.config, usable)) remarks.push_back(std::move(remark));
   if (context.json) {
     context.print_json({{"ok", usable},
                         {"file", loaded->file},

@@ -59,7 +59,7 @@ std::string log_level(const std::vector<config::Override>& overrides) {
 /// TCP can a program find out at once that nobody listens.
 bool may_serve(const config::ServerConfig& server) {
   const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
-                               [](const std::string& url) { return url.starts_with("tcp://"); });
+                               [](const std::string& url) { return config::is_tcp_url(url); });
   return !tcp || answers(server.urls);
 }
 

@@ -50,7 +50,7 @@ Result<void> write_file(const std::string& path, const std::string& text) {
 config::ServerConfig make_server(const DeploymentPlan& plan, std::uint32_t id) {
   config::ServerConfig server;
   server.id = ServerId(id);
-  server.urls = {"tcp://127.0.0.1:" + std::to_string(plan.first_port + id - 1)};
+  server.urls = {(plan.tls ? "tcp+tls://127.0.0.1:" : "tcp://127.0.0.1:") + std::to_string(plan.first_port + id - 1)};
   const std::string home = plan.folder + "/" + server_name(server.id);
   server.keyval = home + "/keyval";
   if (id <= plan.meta_servers) {

@@ -20,6 +20,7 @@ struct DeploymentPlan {
   std::uint32_t io_servers = 4;    // 1..64
   std::uint32_t first_port = 7400;
   std::string trove = "auto";
+  bool tls = false;                             // tcp+tls:// addresses, encrypted under the file system's keys
   std::vector<config::Override> settings = {};  // further settings for spate.toml
 };
 

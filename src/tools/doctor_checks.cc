@@ -178,7 +178,7 @@ Diagnosis check_store(const Machine& machine, const config::ServerConfig& server
 
 void check_server(const Machine& machine, const config::ServerConfig& server, std::vector<Diagnosis>& out) {
   for (const std::string& url : server.urls) {
-    if (url.starts_with("tcp://")) out.push_back(check_port(machine, server, url));
+    if (config::is_tcp_url(url)) out.push_back(check_port(machine, server, url));
   }
   for (const std::string& folder : server.storage) out.push_back(check_store(machine, server, folder));
   if (!server.keyval.empty()) out.push_back(check_store(machine, server, server.keyval));

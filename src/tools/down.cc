@@ -245,10 +245,14 @@ int run_status(Context& context, const DownOptions&) {
       row["pid"] = pinged->reply.pid;
       row["uptime_ms"] = pinged->reply.uptime_ms;
       row["software"] = pinged->reply.software;
+      row["network"] = pinged->peer.url;
+      row["encryption"] = pinged->peer.security;
       const std::string part = part_of(pinged->reply);
       if (!part.empty()) row["group"] = part;
-      text += fmt::format("up   pid {:<8} for {}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
-                          part.empty() ? "" : ", " + part);
+      text += fmt::format("up   pid {:<8} for {}{}{}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
+                          part.empty() ? "" : ", " + part,
+                          pinged->peer.url == server.urls.front() ? "" : ", by " + pinged->peer.url,
+                          pinged->peer.security.empty() ? "" : ", " + pinged->peer.security);
     } else {
       code = kExitFailed;
       row["error"] = pinged.error().message();

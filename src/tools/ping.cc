@@ -31,6 +31,7 @@ std::string reason(const config::ServerConfig& server, const bmi::PeerInfo& peer
                         ? fmt::format("the first of its {} addresses", urls.size())
                         : fmt::format("number {} of its {} addresses", at - urls.begin() + 1, urls.size());
   if (peer.same_host) why += ", on this host";
+  if (!peer.security.empty()) why += ", " + peer.security;
   for (const bmi::FailedUrl& failed : peer.failed) why += fmt::format("; {} failed: {}", failed.url, failed.reason);
   return why;
 }
@@ -43,6 +44,7 @@ nlohmann::json row_of(const config::ServerConfig& server, const PingResult& ping
           {"url", pinged.peer.url},
           {"why", reason(server, pinged.peer)},
           {"same_host", pinged.peer.same_host},
+          {"encryption", pinged.peer.security},
           {"failed", std::move(failed)},
           {"round_trip_us_min", microseconds(times.front())},
           {"round_trip_us_p50", microseconds(times[times.size() / 2])},

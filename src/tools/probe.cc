@@ -94,9 +94,10 @@ job::Task<std::map<ServerId, Result<PingResult>>> ping_all_task(client::Client& 
 
 bool answers(const std::vector<std::string>& urls) {
   for (const std::string& url : urls) {
-    if (!url.starts_with("tcp://")) continue;
+    if (!config::is_tcp_url(url)) continue;
+    const std::size_t begin = url.find("://") + 3;
     const std::size_t colon = url.rfind(':');
-    std::string host = url.substr(6, colon - 6);
+    std::string host = url.substr(begin, colon - begin);
     if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
     if (connects(host, url.substr(colon + 1))) return true;
   }

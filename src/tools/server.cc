@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "assembly/tls_keys.h"
 #include "fsck/servers.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
@@ -109,11 +110,12 @@ Result<std::uint32_t> free_port() {
 }
 
 /// HOST as given, with a free port of this machine if it names none.
-Result<std::string> address_of(const std::string& host) {
+Result<std::string> address_of(const std::string& host, bool tls) {
+  const std::string scheme = tls ? "tcp+tls://" : "tcp://";
   const bool has_port = host.rfind(':') != std::string::npos && !host.ends_with(']');
-  if (has_port) return "tcp://" + host;
+  if (has_port) return scheme + host;
   SPATE_TRY(const std::uint32_t port, free_port());
-  return fmt::format("tcp://{}:{}", host, port);
+  return fmt::format("{}{}:{}", scheme, host, port);
 }
 
 Result<std::string> read_text(const std::string& file) {
@@ -166,7 +168,9 @@ Result<Addition> plan_addition(Context& context, const ServerOptions& options) {
 }
 
 Result<void> name_it(const ServerOptions& options, MetaServer& meta, Addition& added) {
-  SPATE_TRY(const std::string address, address_of(options.host.empty() ? "127.0.0.1" : options.host));
+  SPATE_TRY(const auto loaded, config::load_file(added.file, {}));
+  const bool tls = assembly::uses_tls(loaded.config);
+  SPATE_TRY(const std::string address, address_of(options.host.empty() ? "127.0.0.1" : options.host, tls));
   SPATE_TRY(added.id, meta.reserve());
   if (!added.deployment) added.urls.push_back(fmt::format("shm:///run/spate/{}", added.id.value));
   added.urls.push_back(address);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "assembly/locate.h"
+#include "assembly/tls_keys.h"
 #include "config/load.h"
 #include "tools/autostart.h"
 #include "tools/commands.h"
@@ -64,9 +65,10 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   if (options.io && *options.io != io) return fmt::format("--io {}", *options.io);
   if (options.meta && *options.meta != meta) return fmt::format("--meta {}", *options.meta);
   if (!options.trove.empty() && !trove) return "--trove " + options.trove;
+  if (options.plan.tls && !assembly::uses_tls(config)) return "--tls";
   // Somebody has removed the TCP address by hand, so its port is unknown.
   const auto& urls = config.servers.front().urls;
-  const auto is_tcp = [](const std::string& url) { return url.starts_with("tcp://"); };
+  const auto is_tcp = [](const std::string& url) { return config::is_tcp_url(url); };
   const auto is_port = [&](const std::string& url) { return url.ends_with(fmt::format(":{}", *options.port)); };
   const bool port =
       !options.port || std::none_of(urls.begin(), urls.end(), is_tcp) || std::any_of(urls.begin(), urls.end(), is_port);
@@ -314,6 +316,8 @@ Command make_up() {
       {"--meta", "meta servers, for a new file system (1); several need --set meta.coordinator", &options->meta},
       {"--port", "first TCP port, for a new file system (7400, or the next ones that are free)", &options->port},
       {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove},
+      {"--tls", "encrypt connections (tcp+tls://) under the file system's keys, for a new file system",
+       &options->plan.tls},
       {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_up(context, *options); };
   return command;

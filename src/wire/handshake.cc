@@ -51,6 +51,8 @@ FileKey FileKey::for_user(ByteView restrictions) const {
   return FileKey(key);
 }
 
+Key FileKey::for_tls() const { return expand_key(secret, "tls"); }
+
 KeyId FileKey::id() const {
   KeyId id{};
   hkdf_expand(secret, labelled("id"), id);

@@ -22,6 +22,8 @@ struct FileKey {
   KeyId id() const;
   /// The key between holders of this file and one acceptor. A proof for one server is therefore useless at another.
   Key for_acceptor(KeyRole role, ServerId acceptor) const;
+  /// The key that TLS has of its holders and the servers, where they have no certificates.
+  Key for_tls() const;
   /// The key of the user whom these restrictions (an encoded UserKey) name. Servers derive it anew in each handshake.
   FileKey for_user(ByteView restrictions) const;
 
@@ -34,8 +36,10 @@ struct FileKey {
 /// The first version of the protocol with this handshake.
 inline constexpr std::uint16_t kTranscriptVersion = 2;
 
-/// Local sockets need no seals: the kernel vouches for both ends.
-inline bool needs_seals(std::string_view reached) { return !reached.starts_with("shm://"); }
+/// Local sockets need no seals: the kernel vouches for both ends. Nor does TLS, whose records are sealed.
+inline bool needs_seals(std::string_view reached) {
+  return !reached.starts_with("shm://") && !reached.starts_with("tcp+tls://");
+}
 
 /// The keys that protect an authenticated connection.
 struct SessionKeys {

@@ -47,6 +47,8 @@ std::vector<Subject> everywhere() {
       {"tcp", [] { return std::make_unique<TcpWorld>(); }},
       {"fault_tcp", [] { return std::make_unique<TcpWorld>(no_fault); }},
       {"tcp_lending", lending_world},
+      {"tls", [] { return std::make_unique<TcpWorld>(Wrap(), tcp::TcpOptions(), true); }},
+      {"fault_tls", [] { return std::make_unique<TcpWorld>(no_fault, tcp::TcpOptions(), true); }},
 #endif
 #ifdef SPATE_HAS_BMI_SHM
       {"shm", [] { return std::make_unique<ShmWorld>(); }},

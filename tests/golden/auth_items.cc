@@ -85,7 +85,7 @@ std::vector<Item> auth_items() {
   items.push_back(item_of("hello.request", hello));
   std::optional<rpc::Handshake> handshake(std::in_place);
   Bytes reply = success_head();
-  const auto body = acceptor.hello(received(hello), reply, kReached, random, *handshake);
+  const auto body = acceptor.hello(received(hello), reply, {kReached}, random, *handshake);
   reply.insert(reply.end(), body->begin(), body->end());
   items.push_back(item_of("hello.reply", reply));
   items.push_back(item_of("base", handshake->transcript->base()));

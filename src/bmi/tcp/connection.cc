@@ -20,6 +20,9 @@ constexpr std::uint64_t kDirectBytes = 16 * 1024;
 // packet 2.4 GB/s, from 256 KiB on 3.7, from 512 KiB on 5.1. The sender pays for each wake.
 constexpr std::uint64_t kWakeBytes = 512 * 1024;
 
+/// What a stream may have read ahead of a payload's rest, bytes, which the socket then does not have any more.
+constexpr std::uint64_t kStreamReadsAhead = 128 * 1024;
+
 ssize_t receive_pieces(int socket, Pieces& pieces) {
   if (pieces.count == 1) return ::recv(socket, pieces.list[0].iov_base, pieces.list[0].iov_len, MSG_DONTWAIT);
   msghdr message{};
@@ -30,7 +33,17 @@ ssize_t receive_pieces(int socket, Pieces& pieces) {
 
 }  // namespace
 
+bool Connection::send_whole(ByteView bytes) {
+  const Outlet to = outlet();
+  const auto size = static_cast<ssize_t>(bytes.size());
+  if (to.stream == nullptr) return ::send(to.socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == size;
+  const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return to.stream->write({&piece, 1}) == size && to.stream->flush() == 0;
+}
+
 void Connection::close() {
+  if (stream_ != nullptr) stream_->end();
+  stream_.reset();
   if (queue_.has_lent()) {
     const linger at_once{1, 0};
     std::ignore = ::setsockopt(socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -86,7 +99,8 @@ ReadStatus Connection::read(ReceiveScratch& scratch, std::uint64_t limit) {
 /// rest, so that not each packet is an event.
 void Connection::wake_for_payload() {
   const bool large = incoming_.active && incoming_.left >= kDirectBytes && !closed_for_input_;
-  const std::uint64_t wanted = large ? std::min(incoming_.left, kWakeBytes) : 1;
+  const std::uint64_t ahead = large && stream_ != nullptr ? std::min(incoming_.left - 1, kStreamReadsAhead) : 0;
+  const std::uint64_t wanted = large ? std::min(incoming_.left - ahead, kWakeBytes) : 1;
   if (wanted == low_water_) return;
   const int value = static_cast<int>(wanted);
   if (::setsockopt(socket(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value) == 0) low_water_ = wanted;
@@ -97,7 +111,8 @@ ReadStatus Connection::read_some(ReceiveScratch& scratch, std::uint64_t limit) {
     Pieces pieces;
     const std::uint64_t direct = gather_direct(pieces, limit - total);
     if (!pieces.full()) pieces.add(scratch.data(), read_ahead(direct));
-    const ssize_t n = receive_pieces(socket(), pieces);
+    const ssize_t n =
+        stream_ == nullptr ? receive_pieces(socket(), pieces) : stream_->read({pieces.list.data(), pieces.count});
     if (n == 0) return ReadStatus::kLost;
     if (n < 0) {
       if (errno == EINTR) continue;
@@ -115,7 +130,8 @@ ReadStatus Connection::read_some(ReceiveScratch& scratch, std::uint64_t limit) {
     if (closed || closed_for_input_) return ReadStatus::kDrained;
     // After a short read the socket is empty, and the next event reports more. In the middle of a large payload more
     // usually comes at once, so another read is cheaper than the way through epoll.
-    if (got < pieces.bytes && !peer_closed && incoming_.left < kDirectBytes) return ReadStatus::kDrained;
+    const bool ended = peer_closed || (stream_ != nullptr && stream_->ended());
+    if (got < pieces.bytes && !ended && incoming_.left < kDirectBytes) return ReadStatus::kDrained;
     total += got;
   }
   return ReadStatus::kMore;

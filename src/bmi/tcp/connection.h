@@ -13,6 +13,7 @@
 #include "bmi/tcp/frame.h"
 #include "bmi/tcp/hello.h"
 #include "bmi/tcp/send_queue.h"
+#include "tls/stream.h"
 
 namespace spate::bmi::tcp {
 
@@ -72,6 +73,20 @@ class Connection : public Pollable {
   Connection& operator=(const Connection&) = delete;
 
   int socket() const { return socket_.get(); }
+  /// The connection is encrypted from its first byte on. Its handshake comes first: see TlsStarts.
+  void secure(std::unique_ptr<tls::Stream> stream) { stream_ = std::move(stream); }
+  /// Null: a plain connection.
+  tls::Stream* stream() const { return stream_.get(); }
+  /// Where to send; after the TLS handshake, if there is one.
+  Outlet outlet() const {
+    const bool in_kernel = stream_ == nullptr || stream_->kernel_sends();
+    return {socket(), in_kernel ? nullptr : stream_.get()};
+  }
+  /// tls::Stream::binding(), or empty.
+  Bytes binding() const { return stream_ == nullptr ? Bytes() : to_bytes(stream_->binding()); }
+  /// Sends a part of the module's own handshake. So little was sent before that it fits into the socket. If it does
+  /// not, the caller drops the connection.
+  bool send_whole(ByteView bytes);
   void set_handler(FrameHandler& handler) { handler_ = &handler; }
 
   /// Reads until the socket is empty or `limit` bytes (> 0) were read. It may read one system call's worth more.
@@ -99,6 +114,7 @@ class Connection : public Pollable {
   unsigned channel = 0;                   // 0: control
   std::uint64_t segment_bytes = 1;        // payload bytes of a full packet
   bool connecting = false;                // connect(2) has not ended
+  bool securing = false;                  // the TLS handshake has not ended
   bool expired = false;                   // it was not open in time
   bool write_blocked = false;             // the socket was full; an event tells when to write again
   bool peer_closed = false;               // an event reported that the peer closed: read to the end
@@ -125,6 +141,7 @@ class Connection : public Pollable {
   std::uint64_t arrived_so_far() const { return incoming_.header.length - incoming_.left; }
 
   UniqueFd socket_;
+  std::unique_ptr<tls::Stream> stream_;
   FrameHandler* handler_;
   bool closed_for_input_ = false;
   SendQueue queue_;

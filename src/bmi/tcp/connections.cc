@@ -37,6 +37,7 @@ void Connections::block(Connection& connection) {
 void Connections::watch_again(Connection& connection) {
   if (events_.watch_again(connection)) return;
   state_.complaints.peer_dropped(connection.remote, errno_error(errno, "epoll_ctl").message());
+  if (connection.peer == nullptr) return;                      // its deadline ends it
   state_.lose_later(*connection.peer, Errc::kConnectionLost);  // no event of the connection would be reported any more
 }
 

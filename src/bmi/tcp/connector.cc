@@ -93,7 +93,8 @@ bool Connector::connect_ended(Connection& connection) {
   }
   connection.connecting = false;
   connections_.watch_again(connection);
-  return say_hello(connection);
+  const Endpoint& remote = connection.peer->remote;
+  return remote.secure ? tls_.connect(connection, remote.host) : say_hello(connection);
 }
 
 bool Connector::say_hello(Connection& connection) {
@@ -105,7 +106,8 @@ bool Connector::say_hello(Connection& connection) {
   if (connection.channel == 0) {
     hello.limits = peer.receiver().grant();
     peer.same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
-    peer.reached = reached_url(remote_address(connection.socket()));
+    peer.reached = reached_url(remote_address(connection.socket()), peer.remote.secure);
+    peer.secured_by(connection.stream());
   } else if (peer.link_key) {
     hello.version_min = kProvingVersion;
     hello.token = state_.random.next();
@@ -115,7 +117,7 @@ bool Connector::say_hello(Connection& connection) {
     hello.version_max = kProvingVersion - 1;
     hello.token = peer.token;
   }
-  return send_whole(connection.socket(), encode(hello));
+  return connection.send_whole(encode(hello));
 }
 
 bool Connector::on_welcome(Connection& connection, const std::byte* bytes) {
@@ -146,13 +148,15 @@ bool Connector::on_welcome(Connection& connection, const std::byte* bytes) {
 bool Connector::on_proof(Connection& connection, const std::byte* bytes) {
   const std::unique_ptr<BulkHandshake> handshake = std::move(connection.handshake);
   Peer& peer = *connection.peer;
-  const auto proof = [&](Side side) { return link_proof(*peer.link_key, side, handshake->hello, handshake->welcome); };
+  const auto proof = [&](Side side) {
+    return link_proof(*peer.link_key, side, handshake->hello, handshake->welcome, connection.binding());
+  };
   if (!equal_secret(proof(Side::kAcceptor), ByteView(bytes, sizeof(LinkProof)))) {
     state_.complaints.peer_dropped(connection.remote,
                                    "a bulk connection was accepted by another process than the control connection");
     return false;
   }
-  if (!send_whole(connection.socket(), proof(Side::kConnector))) return false;
+  if (!connection.send_whole(proof(Side::kConnector))) return false;
   connections_.deadlines().clear(connection);
   peer.channels[connection.channel].opening = nullptr;
   peer.connected(connection, {});

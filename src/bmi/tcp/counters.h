@@ -22,6 +22,9 @@ namespace spate::bmi::tcp {
   X(credit_stalls, "messages that waited for the receiver's credit, or for room to be announced") \
   X(protocol_errors, "peers and strangers dropped for what they sent")                            \
   X(dropped_messages, "payloads that came for a receive that was gone")                           \
+  X(tls_connections, "whose TLS handshake succeeded, on either side")                             \
+  X(tls_sent_by_kernel, "of these, where the kernel encrypts what is sent")                       \
+  X(tls_failures, "TLS handshakes that failed")                                                   \
   X(refused, "handshakes that failed, were refused or came too late")                             \
   X(strangers_dropped, "dropped because they were not admitted in time, or were too many (NetworkOptions::strangers)")
 

@@ -15,7 +15,10 @@
 namespace spate::bmi::tcp {
 namespace {
 
-constexpr std::string_view kScheme = "tcp://";
+constexpr std::string_view kPlain = "tcp://";
+constexpr std::string_view kSecure = "tcp+tls://";
+
+std::string_view scheme_of(bool secure) { return secure ? kSecure : kPlain; }
 
 SocketAddress make_v4(in_addr ip, std::uint16_t port) {
   SocketAddress address;
@@ -59,9 +62,10 @@ void set_option(int socket, int level, int option, int value) {
   (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
-std::string url_of(std::string_view host, std::uint16_t port) {
+std::string url_of(bool secure, std::string_view host, std::uint16_t port) {
   const bool v6 = host.find(':') != std::string_view::npos;
-  return std::string(kScheme) + (v6 ? "[" : "") + std::string(host) + (v6 ? "]:" : ":") + std::to_string(port);
+  return std::string(scheme_of(secure)) + (v6 ? "[" : "") + std::string(host) + (v6 ? "]:" : ":") +
+         std::to_string(port);
 }
 
 }  // namespace
@@ -102,9 +106,12 @@ bool SocketAddress::same_host(const SocketAddress& other) const {
 }
 
 Result<Endpoint> parse_url(std::string_view url) {
-  const auto bad = [&] { return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" is not tcp://host:port"); };
-  if (!url.starts_with(kScheme) || url.size() > 300) return bad();
-  const std::string_view rest = url.substr(kScheme.size());
+  const auto bad = [&] {
+    return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" is neither tcp://host:port nor tcp+tls://host:port");
+  };
+  const bool secure = url.starts_with(kSecure);
+  if (!url.starts_with(scheme_of(secure)) || url.size() > 300) return bad();
+  const std::string_view rest = url.substr(scheme_of(secure).size());
   const std::size_t colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return bad();
   std::string_view host = rest.substr(0, colon);
@@ -115,6 +122,7 @@ Result<Endpoint> parse_url(std::string_view url) {
   if (host.empty() || (host != "*" && host.find_first_not_of(allowed) != std::string_view::npos)) return bad();
   const std::string_view port_text = rest.substr(colon + 1);
   Endpoint endpoint;
+  endpoint.secure = secure;
   endpoint.host = std::string(host);
   const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), endpoint.port);
   if (error != std::errc() || end != port_text.data() + port_text.size()) return bad();
@@ -143,7 +151,7 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) 
 }
 
 Result<UniqueFd> listen_on(const Endpoint& endpoint) {
-  const std::string url = url_of(endpoint.host, endpoint.port);
+  const std::string url = url_of(endpoint.secure, endpoint.host, endpoint.port);
   // Listening belongs to the start, not to the traffic. So the look-up of a name may block here.
   const auto addresses = endpoint.addresses.empty() ? resolve(endpoint.host, endpoint.port) : endpoint.addresses;
   if (addresses.empty()) return Error(Errc::kBadAddress, url + ": no such host");
@@ -167,17 +175,17 @@ std::string advertised_url(const Endpoint& endpoint, int socket) {
     std::array<char, 256> name{};
     if (gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0') host = name.data();
   }
-  return url_of(host, local.port());
+  return url_of(endpoint.secure, host, local.port());
 }
 
-std::string reached_url(const SocketAddress& address) {
+std::string reached_url(const SocketAddress& address, bool secure) {
   if (address.size == 0) return {};
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
   if (address.storage.ss_family != AF_INET6 || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) == 0)
-    return std::string(kScheme) + address.text();
+    return std::string(scheme_of(secure)) + address.text();
   in_addr v4{};
   std::memcpy(&v4, &v6->sin6_addr.s6_addr[12], sizeof v4);
-  return std::string(kScheme) + make_v4(v4, address.port()).text();
+  return std::string(scheme_of(secure)) + make_v4(v4, address.port()).text();
 }
 
 Result<UniqueFd> begin_connect(const SocketAddress& address) {

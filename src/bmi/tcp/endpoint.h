@@ -31,12 +31,13 @@ struct SocketAddress {
   std::string source() const;
 };
 
-/// A parsed "tcp://host:port". `addresses` is known at once for numeric hosts and "localhost"; for other names the
-/// resolver finds it.
+/// A parsed "tcp://host:port" or "tcp+tls://host:port". `addresses` is known at once for numeric hosts and "localhost";
+/// for other names the resolver finds it.
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
-  bool named = false;  // the host is a name that the resolver looks up
+  bool secure = false;  // tcp+tls
+  bool named = false;   // the host is a name that the resolver looks up
   std::vector<SocketAddress> addresses;
 };
 
@@ -53,8 +54,9 @@ Result<UniqueFd> listen_on(const Endpoint& endpoint);
 /// The URL of a listening socket for other processes: with its real port, and with this host's name in place of "any".
 std::string advertised_url(const Endpoint& endpoint, int socket);
 
-/// "tcp://10.0.0.7:7400". An IPv4 address gives the same text as its IPv6 form, which the other side may see.
-std::string reached_url(const SocketAddress& address);
+/// "tcp://10.0.0.7:7400", or "tcp+tls://...". An IPv4 address gives the same text as its IPv6 form, which the other
+/// side may see.
+std::string reached_url(const SocketAddress& address, bool secure);
 
 /// A non-blocking socket whose connect(2) has begun.
 Result<UniqueFd> begin_connect(const SocketAddress& address);

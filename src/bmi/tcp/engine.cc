@@ -2,6 +2,7 @@
 #include "bmi/tcp/engine.h"
 
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -15,7 +16,8 @@ std::unique_ptr<TcpModule> make_tcp_module(const Clock& clock, TcpOptions option
 Engine::Engine(const Clock& clock, const TcpOptions& options)
     : ModuleFace(clock, options, static_cast<PeerHost&>(*this)),
       timer_(clock),
-      loop_(EventLoop::Parts{state_, events_, connections_, slices_, sends_, idle_, listeners_, connector_, timer_}) {
+      loop_(EventLoop::Parts{state_, events_, connections_, slices_, sends_, idle_, tls_, listeners_, connector_,
+                             timer_}) {
   SPATE_CHECK(options.bulk_connections >= 1 && options.bulk_connections <= kMaxBulkConnections);
   SPATE_CHECK(options.gone_peers_kept >= 1);
   SPATE_CHECK(options.slice_bytes >= BulkSlices::kLeast && options.quiet_slice_bytes >= BulkSlices::kLeast);
@@ -31,17 +33,27 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   return {};
 }
 
+/// Parses the URL. Loads TLS if it needs it.
+Result<Endpoint> Engine::endpoint_of(std::string_view url) {
+  SPATE_TRY(Endpoint endpoint, parse_url(url));
+  if (!endpoint.secure) return endpoint;
+  const std::lock_guard lock(mutex_);
+  SPATE_TRY(std::ignore, tls_.ready());
+  return endpoint;
+}
+
 Result<std::string> Engine::listen(std::string_view url, ContextId context) {
-  SPATE_TRY(const Endpoint endpoint, parse_url(url));
+  SPATE_TRY(const Endpoint endpoint, endpoint_of(url));
   SPATE_TRY(UniqueFd socket, listen_on(endpoint));
   std::string advertised = advertised_url(endpoint, socket.get());
   const std::lock_guard lock(mutex_);
-  if (!listeners_.add(std::move(socket), context)) return errno_error(errno, "listen on " + std::string(url));
+  if (!listeners_.add(std::move(socket), context, endpoint.secure))
+    return errno_error(errno, "listen on " + std::string(url));
   return advertised;
 }
 
 Result<PeerId> Engine::lookup(std::string_view url, Address address) {
-  SPATE_TRY(Endpoint endpoint, parse_url(url));
+  SPATE_TRY(Endpoint endpoint, endpoint_of(url));
   if (endpoint.host == "*" || endpoint.port == 0) {
     return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
   }
@@ -51,6 +63,8 @@ Result<PeerId> Engine::lookup(std::string_view url, Address address) {
 void Engine::complete(const Peer& peer, PeerState& state) {
   state.same_host = peer.same_host;
   state.reached = peer.reached;
+  state.security = peer.security;
+  state.binding = peer.binding;
 }
 
 void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {

@@ -17,7 +17,7 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
  public:
   Engine(const Clock& clock, const TcpOptions& options);
 
-  std::string_view scheme() const override { return "tcp"; }
+  std::string_view scheme() const override { return "tcp"; }  // and "tcp+tls"
   Abilities abilities() const override { return Abilities{.sends_files_in_kernel = true}; }
   Result<void> start(Sink& sink, const NetworkOptions& options) override;
   Result<std::string> listen(std::string_view url, ContextId context) override;
@@ -50,6 +50,8 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
   void lose_peer(Peer& peer, Errc status) { connections_.lose_peer(peer, status); }
 
  private:
+  Result<Endpoint> endpoint_of(std::string_view url);
+
   // PeerHost.
   void connect_control(Peer& peer) override { connector_.connect_control(peer); }
   void connect_bulk(Peer& peer) override { connector_.connect_bulk(peer); }
@@ -66,8 +68,9 @@ class Engine final : public protocol::ModuleFace<Engine, TcpModule, State>, priv
   Connections connections_{state_, events_, slices_, timer_};
   SendSchedule sends_{state_, connections_, slices_};
   IdleSweeps idle_{state_, connections_, timer_};
-  Listeners listeners_{state_, events_, connections_};
-  Connector connector_{state_, events_, connections_, idle_};
+  TlsStarts tls_{state_, connections_};
+  Listeners listeners_{state_, events_, connections_, tls_};
+  Connector connector_{state_, events_, connections_, idle_, tls_};
   EventLoop loop_;
 };
 

@@ -2,6 +2,7 @@
 #include "bmi/tcp/event_loop.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace spate::bmi::tcp {
@@ -103,9 +104,10 @@ void EventLoop::on_connection_event(Connection& connection, std::uint32_t events
   constexpr std::uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
   if (connection.connecting) {
     if ((events & (EPOLLOUT | kEnd)) == 0) return;
-    if (!parts_.connector.connect_ended(connection)) connection_failed(connection, false);
-    return;
+    if (!parts_.connector.connect_ended(connection)) return connection_failed(connection, false);
+    if (!connection.securing) return;
   }
+  if (connection.securing && !secure(connection, events)) return;
   if ((events & EPOLLERR) != 0 && take_told(connection)) events &= ~static_cast<std::uint32_t>(EPOLLERR);
   if ((events & kEnd) != 0) connection.peer_closed = true;
   if ((events & EPOLLOUT) != 0 && connection.write_blocked) {
@@ -117,6 +119,20 @@ void EventLoop::on_connection_event(Connection& connection, std::uint32_t events
   if (connection.channel != 0) return parts_.slices.add(connection, true);
   hot_.reported(connection);
   read(connection, parts_.slices.size());
+}
+
+/// Goes on with the TLS handshake. False: the connection waits, or is gone. Otherwise it is open, and there may be more
+/// to read already, which no event announces.
+bool EventLoop::secure(Connection& connection, std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0) connection.write_blocked = false;
+  const TlsStarts::Went went = parts_.tls.go_on(connection);
+  const bool outbound = connection.peer != nullptr;
+  const bool open = went == TlsStarts::Went::kDone && (!outbound || parts_.connector.say_hello(connection));
+  if (open) read(connection, parts_.slices.size());
+  // The other side may have refused this side's certificate meanwhile: what it said is still there.
+  if (!open && went == TlsStarts::Went::kDone) std::ignore = connection.read(*scratch_, 1);
+  if (!open && went != TlsStarts::Went::kWaits) connection_failed(connection, false);
+  return open && !connection.closed;
 }
 
 /// Reads the kernel's reports on memory that it was lent, which come as errors of the socket. False: the error was none
@@ -163,6 +179,9 @@ void EventLoop::connection_failed(Connection& connection, bool protocol) {
     return parts_.connections.close(&connection);
   }
   if (peer->state != PeerPhase::kConnecting) return parts_.connections.lose_peer(*peer, Errc::kConnectionLost);
+  const bool said = connection.stream() != nullptr && !connection.stream()->failure().empty();
+  if (said && !connection.securing) parts_.tls.note_end(connection);
+  if (said) return parts_.connector.attempt_failed(*peer);
   if (protocol) peer->failure = "the process that listens there is no spate server";
   if (!protocol && !connection.connecting && !connection.expired)
     peer->failure = "the process that listens there closed the connection";
@@ -186,8 +205,9 @@ void EventLoop::on_deadline(Connection& connection) {
   if (!open) {
     connection.expired = true;
     if (peer != nullptr)
-      peer->failure =
-          connection.connecting ? "the host does not answer" : "the process that listens there does not answer";
+      peer->failure = connection.connecting ? "the host does not answer"
+                      : connection.securing ? "the process that listens there does not end the TLS handshake"
+                                            : "the process that listens there does not answer";
     return connection_failed(connection, false);
   }
   if (peer->stranger) return parts_.connections.drop_stranger(connection, "not authenticated in time");

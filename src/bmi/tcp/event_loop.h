@@ -32,6 +32,7 @@ class EventLoop {
     BulkSlices& slices;
     SendSchedule& sends;
     IdleSweeps& idle;
+    TlsStarts& tls;
     Listeners& listeners;
     Connector& connector;
     protocol::WakeTimer& timer;
@@ -57,6 +58,7 @@ class EventLoop {
   bool handle(std::span<const epoll_event> events);
   void on_event(Pollable& pollable, std::uint32_t events);
   void on_connection_event(Connection& connection, std::uint32_t events);
+  bool secure(Connection& connection, std::uint32_t events);
   Got read(Connection& connection, std::uint64_t limit);
   bool read_hot();
   std::uint64_t serve(Connection& connection, std::uint64_t limit);

@@ -2,9 +2,6 @@
 // Code that both sides of a handshake use.
 #pragma once
 
-#include <sys/socket.h>
-
-#include "base/bytes.h"
 #include "bmi/tcp/connection.h"
 
 namespace spate::bmi::tcp {
@@ -24,11 +21,5 @@ class HandshakeHandler final : public FrameHandler {
  private:
   Owner& owner_;
 };
-
-/// Sends a part of a handshake. So little was sent before that it fits into the socket. If it does not, the caller
-/// drops the connection.
-inline bool send_whole(int socket, ByteView bytes) {
-  return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
-}
 
 }  // namespace spate::bmi::tcp

@@ -88,11 +88,12 @@ std::optional<Welcome> decode_welcome(const std::byte* bytes) {
   return welcome;
 }
 
-LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome) {
+LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome,
+                     ByteView binding) {
   constexpr std::string_view kAcceptorLabel{"bulk acceptor", 14};  // with the zero that ends it
   constexpr std::string_view kConnectorLabel{"bulk connector", 15};
   const Hash whole =
-      hmac256(key, {as_bytes(side == Side::kAcceptor ? kAcceptorLabel : kConnectorLabel), hello, welcome});
+      hmac256(key, {as_bytes(side == Side::kAcceptor ? kAcceptorLabel : kConnectorLabel), hello, welcome, binding});
   LinkProof proof{};
   std::copy_n(whole.begin(), proof.size(), proof.begin());
   return proof;

@@ -68,7 +68,9 @@ std::optional<Welcome> decode_welcome(const std::byte* bytes);
 /// connector's.
 using LinkProof = std::array<std::byte, 16>;
 enum class Side : std::uint8_t { kConnector, kAcceptor };
-/// Proves that `side` knows `key` at this moment, since both messages contain random bytes of each side.
-LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome);
+/// Proves that `side` knows `key` at this moment, since both messages contain random bytes of each side. `binding`: of
+/// the TLS connection (tls::Stream::binding); empty without TLS.
+LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome,
+                     ByteView binding = {});
 
 }  // namespace spate::bmi::tcp

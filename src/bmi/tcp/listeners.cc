@@ -8,10 +8,11 @@
 
 namespace spate::bmi::tcp {
 
-bool Listeners::add(UniqueFd socket, ContextId context) {
+bool Listeners::add(UniqueFd socket, ContextId context, bool secure) {
   auto listener = std::make_unique<Listener>();
   listener->socket = std::move(socket);
   listener->context = context;
+  listener->secure = secure;
   if (!events_.watch(listener->socket.get(), EPOLLIN, *listener)) return false;
   listeners_.push_back(std::move(listener));
   return true;
@@ -26,7 +27,7 @@ void Listeners::accept_from(Listener& listener) {
 
 void Listeners::accepted(UniqueFd socket, Listener& listener) {
   const SocketAddress remote = remote_address(socket.get());
-  const std::string name = "tcp://" + remote.text();
+  const std::string name = (listener.secure ? "tcp+tls://" : "tcp://") + remote.text();
   Connection* connection = connections_.add(std::move(socket), hello_handler_, false);
   if (connection == nullptr) {
     ++state_.tcp_counters.refused;
@@ -41,11 +42,14 @@ void Listeners::accepted(UniqueFd socket, Listener& listener) {
   connections_.set_deadline(*connection, std::chrono::milliseconds(patience_ms));
   const auto victim = state_.strangers.add(connection, remote.source(), state_.options->strangers, state_.random);
   if (victim) connections_.drop_stranger(**victim, "too many strangers");
+  if (!listener.secure || connection->closed || tls_.accept(*connection)) return;
+  ++state_.tcp_counters.refused;
+  connections_.close(connection);
 }
 
 /// Tells a correct process why it is refused. Returns true, since the process has kept to the protocol.
 bool Listeners::refuse(Connection& connection, const Welcome& welcome) {
-  (void)send_whole(connection.socket(), encode(welcome));
+  (void)connection.send_whole(encode(welcome));
   ++state_.tcp_counters.refused;
   connections_.close(&connection);
   return true;
@@ -100,30 +104,32 @@ bool Listeners::accept_control(Connection& connection, const Hello& hello) {
   peer->bulk_count = hello.bulk_connections;
   peer->token = state_.random.next();
   peer->same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
-  peer->reached = reached_url(local_address(connection.socket()));
+  peer->reached = reached_url(local_address(connection.socket()), connection.stream() != nullptr);
+  peer->secured_by(connection.stream());
   connection.peer = peer;
   peer->state = PeerPhase::kUp;
   peer->channels[0].connection = &connection;  // so that the connection is closed with the peer if the rest fails
   const std::uint16_t version = std::min(hello.version_max, kVersionMax);
-  if (!send_whole(connection.socket(), encode(Welcome{Errc::kOk, version, peer->token, peer->receiver().grant()})))
-    return false;
+  if (!connection.send_whole(encode(Welcome{Errc::kOk, version, peer->token, peer->receiver().grant()}))) return false;
   peer->connected(connection, hello.limits);
   return true;
 }
 
 bool Listeners::accept_bulk(Connection& connection, const Hello& hello, const std::byte* bytes) {
   Peer* const peer = state_.peers.inbound(hello.link);
+  const bool secure = connection.stream() != nullptr;
   const bool known_peer = peer != nullptr && peer->state == PeerPhase::kUp && hello.channel <= peer->bulk_count &&
-                          peer->channels[hello.channel].connection == nullptr;
+                          secure == !peer->security.empty() && peer->channels[hello.channel].connection == nullptr;
   const bool proving = hello.version_min >= kProvingVersion;
-  if (known_peer && proving && peer->link_key && reached_url(local_address(connection.socket())) == peer->reached)
+  if (known_peer && proving && peer->link_key &&
+      reached_url(local_address(connection.socket()), secure) == peer->reached)
     return begin_proof(connection, *peer, hello, bytes);
   if (!known_peer || proving || peer->link_key || peer->token != hello.token) {
     // Usually the control connection ended while this one was being made, so there is nothing to warn of.
     SPATE_LOG("bmi/tcp", debug, "bulk connection refused, its control connection is gone peer={}", connection.remote);
     return refuse(connection, Welcome{Errc::kConnectionLost, hello.version_min, 0, {}});
   }
-  if (!send_whole(connection.socket(), encode(Welcome{Errc::kOk, hello.version_min, 0, {}}))) return false;
+  if (!connection.send_whole(encode(Welcome{Errc::kOk, hello.version_min, 0, {}}))) return false;
   return open_bulk(connection, *peer, hello.channel);
 }
 
@@ -136,13 +142,14 @@ bool Listeners::begin_proof(Connection& connection, const Peer& peer, const Hell
   handshake->peer = peer.id;
   handshake->connections = peer.connections;
   handshake->channel = hello.channel;
-  const LinkProof proof = link_proof(*peer.link_key, Side::kAcceptor, handshake->hello, handshake->welcome);
+  const LinkProof proof =
+      link_proof(*peer.link_key, Side::kAcceptor, handshake->hello, handshake->welcome, connection.binding());
   std::array<std::byte, kWelcomeSize + sizeof proof> answer;
   std::ranges::copy(handshake->welcome, answer.begin());
   std::ranges::copy(proof, answer.begin() + kWelcomeSize);
   connection.handshake = std::move(handshake);
   connection.set_handler(proof_handler_);
-  return send_whole(connection.socket(), answer);
+  return connection.send_whole(answer);
 }
 
 bool Listeners::on_proof(Connection& connection, const std::byte* bytes) {
@@ -151,7 +158,8 @@ bool Listeners::on_proof(Connection& connection, const std::byte* bytes) {
   const bool same = peer != nullptr && peer->state == PeerPhase::kUp && peer->connections == handshake->connections &&
                     peer->link_key && peer->channels[handshake->channel].connection == nullptr;
   if (same) {
-    const LinkProof wanted = link_proof(*peer->link_key, Side::kConnector, handshake->hello, handshake->welcome);
+    const LinkProof wanted =
+        link_proof(*peer->link_key, Side::kConnector, handshake->hello, handshake->welcome, connection.binding());
     if (equal_secret(wanted, ByteView(bytes, sizeof wanted))) return open_bulk(connection, *peer, handshake->channel);
     state_.complaints.peer_dropped(connection.remote,
                                    "a bulk connection that does not prove the key of the connection it names");

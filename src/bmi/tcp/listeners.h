@@ -10,6 +10,7 @@
 #include "bmi/tcp/events.h"
 #include "bmi/tcp/handshake.h"
 #include "bmi/tcp/state.h"
+#include "bmi/tcp/tls_starts.h"
 
 namespace spate::bmi::tcp {
 
@@ -17,20 +18,21 @@ struct Listener : Pollable {
   Listener() : Pollable(Kind::kListener) {}
   UniqueFd socket;
   ContextId context;
+  bool secure = false;  // tcp+tls
 };
 
 /// The module's lock guards it. Life cycle: open() -> add() -> destroyed.
 class Listeners {
  public:
-  Listeners(State& state, Events& events, Connections& connections)
-      : state_(state), events_(events), connections_(connections) {}
+  Listeners(State& state, Events& events, Connections& connections, TlsStarts& tls)
+      : state_(state), events_(events), connections_(connections), tls_(tls) {}
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
 
   /// False, with errno: out of descriptors.
   bool open() { return acceptor_.open(); }
   /// Accepts connections from a listening socket. False, with errno: it cannot be watched.
-  bool add(UniqueFd socket, ContextId context);
+  bool add(UniqueFd socket, ContextId context, bool secure);
   /// Accepts some of the connections that wait at the listener.
   void accept_from(Listener& listener);
   /// The peer was admitted: see Module::admit.
@@ -51,6 +53,7 @@ class Listeners {
   State& state_;
   Events& events_;
   Connections& connections_;
+  TlsStarts& tls_;
   protocol::Acceptor acceptor_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   HandshakeHandler<Listeners, kHelloSize, &Listeners::on_hello> hello_handler_{*this};

@@ -29,7 +29,7 @@ class ModuleTest : public testing::Test {
     module_ = static_cast<TcpModule*>(modules.back().get());
     network_ = make_network(std::move(modules), options);
     context_ = network_->open_context();
-    url_ = network_->listen("tcp://127.0.0.1:0", context_).value();
+    url_ = network_->listen(listen_url_, context_).value();
   }
   void SetUp() override { make(TcpOptions(), NetworkOptions()); }
 
@@ -131,6 +131,7 @@ class ModuleTest : public testing::Test {
   bool done(OpId op) const { return done_.contains(op); }
 
   ManualClock clock_;
+  std::string listen_url_ = "tcp://127.0.0.1:0";
   TcpModule* module_ = nullptr;
   std::unique_ptr<Network> network_;
   ContextId context_;

@@ -23,11 +23,11 @@ Channel& Peer::channel_of(MessageClass c, std::uint64_t tag) {
 
 void Peer::open_channel(Connection& connection) {
   connection.peer = this;
-  connection.from_this_host = same_host;
+  connection.from_this_host = same_host && connection.stream() == nullptr;
   connection.segment_bytes = segment_bytes(connection.socket());
   connection.set_handler(*this);
   channels[connection.channel].connection = &connection;
-  if (connection.channel != 0 && host_.lends(*this)) {
+  if (connection.channel != 0 && connection.stream() == nullptr && host_.lends(*this)) {
     connection.queue().lend(ZeroCopySends::enable(connection.socket()));
   }
   ++(outbound ? host_.counters().connections_made : host_.counters().connections_accepted);
@@ -45,6 +45,11 @@ void Peer::connected(Connection& connection, const Limits& limits) {
     opened(MessageClass::kBulk);
   }
   flush_all();
+}
+
+void Peer::secured_by(const tls::Stream* stream) {
+  security = stream == nullptr ? std::string() : stream->description();
+  binding = stream == nullptr ? Hash{} : stream->binding();
 }
 
 bool Peer::bulk_is_open() const {

@@ -65,6 +65,9 @@ class Peer final : public protocol::Peer, public FrameHandler, public SendObserv
   void sent(Op& op) override;
   void told(OpId op) override;
 
+  /// Notes the security of a new control connection; null: it is a plain one.
+  void secured_by(const tls::Stream* stream);
+
   /// Whether a bulk connection is open, or this side is opening one.
   bool has_bulk() const;
   /// Whether nothing is posted, buffered or in flight in either direction.
@@ -84,7 +87,10 @@ class Peer final : public protocol::Peer, public FrameHandler, public SendObserv
   std::uint64_t traffic_at_sweep = 0;  // outbound peers: traffic() at the last sweep
   unsigned idle_sweeps = 0;            // sweeps in a row that found no traffic
   bool same_host = false;
-  std::string reached;                                      // PeerInfo::reached, of the current control connection
+  // Of the current control connection, see PeerInfo.
+  std::string reached;
+  std::string security;
+  Hash binding{};
   std::array<Channel, 1 + kMaxBulkConnections> channels{};  // 0: control
 
  private:

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/send_queue.h"
 
-#include <pthread.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <ctime>
 #include <optional>
+
+#include "base/no_pipe_signal.h"
 
 namespace spate::bmi::tcp {
 namespace {
@@ -35,35 +34,12 @@ bool of_socket(int error_number) {
   }
 }
 
-/// Keeps SIGPIPE from this thread while it sends files. sendfile has no flag for that, as send has, and a library must
-/// not change the process's signal handlers. The signal goes to this thread, so it suffices to block it here and to
-/// take it out again. This is done once for everything that one flush sends, because each change of the mask is a
-/// system call.
-class NoPipeSignal {
- public:
-  NoPipeSignal() {
-    sigemptyset(&pipe_only_);
-    sigaddset(&pipe_only_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_only_, &before_);
-  }
-  NoPipeSignal(const NoPipeSignal&) = delete;
-  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
-  ~NoPipeSignal() {
-    const timespec at_once{};
-    if (raised && sigismember(&before_, SIGPIPE) == 0) sigtimedwait(&pipe_only_, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  bool raised = false;
-
- private:
-  sigset_t pipe_only_;
-  sigset_t before_;
-};
-
 /// Sends the pieces of small messages in one buffer. A send(2) of one piece costs less than a sendmsg(2) of two, and
 /// the copy is small (the size is a guess).
-ssize_t send_pieces(int socket, const Pieces& pieces, int flags) {
+ssize_t send_pieces(Outlet to, const Pieces& pieces, int flags) {
   constexpr std::size_t kGathered = 2048;
+  const int socket = to.socket;
+  if (to.stream != nullptr) return to.stream->write({pieces.list.data(), pieces.count});
   if (pieces.count == 1) return ::send(socket, pieces.list[0].iov_base, pieces.list[0].iov_len, flags);
   if (pieces.bytes <= kGathered) {
     std::array<std::byte, kGathered> all;  // filled up to pieces.bytes
@@ -78,6 +54,12 @@ ssize_t send_pieces(int socket, const Pieces& pieces, int flags) {
   message.msg_iov = const_cast<iovec*>(pieces.list.data());
   message.msg_iovlen = pieces.count;
   return ::sendmsg(socket, &message, flags);
+}
+
+ssize_t send_bytes(Outlet to, const std::byte* data, std::uint64_t size, int flags) {
+  if (to.stream == nullptr) return ::send(to.socket, data, size, flags);
+  const iovec piece{const_cast<std::byte*>(data), size};
+  return to.stream->write({&piece, 1});
 }
 
 /// Whether more of the frame follows the current segment, as a flag for send(2). The kernel then need not send a small
@@ -120,7 +102,22 @@ std::uint64_t SendQueue::to_its_end(const Frame& front, std::uint64_t limit, std
   return rest > limit && rest <= limit + more ? rest : limit;
 }
 
-FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& scratch, std::uint64_t limit) {
+FlushStatus SendQueue::flush(Outlet to, SendObserver& observer, SendScratch& scratch, std::uint64_t limit) {
+  if (to.stream == nullptr) return flush_frames(to, observer, scratch, limit);
+  if (const FlushStatus before = flush_stream(*to.stream); before != FlushStatus::kEmpty) return before;
+  const FlushStatus status = flush_frames(to, observer, scratch, limit);
+  if (status != FlushStatus::kEmpty && status != FlushStatus::kMore) return status;
+  const FlushStatus after = flush_stream(*to.stream);
+  return after == FlushStatus::kEmpty ? status : after;
+}
+
+/// Sends what the stream has encrypted and kept.
+FlushStatus SendQueue::flush_stream(tls::Stream& stream) {
+  const int error_number = stream.flush();
+  return error_number == 0 ? FlushStatus::kEmpty : failed(error_number, FlushStatus::kLost).status;
+}
+
+FlushStatus SendQueue::flush_frames(Outlet to, SendObserver& observer, SendScratch& scratch, std::uint64_t limit) {
   std::optional<NoPipeSignal> quiet;
   for (std::uint64_t left = limit; !frames_.empty();) {
     Frame& front = frames_.front();
@@ -133,9 +130,9 @@ FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& sc
     if (left == 0) return FlushStatus::kMore;
     left = to_its_end(front, left, limit / 8);
     if (in_file && !quiet) quiet.emplace();
-    const Written written = in_file                        ? write_file(socket, *front.op, scratch, left)
-                            : in_payload && front.op->lend ? write_lent(socket, *front.op, left)
-                                                           : write_memory(socket, left);
+    const Written written = in_file                        ? write_file(to, *front.op, scratch, left)
+                            : in_payload && front.op->lend ? write_lent(to.socket, *front.op, left)
+                                                           : write_memory(to, left);
     if (written.bytes > 0) consume(written.bytes, observer);
     if (quiet && written.status == FlushStatus::kLost) quiet->raised = error_number_ == EPIPE;
     if (written.status != FlushStatus::kEmpty) return written.status;
@@ -163,10 +160,10 @@ bool SendQueue::gather(Pieces& pieces, std::uint64_t limit) {
   return false;
 }
 
-SendQueue::Written SendQueue::write_memory(int socket, std::uint64_t limit) {
+SendQueue::Written SendQueue::write_memory(Outlet to, std::uint64_t limit) {
   Pieces pieces;
   const bool file_follows = gather(pieces, limit);
-  const ssize_t n = send_pieces(socket, pieces, MSG_NOSIGNAL | MSG_DONTWAIT | (file_follows ? MSG_MORE : 0));
+  const ssize_t n = send_pieces(to, pieces, MSG_NOSIGNAL | MSG_DONTWAIT | (file_follows ? MSG_MORE : 0));
   if (n < 0) return failed(errno, FlushStatus::kLost);
   // After a short write the socket is full, and an edge tells when it has room again.
   const auto bytes = static_cast<std::uint64_t>(n);
@@ -193,34 +190,34 @@ SendQueue::Written SendQueue::write_lent(int socket, Op& op, std::uint64_t limit
   return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
 }
 
-SendQueue::Written SendQueue::write_file(int socket, Op& op, SendScratch& scratch, std::uint64_t limit) {
-  if (op.past_end) return write_zeros(socket, op);
-  if (op.without_sendfile) return write_by_reading(socket, op, scratch);
+SendQueue::Written SendQueue::write_file(Outlet to, Op& op, SendScratch& scratch, std::uint64_t limit) {
+  if (op.past_end) return write_zeros(to, op);
+  if (op.without_sendfile || to.stream != nullptr) return write_by_reading(to, op, scratch);
   const SegmentCursor& cursor = op.cursor;
   auto offset = static_cast<off_t>(cursor.segment().offset + cursor.offset());
   const std::uint64_t want = std::min({cursor.left_in_segment(), kMaxSendfile, limit});
-  const ssize_t n = ::sendfile(socket, cursor.segment().fd, &offset, want);
+  const ssize_t n = ::sendfile(to.socket, cursor.segment().fd, &offset, want);
   if (n > 0) return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
   if (n == 0) {
     op.past_end = true;
-    return write_zeros(socket, op);
+    return write_zeros(to, op);
   }
   const int error_number = errno;
   if (error_number == EAGAIN || error_number == EINTR || of_socket(error_number)) {
     return failed(error_number, FlushStatus::kLost);
   }
   op.without_sendfile = true;  // EINVAL and the like; if the file cannot be read either, the next call shows it
-  return write_by_reading(socket, op, scratch);
+  return write_by_reading(to, op, scratch);
 }
 
-SendQueue::Written SendQueue::write_by_reading(int socket, Op& op, SendScratch& scratch) {
+SendQueue::Written SendQueue::write_by_reading(Outlet to, Op& op, SendScratch& scratch) {
   const SegmentCursor& cursor = op.cursor;
   const std::uint64_t want = std::min<std::uint64_t>(cursor.left_in_segment(), scratch.size());
   const ssize_t got =
       ::pread(cursor.segment().fd, scratch.data(), want, static_cast<off_t>(cursor.segment().offset + cursor.offset()));
   if (got == 0) {
     op.past_end = true;
-    return write_zeros(socket, op);
+    return write_zeros(to, op);
   }
   if (got < 0) {
     if (errno == EINTR) return {};
@@ -228,14 +225,14 @@ SendQueue::Written SendQueue::write_by_reading(int socket, Op& op, SendScratch& 
     return Written{0, FlushStatus::kBadFile};
   }
   const auto bytes = static_cast<std::uint64_t>(got);
-  const ssize_t n = ::send(socket, scratch.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT | more_after_segment(op, bytes));
+  const ssize_t n = send_bytes(to, scratch.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT | more_after_segment(op, bytes));
   if (n < 0) return failed(errno, FlushStatus::kLost);
   return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
 }
 
-SendQueue::Written SendQueue::write_zeros(int socket, Op& op) {
+SendQueue::Written SendQueue::write_zeros(Outlet to, Op& op) {
   const std::uint64_t bytes = std::min<std::uint64_t>(op.cursor.left_in_segment(), kZeros.size());
-  const ssize_t n = ::send(socket, kZeros.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT | more_after_segment(op, bytes));
+  const ssize_t n = send_bytes(to, kZeros.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT | more_after_segment(op, bytes));
   if (n < 0) return failed(errno, FlushStatus::kLost);
   return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
 }

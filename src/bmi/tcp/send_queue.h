@@ -12,6 +12,7 @@
 #include "bmi/tcp/frame.h"
 #include "bmi/tcp/send_observer.h"
 #include "bmi/tcp/zero_copy_sends.h"
+#include "tls/stream.h"
 
 namespace spate::bmi::tcp {
 
@@ -26,6 +27,14 @@ enum class FlushStatus : std::uint8_t {
 
 /// Scratch memory for reading files that sendfile cannot send; shared by the queues of a module.
 using SendScratch = std::array<std::byte, 64 * 1024>;
+
+/// Where the bytes of a connection go: to its socket, or through `stream`, which encrypts them for it.
+struct Outlet {
+  Outlet(int its_socket, tls::Stream* its_stream = nullptr)
+      : socket(its_socket), stream(its_stream) {}  // NOLINT(google-explicit-constructor)
+  int socket;
+  tls::Stream* stream;
+};
 
 /// Not thread-safe: the module's lock guards it.
 class SendQueue {
@@ -52,7 +61,7 @@ class SendQueue {
 
   /// Writes until the queue is empty, the socket is full, or the socket has accepted `limit` bytes (> 0). It may exceed
   /// the limit by some headers, or by an eighth if the current frame ends there.
-  FlushStatus flush(int socket, SendObserver& observer, SendScratch& scratch, std::uint64_t limit);
+  FlushStatus flush(Outlet to, SendObserver& observer, SendScratch& scratch, std::uint64_t limit);
 
   bool empty() const { return frames_.empty(); }
   /// The operation whose frame is leaving, or null.
@@ -79,11 +88,13 @@ class SendQueue {
     FlushStatus status = FlushStatus::kEmpty;  // kEmpty: continue
   };
 
-  Written write_memory(int socket, std::uint64_t limit);
+  FlushStatus flush_frames(Outlet to, SendObserver& observer, SendScratch& scratch, std::uint64_t limit);
+  FlushStatus flush_stream(tls::Stream& stream);
+  Written write_memory(Outlet to, std::uint64_t limit);
   Written write_lent(int socket, Op& op, std::uint64_t limit);
-  Written write_file(int socket, Op& op, SendScratch& scratch, std::uint64_t limit);
-  Written write_by_reading(int socket, Op& op, SendScratch& scratch);
-  Written write_zeros(int socket, Op& op);
+  Written write_file(Outlet to, Op& op, SendScratch& scratch, std::uint64_t limit);
+  Written write_by_reading(Outlet to, Op& op, SendScratch& scratch);
+  Written write_zeros(Outlet to, Op& op);
   bool gather(Pieces& pieces, std::uint64_t limit);
   std::uint64_t to_its_end(const Frame& front, std::uint64_t limit, std::uint64_t more) const;
   void consume(std::uint64_t bytes, SendObserver& observer);

@@ -88,10 +88,15 @@ std::uint64_t SendSchedule::write(Connection& connection, std::uint64_t limit) {
   // (bench/run bmi figure4).
   const std::uint64_t segment = connection.segment_bytes;
   const std::uint64_t most = limit > segment ? limit - limit % segment : limit;
-  const FlushStatus status = queue.flush(connection.socket(), *connection.peer, *scratch_, most);
+  const FlushStatus status = queue.flush(connection.outlet(), *connection.peer, *scratch_, most);
   const std::uint64_t bytes = queue.bytes_sent() - before;
   state_.tcp_counters.sent_bytes += bytes;
   state_.tcp_counters.lent_bytes += queue.bytes_lent() - lent_before;
+  // OpenSSL 3.0 cannot give the kernel another key.
+  if (connection.stream() != nullptr && connection.stream()->kernel_sends() &&
+      queue.bytes_sent() > tls::Stream::kKeyBytes) {
+    state_.lose_later(*connection.peer, Errc::kConnectionLost);
+  }
   if (status == FlushStatus::kEmpty) return bytes;
   if (status == FlushStatus::kMore) {
     slices_.add(connection, false);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "bmi/module.h"
 #include "bmi/tcp/counters.h"
+#include "tls/stream.h"
 
 namespace spate::bmi::tcp {
 
@@ -33,6 +34,8 @@ struct TcpOptions {
     kAlways,  // for tests: on one machine the kernel copies
   };
   Lend lend = Lend::kAuto;
+  /// For tcp+tls:// URLs; null: there are none. Only this module uses it.
+  std::shared_ptr<tls::Context> tls;
   /// How many inbound peers that left are remembered, so that they get the same address when they come back.
   std::uint32_t gone_peers_kept = 1024;
 };

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// TlsStarts: the TLS handshakes of the tcp module's connections, which come before the module's own.
+#pragma once
+
+#include <string>
+
+#include "bmi/tcp/connections.h"
+#include "bmi/tcp/state.h"
+
+namespace spate::bmi::tcp {
+
+/// The module's lock guards it. Life cycle of a connection: connect() or accept() -> Connection::securing, and go_on()
+/// at each event, until it says kDone.
+class TlsStarts {
+ public:
+  enum class Went : std::uint8_t { kDone, kWaits, kFailed };
+
+  TlsStarts(State& state, Connections& connections) : state_(state), connections_(connections) {}
+
+  /// Loads TLS, and reads its files.
+  Result<void> ready();
+  /// False: this side cannot; it is logged.
+  bool connect(Connection& connection, const std::string& host);
+  bool accept(Connection& connection);
+  /// kFailed: the caller drops the connection; the reason is logged.
+  Went go_on(Connection& connection);
+  /// Logs why TLS broke, if it did. For connections whose peer refused this side after the handshake: it is told by the
+  /// first read.
+  void note_end(const Connection& connection);
+
+ private:
+  bool begin(Connection& connection, Result<std::unique_ptr<tls::Stream>> stream);
+
+  State& state_;
+  Connections& connections_;
+};
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sentences for what fails in TLS.
+#pragma once
+
+#include <string>
+
+namespace spate::tls {
+
+/// Why a connection failed: a sentence about the other side. `code`: OpenSSL's. Empty: it was only lost.
+std::string describe_failure(unsigned long code, bool connects, bool by_key);
+
+/// What is wrong with the other side's certificate: "has expired". `code`: X509_V_ERR_*. `host`: whom it should be for.
+std::string describe_certificate_fault(long code, const std::string& host);
+
+}  // namespace spate::tls
