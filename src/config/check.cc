@@ -237,9 +237,13 @@ void check_group(const FileSystemConfig& config, std::size_t metas, std::vector<
   const std::vector<std::string>& urls = config.meta.coordinator;
   for (const std::string& url : urls) {
     const UrlParts parts = split_url(url);
-    if (parts.scheme != "http" || host_of(parts.rest).empty()) {
-      out.push_back(
-          {"meta.coordinator", "\"" + url.substr(0, 80) + "\" is no address of etcd: write http://HOST:PORT"});
+    if ((parts.scheme != "http" && parts.scheme != "https") || host_of(parts.rest).empty()) {
+      out.push_back({"meta.coordinator", "\"" + url.substr(0, 80) +
+                                             "\" is no address of etcd: write https://HOST:PORT or http://HOST:PORT"});
+    } else if ((parts.scheme == "https") == config.meta.coordinator_tls.empty()) {
+      out.push_back({"meta.coordinator_tls", parts.scheme == "https"
+                                                 ? "https:// in meta.coordinator needs the folder of its certificates"
+                                                 : "with certificates, meta.coordinator names https:// addresses"});
     }
   }
   if (metas < 2) {

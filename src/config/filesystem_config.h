@@ -74,8 +74,10 @@ struct MetaConfig {
   Duration sync = std::chrono::milliseconds(100);
   /// A client that is silent for this long loses its session and its locks, 1 s..1 h.
   Duration session_lease = std::chrono::seconds(30);
-  /// URLs of the etcd cluster that says which of several meta servers leads: "http://10.0.0.1:2379"; 0..16.
+  /// URLs of the etcd cluster that says which of several meta servers leads: "https://10.0.0.1:2379"; 0..16.
   std::vector<std::string> coordinator;
+  /// Folder with ca.pem, cert.pem and key.pem: needed if the URLs begin with https://, which all of them do then.
+  std::string coordinator_tls;
   friend bool operator==(const MetaConfig&, const MetaConfig&) = default;
 };
 

@@ -218,10 +218,16 @@ std::vector<Key> plain_rows() {
                                                       "", kSecond, 3600 * kSecond}),
       row<&Config::meta, &MetaConfig::coordinator>(
           {"meta", "coordinator", Type::kTextList,
-           "Addresses of the etcd cluster that says which of several meta servers leads (http://HOST:PORT). Needed "
-           "with "
-           "two or more servers of the role meta, which then hold the same name space (docs/availability.md).",
+           "Addresses of the etcd cluster that says which of several meta servers leads (https://HOST:PORT, or "
+           "http://). "
+           "Needed with two or more servers of the role meta, which then hold the same name space "
+           "(docs/availability.md).",
            "", 0, kMostCoordinatorUrls}),
+      row<&Config::meta, &MetaConfig::coordinator_tls>(
+          {"meta", "coordinator_tls", Type::kPath,
+           "For https://: a folder with ca.pem, cert.pem and key.pem, by which etcd and the meta servers show each "
+           "other who they are.",
+           "", 0, kMaxText}),
       row<&Config::flow, &FlowConfig::read_path>(
           {"flow", "read_path", Type::kChoice,
            "The data path of reads that ask for none. auto: the one that suits. p2p: by p2p_memory where that can be "

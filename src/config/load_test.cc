@@ -191,6 +191,10 @@ TEST(Load, SeveralMetaServersHaveACoordinatorAndNoOtherRole) {
   const auto loaded = load(set);
   ASSERT_OK(loaded);
   EXPECT_THAT(loaded->config.meta.coordinator, ElementsAre("http://127.0.0.1:2379", "http://127.0.0.1:2380"));
+  EXPECT_THAT(mistake("[meta]\ncoordinator = [\"https://127.0.0.1:2379\"]\n", second),
+              HasSubstr("https:// in meta.coordinator needs the folder of its certificates"));
+  EXPECT_THAT(mistake("[meta]\ncoordinator = [\"http://127.0.0.1:2379\"]\ncoordinator_tls = \"c\"\n", second),
+              HasSubstr("with certificates, meta.coordinator names https:// addresses"));
   std::string both = second;
   both.replace(both.find("\"meta\""), 6, "\"meta\", \"io\"");
   EXPECT_THAT(mistake(kMeta, both + "storage = [\"x\"]\n"), HasSubstr("server 3 is one of several meta servers"));

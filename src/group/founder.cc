@@ -39,7 +39,7 @@ job::Task<void> found_group(FounderOptions options, coord::Coordinator& coordina
                 : member.log().is_new()
                     ? "not all meta servers of spate.toml have been started"
                     : "the coordinator knows nothing of this file system, which has been in use; was "
-                      "it lost?");
+                      "it lost? `spate coord restore` makes its record anew");
     }
     if (seen && member.log().is_new()) {
       const bool good = co_await all_are_new(options, record, link, stop);

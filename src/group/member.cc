@@ -56,7 +56,8 @@ Duration Member::pause() const { return why_.code() == Errc::kConflict ? Duratio
 // The record.
 
 void Member::adopt(const GroupRecord& record, std::uint64_t revision) {
-  if (revision <= revision_) return;
+  // A later epoch under an earlier revision: an operator has made the record anew after etcd had lost it.
+  if (revision <= revision_ && record.epoch <= record_.epoch) return;
   const bool new_epoch = record.epoch > record_.epoch || revision_ == 0;
   record_ = record;
   revision_ = revision;
@@ -140,8 +141,11 @@ job::Task<void> Member::step() {
   co_await note_complete();
   if (!record_.serves(options_.self) || log_.incomplete()) co_return;
   if (record_.epoch < log_.last().epoch) {
-    SPATE_LOG("group", error, "the coordinator knows an older epoch than this member's log: was it restored? group={}",
-              options_.group);
+    SPATE_LOG(
+        "group", error,
+        "the coordinator knows an older epoch than this member's log: was it restored? `spate coord restore` helps "
+        "group={}",
+        options_.group);
     co_return;
   }
   if (log_.tail_unknown()) co_return co_await consider_tails();
@@ -150,11 +154,40 @@ job::Task<void> Member::step() {
   wanted.primary = options_.self;
   if (record_.primary == options_.self) {
     // An earlier run of this process led. A change that it asked the coordinator for must not take effect from now on.
+    if (!co_await record_is_current()) co_return;
     co_return co_await take_over(std::move(wanted));
   }
   if (!accuses()) co_return;
+  if (!handed_over_ && !co_await record_is_current()) co_return;
   wanted.find(record_.primary)->serving = false;  // silent, or its process ends
   co_await take_over(std::move(wanted));
+}
+
+/// Asks the other members whether they know a later epoch than the coordinator's record. If the coordinator was
+/// restored from an old copy, its record may name this member, which was removed since then and lacks entries. False
+/// also if the record has changed meanwhile.
+job::Task<bool> Member::record_is_current() {
+  const std::uint64_t revision = revision_;
+  const auto question = std::make_shared<Message>();
+  question->group = options_.group;
+  question->from = options_.self;
+  question->record = record_;
+  const std::vector<MemberEntry> members = record_.members;
+  for (const MemberEntry& member : members) {
+    if (member.server == options_.self) continue;
+    const ServerId other = member.server;
+    const std::shared_ptr<const Message> sent = question;
+    // Members that are silent cost little: this is part of every take-over.
+    const auto answer = co_await link_.send(other, sent, options_.timing.look, stopping_);
+    if (revision_ != revision || stopping_.stopped() || resigned_.is_set()) co_return false;
+    if (!answer || answer->epoch <= record_.epoch) continue;
+    SPATE_LOG(
+        "group", error,
+        "the coordinator knows an older epoch than member {}: was it restored? `spate coord restore` helps group={}",
+        other.value, options_.group);
+    co_return false;
+  }
+  co_return true;
 }
 
 job::Task<void> Member::take_over(GroupRecord wanted) {

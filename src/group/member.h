@@ -79,6 +79,7 @@ class Member final : public Leadership {
   job::Task<void> live();
   job::Task<void> step();
   bool accuses() const;
+  job::Task<bool> record_is_current();
   /// Makes this member the primary, if the record has not changed since it was read.
   job::Task<void> take_over(GroupRecord wanted);
   job::Task<void> lead();

@@ -17,6 +17,7 @@ Command make_ping();
 Command make_fsck();
 Command make_config();
 Command make_server();
+Command make_coord();
 Command make_key();
 Command make_destroy();
 

@@ -18,6 +18,7 @@
 #include "base/unique_fd.h"
 #include "config/describe.h"
 #include "config/key_file.h"
+#include "tools/etcd_members.h"
 #include "tools/port_holder.h"
 
 namespace spate::tools {
@@ -63,7 +64,7 @@ config::ServerConfig make_server(const DeploymentPlan& plan, std::uint32_t id) {
 }
 
 bool is_ours(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kNames = {"keys", "run", "log", "spate.toml", "spate.toml.new"};
+  constexpr std::array<std::string_view, 6> kNames = {"keys", "coord", "run", "log", "spate.toml", "spate.toml.new"};
   return name.starts_with("server-") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
@@ -86,6 +87,10 @@ Result<void> create_keys(const std::string& folder, Random& random) {
     SPATE_TRY(std::ignore, config::create_key_file(path, random));
   }
   return {};
+}
+
+std::vector<EtcdMember> members_of_plan(const DeploymentPlan& plan) {
+  return planned_members(plan.etcd_members, plan.first_port + plan.meta_servers + plan.io_servers);
 }
 
 }  // namespace
@@ -158,6 +163,8 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
     server.trove = trove_kind(plan.trove);
     config.servers.push_back(std::move(server));
   }
+  for (const EtcdMember& member : members_of_plan(plan)) config.meta.coordinator.push_back(client_url(member));
+  if (plan.etcd_members > 0) config.meta.coordinator_tls = certificates_folder(plan.folder);
   if (plan.settings.empty()) return config;
   SPATE_TRY(auto loaded, config::load({config::to_toml(config), config_path(plan.folder), plan.folder, plan.settings}));
   return std::move(loaded.config);
@@ -174,6 +181,9 @@ Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
     SPATE_TRY(std::ignore, make_folder(plan.folder + sub));
   }
   SPATE_TRY(std::ignore, create_keys(plan.folder, random));
+  if (plan.etcd_members > 0) {
+    SPATE_TRY(std::ignore, create_members(plan.folder, config.fs.id, members_of_plan(plan)));
+  }
   for (const config::ServerConfig& server : config.servers) {
     SPATE_TRY(std::ignore, prepare_server(plan.folder, server.id));
   }
@@ -202,8 +212,12 @@ Result<void> remove_deployment(const std::string& folder) {
   return {};
 }
 
+std::uint32_t port_count(const DeploymentPlan& plan) {
+  return plan.meta_servers + plan.io_servers + 2 * plan.etcd_members;
+}
+
 Result<void> check_ports(const DeploymentPlan& plan) {
-  for (std::uint32_t i = 0; i < plan.meta_servers + plan.io_servers; ++i) {
+  for (std::uint32_t i = 0; i < port_count(plan); ++i) {
     const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket) return errno_error(errno, "make a socket");
     const int yes = 1;

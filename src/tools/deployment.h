@@ -16,7 +16,8 @@ namespace spate::tools {
 /// The options of `spate up`.
 struct DeploymentPlan {
   std::string folder;
-  std::uint32_t meta_servers = 1;  // 1..5; several need settings with meta.coordinator
+  std::uint32_t meta_servers = 1;  // 1..5
+  std::uint32_t etcd_members = 0;  // with several meta servers, unless the settings name meta.coordinator
   std::uint32_t io_servers = 4;    // 1..64
   std::uint32_t first_port = 7400;
   std::string trove = "auto";
@@ -56,6 +57,8 @@ Result<void> prepare_server(const std::string& folder, ServerId server);
 /// Removes everything that `spate up` has made in the folder, with all data, and the folder itself if nothing else is
 /// in it. Its servers must have ended.
 Result<void> remove_deployment(const std::string& folder);
+/// How many ports it takes, from first_port on.
+std::uint32_t port_count(const DeploymentPlan& plan);
 /// kBusy, naming the port, if somebody listens on one of the ports of the plan.
 Result<void> check_ports(const DeploymentPlan& plan);
 

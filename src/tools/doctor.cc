@@ -27,6 +27,7 @@ Result<std::optional<DoctorSubject>> subject_of(Context& context, assembly::Clie
   SPATE_TRY(const auto loaded, config::load_file(*file, std::move(overrides)));
   DoctorSubject subject;
   std::ranges::copy_if(loaded.config.servers, std::back_inserter(subject.servers), belongs_here);
+  subject.coordinator = loaded.config.meta.coordinator;
   return std::optional(std::move(subject));
 }
 

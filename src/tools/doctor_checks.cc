@@ -184,6 +184,21 @@ void check_server(const Machine& machine, const config::ServerConfig& server, st
   if (!server.keyval.empty()) out.push_back(check_store(machine, server, server.keyval));
 }
 
+/// The etcd cluster of several meta servers: without a majority no server takes the place of one that dies.
+Diagnosis check_coordinator(const Machine& machine, const std::vector<std::string>& urls) {
+  const auto up = static_cast<std::size_t>(std::ranges::count_if(urls, [&](const std::string& url) {
+    return machine.listens(url.substr(std::min(url.find("://") + 3, url.size())));
+  }));
+  const std::string what = fmt::format("{} of {} members of etcd listen", up, urls.size());
+  if (up == urls.size()) return ok("coordinator", what);
+  const std::string advice =
+      machine.has_program("etcd")
+          ? "start the others: `spate up`, or `systemctl start spate-coord` on their machines"
+          : "start the others; on this machine the program etcd is missing (package etcd-server)";
+  if (up * 2 > urls.size()) return {"coordinator", Verdict::kWarning, what + ", and one less would be too few", advice};
+  return {"coordinator", Verdict::kFailure, what + ": no meta server takes the place of one that ends", advice};
+}
+
 }  // namespace
 
 std::vector<Diagnosis> examine(const Machine& machine, const std::optional<DoctorSubject>& subject) {
@@ -197,6 +212,7 @@ std::vector<Diagnosis> examine(const Machine& machine, const std::optional<Docto
                                 check_rdma(machine, subject)};
   if (!subject) return all;
   for (const config::ServerConfig& server : subject->servers) check_server(machine, server, all);
+  if (!subject->coordinator.empty()) all.push_back(check_coordinator(machine, subject->coordinator));
   return all;
 }
 

@@ -43,6 +43,8 @@ class Machine {
   /// Who listens at a server's TCP address: nobody, that server, or another program; kRefused: this user may not listen
   /// there.
   virtual Port port(const config::ServerConfig& server, const std::string& url) const = 0;
+  /// Whether somebody listens at "HOST:PORT".
+  virtual bool listens(const std::string& address) const = 0;
 };
 
 enum class Verdict : std::uint8_t { kOk, kWarning, kFailure };
@@ -57,6 +59,7 @@ struct Diagnosis {
 /// The servers of a file system that belong on this machine.
 struct DoctorSubject {
   std::vector<config::ServerConfig> servers;
+  std::vector<std::string> coordinator = {};  // the file system's meta.coordinator
 };
 
 /// All checks, in the order in which they are shown. Without a subject, the checks of ports and stores are left out.

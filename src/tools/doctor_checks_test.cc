@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <ostream>
@@ -46,6 +47,10 @@ struct FakeMachine final : Machine {
     return found->second;
   }
   Port port(const config::ServerConfig&, const std::string&) const override { return state; }
+  std::vector<std::string> listeners;
+  bool listens(const std::string& address) const override {
+    return std::ranges::find(listeners, address) != listeners.end();
+  }
 };
 
 std::optional<DoctorSubject> server_at(const std::string& url) {
@@ -154,6 +159,20 @@ TEST(Doctor, ARunningServersPortMayLieInTheRangeOfOutgoingConnections) {
   machine.state = Machine::Port::kServer;
   for (const Diagnosis& diagnosis : examine(machine, server_at("tcp://127.0.0.1:40000")))
     EXPECT_EQ(diagnosis.verdict, Verdict::kOk) << diagnosis.check << ": " << diagnosis.what;
+}
+
+TEST(DoctorChecks, MembersOfEtcdThatDoNotListenAreCounted) {
+  FakeMachine machine;
+  auto subject = server_at("tcp://a:7400");
+  subject->coordinator = {"https://a:1", "https://b:1", "https://c:1"};
+  const auto verdict = [&](std::vector<std::string> listeners) {
+    machine.listeners = std::move(listeners);
+    return examine(machine, subject).back().verdict;
+  };
+  EXPECT_EQ(verdict({"a:1", "b:1", "c:1"}), Verdict::kOk);
+  EXPECT_EQ(verdict({"a:1", "c:1"}), Verdict::kWarning);
+  EXPECT_EQ(verdict({"b:1"}), Verdict::kFailure);
+  EXPECT_EQ(examine(machine, subject).back().check, "coordinator");
 }
 
 }  // namespace

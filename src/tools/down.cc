@@ -15,6 +15,7 @@
 #include "config/load.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
+#include "tools/etcd_members.h"
 #include "tools/known.h"
 #include "tools/mounts.h"
 #include "tools/name_space.h"
@@ -93,6 +94,7 @@ std::size_t stop_orphans(Context& context, const std::string& folder, int& code)
 int end_orphans(Context& context, const std::string& folder, const Error& why) {
   int code = kExitOk;
   const std::size_t stopped = stop_orphans(context, folder, code);
+  if (const auto ended = stop_members(running_keepers(folder)); !ended) code = context.fail(ended.error());
   if (stopped == 0 && code == kExitOk) return context.fail(why);
   forget_file_system(config_path(folder));
   if (context.json) {
@@ -170,6 +172,8 @@ int run_down(Context& context, const DownOptions& options) {
   for (const auto& servers : in_turns(servers_of(*folder, loaded), loaded))
     stopped += stop_all(context, *folder, servers, code);
   stopped += stop_orphans(context, *folder, code);
+  // Last: a meta server that ends gives its part to another one through them.
+  if (const auto ended = stop_members(running_keepers(*folder)); !ended) code = context.fail(ended.error());
   if (context.json) {
     context.print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {
@@ -222,6 +226,18 @@ int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, s
                              : "start" + commands_on_hosts(file, dead, "start")));
 }
 
+/// Adds a row for each member of etcd that the file system asks. False: one is down.
+bool add_coordinator(const assembly::ClientProcess& process, nlohmann::json& list, std::string& text) {
+  bool good = true;
+  for (const std::string& url : process.config().meta.coordinator) {
+    const bool up = answers({"tcp" + url.substr(std::min(url.find("://"), url.size()))});
+    good = good && up;
+    list.push_back({{"etcd", url}, {"up", up}});
+    text += fmt::format("{:<10} {:<8} {:<28} {}\n", "etcd", "coord", url, up ? "up" : "DOWN nobody listens there");
+  }
+  return good;
+}
+
 int run_status(Context& context, const DownOptions&) {
   context.names_dead_servers = false;
   auto process = context.file_system();
@@ -262,6 +278,7 @@ int run_status(Context& context, const DownOptions&) {
     }
     list.push_back(std::move(row));
   }
+  if (!add_coordinator(**process, list, text)) code = kExitFailed;
   if (context.json) {
     context.print_json(list);
   } else {

@@ -7,6 +7,7 @@
 #include "config/load.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
+#include "tools/etcd_members.h"
 #include "tools/known.h"
 #include "tools/server_control.h"
 #include "tools/text.h"
@@ -43,6 +44,10 @@ Result<std::vector<std::string>> logs_of(const std::string& folder, const std::v
     const std::string number = std::to_string(server.id.value);
     if (!servers.empty() && std::find(servers.begin(), servers.end(), number) == servers.end()) continue;
     files.push_back(log_path(folder, server.id));
+  }
+  for (const std::string& member : members_of(folder)) {
+    if (servers.empty() || std::find(servers.begin(), servers.end(), member) != servers.end())
+      files.push_back(member_log(folder, member));
   }
   if (files.empty() || (!servers.empty() && files.size() != servers.size()))
     return Error::told(Errc::kNotFound,
@@ -85,7 +90,7 @@ Command make_logs() {
   command.name = "logs";
   command.group = "Start and stop";
   command.summary = "print the end of the servers' logs";
-  command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
+  command.positionals = {{"SERVER", "numbers of servers, or etcd-1 to etcd-3 (all)", &options->servers}};
   command.options = {{"--dir", "the folder given to `spate up`", &options->folder, false, {}, false, known_folders},
                      {"-n,--lines", "so many lines of each (20)", &options->lines},
                      {"-f,--follow", "then print what comes, until Ctrl-C", &options->follow}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds servers in /proc, whether they have pid files or not.
+// Finds servers and keepers of etcd in /proc, whether they have pid files or not.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include <iterator>
 #include <optional>
 
+#include "tools/etcd_members.h"
 #include "tools/server_control.h"
 
 namespace spate::tools {
@@ -37,12 +38,29 @@ bool shares_our_files(const std::string& process) {
   return !error && theirs == fs::read_symlink("/proc/self/ns/mnt", error);
 }
 
-std::optional<RunningServer> server_at(const std::string& process, int pid) {
+bool is_own(const std::string& process) {
   struct stat st{};
-  if (::stat(process.c_str(), &st) != 0 || st.st_uid != ::geteuid()) return std::nullopt;
+  return ::stat(process.c_str(), &st) == 0 && st.st_uid == ::geteuid() && shares_our_files(process);
+}
+
+/// The processes of /proc: their folders and pids.
+std::vector<std::pair<std::string, int>> processes() {
+  std::vector<std::pair<std::string, int>> all;
+  std::error_code error;
+  fs::directory_iterator at("/proc", error);
+  for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    int pid = 0;
+    std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (pid > 0) all.emplace_back(at->path().string(), pid);
+  }
+  return all;
+}
+
+std::optional<RunningServer> server_at(const std::string& process, int pid) {
   std::error_code error;
   const std::string program = fs::read_symlink(process + "/exe", error).filename().string();
-  if (!program.starts_with("spated") || !shares_our_files(process)) return std::nullopt;
+  if (!program.starts_with("spated") || !is_own(process)) return std::nullopt;
   const auto words = command_line_of(process);
   RunningServer found{pid, value_of(words, "--config"), ServerId()};
   const std::string number = value_of(words, "--server");
@@ -58,14 +76,20 @@ std::optional<RunningServer> server_at(const std::string& process, int pid) {
 
 std::vector<RunningServer> running_servers() {
   std::vector<RunningServer> all;
-  std::error_code error;
-  fs::directory_iterator at("/proc", error);
-  for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    int pid = 0;
-    std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (pid <= 0) continue;
-    if (auto found = server_at(at->path().string(), pid)) all.push_back(*std::move(found));
+  for (const auto& [process, pid] : processes()) {
+    if (auto found = server_at(process, pid)) all.push_back(*std::move(found));
+  }
+  return all;
+}
+
+std::vector<Keeper> running_keepers(const std::string& folder) {
+  std::vector<Keeper> all;
+  for (const auto& [process, pid] : processes()) {
+    if (!is_own(process)) continue;
+    const auto words = command_line_of(process);
+    if (words.size() == 5 && fs::path(words[0]).filename() == "spate" && words[1] == "coord" && words[2] == "run" &&
+        words[3] == folder)
+      all.push_back({pid, words[4]});
   }
   return all;
 }

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,56 +24,13 @@
 #include <sstream>
 #include <thread>
 
+#include "tools/background.h"
 #include "tools/deployment.h"
 
 namespace spate::tools {
 namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 4096;
-
-std::string pid_path(const std::string& folder, ServerId server) {
-  return folder + "/run/" + server_name(server) + ".pid";
-}
-
-std::size_t threads_of(int pid) {
-  std::error_code error;
-  std::size_t count = 0;
-  std::filesystem::directory_iterator at("/proc/" + std::to_string(pid) + "/task", error);
-  for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) ++count;
-  return count;
-}
-
-/// The start time of a process in clock ticks since boot; empty if it is gone. It distinguishes processes that have the
-/// same pid one after the other.
-std::string start_time_of(int pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(in, text);
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream rest(text.substr(name_end + 2));
-  std::string field;
-  std::string state;
-  rest >> state;
-  // The first thread may have ended while other threads still hold the process's sockets and locks.
-  if ((state == "Z" || state == "X") && threads_of(pid) <= 1) return {};
-  for (int i = 4; i <= 22; ++i) rest >> field;
-  return field;
-}
-
-/// Whether the process was killed but is not gone yet. On a busy machine that takes a while, and until then the process
-/// looks alive and holds its port.
-bool is_dying(int pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("State:") && (line.find('Z') != std::string::npos || line.find('X') != std::string::npos))
-      return true;
-    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
-    const std::uint64_t pending = std::strtoull(line.c_str() + std::strlen("SigPnd:"), nullptr, 16);
-    if ((pending >> (SIGKILL - 1) & 1U) != 0) return true;
-  }
-  return false;
-}
 
 /// A datagram socket with a name that the kernel chooses, and that name in the form of NOTIFY_SOCKET.
 Result<std::pair<UniqueFd, std::string>> open_ready_socket() {
@@ -124,43 +80,6 @@ std::vector<std::string> environment_with(const std::string& notify_socket) {
   return all;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
-}
-
-Result<int> spawn(std::vector<std::string> arguments, std::vector<std::string> environment, int output) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, arguments[0].c_str(), &actions, &attributes, pointers(arguments).data(),
-                                   pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return errno_error(failed, "start " + arguments[0]);
-  return static_cast<int>(pid);
-}
-
-Result<void> write_pid(const std::string& folder, ServerId server, int pid) {
-  const std::string started = start_time_of(pid);
-  if (started.empty()) return Error::told(Errc::kNotFound, "no process " + std::to_string(pid));
-  const std::string path = pid_path(folder, server);
-  const std::string fresh = path + ".new";  // renamed, so that a reader sees all of it or nothing
-  std::ofstream out(fresh, std::ios::trunc);
-  out << pid << " " << started << "\n";
-  out.close();
-  if (!out || ::rename(fresh.c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
-  return {};
-}
-
 /// The last message of a server that has ended, or else the end of its log.
 std::string last_words(const std::string& folder, const StartedServer& started) {
   std::ifstream in(log_path(folder, started.server));
@@ -183,17 +102,6 @@ std::string last_words(const std::string& folder, const StartedServer& started) 
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) return fmt::format(" (killed by signal {})", WTERMSIG(status));
   return WEXITSTATUS(status) == 1 ? "" : fmt::format(" (exit code {})", WEXITSTATUS(status));
-}
-
-/// Whether the process in the pid file runs; waits for one that is dying.
-bool runs(int pid, const std::string& started) {
-  constexpr int kPatience = 1000;  // of 5 ms
-  for (int i = 0; i < kPatience; ++i) {
-    if (start_time_of(pid) != started) return false;
-    if (!is_dying(pid)) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 Result<FolderLock> lock_path(const std::string& path, int flags, Duration patience, const std::string& holder) {
@@ -220,18 +128,8 @@ Result<FolderLock> lock_configuration(const std::string& folder, Duration patien
 }
 
 ServerProcessState look_at_server(const std::string& folder, ServerId server) {
-  ServerProcessState state;
-  state.server = server;
-  std::ifstream in(pid_path(folder, server));
-  int pid = 0;
-  std::string started;
-  const bool whole = static_cast<bool>(in >> pid >> started);
-  if (whole && pid > 0 && runs(pid, started)) {
-    state.pid = pid;
-  } else {
-    state.stale = in.is_open();
-  }
-  return state;
+  const PidFileState seen = read_pid_file(folder, server_name(server));
+  return {server, seen.pid, seen.stale};
 }
 
 std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config) {
@@ -258,15 +156,13 @@ std::vector<ServerId> servers_with_pid_files(const std::string& folder) {
 }
 
 Result<void> adopt_server(const std::string& folder, ServerId server, int pid) {
-  return write_pid(folder, server, pid);
+  return write_pid_file(folder, server_name(server), pid);
 }
 
-void forget_server(const std::string& folder, ServerId server) { ::unlink(pid_path(folder, server).c_str()); }
+void forget_server(const std::string& folder, ServerId server) { remove_pid_file(folder, server_name(server)); }
 
 Result<StartedServer> start_server(const std::string& folder, ServerId server) {
-  std::error_code error;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string daemon = (own.parent_path() / "spated").string();
+  const std::string daemon = program_beside_this("spated");
   if (::access(daemon.c_str(), X_OK) != 0) return errno_error(errno, "the server program " + daemon);
   const std::string log = log_path(folder, server);
   ::mkdir((folder + "/log").c_str(), 0700);  // people may have removed it to make room
@@ -280,9 +176,9 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
   std::vector<std::string> arguments = {daemon, "--config", config_path(folder), "--server",
                                         std::to_string(server.value)};
   if (is_unformatted(folder, server)) arguments.insert(arguments.end(), {"--format", "--serve"});
-  SPATE_TRY(started.pid, spawn(std::move(arguments), environment_with(ready.second), out.get()));
+  SPATE_TRY(started.pid, spawn_in_background(std::move(arguments), environment_with(ready.second), out.get()));
   started.ready = std::move(ready.first);
-  auto noted = write_pid(folder, server, started.pid);
+  auto noted = write_pid_file(folder, server_name(server), started.pid);
   if (!noted && noted.code() != Errc::kNotFound) {  // the server has ended already: wait_ready reports the reason
     std::ignore = stop_server(folder, server, started.pid, std::chrono::seconds(2));
     return std::move(noted).error();
@@ -326,26 +222,7 @@ std::string wait_ready(const std::string& folder, const StartedServer& started, 
 }
 
 Result<void> stop_server(const std::string& folder, ServerId server, int pid, Duration grace) {
-  const std::string started = start_time_of(pid);
-  const auto gone = [&] {
-    ::waitpid(pid, nullptr, WNOHANG);  // only works if this process has started it
-    return start_time_of(pid) != started;
-  };
-  const auto wait_gone = [&](Duration most) {
-    for (Duration waited{0}; waited < most; waited += std::chrono::milliseconds(5)) {
-      if (gone()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return gone();
-  };
-  if (!started.empty() && ::kill(pid, SIGTERM) != 0 && errno != ESRCH) {
-    return errno_error(errno, "stop server " + std::to_string(server.value) + " (pid " + std::to_string(pid) + ")");
-  }
-  if (!started.empty() && !wait_gone(grace)) {
-    ::kill(pid, SIGKILL);
-    if (!wait_gone(std::chrono::seconds(5)))
-      return Error::told(Errc::kTimeout, "server with pid " + std::to_string(pid) + " does not end");
-  }
+  SPATE_TRY(std::ignore, end_process(pid, "server " + std::to_string(server.value), grace));
   forget_server(folder, server);
   return {};
 }

@@ -14,6 +14,7 @@
 #include "tools/autostart.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
+#include "tools/etcd_members.h"
 #include "tools/known.h"
 #include "tools/name_space.h"
 #include "tools/occupant.h"
@@ -42,6 +43,7 @@ constexpr std::uint32_t kUsualPort = 7400;
 constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
 
 struct Started {
+  std::vector<Keeper> keepers;
   std::vector<StartedServer> servers;
   std::size_t running = 0;  // before this call
 };
@@ -50,6 +52,7 @@ void stop_started(const std::string& folder, const Started& started) {
   for (const StartedServer& server : started.servers) {
     std::ignore = stop_server(folder, server.server, server.pid, std::chrono::seconds(2));
   }
+  std::ignore = stop_members(started.keepers);
 }
 
 /// The option, as written, that does not agree with this file system; empty: all do.
@@ -150,10 +153,16 @@ int start_all(Context& context, const UpOptions& options) {
         "--set does not apply: {} holds a file system already; write it into {}, then `spate down` and `spate up`",
         folder, config_path(folder)));
   }
-  auto started = start_missing(context, folder, config);
-  if (!started) return context.fail(started.error());
   SystemClock clock;
   const MonoTime until = clock.now() + kStartTimeout;
+  auto keepers = start_members(folder, until);
+  if (!keepers) return context.fail(keepers.error());
+  auto started = start_missing(context, folder, config);
+  if (!started) {
+    std::ignore = stop_members(*keepers);
+    return context.fail(started.error());
+  }
+  started->keepers = *std::move(keepers);
   int code = kExitOk;
   for (const StartedServer& server : started->servers) {
     const std::string why_not = wait_ready(folder, server, until);
@@ -171,7 +180,7 @@ int start_all(Context& context, const UpOptions& options) {
 /// The ports of a new file system: those of --port, else the first free ones from the usual port on.
 Result<void> choose_ports(DeploymentPlan& plan, bool given) {
   constexpr std::uint32_t kTries = 100;
-  const std::uint32_t count = plan.meta_servers + plan.io_servers;
+  const std::uint32_t count = port_count(plan);
   const auto first = check_ports(plan);
   if (first || given) return first;
   for (std::uint32_t i = 1; i < kTries; ++i) {
@@ -187,6 +196,9 @@ Result<FolderLock> open_folder(UpOptions& options) {
   SPATE_TRY(std::ignore, check_owner(plan.folder));
   SPATE_TRY(const FolderState before, inspect_folder(plan.folder));
   if (before == FolderState::kFree) {  // make nothing if settings or ports are wrong
+    if (plan.etcd_members > 0) {
+      SPATE_TRY(std::ignore, etcd_program());
+    }
     SPATE_TRY(std::ignore, planned_config(plan, FsId(1)));
     SPATE_TRY(std::ignore, choose_ports(plan, options.port.has_value()));
   }
@@ -248,8 +260,6 @@ int run_up(Context& context, UpOptions& options) {
   if (options.meta.value_or(1) < 1 || options.meta.value_or(1) > config::kMostMetaServers)
     return context.usage("--meta takes 1 to 5");
   plan.meta_servers = static_cast<std::uint32_t>(options.meta.value_or(1));
-  if (plan.first_port == 0 || plan.first_port + plan.meta_servers + plan.io_servers > 65536)
-    return context.usage("--port takes 1 to 65535, less the number of servers");
   const std::string& trove = plan.trove;
   if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem")
     return context.usage("--trove takes auto, uring, pool or mem");
@@ -259,11 +269,9 @@ int run_up(Context& context, UpOptions& options) {
   plan.settings = *std::move(settings);
   const bool has_coordinator = std::ranges::any_of(
       plan.settings, [](const config::Override& setting) { return setting.key == "meta.coordinator"; });
-  if (plan.meta_servers > 1 && !has_coordinator) {
-    return context.usage(
-        "several meta servers need an etcd cluster: --set meta.coordinator=http://HOST:PORT,... (Debian: "
-        "etcd-server)");
-  }
+  if (plan.meta_servers > 1 && !has_coordinator) plan.etcd_members = kVotes;
+  if (plan.first_port == 0 || plan.first_port + port_count(plan) > 65536)
+    return context.usage("--port takes 1 to 65535, less the number of servers");
   if (plan.folder.empty()) plan.folder = named_folder(context);
   if (plan.folder.empty()) plan.folder = usual_folder();
   if (plan.folder.empty()) return context.fail("there is no home folder of this user (HOME): name a folder with --dir");
@@ -299,7 +307,9 @@ Command make_up() {
   command.group = "Start and stop";
   command.summary = "start a file system on this machine (makes it the first time)";
   command.details =
-      "One meta server, or --meta that hold the same name space, and --io io servers, on loopback. An existing one in "
+      "One meta server, or --meta that hold the same name space, and --io io servers, on loopback. With several meta "
+      "servers\n"
+      "three etcd processes run below the folder, unless --set meta.coordinator names others. An existing one in "
       "--dir is started again as it was;\n"
       "--io, --port and --trove are refused when they are not true of it. --set goes into the spate.toml of a new "
       "one.\n"
@@ -313,7 +323,7 @@ Command make_up() {
        false,
        known_folders},
       {"--io", "io servers, for a new file system (4)", &options->io},
-      {"--meta", "meta servers, for a new file system (1); several need --set meta.coordinator", &options->meta},
+      {"--meta", "meta servers, for a new file system (1); several need the package etcd-server", &options->meta},
       {"--port", "first TCP port, for a new file system (7400, or the next ones that are free)", &options->port},
       {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove},
       {"--tls", "encrypt connections (tcp+tls://) under the file system's keys, for a new file system",

@@ -11,7 +11,7 @@ config::FileSystemConfig sample_config() {
   config::FileSystemConfig c;
   c.fs = {kFs, "scratch-7", config::Auth::kKey, "/etc/spate/client.key", "/etc/spate/server.key"};
   c.defaults = {65536, 3};
-  c.meta = {milliseconds(250), seconds(45), {}};
+  c.meta = {milliseconds(250), seconds(45), {}, {}};
   config::ServerConfig meta;
   meta.id = ServerId(1);
   meta.urls = {"tcp://meta-1:7400", "tcp://[fe80::1]:7400"};
@@ -27,7 +27,7 @@ config::FileSystemConfig sample_config() {
   io.trove = config::TroveKind::kUring;
   c.servers = {meta, io};
   c.client.deadline = seconds(20);
-  c.log = {"warn,rpc=debug", config::LogFormat::kJson, "/var/log/spate.log"};
+  c.log = {"warn,rpc=debug", config::LogFormat::kJson, "/var/log/spate.log", {}};
   c.network.eager_limit = 8192;
   c.network.max_unexpected = 131072;
   c.network.buffered_per_peer = 2 << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single faults of a group, step by step: disks that fail, hang, or have no room.
+// Single faults of a group, step by step: disks that fail, hang, or have no room; a coordinator that was restored.
 #include "base/expect.h"
 #include "log/log.h"
 #include "tests/group/group_world.h"
@@ -164,6 +164,62 @@ TEST_F(GroupScene, AMemberThatServesAgainHasSyncedWhatTheOthersHad) {
     ASSERT_TRUE(increment().has_value());
     ASSERT_GT(last_, durable) << "seed " << seed;
   }
+}
+
+/// The coordinator is restored from a copy in which a member serves and leads that was removed since, and that member
+/// comes back. Whether another one leads all the same after that, and has every number.
+class RestoredCoordinator : public GroupScene {
+ protected:
+  bool ends_well(std::uint64_t seed) {
+    make(3, seed);
+    const std::uint32_t removed = *leader();
+    const coord::Snapshot old = world_->service().read("");
+    world_->kill(removed);
+    run_until([&] { return leader() && *leader() != removed && !serves(removed); }, seconds(20));
+    std::ignore = increment();
+    const std::uint64_t counted = last_;
+    world_->service().restore(old);
+    world_->start(removed);
+    bool led = false;
+    run_until([&] { return led = led || world_->process(removed)->member().leads(); }, seconds(8));
+    if (!led) std::ignore = increment();
+    return !led && last_ == counted + 1;
+  }
+};
+
+TEST_F(RestoredCoordinator, AMemberThatWasRemovedDoesNotLead) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_TRUE(ends_well(seed)) << "seed " << seed;
+}
+
+TEST_F(RestoredCoordinator, WithoutItsRecordThePrimaryGoesOnAndNobodyTakesItsPlace) {
+  make(3);
+  const std::uint32_t first = *leader();
+  world_->service().restore({});
+  run_for(seconds(10));
+  ASSERT_EQ(leader(), first);
+  EXPECT_TRUE(increment().has_value());
+  world_->kill(first);
+  run_for(seconds(20));
+  EXPECT_FALSE(leader().has_value());
+}
+
+TEST_F(RestoredCoordinator, ARecordThatAnOperatorHasMadeAnewIsObeyed) {
+  make(3);
+  std::ignore = increment();
+  const std::uint32_t best = *leader();
+  GroupRecord record = *world_->record();
+  world_->service().restore({});
+  run_for(seconds(3));
+  ++record.epoch;
+  for (MemberEntry& member : record.members) member.serving = member.server == ServerId(best + 1);
+  record.primary = ServerId(best + 1);
+  coord::Change change;
+  change.compare(record_key(0), 0).put(record_key(0), encode(record));
+  ASSERT_OK(world_->service().make(change));
+  EXPECT_TRUE(
+      run_until([&] { return leader() && world_->record()->epoch > record.epoch && all_serve(); }, seconds(30)));
+  EXPECT_TRUE(increment().has_value());
+  EXPECT_EQ(last_, 2U);
 }
 
 }  // namespace

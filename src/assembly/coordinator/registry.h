@@ -3,18 +3,16 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
+#include "config/filesystem_config.h"
 #include "coord/coordinator.h"
 #include "job/executor.h"
-#include "model/ids.h"
 
 namespace spate::assembly {
 
-/// An etcd cluster with these clients' URLs, for the records of this file system. kNotSupported: there is no libcurl,
-/// on this machine or where this was built. The executor outlives it.
-Result<std::unique_ptr<coord::Coordinator>> make_coordinator(std::vector<std::string> urls, FsId fs,
+/// The etcd cluster that the configuration names, for the records of this file system. kNotSupported: there is no
+/// libcurl, on this machine or where this was built. The executor outlives it.
+Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& config,
                                                              job::Executor& executor);
 
 }  // namespace spate::assembly

@@ -23,7 +23,7 @@ struct Pending {
 }  // namespace
 
 EtcdCoordinator::EtcdCoordinator(EtcdOptions options, job::Executor& executor)
-    : options_(std::move(options)), executor_(executor) {
+    : options_(std::move(options)), executor_(executor), http_(options_.tls) {
   SPATE_CHECK(!options_.urls.empty() && !options_.prefix.empty());
 }
 

@@ -56,7 +56,8 @@ Errc errc_of(CURLcode code) {
 
 class HttpClient::Worker {
  public:
-  explicit Worker(const Libcurl& curl) : curl_(curl), multi_(curl_.multi_init()), thread_([this] { run(); }) {
+  Worker(const Libcurl& curl, HttpTls tls)
+      : curl_(curl), tls_(std::move(tls)), multi_(curl_.multi_init()), thread_([this] { run(); }) {
     SPATE_CHECK(multi_ != nullptr);
   }
   ~Worker() {
@@ -115,11 +116,21 @@ class HttpClient::Worker {
     curl_.easy_setopt(easy, CURLOPT_TIMEOUT_MS, exchange->timeout_ms);
     curl_.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // the process has other threads
     curl_.easy_setopt(easy, CURLOPT_PROXY, "");     // whatever the environment says: the members are near
-    curl_.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    protect(easy);
     if (curl_.multi_add_handle(multi_, easy) != CURLM_OK) {  // there is no memory: nothing would ever end it
       return exchange->action(Error(Errc::kUnreachable, exchange->url));
     }
     under_way_.emplace(easy, std::move(exchange));
+  }
+  void protect(CURL* easy) {
+    const bool tls = !tls_.authority.empty();
+    curl_.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, tls ? "https" : "http");
+    if (!tls) return;
+    curl_.easy_setopt(easy, CURLOPT_CAINFO, tls_.authority.c_str());
+    curl_.easy_setopt(easy, CURLOPT_SSLCERT, tls_.certificate.c_str());
+    curl_.easy_setopt(easy, CURLOPT_SSLKEY, tls_.key.c_str());
+    curl_.easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_.easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);  // HttpTls says why
   }
   void finish_ended() {
     int left = 0;
@@ -141,6 +152,7 @@ class HttpClient::Worker {
   }
 
   const Libcurl& curl_;
+  const HttpTls tls_;
   CURLM* const multi_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Exchange>> posted_;         // guarded by mutex_
@@ -151,11 +163,11 @@ class HttpClient::Worker {
 
 Result<void> HttpClient::check() { return libcurl() ? Result<void>() : libcurl().error(); }
 
-HttpClient::HttpClient() {
+HttpClient::HttpClient(HttpTls tls) {
   SPATE_CHECK(libcurl().has_value());
   // Once in a process; libcurl counts the calls. (Not thread-safe before 7.84; Debian 12 has 7.88.)
   SPATE_CHECK(libcurl()->global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
-  worker_ = std::make_unique<Worker>(*libcurl());
+  worker_ = std::make_unique<Worker>(*libcurl(), std::move(tls));
 }
 
 HttpClient::~HttpClient() {

@@ -11,6 +11,14 @@
 
 namespace spate::coord {
 
+/// The files of TLS, in PEM, by which client and server show each other that one authority has certified them. The
+/// certificate need not name the server's host: nobody else has one of that authority. All empty: only http://.
+struct HttpTls {
+  std::string authority;
+  std::string certificate;
+  std::string key;
+};
+
 struct HttpAnswer {
   long status = 0;  // HTTP's
   std::string body;
@@ -22,7 +30,7 @@ class HttpClient {
  public:
   /// kNotSupported: there is no libcurl on this machine.
   static Result<void> check();
-  HttpClient();
+  explicit HttpClient(HttpTls tls);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;

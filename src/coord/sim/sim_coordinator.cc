@@ -51,6 +51,13 @@ Result<std::uint64_t> SimService::make(const Change& change) {
   return revision_;
 }
 
+void SimService::restore(const Snapshot& old) {
+  late_.clear();
+  records_.clear();
+  revision_ = std::max<std::uint64_t>(old.revision, 1);
+  for (const Record& record : old.records) records_[record.key] = {record.value, record.revision};
+}
+
 void SimService::make_later(Change change, Duration after) { late_.emplace(clock_.now() + after, std::move(change)); }
 
 job::Task<Result<void>> SimCoordinator::travel(job::StopToken stop) {

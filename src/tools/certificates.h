@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certificates of the etcd cluster: an authority of its own, and for each machine a certificate for both directions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace spate::tools {
+
+/// Names of the files in a folder of certificates (meta.coordinator_tls), PEM. The authority's key is only needed to
+/// make further certificates.
+inline constexpr const char* kAuthorityFile = "ca.pem";
+inline constexpr const char* kAuthorityKeyFile = "ca-key.pem";
+inline constexpr const char* kCertificateFile = "cert.pem";
+inline constexpr const char* kCertificateKeyFile = "key.pem";
+
+/// Makes an authority in the folder, which exists. Keys have mode 0600.
+Result<void> make_authority(const std::string& folder);
+/// Makes a certificate by the folder's authority for these host names and IP addresses, of which there is at least one.
+Result<void> make_certificate(const std::string& folder, const std::vector<std::string>& hosts);
+
+}  // namespace spate::tools

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/coord_restore.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "assembly/coordinator/registry.h"
+#include "client/session/session.h"
+#include "group/channel_link.h"
+#include "group/record.h"
+
+namespace spate::tools {
+namespace {
+
+constexpr std::uint32_t kMetaGroup = 0;  // the group of the meta servers
+constexpr Duration kAnswerPatience = std::chrono::seconds(5);
+
+struct MemberReport {
+  ServerId server;
+  std::optional<group::Answer> answer;  // nothing: it does not answer
+};
+
+struct RestoreInput {
+  std::optional<coord::Record> found;  // the coordinator's record as it is
+  std::vector<MemberReport> reports;   // of all meta servers of spate.toml, in order
+};
+
+job::Task<Result<RestoreInput>> look(coord::Coordinator& coordinator, group::Link& link,
+                                     std::vector<ServerId> members) {
+  RestoreInput input;
+  const std::string key = group::record_key(kMetaGroup);
+  const job::StopToken never;
+  SPATE_CO_TRY(const coord::Snapshot seen, co_await coordinator.read(key, never));
+  if (const coord::Record* const record = seen.find(key); record != nullptr) input.found = *record;
+  const auto question = std::make_shared<group::Message>();
+  question->group = kMetaGroup;
+  question->record = group::new_group(members, 1);
+  for (const ServerId member : members) {
+    question->from = member;
+    const std::shared_ptr<const group::Message> sent = question;
+    auto answer = co_await link.send(member, sent, kAnswerPatience, never);
+    input.reports.push_back({member, answer ? std::optional(*std::move(answer)) : std::nullopt});
+  }
+  co_return input;
+}
+
+std::uint64_t latest_epoch(const std::vector<MemberReport>& reports) {
+  std::uint64_t epoch = 0;
+  for (const MemberReport& report : reports)
+    if (report.answer) epoch = std::max({epoch, report.answer->epoch, report.answer->last.epoch});
+  return epoch;
+}
+
+/// The member that holds the most; null: none holds everything that it once had.
+const MemberReport* best_of(const std::vector<MemberReport>& reports) {
+  const MemberReport* best = nullptr;
+  for (const MemberReport& report : reports) {
+    if (!report.answer || report.answer->incomplete) continue;
+    if (best == nullptr || report.answer->last > best->answer->last) best = &report;
+  }
+  return best;
+}
+
+/// Each member counts: one that does not answer may hold what the others lack.
+Result<void> check_all_answer(const std::vector<MemberReport>& reports, const std::vector<std::string>& without) {
+  for (const std::string& number : without) {
+    const auto known = std::ranges::find_if(
+        reports, [&](const MemberReport& report) { return std::to_string(report.server.value) == number; });
+    if (known == reports.end())
+      return Error::told(Errc::kInvalidArgument, "--without names no meta server of spate.toml: " + number);
+    if (known->answer)
+      return Error::told(Errc::kInvalidArgument, "--without " + number + ": that server answers, so it counts");
+  }
+  for (const MemberReport& report : reports) {
+    const std::string number = std::to_string(report.server.value);
+    if (report.answer || std::ranges::find(without, number) != without.end()) continue;
+    return Error::told(
+        Errc::kUnreachable,
+        fmt::format("server {0} does not answer, and it may hold changes that the others lack: start it; or, if it is "
+                    "gone for good, add --without {0}, and what only it held is lost",
+                    number));
+  }
+  return {};
+}
+
+/// The record from which the best member leads; nothing: the coordinator's record is as late as what all members know.
+Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, bool in_doubt) {
+  std::optional<group::GroupRecord> old;
+  if (input.found) {
+    SPATE_TRY(old, group::decode_group_record(input.found->value));
+  }
+  const std::uint64_t epoch = latest_epoch(input.reports);
+  if (old && old->epoch >= epoch) return std::optional<group::GroupRecord>();
+  if (epoch <= 1 && !old)
+    return Error::told(Errc::kNotFound, "no meta server holds anything: a new file system makes its record by itself");
+  const MemberReport* const best = best_of(input.reports);
+  if (best == nullptr) return Error::told(Errc::kNotFound, "no meta server that answers holds a whole name space");
+  std::vector<ServerId> members;
+  for (const MemberReport& report : input.reports) members.push_back(report.server);
+  group::GroupRecord record = group::new_group(members, old ? old->min : 1);
+  for (group::MemberEntry& member : record.members) member.serving = member.server == best->server;
+  record.find(best->server)->process = best->answer->process;
+  record.epoch = std::max(epoch, old ? old->epoch : 0) + 1;
+  record.primary = best->server;
+  record.loss = old ? old->loss : 0;
+  // A number that the group has never had: clients are told that changes may be lost.
+  if (in_doubt || best->answer->tail_unknown)
+    record.loss = std::max(record.loss + 1, static_cast<std::uint64_t>(std::time(nullptr)));
+  return std::optional(std::move(record));
+}
+
+job::Task<Result<std::uint64_t>> write_record(coord::Coordinator& coordinator, std::uint64_t from,
+                                              group::GroupRecord record) {
+  const std::string key = group::record_key(kMetaGroup);
+  coord::Change change;
+  change.compare(key, from).put(key, group::encode(record));
+  const job::StopToken never;
+  auto made = co_await coordinator.change(std::move(change), never);
+  if (made.code() == Errc::kConflict)
+    co_return Error::told(Errc::kConflict, "somebody else has changed the record just now: look at `spate status`");
+  co_return made;
+}
+
+group::ChannelLinkOptions link_options(const client::Options& client, const config::FileSystemConfig& config) {
+  group::ChannelLinkOptions options;
+  options.fs = config.fs.id;
+  options.server_key = *client.server_key;
+  options.handshake = client.handshake;
+  options.description = client.description + " (coord restore)";
+  for (const config::ServerConfig& server : config.servers)
+    if (server.roles.meta) options.members.push_back({server.id, server.urls});
+  return options;
+}
+
+Result<std::optional<group::GroupRecord>> restore(assembly::ClientProcess& process,
+                                                  const std::vector<std::string>& without) {
+  const config::FileSystemConfig& config = process.config();
+  if (config.meta.coordinator.empty())
+    return Error::told(Errc::kNotSupported, "this file system has one meta server, and no coordinator");
+  SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, process.executor()));
+  client::Session& session = process.client().session();
+  group::ChannelLink link(link_options(session.options(), config), session.network(), process.random());
+  std::vector<ServerId> members;
+  for (const config::ServerConfig& server : config.servers)
+    if (server.roles.meta) members.push_back(server.id);
+  std::ranges::sort(members, {}, &ServerId::value);
+  SPATE_TRY(const RestoreInput input, process.run([&](client::Client&) { return look(*coordinator, link, members); }));
+  SPATE_TRY(std::ignore, check_all_answer(input.reports, without));
+  SPATE_TRY(const auto record, new_record(input, !without.empty()));
+  if (!record) return record;
+  const std::uint64_t from = input.found ? input.found->revision : 0;
+  SPATE_TRY(std::ignore, process.run([&](client::Client&) { return write_record(*coordinator, from, *record); }));
+  return record;
+}
+
+}  // namespace
+
+int restore_record(Context& context, const std::vector<std::string>& without) {
+  context.names_dead_servers = false;
+  auto process = context.file_system(true);
+  if (!process) return context.fail(process.error());
+  const auto record = restore(**process, without);
+  if (!record) return context.fail(record.error());
+  if (context.json) {
+    nlohmann::json row = {{"changed", record->has_value()}};
+    if (*record) row.update({{"epoch", (*record)->epoch}, {"primary", (*record)->primary.value}});
+    context.print_json(std::move(row));
+  } else if (!*record) {
+    print("Nothing is to be done: the coordinator's record is as late as what the meta servers know.\n");
+  } else if (!context.quiet) {
+    print(
+        fmt::format("The record is made anew: server {} holds the most and leads after epoch {}. The others receive "
+                    "what they lack.\n",
+                    (*record)->primary.value, (*record)->epoch));
+  }
+  return kExitOk;
+}
+
+}  // namespace spate::tools

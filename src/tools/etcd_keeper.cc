@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process that keeps one member of etcd running.
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "tools/etcd_members.h"
+#include "tools/exit_codes.h"
+#include "tools/output.h"
+
+namespace spate::tools {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause(200);
+constexpr std::chrono::milliseconds kLongestPause(10'000);
+constexpr std::chrono::seconds kRanWell(10);     // after that, its next end is not the same failure again
+constexpr std::chrono::seconds kMemberGrace(3);  // its records are on the disk at any time
+
+pid_t start(const std::string& program, const std::string& settings) {
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it has ended before that call
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execl(program.c_str(), program.c_str(), "--config-file", settings.c_str(), nullptr);
+  ::_exit(127);
+}
+
+/// Waits for a signal of the set; 0: `most` has passed.
+int wait_signal(const sigset_t& set, std::chrono::milliseconds most) {
+  const timespec time{most.count() / 1000, most.count() % 1000 * 1'000'000};
+  const int signal = ::sigtimedwait(&set, nullptr, &time);
+  return signal > 0 ? signal : 0;
+}
+
+/// Waits until the child ends or this process is to end. True: the latter; the child has ended, too.
+bool watch(pid_t child, const sigset_t& set) {
+  while (::waitpid(child, nullptr, WNOHANG) == 0) {
+    const int signal = wait_signal(set, std::chrono::hours(1));
+    if (signal != SIGTERM && signal != SIGINT) continue;
+    ::kill(child, SIGTERM);
+    const auto until = std::chrono::steady_clock::now() + kMemberGrace;
+    while (::waitpid(child, nullptr, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > until) ::kill(child, SIGKILL);
+      wait_signal(set, std::chrono::milliseconds(50));
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int keep_member(const std::string& folder, const std::string& name) {
+  const auto program = etcd_program();
+  if (!program) {
+    print(fmt::format("spate: {}\n", program.error().message()));
+    return kExitFailed;
+  }
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  std::chrono::milliseconds pause = kFirstPause;
+  for (;;) {
+    const auto begun = std::chrono::steady_clock::now();
+    const pid_t child = start(*program, folder + "/coord/" + name + ".json");
+    if (child > 0 && watch(child, set)) return kExitOk;
+    if (std::chrono::steady_clock::now() - begun > kRanWell) pause = kFirstPause;
+    print(fmt::format("spate: {} has ended; it is started again\n", name));
+    const int signal = wait_signal(set, pause);
+    if (signal == SIGTERM || signal == SIGINT) return kExitOk;
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/etcd_members.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "tools/background.h"
+#include "tools/certificates.h"
+#include "tools/probe.h"
+#include "tools/server_control.h"
+
+namespace spate::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kKeeperGrace = std::chrono::seconds(10);
+
+std::string url_at(const std::string& host, std::uint32_t port) { return fmt::format("https://{}:{}", host, port); }
+std::string settings_path(const std::string& folder, const std::string& name) {
+  return folder + "/coord/" + name + ".json";
+}
+
+nlohmann::json transport_security(const std::string& tls) {
+  return {{"cert-file", tls + "/" + kCertificateFile},
+          {"key-file", tls + "/" + kCertificateKeyFile},
+          {"client-cert-auth", true},
+          {"trusted-ca-file", tls + "/" + kAuthorityFile}};
+}
+
+/// The TCP address at which the member of this deployment listens; empty: its settings cannot be read.
+std::string address_of(const std::string& folder, const std::string& name) {
+  std::ifstream in(settings_path(folder, name));
+  const nlohmann::json settings = nlohmann::json::parse(in, nullptr, false);
+  if (!settings.is_object() || !settings.contains("listen-client-urls")) return {};
+  const auto& url = settings["listen-client-urls"];
+  if (!url.is_string() || !url.get_ref<const std::string&>().starts_with("https://")) return {};
+  return "tcp" + url.get_ref<const std::string&>().substr(5);
+}
+
+Result<Keeper> start_keeper(const std::string& folder, const std::string& name) {
+  const std::string log = member_log(folder, name);
+  ::mkdir((folder + "/log").c_str(), 0700);
+  const UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
+  if (!out) return errno_error(errno, "open " + log);
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    // etcd takes its options from there, too.
+    if (!std::string_view(*entry).starts_with("ETCD_")) environment.emplace_back(*entry);
+  }
+  const std::string own = fs::read_symlink("/proc/self/exe").string();
+  Keeper keeper{0, name};
+  SPATE_TRY(keeper.pid, spawn_in_background({own, "coord", "run", folder, name}, std::move(environment), out.get()));
+  return keeper;
+}
+
+}  // namespace
+
+std::string client_url(const EtcdMember& member) { return url_at(member.host, member.client_port); }
+
+std::string settings_text(const EtcdSettings& settings) {
+  std::string cluster;
+  for (const EtcdMember& member : settings.all) {
+    cluster += (cluster.empty() ? "" : ",") + member.name + "=" + url_at(member.host, member.peer_port);
+  }
+  const std::string client = client_url(settings.self);
+  const std::string peer = url_at(settings.self.host, settings.self.peer_port);
+  const nlohmann::json json = {{"name", settings.self.name},
+                               {"data-dir", settings.data},
+                               {"listen-client-urls", client},
+                               {"advertise-client-urls", client},
+                               {"listen-peer-urls", peer},
+                               {"initial-advertise-peer-urls", peer},
+                               {"initial-cluster", cluster},
+                               {"initial-cluster-token", fmt::format("spate-{:016x}", settings.fs.value)},
+                               {"initial-cluster-state", "new"},
+                               {"enable-grpc-gateway", true},  // true by default, but not in a file (etcd 3.4)
+                               {"auto-compaction-mode", "periodic"},
+                               {"auto-compaction-retention", "1h"},
+                               {"client-transport-security", transport_security(settings.tls)},
+                               {"peer-transport-security", transport_security(settings.tls)}};
+  return json.dump(2) + "\n";  // etcd reads YAML, and JSON is that
+}
+
+Result<std::string> etcd_program() {
+  if (const char* const given = std::getenv("SPATE_ETCD"); given != nullptr && *given != '\0')
+    return std::string(given);
+  const char* const path = std::getenv("PATH");
+  std::string folders = path == nullptr ? "" : path;
+  folders += ":/usr/bin:/usr/local/bin";
+  for (std::size_t at = 0; at <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', at), folders.size());
+    const std::string program = folders.substr(at, end - at) + "/etcd";
+    if (program.starts_with('/') && ::access(program.c_str(), X_OK) == 0) return program;
+    at = end + 1;
+  }
+  return Error::told(
+      Errc::kNotFound,
+      "several meta servers need the program etcd, which says which of them leads, and it is not on this "
+      "machine: install the package etcd-server (`apt-get install etcd-server`)");
+}
+
+std::vector<EtcdMember> planned_members(std::uint32_t count, std::uint32_t first_port) {
+  std::vector<EtcdMember> members;
+  for (std::uint32_t i = 0; i < count; ++i)
+    members.push_back({fmt::format("etcd-{}", i + 1), "127.0.0.1", first_port + 2 * i, first_port + 2 * i + 1});
+  return members;
+}
+
+std::string certificates_folder(const std::string& folder) { return folder + "/coord/tls"; }
+std::string member_log(const std::string& folder, const std::string& name) { return folder + "/log/" + name + ".log"; }
+
+Result<void> create_members(const std::string& folder, FsId fs, const std::vector<EtcdMember>& members) {
+  const std::string tls = certificates_folder(folder);
+  std::error_code error;
+  fs::remove_all(folder + "/coord", error);  // the remains of an earlier attempt
+  fs::create_directories(tls, error);
+  if (error) return errno_error(error.value(), "make folder " + tls);
+  fs::permissions(folder + "/coord", fs::perms::owner_all, error);
+  SPATE_TRY(std::ignore, make_authority(tls));
+  SPATE_TRY(std::ignore, make_certificate(tls, {"127.0.0.1", "localhost"}));
+  for (const EtcdMember& member : members) {
+    const std::string path = settings_path(folder, member.name);
+    std::ofstream out(path);
+    out << settings_text({member, members, fs, folder + "/coord/" + member.name, tls});
+    out.close();
+    if (!out) return errno_error(errno, "write " + path);
+  }
+  return {};
+}
+
+std::vector<std::string> members_of(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder + "/coord", error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".json") names.push_back(at->path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::vector<Keeper>> start_members(const std::string& folder, MonoTime until) {
+  const std::vector<Keeper> before = running_keepers(folder);
+  std::vector<Keeper> started;
+  Result<void> good;
+  for (const std::string& name : members_of(folder)) {
+    if (std::ranges::any_of(before, [&](const Keeper& keeper) { return keeper.name == name; })) continue;
+    auto keeper = start_keeper(folder, name);
+    if (keeper) started.push_back(*std::move(keeper));
+    if (!keeper) good = std::move(keeper).error();
+  }
+  SystemClock clock;
+  for (const Keeper& keeper : started) {
+    const std::string address = address_of(folder, keeper.name);
+    while (good && !answers({address})) {
+      if (address.empty() || clock.now() >= until) {
+        good = Error::told(Errc::kUnreachable,
+                           fmt::format("{} does not start; its log: {}", keeper.name, member_log(folder, keeper.name)));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  if (good) return started;
+  std::ignore = stop_members(started);
+  return std::move(good).error();
+}
+
+Result<void> stop_members(const std::vector<Keeper>& keepers) {
+  for (const Keeper& keeper : keepers) ::kill(keeper.pid, SIGTERM);  // to all at once
+  Result<void> good;
+  for (const Keeper& keeper : keepers) {
+    auto ended = end_process(keeper.pid, keeper.name, kKeeperGrace);
+    if (!ended) good = std::move(ended);
+  }
+  return good;
+}
+
+}  // namespace spate::tools

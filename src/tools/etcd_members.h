@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The members of an etcd cluster that Spate sets up by itself: their settings, and those that `spate up` runs below
+// its folder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "model/ids.h"
+
+namespace spate::tools {
+
+struct EtcdMember {
+  std::string name;  // "etcd-1"
+  std::string host;
+  std::uint32_t client_port = 0;
+  std::uint32_t peer_port = 0;
+};
+std::string client_url(const EtcdMember& member);
+
+struct EtcdSettings {
+  EtcdMember self;
+  std::vector<EtcdMember> all;  // self among them
+  FsId fs;                      // members of different file systems do not talk to each other
+  std::string data;             // folder of its records
+  std::string tls;              // folder of certificates (certificates.h)
+};
+/// The file for `etcd --config-file`.
+std::string settings_text(const EtcdSettings& settings);
+
+/// The program `etcd`; kNotFound names the package.
+Result<std::string> etcd_program();
+
+// Below the folder of a deployment: coord/tls, coord/etcd-N.json, coord/etcd-N, log/etcd-N.log.
+
+inline constexpr std::uint32_t kVotes = 3;  // members on one machine: one process of them may be killed
+
+/// The members of a new deployment on loopback, with the ports from `first_port` on, two each.
+std::vector<EtcdMember> planned_members(std::uint32_t count, std::uint32_t first_port);
+std::string certificates_folder(const std::string& folder);
+Result<void> create_members(const std::string& folder, FsId fs, const std::vector<EtcdMember>& members);
+/// The members that the folder has settings of, in order. Those that another file system's etcd serves: none.
+std::vector<std::string> members_of(const std::string& folder);
+std::string member_log(const std::string& folder, const std::string& name);
+
+/// A running keeper: the process that keeps one member running.
+struct Keeper {
+  int pid = 0;
+  std::string name;
+};
+std::vector<Keeper> running_keepers(const std::string& folder);
+/// Starts keepers for members that have none, and waits until each member listens. Yields those started.
+Result<std::vector<Keeper>> start_members(const std::string& folder, MonoTime until);
+/// Ends keepers and with them their members.
+Result<void> stop_members(const std::vector<Keeper>& keepers);
+
+/// What a keeper does until SIGTERM: starts `etcd` and starts it again whenever it ends. The member ends with this
+/// process, whatever ends that.
+int keep_member(const std::string& folder, const std::string& name);
+
+}  // namespace spate::tools

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spate up --meta 3`: three meta servers and three members of etcd on one machine. Any one process of them is killed, and clients
+go on; `spate up` finds and starts what is missing.
+
+Skipped where there is no etcd (SPATE_ETCD names it, else the PATH), or where Spate was built without libcurl."""
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+
+from cluster import BIN, SPATE, Cluster, alive, check, free_ports, skip, wait_until
+
+METAS, IOS, VOTES = 3, 1, 3
+NAMER = os.path.join(BIN, "steady_namer")
+
+
+def keepers(fs):
+    """name of the member -> (pid of its keeper, pid of etcd or 0)"""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as f:
+                words = f.read().decode(errors="replace").split("\0")
+            with open("/proc/%s/task/%s/children" % (pid, pid)) as f:
+                children = f.read().split()
+        except OSError:
+            continue
+        if words[1:3] == ["coord", "run"] and words[3] == fs.dir:
+            found[words[4]] = (int(pid), int(children[0]) if children else 0)
+    return found
+
+
+def up(fs, *more):
+    fs.spate("up", "-q", "--dir", fs.dir, "--meta", str(METAS), "--io", str(IOS), "--port", str(fs.port), *more)
+    fs.seen.update(pid for pair in keepers(fs).values() for pid in pair if pid)
+
+
+def rows(fs):
+    return json.loads(fs.run("status", "--json").stdout or b"[]")
+
+
+def parts(fs):
+    return {row["server"]: (row["group"].split()[0], row["pid"]) for row in rows(fs) if "group" in row}
+
+
+def is_whole(fs):
+    return sorted(part for part, _ in parts(fs).values()) == ["backup", "backup", "leads"]
+
+
+def whole(fs):
+    wait_until(lambda: is_whole(fs), "one leads and two are backups", 60)
+
+
+class Namer:
+    """A client at work, which reports each name that it has made."""
+
+    def __init__(self, fs, folder):
+        self.fs, self.folder, self.log = fs, folder, fs.root + "/namer.out"
+        with open(self.log, "wb") as out:
+            self.child = subprocess.Popen([NAMER, fs.dir + "/spate.toml", folder], env=fs.env, stdin=subprocess.PIPE, stdout=out)
+
+    def lines(self):
+        with open(self.log) as f:
+            return [line.split() for line in f.read().split("\n")[:-1]]
+
+    def goes_on(self):
+        before = len(self.lines())
+        wait_until(lambda: len(self.lines()) > before + 20 or self.child.poll() is not None, "changes go on", 60)
+        check(self.child.poll() is None, "the client has ended")
+
+    def end(self):
+        self.child.stdin.close()
+        check(self.child.wait(timeout=60) == 0, "the client failed")
+        made = [line[0] for line in self.lines()[:-1]]
+        there = self.fs.spate("ls", "spate:/" + self.folder).decode().split()
+        check(sorted(there) == sorted(made), "acknowledged and there differ: %s" % sorted(set(there) ^ set(made))[:10])
+
+
+def any_process_is_killed(fs):
+    """A keeper, a member of etcd, a backup, the primary: one after the other."""
+    namer = Namer(fs, "names")
+    namer.goes_on()
+    before = keepers(fs)
+    os.kill(before["etcd-1"][1], signal.SIGKILL)  # starts again by itself
+    namer.goes_on()
+    wait_until(lambda: keepers(fs)["etcd-1"][1] not in (0, before["etcd-1"][1]), "etcd-1 is started again", 30)
+    fs.seen.add(keepers(fs)["etcd-1"][1])
+    os.kill(before["etcd-2"][0], signal.SIGKILL)  # and with it its member
+    wait_until(lambda: not alive(before["etcd-2"][1]), "etcd-2 ends with its keeper")
+    namer.goes_on()
+    check(sum(not row["up"] for row in rows(fs) if "etcd" in row) == 1, "status does not show the member that is gone")
+    done = fs.run("doctor", "--json")
+    found = [row for row in json.loads(done.stdout) if row["check"] == "coordinator"]
+    check(found and found[0]["verdict"] == "warning" and "2 of 3" in found[0]["what"], "doctor says %s" % found)
+    for part in ("backup", "leads"):
+        whole(fs)
+        pid = next(pid for what, pid in parts(fs).values() if what == part)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not alive(pid), "it ends")
+        namer.goes_on()
+        up(fs)
+    whole(fs)
+    check(sorted(keepers(fs)) == ["etcd-1", "etcd-2", "etcd-3"], "`spate up` has not started what was missing")
+    namer.end()
+
+
+def strangers(fs):
+    """Nobody without the certificates speaks to etcd: another user of the machine could make himself the primary's master."""
+    for url in (row["etcd"] for row in rows(fs) if "etcd" in row):
+        for tried in (url, url.replace("https", "http")):
+            try:
+                unchecked = ssl._create_unverified_context()
+                urllib.request.urlopen(urllib.request.Request(tried + "/v3/kv/range", data=b'{"key":"AA=="}'), timeout=10, context=unchecked)
+            except (OSError, urllib.error.URLError):
+                continue
+            raise AssertionError("a stranger is answered at " + tried)
+    for name in ("key.pem", "ca-key.pem"):
+        check(os.stat("%s/coord/tls/%s" % (fs.dir, name)).st_mode & 0o077 == 0, name + " can be read by others")
+
+
+def down_and_up(fs):
+    before = keepers(fs)
+    fs.spate("down", "-q", "--dir", fs.dir)
+    check(not any(alive(pid) for pair in before.values() for pid in pair if pid), "etcd goes on after `spate down`")
+    up(fs)
+    check(fs.spate("cat", "spate:/a") == b"kept", "the file is not there after down and up")
+    for words in (("logs", "etcd-2"), ("logs",)):
+        check(b"etcdserver" in fs.spate(*words), "spate %s shows no log of etcd" % (words,))
+
+
+def etcd_folders(fs):
+    return ["%s/coord/etcd-%d" % (fs.dir, number) for number in range(1, VOTES + 1)]
+
+
+def end_etcd(fs):
+    for keeper, etcd in keepers(fs).values():
+        os.kill(keeper, signal.SIGTERM)
+        wait_until(lambda: not alive(keeper) and not (etcd and alive(etcd)), "etcd ends")
+
+
+def etcd_is_lost(fs):
+    """Its data is gone, and then an old copy of it is put back, in which the primary of that time leads, which lacks what came later."""
+    whole(fs)
+    old = next(server for server, (part, _) in parts(fs).items() if part == "leads")
+    end_etcd(fs)
+    for folder in etcd_folders(fs):
+        shutil.copytree(folder, folder + ".old")
+    up(fs)
+    os.kill(parts(fs)[old][1], signal.SIGKILL)
+    done = fs.run("put", "spate:/later", input=b"later")  # by another primary; a remark says that a server has died
+    check(done.returncode == 0, "put: exit %d, %s" % (done.returncode, done.stderr))
+    wait_until(lambda: [part for part, _ in parts(fs).values() if part == "leads"], "another one leads", 60)
+
+    end_etcd(fs)
+    for folder in etcd_folders(fs):
+        shutil.rmtree(folder)
+        os.rename(folder + ".old", folder)
+    up(fs)  # also the old primary, which finds itself in the record
+    wait_until(lambda: any("knows an older epoch" in fs.log(server) for server in range(1, METAS + 1)), "a member notices", 60)
+    check(parts(fs)[old][0] != "leads" and fs.spate("cat", "spate:/later") == b"later", "what was acknowledged is gone: %s" % parts(fs))
+    refused = fs.run("coord", "restore", "--without", str(old))
+    check(refused.returncode == 1 and "it counts" in refused.stderr, refused.stderr)
+    fs.spate("coord", "restore")
+    whole(fs)
+    check(fs.spate("cat", "spate:/later") == b"later", "what was acknowledged is gone after the restore")
+    check(b"Nothing is to be done" in fs.spate("coord", "restore"), "a second restore changes something")
+
+    end_etcd(fs)
+    for folder in etcd_folders(fs):
+        shutil.rmtree(folder)
+    up(fs)
+    fs.spate("put", "spate:/meanwhile", input=b"m")  # the primary goes on
+    fs.spate("coord", "restore")
+    whole(fs)
+    check(fs.spate("cat", "spate:/later", "spate:/meanwhile") == b"laterm", "files differ after etcd's data was lost")
+
+
+def a_second_one(fs):
+    """Its ports are chosen beside those of the first."""
+    other = fs.root + "/other"
+    fs.spate("up", "-q", "--dir", other, "--meta", "2", "--io", "1", "--trove", "mem")
+    try:
+        fs.spate("put", "--fs", other, "spate:/b", input=b"b")
+        check(fs.spate("cat", "--fs", other, "spate:/b") == b"b" and fs.run("cat", "--fs", fs.dir, "spate:/b").returncode == 1, "two file systems are one")
+    finally:
+        fs.spate("destroy", "--yes", "--dir", other)
+
+
+def without_etcd(fs):
+    """Nothing is made, and the message names the package."""
+    for folder in ("/usr/bin", "/usr/local/bin"):
+        if os.access(folder + "/etcd", os.X_OK):
+            hidden = "mount --bind /dev/null %s/etcd && " % folder
+            break
+    else:
+        return
+    if os.getuid() != 0 or subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        return
+    done = subprocess.run(["unshare", "--mount", "sh", "-ec", hidden + 'exec "$0" up --dir "$1" --meta 3', SPATE, fs.root + "/none"],
+                          env=dict(fs.env, PATH="/usr/sbin:/usr/bin:/sbin:/bin", SPATE_ETCD=""), stderr=subprocess.PIPE, text=True)
+    check(done.returncode == 1 and "etcd-server" in done.stderr and not os.path.exists(fs.root + "/none"), "without etcd: %s" % done.stderr)
+
+
+def main():
+    if not os.environ.get("SPATE_ETCD") and not shutil.which("etcd"):
+        skip("there is no etcd (Debian: etcd-server; or name it with SPATE_ETCD)")
+    with Cluster(io=METAS + IOS - 1) as fs:
+        fs.port = free_ports(METAS + IOS + 2 * VOTES)
+        done = fs.run("up", "-q", "--dir", fs.dir, "--meta", str(METAS), "--io", str(IOS), "--port", str(fs.port))
+        if "built without libcurl" in done.stderr:
+            skip("spated was built without libcurl")
+        check(done.returncode == 0, "up: " + done.stderr)
+        fs.seen.update(pid for pair in keepers(fs).values() for pid in pair if pid)
+        fs.spate("put", "spate:/a", input=b"kept")
+        strangers(fs)
+        any_process_is_killed(fs)
+        down_and_up(fs)
+        etcd_is_lost(fs)
+        a_second_one(fs)
+        without_etcd(fs)
+        fs.fsck()
+
+
+main()
