@@ -214,7 +214,8 @@ TEST_F(RestoredCoordinator, ARecordThatAnOperatorHasMadeAnewIsObeyed) {
   for (MemberEntry& member : record.members) member.serving = member.server == ServerId(best + 1);
   record.primary = ServerId(best + 1);
   coord::Change change;
-  change.compare(record_key(0), 0).put(record_key(0), encode(record));
+  const std::string key = record_key(1);  // the world's group
+  change.compare(key, 0).put(key, encode(record));
   ASSERT_OK(world_->service().make(change));
   EXPECT_TRUE(
       run_until([&] { return leader() && world_->record()->epoch > record.epoch && all_serve(); }, seconds(30)));

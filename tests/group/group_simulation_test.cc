@@ -6,7 +6,7 @@
 namespace spate::group {
 namespace {
 
-constexpr std::uint64_t kSeeds = 200;
+constexpr std::uint64_t kSeeds = 500;
 
 struct NamedDefect {
   Defect defect;

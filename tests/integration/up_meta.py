@@ -221,9 +221,9 @@ def main():
         any_process_is_killed(fs)
         down_and_up(fs)
         etcd_is_lost(fs)
+        fs.fsck()
         a_second_one(fs)
         without_etcd(fs)
-        fs.fsck()
 
 
 main()
