@@ -9,7 +9,7 @@ namespace spate::mpiio {
 bool worth_two_phases(std::span<const Params> all_params) {
   std::int64_t bytes = 0;
   std::int64_t pieces = 0;
-  std::int64_t span = 0;
+  double span = 0;  // the sum of the ranks' may be more than an integer holds
   std::int64_t covered = INT64_MIN;
   bool interleaved = false;
   std::vector<Params> sorted;
@@ -17,11 +17,11 @@ bool worth_two_phases(std::span<const Params> all_params) {
     if (params.bytes == 0) continue;
     bytes += params.bytes;
     pieces += params.pieces;
-    span += params.end - params.first;
+    span += static_cast<double>(params.end - params.first);
     sorted.push_back(params);
   }
   pieces = std::max<std::int64_t>(pieces, 1);
-  if (bytes == 0 || bytes / pieces >= kLargePiece || span / pieces <= kNear) return false;
+  if (bytes == 0 || bytes / pieces >= kLargePiece || span <= static_cast<double>(kNear * pieces)) return false;
   std::sort(sorted.begin(), sorted.end(), [](const Params& a, const Params& b) { return a.first < b.first; });
   for (const Params& params : sorted) {
     interleaved = interleaved || params.first < covered;
@@ -57,14 +57,26 @@ Domains::Domains(std::int64_t first, std::int64_t end, std::uint64_t strip_bytes
       end_(end) {
   const std::int64_t strips = std::max<std::int64_t>(1, static_cast<std::int64_t>(buffer_bytes) / strip_);
   stretch_ = strips * strip_ * aggregators_;
-  rounds_ = static_cast<int>((end_ - begin_ + stretch_ - 1) / stretch_);
+  rounds_ = (end_ - begin_ - 1) / stretch_ + 1;
 }
 
-std::int64_t Domains::round_end(int round) const { return std::min(end_, begin_ + (round + 1) * stretch_); }
+std::int64_t Domains::round_end(std::int64_t round) const {
+  return round + 1 >= rounds_ ? end_ : begin_ + (round + 1) * stretch_;
+}
 
 int Domains::owner(std::int64_t offset) const { return static_cast<int>(offset / strip_ % aggregators_); }
 
-std::int64_t Domains::strip_end(std::int64_t offset) const { return (offset / strip_ + 1) * strip_; }
+std::int64_t Domains::strip_end(std::int64_t offset) const {
+  const std::int64_t begin = offset / strip_ * strip_;
+  return begin > INT64_MAX - strip_ ? INT64_MAX : begin + strip_;
+}
+
+bool too_sparse(std::span<const Params> all_params, const Domains& domains) {
+  constexpr std::int64_t kPiecesInRound = 16;  // guess: less is not worth the messages of a round
+  std::int64_t pieces = 0;
+  for (const Params& params : all_params) pieces += params.pieces;
+  return domains.rounds() > 1 + pieces / kPiecesInRound && domains.rounds() > 16;
+}
 
 Merged merge(std::vector<Asked> pieces) {
   std::erase_if(pieces, [](const Asked& piece) { return piece.size == 0; });

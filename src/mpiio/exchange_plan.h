@@ -43,9 +43,9 @@ class Domains {
   /// All ranks pass the same values. strip_bytes >= 1, aggregators >= 1, first < end.
   Domains(std::int64_t first, std::int64_t end, std::uint64_t strip_bytes, int aggregators, std::uint64_t buffer_bytes);
 
-  int rounds() const { return rounds_; }
+  std::int64_t rounds() const { return rounds_; }
   /// The offset after the last byte of a round.
-  std::int64_t round_end(int round) const;
+  std::int64_t round_end(std::int64_t round) const;
   /// The aggregator of the byte at `offset`, 0 .. aggregators - 1.
   int owner(std::int64_t offset) const;
   /// The offset after the last byte of the strip of `offset`.
@@ -57,8 +57,12 @@ class Domains {
   std::int64_t begin_;
   std::int64_t end_;
   std::int64_t stretch_;
-  int rounds_;
+  std::int64_t rounds_;
 };
+
+/// Whether the ranks' pieces lie so far apart that most rounds would have few of them. Each rank then moves its own
+/// pieces, also where a hint asks for two phases.
+bool too_sparse(std::span<const Params> all_params, const Domains& domains);
 
 /// A piece of the file that a rank sent to an aggregator, or requested of it.
 struct Asked {

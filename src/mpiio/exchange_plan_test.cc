@@ -49,6 +49,25 @@ TEST(ExchangePlan, RanksThatWantTheSameBytesShareTheBuffer) {
   EXPECT_EQ(round_share(all_the_same, 10, 1), 1U);
 }
 
+TEST(ExchangePlan, PiecesAtTheEndsOfALargeFileAreTooSparse) {
+  const Params ends[] = {{0, 100, 100, 1, 0}, {std::int64_t{1} << 44, (std::int64_t{1} << 44) + 100, 100, 1, 0}};
+  const Domains rounds(0, (std::int64_t{1} << 44) + 100, 4096, 1, 4096);
+  EXPECT_EQ(rounds.rounds(), (std::int64_t{1} << 32) + 1);
+  EXPECT_TRUE(too_sparse(ends, rounds));
+  const Params many[] = {{0, 1 << 20, 1 << 19, 4096, 0}};
+  EXPECT_FALSE(too_sparse(many, Domains(0, 1 << 20, 4096, 1, 4096)));
+  const Params one[] = {{0, 1 << 20, 1 << 20, 1, 0}};
+  EXPECT_FALSE(too_sparse(one, Domains(0, 1 << 20, 1 << 17, 1, 1 << 17))) << "few rounds are never too many";
+}
+
+TEST(ExchangePlan, TheLastByteThatAFileCanHave) {
+  const Domains last(INT64_MAX - 100, INT64_MAX, 4096, 2, 4096);
+  EXPECT_EQ(last.round_end(last.rounds() - 1), INT64_MAX);
+  EXPECT_EQ(last.strip_end(INT64_MAX - 1), INT64_MAX);
+  const std::vector<Params> all_far(16, Params{0, INT64_MAX, 1000, 1000, 0});
+  EXPECT_TRUE(worth_two_phases(all_far));
+}
+
 TEST(ExchangePlan, TwoPhasesAreForSmallPiecesThatLieFarApart) {
   const Params small[] = {{0, 100'000, 500, 10, 0}, {50, 100'050, 500, 10, 0}};
   EXPECT_TRUE(worth_two_phases(small));

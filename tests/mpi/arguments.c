@@ -151,6 +151,57 @@ static void nothing(const char *how) {
   usable();
 }
 
+static void set_hints_view(MPI_Offset at, MPI_Datatype type, const char *buffer_size) {
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "romio_cb_write", "enable");
+  MPI_Info_set(info, "romio_cb_read", "enable");
+  MPI_Info_set(info, "cb_buffer_size", buffer_size);
+  OK(MPI_File_set_view(file, at, MPI_BYTE, type, "native", info));
+  MPI_Info_free(&info);
+}
+
+/* Offsets that no integer holds must not come back as small ones. */
+static void out_of_reach(void) {
+  MPI_Datatype sparse;
+  MPI_Status status;
+  MPI_Offset byte = 0;
+  char bytes[4] = "abc", first = 0;
+  OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+  OK(MPI_File_write_at_all(file, 0, "z", 1, MPI_BYTE, &status));
+  OK(MPI_Type_create_resized(MPI_BYTE, 0, (MPI_Aint)1 << 40, &sparse));
+  OK(MPI_Type_commit(&sparse));
+  set_hints_view(0, sparse, "4096");
+  CHECK(class_of(MPI_File_write_at(file, 1 << 24, bytes, 1, MPI_BYTE, &status)) == MPI_ERR_ARG); /* 2^64 */
+  CHECK(class_of(MPI_File_write_at_all(file, 1 << 24, bytes, 1, MPI_BYTE, &status)) == MPI_ERR_ARG);
+  CHECK(class_of(MPI_File_read_at_all(file, (1 << 23) - 2, bytes, 3, MPI_BYTE, &status)) == MPI_ERR_ARG); /* only the end */
+  CHECK(class_of(MPI_File_get_byte_offset(file, 1 << 24, &byte)) == MPI_ERR_ARG);
+  OK(MPI_File_get_byte_offset(file, 3, &byte));
+  CHECK(byte == (MPI_Offset)3 << 40);
+  MPI_Type_free(&sparse);
+  OK(MPI_File_set_view(file, 0, MPI_DOUBLE, MPI_DOUBLE, "native", MPI_INFO_NULL));
+  CHECK(class_of(MPI_File_get_byte_offset(file, (MPI_Offset)1 << 62, &byte)) == MPI_ERR_ARG);
+  CHECK(class_of(MPI_File_write_at(file, (MPI_Offset)1 << 62, bytes, 0, MPI_BYTE, &status)) == MPI_ERR_ARG);
+  OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+  OK(MPI_File_read_at(file, 0, &first, 1, MPI_BYTE, &status));
+  CHECK(first == 'z');
+}
+
+/* Two phases that are asked for, with more rounds than anybody waits for, or than an int counts. */
+static void far_apart(void) {
+  const MPI_Offset at = (MPI_Offset)1 << 44;
+  char out = (char)('a' + rank), in = 0;
+  set_hints_view(rank == ranks - 1 ? at : rank, MPI_BYTE, "4096");
+  OK(MPI_File_write_at_all(file, 0, &out, 1, MPI_BYTE, MPI_STATUS_IGNORE));
+  MPI_Barrier(MPI_COMM_WORLD);
+  OK(MPI_File_read_at(file, 0, &in, 1, MPI_BYTE, MPI_STATUS_IGNORE));
+  CHECK(in == out);
+  in = 0;
+  OK(MPI_File_read_at_all(file, 0, &in, 1, MPI_BYTE, MPI_STATUS_IGNORE));
+  CHECK(in == out);
+  OK(MPI_File_set_size(file, 1 << 20));
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -162,6 +213,9 @@ int main(int argc, char **argv) {
   overlapping_views();
   nothing("enable");
   nothing("disable");
+  out_of_reach();
+  far_apart();
+  usable();
   OK(MPI_File_close(&file));
   MPI_Finalize();
   return 0;

@@ -99,6 +99,14 @@ std::int64_t file_offset(const View& view, std::uint64_t position) {
   return view.displacement + as_signed(tile) * view.flat->extent() + view.flat->offset_at(position % view.flat->size());
 }
 
+bool in_reach(const View& view, std::uint64_t position) {
+  std::int64_t at = 0;
+  if (__builtin_mul_overflow(position / view.flat->size(), view.flat->extent(), &at)) return false;
+  if (__builtin_add_overflow(at, view.displacement, &at)) return false;
+  if (__builtin_add_overflow(at, view.flat->offset_at(position % view.flat->size()), &at)) return false;
+  return at < INT64_MAX;
+}
+
 long transfer(File& file, bool write, std::uint64_t first, const Memory& memory) {
   if (memory.bytes == 0) return 0;
   if (const long opened = open_own(file); opened < 0) return opened;

@@ -11,6 +11,8 @@ namespace spate::mpiio {
 
 /// The offset in the file of byte `position` of the view's stream.
 std::int64_t file_offset(const View& view, std::uint64_t position);
+/// Whether file_offset() of that byte, and the offset after it, are numbers that an offset can have.
+bool in_reach(const View& view, std::uint64_t position);
 
 /// Moves all of `memory` to or from the view's stream, from byte `first` on. Returns the number of bytes moved, which
 /// is smaller at the end of the file, or a negative errno; then a part of a write may have been done. In atomic mode it

@@ -166,7 +166,11 @@ SPATE_CALL spate_File_get_byte_offset(MPI_File handle, MPI_Offset offset, MPI_Of
     return SPATE_PASS_ON(File_get_byte_offset, (MPI_File, MPI_Offset, MPI_Offset*), handle, offset, byte);
   if (offset < 0 || file->view.flat->size() == 0)
     return raise(file->shadow, {MPI_ERR_ARG, "spate: a negative offset, or a view without bytes"});
-  *byte = file_offset(file->view, static_cast<std::uint64_t>(offset) * file->view.etype_bytes);
+  std::uint64_t position = 0;
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(offset), file->view.etype_bytes, &position) ||
+      !in_reach(file->view, position))
+    return raise(file->shadow, {MPI_ERR_ARG, "spate: an offset beyond what a file can have"});
+  *byte = file_offset(file->view, position);
   return MPI_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ class TwoPhases {
 
   /// Runs all rounds. Returns a negative errno of this rank's own reads and writes, or 0.
   long run() {
-    for (int round = 0; round < domains_.rounds(); ++round) {
+    for (std::int64_t round = 0; round < domains_.rounds(); ++round) {
       plan(domains_.round_end(round));
       tell();
       if (write_) {
@@ -248,6 +248,12 @@ std::vector<Params> params_of_all(const File& file, const Params& own) {
   return all;
 }
 
+/// Each rank moves its own pieces.
+Moved move_alone(File& file, bool write, std::uint64_t first, const Memory& memory) {
+  const long moved = transfer(file, write, first, memory);
+  return {moved, agree(file, failure_of(moved, (write ? "write " : "read ") + file.path))};
+}
+
 Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memory,
                  const std::vector<Params>& all_params) {
   std::int64_t begin = INT64_MAX;
@@ -262,6 +268,7 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
   // A strip that does not fit into a round is handled in parts.
   const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), share);
   const Domains domains(begin, end, strip, aggregators, share);
+  if (too_sparse(all_params, domains)) return move_alone(file, write, first, memory);
   TwoPhases work(file, write, first, memory, domains);
   const Failure own = failure_of(work.run(), (write ? "write " : "read ") + file.path);
   Moved moved{static_cast<long>(memory.bytes), agree(file, own)};
@@ -290,8 +297,7 @@ Moved transfer_together(File& file, bool write, std::uint64_t first, const Memor
   together = together && !file.atomic &&
              std::any_of(all_params.begin(), all_params.end(), [](const Params& params) { return params.bytes > 0; });
   if (together) return two_phases(file, write, first, memory, all_params);
-  const long moved = transfer(file, write, first, memory);
-  return {moved, agree(file, failure_of(moved, (write ? "write " : "read ") + file.path))};
+  return move_alone(file, write, first, memory);
 }
 
 }  // namespace spate::mpiio

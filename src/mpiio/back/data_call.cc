@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/back/data_call.h"
 
+#include "mpiio/back/access.h"
 #include "mpiio/back/shared_pointer.h"
 
 namespace spate::mpiio {
@@ -67,8 +68,10 @@ void DataCall::prepare(Failure failure) {
   } else if (!failure_.failed()) {
     failure_ = place(etypes, &first);
   }
-  if (!failure_.failed() && (__builtin_mul_overflow(first, file_.view.etype_bytes, &first_) || first_ > INT64_MAX))
-    failure_ = {MPI_ERR_ARG, "spate: an offset beyond what a file can have"};
+  if (failure_.failed()) return;
+  bool beyond = __builtin_mul_overflow(first, file_.view.etype_bytes, &first_) || first_ > INT64_MAX;
+  beyond = beyond || (memory_.bytes > 0 && !in_reach(file_.view, first_ + memory_.bytes - 1));
+  if (beyond) failure_ = {MPI_ERR_ARG, "spate: an offset beyond what a file can have"};
 }
 
 void DataCall::move_alone() {
