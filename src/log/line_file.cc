@@ -33,13 +33,16 @@ Result<void> LineFile::reopen() {
 
 Result<void> LineFile::write(std::string_view line) {
   char end = '\n';
-  const std::array<iovec, 2> parts = {iovec{const_cast<char*>(line.data()), line.size()}, iovec{&end, 1}};
+  const std::array<iovec, 3> parts = {iovec{&end, torn_ ? 1U : 0U}, iovec{const_cast<char*>(line.data()), line.size()},
+                                      iovec{&end, 1}};
+  const auto whole = static_cast<ssize_t>(parts[0].iov_len + line.size() + 1);
   ssize_t written = 0;
   do {
-    written = ::writev(fd_.get(), parts.data(), 2);
+    written = ::writev(fd_.get(), parts.data(), static_cast<int>(parts.size()));
   } while (written < 0 && errno == EINTR);
   if (written < 0) return errno_error(errno, "write " + path_);
-  if (written == static_cast<ssize_t>(line.size() + 1)) return {};
+  if (written > 0) torn_ = written < whole;
+  if (written == whole) return {};
   return Error::told(Errc::kNoSpace, "write " + path_ + ": a line is incomplete");
 }
 

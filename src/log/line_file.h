@@ -22,7 +22,8 @@ class LineFile {
 
   /// Opens the path anew, for rotation. On failure the old file stays in use.
   Result<void> reopen();
-  /// Without a line end in `line`. On failure the line is lost.
+  /// Without a line end in `line`. On failure the line is lost. If a part of it was written, that part stays a line of
+  /// its own. One thread at a time.
   Result<void> write(std::string_view line);
 
  private:
@@ -30,6 +31,7 @@ class LineFile {
 
   const std::string path_;
   const UniqueFd fd_;  // always the same number: reopen() puts another file behind it
+  bool torn_ = false;  // the last line has no end
 };
 
 /// Appends the text in quotes, for JSON: with every byte that could end the text, or the line, escaped. Bytes from 0x7f

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "log/line_file.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -72,6 +73,35 @@ TEST_F(LineFileTest, ALineThatCannotBeWrittenIsAnError) {
   const auto file = LineFile::open("/dev/full");
   ASSERT_OK(file);
   EXPECT_ERRC((*file)->write("one"), Errc::kNoSpace);
+}
+
+/// Limits the size of files that this process may write.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+/// Else one event would read as the end of another.
+TEST_F(LineFileTest, AfterALineThatWasCutTheNextOneBeginsALine) {
+  const auto file = LineFile::open(path);
+  ASSERT_OK(file);
+  {
+    const FileSizeLimit limit(3);
+    EXPECT_ERRC((*file)->write("abcdef"), Errc::kNoSpace);
+  }
+  ASSERT_OK((*file)->write("next"));
+  ASSERT_OK((*file)->write("last"));
+  EXPECT_EQ(text_of(path), "abc\nnext\nlast\n");
 }
 
 TEST(JsonText, NoTextEndsItselfOrTheLine) {
