@@ -42,6 +42,17 @@ int wait_signal(const sigset_t& set, std::chrono::milliseconds most) {
   return signal > 0 ? signal : 0;
 }
 
+/// Lets the time pass, whatever children end meanwhile. True: this process is to end.
+bool pause_for(std::chrono::milliseconds pause, const sigset_t& set) {
+  const auto until = std::chrono::steady_clock::now() + pause;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    const int signal = wait_signal(set, left);
+    if (signal == SIGTERM || signal == SIGINT) return true;
+  }
+}
+
 /// Waits until the child ends or this process is to end. True: the latter; the child has ended, too.
 bool watch(pid_t child, const sigset_t& set) {
   while (::waitpid(child, nullptr, WNOHANG) == 0) {
@@ -77,8 +88,7 @@ int keep_member(const std::string& folder, const std::string& name) {
     if (child > 0 && watch(child, set)) return kExitOk;
     if (std::chrono::steady_clock::now() - begun > kRanWell) pause = kFirstPause;
     print(fmt::format("spate: {} has ended; it is started again\n", name));
-    const int signal = wait_signal(set, pause);
-    if (signal == SIGTERM || signal == SIGINT) return kExitOk;
+    if (pause_for(pause, set)) return kExitOk;
     pause = std::min(pause * 2, kLongestPause);
   }
 }
