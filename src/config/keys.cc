@@ -3,88 +3,13 @@
 
 #include <array>
 #include <cctype>
-#include <concepts>
 
 #include "base/units.h"
+#include "config/key_rows.h"
 #include "model/layout.h"
 
 namespace spate::config {
 namespace {
-
-// Conversions between the members' own types and Value. A new member type needs a pair here.
-template <typename T>
-  requires std::integral<T> || std::is_enum_v<T>
-Value to_value(T member) {
-  return static_cast<std::uint64_t>(member);
-}
-Value to_value(Duration member) { return static_cast<std::uint64_t>(member.count()); }
-template <typename Tag, typename Rep>
-Value to_value(StrongId<Tag, Rep> member) {
-  return static_cast<std::uint64_t>(member.value);
-}
-Value to_value(const std::string& member) { return member; }
-Value to_value(const std::vector<std::string>& member) { return member; }
-Value to_value(const ServerRoles& member) {
-  std::vector<std::string> names;
-  if (member.meta) names.emplace_back("meta");
-  if (member.io) names.emplace_back("io");
-  if (member.block) names.emplace_back("block");
-  return names;
-}
-
-template <typename T>
-  requires std::integral<T> || std::is_enum_v<T>
-void from_value(const Value& value, T& member) {
-  member = static_cast<T>(std::get<std::uint64_t>(value));
-}
-void from_value(const Value& value, Duration& member) {
-  member = Duration(static_cast<Duration::rep>(std::get<std::uint64_t>(value)));
-}
-template <typename Tag, typename Rep>
-void from_value(const Value& value, StrongId<Tag, Rep>& member) {
-  member = StrongId<Tag, Rep>(static_cast<Rep>(std::get<std::uint64_t>(value)));
-}
-void from_value(const Value& value, std::string& member) { member = std::get<std::string>(value); }
-void from_value(const Value& value, std::vector<std::string>& member) {
-  member = std::get<std::vector<std::string>>(value);
-}
-void from_value(const Value& value, ServerRoles& member) {
-  member = {};
-  for (const std::string& role : std::get<std::vector<std::string>>(value)) {
-    if (role == "meta") member.meta = true;
-    if (role == "io") member.io = true;
-    if (role == "block") member.block = true;
-  }
-}
-
-template <auto kSection, auto kMember>
-Key row(Key key) {
-  key.get = [](const FileSystemConfig& config, std::size_t) { return to_value((config.*kSection).*kMember); };
-  key.set = [](FileSystemConfig& config, std::size_t, const Value& value) {
-    from_value(value, (config.*kSection).*kMember);
-  };
-  return key;
-}
-
-/// The key of a repeated section. `kList` is the vector, `kMember` a member of its items.
-template <auto kList, auto kMember>
-Key item_row(Key key) {
-  key.get = [](const FileSystemConfig& config, std::size_t item) {
-    using Item = typename std::remove_cvref_t<decltype(config.*kList)>::value_type;
-    const auto& items = config.*kList;
-    return to_value(item < items.size() ? items[item].*kMember : Item().*kMember);
-  };
-  key.set = [](FileSystemConfig& config, std::size_t item, const Value& value) {
-    from_value(value, (config.*kList)[item].*kMember);
-  };
-  return key;
-}
-
-template <auto kMember>
-Key server_row(Key key) {
-  key.section = "servers";
-  return item_row<&FileSystemConfig::servers, kMember>(key);
-}
 
 using Config = FileSystemConfig;
 constexpr std::uint64_t kMaxText = 4096;
