@@ -16,7 +16,7 @@ struct MHD_Daemon;
 
 namespace spate::http {
 
-/// What is asked. It lives only as long as the handler runs.
+/// A request of a browser or a scraper. It lives only as long as the handler runs.
 class Request {
  public:
   virtual ~Request() = default;

@@ -19,7 +19,7 @@ std::string_view source_of(std::string_view url) {
   return colon == std::string_view::npos || colon < url.find("://") + 3 ? url : url.substr(0, colon);
 }
 
-/// What the peer has proved.
+/// The name of the key that the peer has proved.
 std::string key_of(const Peer& peer) {
   if (!peer.admitted) return "none";
   if (peer.kind == wire::PeerKind::kServer) return "server";
@@ -87,7 +87,7 @@ void Audit::write(AuditRate& rate, Line line) {
   add("what", line.what);
   add("from", url);
   add("key", key_of(line.peer));
-  // What a stranger says of itself is only a claim.
+  // A stranger only claims what it says of itself.
   if (line.peer.admitted) fmt::format_to(std::back_inserter(text), R"(,"uid":{})", line.peer.credential.uid);
   if (line.client != 0) fmt::format_to(std::back_inserter(text), R"(,"client":{})", line.client);
   add(line.peer.admitted ? "description" : "claims_to_be", line.peer.description);

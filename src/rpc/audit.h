@@ -25,7 +25,7 @@ class Audit {
   void refused(const Call& call, const Error& why);
   /// A peer whose connection the server has ended.
   void dropped(const Peer& peer, std::string_view why);
-  /// What an operator has asked for (Call::deed), and how it ended.
+  /// Notes a request of an operator (Call::deed), and how it ended.
   void operated(const Call& call, const Result<void>& outcome);
   /// A client has opened a session.
   void opened(const Call& call);

@@ -93,7 +93,7 @@ class Context {
   Libmunge::Context context_;
 };
 
-/// What munged has allocated. Cleared when it is freed, since it holds a secret.
+/// Memory that libmunge has allocated. It is cleared before it is freed, since it holds a secret.
 struct Payload {
   Payload() = default;
   Payload(void* bytes, int its_size) : data(bytes), size(its_size) {}
@@ -193,7 +193,7 @@ Result<Vouched> Munge::read(FsId fs, ServerId self, ByteView credential) const {
   if (status != kSuccess)  // also if it is expired or repeated
     return context.error(silent ? Errc::kBusy : Errc::kUnauthenticated, "munged of the server");
   const bool secret = context.option(kCipher, kNoCipher) != kNoCipher;
-  // Whoever else can read the credential knows the secret in it, and could act for its user.
+  // Another user who can read the credential knows the secret in it, and could act for its user.
   if (!secret || context.option(kUidRestriction, static_cast<uid_t>(-1)) != ::geteuid())
     return refuse("others than the server could read the credential: set auth.munge_server_user");
   const std::optional<Key> found = secret_in(payload.view(), fs, self);

@@ -18,7 +18,7 @@ struct MungeOptions {
   std::uint32_t server_uid = 0;  // whose processes may read what clients send: the servers'
 };
 
-/// Who has made a credential, and the secret in it.
+/// A genuine credential: its user, and the secret in it.
 struct Vouched {
   UserKey key;  // its user and groups, by munged and by this machine's accounts; without an end
   Key secret{};
@@ -34,8 +34,8 @@ class Munge {
   /// Makes a secret for one handshake with one server, and a credential of this process's user around it. Only
   /// processes of `server_uid` in the same realm can read it. kUnauthenticated: munged makes none.
   Result<ClientKey> key_for(FsId fs, ServerId server) const;
-  /// What a client has sent to this server. kUnauthenticated: it is expired, repeated, of another realm, for another
-  /// server, or not secret. kBusy: munged does not answer.
+  /// Reads a credential that a client has sent to this server. kUnauthenticated: it is expired, repeated, of another
+  /// realm, for another server, or not secret. kBusy: munged does not answer.
   Result<Vouched> read(FsId fs, ServerId self, ByteView credential) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a certificate says.
+// Reads the facts of a certificate.
 #pragma once
 
 #include "tls/openssl.h"

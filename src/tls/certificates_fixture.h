@@ -22,7 +22,7 @@ struct FreeKey {
   void operator()(EVP_PKEY* key) const { ::EVP_PKEY_free(key); }
 };
 
-/// What a certificate is to be like.
+/// The properties of a certificate that a test makes.
 struct Wanted {
   std::string names = "IP:127.0.0.1,DNS:localhost";  // empty: none
   long from_s = -3600;                               // seconds from now

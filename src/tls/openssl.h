@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every user of OpenSSL here needs: owners of its objects, its errors, and the checks of secret files.
+// Parts for all users of OpenSSL here: owners of its objects, its errors, and the checks of secret files.
 #pragma once
 
 #include <openssl/ssl.h>

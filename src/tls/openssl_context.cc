@@ -27,7 +27,7 @@ constexpr const char* kKeySuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305
 // A shared key counts as a session, whose context must be that of the connection.
 constexpr std::array<unsigned char, 5> kSessionContext{'s', 'p', 'a', 't', 'e'};
 
-/// What tells that a file was replaced.
+/// Two stamps of a file differ after it was replaced.
 struct Stamp {
   std::int64_t changed_ns = -1;
   std::uint64_t inode = 0;
@@ -93,7 +93,7 @@ bool is_number(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
 }
 
-/// What both sides ask of each other.
+/// Holds the settings that apply to all connections of a process.
 class OpenSslContext final : public Context {
  public:
   explicit OpenSslContext(const Settings& settings)

@@ -15,7 +15,7 @@
 namespace spate::tls {
 namespace {
 
-/// What OpenSSL may read ahead, bytes: several records with one call.
+/// OpenSSL may read this many bytes ahead: several records with one call.
 constexpr std::size_t kReadAhead = 64 * 1024;
 
 OpenSslStream& stream_of(BIO* bio) { return *static_cast<OpenSslStream*>(BIO_get_data(bio)); }

@@ -102,7 +102,7 @@ struct Settings {
   std::function<void(bool good, const std::string& what)> note = nullptr;
 };
 
-/// What is known of the own certificate.
+/// Facts about the certificate of this process.
 struct Facts {
   std::chrono::sys_seconds not_before;
   std::chrono::sys_seconds not_after;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the dashboard shows of a path: the strips of a file, the entries of a directory.
+// The dashboard shows the strips of a file, or the entries of a directory.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

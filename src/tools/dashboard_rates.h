@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the servers did in an interval, as the points of the dashboard's charts; pure.
+// The points of the dashboard's charts: the servers' work in an interval. Pure.
 #pragma once
 
 #include <array>

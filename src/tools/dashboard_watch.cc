@@ -42,7 +42,7 @@ nlohmann::json rows_of(LoadView view, std::string_view group) {
 
 }  // namespace
 
-/// What the servers have answered at one time.
+/// The answers of the servers to one round of questions.
 struct DashboardWatch::Round {
   MonoTime asked;
   std::vector<config::ServerConfig> servers;

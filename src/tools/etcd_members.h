@@ -56,8 +56,8 @@ Result<std::vector<Keeper>> start_members(const std::string& folder, MonoTime un
 /// Ends keepers and with them their members.
 Result<void> stop_members(const std::vector<Keeper>& keepers);
 
-/// What a keeper does until SIGTERM: starts `etcd` and starts it again whenever it ends. The member ends with this
-/// process, whatever ends that.
+/// The work of a keeper until SIGTERM: it starts `etcd`, and again whenever that ends. When this process ends in any
+/// way, the member ends, too.
 int keep_member(const std::string& folder, const std::string& name);
 
 }  // namespace spate::tools

@@ -28,7 +28,7 @@ void look_at_page(NameSearch& search, const FoundDirectory& directory, const wir
   }
 }
 
-/// What this user may not list is left out.
+/// Leaves out directories that this user may not list.
 job::Task<void> list_names(client::Client& client, NameSearch& search, FoundDirectory directory) {
   wire::ReaddirRequest request;
   request.handle = directory.handle;

@@ -227,7 +227,7 @@ struct FileLoad {
   }
 };
 
-/// What is read and written: the busiest files. A meta server has none.
+/// Asks for the files that are read and written most. A meta server has none.
 struct ListFileLoadsRequest {
   static constexpr Op kOp = Op::kListFileLoads;
   static constexpr std::string_view kName = "list file loads request";

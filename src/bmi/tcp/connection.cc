@@ -20,7 +20,7 @@ constexpr std::uint64_t kDirectBytes = 16 * 1024;
 // packet 2.4 GB/s, from 256 KiB on 3.7, from 512 KiB on 5.1. The sender pays for each wake.
 constexpr std::uint64_t kWakeBytes = 512 * 1024;
 
-/// What a stream may have read ahead of a payload's rest, bytes, which the socket then does not have any more.
+/// A stream may have read this many bytes of a payload's rest ahead. The socket then does not have them any more.
 constexpr std::uint64_t kStreamReadsAhead = 128 * 1024;
 
 ssize_t receive_pieces(int socket, Pieces& pieces) {

@@ -55,7 +55,7 @@ job::Task<Result<Bytes>> make(Operation& operation, const wire::BatchedChange& c
   const Body body = body_of(change.op);
   if (body == nullptr) co_return Error(Errc::kNotSupported, "in a batch");
   auto result = co_await body(operation, change.body);
-  // What must wait for io servers is left to a request of its own, so that the others need not wait with it.
+  // A change that must wait for io servers needs a request of its own. Else the others would wait with it.
   if (!result && operation.take_wait()) co_return Error(Errc::kNotSupported, "in a batch, as it must wait");
   // The answer to a batch cannot wait for truncations.
   if (result && operation.truncates()) co_return Error(Errc::kNotSupported, "a truncation in a batch");

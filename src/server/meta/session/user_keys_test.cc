@@ -142,7 +142,7 @@ TEST_F(MetaUserKeys, AUserLocksOnlyWhatHeMayReadOrWriteOrHasOpen) {
   EXPECT_ERRC(asked<wire::LockReclaimReply>(other, reclaim, no_id()), Errc::kPermissionDenied);
 }
 
-/// Who has locked a file, and with which process, is nobody's business who may not read it.
+/// A user who may not read a file must not learn which process has locked it.
 TEST_F(MetaUserKeys, AUserSeesNoLocksOfFilesThatHeMayNotRead) {
   const auto secret = create(operators, "secret", 0, 0600);
   const auto shared = create(operators, "shared", 0, 0644);
