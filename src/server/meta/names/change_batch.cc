@@ -3,6 +3,7 @@
 #include <any>
 #include <map>
 
+#include "server/meta/core/core.h"
 #include "server/meta/names/operations.h"
 
 namespace spate::meta {
