@@ -40,8 +40,9 @@ Result<Message> receive_message(int socket);
 constexpr int kHandedOver = 75;
 /// A server can follow one of the same version, which decides how they use the front end's part of the handover state.
 /// Since version 3 they may have agreed with the kernel on abilities that libfuse does not know (kernel_init.h). State
-/// of version 2 has none.
-constexpr int kTakeOverVersion = 3;
+/// of version 2 has none. Since version 4 they may have agreed to clear set-uid and set-gid (kClearsRights), which a
+/// server of version 3 would leave as they are.
+constexpr int kTakeOverVersion = 4;
 constexpr int kOldestTakeOverVersion = 2;
 
 struct MountedDevice {
