@@ -11,42 +11,21 @@ struct MungeDesk::Case {
 };
 
 MungeDesk::MungeDesk(std::shared_ptr<const Munge> munge, FsId fs, ServerId self, job::Executor& executor)
-    : munge_(std::move(munge)), fs_(fs), self_(self), executor_(executor), thread_([this] { run(); }) {}
+    : munge_(std::move(munge)), fs_(fs), self_(self), executor_(executor) {}
 
-MungeDesk::~MungeDesk() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    waiting_.clear();
-  }
-  more_.notify_one();
-  thread_.join();
-}
+MungeDesk::~MungeDesk() { stopping_ = true; }
 
 job::Task<Result<Vouched>> MungeDesk::read(Bytes credential, job::StopToken stop) {
+  if (waiting_ >= kMostWaiting) co_return Error::told(Errc::kBusy, "too many credentials of munge at once");
   const auto mine = std::make_shared<Case>(std::move(credential), executor_);
-  {
-    const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= kMostWaiting) co_return Error::told(Errc::kBusy, "too many credentials of munge at once");
-    waiting_.push_back(mine);
-  }
-  more_.notify_one();
+  ++waiting_;
+  workers_.run([this, mine] {
+    --waiting_;
+    if (!stopping_) mine->result = munge_->read(fs_, self_, mine->credential);
+    executor_.post([mine] { mine->done.set(); });
+  });
   SPATE_CO_TRY(std::ignore, co_await mine->done.wait(stop));
   co_return std::move(mine->result);
-}
-
-void MungeDesk::run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    more_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-    if (stopping_) return;
-    std::shared_ptr<Case> next = std::move(waiting_.front());
-    waiting_.pop_front();
-    lock.unlock();
-    next->result = munge_->read(fs_, self_, next->credential);
-    executor_.post([next = std::move(next)] { next->done.set(); });
-    lock.lock();
-  }
 }
 
 }  // namespace spate::rpc

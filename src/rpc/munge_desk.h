@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// MungeDesk: reads credentials of munge for a server, on a thread of its own.
+// MungeDesk: reads credentials of munge for a server, on a worker thread.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
+#include <atomic>
 #include <memory>
-#include <mutex>
-#include <thread>
 
+#include "base/workers.h"
 #include "job/event.h"
 #include "job/task.h"
 #include "rpc/munge.h"
 
 namespace spate::rpc {
 
-/// One after another, since munged may take its time to answer, and its own limits are for all programs of the machine.
-/// One executor uses it; the executor outlives it. The destructor waits for the credential that is being read.
+/// Reads one credential at a time: munged may take long to answer, and its limits are for all programs of the machine.
+/// One executor uses it, and outlives it. The worker thread begins with the first credential. A call that is stopped
+/// returns at once, and its credential is read all the same. The destructor waits for the credential that is being read
+/// and drops those that wait; no call may be under way by then.
 class MungeDesk {
  public:
   MungeDesk(std::shared_ptr<const Munge> munge, FsId fs, ServerId self, job::Executor& executor);
@@ -28,18 +28,15 @@ class MungeDesk {
 
  private:
   struct Case;
-  void run();
 
   static constexpr std::size_t kMostWaiting = 64;
   const std::shared_ptr<const Munge> munge_;
   const FsId fs_;
   const ServerId self_;
   job::Executor& executor_;
-  std::mutex mutex_;
-  std::condition_variable more_;
-  std::deque<std::shared_ptr<Case>> waiting_;  // guarded by mutex_
-  bool stopping_ = false;                      // guarded by mutex_
-  std::thread thread_;                         // last: it uses everything above
+  std::atomic<std::size_t> waiting_{0};  // for the thread to begin with them
+  std::atomic<bool> stopping_{false};
+  Workers workers_{"spate-munge", 1};  // last: its thread uses everything above
 };
 
 }  // namespace spate::rpc
