@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "config/convert.h"
 #include "config/describe.h"
 #include "config/key_file.h"
 #include "tools/etcd_members.h"
@@ -95,11 +96,11 @@ std::vector<EtcdMember> members_of_plan(const DeploymentPlan& plan) {
 
 }  // namespace
 
-config::TroveKind trove_kind(const std::string& name) {
-  if (name == "uring") return config::TroveKind::kUring;
-  if (name == "pool") return config::TroveKind::kPool;
-  if (name == "mem") return config::TroveKind::kMemory;
-  return config::TroveKind::kAuto;
+Result<config::TroveKind> trove_kind(const std::string& name) {
+  const config::Key& key = *config::find_key("servers", "trove");
+  auto value = config::convert(key, config::raw_from_text(key, name));
+  if (!value) return Error::told(Errc::kInvalidArgument, "--trove takes " + config::allowed_text(key));
+  return static_cast<config::TroveKind>(std::get<std::uint64_t>(*value));
 }
 
 std::string server_name(ServerId server) { return "server-" + std::to_string(server.value); }
@@ -160,7 +161,7 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   config.fs.server_key_file = keys[1];
   for (std::uint32_t number = 1; number <= plan.meta_servers + plan.io_servers; ++number) {
     config::ServerConfig server = make_server(plan, number);
-    server.trove = trove_kind(plan.trove);
+    server.trove = plan.trove;
     config.servers.push_back(std::move(server));
   }
   for (const EtcdMember& member : members_of_plan(plan)) config.meta.coordinator.push_back(client_url(member));

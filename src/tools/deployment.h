@@ -20,7 +20,7 @@ struct DeploymentPlan {
   std::uint32_t etcd_members = 0;  // with several meta servers, unless the settings name meta.coordinator
   std::uint32_t io_servers = 4;    // 1..64
   std::uint32_t first_port = 7400;
-  std::string trove = "auto";
+  config::TroveKind trove = config::TroveKind::kAuto;
   bool tls = false;                             // tcp+tls:// addresses, encrypted under the file system's keys
   std::vector<config::Override> settings = {};  // further settings for spate.toml
 };
@@ -28,8 +28,8 @@ struct DeploymentPlan {
 /// FOLDER/spate.toml
 std::string config_path(const std::string& folder);
 std::string log_path(const std::string& folder, ServerId server);
-/// The value of --trove; kAuto for any other word.
-config::TroveKind trove_kind(const std::string& name);
+/// The value of --trove: one of the words that the key servers.trove takes. kInvalidArgument for any other one.
+Result<config::TroveKind> trove_kind(const std::string& name);
 /// "server-3"
 std::string server_name(ServerId server);
 

@@ -63,7 +63,7 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   for (const config::ServerConfig& server : config.servers) {
     io += server.roles.io ? 1U : 0U;
     meta += server.roles.meta ? 1U : 0U;
-    trove = trove && server.trove == trove_kind(options.trove);
+    trove = trove && server.trove == options.plan.trove;
   }
   if (options.io && *options.io != io) return fmt::format("--io {}", *options.io);
   if (options.meta && *options.meta != meta) return fmt::format("--meta {}", *options.meta);
@@ -255,14 +255,15 @@ int run_up(Context& context, UpOptions& options) {
   DeploymentPlan& plan = options.plan;
   plan.io_servers = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.io.value_or(kUsualIoServers), 65));
   plan.first_port = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.port.value_or(kUsualPort), 65536));
-  if (!options.trove.empty()) plan.trove = options.trove;
   if (plan.io_servers == 0 || plan.io_servers > 64) return context.usage("--io takes 1 to 64");
   if (options.meta.value_or(1) < 1 || options.meta.value_or(1) > config::kMostMetaServers)
     return context.usage("--meta takes 1 to 5");
   plan.meta_servers = static_cast<std::uint32_t>(options.meta.value_or(1));
-  const std::string& trove = plan.trove;
-  if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem")
-    return context.usage("--trove takes auto, uring, pool or mem");
+  if (!options.trove.empty()) {
+    const auto trove = trove_kind(options.trove);
+    if (!trove) return context.usage(trove.error().message());
+    plan.trove = *trove;
+  }
   if (!plan.folder.empty() && !context.fs.empty()) return context.usage("--dir and --fs exclude each other");
   auto settings = settings_of(context);
   if (!settings) return context.usage(settings.error().message());

@@ -73,6 +73,12 @@ with Cluster(io=1) as fs:
     code, said = up(fs, "uring", True)
     check(code == 1 and "uring" in said and '"pool"' in said, "forced io_uring where there is none: exit %d, %s" % (code, said))
 with Cluster(io=1) as fs:
+    code, said = up(fs, "disk", False)
+    check(code == 2 and '--trove takes "auto" | "uring" | "pool" | "mem"' in said, "a kind that does not exist: exit %d, %s" % (code, said))
+    check(up(fs, "mem", False)[0] == 0, "up --trove mem fails")
+    code, said = up(fs, "pool", False)
+    check(code == 2 and "--trove pool" in said, "a running file system of another kind: exit %d, %s" % (code, said))
+with Cluster(io=1) as fs:
     available = up(fs, "uring", False)[0] == 0
 if available:  # else this machine is such a place
     works("uring", False, "uring")
