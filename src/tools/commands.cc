@@ -5,7 +5,7 @@ namespace spate::tools {
 
 std::vector<Command> all_commands() {
   std::vector<Command> commands;
-  for (auto make : {make_up, make_down, make_restart, make_list, make_status, make_logs, make_ping, make_fsck,
+  for (auto make : {make_up, make_down, make_job, make_restart, make_list, make_status, make_logs, make_ping, make_fsck,
                     make_config, make_server, make_coord, make_key, make_destroy})
     commands.push_back(make());
   for (auto make : {make_ls, make_tree, make_find, make_stat, make_du, make_df, make_sum, make_stats, make_top,

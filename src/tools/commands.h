@@ -9,6 +9,7 @@ namespace spate::tools {
 
 Command make_up();
 Command make_down();
+Command make_job();
 Command make_restart();
 Command make_list();
 Command make_status();

@@ -4,6 +4,7 @@
 
 #include "config/describe.h"
 #include "config/keys.h"
+#include "tools/command.h"
 #include "tools/manual.h"
 
 namespace spate::tools {

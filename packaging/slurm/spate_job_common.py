@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the parts of spate-job share: programs, folders, processes, and how a command reaches the nodes."""
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import time
+
+HERE = pathlib.Path(__file__).absolute().parent  # not where a link leads: the programs are beside the link
+PROGRAM = str(HERE / "spate-job")
+# Before the words of a program that does not outlive the thread that starts it, also if that is killed.
+TIED = ["setpriv", "--pdeathsig", "KILL", "--"]
+
+
+class JobError(Exception):
+    """Its text is one sentence for the user."""
+
+
+def spate_program(name):
+    """A program of the same build or package, else that of PATH."""
+    beside = HERE.parents[2] / "bin" / name
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
+    if not found:
+        raise JobError("%s is not installed on %s" % (name, socket.gethostname()))
+    return found
+
+
+def run_spate(folder, *words):
+    """`spate WORDS` on the file system of this folder. The completed process, with text in its streams."""
+    return subprocess.run([spate_program("spate"), *words], env=dict(os.environ, SPATE_FS=str(folder)), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape", check=False)
+
+
+def reason(done):
+    """Why a run of `spate` has failed."""
+    said = done.stderr.strip() or done.stdout.strip() or "it ended with %d" % done.returncode
+    return " ".join(said.removeprefix("spate: ").split())
+
+
+def state_folder(job):
+    """Of the user, where `up` runs: the clients' configuration, and what `down` needs."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return pathlib.Path(base) / "spate" / "jobs" / job
+
+
+def node_folder(base, job, host):
+    """Of one node. Its name has the user, so that users do not meet in /tmp."""
+    return os.path.join(base, "spate-job-%d-%s" % (os.geteuid(), job), host)
+
+
+def usual_base(given):
+    """The local disk of a node."""
+    return os.path.abspath(given or os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
+
+
+def own_folder(folder):
+    """Makes it, for this user alone. A folder or link of somebody else is refused."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if os.path.islink(folder) or os.lstat(folder).st_uid != os.geteuid():
+        raise JobError("%s belongs to somebody else" % folder)
+    os.chmod(folder, 0o700)
+
+
+def write_file(path, text):
+    """Anew, for this user alone; complete or not there at all."""
+    part = str(path) + ".part"
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(part, path)
+
+
+def read_control(job):
+    """What `up` has noted of the job; None: there is nothing."""
+    try:
+        with open(state_folder(job) / "control.json", encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise JobError("%s is damaged: remove it" % (state_folder(job) / "control.json")) from None
+
+
+def start_time(pid):
+    """Tells a process from a later one with the same number. None: there is none."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return None if fields[0] in "ZX" else int(fields[19])
+    except (OSError, IndexError):
+        return None
+
+
+def identity(pid):
+    return [pid, start_time(pid)]
+
+
+def alive(process):
+    """Whether the process with this identity() runs."""
+    return process[1] is not None and start_time(process[0]) == process[1]
+
+
+def wait_for(condition, seconds):
+    """Whether it came true in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def launch(launcher, hosts, word):
+    """Starts `spate-job WORD` on all hosts: one process for each if the launcher has "{host}" or is "local", else one for all. Each gets
+    `.hosts`. A launcher like ssh hands its words to a shell, so they are quoted."""
+    started = []
+    single = launcher == "local" or "{host}" in launcher
+    for group in ([[host] for host in hosts] if single else [hosts]):
+        mine = [PROGRAM, word] + (["--host", group[0]] if single else [])
+        if launcher != "local":
+            front = [part.replace("{host}", group[0]).replace("{hosts}", ",".join(group)).replace("{count}", str(len(group))) for part in shlex.split(launcher)]
+            mine = front + [shlex.quote(part) for part in mine]
+        try:
+            process = subprocess.Popen(mine, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            stop(started)
+            raise JobError("the launcher %s cannot be started: %s" % (mine[0], error.strerror)) from None
+        process.hosts = group
+        process.rest = b""
+        started.append(process)
+    return started
+
+
+def tell_all(processes, words):
+    """Writes a line to each; one that has ended is seen at its output."""
+    for process in processes:
+        try:
+            process.stdin.write(words.encode() + b"\n")
+            process.stdin.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def stop(processes):
+    """Ends them: the end of their input does so, and a signal if that is not enough."""
+    for process in processes:
+        try:
+            process.stdin.close()
+        except OSError:
+            pass
+    for process in processes:
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def read_lines(process):
+    """(whether there may be more, the complete lines that have come)."""
+    data = os.read(process.stdout.fileno(), 65536)
+    *whole, process.rest = (process.rest + data).split(b"\n")
+    return data != b"", [line.decode(errors="replace") for line in whole]
+
+
+def say(host, state, why=""):
+    """A node tells the one that has launched it."""
+    print(("spate-job %s %s %s" % (host, state, " ".join(str(why).split()))).rstrip(), flush=True)
+
+
+def heard(line):
+    """(host, state, why) of a line of say(); None: it is a word of the launcher."""
+    match = re.fullmatch(r"spate-job (\S+) (\w+) ?(.*)", line)
+    return match.groups() if match else None
+
+
+def read_order():
+    """The first line of standard input, a JSON object. Reads no byte more: the end of the input is waited for later."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(0, 1)
+        if not part:
+            raise JobError("spate-job runs this by itself, on the nodes")
+        line += part
+    return json.loads(line)
+
+
+def own_name(given, known):
+    """The name of this node among those of the job."""
+    for name in (given, os.environ.get("SLURMD_NODENAME"), socket.gethostname(), socket.gethostname().split(".")[0]):
+        if name in known:
+            return name
+    raise JobError("%s is none of the job's nodes" % socket.gethostname())

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that stays after `spate-job up` and holds the nodes' processes by their standard inputs."""
+import json
+import os
+import secrets
+import select
+import shutil
+import signal
+import sys
+import time
+import zlib
+
+from spate_job_common import JobError, heard, identity, launch, read_lines, stop, tell_all, write_file
+
+READY_SECONDS = 120
+FIRST_PORT, PORTS = 20000, 12000  # below the range of outgoing connections
+
+
+def make_order(job, hosts, args, attempt):
+    """What each node needs: the configuration, the keys, which servers are its own. Server 1 is the meta server, on the first node; the
+    ports follow from the job, other ones at each attempt."""
+    first = FIRST_PORT + (zlib.crc32(job.encode()) + attempt * 1009) % (PORTS - len(hosts) - 1)
+    lines = ["[fs]", 'name = "job-%s"' % job, 'id = "%s"' % secrets.token_hex(8), 'client_key_file = "client.key"', 'server_key_file = "server.key"']
+    servers = {}
+    for number, host in enumerate(hosts, 2):
+        mine = [(1, "meta", 'keyval = "@FOLDER@/meta"')] if number == 2 else []
+        mine.append((number, "io", 'storage = ["@FOLDER@/data-%d"]' % number))
+        for server, role, store in mine:
+            url = "tcp://%s:%d" % (args.address.replace("{host}", host), first + server - 1)
+            lines += ["[[servers]]", "id = %d" % server, 'urls = ["%s"]' % url, 'roles = ["%s"]' % role, store]
+        servers[host] = [server for server, _, _ in mine]
+    return {"job": job, "toml": "\n".join(lines) + "\n", "client_key": secrets.token_hex(32), "server_key": secrets.token_hex(32),
+            "servers": servers, "base": args.dir, "mount": args.mount, "mount_options": args.mount_options}
+
+
+class Keeper:
+    """start(), wait() for states, keep(), end(), in one thread. `watched`: descriptors that become readable when it must end."""
+
+    def __init__(self, launcher, hosts, watched):
+        self.launcher, self.hosts, self.watched = launcher, hosts, watched
+        self.nodes = []
+        self.open = []  # those that may still say something
+        self.states = {host: ("", "") for host in hosts}
+
+    def start(self, order):
+        self.nodes = launch(self.launcher, self.hosts, "node")
+        self.open = list(self.nodes)
+        tell_all(self.nodes, json.dumps(order))
+
+    def wait(self, state):
+        """Until all nodes are in this state."""
+        end = time.monotonic() + READY_SECONDS
+        while any(now != state for now, _ in self.states.values()):
+            wrong = [(host, why) for host, (now, why) in self.states.items() if now in ("failed", "taken", "gone")]
+            if wrong:
+                raise JobError("on %s: %s" % wrong[0])
+            if time.monotonic() > end:
+                raise JobError("in %d s not all nodes have come: %s" % (READY_SECONDS, ", ".join(h for h, s in self.states.items() if s[0] != state)))
+            if self.poll(0.5):
+                raise JobError("it was told to end")
+
+    def poll(self, seconds):
+        """Takes what nodes say. True: one of `watched` is readable."""
+        ready, _, _ = select.select([process.stdout for process in self.open] + self.watched, [], [], seconds)
+        for process in list(self.open):
+            if process.stdout not in ready:
+                continue
+            more, lines = read_lines(process)
+            for line in lines:
+                self.take(line)
+            if not more:
+                self.open.remove(process)
+                for host in process.hosts:
+                    if self.states[host][0] not in ("failed", "taken"):
+                        self.states[host] = ("gone", "its processes have ended")
+        return any(one in ready for one in self.watched)
+
+    def take(self, line):
+        told = heard(line)
+        if told is None or told[0] not in self.states:
+            print(line, file=sys.stderr, flush=True)
+        elif self.states[told[0]][0] not in ("failed", "taken"):  # the first reason is the one to tell
+            self.states[told[0]] = told[1:]
+
+    def keep(self):
+        """Until it must end, or no node is left."""
+        while self.open and not self.poll(60):
+            pass
+
+    def end(self):
+        stop(self.nodes)
+
+
+def become_keeper(order, control, folder, report, watched):
+    """In the child of `up`: never returns. Writes "up", or why not, into `report`. `watched` ends with the process `up`."""
+    os.setsid()
+    told = os.pipe()
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, lambda *_: os.write(told[1], b"x"))
+    keeper = Keeper(control["launcher"], control["hosts"], [told[0], *watched])
+    answer = ""
+    try:
+        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for number, source in ((0, os.open(os.devnull, os.O_RDWR)), (1, log), (2, log)):
+            os.dup2(source, number)
+        write_file(folder / "control.json", json.dumps(dict(control, keeper=identity(os.getpid()))))
+        keeper.start(order)
+        keeper.wait("ready")
+        tell_all(keeper.nodes, "mount")
+        keeper.wait("up")
+        os.write(report, b"up\n")
+        os.close(report)
+        del keeper.watched[-1]  # `up` may end now
+        keeper.keep()
+    except Exception as error:  # whatever it is, the user hears of it and the nodes are freed
+        taken = any(now == "taken" for now, _ in keeper.states.values())
+        answer = "%s %s\n" % ("taken" if taken else "failed", error)
+    finally:
+        keeper.end()
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            os.write(report, answer.encode())
+        except OSError:
+            pass  # nobody waits for it
+        os._exit(1 if answer else 0)

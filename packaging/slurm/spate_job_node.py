@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node of a job's file system: its servers, its mount, and the end of both, however it comes."""
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from spate_job_common import TIED, JobError, alive, identity, node_folder, own_folder, own_name, read_order, reason, run_spate, say, \
+    spate_program, wait_for, write_file
+
+READY_SECONDS = 60
+FRESH_SECONDS = 60  # a folder this young without a note may belong to a node that begins
+ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def has_mount(place):
+    """Whether Spate is mounted there."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        rows = [line.split() for line in file]
+    plain = [(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal.group(1), 8)), row[4]), row[row.index("-") + 1]) for row in rows]
+    return (place, "fuse.spate") in plain
+
+
+def end_signal(*_):
+    raise SystemExit(0)
+
+
+class Node:
+    """Lives from prepare() to end(). One thread; `end` kills what runs, since nothing of the data is kept."""
+
+    def __init__(self, order, host):
+        self.order, self.host = order, host
+        self.folder = node_folder(order["base"], order["job"], host)
+        self.mount_point = order["mount"].replace("{host}", host)
+        self.servers = {}
+        self.log = None
+        self.owned = False  # the folder is this process's to remove
+
+    def prepare(self):
+        clean(self.order["base"], None, None)
+        if os.path.exists(self.folder) and not clear(self.folder):
+            raise JobError("%s belongs to a job that runs" % self.folder)
+        own_folder(os.path.dirname(self.folder))
+        own_folder(self.folder)
+        self.note(False)
+        self.owned = True
+        write_file(self.folder + "/client.key", self.order["client_key"] + "\n")
+        write_file(self.folder + "/server.key", self.order["server_key"] + "\n")
+        write_file(self.folder + "/spate.toml", self.order["toml"].replace("@FOLDER@", self.folder))
+        self.log = open(self.folder + "/log", "ab")  # pylint: disable=consider-using-with
+
+    def note(self, made):
+        """For whoever cleans up after this process. `made`: the directory of the mount is ours, too."""
+        write_file(self.folder + "/owner.json", json.dumps(
+            {"process": identity(os.getpid()), "boot": boot_id(), "mount": self.mount_point, "made": made}))
+
+    def start_servers(self):
+        ready = {}
+        for number in self.order["servers"][self.host]:
+            words = self.server_words(number)
+            made = subprocess.run([*words, "--format"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, check=False)
+            if made.returncode != 0:
+                raise JobError("server %d cannot make its store: %s" % (number, self.last_words()))
+            ready[number] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            name = "spate-job-%d-%d" % (os.getpid(), number)
+            ready[number].bind("\0" + name)
+            self.run_server(number, dict(os.environ, NOTIFY_SOCKET="@" + name))
+        for number, listener in ready.items():
+            self.wait_ready(number, listener)
+            listener.close()
+
+    def server_words(self, number):
+        return [spate_program("spated"), "--config", self.folder + "/spate.toml", "--server", str(number)]
+
+    def run_server(self, number, environment=None):
+        self.servers[number] = subprocess.Popen(TIED + self.server_words(number), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                                env=environment)
+
+    def wait_ready(self, number, listener):
+        end = time.monotonic() + READY_SECONDS
+        while time.monotonic() < end:
+            if self.servers[number].poll() is not None:
+                raise JobError("server %d has ended: %s" % (number, self.last_words()))
+            if select.select([listener], [], [], 0.2)[0] and b"READY=1" in listener.recv(4096):
+                return
+        raise JobError("server %d is not ready: %s" % (number, self.last_words()))
+
+    def last_words(self):
+        with open(self.folder + "/log", "rb") as file:
+            return b" ".join(file.read()[-2000:].splitlines()[-2:]).decode(errors="replace")
+
+    def mount(self):
+        if not self.mount_point:
+            return
+        made = not os.path.isdir(self.mount_point)
+        options = ["-o", self.order["mount_options"]] if self.order["mount_options"] else []
+        if made:
+            os.makedirs(self.mount_point)
+            self.note(True)
+        done = run_spate(self.folder, "mount", *options, self.mount_point)
+        if done.returncode != 0:
+            raise JobError(reason(done))
+
+    def keep(self):
+        """Until the standard input ends. A server that ends by itself is started again: its store is still there."""
+        while True:
+            if select.select([0], [], [], 1)[0]:
+                word = os.read(0, 4096)
+                if not word:
+                    return
+                if b"mount" in word:
+                    self.mount()
+                    say(self.host, "up")
+            for number, server in self.servers.items():
+                if server.poll() is not None:
+                    self.log.write(b"spate-job: server %d has ended with %d and is started again\n" % (number, server.returncode))
+                    self.log.flush()
+                    self.run_server(number)
+
+
+def clear(folder):
+    """Ends the processes of a node's folder, unmounts, and removes the folder. False: its owner, another process, runs."""
+    try:
+        with open(folder + "/owner.json", encoding="utf-8") as file:
+            told = json.load(file)
+        same_boot, owner, place = told["boot"] == boot_id(), told["process"], str(told["mount"])
+    except (OSError, ValueError, KeyError, TypeError):
+        told, same_boot, owner, place = {}, True, [0, None], ""
+        if os.path.isdir(folder) and time.time() - os.lstat(folder).st_mtime < FRESH_SECONDS:
+            return False
+    if same_boot and owner[0] != os.getpid() and alive(owner):
+        return False
+    if same_boot:
+        unmount(place)
+        for pid in processes_of(folder):
+            kill(pid)
+        wait_for(lambda: not processes_of(folder), 5)
+        unmount(place)
+    if place and told.get("made"):
+        remove_empty(place)
+    shutil.rmtree(folder, ignore_errors=True)
+    remove_empty(os.path.dirname(folder))  # unless other nodes use the same disk
+    return True
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def remove_empty(folder):
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass
+
+
+def unmount(place):
+    """Detaches it, also while programs use it: their calls fail once the mount's process has ended."""
+    for words in (["umount", "-l", place], ["fusermount3", "-uz", place]):
+        if place and has_mount(place) and shutil.which(words[0]):
+            subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def processes_of(folder):
+    """Servers, mounts and copies of this folder, of this user."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                words = file.read().split(b"\0")
+            mine = os.stat("/proc/" + pid).st_uid == os.geteuid()
+        except OSError:
+            continue
+        if mine and os.path.basename(words[0]).startswith(b"spate") and int(pid) != os.getpid() and \
+                (os.fsencode(folder) in words or os.fsencode(folder + "/spate.toml") in words):
+            found.append(int(pid))
+    return found
+
+
+def clean(base, job, host):
+    """Removes what jobs have left here whose processes are gone; of one job and one node, or of all. Root does so for each user, with that
+    user's rights only. Whether nothing is left of them."""
+    gone = True
+    for name in os.listdir(base) if os.path.isdir(base) else []:
+        match = re.fullmatch(r"spate-job-(\d+)-(.+)", name)
+        if not match or job not in (None, match.group(2)):
+            continue
+        folder = os.path.join(base, name)
+        try:
+            found = os.lstat(folder)
+        except OSError:
+            continue  # somebody else has just removed it
+        if os.path.islink(folder) or found.st_uid != int(match.group(1)) or os.geteuid() not in (0, found.st_uid):
+            continue
+        gone = (clean_job(folder, host) if found.st_uid == os.geteuid() else clean_as(found.st_uid, found.st_gid, folder, host)) and gone
+    return gone
+
+
+def clean_job(folder, host):
+    try:
+        nodes = os.listdir(folder)
+    except FileNotFoundError:
+        return True
+    if not nodes:
+        remove_empty(folder)
+    return all([clear(os.path.join(folder, node)) for node in nodes if host in (None, node)])
+
+
+def clean_as(uid, gid, folder, host):
+    """In a process with the rights of that user, which whatever the user has prepared there cannot hold up for ever."""
+    child = os.fork()
+    if child == 0:
+        done = False
+        try:
+            os.setgroups([])
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+            signal.alarm(30)
+            done = clean_job(folder, host)
+        finally:
+            os._exit(0 if done else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def guard(folder):
+    """A process that cleans up when this one is gone, also if it is killed. Its pipe ends with us."""
+    reader, writer = os.pipe()
+    if os.fork() != 0:
+        os.close(reader)
+        return writer
+    os.setsid()
+    os.close(writer)
+    for number in (0, 1, 2):
+        os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    for name in ENDS:
+        signal.signal(name, signal.SIG_IGN)
+    os.read(reader, 1)
+    wait_for(lambda: not os.path.exists(folder) or clear(folder), 10)
+    os._exit(0)
+
+
+def run_node(given):
+    order = read_order()
+    node = Node(order, own_name(given, order["servers"]))
+    for name in ENDS:
+        signal.signal(name, end_signal)
+    try:
+        node.prepare()
+        guard(node.folder)
+        node.start_servers()
+        say(node.host, "ready")
+        node.keep()
+    except (JobError, OSError) as error:
+        say(node.host, "taken" if "in use" in str(error) else "failed", error)
+    finally:
+        for name in ENDS:
+            signal.signal(name, signal.SIG_IGN)
+        for server in node.servers.values():
+            server.kill()
+            server.wait()
+        if node.owned:
+            clear(node.folder)
+    say(node.host, "gone")

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copying a tree in and out by all nodes at once. `spate cp -u` leaves out what an earlier, interrupted run has copied; each file's
+checksum is compared with its source's."""
+import json
+import os
+import select
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+from spate_job_common import TIED, JobError, heard, launch, node_folder, own_name, read_lines, read_order, reason, run_spate, say, \
+    spate_program, stop, tell_all
+
+BATCH_FILES, BATCH_BYTES = 200, 60000  # words of one command
+LARGE = "+64M"
+
+
+def join(root, name):
+    return root.rstrip("/") + "/" + name if name else root
+
+
+def folder_of(name):
+    return name.rpartition("/")[0]
+
+
+def in_batches(words):
+    """Lists short enough for a command line."""
+    batch, size = [], 0
+    for word in words:
+        if batch and (len(batch) == BATCH_FILES or size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(word)
+        size += len(word)
+    if batch:
+        yield batch
+
+
+def list_local(root):
+    """(folders, large files first: [name, whether it is a regular file]) below it, names relative to it."""
+    folders, files = [], []
+
+    def fail(error):
+        raise JobError("%s cannot be read: %s" % (error.filename, error.strerror))
+    for at, below, names in os.walk(root, onerror=fail):
+        rel = os.path.relpath(at, root)
+        links = [name for name in below if os.path.islink(os.path.join(at, name))]
+        folders.append("" if rel == "." else rel)
+        for name in names + links:
+            found = os.lstat(os.path.join(at, name))
+            files.append((found.st_size, os.path.normpath(os.path.join(rel, name)), stat.S_ISREG(found.st_mode)))
+    files.sort(key=lambda file: -file[0])
+    return folders, [[name, regular] for _, name, regular in files]
+
+
+def list_spate(fs, root):
+    """As list_local, of the file system."""
+    def find(*tests):
+        done = run_spate(fs, "find", root, *tests, "-print0")
+        if done.returncode != 0:
+            raise JobError(reason(done))
+        return [name.removeprefix(root.rstrip("/")).lstrip("/") for name in done.stdout.split("\0") if name]
+    large = find("-type", "f", "-size", LARGE)
+    big = set(large)
+    files = large + [name for name in find("-type", "f") if name not in big]
+    return find("-type", "d"), [[name, True] for name in files] + [[name, False] for name in find("!", "-type", "f", "!", "-type", "d")]
+
+
+def make_folders(fs, target, folders):
+    if not target.startswith("spate:"):
+        for folder in folders:
+            os.makedirs(join(target, folder), exist_ok=True)
+        return
+    for batch in in_batches([join(target, folder) for folder in folders]):
+        done = run_spate(fs, "mkdir", "-p", *batch)
+        if done.returncode != 0:
+            raise JobError(reason(done))
+
+
+def check_ends(fs, source, target):
+    """Whether the source is a directory. The two must be of different file systems."""
+    if source.startswith("spate:") == target.startswith("spate:"):
+        raise JobError("one of SOURCE and TARGET begins with spate:")
+    if not source.startswith("spate:"):
+        if not os.path.lexists(source):
+            raise JobError("there is no %s" % source)
+        return os.path.isdir(source)
+    done = run_spate(fs, "stat", "--json", source)
+    if done.returncode != 0:
+        raise JobError(reason(done))
+    told = json.loads(done.stdout)
+    return (told[0] if isinstance(told, list) else told)["type"] == "directory"
+
+
+def stage(control, fs, source, target, movers):
+    """Copies SOURCE so that it is at TARGET then. Returns how many files."""
+    source, target = [end if end.startswith("spate:") else os.path.abspath(end) for end in (source, target)]
+    if not check_ends(fs, source, target):
+        folders, files = [], [[os.path.basename(source), True]]
+        parts = (source.rpartition("/")[0] or "/", target)
+    else:
+        folders, files = list_spate(fs, source) if source.startswith("spate:") else list_local(source)
+        parts = (source, target)
+    make_folders(fs, target, folders)
+    hosts = control["hosts"]
+    lanes = len(hosts) * movers
+    order = {"job": control["job"], "base": control["base"], "source": parts[0], "target": parts[1], "whole": not folders,
+             "shares": {host: [files[at::lanes] for at in range(first, lanes, len(hosts))] for first, host in enumerate(hosts)}}
+    run_movers(control, order)
+    if folders:  # modes and times of directories; and it copies whatever has come meanwhile
+        done = run_spate(fs, "cp", "-r", "-u", "-q", join(source, "."), target)
+        if done.returncode != 0:
+            raise JobError(reason(done))
+    return len(files)
+
+
+def run_movers(control, order):
+    launched = launch(control["launcher"], control["hosts"], "move")
+    waiting, running = set(control["hosts"]), list(launched)
+    try:
+        tell_all(launched, json.dumps(order))
+        while waiting and running:
+            ready, _, _ = select.select([process.stdout for process in running], [], [])
+            for process in [one for one in running if one.stdout in ready]:
+                more, lines = read_lines(process)
+                for line in lines:
+                    take(line, waiting)
+                if not more:
+                    running.remove(process)
+                    if waiting.intersection(process.hosts):
+                        raise JobError("the movers on %s have ended; run it again, it goes on where it stopped" % ", ".join(sorted(waiting.intersection(process.hosts))))
+    finally:
+        stop(launched)
+
+
+def take(line, waiting):
+    told = heard(line)
+    if told is None:
+        print(line, file=sys.stderr, flush=True)
+    elif told[1] == "done":
+        waiting.discard(told[0])
+    else:
+        raise JobError("on %s: %s" % (told[0], told[2]))
+
+
+class Mover:
+    """One node's share: a thread for each lane, each runs one command at a time. stop() ends them."""
+
+    def __init__(self, order, host):
+        self.order = order
+        self.environment = dict(os.environ, SPATE_FS=node_folder(order["base"], order["job"], host))
+        self.lanes = order["shares"][host]
+        self.lock = threading.Lock()
+        self.running = set()
+        self.stopped = False
+        self.wrong = []
+
+    def run(self, *words):
+        """`spate WORDS`: its output."""
+        with self.lock:
+            if self.stopped:
+                raise JobError("it was told to end")
+            process = subprocess.Popen([*TIED, spate_program("spate"), *words], env=self.environment, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape")
+            self.running.add(process)
+        out, errors = process.communicate()
+        with self.lock:
+            self.running.discard(process)
+        if process.returncode != 0:
+            raise JobError(reason(subprocess.CompletedProcess(words, process.returncode, out, errors)))
+        return out
+
+    def stop(self):
+        with self.lock:
+            self.stopped = True
+            for process in self.running:
+                process.kill()
+
+    def lane(self, files):
+        try:
+            by_folder = {}
+            for name, regular in files:
+                by_folder.setdefault(folder_of(name), []).append((name, regular))
+            for folder, members in sorted(by_folder.items()):
+                for batch in in_batches([name for name, _ in members]):
+                    self.copy(folder, batch, {name for name, regular in members if regular})
+        except (JobError, OSError) as error:
+            self.wrong.append(error)
+            self.stop()
+
+    def copy(self, folder, names, regular):
+        source, target = self.order["source"], self.order["target"]
+        froms = [join(source, name) for name in names]
+        into = target if self.order["whole"] else join(target, folder) + "/"
+        self.run("cp", "-r", "-u", "-q", *froms, into)
+        checked = [name for name in names if name in regular]
+        for name in self.differing(checked):
+            self.run("cp", "-q", join(source, name), into)
+            if self.differing([name]):
+                raise JobError("%s differs from its source" % self.target_of(name))
+
+    def target_of(self, name):
+        return self.order["target"] if self.order["whole"] else join(self.order["target"], name)
+
+    def differing(self, names):
+        if not names:
+            return []
+        sums = [self.sums([join(self.order["source"], name) for name in names]), self.sums([self.target_of(name) for name in names])]
+        return [name for at, name in enumerate(names) if sums[0][at] != sums[1][at]]
+
+    def sums(self, paths):
+        told = json.loads(self.run("sum", "--json", "-a", "xxh3", *paths))
+        if len(told) != len(paths):
+            raise JobError("%d checksums for %d files, the first of them %s" % (len(told), len(paths), paths[0]))
+        return [one["sum"] for one in told]
+
+
+def run_mover(given):
+    order = read_order()
+    host = own_name(given, order["shares"])
+    mover = Mover(order, host)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(1))  # what it has started ends with it
+    threads = [threading.Thread(target=mover.lane, args=(files,)) for files in mover.lanes if files]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if select.select([0], [], [], 0)[0] and not os.read(0, 4096):
+            mover.stop()
+            break
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join()
+    if mover.wrong:
+        say(host, "failed", mover.wrong[0])
+        raise SystemExit(1)
+    say(host, "done")
