@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/supervisor_host.h"
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/expect.h"
 
 namespace spate::fuse {
 namespace {
