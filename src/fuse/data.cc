@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "fuse/device.h"
 #include "fuse/lent_rights.h"
 #include "fuse/mount.h"
 #include "log/log.h"
@@ -155,7 +156,7 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const Attributes attributes = file->file->attributes();
   remember(mount, *std::move(file), flags, info);
   const bool drops = info->keep_cache == 0;
-  told_of_open(mount, attributes, *info, drops, answer([&] { return fuse_reply_open(request, info); }));
+  told_of_open(mount, attributes, *info, drops, answer([&] { return reply_open(request, *info); }));
 }
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
@@ -171,7 +172,7 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   if (!temporary) entry.entry_timeout = name_timeout(mount, where, attributes.handle);
   remember(mount, *std::move(file), flags, info);
   const bool drops = info->keep_cache == 0;
-  told_of_open(mount, attributes, *info, drops, answer([&] { return fuse_reply_create(request, &entry, info); }));
+  told_of_open(mount, attributes, *info, drops, answer([&] { return reply_create(request, entry, *info); }));
 }
 
 void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {

@@ -21,18 +21,34 @@ constexpr unsigned kMaxWriteBytes = 1U << 20U;  // the kernel's own limit with 2
 constexpr unsigned kMaxBackground = 64;
 // From protocol 7.40, which this machine's header need not have.
 constexpr std::int32_t kNotifyResend = 7;
+constexpr std::uint32_t kParallelDirectWrites = 1U << 6U;  // of an open file; from protocol 7.38
 constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid | kClearsRights;
 
 /// set while libfuse replays an old INIT, whose answer nobody needs
 thread_local bool swallowing = false;
 /// set while libfuse answers the kernel's INIT
 thread_local bool answering_init = false;
+/// set while libfuse answers an open or a create
+thread_local bool answering_open = false;
+
+/// Both answers end with the flags of the open file. The kernel then locks the inode only for writes that append or
+/// enlarge the file, and while pages of it are kept or mapped (Linux 6.9).
+void let_direct_writes_overlap(std::span<const iovec> answer) {
+  fuse_open_out out{};
+  if (answer.size() != 2 || answer[1].iov_len < sizeof(out)) return;
+  auto* const at = static_cast<std::byte*>(answer[1].iov_base) + answer[1].iov_len - sizeof(out);
+  std::memcpy(&out, at, sizeof(out));
+  if ((out.open_flags & FOPEN_DIRECT_IO) == 0) return;
+  out.open_flags |= kParallelDirectWrites;
+  std::memcpy(at, &out, sizeof(out));
+}
 
 ssize_t write_device(int fd, iovec* parts, int count, void* user) {
   if (answering_init) {
     const auto& mount = *static_cast<const Mount*>(user);
     add_abilities(kernel_init_of(mount.handover), kAbilities, {parts, static_cast<std::size_t>(count)});
   }
+  if (answering_open) let_direct_writes_overlap({parts, static_cast<std::size_t>(count)});
   if (!swallowing) return ::writev(fd, parts, count);
   ssize_t size = 0;
   for (int i = 0; i < count; ++i) size += static_cast<ssize_t>(parts[i].iov_len);
@@ -159,6 +175,20 @@ std::string mount_option_text(const Mount& mount) {
   text += options.no_suid ? ",nosuid" : ",suid";
   if (options.no_exec) text += ",noexec";
   return text;
+}
+
+int reply_open(fuse_req_t request, const fuse_file_info& info) {
+  answering_open = true;
+  const int failed = fuse_reply_open(request, &info);
+  answering_open = false;
+  return failed;
+}
+
+int reply_create(fuse_req_t request, const fuse_entry_param& entry, const fuse_file_info& info) {
+  answering_open = true;
+  const int failed = fuse_reply_create(request, &entry, &info);
+  answering_open = false;
+  return failed;
 }
 
 bool can_resend(const Mount& mount) { return offers_resend(kernel_init_of(mount.handover)); }
