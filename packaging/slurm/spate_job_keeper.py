@@ -91,12 +91,23 @@ class Keeper:
         stop(self.nodes)
 
 
+def close_others(kept):
+    """Whoever has called `up` may wait for the end of a pipe that this process would hold for the whole job."""
+    for number in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if number > 2 and number not in kept:
+            try:
+                os.close(number)
+            except OSError:
+                pass  # that of the listing
+
+
 def become_keeper(order, control, folder, report, watched):
     """In the child of `up`: never returns. Writes "up", or why not, into `report`. `watched` ends with the process `up`."""
     os.setsid()
     told = os.pipe()
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, lambda *_: os.write(told[1], b"x"))
+    close_others({*told, report, *watched})
     keeper = Keeper(control["launcher"], control["hosts"], [told[0], *watched])
     answer = ""
     try:

@@ -5,6 +5,7 @@ changed on the way is copied anew, and nothing is left when the file system ends
 killed."""
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -136,6 +137,18 @@ def wrong_words(job):
     check(job.is_gone(), "wrong words have left something")
 
 
+def holds_no_pipe(job):
+    """A caller of `up` reads a pipe to its end, which what stays behind would hold."""
+    reader, writer = os.pipe()
+    words = [SPATE, "job", "up", "--hosts", "one", "--launcher", "local", "--dir", job.disk, "--keep", "--id", job.name]
+    subprocess.run(words, env=job.env, pass_fds=[writer], capture_output=True, timeout=120, check=True)
+    os.close(writer)
+    check(select.select([reader], [], [], 20)[0], "a process of the job holds a pipe of its caller")
+    os.close(reader)
+    job.does("down")
+    job.wait_gone("down of one that was kept")
+
+
 def node_dies(job):
     job.up()
     os.kill(min(pid for pid in job.processes() if b"spate-job" in b" ".join(words_of(pid)) and b"two" in words_of(pid)), signal.SIGKILL)
@@ -169,6 +182,7 @@ def main():
         wait_until(lambda: not os.listdir(job.disk), "the nodes end without their keeper", 60)
         job.does("down")
         job.wait_gone("down after the keeper was killed")
+        holds_no_pipe(job)
         node_dies(job)
     finally:
         job.run("down")

@@ -53,6 +53,7 @@ class Slurm:
         self.port = free_ports(nodes + 1)
         self.env = dict(os.environ, SLURM_CONF=root + "/slurm.conf", HOME=root, XDG_STATE_HOME=root + "/home-state", PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
         self.processes = {}
+        self.user = None  # that submits; None: root
         for folder in ("munge", "state", *("spool-" + name for name in self.names)):
             os.makedirs(root + "/" + folder, mode=0o755)
         open(root + "/plugstack.conf", "w", encoding="utf-8").close()
@@ -88,7 +89,7 @@ class Slurm:
         with open(path, "w", encoding="utf-8") as file:
             file.write(script)
         done = subprocess.run(["sbatch", "--parsable", "--output=%s/job-%%j.out" % self.root, "--chdir=" + self.root, *options, path],
-                              env=self.env, capture_output=True, text=True, timeout=60, check=False)
+                              env=self.env, capture_output=True, text=True, timeout=60, check=False, user=self.user)
         check(done.returncode == 0, "sbatch: " + done.stderr)
         return done.stdout.strip().split(";")[0]
 
