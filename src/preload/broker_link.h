@@ -6,6 +6,7 @@
 #include <string>
 
 #include "preload/broker/messages.h"
+#include "preload/descriptors.h"
 #include "preload/mounts.h"
 
 namespace spate::preload {
@@ -21,6 +22,11 @@ struct Question {
 /// that the program does not block (kCancelled). Fails with the broker's error, or with kNoLocks when the broker cannot
 /// be reached or started; a message says that once.
 Result<BrokerReply> ask_broker(const Question& question);
+
+/// The broker of an open file (BrokerPlace::id): the one that has it already, else the one of this program's settings.
+Result<std::uint64_t> broker_of(Description& description);
+/// Sends a request to that broker. `descriptor`: any of the file's; -1: the broker need not know which open file it is.
+Result<BrokerReply> ask_about(Description& description, int descriptor, const BrokerRequest& request);
 
 /// In a child of fork().
 void forget_broker_links();

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "preload/broker_of_file.h"
+#include "preload/broker_link.h"
 #include "preload/locks.h"
 
 namespace spate::preload {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "preload/broker_of_file.h"
+#include "preload/broker_link.h"
 
 namespace spate::preload {
 namespace {
