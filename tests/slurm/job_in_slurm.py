@@ -11,7 +11,8 @@ from slurm_cluster import Slurm, check, need_slurm, wait_until
 from cluster import BIN, alive, make_tree, same_tree
 
 EPILOG = """#!/bin/sh
-exec {bin}/spate job clean --dir {disk} --id "$SLURM_JOB_ID" >> {root}/epilog.log 2>&1
+{bin}/spate job clean --dir {disk} --id "$SLURM_JOB_ID" >> {root}/epilog.log 2>&1
+exit 0  # another code would drain the node
 """
 JOB = """#!/bin/bash
 #SBATCH --nodes=3
