@@ -32,7 +32,7 @@ thread_local bool answering_init = false;
 thread_local bool answering_open = false;
 
 /// Both answers end with the flags of the open file. The kernel then locks the inode only for writes that append or
-/// enlarge the file, and while pages of it are kept or mapped (Linux 6.9).
+/// enlarge the file, and while pages of it are kept or mapped.
 void let_direct_writes_overlap(std::span<const iovec> answer) {
   fuse_open_out out{};
   if (answer.size() != 2 || answer[1].iov_len < sizeof(out)) return;
@@ -44,11 +44,13 @@ void let_direct_writes_overlap(std::span<const iovec> answer) {
 }
 
 ssize_t write_device(int fd, iovec* parts, int count, void* user) {
+  const auto& mount = *static_cast<const Mount*>(user);
   if (answering_init) {
-    const auto& mount = *static_cast<const Mount*>(user);
     add_abilities(kernel_init_of(mount.handover), kAbilities, {parts, static_cast<std::size_t>(count)});
   }
-  if (answering_open) let_direct_writes_overlap({parts, static_cast<std::size_t>(count)});
+  // Linux 6.9 keeps such writes apart from pages that are kept or mapped. It is also the first that can repeat
+  // requests.
+  if (answering_open && can_resend(mount)) let_direct_writes_overlap({parts, static_cast<std::size_t>(count)});
   if (!swallowing) return ::writev(fd, parts, count);
   ssize_t size = 0;
   for (int i = 0; i < count; ++i) size += static_cast<ssize_t>(parts[i].iov_len);

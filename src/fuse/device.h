@@ -26,7 +26,7 @@ using SessionPtr = std::unique_ptr<fuse_session, SessionDeleter>;
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device);
 
 /// As fuse_reply_open and fuse_reply_create. Several direct writes of an open file may be under way at once
-/// (Linux 6.2), which libfuse 3.14 cannot say.
+/// (Linux 6.9), which libfuse 3.14 cannot say.
 int reply_open(fuse_req_t request, const fuse_file_info& info);
 int reply_create(fuse_req_t request, const fuse_entry_param& entry, const fuse_file_info& info);
 
