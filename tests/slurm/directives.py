@@ -56,7 +56,7 @@ def main():
         wait_clean(slurm, "a job with directives")
         os.unlink(root + "/result-whole/new")
         same_tree(root + "/source", root + "/result-whole")
-        job = slurm.submit(JOB.format(root=root, bin=BIN, name="cancelled", work="echo runs; sleep 1000"))
+        job = slurm.submit(JOB.format(root=root, bin=BIN, name="cancelled", work="echo runs; sleep 1000"))  # the job is cancelled while it sleeps
         wait_until(lambda: "runs" in slurm.output(job), "it runs", 90)
         slurm.call("scancel", job)
         wait_clean(slurm, "a job that was cancelled: %s" % left(root))
