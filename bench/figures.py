@@ -8,8 +8,10 @@ A result: {"title", "unit", "x": what the points are, "points": [text], "series"
 
 
 def text(result):
-    lines = ["", "%s (%s, by %s)" % (result["title"], result["unit"], result["x"])]
-    lines.append("%-30s" % "" + "".join("%10s" % point for point in result["points"]))
+    about = ", ".join(part for part in (result["unit"], result["x"] and "by " + result["x"]) if part)
+    lines = ["", result["title"] + (" (%s)" % about if about else "")]
+    widths = [max(10, len(str(point)) + 2) for point in result["points"]]
+    lines.append("%-30s" % "" + "".join("%*s" % (w, point) for w, point in zip(widths, result["points"])))
     for name, values in result["series"].items():
-        lines.append("%-30s" % name + "".join("%10s" % ("-" if v is None else "%.3g" % v) for v in values))
+        lines.append("%-30s" % name + "".join("%*s" % (w, "-" if v is None else "%.3g" % v) for w, v in zip(widths, values)))
     return "\n".join(lines)
