@@ -121,8 +121,10 @@ function slurm_bb_pre_run(job_id, job_script)
   if not job then return slurm.ERROR, wrong end
   local hosts
   hosts, wrong = run("scontrol show hostnames " .. quoted(job.nodes) .. " | paste -sd,")
-  local all = directives(job_script)
-  if not hosts or not all then return slurm.ERROR, wrong end
+  if not hosts then return slurm.ERROR, wrong end
+  local all
+  all, wrong = directives(job_script)
+  if not all then return slurm.ERROR, wrong end
   local words = "up --keep --hosts " .. quoted(hosts:gsub("%s", "")) .. " --launcher " .. quoted(launcher) ..
                 " --address " .. quoted(address) .. " --dir " .. quoted(local_disk)
   for _, one in ipairs(all) do
