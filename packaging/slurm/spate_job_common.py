@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import socket
+import stat
 import subprocess
 import time
 
@@ -42,9 +43,17 @@ def reason(done):
 
 
 def state_folder(job):
-    """Of the user, where `up` runs: the clients' configuration, and what `down` needs."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return pathlib.Path(base) / "spate" / "jobs" / job
+    """Of the user, where `up` runs: the clients' configuration, and what `down` needs. `down` runs commands and ends processes that are named
+    there, so it must not be another user's, as it can be below sudo."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~")
+    try:
+        found = os.stat(home)
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+            raise JobError("%s is another user's, or everybody may write there: set HOME or XDG_STATE_HOME" % home)
+    except FileNotFoundError:
+        pass  # own_folder() makes it
+    base = pathlib.Path(os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state"))
+    return base / "spate" / "jobs" / job
 
 
 def node_folder(base, job, host):
@@ -59,10 +68,27 @@ def usual_base(given):
 
 def own_folder(folder):
     """Makes it, for this user alone. A folder or link of somebody else is refused."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except FileExistsError:
+        raise JobError("%s is no folder" % folder) from None
     if os.path.islink(folder) or os.lstat(folder).st_uid != os.geteuid():
         raise JobError("%s belongs to somebody else" % folder)
     os.chmod(folder, 0o700)
+
+
+def keeps_folders(base, uid):
+    """Whether nobody but this user and root can put something else in the place of a folder of this user there."""
+    found = os.stat(base)
+    return found.st_uid in (0, uid) and (found.st_mode & stat.S_ISVTX or not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def own_folder_in(base, folder):
+    """own_folder(), and none that others can exchange."""
+    for step in (lambda: None, lambda: own_folder(folder)):
+        step()
+        if os.path.exists(base) and not keeps_folders(base, os.geteuid()):
+            raise JobError("others can rename what lies in %s: --dir takes a folder of the user or of root, sticky as /tmp if others may write there" % base)
 
 
 def write_file(path, text):

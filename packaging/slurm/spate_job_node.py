@@ -2,18 +2,21 @@
 """One node of a job's file system: its servers, its mount, and the end of both, however it comes."""
 import json
 import os
+import pwd
 import re
 import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 
-from spate_job_common import TIED, JobError, alive, identity, node_folder, own_folder, own_name, read_order, reason, run_spate, say, \
-    spate_program, wait_for, write_file
+from spate_job_common import TIED, JobError, alive, identity, keeps_folders, node_folder, own_folder, own_folder_in, own_name, read_order, \
+    reason, run_spate, say, spate_program, wait_for, write_file
 
 READY_SECONDS = 60
+NOGROUP = 65534
 FRESH_SECONDS = 60  # a folder this young without a note may belong to a node that begins
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -47,10 +50,12 @@ class Node:
         self.owned = False  # the folder is this process's to remove
 
     def prepare(self):
+        # Before anything there is read: others may have prepared it.
+        own_folder_in(self.order["base"], os.path.dirname(self.folder))
         clean(self.order["base"], None, None)
-        if os.path.exists(self.folder) and not clear(self.folder):
+        own_folder(os.path.dirname(self.folder))  # it was empty, so clean() may have removed it
+        if os.path.lexists(self.folder) and not clear(self.folder):
             raise JobError("%s belongs to a job that runs" % self.folder)
-        own_folder(os.path.dirname(self.folder))
         own_folder(self.folder)
         self.note(False)
         self.owned = True
@@ -71,10 +76,8 @@ class Node:
             made = subprocess.run([*words, "--format"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, check=False)
             if made.returncode != 0:
                 raise JobError("server %d cannot make its store: %s" % (number, self.last_words()))
-            ready[number] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            name = "spate-job-%d-%d" % (os.getpid(), number)
-            ready[number].bind("\0" + name)
-            self.run_server(number, dict(os.environ, NOTIFY_SOCKET="@" + name))
+            ready[number], name = ready_socket()
+            self.run_server(number, dict(os.environ, NOTIFY_SOCKET=name))
         for number, listener in ready.items():
             self.wait_ready(number, listener)
             listener.close()
@@ -91,7 +94,7 @@ class Node:
         while time.monotonic() < end:
             if self.servers[number].poll() is not None:
                 raise JobError("server %d has ended: %s" % (number, self.last_words()))
-            if select.select([listener], [], [], 0.2)[0] and b"READY=1" in listener.recv(4096):
+            if select.select([listener], [], [], 0.2)[0] and says_ready(listener):
                 return
         raise JobError("server %d is not ready: %s" % (number, self.last_words()))
 
@@ -126,6 +129,21 @@ class Node:
                     self.log.write(b"spate-job: server %d has ended with %d and is started again\n" % (number, server.returncode))
                     self.log.flush()
                     self.run_server(number)
+
+
+def ready_socket():
+    """A socket at which a server says that it is ready, and its name. The kernel chooses the name, so that nobody has it first."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    listener.bind("")
+    return listener, "@" + listener.getsockname()[1:].decode()
+
+
+def says_ready(listener):
+    """Whether the next datagram says so. Everybody can send one: it counts only from a process of this user."""
+    data, notes, _, _ = listener.recvmsg(4096, socket.CMSG_SPACE(12))
+    senders = [struct.unpack("3i", note[:12])[1] for level, kind, note in notes if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)]
+    return b"READY=1" in data and senders == [os.geteuid()]
 
 
 def clear(folder):
@@ -203,9 +221,9 @@ def clean(base, job, host):
             found = os.lstat(folder)
         except OSError:
             continue  # somebody else has just removed it
-        if os.path.islink(folder) or found.st_uid != int(match.group(1)) or os.geteuid() not in (0, found.st_uid):
+        if os.path.islink(folder) or found.st_uid != int(match.group(1)) or os.geteuid() not in (0, found.st_uid) or not keeps_folders(base, found.st_uid):
             continue
-        gone = (clean_job(folder, host) if found.st_uid == os.geteuid() else clean_as(found.st_uid, found.st_gid, folder, host)) and gone
+        gone = (clean_job(folder, host) if found.st_uid == os.geteuid() else clean_as(found.st_uid, folder, host)) and gone
     return gone
 
 
@@ -219,8 +237,17 @@ def clean_job(folder, host):
     return all([clear(os.path.join(folder, node)) for node in nodes if host in (None, node)])
 
 
-def clean_as(uid, gid, folder, host):
+def group_of(uid):
+    """Not that of the folder, which may have got it from the folder above."""
+    try:
+        return pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        return NOGROUP
+
+
+def clean_as(uid, folder, host):
     """In a process with the rights of that user, which whatever the user has prepared there cannot hold up for ever."""
+    gid = group_of(uid)
     child = os.fork()
     if child == 0:
         done = False

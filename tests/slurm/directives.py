@@ -15,6 +15,7 @@ from job_in_slurm import EPILOG, left, parts, wait_clean
 JOB = """#!/bin/bash
 #SBATCH --nodes=2
 #SPATE stage_in source={root}/source destination=spate:/data
+#SPATE stage_in source={odd} destination=spate:/odd
 #SPATE stage_out source=spate:/data destination={root}/result-{name}
 export SPATE_FS=$XDG_STATE_HOME/spate/jobs/$SLURM_JOB_ID
 echo from the job | {bin}/spate put spate:/data/new || exit 1
@@ -43,20 +44,25 @@ def main():
         # Slurm gives root no burst buffer.
         slurm.user = "daemon"
         os.makedirs(root + "/home-state")
-        for folder in (root, root + "/disk", root + "/home-state"):
+        for folder in (root, root + "/disk"):
             os.chmod(folder, 0o1777)
+        shutil.chown(root + "/home-state", slurm.user)
+        # A name that a shell would run, were it not quoted; root's shell, since the controller is root.
+        odd = root + "/odd'$(touch${IFS}" + root + "/ran)`touch${IFS}" + root + "/ran`;'"
+        os.makedirs(odd)
         make_tree(root + "/source", 20, 1)
         slurm.start()
         refused(slurm, "stage_in source=/x", "destination")
         refused(slurm, "stage_in source=x destination=spate:/x", "absolute")
         refused(slurm, "stage_away source=/x destination=spate:/x", "stage_in")
-        job = slurm.submit(JOB.format(root=root, bin=BIN, name="whole", work=""))
+        job = slurm.submit(JOB.format(root=root, bin=BIN, odd=odd, name="whole", work=BIN + "/spate stat spate:/odd || exit 1"))
         slurm.wait_end(job)
         wait_until(lambda: os.path.exists(root + "/result-whole/new"), "the results are outside: " + slurm.output(job), 90)
         wait_clean(slurm, "a job with directives")
+        check(not os.path.exists(root + "/ran"), "a line of a job script was run")
         os.unlink(root + "/result-whole/new")
         same_tree(root + "/source", root + "/result-whole")
-        job = slurm.submit(JOB.format(root=root, bin=BIN, name="cancelled", work="echo runs; sleep 1000"))  # the job is cancelled while it sleeps
+        job = slurm.submit(JOB.format(root=root, bin=BIN, odd=odd, name="cancelled", work="echo runs; sleep 1000"))  # the job is cancelled while it sleeps
         wait_until(lambda: "runs" in slurm.output(job), "it runs", 90)
         slurm.call("scancel", job)
         wait_clean(slurm, "a job that was cancelled: %s" % left(root))

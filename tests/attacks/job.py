@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`spate job` on a machine with other users: what a stranger has prepared in the folder of the nodes or in a home that is not root's own is
+neither read, run nor removed, nobody else says that a server is ready, and a cleaner has the rights of the user whose folder it cleans."""
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+from lib import SPATE, STRANGER, as_stranger, check, need_root, skip
+
+JOB = os.path.join(os.path.dirname(SPATE), "..", "lib", "spate", "job")
+GROUP = 65507  # that no account is in
+
+
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def job(root, *words, home=None, timeout=120):
+    env = dict(os.environ, HOME=home or root + "/home")
+    for name in ("XDG_STATE_HOME", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SPATE_FS"):
+        env.pop(name, None)
+    return subprocess.run([SPATE, "job", *words], env=env, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def up(root, disk, name, **more):
+    return job(root, "up", "--hosts", "one", "--launcher", "local", "--dir", disk, "--id", name, "--owner", str(os.getpid()), **more)
+
+
+def refused(done, word):
+    check(done.returncode == 1 and word in done.stderr and len(done.stderr.splitlines()) == 1, "exit %d, not %r: %s%s" % (done.returncode, word, done.stdout, done.stderr))
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def prepared_node(root, disk):
+    """The folder of root's next job, made by a stranger, with a note that names an empty folder of root's as the job's mount."""
+    victim = root + "/victim"
+    os.mkdir(victim)
+    folder = "%s/spate-job-0-a" % disk
+    note = json.dumps({"process": [1 << 22, 1], "boot": boot_id(), "mount": victim, "made": True})
+
+    def prepare():
+        os.makedirs(folder + "/one")
+        write(folder + "/one/owner.json", note)
+
+    check(as_stranger(prepare) == 0, "the stranger cannot prepare anything")
+    refused(up(root, disk, "a"), "belongs to somebody else")
+    check(os.path.isdir(victim), "a stranger's note had root's folder removed")
+    check(os.path.exists(folder + "/one/owner.json"), "root has removed a tree that a stranger chose")
+    shutil.rmtree(folder)
+    check(as_stranger(lambda: os.symlink(root, folder)) == 0, "no link")
+    check(up(root, disk, "a").returncode == 1, "it follows a link of a stranger's")
+    os.unlink(folder)
+
+
+def exchanged_base(root):
+    """A folder where others may rename what is root's."""
+    disk = root + "/open"
+    os.mkdir(disk)
+    os.chmod(disk, 0o777)
+    refused(up(root, disk, "b"), "others can rename")
+    check(not os.listdir(disk), "it has begun there")
+    for owner, mode in ((STRANGER, 0o755), (0, 0o777)):
+        os.chown(disk, owner, owner)
+        os.chmod(disk, mode)
+        mine = disk + "/spate-job-0-b/one"
+        os.makedirs(mine)
+        check(job(root, "clean", "--dir", disk).returncode == 0 and os.path.isdir(mine), "root cleans where a stranger can exchange folders")
+        shutil.rmtree(os.path.dirname(mine))
+
+
+def foreign_home(root):
+    """Root with the home of another user, as sudo may leave it: what is noted there names a process to end and a command to run."""
+    home = root + "/stranger"
+    os.mkdir(home)
+    os.chown(home, STRANGER, STRANGER)
+    state = home + "/.local/state/spate/jobs/c"
+    ran = root + "/ran"
+    evil = home + "/evil"
+    bystander = subprocess.Popen(["sleep", "600"])
+    try:
+        with open("/proc/%d/stat" % bystander.pid, encoding="ascii") as file:
+            started = int(file.read().rsplit(")", 1)[1].split()[19])
+
+        def prepare():
+            os.makedirs(state)
+            write(evil, "#!/bin/sh\ntouch '%s'\n" % ran)
+            os.chmod(evil, 0o755)
+
+        check(as_stranger(prepare) == 0, "nothing prepared")
+        for keeper in ([bystander.pid, started], [1 << 22, 1]):
+            told = json.dumps({"job": "c", "hosts": ["one"], "launcher": evil + " {host}", "base": root, "keeper": keeper})
+            check(as_stranger(lambda told=told: write(state + "/control.json", told)) == 0, "no note")
+            for words in (("down",), ("status",), ("stage-in", "/etc/hostname", "spate:/x")):
+                refused(job(root, *words, "--id", "c", home=home), "another user's")
+                check(not os.path.exists(ran), "%s: root runs a stranger's command" % words[0])
+                check(bystander.poll() is None, "%s: root ends a process that a stranger chose" % words[0])
+        refused(up(root, root + "/disk", "c", home=home), "another user's")
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def false_ready():
+    """Everybody can find the socket's name in /proc/net/unix."""
+    sys.path.insert(0, JOB)
+    import spate_job_node  # pylint: disable=import-error,import-outside-toplevel
+    listener, name = spate_job_node.ready_socket()
+
+    def say():
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sender.sendto(b"READY=1", "\0" + name[1:])
+
+    check(as_stranger(say) == 0, "the stranger cannot send")
+    check(not spate_job_node.says_ready(listener), "a stranger says that a server is ready")
+    say()
+    check(spate_job_node.says_ready(listener), "the server itself is not believed")
+
+
+def rights_of_the_cleaner(root):
+    """A folder that has its group from the folder above gives the cleaner no rights of that group."""
+    disk, groups = root + "/setgid", root + "/groups"
+    for folder, mode in ((disk, 0o3777), (groups, 0o770), (groups + "/place", 0o755)):
+        os.mkdir(folder)
+        os.chown(folder, 0, GROUP)
+        os.chmod(folder, mode)
+    note = json.dumps({"process": [1 << 22, 1], "boot": boot_id(), "mount": groups + "/place", "made": True})
+    folder = "%s/spate-job-%d-d/one" % (disk, STRANGER)
+
+    def prepare():
+        os.makedirs(folder)
+        write(folder + "/owner.json", note)
+
+    check(as_stranger(prepare) == 0 and os.stat(folder).st_gid == GROUP, "the folder has not the group of the one above")
+    check(job(root, "clean", "--dir", disk).returncode == 0, "clean")
+    check(not os.path.exists(folder), "it was not cleaned")
+    check(os.path.isdir(groups + "/place"), "the cleaner had the rights of a group that its user is not in")
+
+
+def main():
+    need_root()
+    if not os.path.exists(JOB + "/spate-job"):
+        skip("this build has no spate job")
+    root = tempfile.mkdtemp(prefix="spate-job-attack-")
+    try:
+        os.chmod(root, 0o755)
+        for folder, mode in ((root + "/home", 0o700), (root + "/disk", 0o1777)):
+            os.mkdir(folder)
+            os.chmod(folder, mode)
+        false_ready()
+        prepared_node(root, root + "/disk")
+        exchanged_base(root)
+        foreign_home(root)
+        rights_of_the_cleaner(root)
+    finally:
+        shutil.rmtree(root)
+
+
+main()
