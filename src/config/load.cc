@@ -2,6 +2,7 @@
 #include "config/load.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -211,10 +212,13 @@ Result<LoadedConfig> load_file(const std::string& path, std::vector<Override> ov
   std::ifstream file(path, std::ios::binary);
   if (!file) return errno_error(errno, "open config file " + path);
   Input input{{}, path, std::filesystem::absolute(path).parent_path().string(), std::move(overrides)};
-  input.text.resize(kMaxFileBytes + 1);
-  file.read(input.text.data(), static_cast<std::streamsize>(input.text.size()));
-  if (file.bad()) return errno_error(errno, "read config file " + path);
-  input.text.resize(static_cast<std::size_t>(file.gcount()));
+  // Part by part: room for the largest file allowed would stay with every server and cost every command a millisecond.
+  std::array<char, 16384> part;
+  while (input.text.size() <= kMaxFileBytes && file) {
+    file.read(part.data(), part.size());
+    if (file.bad()) return errno_error(errno, "read config file " + path);
+    input.text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
   SPATE_TRY(LoadedConfig loaded, load(input));
   loaded.text = std::move(input.text);
   return loaded;

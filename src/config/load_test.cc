@@ -2,10 +2,15 @@
 #include "config/load.h"
 
 #include <gmock/gmock.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "base/expect.h"
 #include "config/check.h"
 #include "config/describe.h"
+#include "config/raw.h"
 
 namespace spate::config {
 namespace {
@@ -303,6 +308,23 @@ TEST(Load, NestingAndLengthHaveBounds) {
   std::string sections;
   for (int i = 0; i < 100'000; ++i) sections += "[[x]]\n";
   EXPECT_THAT(load(input(sections)).error().context(), HasSubstr("too many sections"));
+}
+
+TEST(Load, AFileIsReadWholeAndTakesNoMoreMemoryThanItsText) {
+  std::string path = testing::TempDir() + "spate_load_XXXXXX";
+  const int fd = ::mkstemp(path.data());
+  ASSERT_GE(fd, 0);
+  ::close(fd);
+  const std::string text = kGood + std::string(100'000, '#') + "\n";  // more than one read
+  std::ofstream(path) << text;
+  const auto loaded = load_file(path, {});
+  std::ofstream(path) << std::string(kMaxFileBytes + 1, '#');
+  const auto large = load_file(path, {});
+  ::unlink(path.c_str());
+  ASSERT_OK(loaded);
+  EXPECT_EQ(loaded->text, text);
+  EXPECT_LE(loaded->text.capacity(), 2 * text.size());
+  EXPECT_ERRC(large, Errc::kInvalidArgument);
 }
 
 TEST(Load, TheSyntaxOfValues) {
