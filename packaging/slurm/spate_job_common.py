@@ -139,16 +139,23 @@ def wait_for(condition, seconds):
     return True
 
 
-def launch(launcher, hosts, word):
-    """Starts `spate-job WORD` on all hosts: one process for each if the launcher has "{host}" or is "local", else one for all. Each gets
-    `.hosts`. A launcher like ssh hands its words to a shell, so they are quoted."""
+def words_at(launcher, group, mine):
+    """The command by which the launcher starts the words `mine` on these hosts. srun executes its words as they are; other launchers are
+    taken for what ssh is, which gives them to a shell."""
+    if launcher == "local":
+        return mine
+    front = [part.replace("{host}", group[0]).replace("{hosts}", ",".join(group)).replace("{count}", str(len(group))) for part in shlex.split(launcher)]
+    by_shell = os.path.basename(front[0]) != "srun"
+    return front + [shlex.quote(part) if by_shell else part for part in mine]
+
+
+def launch(launcher, hosts, word, each=False):
+    """Starts `spate-job WORD` on all hosts: one process for each if the launcher has "{host}" or is "local", or with `each`; else one for
+    all, whose standard input goes to all of them. Each gets `.hosts`."""
     started = []
     single = launcher == "local" or "{host}" in launcher
-    for group in ([[host] for host in hosts] if single else [hosts]):
-        mine = [PROGRAM, word] + (["--host", group[0]] if single else [])
-        if launcher != "local":
-            front = [part.replace("{host}", group[0]).replace("{hosts}", ",".join(group)).replace("{count}", str(len(group))) for part in shlex.split(launcher)]
-            mine = front + [shlex.quote(part) for part in mine]
+    for group in ([[host] for host in hosts] if single or each else [hosts]):
+        mine = words_at(launcher, group, [PROGRAM, word] + (["--host", group[0]] if single else []))
         try:
             process = subprocess.Popen(mine, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as error:
@@ -160,14 +167,18 @@ def launch(launcher, hosts, word):
     return started
 
 
+def tell(process, words):
+    """Writes a line to it. One that has ended is seen at its output."""
+    try:
+        process.stdin.write(words.encode() + b"\n")
+        process.stdin.flush()
+    except (OSError, ValueError):
+        pass
+
+
 def tell_all(processes, words):
-    """Writes a line to each; one that has ended is seen at its output."""
     for process in processes:
-        try:
-            process.stdin.write(words.encode() + b"\n")
-            process.stdin.flush()
-        except (OSError, ValueError):
-            pass
+        tell(process, words)
 
 
 def stop(processes):
@@ -204,14 +215,13 @@ def heard(line):
 
 
 def read_order():
-    """The first line of standard input, a JSON object. Reads no byte more: the end of the input is waited for later."""
-    line = b""
-    while not line.endswith(b"\n"):
-        part = os.read(0, 1)
-        if not part:
+    """The first line of standard input, a JSON object. Nothing follows it before this process has said something."""
+    parts = []
+    while not parts or not parts[-1].endswith(b"\n"):
+        parts.append(os.read(0, 1 << 20))
+        if not parts[-1]:
             raise JobError("spate-job runs this by itself, on the nodes")
-        line += part
-    return json.loads(line)
+    return json.loads(b"".join(parts))
 
 
 def own_name(given, known):

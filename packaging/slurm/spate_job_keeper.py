@@ -36,11 +36,11 @@ def make_order(job, hosts, args, attempt):
 class Keeper:
     """start(), wait() for states, keep(), end(), in one thread. `watched`: descriptors that become readable when it must end."""
 
-    def __init__(self, launcher, hosts, watched):
-        self.launcher, self.hosts, self.watched = launcher, hosts, watched
+    def __init__(self, control, folder, watched):
+        self.launcher, self.hosts, self.folder, self.watched = control["launcher"], control["hosts"], folder, watched
         self.nodes = []
         self.open = []  # those that may still say something
-        self.states = {host: ("", "") for host in hosts}
+        self.states = {host: ("", "") for host in self.hosts}
 
     def start(self, order):
         self.nodes = launch(self.launcher, self.hosts, "node")
@@ -79,6 +79,10 @@ class Keeper:
         told = heard(line)
         if told is None or told[0] not in self.states:
             print(line, file=sys.stderr, flush=True)
+        elif told[1] == "lost":  # for `spate job status`; the file system goes on without that server
+            print("on %s: %s" % (told[0], told[2]), file=sys.stderr, flush=True)
+            with open(self.folder / "lost", "a", encoding="utf-8") as file:
+                file.write("on %s: %s\n" % (told[0], told[2]))
         elif self.states[told[0]][0] not in ("failed", "taken"):  # the first reason is the one to tell
             self.states[told[0]] = told[1:]
 
@@ -108,7 +112,7 @@ def become_keeper(order, control, folder, report, watched):
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, lambda *_: os.write(told[1], b"x"))
     close_others({*told, report, *watched})
-    keeper = Keeper(control["launcher"], control["hosts"], [told[0], *watched])
+    keeper = Keeper(control, folder, [told[0], *watched])
     answer = ""
     try:
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

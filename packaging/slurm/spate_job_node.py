@@ -21,6 +21,31 @@ FRESH_SECONDS = 60  # a folder this young without a note may belong to a node th
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+class Restarts:
+    """When a server that has ended is started again: at once if it had served for a while, else after longer and longer pauses, and in the
+    end not at all."""
+    PAUSES = (0, 1, 2, 4, 8, 16, 32)  # seconds
+    STEADY_SECONDS = 120  # who has lived that long begins anew
+
+    def __init__(self, now):
+        self.began, self.ended, self.count, self.told = now, None, 0, False
+
+    def end(self, now):
+        """It has ended. Later calls change nothing."""
+        if self.ended is None:
+            self.count = 1 if now - self.began >= self.STEADY_SECONDS else self.count + 1
+            self.ended = now
+
+    def hopeless(self):
+        return self.count > len(self.PAUSES)
+
+    def due(self, now):
+        return self.ended is not None and not self.hopeless() and now >= self.ended + self.PAUSES[self.count - 1]
+
+    def begin(self, now):
+        self.began, self.ended = now, None
+
+
 def boot_id():
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
@@ -46,6 +71,7 @@ class Node:
         self.folder = node_folder(order["base"], order["job"], host)
         self.mount_point = order["mount"].replace("{host}", host)
         self.servers = {}
+        self.restarts = {}
         self.log = None
         self.owned = False  # the folder is this process's to remove
 
@@ -86,6 +112,7 @@ class Node:
         return [spate_program("spated"), "--config", self.folder + "/spate.toml", "--server", str(number)]
 
     def run_server(self, number, environment=None):
+        self.restarts.setdefault(number, Restarts(time.monotonic()))
         self.servers[number] = subprocess.Popen(TIED + self.server_words(number), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                                 env=environment)
 
@@ -99,8 +126,10 @@ class Node:
         raise JobError("server %d is not ready: %s" % (number, self.last_words()))
 
     def last_words(self):
+        """Of the servers, in their log."""
         with open(self.folder + "/log", "rb") as file:
-            return b" ".join(file.read()[-2000:].splitlines()[-2:]).decode(errors="replace")
+            lines = [line for line in file.read()[-4000:].splitlines() if not line.startswith(b"spate-job: ")]
+        return b" ".join(lines[-2:]).decode(errors="replace")
 
     def mount(self):
         if not self.mount_point:
@@ -124,11 +153,22 @@ class Node:
                 if b"mount" in word:
                     self.mount()
                     say(self.host, "up")
-            for number, server in self.servers.items():
-                if server.poll() is not None:
-                    self.log.write(b"spate-job: server %d has ended with %d and is started again\n" % (number, server.returncode))
-                    self.log.flush()
-                    self.run_server(number)
+            self.look_at_servers(time.monotonic())
+
+    def look_at_servers(self, now):
+        for number, server in list(self.servers.items()):
+            if server.poll() is None:
+                continue
+            again = self.restarts[number]
+            again.end(now)
+            if again.hopeless() and not again.told:
+                again.told = True
+                say(self.host, "lost", "server %d has ended %d times, and is not started again: %s" % (number, again.count, self.last_words()))
+            elif again.due(now):
+                self.log.write(b"spate-job: server %d has ended with %d and is started again\n" % (number, server.returncode))
+                self.log.flush()
+                self.run_server(number)
+                again.begin(now)
 
 
 def ready_socket():

@@ -12,7 +12,7 @@ import threading
 import time
 
 from spate_job_common import TIED, JobError, heard, launch, node_folder, own_name, read_lines, read_order, reason, run_spate, say, \
-    spate_program, stop, tell_all
+    spate_program, stop, tell
 
 BATCH_FILES, BATCH_BYTES = 200, 60000  # words of one command
 LARGE = "+64M"
@@ -107,9 +107,9 @@ def stage(control, fs, source, target, movers):
     make_folders(fs, target, folders)
     hosts = control["hosts"]
     lanes = len(hosts) * movers
-    order = {"job": control["job"], "base": control["base"], "source": parts[0], "target": parts[1], "whole": not folders,
-             "shares": {host: [files[at::lanes] for at in range(first, lanes, len(hosts))] for first, host in enumerate(hosts)}}
-    run_movers(control, order)
+    order = {"job": control["job"], "base": control["base"], "source": parts[0], "target": parts[1], "whole": not folders}
+    shares = {host: [files[at::lanes] for at in range(first, lanes, len(hosts))] for first, host in enumerate(hosts)}
+    run_movers(control, order, shares)
     if folders:  # modes and times of directories; and it copies whatever has come meanwhile
         done = run_spate(fs, "cp", "-r", "-u", "-q", join(source, "."), target)
         if done.returncode != 0:
@@ -117,11 +117,14 @@ def stage(control, fs, source, target, movers):
     return len(files)
 
 
-def run_movers(control, order):
-    launched = launch(control["launcher"], control["hosts"], "move")
-    waiting, running = set(control["hosts"]), list(launched)
+def run_movers(control, order, shares):
+    """Each node gets the names of its own files only: there may be millions."""
+    hosts = [host for host in control["hosts"] if any(shares[host])]
+    launched = launch(control["launcher"], hosts, "move", each=True)
+    waiting, running = set(hosts), list(launched)
     try:
-        tell_all(launched, json.dumps(order))
+        for process in launched:
+            tell(process, json.dumps(dict(order, hosts=process.hosts, lanes=shares[process.hosts[0]])))
         while waiting and running:
             ready, _, _ = select.select([process.stdout for process in running], [], [])
             for process in [one for one in running if one.stdout in ready]:
@@ -152,7 +155,7 @@ class Mover:
     def __init__(self, order, host):
         self.order = order
         self.environment = dict(os.environ, SPATE_FS=node_folder(order["base"], order["job"], host))
-        self.lanes = order["shares"][host]
+        self.lanes = order["lanes"]
         self.lock = threading.Lock()
         self.running = set()
         self.stopped = False
@@ -220,7 +223,7 @@ class Mover:
 
 def run_mover(given):
     order = read_order()
-    host = own_name(given, order["shares"])
+    host = own_name(given, order["hosts"])
     mover = Mover(order, host)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(1))  # what it has started ends with it
     threads = [threading.Thread(target=mover.lane, args=(files,)) for files in mover.lanes if files]

@@ -3,15 +3,24 @@
 """`spate job` without Slurm: two nodes on this machine. A tree goes in and out again, a copy that was interrupted goes on, a file that has
 changed on the way is copied anew, and nothing is left when the file system ends: by `down`, with its owner, or when its processes are
 killed."""
+import contextlib
+import io
 import json
 import os
+import pathlib
 import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
-from cluster import SPATE, alive, check, make_tree, same_tree, wait_until
+from cluster import BIN, SPATE, alive, check, make_tree, same_tree, wait_until
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.environ["SPATE_SOURCE"] + "/packaging/slurm")
+from spate_job_keeper import Keeper  # noqa: E402
+from spate_job_node import Node, Restarts  # noqa: E402
 
 STARTED = []
 
@@ -149,6 +158,70 @@ def holds_no_pipe(job):
     job.wait_gone("down of one that was kept")
 
 
+def launchers(job):
+    """Spate lies in a folder with a space. ssh gives its words to a shell, srun does not; each is played by a script here."""
+    place = job.root + "/with space"
+    os.makedirs(place + "/lib/spate")
+    os.symlink(BIN, place + "/bin")
+    os.symlink(os.environ["SPATE_SOURCE"] + "/packaging/slurm", place + "/lib/spate/job")
+    program = place + "/lib/spate/job/spate-job"
+    scripts = {"ssh": 'shift\nexec sh -c "$*"\n',
+               "srun": 'for word; do case $word in --nodelist=*) export SLURMD_NODENAME=${word#*=} ;; esac; done\n'
+                       'while case $1 in -*) ;; *) false ;; esac; do shift; done\nexec "$@"\n'}
+    for name, script in scripts.items():
+        with open(os.open(job.root + "/" + name, os.O_WRONLY | os.O_CREAT, 0o755), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n" + script)
+    for name, host in (("ssh", " {host}"), ("srun", " --nodelist={hosts}")):
+        common = ["--id", job.name, "--launcher", job.root + "/" + name + host]
+        for words in (["up", "--hosts", "one", "--dir", job.disk, "--address", "127.0.0.1", *common, "--keep"],
+                      ["stage-in", "/etc/hostname", "spate:/" + name, *common[:2]], ["down", *common[:2]]):
+            done = subprocess.run([program, *words], env=job.env, capture_output=True, text=True, timeout=120, check=False)
+            STARTED.extend(job.processes())
+            check(done.returncode == 0, "by %s, %s: exit %d: %s" % (name, words[0], done.returncode, done.stderr))
+        job.wait_gone("down by " + name)
+
+
+class Crashing(Node):
+    """Its servers end at once."""
+
+    def run_server(self, number, environment=None):
+        self.restarts.setdefault(number, Restarts(0))
+        self.log.write(b"it does not find its store\n")
+        self.log.flush()
+        self.servers[number] = subprocess.Popen(["false"])
+
+
+def crashing_server(root):
+    """It is started again after longer and longer pauses, and then not any more; `spate job status` tells. Times are the test's own."""
+    node = Crashing({"base": root, "job": "x", "mount": "", "servers": {"a": [2]}}, "a")
+    node.folder = root + "/crashing"
+    os.makedirs(node.folder)
+    said, starts, now = io.StringIO(), [], 0.0
+    noted = io.StringIO()
+    with open(node.folder + "/log", "ab") as node.log, contextlib.redirect_stdout(said):
+        node.run_server(2)
+        while now < 1000:
+            before = node.servers[2]
+            before.wait()
+            node.look_at_servers(now)
+            if node.servers[2] is not before:
+                starts.append(now)
+            now += 0.5
+    # Each end is seen at the next look, half a second later.
+    check(starts == [0, 1.5, 4, 8.5, 17, 33.5, 66], "started again at %s" % starts)
+    told = said.getvalue()
+    check(told.count("lost") == 1 and "server 2 has ended 8 times, and is not started again: it does not find" in told, "it says: " + told)
+    with contextlib.redirect_stderr(noted):
+        Keeper({"launcher": "local", "hosts": ["a"]}, pathlib.Path(node.folder), []).take(told.strip())
+    with open(node.folder + "/lost", encoding="utf-8") as file:
+        check("on a: server 2 has ended" in file.read(), "the keeper has not noted it")
+    steady = Restarts(0)
+    for end in range(1000, 9000, 1000):
+        steady.end(end)
+        check(steady.due(end), "one that lives for long waits before it is started again")
+        steady.begin(end)
+
+
 def node_dies(job):
     job.up()
     os.kill(min(pid for pid in job.processes() if b"spate-job" in b" ".join(words_of(pid)) and b"two" in words_of(pid)), signal.SIGKILL)
@@ -162,6 +235,8 @@ def main():
     root = tempfile.mkdtemp(prefix="spate-test-")
     job = Job(root, "job-%d" % os.getpid())
     try:
+        crashing_server(root)
+        shutil.rmtree(root + "/crashing")
         wrong_words(job)
         job.up()
         job.refuses(1, "already", "up", "--hosts", "a", "--launcher", "local")
@@ -169,6 +244,9 @@ def main():
         job.refuses(1, "/no-such", "stage-out", "spate:/no-such", root + "/x")
         copies(job)
         check(len(json.loads(job.does("status", "--json"))) == 3, "status knows three servers")
+        with open(job.env["SPATE_FS"] + "/lost", "w", encoding="utf-8") as file:
+            file.write("on two: server 3 has ended 8 times\n")
+        check("on two: server 3" in job.run("status").stderr, "status does not tell of a lost server")
         job.does("down")
         job.wait_gone("down")
         job.does("down")
@@ -184,6 +262,7 @@ def main():
         job.wait_gone("down after the keeper was killed")
         holds_no_pipe(job)
         node_dies(job)
+        launchers(job)
     finally:
         job.run("down")
         for pid in [pid for pid in STARTED if alive(pid) and job.is_part(pid)]:

@@ -8,17 +8,19 @@ import signal
 import subprocess
 import tempfile
 
-from slurm_cluster import Slurm, check, need_slurm, wait_until
+from slurm_cluster import Slurm, check, need_slurm, open_fuse_to_users, wait_until
 from cluster import BIN, make_tree, same_tree
 from job_in_slurm import EPILOG, left, parts, wait_clean
 
 JOB = """#!/bin/bash
 #SBATCH --nodes=2
+#SPATE mount at={root}/mnt-{{host}}
 #SPATE stage_in source={root}/source destination=spate:/data
 #SPATE stage_in source={odd} destination=spate:/odd
 #SPATE stage_out source=spate:/data destination={root}/result-{name}
 export SPATE_FS=$XDG_STATE_HOME/spate/jobs/$SLURM_JOB_ID
-echo from the job | {bin}/spate put spate:/data/new || exit 1
+echo from the job > {root}/mnt-n1/data/new || exit 1
+cmp {root}/mnt-n1/data/new {root}/mnt-n2/data/new && diff -r {root}/source {root}/mnt-n2/data | grep -v 'Only in .*: new' && exit 1
 {work}
 """
 
@@ -27,12 +29,13 @@ def refused(slurm, line, word):
     path = slurm.root + "/wrong.sh"
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!/bin/bash\n#SPATE %s\ntrue\n" % line)
-    done = subprocess.run(["sbatch", path], env=slurm.env, user=slurm.user, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["sbatch", path], env=slurm.env, **slurm.as_user(), capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode != 0 and word in done.stderr, "%s: exit %d: %s" % (line, done.returncode, done.stderr))
 
 
 def main():
     need_slurm()
+    open_fuse_to_users()
     root = tempfile.mkdtemp(prefix="spate-test-")
     os.makedirs(root + "/disk")
     slurm = Slurm(root, 2, EPILOG.format(bin=BIN, disk=root + "/disk", root=root), "BurstBufferType=burst_buffer/lua\nSchedulerParameters=sched_interval=2")
@@ -55,8 +58,9 @@ def main():
         refused(slurm, "stage_in source=/x", "destination")
         refused(slurm, "stage_in source=x destination=spate:/x", "absolute")
         refused(slurm, "stage_away source=/x destination=spate:/x", "stage_in")
-        job = slurm.submit(JOB.format(root=root, bin=BIN, odd=odd, name="whole", work=BIN + "/spate stat spate:/odd || exit 1"))
-        slurm.wait_end(job)
+        job = slurm.submit(JOB.format(root=root, bin=BIN, odd=odd, name="whole", work=BIN + "/spate stat spate:/odd && echo all is there"))
+        ended = slurm.wait_end(job)
+        check("all is there" in slurm.output(job), "%s: %s" % (ended, slurm.output(job)))
         wait_until(lambda: os.path.exists(root + "/result-whole/new"), "the results are outside: " + slurm.output(job), 90)
         wait_clean(slurm, "a job with directives")
         check(not os.path.exists(root + "/ran"), "a line of a job script was run")

@@ -81,6 +81,14 @@ def cancelled_while_staging(slurm, source):
         wait_clean(slurm, "scancel %s" % " ".join(signals))
 
 
+def out_of_time(slurm, source):
+    """Slurm ends it while it stages, a minute after its begin. (A script that ended with its copy would have failed instead.)"""
+    job = slurm.submit(script(slurm, "while spate job stage-in --movers 1 %s spate:/data-$((n++)); do :; done; sleep 1000" % source), "--time=1")
+    ended = slurm.wait_end(job)
+    check(ended == "TIMEOUT" and "checksums" in slurm.output(job), "%s: %s" % (ended, slurm.output(job)))
+    wait_clean(slurm, "a job that ran out of time")
+
+
 def node_killed(slurm, source):
     """All processes of one node die at once, its slurmd, too."""
     job = slurm.submit(script(slurm, "spate job stage-in %s spate:/data\nsleep 1000" % source), "--no-kill")
@@ -115,6 +123,7 @@ def main():
         slurm.start()
         whole_job(slurm, root + "/source")
         cancelled_while_staging(slurm, root + "/source")
+        out_of_time(slurm, root + "/source")
         node_killed(slurm, root + "/source")
     except BaseException:
         slurm.logs()
