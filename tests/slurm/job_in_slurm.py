@@ -82,8 +82,8 @@ def cancelled_while_staging(slurm, source):
 
 
 def out_of_time(slurm, source):
-    """Slurm ends it while it stages, a minute after its begin. (A script that ended with its copy would have failed instead.)"""
-    job = slurm.submit(script(slurm, "while spate job stage-in --movers 1 %s spate:/data-$((n++)); do :; done; sleep 1000" % source), "--time=1")
+    """Slurm ends it while it stages, a minute after its begin."""
+    job = slurm.submit(script(slurm, "while spate job stage-in --movers 1 %s spate:/data-$((n++)); do :; done; sleep 1000" % source), "--time=1")  # a script that ended with its copy would have failed instead
     ended = slurm.wait_end(job)
     check(ended == "TIMEOUT" and "checksums" in slurm.output(job), "%s: %s" % (ended, slurm.output(job)))
     wait_clean(slurm, "a job that ran out of time")
