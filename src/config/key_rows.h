@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "config/keys.h"
+#include "config/key.h"
 
 namespace spate::config {
 

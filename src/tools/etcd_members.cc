@@ -19,7 +19,6 @@
 #include "tools/background.h"
 #include "tools/certificates.h"
 #include "tools/probe.h"
-#include "tools/server_control.h"
 
 namespace spate::tools {
 namespace {

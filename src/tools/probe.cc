@@ -8,11 +8,8 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <filesystem>
 
 #include "base/unique_fd.h"
-#include "tools/deployment.h"
-#include "tools/server_control.h"
 
 namespace spate::tools {
 namespace {
