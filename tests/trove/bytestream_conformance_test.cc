@@ -314,62 +314,6 @@ TEST_P(BytestreamTest, ListPagesThroughAllOnce) {
   }
 }
 
-/// Blocks, in memory that is aligned to them.
-class AlignedMemory {
- public:
-  explicit AlignedMemory(std::size_t size)
-      : size_(size), memory_(static_cast<std::byte*>(std::aligned_alloc(65536, size))) {}
-  MutableByteView view() const { return {memory_.get(), size_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::size_t size_;
-  std::unique_ptr<std::byte, Free> memory_;
-};
-
-TEST_P(BytestreamTest, DirectAndCachedAccessSeeEachOther) {
-  const std::uint64_t block = streams().direct().alignment;
-  if (block == 0) GTEST_SKIP() << streams().direct().refusal;
-  const auto direct = [&](BytestreamOp op, std::vector<Extent> extents, MutableByteView memory) {
-    OwnedRequest request;
-    request.request.op = op;
-    request.request.id = id(1);
-    request.request.direct = true;
-    request.extents = std::move(extents);
-    request.memory = {memory};
-    return wait(post_request(std::move(request)));
-  };
-  Bytes expected = pattern(1, 40 * block + 77);
-  ASSERT_EQ(write(id(1), 0, expected).status, Errc::kOk);
-  const AlignedMemory memory(65536 * 40);
-  // Whole blocks of it, the last one short.
-  const BytestreamCompletion all = direct(BytestreamOp::kRead, {{0, 41 * block}}, memory.view().first(41 * block));
-  ASSERT_EQ(all.status, Errc::kOk);
-  ASSERT_EQ(all.bytes, expected.size());
-  EXPECT_BYTES(memory.view().first(expected.size()), expected);
-  // Two ranges written, one of them beyond the end; read back through the cache.
-  const Bytes fresh = pattern(2, 12 * block);
-  std::copy(fresh.begin(), fresh.end(), memory.view().begin());
-  const BytestreamCompletion written =
-      direct(BytestreamOp::kWrite, {{3 * block, 8 * block}, {50 * block, 4 * block}}, memory.view().first(12 * block));
-  ASSERT_EQ(written.status, Errc::kOk);
-  EXPECT_EQ(written.bytes, 12 * block);
-  EXPECT_EQ(written.stat.size, 54 * block);
-  EXPECT_GT(written.stat.change_counter, all.stat.change_counter);
-  expected.resize(54 * block);
-  std::copy_n(fresh.begin(), 8 * block, expected.begin() + static_cast<std::ptrdiff_t>(3 * block));
-  std::copy_n(fresh.begin() + static_cast<std::ptrdiff_t>(8 * block), 4 * block,
-              expected.begin() + static_cast<std::ptrdiff_t>(50 * block));
-  EXPECT_BYTES(read(id(1), 0, expected.size()), expected);
-  // What does not fit is refused as a whole.
-  EXPECT_EQ(direct(BytestreamOp::kRead, {{1, block}}, memory.view().first(block)).status, Errc::kInvalidArgument);
-  EXPECT_EQ(direct(BytestreamOp::kRead, {{0, block - 1}}, memory.view().first(block - 1)).status,
-            Errc::kInvalidArgument);
-  EXPECT_EQ(direct(BytestreamOp::kWrite, {{0, block}}, memory.view().subspan(8, block)).status, Errc::kInvalidArgument);
-}
-
 TEST_P(BytestreamTest, NewlyWrittenDataIsReportedAsCached) {
   ASSERT_EQ(write(id(1), 0, pattern(1, 64 * 4096)).status, Errc::kOk);
   const BytestreamCompletion probed = run(BytestreamOp::kProbeCache, id(1), {{0, 64 * 4096}});
@@ -387,59 +331,6 @@ TEST_P(BytestreamTest, ANotedChangeMovesOnlyTheCounter) {
   EXPECT_GT(after.change_counter, before.change_counter);
   EXPECT_EQ(after.size, before.size);
   EXPECT_BYTES(read(id(1), 0, 200), pattern(1, 100));
-}
-
-TEST_P(BytestreamTest, ALentDescriptorHasNoEffectAfterTheDatafileIsReplaced) {
-  if (GetParam().find("sim") != std::string::npos) GTEST_SKIP() << "numbers only: src/trove/sim/sim_disk_test.cc";
-  auto page = streams().make_lease({id(1), ClientId(3), 1, true});
-  if (page.code() == Errc::kNotSupported) GTEST_SKIP() << page.error().message();
-  ASSERT_OK(page);
-  const Bytes data = pattern(1, 300'000);
-  ASSERT_EQ(write(id(1), 1'000'000, data).status, Errc::kOk);  // behind a hole
-  OwnedRequest lend;
-  lend.request.op = BytestreamOp::kLend;
-  lend.request.id = id(1);
-  lend.request.lend = Lend::kBoth;
-  const auto lent = wait(post_request(std::move(lend))).file;
-  ASSERT_NE(lent, nullptr);
-  ASSERT_EQ(::pwrite(lent->descriptor(), "early", 5, 1'000'000), 5);
-  const BytestreamStat before = stat(id(1));
-  ASSERT_EQ(run(BytestreamOp::kReplace, id(1)).status, Errc::kOk);
-  ASSERT_EQ(::pwrite(lent->descriptor(), "late!", 5, 1'100'000), 5);
-  ASSERT_EQ(::ftruncate(lent->descriptor(), 10), 0);
-  Bytes expected(1'000'000);
-  expected.insert(expected.end(), data.begin(), data.end());
-  std::copy_n(reinterpret_cast<const std::byte*>("early"), 5, expected.begin() + 1'000'000);
-  EXPECT_BYTES(read(id(1), 0, expected.size() + 5), expected);
-  const BytestreamStat after = stat(id(1));
-  EXPECT_GE(after.change_counter, before.change_counter);
-  EXPECT_LT(after.allocated_bytes, 500'000U) << "the hole has been filled";
-  ASSERT_EQ(write(id(1), 5, pattern(2, 10)).status, Errc::kOk);
-  EXPECT_GT(stat(id(1)).change_counter, before.change_counter);
-  restart();
-  std::copy_n(pattern(2, 10).begin(), 10, expected.begin() + 5);
-  EXPECT_BYTES(read(id(1), 0, expected.size() + 5), expected);
-}
-
-TEST_P(BytestreamTest, APageIsFoundByTheNextProcessUnlessItsLeaseHadEnded) {
-  auto ended = streams().make_lease({id(1), ClientId(3), 1, true});
-  if (ended.code() == Errc::kNotSupported) GTEST_SKIP() << ended.error().message();
-  auto left = streams().make_lease({id(2, 5), ClientId(4), 7, false});
-  ASSERT_OK(ended);
-  ASSERT_OK(left);
-  EXPECT_TRUE((*ended)->words().begin());
-  EXPECT_TRUE((*ended)->words().end());
-  (*left)->keep();
-  ended = Errc::kOk;
-  left = Errc::kOk;
-  const auto found = streams().left_leases();
-  ASSERT_OK(found);
-  ASSERT_EQ(found->size(), 1U);
-  EXPECT_EQ(found->front()->datafile(), id(2, 5));
-  EXPECT_FALSE(found->front()->writable());
-  EXPECT_EQ(found->front()->words().client, 4U);
-  found->front()->words().state.store(LeaseWords::kRecalled);
-  EXPECT_FALSE(found->front()->words().begin());
 }
 
 TEST_P(BytestreamTest, SpaceIsPlausible) {
