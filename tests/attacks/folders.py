@@ -1,133 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Names and folders that a stranger has prepared before root, or another user, comes: sockets, logs, homes, pid files."""
-import ctypes
 import os
-import select
 import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import traceback
 
-from lib import BIN, SPATE, STRANGER, Cluster, as_stranger, check, free_ports, need_root, wait_until
+from lib import BIN, SPATE, STRANGER, Cluster, as_stranger, check, free_ports, need_root, own, wait_until
 import wire  # beside cluster.py, which lib has found
 
 MOUNT = os.path.join(BIN, "spate-mount")
-
-
-def own(path, mode=0o755, user=STRANGER):
-    """A folder of this user."""
-    os.makedirs(path, exist_ok=True)
-    os.chown(path, user, user)
-    os.chmod(path, mode)
-    return path
-
-
-def in_folders_of_our_own(work):
-    """Runs `work` where /run and /tmp are new and empty, as after a start of the machine."""
-    child = os.fork()
-    if child == 0:
-        try:
-            libc = ctypes.CDLL(None, use_errno=True)
-            new_mounts, private, bind_mount = 0x00020000, 0x44000, 0x1000  # CLONE_NEWNS; MS_REC | MS_PRIVATE; MS_BIND
-            if libc.unshare(new_mounts) != 0 or libc.mount(None, b"/", None, private, None) != 0:
-                print("no name space of mounts can be made here")
-                os._exit(0)
-            build = os.path.dirname(BIN)
-            programs = os.open(build, os.O_PATH)  # may lie below one of the places that are hidden now
-            for place, mode in ((b"/run", b"mode=0755"), (b"/tmp", b"mode=1777")):
-                check(libc.mount(b"none", place, b"tmpfs", 0, mode) == 0, "tmpfs")
-            if not os.path.exists(build):
-                os.makedirs(build)
-                check(libc.mount(b"/proc/self/fd/%d" % programs, build.encode(), None, bind_mount, None) == 0, "the programs")
-            work()
-            os._exit(0)
-        except BaseException:  # pylint: disable=broad-except
-            traceback.print_exc()
-            os._exit(1)
-    check(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "see above")
-
-
-def bind(address, listening):
-    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        one.bind(address)
-    except OSError:
-        return 0
-    one.listen(4)
-    listening.append(one)
-    return 1
-
-
-def squat(names, folders):
-    """A stranger's process that listens at these abstract names, and at those in each folder that it can make or use, and
-    says that it is whoever is asked for. Returns it, and at how many names in folders it listens."""
-    ready, told = os.pipe()
-    child = os.fork()
-    if child:
-        return child, int(os.read(ready, 10))
-    os.setgroups([])
-    os.setresgid(STRANGER, STRANGER, STRANGER)
-    os.setresuid(STRANGER, STRANGER, STRANGER)
-    os.umask(0)
-    listening, taken = [], 0
-    for name in names:
-        bind("\0spate-" + name.replace("-", "/"), listening)
-    for folder in folders:
-        try:
-            os.mkdir(folder, 0o777)
-        except OSError:
-            pass
-        taken += sum(bind(folder + "/" + name, listening) for name in names)
-    signal.alarm(120)
-    asked = select.epoll()
-    for one in listening:
-        asked.register(one, select.EPOLLIN)
-    by_number = {one.fileno(): one for one in listening}
-    os.write(told, b"%d" % taken)
-    kept = []
-    while True:
-        for number, _ in asked.poll():
-            kept.append(by_number[number].accept()[0])
-            kept[-1].send(b"Ksupervisor of a stranger\n")
-
-
-def ask_mount(fs, word, place):
-    return subprocess.run([MOUNT, word, place], env=fs.env, capture_output=True, text=True, timeout=60)
-
-
-def mounts_are_asked_by_nobody_else(fs):
-    """A stranger has the names that supervisors of mounts have: root asks the supervisor all the same, or nobody."""
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        return
-
-    def look(root_has_a_folder):
-        if not root_has_a_folder:
-            os.chmod("/run", 0o777)  # where anybody may rename it, it is no place for a folder of sockets
-        stranger, taken = squat(["mount-0:%d" % n for n in range(20, 400)], ["/run/spate-0", "/tmp/spate-0"])
-        check(taken >= 380, "the stranger is not there: %d" % taken)
-        place = os.path.join(fs.root, "m%d" % root_has_a_folder)
-        os.makedirs(place)
-        try:
-            done = subprocess.run([MOUNT, fs.dir, place], env=fs.env, capture_output=True, text=True, timeout=60)
-            if done.returncode != 0:
-                print("no mount can be made here: " + done.stderr)
-                return
-            told = ask_mount(fs, "--status", place)
-            check((told.returncode == 0) == root_has_a_folder, "%d %s%s" % (told.returncode, told.stdout, told.stderr))
-            check("stranger" not in told.stdout + told.stderr, "root was told: %s%s" % (told.stdout, told.stderr))
-            upgraded = ask_mount(fs, "--upgrade", place)
-            check("stranger" not in upgraded.stdout + upgraded.stderr, "root was told: %s%s" % (upgraded.stdout, upgraded.stderr))
-            check((upgraded.returncode == 0) == root_has_a_folder, "%d %s%s" % (upgraded.returncode, upgraded.stdout, upgraded.stderr))
-        finally:
-            subprocess.run(["umount", place], capture_output=True)
-            os.kill(stranger, signal.SIGKILL)
-            os.waitpid(stranger, 0)
-    for has in (True, False):
-        in_folders_of_our_own(lambda has=has: look(has))
 
 
 def a_log_is_no_link(fs):
@@ -259,60 +144,6 @@ def nobody_is_ended_for_a_strangers_answer(fs):
     fs.up()
 
 
-def mount_of_stranger(place, source):
-    """A stranger's FUSE mount that is called a mount of Spate, of what he likes. Its root is there, and every other name
-    waits for ever. The process that serves it."""
-    device = os.open("/dev/fuse", os.O_RDWR)
-    options = "fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other" % (device, STRANGER, STRANGER)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(source.encode(), place.encode(), b"fuse.spate", 6, options.encode()) != 0:
-        raise OSError(ctypes.get_errno(), "mount")
-    child = os.fork()
-    if child:
-        os.close(device)
-        return child
-    signal.alarm(120)
-    try:
-        while True:
-            request = os.read(device, 1 << 20)
-            op, unique = struct.unpack_from("<IQ", request, 4)
-            if op == 26:  # FUSE_INIT
-                reply = struct.pack("<IIIIHHIIHHI", 7, 31, 0, 0, 16, 12, 4096, 1, 0, 0, 0) + bytes(28)
-            elif op == 3:  # FUSE_GETATTR
-                reply = struct.pack("<QII6Q10I", 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, STRANGER, STRANGER, 0, 4096, 0)
-            else:
-                continue
-            os.write(device, struct.pack("<IiQ", 16 + len(reply), 0, unique) + reply)
-    finally:
-        os._exit(0)  # it is unmounted
-
-
-def a_mount_is_called_as_its_user_likes(fs):
-    """A stranger's mount has the type of one of Spate, and names a configuration of his, or a place where nothing answers."""
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        return
-    theirs = own(os.path.join(fs.root, "named"))
-    with open(theirs + "/spate.toml", "w") as f:
-        f.write("a stranger's\n")
-    place = os.path.join(fs.root, "strange")
-    os.makedirs(place)
-    for source in (theirs, place + "/silent"):
-        try:
-            server = mount_of_stranger(place, source)
-        except OSError as e:
-            print("no mount can be made here: %s" % e)
-            return
-        try:
-            done = fs.run("getstripe", place, timeout=30)
-            check(done.returncode != 0 and "user %d" % STRANGER in done.stderr, "root believed a stranger's mount: %s" % done.stderr)
-            fs.spate("down", "-q", "--dir", fs.dir, timeout=30)
-        finally:
-            subprocess.run(["umount", "-l", place], capture_output=True)
-            os.kill(server, signal.SIGKILL)
-            os.waitpid(server, 0)
-        fs.up()
-
-
 def memory_of_a_stranger_is_not_opened(fs):
     """A stranger's file has the name in /dev/shm that libfabric gives to the endpoint of a server that does not run."""
     if not os.path.exists(os.path.join(BIN, "libspate-bmi-ofi.so")):
@@ -411,9 +242,9 @@ def main():
     with Cluster(io=1) as fs:
         fs.up()
         os.chmod(fs.root, 0o755)
-        for each in (mounts_are_asked_by_nobody_else, a_log_is_no_link, up_takes_no_folder_that_others_prepare,
+        for each in (a_log_is_no_link, up_takes_no_folder_that_others_prepare,
                      nobody_is_ended_for_a_strangers_pid_file, nobody_is_ended_for_a_strangers_answer, who_is_ready_says_so_himself,
-                     a_mount_is_called_as_its_user_likes, memory_of_a_stranger_is_not_opened,
+                     memory_of_a_stranger_is_not_opened,
                      programs_come_from_the_folder_of_the_one_that_runs):
             if sys.argv[1:] and each.__name__ not in sys.argv[1:]:
                 continue

@@ -39,3 +39,11 @@ def run_below_spate(fs, script, *arguments, timeout=60):
                           env=dict(fs.env, SPATE_FS=fs.dir, PYTHONDONTWRITEBYTECODE="1"), capture_output=True, text=True)
     check(done.returncode == 0, "exit %d:\n%s%s" % (done.returncode, done.stdout, done.stderr))
     return done.stdout
+
+
+def own(path, mode=0o755, user=STRANGER):
+    """A folder of this user."""
+    os.makedirs(path, exist_ok=True)
+    os.chown(path, user, user)
+    os.chmod(path, mode)
+    return path

@@ -28,7 +28,7 @@ def by_c(path):
 def buffered(opened):
     def read(offset):
         opened.seek(offset)
-        assert len(opened.read(SIZE)) == SIZE
+        assert (got := len(opened.read(SIZE))) == SIZE, got
 
     return read
 
