@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include "assembly/locate.h"
 #include "base/units.h"
 #include "nbd/protocol.h"
 
@@ -229,5 +230,14 @@ Result<ExportOptions> parse_export_options(const std::vector<std::string>& argum
 }
 
 std::string_view export_usage() { return kUsage; }
+
+Result<std::vector<config::Override>> settings_of(const ExportOptions& options) {
+  SPATE_TRY(auto overrides, config::overrides_from_environment(assembly::whole_environment()));
+  for (const std::string& setting : options.settings) {
+    SPATE_TRY(auto one, config::override_from_argument(setting));
+    overrides.push_back(std::move(one));
+  }
+  return overrides;
+}
 
 }  // namespace spate::nbd

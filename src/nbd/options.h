@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "config/load.h"
 #include "nbd/listener.h"
 
 namespace spate::nbd {
@@ -45,5 +46,8 @@ struct ExportOptions {
 /// kInvalidArgument with what is wrong. kCancelled for --help.
 Result<ExportOptions> parse_export_options(const std::vector<std::string>& arguments);
 std::string_view export_usage();
+
+/// The settings that override spate.toml: those of the environment, then options.settings.
+Result<std::vector<config::Override>> settings_of(const ExportOptions& options);
 
 }  // namespace spate::nbd

@@ -6,7 +6,6 @@
 #include "config/load.h"
 #include "log/log.h"
 #include "log/output.h"
-#include "nbd/settings.h"
 
 namespace spate::nbd {
 namespace {

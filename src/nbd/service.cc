@@ -15,7 +15,6 @@
 #include "log/log.h"
 #include "nbd/local_device.h"
 #include "nbd/server.h"
-#include "nbd/settings.h"
 #include "nbd/spate_device.h"
 
 namespace spate::nbd {
@@ -115,10 +114,10 @@ job::Task<void> add_later(World& world, Server& server, const SourceParams& para
     if (!slept) co_return;
     const auto added = co_await add_export(world, server, params);
     if (added) {
-      SPATE_LOG("nbd", info, "export can be had now export={}", log::Quoted{params.name});
+      SPATE_LOG("nbd", info, "export is available now export={}", log::Quoted{params.name});
       co_return;
     }
-    SPATE_LOG("nbd", warn, "export cannot be had, will try again export={} error={}", log::Quoted{params.name},
+    SPATE_LOG("nbd", warn, "export is not available, will try again export={} error={}", log::Quoted{params.name},
               added.error());
   }
 }
@@ -135,7 +134,7 @@ job::Task<Result<void>> add_exports(World& world, Server& server, Later& later) 
     auto added = co_await add_export(world, server, params);
     if (added) continue;
     if (!world.options.keep_trying) co_return added;
-    SPATE_LOG("nbd", info, "export cannot be had yet, will try again export={} error={}", log::Quoted{params.name},
+    SPATE_LOG("nbd", info, "export is not available yet, will try again export={} error={}", log::Quoted{params.name},
               added.error());
     job::spawn(later.gate, add_later(world, server, params, later.stop));
   }
@@ -317,15 +316,6 @@ Result<void> run_local(const ExportOptions& options, Workers& workers, int ends,
 }
 
 }  // namespace
-
-Result<std::vector<config::Override>> settings_of(const ExportOptions& options) {
-  SPATE_TRY(auto overrides, config::overrides_from_environment(assembly::whole_environment()));
-  for (const std::string& setting : options.settings) {
-    SPATE_TRY(auto one, config::override_from_argument(setting));
-    overrides.push_back(std::move(one));
-  }
-  return overrides;
-}
 
 Result<void> serve_exports(const ExportOptions& options, int ends, const Serving& serving) {
   SPATE_TRY(std::ignore, check_lists(options));

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "preload/filter.h"
-#include "preload/front_start.h"
 #include "preload/front_wait.h"
 #include "preload/raw.h"
+#include "preload/start.h"
 
 #if !defined(__x86_64__)
 #error "the preload library knows x86-64 only"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs at the start of every program: no thread, no connection, some system calls.
+#include "preload/start.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -9,7 +11,6 @@
 #include <sys/stat.h>
 
 #include "preload/filter.h"
-#include "preload/front_start.h"
 #include "preload/patch.h"
 #include "preload/raw.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/handles.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,12 @@ namespace {
   PyErr_SetString(PyExc_RuntimeError, "this process was forked from the one that connected: connect anew in it");
   throw py::error_already_set();
 }
+
+double seconds(const timespec& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+std::int64_t nanoseconds(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
 }  // namespace
 
@@ -124,6 +131,17 @@ void bind_operation(py::module_& module) {
                         "A read or write that was started; its buffer is in use until it has ended.")
       .def("wait", &Operation::wait, "Waits for its end and returns how many bytes were moved.")
       .def("done", &Operation::done, "Whether it has ended. Also drives it on, without waiting.");
+}
+
+py::object stat_result(const struct stat& st) {
+  const py::tuple fields = py::make_tuple(st.st_mode, st.st_ino, st.st_dev, st.st_nlink, st.st_uid, st.st_gid,
+                                          st.st_size, st.st_atim.tv_sec, st.st_mtim.tv_sec, st.st_ctim.tv_sec);
+  using py::literals::operator""_a;
+  const py::dict more("st_atime"_a = seconds(st.st_atim), "st_mtime"_a = seconds(st.st_mtim),
+                      "st_ctime"_a = seconds(st.st_ctim), "st_atime_ns"_a = nanoseconds(st.st_atim),
+                      "st_mtime_ns"_a = nanoseconds(st.st_mtim), "st_ctime_ns"_a = nanoseconds(st.st_ctim),
+                      "st_blksize"_a = st.st_blksize, "st_blocks"_a = st.st_blocks, "st_rdev"_a = st.st_rdev);
+  return py::module_::import("os").attr("stat_result")(fields, more);
 }
 
 }  // namespace spate::python

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate config check`, `show` and `explain`.
-#include "tools/config.h"
-
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -17,6 +15,7 @@
 #include "log/log.h"
 #include "rpc/munge.h"
 #include "tools/commands.h"
+#include "tools/config_here.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate config here`: the servers that belong on this machine.
+#include "tools/config_here.h"
+
 #include <fmt/core.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -10,7 +12,6 @@
 
 #include "assembly/keyval_place.h"
 #include "base/unique_fd.h"
-#include "tools/config.h"
 #include "tools/name_space.h"
 #include "tools/text.h"
 

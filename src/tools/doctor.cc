@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
-#include "tools/config.h"
+#include "tools/config_here.h"
 #include "tools/doctor_checks.h"
 #include "tools/doctor_machine.h"
 #include "tools/name_space.h"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate stats`: prints the servers' counters and measurements.
-#include "tools/stats.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "tools/asker.h"
 #include "tools/commands.h"
+#include "tools/stats_text.h"
 
 namespace spate::tools {
 namespace {

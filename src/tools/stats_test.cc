@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/stats.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/expect.h"
 #include "metrics/metrics.h"
+#include "tools/stats_text.h"
 
 namespace spate::tools {
 namespace {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A metrics snapshot as a table and as JSON.
+#include "tools/stats_text.h"
+
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tools/stats.h"
 #include "tools/text.h"
 
 namespace spate::tools {

@@ -2,14 +2,21 @@
 // LockDoubts: lock requests of which a client does not know whether the meta server has granted them.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <vector>
 
-#include "client/locks/lock_holder.h"
 #include "client/session/handover_state.h"
 #include "wire/lock_messages.h"
 
 namespace spate::client {
+
+/// The kind and number of an owner of locks within a client.
+struct LockHolder {
+  LockKind kind = LockKind::kProcess;
+  std::uint64_t number = 0;
+  friend auto operator<=>(const LockHolder&, const LockHolder&) = default;
+};
 
 /// A request is in doubt from the moment it is sent until its answer comes, and longer if none comes. In that time its
 /// owner may hold what it had before, or what it asked for. After a restart of the meta server it may claim only what

@@ -8,8 +8,9 @@ namespace spate::trove {
 
 class PoolBytestreams final : public LocalBytestreams {
  public:
-  explicit PoolBytestreams(std::shared_ptr<LocalTarget> target, LocalBytestreamsOptions options = {});
-  std::string describe() const override;
+  explicit PoolBytestreams(std::shared_ptr<LocalTarget> target, LocalBytestreamsOptions options = {})
+      : LocalBytestreams(std::move(target), options) {}
+  std::string describe() const override { return "pool"; }
 };
 
 }  // namespace spate::trove

@@ -11,7 +11,15 @@
 namespace spate::trove {
 
 /// kOk for OK; kNotFound for NotFound; anything unknown becomes kIoError.
-Errc errc_of(const rocksdb::Status& status);
+inline Errc errc_of(const rocksdb::Status& status) {
+  if (status.ok()) return Errc::kOk;
+  if (status.IsNotFound()) return Errc::kNotFound;
+  if (status.IsCorruption()) return Errc::kCorrupt;
+  if (status.IsNoSpace()) return Errc::kNoSpace;
+  if (status.IsMemoryLimit()) return Errc::kNoMemory;
+  if (status.IsShutdownInProgress()) return Errc::kCancelled;
+  return Errc::kIoError;
+}
 
 inline rocksdb::Slice slice_of(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 inline ByteView view_of(const rocksdb::Slice& slice) {
