@@ -62,7 +62,7 @@ TEST(PagesTest, PagesThatCannotBeMappedAreEmpty) {
   EXPECT_THAT(Pages::map(std::numeric_limits<std::size_t>::max()).memory(), testing::IsEmpty());
 }
 
-TEST(PagesTest, IsUnmappedOnce) {
+TEST(PagesTest, MovedPagesAreUnmappedOnce) {
   Pages pages = Pages::map(Pages::kHuge);
   const std::uintptr_t at = address(pages);
   Pages other = std::move(pages);

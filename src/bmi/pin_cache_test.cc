@@ -73,7 +73,7 @@ TEST_F(PinCacheTest, TheSecondUseIsAHit) {
   EXPECT_EQ(device.live.size(), 1U);
 }
 
-TEST_F(PinCacheTest, ItTellsWhatItHoldsWithoutUsingIt) {
+TEST_F(PinCacheTest, HoldsReportsARegionWithoutUsingIt) {
   PinCache cache(device, &device, options);
   EXPECT_FALSE(cache.holds(at(1, 4)));
   use(cache, at(1, 4));

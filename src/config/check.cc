@@ -167,7 +167,7 @@ void check_tls(const FileSystemConfig& config, std::vector<Problem>& out) {
                                     [&](const std::string& url) { return !encrypted(url) && !is_local(url); });
     if (plain == urls.end() || tls.plain_too) continue;
     out.push_back({server_key(i, "urls"),
-                   "a client would talk in clear to " + plain->substr(0, 80) +
+                   "a client would send in clear to " + plain->substr(0, 80) +
                        " when tcp+tls:// does not work: remove that address, or set tls.plain_too = \"yes\""});
   }
 }

@@ -68,8 +68,8 @@ std::vector<Key> auth_rows() {
       row<&Config::auth, &AuthConfig::protect>(
           {"auth", "protect", Type::kChoice,
            "control: requests and replies cannot be altered on the network. data: file data neither; each MiB costs "
-           "both sides some 0.15 ms of a processor, and servers no longer send out of the page cache. Of a client and "
-           "a server the one that wants more has its way. Not for shm, where nobody is on the way.",
+           "both sides some 0.15 ms of a processor, and servers no longer send out of the page cache. If a "
+           "client and a server differ, the stricter setting holds. Not for shm, which uses no network.",
            "control|data"}),
   };
 }
@@ -92,7 +92,7 @@ std::vector<Key> tls_rows() {
       row<&Config::tls, &TlsConfig::plain_too>(
           {"tls", "plain_too", Type::kChoice,
            "yes: a server with a tcp+tls:// address may have addresses of other networks as well, for the time of a "
-           "change. Clients use these when TLS does not work, so that whoever disturbs TLS makes them talk in clear.",
+           "change. Clients use these when TLS does not work: an attacker who disturbs TLS makes them send in clear.",
            "no|yes"}),
   };
 }
@@ -259,7 +259,7 @@ std::vector<Key> plain_rows() {
            "", 0, kMaxText}),
       row<&Config::log, &LogConfig::slow_request>(
           {"log", "slow_request", Type::kDuration,
-           "A server logs each request that has taken so long: of whom, where it waited, its trace. 0: none.", "", 0,
+           "A server logs each request that took this long: who sent it, where it waited, its trace. 0: none.", "", 0,
            3600 * kSecond}),
   };
 }

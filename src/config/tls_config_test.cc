@@ -47,8 +47,8 @@ TEST(TlsConfig, ByKeysOrByFilesThatAreSetTogether) {
 }
 
 TEST(TlsConfig, AServerIsNotReachedInClearAsWell) {
-  expect_refused(loaded(kKeys, "", R"("tcp+tls://a:1", "tcp://a:2")"), "would talk in clear to tcp://a:2");
-  expect_refused(loaded(kKeys, "", R"("ofi+tcp://a:2", "tcp+tls://a:1")"), "would talk in clear to ofi+tcp://a:2");
+  expect_refused(loaded(kKeys, "", R"("tcp+tls://a:1", "tcp://a:2")"), "would send in clear to tcp://a:2");
+  expect_refused(loaded(kKeys, "", R"("ofi+tcp://a:2", "tcp+tls://a:1")"), "would send in clear to ofi+tcp://a:2");
   EXPECT_OK(loaded(kKeys, "", R"("shm://a", "tcp+tls://a:1", "tcp://127.0.0.1:2")"));
   EXPECT_OK(loaded(kKeys, "[tls]\nplain_too = \"yes\"\n", R"("tcp+tls://a:1", "tcp://a:2")"));
 }

@@ -102,7 +102,7 @@ TEST(MountOptions, WithoutLeasesTheKernelMayKeepNothing) {
   EXPECT_OK(parse_command_line({"a", "b", "-o", "attr_cache=kernel,noleases,leases"}));
 }
 
-TEST(MountOptions, TheTypeIsTakenAsMountGivesIt) {
+TEST(MountOptions, TheTypeThatMountPassesIsAccepted) {
   for (const char* type : {"spate", "fuse.spate"}) EXPECT_OK(parse_command_line({"a", "b", "-o", "rw", "-t", type}));
   EXPECT_ERRC(parse_command_line({"a", "b", "-t", "ext4"}), Errc::kInvalidArgument);
   EXPECT_ERRC(parse_command_line({"a", "b", "-t"}), Errc::kInvalidArgument);

@@ -35,7 +35,7 @@ void ask_for_readahead(const std::string& directory, std::uint64_t bytes) {
   if (error == 0) {
     SPATE_LOG("fuse", info, "reads ahead bytes={}", bytes);
   } else {
-    SPATE_LOG("fuse", debug, "reads ahead as the kernel likes file={} error={}", file, std::strerror(error));
+    SPATE_LOG("fuse", debug, "keeps the kernel's readahead file={} error={}", file, std::strerror(error));
   }
 }
 

@@ -39,7 +39,7 @@ TEST_F(LineFileTest, LinesGoToTheEndOfTheFile) {
   EXPECT_EQ(text_of(path), "earlier\none\n\n");
 }
 
-TEST_F(LineFileTest, OthersCannotReadIt) {
+TEST_F(LineFileTest, OtherUsersCannotReadTheFile) {
   const auto file = LineFile::open(path);
   ASSERT_OK(file);
   struct stat st{};

@@ -234,7 +234,7 @@ Result<void> check_ports(const DeploymentPlan& plan) {
       const auto port = static_cast<std::uint16_t>(plan.first_port + i);
       const std::string holder = port_holder(port);
       const std::string what = "port " + std::to_string(port);
-      if (holder.empty()) return errno_error(why, what + " cannot be had; --port chooses others");
+      if (holder.empty()) return errno_error(why, what + " is not available; --port chooses others");
       return Error::told(Errc::kBusy, what + " is taken by " + holder + "; --port chooses others");
     }
   }

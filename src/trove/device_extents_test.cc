@@ -74,7 +74,7 @@ TEST(DeviceExtents, AFileInPiecesIsCutAtTheirEndsAndAllOfItIsCovered) {
   EXPECT_EQ(cuts(empty.get(), 16 * kPage).size(), 1U);
 }
 
-TEST(DeviceExtents, LargeRequestsAreCutWhateverLiesBelow) {
+TEST(DeviceExtents, LargeRequestsAreCutEvenIfTheExtentsAreUnknown) {
   EXPECT_EQ(cuts(-1, 4 * DeviceExtents::kMaxRequestBytes).size(), 4U);
   EXPECT_EQ(cuts(-1, kPage).size(), 1U);
 }

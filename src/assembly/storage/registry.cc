@@ -58,7 +58,7 @@ Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& se
     auto uring = trove::UringBytestreams::make(local);
     if (uring) return std::unique_ptr<trove::Bytestreams>(*std::move(uring));
     if (settings.kind == config::TroveKind::kUring) {
-      return std::move(uring).error().within("trove = \"uring\" cannot be had here; use \"auto\" or \"pool\"");
+      return std::move(uring).error().within("trove = \"uring\" is not available here; use \"auto\" or \"pool\"");
     }
     SPATE_LOG("server", info, "io_uring is refused here, using threads reason={}", uring.error());
   }

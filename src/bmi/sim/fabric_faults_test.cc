@@ -319,7 +319,7 @@ TEST(Hostile, EagerAndAnnouncedMessagesBeyondCredit) {
   }
 }
 
-TEST(Hostile, DataOfNoTransferAndBeyondIt) {
+TEST(Hostile, DataOfAnUnknownTransferOrBeyondItsEndIsRefused) {
   {
     Attack attack;
     Packet p = packet(Packet::Kind::kData, 7, 0);

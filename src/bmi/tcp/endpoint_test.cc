@@ -8,7 +8,7 @@
 namespace spate::bmi::tcp {
 namespace {
 
-TEST(Url, NumbersAreKnownAtOnce) {
+TEST(Url, NumericAddressesNeedNoLookUp) {
   const Endpoint v4 = parse_url("tcp://127.0.0.1:7400").value();
   ASSERT_EQ(v4.addresses.size(), 1U);
   EXPECT_EQ(v4.addresses[0].text(), "127.0.0.1:7400");

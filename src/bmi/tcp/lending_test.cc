@@ -80,7 +80,7 @@ TEST_F(LendingTest, ASendIsInFlightWhileTheKernelReadsItsMemory) {
   EXPECT_BYTES(ByteView(got).subspan(kHeaderSize), data_);
 }
 
-TEST_F(LendingTest, CancelledWhileThePeerTakesNothingItEndsWithTheConnectionAndItsMemoryIsNotSent) {
+TEST_F(LendingTest, ACancelledSendToASlowPeerEndsWithTheConnectionAndItsMemoryIsNotSent) {
   narrow();
   const OpId op = send(address_, 1, data_, MessageClass::kBulk, true);
   settle();

@@ -162,7 +162,7 @@ TEST_F(SendQueueTest, ReportsAFileThatCannotBeRead) {
   EXPECT_EQ(queue_.front_op()->tag, 1U);
 }
 
-TEST_F(SendQueueTest, AFileThatOnlyReadsIsSentToo) {
+TEST_F(SendQueueTest, AFileThatCannotBeSplicedIsReadAndSent) {
   // On many kernels a procfs file has no pages to splice, but it can be read.
   const UniqueFd status(::open("/proc/self/cmdline", O_RDONLY));
   ASSERT_TRUE(status);

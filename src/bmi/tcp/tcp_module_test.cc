@@ -62,7 +62,7 @@ TEST_F(Tcp, AnUnexpectedMessageThatThePeerDoesNotTakeFails) {
             Errc::kMessageTooBig);
 }
 
-TEST_F(Tcp, RoomToAnnounceIsKeptToAndOrderWithIt) {
+TEST_F(Tcp, MessagesWaitInOrderUntilThePeerHasRoomForTheirAnnouncements) {
   Hello h = hello();
   h.limits.max_announced = 2;
   RawPeer peer = connect();

@@ -118,7 +118,7 @@ TEST_F(OwnWritingCacheTest, ALeaseThatRanOutEndsItForGood) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ALookUpUnderTheSameLeaseLeavesIt) {
+TEST_F(OwnWritingCacheTest, ALookUpUnderTheSameLeaseKeepsTheKnownData) {
   make_file();
   write(data(5000, 1));
   wire::LookupLeaseReply reply = file_reply();
@@ -127,7 +127,7 @@ TEST_F(OwnWritingCacheTest, ALookUpUnderTheSameLeaseLeavesIt) {
   EXPECT_EQ(size(), 5000U);
 }
 
-TEST_F(OwnWritingCacheTest, AnotherOwnOpenForWritingEndsIt) {
+TEST_F(OwnWritingCacheTest, AnotherOwnOpenForWritingDropsTheKnownData) {
   make_file();
   wire::OpenRequest request;
   request.where.start = kFile;
@@ -136,7 +136,7 @@ TEST_F(OwnWritingCacheTest, AnotherOwnOpenForWritingEndsIt) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-TEST_F(OwnWritingCacheTest, ATruncationEndsIt) {
+TEST_F(OwnWritingCacheTest, ATruncationDropsTheKnownData) {
   make_file();
   wire::TruncateRequest request;
   request.where.start = kFile;

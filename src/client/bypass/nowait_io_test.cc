@@ -79,7 +79,7 @@ TEST_F(NowaitIoTest, AFileSystemThatTellsIsAskedEachTime) {
   EXPECT_FALSE(file.calls[2].asked);
 }
 
-TEST_F(NowaitIoTest, AFileSystemThatCannotTellIsAskedOnceAndThenWrittenAtOnce) {
+TEST_F(NowaitIoTest, AFileSystemWithoutNowaitWritesIsAskedOnlyOnce) {
   file.tells = false;
   EXPECT_EQ(write(), 1);
   EXPECT_EQ(write(), 1);
@@ -154,7 +154,7 @@ TEST_F(NowaitIoTest, AReadToAnyOtherPlaceIsOneCallWithTheCallersMemory) {
   EXPECT_EQ(calls(), 2U);
 }
 
-TEST_F(NowaitIoTest, AReadToSuchAPlaceDoesNotWaitEither) {
+TEST_F(NowaitIoTest, AReadThatWouldWaitReturnsEagain) {
   file.would_wait = true;
   Buffer memory(60 * kPage, kPage);
   EXPECT_EQ(read_to(memory.data() + 16, 40 * kPage, 0), -EAGAIN);
