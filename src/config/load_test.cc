@@ -2,15 +2,11 @@
 #include "config/load.h"
 
 #include <gmock/gmock.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "base/expect.h"
 #include "config/check.h"
 #include "config/describe.h"
-#include "config/raw.h"
+#include "config/load_fixture.h"
 
 namespace spate::config {
 namespace {
@@ -19,37 +15,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr const char* kGood = R"([fs]
-id = "5eed0001"
-auth = "none"
-[[servers]]
-id = 1
-urls = ["tcp://127.0.0.1:7400", "shm://one"]
-roles = ["meta"]
-keyval = "meta1"
-[[servers]]
-id = 2
-urls = ["tcp://127.0.0.1:7401"]
-roles = ["io"]
-storage = ["a/../data2", "/abs"]
-)";
-
-Input input(std::string text) { return {std::move(text), "spate.toml", "/etc/spate", {}}; }
-std::string replaced(std::string text, std::string_view what, std::string_view by) {
-  const std::size_t at = text.find(what);
-  EXPECT_NE(at, std::string::npos) << what;
-  return text.replace(at, what.size(), by);
-}
-/// The mistakes in the good file after `what` was replaced by `by`.
-std::string mistakes(std::string_view what, std::string_view by) {
-  const auto loaded = load(input(replaced(kGood, what, by)));
-  EXPECT_ERRC(loaded, Errc::kInvalidArgument) << by;
-  return loaded ? "" : loaded.error().context();
-}
-std::string mistakes_with(std::string_view added) {
-  return mistakes("auth = \"none\"\n", "auth = \"none\"\n" + std::string(added));
-}
 
 TEST(Load, AGoodFileBecomesAValueWithDefaultsAndOrigins) {
   const auto loaded = load(input(kGood));
@@ -273,77 +238,6 @@ TEST(Load, ProtectionOfDataNeedsKeysOnBothSides) {
 TEST(Load, ClientsAndServersNeedDifferentKeyFiles) {
   const std::string keys = "client_key_file = \"k\"\nserver_key_file = \"./k\"";
   EXPECT_THAT(mistakes("auth = \"none\"", keys), HasSubstr("must be two files"));
-}
-
-TEST(Load, SyntaxErrorsAreReportedWithTheirLine) {
-  EXPECT_THAT(mistakes("id = 2", "id = = 2"), HasSubstr("spate.toml:10: "));
-  EXPECT_THAT(load(input("[fs]\nid = \"1\"\nid = \"2\"\n")).error().context(), HasSubstr("spate.toml:3: "));
-  EXPECT_THAT(mistakes("[[servers]]\nid = 1", "[servers]\nid = 1"), HasSubstr("[servers] stands in line 4 already"));
-  EXPECT_THAT(load(input("[[fs]]\nid = \"1\"\n")).error().context(), HasSubstr("write [fs], once"));
-  EXPECT_THAT(load(input("[servers]\nid = 1\n")).error().context(), HasSubstr("write [[servers]], once for each"));
-  EXPECT_THAT(load(input("\xcf\x96 = 1\n")).error().context(), HasSubstr("spate.toml:1: "));
-  EXPECT_THAT(load(input(std::string(5'000'000, ' '))).error().context(), HasSubstr("longer than 4 MiB"));
-  EXPECT_THAT(load(input("[[[")).error().context(), HasSubstr("spate.toml:1: "));
-}
-
-TEST(Load, UnsupportedTomlSyntaxIsRefusedByName) {
-  EXPECT_THAT(mistakes_with("a.b = 1\n"), HasSubstr("spate.toml:4: keys have no dots here"));
-  EXPECT_THAT(mistakes_with("[a.b]\n"), HasSubstr("sections are not nested here"));
-  EXPECT_THAT(mistakes_with("name = {a = 1}\n"), HasSubstr("inline tables are not used here"));
-  EXPECT_THAT(mistakes_with("name = \"\"\"x\"\"\"\n"), HasSubstr("texts of several lines are not used here"));
-  EXPECT_THAT(mistakes_with("name = scratch\n"), HasSubstr("scratch is no value: text stands in double quotes"));
-}
-
-TEST(Load, NestingAndLengthHaveBounds) {
-  std::string dotted;
-  for (int i = 0; i < 1'000'000; ++i) dotted += "a.";
-  EXPECT_ERRC(load(input(dotted + "a = 1\n")), Errc::kInvalidArgument);
-  EXPECT_ERRC(load(input("a = " + std::string(1'000'000, '['))), Errc::kInvalidArgument);
-  std::string tables;
-  for (int i = 0; i < 1'000'000; ++i) tables += "{a=";
-  EXPECT_ERRC(load(input("a = " + tables)), Errc::kInvalidArgument);
-  std::string keys = "[fs]\n";
-  for (int i = 0; i < 1000; ++i) keys += "k" + std::to_string(i) + "=1\n";
-  EXPECT_THAT(load(input(keys)).error().context(), HasSubstr("too many keys in a section"));
-  std::string sections;
-  for (int i = 0; i < 100'000; ++i) sections += "[[x]]\n";
-  EXPECT_THAT(load(input(sections)).error().context(), HasSubstr("too many sections"));
-}
-
-TEST(Load, AFileIsReadWholeAndTakesNoMoreMemoryThanItsText) {
-  std::string path = testing::TempDir() + "spate_load_XXXXXX";
-  const int fd = ::mkstemp(path.data());
-  ASSERT_GE(fd, 0);
-  ::close(fd);
-  const std::string text = kGood + std::string(100'000, '#') + "\n";  // more than one read
-  std::ofstream(path) << text;
-  const auto loaded = load_file(path, {});
-  std::ofstream(path) << std::string(kMaxFileBytes + 1, '#');
-  const auto large = load_file(path, {});
-  ::unlink(path.c_str());
-  ASSERT_OK(loaded);
-  EXPECT_EQ(loaded->text, text);
-  EXPECT_LE(loaded->text.capacity(), 2 * text.size());
-  EXPECT_ERRC(large, Errc::kInvalidArgument);
-}
-
-TEST(Load, TheSyntaxOfValues) {
-  const auto name = [](const std::string& value) {
-    const auto loaded = load(input(replaced(kGood, "auth", "client_key_file = " + value + "\nauth")));
-    return loaded ? loaded->config.fs.client_key_file : loaded.error().context();
-  };
-  EXPECT_EQ(name("\"/a\\u00e4\\U0001F600\\\"\\\\#\" # comment"), "/a\u00e4\U0001F600\"\\#");
-  EXPECT_EQ(name("'/a\\b\"'\r"), "/a\\b\"");
-  for (const char* bad : {"\"/a", "\"/a\\x\"", "\"\\ud800\"", "\"\\U00110000\"", "\"\\u12\"", "\"/a\" 3", "\"/a\\", "",
-                          "=", "]", "\"a\x01\"", "+", "_"}) {
-    EXPECT_THAT(name(bad), HasSubstr("spate.toml:3: ")) << bad;
-  }
-  const auto lists = load(input(replaced(kGood, "[\"a/../data2\", \"/abs\"]", "[ # two\n \"/x\",\n\n \"/abs\" , ]")));
-  ASSERT_OK(lists);
-  EXPECT_THAT(lists->config.servers[1].storage, ElementsAre("/x", "/abs"));
-  EXPECT_OK(load(input("\xef\xbb\xbf" + replaced(kGood, "id = 2", "'id' = 2_0"))));
-  EXPECT_THAT(mistakes("[\"io\"]", "[\"io\" \"io\"]"), HasSubstr("a comma or ] is expected"));
-  EXPECT_THAT(mistakes("[\"io\"]", "[\"io\""), HasSubstr("spate.toml:13: "));
 }
 
 TEST(Load, AllMistakesAreReportedTogetherUpToALimit) {

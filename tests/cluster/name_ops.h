@@ -2,7 +2,7 @@
 // NameOp: an operation on the name space, what it does to a Tree, and what its answer says.
 #pragma once
 
-#include "tests/cluster/tree.h"
+#include "tests/cluster/name_walk.h"
 
 namespace spate::cluster {
 
@@ -67,19 +67,6 @@ struct Facts {
   std::vector<Listed> listing;  // readdir, by name
 };
 std::string to_string(const NameTable& names, const Facts& facts);
-
-/// The targets of symbolic links: the model works with numbers.
-class Targets {
- public:
-  explicit Targets(NameTable& names) : names_(names) {}
-  std::uint16_t number(const Path& path);
-  const Path& path(std::uint16_t number) const { return paths_.at(number); }
-  std::string text(std::uint16_t number) const { return to_string(names_, path(number)); }
-
- private:
-  NameTable& names_;
-  std::vector<Path> paths_;
-};
 
 /// Does it, in one step, as docs/consistency.md has it. A failure changes nothing.
 Facts apply(Tree& tree, const NameOp& op, const Targets& targets);

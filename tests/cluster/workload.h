@@ -11,6 +11,9 @@
 
 namespace spate::cluster {
 
+/// Bytes of a file that the workload uses, but for writes that go beyond.
+inline constexpr std::uint64_t kFileBytes = 48 * 1024;
+
 /// One a client process; outlives it. All requests of a client follow one another, but for reads, writes and syncs of
 /// its open files, of which it has several under way at times.
 class Workload {
