@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/expect.h"
+#include "base/expect_bytes.h"
 #include "base/unique_fd.h"
 #include "tls/certificates_fixture.h"
 #include "tls/openssl_context.h"
@@ -123,7 +124,7 @@ TEST(Tls, LargeWritesWaitForTheReaderInBoundedMemory) {
     ASSERT_LE(at, got.size() + (1U << 20U));  // the sockets' buffers, and what a stream keeps
     got += Pair::read(*pair.server, 100'000);
   }
-  EXPECT_TRUE(got == sent);
+  EXPECT_BYTES(std::as_bytes(std::span(got)), std::as_bytes(std::span(sent)));
 }
 
 TEST(Tls, AnEndInOrderDiffersFromATruncation) {

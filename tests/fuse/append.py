@@ -42,13 +42,13 @@ def start(writer, count):
 
 def whole_and_in_order():
     children = [start(writer, RECORDS) for writer in range(WRITERS)]
-    assert not any(child.wait() for child in children)
+    assert not any(got := [child.wait() for child in children]), got
     for mount in ONE, TWO:
         with open(f"{mount}/log", "rb") as file:
             found = list(records(file.read()))
         assert len(found) == WRITERS * RECORDS, len(found)
         for writer in range(WRITERS):
-            assert [n for w, n in found if w == writer] == list(range(RECORDS))
+            assert (got := [n for w, n in found if w == writer]) == list(range(RECORDS)), got
 
 
 def grown_by(more):
@@ -81,22 +81,23 @@ def a_killed_writer_leaves_a_right_size():
     children[1].wait()
     size = agreed_size()
     after = start(2, 3)
-    assert after.wait() == 0
+    assert (got := after.wait()) == 0, got
     with open(f"{TWO}/log", "rb") as file:
         data = file.read()
-    assert data.startswith(b"   ") and len(data) > size
-    assert [n for w, n in records(data[size:]) if w == 2] == [0, 1, 2]
+    assert data.startswith(b"   "), data
+    assert (got := len(data)) > size, got
+    assert (got := [n for w, n in records(data[size:]) if w == 2]) == [0, 1, 2], got
 
 
 def readers_of_the_same_mount_see_it():
     with open(f"{ONE}/seen", "wb") as file:
         file.write(b"x" * 5000)
     with open(f"{ONE}/seen", "rb", buffering=0) as reader, open(f"{ONE}/seen", "ab", buffering=0) as writer:
-        assert reader.read(10000) == b"x" * 5000  # its last page is kept by the kernel from now on
+        assert (got := reader.read(10000)) == b"x" * 5000, got  # its last page is kept by the kernel from now on
         with open(f"{TWO}/seen", "ab") as other:
             other.write(b"other")
         writer.write(b"end")
-        assert os.pread(reader.fileno(), 100, 5000) == b"otherend"
+        assert (got := os.pread(reader.fileno(), 100, 5000)) == b"otherend", got
 
 
 for test in whole_and_in_order, a_killed_writer_leaves_a_right_size, readers_of_the_same_mount_see_it:

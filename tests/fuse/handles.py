@@ -48,17 +48,17 @@ def main():
     os.unlink(f"{GIVES}/a/b/gone")
     mount = os.open(OPENS, os.O_RDONLY)
     file = opened(mount, handles["file"], os.O_RDWR)
-    assert os.pread(file, 10, 0) == b"file"
+    assert (got := os.pread(file, 10, 0)) == b"file", got
     os.pwrite(file, b"more", 4)
-    assert os.stat(f"{GIVES}/a/b/file").st_size == 8
+    assert (got := os.stat(f"{GIVES}/a/b/file").st_size) == 8, got
     os.close(file)
     # Of a directory the kernel asks for its parents as far as it has no names, and then knows its path.
     directory = opened(mount, handles["c"], os.O_RDONLY)
-    assert os.readlink(f"/proc/self/fd/{directory}") == f"{OPENS}/a/b/c"
+    assert (got := os.readlink(f"/proc/self/fd/{directory}")) == f"{OPENS}/a/b/c", got
     for name in ".", "..":
-        assert os.fstat(opened(mount, handles[name], os.O_RDONLY)).st_ino == os.stat(f"{GIVES}/a/b/{name}").st_ino
+        assert (got := os.fstat(opened(mount, handles[name], os.O_RDONLY)).st_ino) == os.stat(f"{GIVES}/a/b/{name}").st_ino, got
     link = opened(mount, handles["link"], os.O_PATH | os.O_NOFOLLOW)
-    assert os.readlink("", dir_fd=link) == "file"
+    assert (got := os.readlink("", dir_fd=link)) == "file", got
     assert is_stale(mount, handles["gone"]), "a removed file is opened, or another error"
     os.unlink(f"{GIVES}/a/b/file")
     assert is_stale(mount, handles["file"]), "a file is opened that is removed since"

@@ -83,18 +83,18 @@ def record_locks():
     assert (kind, first, size) == (fcntl.F_WRLCK, 10, 10), (kind, first, size)
     # A wait, ended by the other's unlock of the middle.
     b.begin("fcntl.lockf(f, fcntl.LOCK_EX, 4, 13)")
-    assert b.waits()
+    assert b.waits(), "it does not wait for the lock"
     expect(a.do("fcntl.lockf(f, fcntl.LOCK_UN, 4, 13)"), "ok None")
     expect(b.end(), "ok None")
     # A circle.
     a.begin("fcntl.lockf(f, fcntl.LOCK_EX, 1, 13)")
-    assert a.waits()
+    assert a.waits(), "it does not wait for the lock"
     expect(b.do("fcntl.lockf(f, fcntl.LOCK_EX, 1, 10)"), "error EDEADLOCK")
     expect(b.do("fcntl.lockf(f, fcntl.LOCK_UN)"), "ok None")
     expect(a.end(), "ok None")
     # A signal ends a wait.
     b.begin("fcntl.lockf(f, fcntl.LOCK_EX)")
-    assert b.waits()
+    assert b.waits(), "it does not wait for the lock"
     b.kill(signal.SIGUSR1)
     expect(b.end(), "error EINTR")
     # Closing any descriptor drops them all.
@@ -115,7 +115,7 @@ def open_file_locks():
     expect(a.do("g.close()"), "ok None")  # which is another open file
     expect(b.do("ofd(f, fcntl.F_RDLCK, 10, 5)"), "error EAGAIN")
     b.begin("fcntl.lockf(f, fcntl.LOCK_EX, 10, 0)")
-    assert b.waits()
+    assert b.waits(), "it does not wait for the lock"
     expect(a.do("f.close()"), "ok None")
     expect(b.end(), "ok None")
     a.kill()
@@ -128,13 +128,13 @@ def flocks():
     expect(b.do("fcntl.flock(f, fcntl.LOCK_SH)"), "ok None")
     expect(b.do("fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"), "error EAGAIN")
     b.begin("fcntl.flock(f, fcntl.LOCK_EX)")
-    assert b.waits()
+    assert b.waits(), "it does not wait for the lock"
     expect(a.do("open('flock').close()"), "ok None")
-    assert b.waits()
+    assert b.waits(), "it does not wait for the lock"
     expect(a.do("fcntl.flock(f, fcntl.LOCK_UN)"), "ok None")
     expect(b.end(), "ok None")
     a.begin("fcntl.flock(f, fcntl.LOCK_EX)")
-    assert a.waits()
+    assert a.waits(), "it does not wait for the lock"
     a.kill()  # a process that waits can be killed
     b.kill()
     c = Child(ONE)
@@ -160,7 +160,7 @@ for _ in range(25):
         with open(f"{ONE}/counter", "w") as file:
             file.write("0")
         children = [subprocess.Popen([sys.executable, "-c", program, kind], cwd=(ONE, TWO)[i % 2]) for i in range(8)]
-        assert not any(child.wait() for child in children)
+        assert not any(got := [child.wait() for child in children]), got
         with open(f"{ONE}/counter", "rb", buffering=0) as file:
             expect(file.read(), b"200")
 

@@ -23,30 +23,30 @@ def at_other(name, offset, size):
 def shared(flags):
     file = os.open(made("shared"), os.O_RDWR | flags)
     with mmap.mmap(file, SIZE, mmap.MAP_SHARED) as view:
-        assert view[1000:1256] == bytes(range(1000 % 256, 256)) + bytes(range(1000 % 256))
+        assert (got := view[1000:1256]) == bytes(range(1000 % 256, 256)) + bytes(range(1000 % 256)), got
         view[5000:5005] = b"hello"
         view.flush()
-        assert at_other("shared", 5000, 5) == b"hello"
+        assert (got := at_other("shared", 5000, 5)) == b"hello", got
         # What is written past the page cache is seen through the map, and what stands in the map by a read past it.
         block = mmap.mmap(-1, 4096)
         block[:] = b"w" * 4096
-        assert os.pwritev(file, [block], 8192) == 4096
-        assert view[8192:12288] == block[:]
+        assert (got := os.pwritev(file, [block], 8192)) == 4096, got
+        assert (got := view[8192:12288]) == block[:], got
         view[12288:12292] = b"read"
-        assert os.preadv(file, [block], 12288) == 4096
-        assert block[:4] == b"read"
+        assert (got := os.preadv(file, [block], 12288)) == 4096, got
+        assert (got := block[:4]) == b"read", got
     os.close(file)
     # What was dirty reaches the servers with the end of the map, without msync.
-    assert at_other("shared", 12288, 4) == b"read"
+    assert (got := at_other("shared", 12288, 4)) == b"read", got
 
 
 def private(flags):
     file = os.open(made("private"), os.O_RDONLY | flags)
     with mmap.mmap(file, SIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as view:
         view[0:4] = b"mine"
-        assert view[0:5] == b"mine\4"
+        assert (got := view[0:5]) == b"mine\4", got
     os.close(file)
-    assert at_other("private", 0, 5) == bytes(range(5))
+    assert (got := at_other("private", 0, 5)) == bytes(range(5)), got
 
 
 def a_new_map_sees_what_others_have_written(flags):

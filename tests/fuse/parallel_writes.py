@@ -16,7 +16,7 @@ os.rename(path + ".new", path)
 def write(number, value):
     memory = mmap.mmap(-1, PART)  # aligned, as O_DIRECT needs it
     memory.write(bytes([value]) * PART)
-    assert os.pwrite(fd, memory, number * PART) == PART
+    assert (got := os.pwrite(fd, memory, number * PART)) == PART, got
 
 
 def write_all(first):
@@ -26,7 +26,7 @@ def write_all(first):
     for thread in threads:
         thread.join()
     with open(path, "rb") as f:
-        assert f.read() == b"".join(bytes([first + i]) * PART for i in range(THREADS))
+        assert (got := f.read()) == b"".join(bytes([first + i]) * PART for i in range(THREADS)), len(got)
 
 
 sys.stdin.read()

@@ -110,7 +110,7 @@ class Holders:
 
     def check(self):
         os.pwrite(self.unlinked, b"%d" % self.count, 0)
-        assert os.pread(self.unlinked, 20, 0) == b"%d" % self.count
+        assert (got := os.pread(self.unlinked, 20, 0)) == b"%d" % self.count, got
         self.count += 1
         for attempt in lambda f: fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB), lambda f: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 7):
             other = os.open(f"{TWO}/locked", os.O_RDWR)
@@ -140,7 +140,7 @@ class Holders:
 def upgrade():
     before = server()
     subprocess.run([SPATE, "mount", "--upgrade", ONE], check=True)
-    assert server() != before
+    assert (got := server()) != before, got
 
 
 def kill():
@@ -191,13 +191,13 @@ def main():
         out, _ = child.communicate(timeout=60)
         assert child.returncode == 0, child.args
         rounds[child] = int(out)
-        assert rounds[child] > 0
+        assert (got := rounds[child]) > 0, got
     with open(f"{TWO}/log", "rb") as log:
         found = list(records(log.read()))
     for writer, child in enumerate(appenders):
         assert [n for w, n in found if w == writer] == list(range(rounds[child])), f"writer {writer}"
     with open(f"{TWO}/counter", "rb") as counter:
-        assert int(counter.read()) == sum(rounds[child] for child in counters)
+        assert (got := int(counter.read())) == sum(rounds[child] for child in counters), got
     holders.end()
     print("rounds:", *rounds.values())
 

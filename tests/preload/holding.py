@@ -34,14 +34,14 @@ def says(process, word):
 
 def end(process):
     process.communicate("end\n")
-    assert process.returncode == 0
+    assert (got := process.returncode) == 0, got
 
 
 def until(condition):
     """Waits for it; far less than half a minute, else something is wrong."""
     end = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < end
+        assert (got := time.monotonic()) < end, got
         time.sleep(0.05)
 
 
@@ -74,8 +74,8 @@ def becomes_free(path, how=fcntl.flock):
 
 def test_a_file_without_a_name_lives_on_in_the_next_program():
     path = write("exec", b"one\ntwo\n")
-    assert sh(f"exec 3<{path}; rm {path}; exec sh -c 'read line <&3; exec cat <&3'") == "two\n"
-    assert not os.path.exists(path)
+    assert (got := sh(f"exec 3<{path}; rm {path}; exec sh -c 'read line <&3; exec cat <&3'")) == "two\n", got
+    assert not os.path.exists(path), "it is still there"
 
 
 def test_a_file_that_is_removed_between_two_programs_is_there_for_the_second():
@@ -84,10 +84,10 @@ def test_a_file_that_is_removed_between_two_programs_is_there_for_the_second():
     wait, removed = os.pipe()
     script = f"exec <{path} bash -c 'echo ready >&{go}; read line <&{wait}; exec cat'"
     reader = subprocess.Popen(["bash", "-c", script], pass_fds=[go, wait], stdout=subprocess.PIPE)
-    assert os.read(ready, 6) == b"ready\n"  # the opener is another program by now, which has not touched the file
+    assert (got := os.read(ready, 6)) == b"ready\n", got  # the opener is another program by now, which has not touched the file
     os.unlink(path)
     os.write(removed, b"\n")
-    assert reader.communicate()[0] == b"still"
+    assert (got := reader.communicate()[0]) == b"still", got
     for fd in (ready, go, wait, removed): os.close(fd)
 
 
@@ -105,10 +105,10 @@ def test_a_grandchild_reads_it_after_the_opener_has_exited():
             os.execv("/bin/cat", ["cat"])
         os.unlink(path)
         sys.exit(0)
-    assert child_status(child) == 0
+    assert (got := child_status(child)) == 0, got
     os.write(go, b"x")
     os.close(result_write)
-    assert os.read(result, 100) == b"inherited"
+    assert (got := os.read(result, 100)) == b"inherited", got
     for fd in (go_read, go, result): os.close(fd)
 
 
@@ -119,10 +119,11 @@ def test_a_spawned_program_keeps_what_the_spawner_opened_for_it():
     wait, removed = os.pipe()
     os.set_inheritable(wait, True)
     child = os.posix_spawn("/bin/bash", ["bash", "-c", f"echo up; read line <&{wait}; exec cat"], os.environ, file_actions=actions)
-    assert os.read(read_end, 3) == b"up\n"
+    assert (got := os.read(read_end, 3)) == b"up\n", got
     os.unlink(path)
     os.write(removed, b"\n")
-    assert child_status(child) == 0 and os.read(read_end, 100) == b"by spawn"
+    assert (got := child_status(child)) == 0, got
+    assert (got := os.read(read_end, 100)) == b"by spawn", got
     for fd in (read_end, write_end, wait, removed): os.close(fd)
 
 
@@ -135,24 +136,24 @@ def test_a_file_on_its_way_through_a_socket_lives():
         here.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
         os.unlink(path)
         sys.exit(0)
-    assert child_status(sender) == 0
+    assert (got := child_status(sender)) == 0, got
     script = "s = socket.socket(fileno=int(sys.argv[1]))\n_, fds, _, _ = socket.recv_fds(s, 1, 1)\nprint(os.read(fds[0], 100).decode())"
     receiver = python(script, there.fileno(), pass_fds=[there.fileno()])
-    assert receiver.communicate()[0] == "from nobody\n"
+    assert (got := receiver.communicate()[0]) == "from nobody\n", got
 
 
 def test_removed_files_end_with_their_last_broker():
     path = write("last", bytes(1 << 20))
     before = os.statvfs(D).f_files - os.statvfs(D).f_ffree
-    assert sh(f"exec 3<{path}; rm {path}; exec sh -c 'exec wc -c <&3'") == "1048576\n"
+    assert (got := sh(f"exec 3<{path}; rm {path}; exec sh -c 'exec wc -c <&3'")) == "1048576\n", got
     until(lambda: os.statvfs(D).f_files - os.statvfs(D).f_ffree < before)
 
 
 def test_flock_is_for_whoever_has_the_descriptor():
     path = write("idiom")
     # The idiom of shell scripts: the program `flock` locks what the shell has open, and ends.
-    assert sh(f"exec 9>{path}; flock 9; flock -n {path} true && echo free || echo held; exec 9>&-; flock -n {path} echo free") == "held\nfree\n"
-    assert sh(f"(flock -n 9; flock -n {path} true || echo held) 9>{path}; flock -n {path} echo free") == "held\nfree\n"
+    assert (got := sh(f"exec 9>{path}; flock 9; flock -n {path} true && echo free || echo held; exec 9>&-; flock -n {path} echo free")) == "held\nfree\n", got
+    assert (got := sh(f"(flock -n 9; flock -n {path} true || echo held) 9>{path}; flock -n {path} echo free")) == "held\nfree\n", got
 
 
 def test_flock_goes_on_over_exec():
@@ -160,7 +161,7 @@ def test_flock_goes_on_over_exec():
     script = "f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); os.set_inheritable(f.fileno(), True)\nos.execv('/bin/sh', ['sh', '-c', 'echo locked; read x'])"
     broker = python(script, path)
     says(broker, "locked")
-    assert not is_free(path)
+    assert not is_free(path), "a lock is gone"
     end(broker)
     becomes_free(path)
 
@@ -178,8 +179,8 @@ def test_flock_is_shared_by_fork_and_ends_with_the_last():
     script = "f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print('locked', flush=True)\nif os.fork() == 0: sys.stdin.readline(); os._exit(0)"
     parent = python(script, path)
     says(parent, "locked")
-    assert parent.wait() == 0
-    assert not is_free(path)  # the child, that has done nothing with it, has it now
+    assert (got := parent.wait()) == 0, got
+    assert not is_free(path), "a lock is gone"  # the child, that has done nothing with it, has it now
     parent.stdin.write("end\n")
     parent.stdin.close()
     becomes_free(path)
@@ -193,7 +194,8 @@ def test_either_of_them_may_unlock():
         if child == 0:
             fcntl.flock(file, fcntl.LOCK_UN)
             os._exit(0)
-        assert child_status(child) == 0 and is_free(path)
+        assert (got := child_status(child)) == 0, got
+        assert is_free(path), "a lock is still held"
 
 
 def test_killing_the_last_broker_releases_everything():
@@ -202,7 +204,8 @@ def test_killing_the_last_broker_releases_everything():
               "print('locked', flush=True); sys.stdin.readline()")
     broker = python(script, path, record)
     says(broker, "locked")
-    assert not is_free(path) and not is_free(record, fcntl.lockf)
+    assert not is_free(path), "a lock is gone"
+    assert not is_free(record, fcntl.lockf), "a lock is gone"
     broker.kill()
     becomes_free(path)
     becomes_free(record, fcntl.lockf)
@@ -230,11 +233,11 @@ def test_record_locks_go_on_over_exec_and_end_with_a_close():
     script = f"f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); os.set_inheritable(f.fileno(), True)\nos.execv(sys.executable, ['python3', '-c', {again!r}, str(f.fileno())])"
     broker = python(script, path)
     says(broker, "locked")
-    assert not is_free(path, fcntl.lockf)
+    assert not is_free(path, fcntl.lockf), "a lock is gone"
     broker.stdin.write("go\n")
     broker.stdin.flush()
     says(broker, "closed")
-    assert is_free(path, fcntl.lockf)
+    assert is_free(path, fcntl.lockf), "a lock is still held"
     end(broker)
 
 
@@ -242,14 +245,14 @@ def test_record_locks_end_with_a_descriptor_that_exec_or_dup2_closes():
     path = write("record2", b"0123456789")
     broker = python("f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX)\nos.execv('/bin/sh', ['sh', '-c', 'echo locked; read x'])", path)
     says(broker, "locked")
-    assert is_free(path, fcntl.lockf)
+    assert is_free(path, fcntl.lockf), "a lock is still held"
     end(broker)
     one = open(path, "r+")
     fcntl.lockf(one, fcntl.LOCK_EX)
     other = os.open(path, os.O_RDONLY)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, other)
-    assert is_free(path, fcntl.lockf)
+    assert is_free(path, fcntl.lockf), "a lock is still held"
     os.close(null)
     os.close(other)
     one.close()
@@ -267,10 +270,10 @@ def test_record_locks_are_not_the_childs():
         except BlockingIOError:
             file.close()
             sys.exit(0)
-    assert child_status(child) == 0
-    assert not is_free(path, fcntl.lockf)  # the child's close and exit took nothing away
+    assert (got := child_status(child)) == 0, got
+    assert not is_free(path, fcntl.lockf), "a lock is gone"  # the child's close and exit took nothing away
     file.close()
-    assert is_free(path, fcntl.lockf)
+    assert is_free(path, fcntl.lockf), "a lock is still held"
 
 
 def test_an_exit_has_released_when_it_is_seen():
@@ -278,7 +281,7 @@ def test_an_exit_has_released_when_it_is_seen():
     script = "f = open(sys.argv[1], 'r+'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB); os._exit(0)"
     for _ in range(10):
         program = python(script, path)
-        assert program.wait() == 0
+        assert (got := program.wait()) == 0, got
 
 
 def test_locks_of_open_files():
@@ -297,7 +300,7 @@ def test_locks_of_open_files():
     assert found[0] == fcntl.F_WRLCK and found[3] == 5 and found[4] == -1, found
     copy = os.dup(one.fileno())
     one.close()
-    assert struct.unpack("hhqqi4x", fcntl.fcntl(two, get_lock, lock))[0] == fcntl.F_WRLCK
+    assert (got := struct.unpack("hhqqi4x", fcntl.fcntl(two, get_lock, lock))[0]) == fcntl.F_WRLCK, got
     os.close(copy)
     fcntl.fcntl(two, set_lock, lock)
     two.close()
@@ -310,10 +313,12 @@ def test_daemons_that_close_everything():
         script = f"f = open(sys.argv[1], 'r+'); fcntl.flock(f, fcntl.LOCK_EX); fcntl.lockf(f, fcntl.LOCK_EX)\n{close}\nprint('closed', flush=True)\nsys.stdin.readline()\nos.execv('/bin/cat', ['cat', sys.argv[1]])"
         program = python(script, path)
         says(program, "closed")
-        assert is_free(path) and is_free(path, fcntl.lockf)
+        assert is_free(path), "a lock is still held"
+        assert is_free(path, fcntl.lockf), "a lock is still held"
         program.stdin.write("go\n")
         program.stdin.flush()
-        assert program.communicate()[0] == "0123456789" and program.returncode == 0
+        assert (got := program.communicate()[0]) == "0123456789", got
+        assert (got := program.returncode) == 0, got
 
 
 def test_locks_of_a_broker_that_was_killed_are_not_taken_for_held():
@@ -322,12 +327,12 @@ def test_locks_of_a_broker_that_was_killed_are_not_taken_for_held():
         fcntl.flock(file, fcntl.LOCK_EX)
         folder = os.environ["SPATE_FS"].removesuffix("spate.toml")
         broker = subprocess.check_output(["pgrep", "-f", f"spate-broker {folder}"], text=True).split()
-        assert len(broker) == 1
+        assert (got := len(broker)) == 1, got
         os.kill(int(broker[0]), signal.SIGKILL)
         raises(errno.EIO, fcntl.flock, file, fcntl.LOCK_SH)
         fcntl.flock(file, fcntl.LOCK_UN)
         until(lambda: is_locked_now(file))  # the killed one's lock ends with its lease; this file is as good as new
-        assert not is_free(path)
+        assert not is_free(path), "a lock is gone"
 
 
 def test_the_programs_children_are_its_own():
@@ -342,7 +347,7 @@ def test_the_programs_children_are_its_own():
         os.waitpid(-1, os.WNOHANG)
         raise AssertionError("a child that the program has not made")
     except ChildProcessError:
-        assert deaths == []
+        assert deaths == [], deaths
 
 
 run_tests(globals(), D)

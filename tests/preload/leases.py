@@ -66,7 +66,7 @@ class Other:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.stdin.close()
-            assert self.process.wait(20) == 0
+            assert (got := self.process.wait(20)) == 0, got
 
 
 def make(name, mode=0o640):
@@ -93,14 +93,14 @@ def lookups():
 def test_what_is_kept_is_answered_without_the_servers():
     path = make("kept")
     with Other() as other, Other(leases=False) as plain:
-        assert other("mode", path) == plain("mode", path) == "0o640"
+        assert (got := other("mode", path)) == plain("mode", path) == "0o640", got
         before = lookups()
-        assert other("many", path, 500) == "1"
+        assert (got := other("many", path, 500)) == "1", got
         asked = lookups() - before
         assert asked < 20, asked
         before = lookups()
-        assert plain("many", path, 500) == "1"
-        assert lookups() - before >= 500
+        assert (got := plain("many", path, 500)) == "1", got
+        assert (got := lookups() - before) >= 500, got
 
 
 def test_no_change_is_seen_late():
@@ -109,40 +109,42 @@ def test_no_change_is_seen_late():
         for i in range(100):
             mode = 0o600 | i
             os.chmod(path, mode)
-            assert one("mode", path) == two("mode", path) == oct(mode)
+            assert (got := one("mode", path)) == two("mode", path) == oct(mode), got
         for i in range(30):
             name = f"{D}/comes-{i}"
-            assert one("exists", name) == "False" and one("exists", name) == "False"
+            assert (got := one("exists", name)) == "False", got
+            assert (got := one("exists", name)) == "False", got
             os.mkdir(name)
-            assert one("exists", name) == "True"
+            assert (got := one("exists", name)) == "True", got
             os.rename(name, name + "-goes")
-            assert one("exists", name) == "False" and two("exists", name + "-goes") == "True"
+            assert (got := one("exists", name)) == "False", got
+            assert (got := two("exists", name + "-goes")) == "True", got
 
 
 def test_changes_of_a_program_that_answers_wait_for_no_lease():
     """It sleeps in a read of something else."""
     path = make("asleep")
     with Other() as other:
-        assert other("mode", path) == "0o640"
+        assert (got := other("mode", path)) == "0o640", got
         took = seconds_of(os.chmod, path, 0o600)
         assert took < LEASE / 2, took
-        assert other("mode", path) == "0o600"
+        assert (got := other("mode", path)) == "0o600", got
 
 
 def test_a_stopped_program_holds_others_up_once_and_loses_nothing():
     path, elsewhere = make("stopped"), make("stopped-too")
     with Other() as other:
-        assert other("open", path) == "opened"
-        for name in (path, elsewhere, path, elsewhere): assert other("mode", name) == "0o640"
+        assert (got := other("open", path)) == "opened", got
+        for name in (path, elsewhere, path, elsewhere): assert (got := other("mode", name)) == "0o640", got
         other.stop()
         took = seconds_of(os.chmod, path, 0o600)
         assert took < LEASE + SLACK, took
         took = seconds_of(os.chmod, elsewhere, 0o600)
         assert took < SLACK, took
         other.process.send_signal(signal.SIGCONT)
-        assert other("mode", path) == other("mode", elsewhere) == "0o600"
+        assert (got := other("mode", path)) == other("mode", elsewhere) == "0o600", got
         # Not fenced: it has its file and its lock.
-        assert other("use", path) == "here"
+        assert (got := other("use", path)) == "here", got
         with open(path, "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +156,8 @@ def test_a_stopped_program_holds_others_up_once_and_loses_nothing():
 def test_a_killed_program_holds_others_up_no_longer_than_a_lease():
     path = make("killed")
     with Other() as other:
-        assert other("mode", path) == "0o640" and other("mode", path) == "0o640"
+        assert (got := other("mode", path)) == "0o640", got
+        assert (got := other("mode", path)) == "0o640", got
         other.process.kill()
         other.process.wait()
         took = seconds_of(os.chmod, path, 0o600)
@@ -164,7 +167,7 @@ def test_a_killed_program_holds_others_up_no_longer_than_a_lease():
 def test_by_default_nobody_waits_for_programs():
     path = make("plain")
     with Other(leases=False) as stopped, Other(leases=False) as killed:
-        assert stopped("mode", path) == killed("mode", path) == "0o640"
+        assert (got := stopped("mode", path)) == killed("mode", path) == "0o640", got
         stopped.stop()
         killed.process.kill()
         killed.process.wait()
@@ -175,26 +178,26 @@ def test_by_default_nobody_waits_for_programs():
 def test_who_ends_or_becomes_another_program_gives_back_what_it_keeps():
     path = make("ends")
     with Other() as other:
-        assert other("mode", path) == "0o640"
-        assert other("exec") == "going"
-        assert other("exists", "/spate") == "True"  # the next program is there
+        assert (got := other("mode", path)) == "0o640", got
+        assert (got := other("exec")) == "going", got
+        assert (got := other("exists", "/spate")) == "True", got  # the next program is there
         took = seconds_of(os.chmod, path, 0o600)
         assert took < LEASE / 2, took
-        assert other("mode", path) == "0o600"
+        assert (got := other("mode", path)) == "0o600", got
     took = seconds_of(os.chmod, path, 0o640)
     assert took < LEASE / 2, took
 
 
 def test_a_child_of_fork_and_its_parent_see_each_others_changes():
     path = make("forked")
-    assert os.stat(path).st_mode & 0o777 == 0o640
+    assert (got := os.stat(path).st_mode & 0o777) == 0o640, got
     child = os.fork()
     if child == 0:
         before = os.stat(path).st_mode & 0o777
         os.chmod(path, 0o604)
         os._exit(0 if before == 0o640 and os.stat(path).st_mode & 0o777 == 0o604 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert os.stat(path).st_mode & 0o777 == 0o604
+    assert (got := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) == 0, got
+    assert (got := os.stat(path).st_mode & 0o777) == 0o604, got
 
 
 def main():

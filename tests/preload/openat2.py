@@ -93,26 +93,26 @@ def test_file_systems_are_not_left(root):
     inside = os.open(f"{root}/in", os.O_RDONLY)
     outside = os.open("/", os.O_RDONLY)
     relative = root.lstrip("/") + "/in/f"
-    assert seen(openat2(HERE, f"{root}/in/f", resolve=NO_XDEV)) == "EXDEV"
-    assert seen(openat2(outside, relative, resolve=NO_XDEV)) == "EXDEV"
-    assert seen(openat2(outside, relative)) == "file in/f"
-    assert seen(openat2(outside, relative, resolve=BENEATH)) == "EXDEV"
-    assert seen(openat2(inside, "d/f", resolve=NO_XDEV)) == "file in/d/f"
-    assert seen(openat2(inside, "../../../etc/passwd", resolve=NO_XDEV)) == "EXDEV"
+    assert (got := seen(openat2(HERE, f"{root}/in/f", resolve=NO_XDEV))) == "EXDEV", got
+    assert (got := seen(openat2(outside, relative, resolve=NO_XDEV))) == "EXDEV", got
+    assert (got := seen(openat2(outside, relative))) == "file in/f", got
+    assert (got := seen(openat2(outside, relative, resolve=BENEATH))) == "EXDEV", got
+    assert (got := seen(openat2(inside, "d/f", resolve=NO_XDEV))) == "file in/d/f", got
+    assert (got := seen(openat2(inside, "../../../etc/passwd", resolve=NO_XDEV))) == "EXDEV", got
     os.symlink("/etc/passwd", f"{root}/leaves")
-    assert seen(openat2(HERE, f"{root}/leaves")).startswith("file root:")
-    assert seen(openat2(inside, "../leaves", resolve=NO_XDEV)) == "EXDEV"
-    assert seen(openat2(inside, "../leaves", resolve=BENEATH)) == "EXDEV"
-    assert seen(openat2(inside, "../leaves", resolve=NO_SYMLINKS)) == "ELOOP"
-    assert seen(openat2(HERE, f"{root}/in/to-d/f", resolve=NO_SYMLINKS)) == "ELOOP"
-    assert seen(openat2(HERE, f"{root}/in/d/f", resolve=NO_SYMLINKS)) == "file in/d/f"
+    assert (got := seen(openat2(HERE, f"{root}/leaves"))).startswith("file root:"), got
+    assert (got := seen(openat2(inside, "../leaves", resolve=NO_XDEV))) == "EXDEV", got
+    assert (got := seen(openat2(inside, "../leaves", resolve=BENEATH))) == "EXDEV", got
+    assert (got := seen(openat2(inside, "../leaves", resolve=NO_SYMLINKS))) == "ELOOP", got
+    assert (got := seen(openat2(HERE, f"{root}/in/to-d/f", resolve=NO_SYMLINKS))) == "ELOOP", got
+    assert (got := seen(openat2(HERE, f"{root}/in/d/f", resolve=NO_SYMLINKS))) == "file in/d/f", got
     file = os.open(f"{root}/in/f", os.O_RDONLY)
-    assert seen(openat2(HERE, f"/proc/self/fd/{file}")) == "file in/f"
-    assert seen(openat2(HERE, f"/proc/self/fd/{file}", resolve=NO_MAGICLINKS)) == "ELOOP"
-    assert seen(openat2(inside, "f", resolve=CACHED)) == "EAGAIN"
+    assert (got := seen(openat2(HERE, f"/proc/self/fd/{file}"))) == "file in/f", got
+    assert (got := seen(openat2(HERE, f"/proc/self/fd/{file}", resolve=NO_MAGICLINKS))) == "ELOOP", got
+    assert (got := seen(openat2(inside, "f", resolve=CACHED))) == "EAGAIN", got
     os.chdir(f"{root}/in")
-    assert seen(openat2(HERE, "d/f", resolve=BENEATH)) == "file in/d/f"
-    assert seen(openat2(HERE, "../out", resolve=BENEATH)) == "EXDEV"
+    assert (got := seen(openat2(HERE, "d/f", resolve=BENEATH))) == "file in/d/f", got
+    assert (got := seen(openat2(HERE, "../out", resolve=BENEATH))) == "EXDEV", got
     os.chdir("/")
     for number in (inside, outside, file): os.close(number)
 
@@ -121,7 +121,7 @@ def main():
     roots = ["/spate/o", sys.argv[1] + "/o"]
     for root in roots: make_tree(root)
     pairs = [os.open(f"{root}/in", os.O_RDONLY) for root in roots]
-    assert os.fstat(pairs[0]).st_dev != os.fstat(pairs[1]).st_dev
+    assert (got := os.fstat(pairs[0]).st_dev) != os.fstat(pairs[1]).st_dev, got
     test_paths_lead_where_they_do_on_the_kernels_own(pairs)
     test_what_is_made_is_made_inside(pairs, roots)
     test_arguments_that_are_wrong(pairs)

@@ -37,32 +37,33 @@ def in_child(work):
 
 def test_a_link_that_leads_out_can_be_started():
     os.symlink("/bin/sh", f"{D}/sh")
-    assert subprocess.check_output([f"{D}/sh", "-c", "echo started"]) == b"started\n"
+    assert (got := subprocess.check_output([f"{D}/sh", "-c", "echo started"])) == b"started\n", got
 
 
 def test_a_script_whose_interpreter_is_a_link_that_leads_out():
     os.symlink("/usr/bin/env", f"{D}/env")
     write("script", f"#!{D}/env sh\necho $0 $1\n".encode())
     os.chmod(f"{D}/script", 0o755)
-    assert subprocess.check_output([f"{D}/script", "word"]) == f"{D}/script word\n".encode()
+    assert (got := subprocess.check_output([f"{D}/script", "word"])) == f"{D}/script word\n".encode(), got
 
 
 def test_statfs_of_a_link_that_leads_out():
     os.symlink("/proc", f"{D}/proc")
     ours, kernels = os.statvfs(D), os.statvfs("/proc")
     seen = os.statvfs(f"{D}/proc")
-    assert (seen.f_bsize, seen.f_blocks, seen.f_fsid) == (kernels.f_bsize, kernels.f_blocks, kernels.f_fsid) and ours.f_blocks > 0
+    assert (got := (seen.f_bsize, seen.f_blocks, seen.f_fsid)) == (kernels.f_bsize, kernels.f_blocks, kernels.f_fsid), got
+    assert (got := ours.f_blocks) > 0, got
     raises(errno.ENOENT, os.statvfs, f"{D}/none")
 
 
 def test_programs_that_are_started_by_descriptor():
     with open(write("marked")):  # so a descriptor is marked
         true = os.open("/bin/true", os.O_RDONLY)
-        assert in_child(lambda: os.execve(true, ["true"], {})) == 0
+        assert (got := in_child(lambda: os.execve(true, ["true"], {}))) == 0, got
     elf = write("true", open("/bin/true", "rb").read())
     os.chmod(elf, 0o755)
     ours = os.open(elf, os.O_RDONLY)
-    assert in_child(lambda: os.execve(ours, ["true"], {})) == 0
+    assert (got := in_child(lambda: os.execve(ours, ["true"], {}))) == 0, got
     os.chmod(elf, 0o644)
     raises(errno.EACCES, os.execve, ours, ["true"], {})
     os.close(ours)
@@ -84,7 +85,7 @@ def test_inotify_and_file_handles_of_the_kernels_files():
         try:
             to_handle(null.fileno(), "", 0x1000)  # AT_EMPTY_PATH
         except OSError as error:  # the kernel's own answer, where its file system has no handles
-            assert error.errno == errno.EOPNOTSUPP
+            assert (got := error.errno) == errno.EOPNOTSUPP, got
         raises(errno.EOPNOTSUPP, to_handle, file.fileno(), "", 0x1000)
         raises(errno.EBADF, to_handle, 1000, "x", 0)
     os.close(watcher)
@@ -102,7 +103,8 @@ def test_descriptors_of_other_processes_and_threads():
             told = subprocess.check_output([sys.executable, "-c", read, path], pass_fds=inherits, text=True)
             assert told == "0123456789 10\n", (told, inherits)
         with open(path) as again:  # an open of its own, as the kernel has it
-            assert again.read(3) == "012" and file.read(1) == "0"
+            assert (got := again.read(3)) == "012", got
+            assert (got := file.read(1)) == "0", got
     raises(errno.ENOENT, open, path)
 
 

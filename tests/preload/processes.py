@@ -30,12 +30,13 @@ def test_fork_shares_the_offset():
     child = os.fork()
     if child == 0:
         os._exit(0 if os.read(fd, 5) == b"01234" else 1)
-    assert child_status(child) == 0
-    assert os.lseek(fd, 0, os.SEEK_CUR) == 15
+    assert (got := child_status(child)) == 0, got
+    assert (got := os.lseek(fd, 0, os.SEEK_CUR)) == 15, got
     copy = os.dup(fd)
-    assert os.read(copy, 3) == b"567" and os.lseek(fd, 0, os.SEEK_CUR) == 18
+    assert (got := os.read(copy, 3)) == b"567", got
+    assert (got := os.lseek(fd, 0, os.SEEK_CUR)) == 18, got
     os.close(fd)
-    assert os.read(copy, 2) == b"89"
+    assert (got := os.read(copy, 2)) == b"89", got
     os.close(copy)
     raises(errno.EBADF, os.read, copy, 1)
 
@@ -47,9 +48,11 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
         lowest = os.dup(0)
         os.close(lowest)
         fd = os.open(path, os.O_RDWR | (os.O_APPEND if n == 2 else 0))
-        assert fd == lowest
-        assert os.lseek(fd, 0, os.SEEK_CUR) == 0 and os.read(fd, 4) == f"{n}-01".encode()
-        assert bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND) == (n == 2) and os.readlink(f"/proc/self/fd/{fd}") == path
+        assert fd == lowest, fd
+        assert (got := os.lseek(fd, 0, os.SEEK_CUR)) == 0, got
+        assert (got := os.read(fd, 4)) == f"{n}-01".encode(), got
+        assert (got := bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND)) == (n == 2), got
+        assert (got := os.readlink(f"/proc/self/fd/{fd}")) == path, got
         os.close(fd)
     fd = os.open(paths[0], os.O_RDONLY)
     os.read(fd, 5)
@@ -62,7 +65,7 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     others = [os.open(path, os.O_RDONLY) for path in paths[1:] * 4]
     for other in others: os.read(other, 2)
     os.write(told, b"x")
-    assert child_status(child) == 0
+    assert (got := child_status(child)) == 0, got
     for other in others + [go, told]: os.close(other)
     # The same of a directory, which is never left with the broker.
     os.mkdir(f"{D}/left")
@@ -75,7 +78,7 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     os.close(fd)
     others = [os.open(D, os.O_RDONLY) for _ in range(9)]
     os.write(told, b"x")
-    assert child_status(child) == 0
+    assert (got := child_status(child)) == 0, got
     for other in others + [go, told]: os.close(other)
     # One that a lock was asked about is known to another process, too.
     fd = os.open(paths[0], os.O_RDWR)
@@ -96,7 +99,8 @@ def test_no_number_is_left():
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         for fd in fds: os.close(fd)
-    assert len(fds) > 30 and open(path).read() == "x"
+    assert (got := len(fds)) > 30, got
+    assert (got := open(path).read()) == "x", got
 
 
 def test_exec_keeps_files_open_and_cloexec_does_not():
@@ -107,8 +111,8 @@ def test_exec_keeps_files_open_and_cloexec_does_not():
     hidden = os.open(path, os.O_RDONLY)
     script = f"import os\nassert os.read({fd}, 2) == b'cd'\nos.write({fd}, b'XY')\ntry:\n  os.fstat({hidden})\nexcept OSError: pass\nelse: raise SystemExit('open')\n"
     subprocess.run([sys.executable, "-c", script], check=True, close_fds=False)
-    assert os.lseek(fd, 0, os.SEEK_CUR) == 6
-    assert open(path, "rb").read() == b"abcdXY\n"
+    assert (got := os.lseek(fd, 0, os.SEEK_CUR)) == 6, got
+    assert (got := open(path, "rb").read()) == b"abcdXY\n", got
     os.close(fd)
     os.close(hidden)
 
@@ -116,8 +120,8 @@ def test_exec_keeps_files_open_and_cloexec_does_not():
 def test_many_processes_append_to_one_description():
     with open(f"{D}/log", "w") as log:
         children = [subprocess.Popen(["sh", "-c", f"for i in 1 2 3 4 5; do echo {n}$i; done"], stdout=log) for n in range(6)]
-        assert all(child.wait() == 0 for child in children)
-    assert sorted(open(f"{D}/log").read().split()) == sorted(f"{n}{i}" for n in range(6) for i in range(1, 6))
+        assert not any(got := [child.wait() for child in children]), got
+    assert (got := sorted(open(f"{D}/log").read().split())) == sorted(f"{n}{i}" for n in range(6) for i in range(1, 6)), got
 
 
 def test_spawn_with_redirections_and_programs_in_spate():
@@ -127,15 +131,15 @@ def test_spawn_with_redirections_and_programs_in_spate():
     out = f"{D}/out"
     actions = [(os.POSIX_SPAWN_OPEN, 1, out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)]
     child = os.posix_spawn("/bin/sh", ["sh", "-c", f"{path} one; {path} two"], os.environ, file_actions=actions)
-    assert child_status(child) == 0
-    assert open(out).read() == f"{path} one\n{path} two\n"
-    assert subprocess.check_output([path, "x"]) == f"{path} x\n".encode()
+    assert (got := child_status(child)) == 0, got
+    assert (got := open(out).read()) == f"{path} one\n{path} two\n", got
+    assert (got := subprocess.check_output([path, "x"])) == f"{path} x\n".encode(), got
     shutil.copy("/bin/true", f"{D}/true")
-    assert subprocess.run([f"{D}/true"]).returncode == 0
+    assert (got := subprocess.run([f"{D}/true"]).returncode) == 0, got
     child = os.posix_spawn(f"{D}/true", ["true"], os.environ)
-    assert child_status(child) == 0
+    assert (got := child_status(child)) == 0, got
     raises(errno.ENOENT, os.posix_spawn, f"{D}/none", ["none"], os.environ)
-    assert open(out).read().startswith(path)  # the parent goes on
+    assert (got := open(out).read()).startswith(path), got  # the parent goes on
 
 
 def test_interpreters_in_spate():
@@ -146,11 +150,11 @@ def test_interpreters_in_spate():
     os.chmod(path, 0o755)
     low = [os.open(path, os.O_RDONLY) for _ in range(4)]  # numbers that mean something else in a child of vfork
     for start in (subprocess.check_output, lambda words: subprocess.check_output(["sh", "-c", 'exec "$@"', "sh", *words])):
-        assert start([path, "x"]) == f"{path} x\n".encode()
+        assert (got := start([path, "x"])) == f"{path} x\n".encode(), got
     for n in range(8):
         path = write(f"inside{n}", f"#!{path} {n}\n".encode())
         os.chmod(path, 0o755)
-    assert subprocess.check_output([f"{D}/inside3"]) == f"{D}/inside 0\n".encode()
+    assert (got := subprocess.check_output([f"{D}/inside3"])) == f"{D}/inside 0\n".encode(), got
     raises(errno.ELOOP, subprocess.run, [f"{D}/inside7"])
     path = write("lost", f"#!{D}/nothing\n".encode())
     os.chmod(path, 0o755)
@@ -163,8 +167,8 @@ def test_what_is_no_program_leaves_no_descriptor():
     os.chmod(path, 0o755)
     before = os.listdir("/proc/self/fd")
     for _ in range(3): raises(errno.ENOEXEC, os.execv, path, [path])
-    assert len(os.listdir("/proc/self/fd")) == len(before)
-    assert subprocess.check_output(["bash", "-c", path]) == b"said\n"
+    assert (got := len(os.listdir("/proc/self/fd"))) == len(before), got
+    assert (got := subprocess.check_output(["bash", "-c", path])) == b"said\n", got
 
 
 def test_threads():
@@ -177,8 +181,8 @@ def test_threads():
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     data = open(path, "rb").read()
-    assert data == b"".join(bytes([n]) * 50000 for n in range(8))
-    assert all(os.path.getsize(f"{D}/t{n}") == 1000 for n in range(8))
+    assert data == b"".join(bytes([n]) * 50000 for n in range(8)), len(data)
+    assert (got := {os.path.getsize(f"{D}/t{n}") for n in range(8)}) == {1000}, got
     os.close(fd)
 
 
@@ -193,8 +197,8 @@ def test_passing_over_a_socket():
         got.frombytes(ancillary[0][2])
         os._exit(0 if os.read(got[0], 10) == b"passed" else 1)
     a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
-    assert child_status(child) == 0
-    assert os.read(fd, 1) == b""  # the offset is shared
+    assert (got := child_status(child)) == 0, got
+    assert (got := os.read(fd, 1)) == b"", got  # the offset is shared
     os.close(fd)
 
 
@@ -212,8 +216,8 @@ def test_closing_everything_leaves_the_client_at_work():
             pass
         with open(path, "rb") as file:
             os._exit(0 if file.read() == b"data" else 2)
-    assert child_status(child) == 0
-    assert os.read(fd, 4) == b"data"
+    assert (got := child_status(child)) == 0, got
+    assert (got := os.read(fd, 4)) == b"data", got
     os.close(fd)
 
 
@@ -236,11 +240,11 @@ print("both", flush=True)
 sys.stdin.readline()
 """
     other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert other.stdout.readline() == "held\n"
+    assert (got := other.stdout.readline()) == "held\n", got
     open(path, "rb").close()  # as POSIX has it, that releases the lock
-    assert other.stdout.readline() == "got\n"
+    assert (got := other.stdout.readline()) == "got\n", got
     raises(errno.EAGAIN, fcntl.lockf, one, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 1)
-    assert other.stdout.readline() == "both\n"  # else the next one would get it first
+    assert (got := other.stdout.readline()) == "both\n", got  # else the next one would get it first
     # A wait is ended by a signal.
     def interrupt(*_): raise InterruptedError
     signal.signal(signal.SIGALRM, interrupt)
@@ -285,9 +289,10 @@ def test_signals_do_not_harm():
     path = write("sig", b"0" * 100000)
     signal.signal(signal.SIGALRM, lambda *_: hits.append(os.stat(path).st_size))
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-    for _ in range(200): assert len(open(path, "rb").read()) == 100000
+    for _ in range(200): assert (got := len(open(path, "rb").read())) == 100000, got
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert hits and set(hits) == {100000}
+    assert hits, hits
+    assert (got := set(hits)) == {100000}, got
 
 
 def test_a_signal_ends_a_wait_by_select():
@@ -312,7 +317,7 @@ def test_a_child_of_fork_after_a_spawn():
     child = os.fork()
     if child == 0:
         os._exit(0 if os.pread(fd, 100, 0) == b"0123456789" else 1)
-    assert child_status(child) == 0
+    assert (got := child_status(child)) == 0, got
     os.close(fd)
 
 
@@ -320,17 +325,17 @@ def test_a_temporary_file_goes_on_in_other_processes():
     """O_TMPFILE: the file has the mode of the call, and nobody makes another one when a child opens it anew."""
     os.umask(0o022)
     fd = os.open(D, os.O_TMPFILE | os.O_RDWR, 0o666)
-    assert os.fstat(fd).st_mode & 0o7777 == 0o644
+    assert (got := os.fstat(fd).st_mode & 0o7777) == 0o644, got
     os.close(fd)
     with tempfile.TemporaryFile(dir=D) as file:
-        assert os.fstat(file.fileno()).st_mode & 0o7777 == 0o600
+        assert (got := os.fstat(file.fileno()).st_mode & 0o7777) == 0o600, got
         subprocess.check_call(["/bin/echo", "from exec"], stdout=file)
         child = os.fork()
         if child == 0:
             os._exit(0 if os.pread(file.fileno(), 100, 0) == b"from exec\n" and os.write(file.fileno(), b"from fork") == 9 else 1)
-        assert child_status(child) == 0
+        assert (got := child_status(child)) == 0, got
         file.seek(0)
-        assert file.read() == b"from exec\nfrom fork"
+        assert (got := file.read()) == b"from exec\nfrom fork", got
 
 
 run_tests(globals(), D)

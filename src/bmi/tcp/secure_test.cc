@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/expect_bytes.h"
 #include "bmi/tcp/module_fixture.h"
 #include "tls/certificates_fixture.h"
 #include "tls/openssl_context.h"
@@ -103,7 +104,7 @@ TEST_F(SecureTest, ABulkConnectionProvesTheLinkKeyInsideOfTls) {
   ASSERT_OK(client.network->post_send(out, client.context, nullptr));
   ASSERT_TRUE(drive_both(client, [&] { return done(received); }));
   EXPECT_EQ(done_[received].status, Errc::kOk);
-  EXPECT_TRUE(got == sent);
+  EXPECT_BYTES(got, sent);
   EXPECT_EQ(module_->counters().tls_connections, 2U);
 }
 
@@ -132,7 +133,7 @@ TEST_F(SecureTest, APlainConnectionIsRefusedAndGetsNoWelcome) {
   EXPECT_EQ(module_->counters().refused, 1U);
 }
 
-TEST_F(SecureTest, AWrongKeyIsToldToWhoeverAsksTheClient) {
+TEST_F(SecureTest, TheClientReportsAWrongKey) {
   Other client(clock_, options_with(std::make_shared<tls::OneKey>("other")));
   const Address server = client.look_up(url_);
   const OpId op = client.greet(server);
@@ -144,7 +145,7 @@ TEST_F(SecureTest, AWrongKeyIsToldToWhoeverAsksTheClient) {
 }
 
 /// The client's handshake is done before the server has looked at its certificate.
-TEST_F(SecureTest, ARefusedCertificateIsToldToo) {
+TEST_F(SecureTest, TheClientReportsThatItsCertificateIsRefused) {
   tls::Certificates certificates;
   TcpOptions with_files;
   with_files.tls = tls::make_context({.files = certificates.issue("server"), .keys = nullptr});

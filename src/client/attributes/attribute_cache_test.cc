@@ -58,7 +58,7 @@ TEST_F(AttributeCacheTest, EqualSizesOfDifferentChangesAreToldApart) {
   wire::LookupLeaseReply rewritten = file_reply(5);
   rewritten.object->attributes.ctime.ns += 1;
   learn(rewritten);
-  EXPECT_FALSE(cache.known_size(kFile) == before);
+  EXPECT_NE(cache.known_size(kFile), before);
 }
 
 TEST_F(AttributeCacheTest, LeavesLinksToTheServer) {
