@@ -97,12 +97,6 @@ Result<void> open_locked(const std::string& path, bool own) {
 
 }  // namespace
 
-Result<Format> parse_format(std::string_view name) {
-  if (name == "text") return Format::kText;
-  if (name == "json") return Format::kJson;
-  return Error(Errc::kInvalidArgument, fmt::format("no log format \"{}\" (there are: text, json)", name));
-}
-
 void set_format(Format format) { output_format.store(format, std::memory_order_relaxed); }
 
 Result<void> open_file(const std::string& path) {

@@ -14,8 +14,6 @@
 
 namespace spate::log {
 
-Result<Format> parse_format(std::string_view name);
-
 void set_format(Format format);
 
 /// Lines go to `path` (appended, created 0640) instead of to standard error. On failure nothing changes. Each line is

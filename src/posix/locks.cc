@@ -118,11 +118,6 @@ struct ::flock OpenFile::as_flock(const struct ::flock& asked, const std::option
   return out;
 }
 
-job::Task<Result<void>> OpenFile::drop_locks_of(std::uint64_t process) {
-  auto released = co_await client_.cluster().locks().release(handle_, {LockKind::kProcess, process});
-  co_return released;
-}
-
 /// Releases the locks of this open file, and those that processes have made through it: its last descriptor is closed.
 job::Task<Result<void>> OpenFile::release_locks() {
   Result<void> all;

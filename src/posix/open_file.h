@@ -123,9 +123,6 @@ class OpenFile {
   job::Task<Result<wire::LockSpec>> record_lock_spec(RecordLock lock, bool sets);
   /// The answer of F_GETLK to `asked`. Without `found`: F_UNLCK.
   static struct ::flock as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found);
-  /// The process has closed a descriptor of the file: drops all its record locks on the file, as POSIX demands,
-  /// whichever descriptors they were made through.
-  job::Task<Result<void>> drop_locks_of(std::uint64_t process);
 
   /// Ends the open. kLostWrite: a write that was not synced may be lost. Do not use the object afterwards, whatever the
   /// result.

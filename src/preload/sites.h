@@ -14,7 +14,6 @@
 namespace spate::preload {
 
 constexpr size_t kJumpSize = 5;  // e9 and a distance
-constexpr size_t kMostMoved = 16;
 
 /// One place, as offsets into the text that was searched.
 struct Site {
