@@ -94,7 +94,8 @@ class Context {
   std::deque<QueuedMessage> messages_;
 };
 
-/// The contexts of an instance. Ids are never reused. Thread-safe; find() takes no lock.
+/// The contexts of an instance. Ids are never reused. Thread-safe; find() takes no lock. The destructor frees the
+/// contexts that were not closed.
 class ContextTable {
  public:
   ContextTable() = default;

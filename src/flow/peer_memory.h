@@ -16,7 +16,7 @@ constexpr std::uint64_t kPeerUnitBytes = 1ULL << 20U;
 constexpr std::uint64_t kPeerBufferBytes = kPeerUnitBytes + kBlockSlackBytes;
 
 /// One mapping, cut into buffers of kPeerBufferBytes. The kernel allocates the device's memory with the mapping and
-/// frees it when the mapping ends. Not thread-safe.
+/// frees it when the mapping ends, with this object; all buffers must be free then. Not thread-safe.
 class PeerMemory final : public BufferSource {
  public:
   /// Maps `bytes` (rounded down to whole buffers, at least two) of `path`: Linux names it

@@ -13,7 +13,8 @@ namespace spate::flow {
 
 /// Buffers of kPeerBufferBytes, cut from slabs. It allocates slabs one by one, in huge pages where available, and
 /// registers each with the network (Network::mem_alloc) and with every target. A target that cannot register memory (or
-/// may not, by RLIMIT_MEMLOCK) still moves it as any other memory. Not thread-safe.
+/// may not, by RLIMIT_MEMLOCK) still moves it as any other memory. The destructor takes the registrations back; all
+/// buffers must be free then. Not thread-safe.
 class RegisteredMemory final : public BufferSource {
  public:
   static constexpr std::size_t kBuffersPerSlab = 8;

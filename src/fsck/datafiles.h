@@ -8,7 +8,8 @@
 
 namespace spate::fsck {
 
-/// Checks all servers at once, each target page after page. One pass; pinned.
+/// Checks all servers at once, each target page after page. Life cycle: construct -> run() awaited once -> destroyed.
+/// One executor. Pinned.
 class DatafileCheck {
  public:
   DatafileCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)

@@ -13,7 +13,8 @@
 
 namespace spate::fsck {
 
-/// One pass; pinned. Memory: the table, a page, and the suspicions that the queue keeps.
+/// Life cycle: construct -> run() awaited once -> destroyed. One executor. Pinned. Memory: the table, a page, and the
+/// suspicions that the queue keeps.
 class NameSpaceCheck {
  public:
   /// `sizes`: null if io servers are not asked.

@@ -24,7 +24,9 @@
 namespace spate::fuse {
 
 /// Thread-safe. A waiting request takes none of the mount's worker threads, since any number may wait, and the request
-/// that releases must find a worker. One thread of its own drives all waits, while there are any.
+/// that releases must find a worker. One thread of its own drives all waits, while there are any. Life cycle: construct
+/// -> other calls -> stop() or hand_over(), which wait for that thread -> destroyed. The process and the handover state
+/// outlive it.
 class KernelLocks {
  public:
   /// Begins with the locks from earlier processes of the mount.

@@ -60,7 +60,8 @@ class SupervisorHost {
   virtual void stop_listening() = 0;
 };
 
-/// The real system. Life cycle: construct -> prepare() -> other calls -> stop_listening() -> destroyed.
+/// The real system. Life cycle: construct -> prepare() -> other calls -> stop_listening() -> destroyed. One thread: the
+/// supervisor's only one.
 class SystemHost final : public SupervisorHost {
  public:
   /// `words`: the command line, without the program's name. `options` outlives it.

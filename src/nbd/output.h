@@ -39,7 +39,7 @@ struct FileReply {
   bool structured = false;
 };
 
-/// First in, first out. One connection.
+/// First in, first out. One connection, on the thread of its loop. The destructor drops what was not sent.
 class Output {
  public:
   explicit Output(ReplyBuffers& buffers) : buffers_(buffers) {}

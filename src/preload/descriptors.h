@@ -13,7 +13,8 @@
 
 namespace spate::preload {
 
-/// This process's view of an open file. Several descriptors may refer to it. Thread-safe.
+/// This process's view of an open file. Several descriptors may refer to it. Thread-safe. The destructor waits for the
+/// close at the servers. The mount outlives it.
 class Description {
  public:
   /// `file` is null when this process has received it from another one.

@@ -24,7 +24,9 @@ struct BrokerPlace {
   std::string config_file;
 };
 
-/// Thread-safe, except for forget() and end().
+/// Life cycle: construct -> the first call that needs the client starts it -> end(), which closes the session ->
+/// destroyed; in a child of fork(), forget() and then as after construction. Thread-safe, except for forget() and
+/// end().
 class Mount {
  public:
   explicit Mount(const MountPoint& point, unsigned index);

@@ -16,7 +16,8 @@
 
 namespace spate::python {
 
-/// A session with a file system. Ends with the last open file.
+/// A session with a file system. It ends with the last open file: the destructor waits for the servers, without
+/// Python's lock. Any thread may use it.
 class Connection {
  public:
   Connection(const char* where, const spate_options& options);
@@ -32,7 +33,8 @@ class Connection {
   pid_t process_;
 };
 
-/// An open file.
+/// An open file. Any thread may use it. The destructor closes it, unless close() has, and waits for the servers,
+/// without Python's lock.
 class OpenedFile {
  public:
   /// Takes over `handle`.
@@ -53,7 +55,8 @@ class OpenedFile {
   spate_file* handle_;
 };
 
-/// A read or write that was started. Not used by two threads at once: the second gets an error.
+/// A read or write that was started. Not used by two threads at once: the second gets an error. The destructor waits
+/// until the memory is free again.
 class Operation {
  public:
   using Start = int (*)(spate_file*, void*, std::size_t, off_t, spate_op**);

@@ -20,7 +20,7 @@ struct OperationRow {
   RawHandler handler;
 };
 
-/// Filled once at start, read by the Server afterwards.
+/// Its constructor fills the table, which the Server reads afterwards. It outlives the Server. One executor.
 class Service {
  public:
   virtual ~Service() = default;

@@ -18,8 +18,10 @@ struct StreamRole {
   std::string protocol = {};  // ALPN
 };
 
-/// OpenSSL reads by recv(2). After the handshake it writes into a buffer, which leaves with few calls of send(2); where
-/// the kernel encrypts, it writes to the socket itself.
+/// Life cycle: construct -> connect_bios() -> handshake() until it has ended -> other calls -> destroyed, with
+/// OpenSSL's object; the socket is the caller's. Not thread-safe. OpenSSL reads by recv(2). After the handshake it
+/// writes into a buffer, which leaves with few calls of send(2); where the kernel encrypts, it writes to the socket
+/// itself.
 class OpenSslStream final : public Stream {
  public:
   OpenSslStream(Owned<SSL> ssl, int socket, StreamRole role);

@@ -18,7 +18,7 @@
 namespace spate::tools {
 
 /// One thread calls ask(); any thread calls state(). A server that does not answer costs one round a second, and the
-/// others are shown. Destroyed before the context.
+/// others are shown. The context and its process outlive it; the thread that asks has ended before the destructor.
 class DashboardWatch {
  public:
   /// Points of the charts that are kept: ten minutes of rounds of 2 s.

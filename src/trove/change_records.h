@@ -30,7 +30,7 @@ struct LeftOverRecords {
 };
 
 /// The records lie in a shared mapping of a small file, so they survive a killed process as soon as they are stored to
-/// memory. Thread-safe.
+/// memory. Thread-safe. The destructor unmaps the file, which stays for the next start.
 class ChangeRecords {
  public:
   /// Reads what an earlier process left in `folder`; an absent or unreadable file yields nothing.

@@ -39,7 +39,8 @@ struct ChangeTimes {
 /// Writes both into the inode (counter as access time). 0 or errno.
 int store_times(int fd, const ChangeTimes& times);
 
-/// Thread-safe. The counter is a hybrid logical clock: max(previous + 1, now).
+/// Thread-safe. It owns the descriptor and lasts as long as somebody holds it. The counter is a hybrid logical clock:
+/// max(previous + 1, now).
 /// Source: Kulkarni et al., "Logical physical clocks", OPODIS 2014, for the rule of local events.
 class LocalDatafile {
  public:

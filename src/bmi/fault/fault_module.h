@@ -15,7 +15,8 @@
 
 namespace spate::bmi::fault {
 
-/// Wraps `inner`, with the same scheme and abilities. Thread-safe, like every module.
+/// Wraps `inner`, with the same scheme and abilities. The life cycle is that of Module: construct -> start() once ->
+/// other calls -> destroyed, with `inner`; what is still delayed then is lost. Thread-safe, like every module.
 class FaultModule final : public Module, private Sink {
  public:
   /// The plan is shared between the test that fills it and every module that follows it, in any order of destruction.

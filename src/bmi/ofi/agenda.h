@@ -11,8 +11,9 @@
 
 namespace spate::bmi::ofi {
 
-/// The module's lock guards it. It holds the peers that have more work, and the time of the next look at all peers. It
-/// wakes a sleeping thread when another thread leaves work for it.
+/// Life cycle: construct -> open() -> other calls -> destroyed. The module's lock guards it. It holds the peers that
+/// have more work, and the time of the next look at all peers. It wakes a sleeping thread when another thread leaves
+/// work for it.
 class Agenda {
  public:
   explicit Agenda(const Clock& clock) : clock_(clock) {}

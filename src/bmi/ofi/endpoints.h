@@ -29,7 +29,9 @@ struct Endpoint {
 };
 
 /// Each URL that the module listens on has an endpoint of its own. Outbound peers share one endpoint per device. The
-/// module's lock guards it.
+/// module's lock guards it. Life cycle: construct -> watch_pages() -> other calls -> close(), which waits for last
+/// packets
+/// -> destroyed.
 class Endpoints {
  public:
   Endpoints(const Clock& clock, const OfiOptions& options, protocol::EventSet& events, Agenda& agenda)

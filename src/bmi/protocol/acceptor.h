@@ -9,7 +9,8 @@
 
 namespace spate::bmi::protocol {
 
-/// Not thread-safe: the module's lock guards it.
+/// Life cycle: construct -> open() -> accept() any number of times -> destroyed. Not thread-safe: the module's lock
+/// guards it.
 class Acceptor {
  public:
   /// Takes the reserved descriptor. False, with errno: out of descriptors.

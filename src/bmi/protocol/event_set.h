@@ -11,7 +11,8 @@
 
 namespace spate::bmi::protocol {
 
-/// Thread-safe after open(), as epoll is.
+/// Life cycle: construct -> open() -> other calls -> destroyed; the descriptors in it belong to others. Thread-safe
+/// after open(), as epoll is.
 class EventSet {
  public:
   /// Functions that return bool return false, with errno, when descriptors or memory have run out, or when the user has

@@ -29,7 +29,8 @@ struct Loss {
   Errc status = Errc::kConnectionLost;
 };
 
-/// The module's lock guards it. Operations are made by begin_op() and end with release(), completed() or finish().
+/// Filled in by Module::start(), used until the module ends. The module's lock guards it. Operations are made by
+/// begin_op() and end with release(), completed() or finish().
 struct ModuleState {
   /// The operation of a post, filled in and linked to its peer.
   Op& begin_op(const Post& post, PeerRecord& peer, bool receive, bool unexpected);

@@ -11,7 +11,8 @@
 
 namespace spate::bmi::protocol {
 
-/// A timerfd. Not thread-safe: the module's lock guards it.
+/// A timerfd. Life cycle: construct -> open() -> other calls -> destroyed. Not thread-safe: the module's lock guards
+/// it.
 class WakeTimer {
  public:
   explicit WakeTimer(const Clock& clock) : clock_(clock) {}

@@ -14,8 +14,8 @@
 
 namespace spate::bmi::shm {
 
-/// The arenas of one module: shared memory that mem_alloc() takes pieces from. Not thread-safe: the module's lock
-/// guards it.
+/// The arenas of one module: shared memory that mem_alloc() takes pieces from. Arenas are made when needed and last as
+/// long as the pool; peers that have mapped one keep its memory. Not thread-safe: the module's lock guards it.
 class ArenaPool {
  public:
   /// `arena_bytes`: size of an arena, unless one allocation needs more. Pages cost memory once they are touched.

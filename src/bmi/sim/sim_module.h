@@ -15,8 +15,10 @@
 
 namespace spate::bmi::sim {
 
-/// Not thread-safe: one thread. It connects at the first post to a peer, and again at the next post after a loss. It
-/// remembers the last kRemembered processes that had connected, so that they keep their address when they come back.
+/// Life cycle: construct -> start() once -> other calls -> destroyed, which leaves the fabric at once: peers see a lost
+/// connection. The fabric outlives it. Not thread-safe: one thread. It connects at the first post to a peer, and again
+/// at the next post after a loss. It remembers the last kRemembered processes that had connected, so that they keep
+/// their address when they come back.
 class SimModule final : public Module, private Endpoint {
  public:
   SimModule(Fabric& fabric, NetworkInterface interface);

@@ -15,7 +15,8 @@
 
 namespace spate::bmi::tcp {
 
-/// The module's lock guards it. It lists the connections with data that waits for a slice, each one once.
+/// Life cycle: construct -> open() -> other calls -> destroyed; a connection is removed before it ends. The module's
+/// lock guards it. It lists the connections with data that waits for a slice, each one once.
 class BulkSlices {
  public:
   static constexpr std::uint64_t kLeast = 16 * 1024;

@@ -21,7 +21,7 @@
 
 namespace spate::client {
 
-/// A datafile and the page of its lease. One executor. Running moves keep it alive.
+/// A datafile and the page of its lease, both open until the destructor. One executor. Running moves keep it alive.
 class LentFile {
  public:
   virtual ~LentFile() = default;
@@ -47,7 +47,8 @@ class LentFiles {
   virtual Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) = 0;
 };
 
-/// Files of this machine's kernel.
+/// Files of this machine's kernel. One executor; calls that may wait for a device run on four threads, which start when
+/// needed. The destructor waits for these threads.
 class KernelLentFiles final : public LentFiles {
  public:
   /// The executor and this object outlive the opened files, whose work has ended before the destructor.

@@ -15,8 +15,9 @@
 namespace spate::client {
 
 /// Posts one receive (or send) for each `unit_bytes` of each slot's stream, directly on the caller's memory: list
-/// operations on the pieces that the distribution gives (BMI sec. 2.2). One executor. The memory is free again when
-/// finish() or abandon() has ended.
+/// operations on the pieces that the distribution gives (BMI sec. 2.2). Life cycle: construct -> post() for each
+/// attempt, and abandon() awaited after one that failed -> finish() awaited -> destroyed. One executor. The memory is
+/// free again when finish() or abandon() has ended.
 class BulkData final : public rpc::Bulk {
  public:
   enum class Direction { kReceive, kSend };

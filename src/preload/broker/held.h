@@ -32,7 +32,7 @@ struct Program {
   bool ended = false;
 };
 
-/// All functions are called on one thread.
+/// All functions are called on one thread. The broker owns it, and closes the files at the servers.
 class HeldFiles {
  public:
   /// Opens an inotify instance. A watch costs the kernel a few words of memory.

@@ -9,7 +9,8 @@ namespace spate::trove {
 
 /// While no other transaction commits, it reads the store's present state, which costs nothing. The store calls pin()
 /// just before a commit changes that state. While the writer has commits in flight, there is no state to pin, and the
-/// first read takes a snapshot by itself.
+/// first read takes a snapshot by itself. One thread: that which tests the store, which outlives it. None of its reads
+/// may be under way at the destructor.
 class RocksdbTransaction final : public Transaction, public SnapshotReader {
  public:
   explicit RocksdbTransaction(RocksdbStore& store);
