@@ -41,7 +41,6 @@ TEST(Load, TheMapNumbersTargetsByServerAndPlace) {
   const ClusterMap map = cluster_map(loaded->config);
   EXPECT_EQ(map.fs, FsId(0x5eed0001));
   EXPECT_THAT(map.find_server(ServerId(2))->targets, ElementsAre(TargetId(512), TargetId(513)));
-  EXPECT_EQ(map.server_of_shard(0)->id, ServerId(1));
 }
 
 TEST(Load, AllUnitsAndTypes) {

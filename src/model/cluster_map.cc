@@ -65,14 +65,6 @@ ServerEntry ClusterMap::meta_server() const {
   return all;
 }
 
-const ServerEntry* ClusterMap::server_of_shard(std::uint16_t shard) const {
-  std::uint16_t next = 0;
-  for (const ServerEntry& server : servers) {
-    if (server.roles.meta && next++ == shard) return &server;
-  }
-  return nullptr;
-}
-
 Result<void> ClusterMap::add(const ServerEntry& server) {
   const auto at = std::partition_point(servers.begin(), servers.end(),
                                        [&](const ServerEntry& ours) { return ours.id < server.id; });

@@ -56,8 +56,6 @@ struct ClusterMap {
   /// Where requests to the meta server go. Of several, which hold the same records, one with the URLs of all and
   /// without an id: whichever of them leads answers. The map has one at least.
   ServerEntry meta_server() const;
-  /// The server in charge of a metadata shard (shard_of(handle)); null when there is none.
-  const ServerEntry* server_of_shard(std::uint16_t shard) const;
   /// All targets, in a fixed order that takes one target of each server in turn. So consecutive targets are on
   /// different servers.
   std::vector<TargetId> targets_in_turn() const;

@@ -17,16 +17,13 @@ ClusterMap example() {
   return map;
 }
 
-TEST(ClusterMap, FindsServersTargetsAndShards) {
+TEST(ClusterMap, FindsServersAndTargets) {
   const ClusterMap map = example();
   EXPECT_EQ(map.find_server(ServerId(9))->urls[0], "tcp://c:1");
   EXPECT_EQ(map.find_server(ServerId(3)), nullptr);
   EXPECT_EQ(map.server_of_target(TargetId(2 * 256 + 1))->id, ServerId(2));
   EXPECT_EQ(map.server_of_target(TargetId(2 * 256 + 2)), nullptr);
   EXPECT_EQ(map.server_of_target(TargetId(0)), nullptr);
-  EXPECT_EQ(map.server_of_shard(0)->id, ServerId(1));
-  EXPECT_EQ(map.server_of_shard(1)->id, ServerId(9));
-  EXPECT_EQ(map.server_of_shard(2), nullptr);
 }
 
 TEST(ClusterMap, ConsecutiveTargetsAreOnDifferentServers) {

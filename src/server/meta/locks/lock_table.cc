@@ -275,9 +275,4 @@ bool LockTable::holds_any(ClientId client) const {
   return session != sessions_.end() && session->second.pieces > 0;
 }
 
-bool LockTable::waits_any(ClientId client) const {
-  const auto session = sessions_.find(client);
-  return session != sessions_.end() && session->second.waits > 0;
-}
-
 }  // namespace spate::meta

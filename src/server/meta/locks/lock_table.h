@@ -98,7 +98,6 @@ class LockTable {
   std::vector<Recall> take_recalls() { return std::exchange(recalls_, {}); }
 
   bool holds_any(ClientId client) const;
-  bool waits_any(ClientId client) const;
   std::size_t pieces() const { return pieces_; }
   std::size_t waits() const { return waits_.size(); }
 

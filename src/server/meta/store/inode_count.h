@@ -19,7 +19,6 @@ class InodeCount {
   job::Task<Result<void>> stop();
   void add(int difference) { changed_ += difference; }
   std::uint64_t count() const;
-  bool counting() const { return counting_; }
 
  private:
   job::Task<void> count_all();
