@@ -4,9 +4,8 @@
 
 #include <coroutine>
 
-#include "base/check.h"
 #include "base/result.h"
-#include "job/executor.h"
+#include "job/wait_list.h"
 
 namespace spate::job {
 
@@ -14,61 +13,31 @@ namespace spate::job {
 /// Not thread-safe; pinned. No coroutine may wait when the event is destroyed.
 class Event {
  public:
-  explicit Event(Executor& executor) : executor_(executor) {}
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { SPATE_CHECK(first_ == nullptr); }
+  explicit Event(Executor& executor) : waiters_(executor) {}
 
   bool is_set() const { return set_; }
   void reset() { set_ = false; }
   void set() {
     set_ = true;
-    while (first_ != nullptr) {
-      Awaiter* waiter = first_;
-      waiter->unlink();
-      waiter->on_stop_.disarm();
-      executor_.schedule(waiter->handle_);
-    }
+    while (waiters_.first() != nullptr) waiters_.wake_first();
   }
   /// kOk when set; the token's reason when stopped first.
   auto wait(StopToken stop = {}) { return Awaiter(*this, stop); }
 
  private:
-  class Awaiter {
+  class Awaiter final : public WaitList::Waiter {
    public:
-    Awaiter(Event& owner, StopToken stop) : owner_(owner), stop_(stop) {}
-    bool await_ready() const { return owner_.set_ || stop_.stopped(); }
-    void await_suspend(std::coroutine_handle<> handle) {
-      handle_ = handle;
-      (owner_.last_ != nullptr ? owner_.last_->next_ : owner_.first_) = this;
-      previous_ = owner_.last_;
-      owner_.last_ = this;
-      on_stop_.arm(stop_, [](void* self) { static_cast<Awaiter*>(self)->give_up(); }, this);
-    }
-    Result<void> await_resume() { return stop_.stopped() ? Result<void>(stop_.reason()) : Result<void>(); }
+    Awaiter(Event& owner, StopToken stop) : Waiter(stop), owner_(owner) {}
+    bool await_ready() const { return owner_.set_ || stop().stopped(); }
+    void await_suspend(std::coroutine_handle<> handle) { owner_.waiters_.add(*this, handle); }
+    Result<void> await_resume() const { return stop().stopped() ? Result<void>(stop().reason()) : Result<void>(); }
 
    private:
-    friend class Event;
-    void unlink() {
-      (previous_ != nullptr ? previous_->next_ : owner_.first_) = next_;
-      (next_ != nullptr ? next_->previous_ : owner_.last_) = previous_;
-    }
-    void give_up() {
-      unlink();
-      owner_.executor_.schedule(handle_);
-    }
     Event& owner_;
-    StopToken stop_;
-    StopCallback on_stop_;
-    std::coroutine_handle<> handle_;
-    Awaiter* next_ = nullptr;
-    Awaiter* previous_ = nullptr;
   };
 
-  Executor& executor_;
+  WaitList waiters_;
   bool set_ = false;
-  Awaiter* first_ = nullptr;
-  Awaiter* last_ = nullptr;
 };
 
 }  // namespace spate::job

@@ -7,9 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/check.h"
 #include "base/result.h"
-#include "job/executor.h"
+#include "job/wait_list.h"
 
 namespace spate::job {
 
@@ -17,10 +16,7 @@ namespace spate::job {
 /// when it is destroyed.
 class Semaphore {
  public:
-  Semaphore(Executor& executor, std::size_t units) : executor_(executor), available_(units) {}
-  Semaphore(const Semaphore&) = delete;
-  Semaphore& operator=(const Semaphore&) = delete;
-  ~Semaphore() { SPATE_CHECK(first_ == nullptr); }
+  Semaphore(Executor& executor, std::size_t units) : waiters_(executor), available_(units) {}
 
   class Units {
    public:
@@ -48,53 +44,35 @@ class Semaphore {
   auto acquire(std::size_t n, StopToken stop = {}) { return Awaiter(*this, n, stop); }
   /// The units if they are free now and no other coroutine waits; otherwise nothing.
   std::optional<Units> try_acquire(std::size_t n) {
-    if (first_ != nullptr || available_ < n) return std::nullopt;
+    if (waiters_.first() != nullptr || available_ < n) return std::nullopt;
     available_ -= n;
     return Units(*this, n);
   }
   std::size_t available() const { return available_; }
 
  private:
-  class Awaiter {
+  class Awaiter final : public WaitList::Waiter {
    public:
-    Awaiter(Semaphore& owner, std::size_t n, StopToken stop) : owner_(owner), n_(n), stop_(stop) {}
+    Awaiter(Semaphore& owner, std::size_t n, StopToken stop) : Waiter(stop), owner_(owner), n_(n) {}
     bool await_ready() {
-      if (stop_.stopped()) return true;
-      if (owner_.first_ != nullptr || owner_.available_ < n_) return false;
+      if (stop().stopped()) return true;
+      if (owner_.waiters_.first() != nullptr || owner_.available_ < n_) return false;
       owner_.available_ -= n_;
       granted_ = true;
       return true;
     }
-    void await_suspend(std::coroutine_handle<> handle) {
-      handle_ = handle;
-      (owner_.last_ != nullptr ? owner_.last_->next_ : owner_.first_) = this;
-      previous_ = owner_.last_;
-      owner_.last_ = this;
-      on_stop_.arm(stop_, [](void* self) { static_cast<Awaiter*>(self)->give_up(); }, this);
-    }
+    void await_suspend(std::coroutine_handle<> handle) { owner_.waiters_.add(*this, handle); }
     Result<Units> await_resume() {
-      if (!granted_) return stop_.reason();
+      if (!granted_) return stop().reason();
       return Units(owner_, n_);
     }
 
    private:
     friend class Semaphore;
-    void unlink() {
-      (previous_ != nullptr ? previous_->next_ : owner_.first_) = next_;
-      (next_ != nullptr ? next_->previous_ : owner_.last_) = previous_;
-    }
-    void give_up() {
-      unlink();
-      owner_.executor_.schedule(handle_);
-      owner_.serve();  // the waiters behind this one may fit now
-    }
+    void gave_up() override { owner_.serve(); }  // the waiters behind this one may fit now
+
     Semaphore& owner_;
-    std::size_t n_;
-    StopToken stop_;
-    StopCallback on_stop_;
-    std::coroutine_handle<> handle_;
-    Awaiter* next_ = nullptr;
-    Awaiter* previous_ = nullptr;
+    const std::size_t n_;
     bool granted_ = false;
   };
 
@@ -103,20 +81,16 @@ class Semaphore {
     serve();
   }
   void serve() {
-    while (first_ != nullptr && available_ >= first_->n_) {
-      Awaiter* waiter = first_;
-      waiter->unlink();
-      waiter->on_stop_.disarm();
-      waiter->granted_ = true;
+    while (auto* const waiter = static_cast<Awaiter*>(waiters_.first())) {
+      if (available_ < waiter->n_) return;
       available_ -= waiter->n_;
-      executor_.schedule(waiter->handle_);
+      waiter->granted_ = true;
+      waiters_.wake_first();
     }
   }
 
-  Executor& executor_;
+  WaitList waiters_;
   std::size_t available_;
-  Awaiter* first_ = nullptr;
-  Awaiter* last_ = nullptr;
 };
 
 }  // namespace spate::job
