@@ -4,6 +4,8 @@
 #pragma once
 
 #include <deque>
+#include <string>
+#include <vector>
 
 #include "bmi/network.h"
 #include "metrics/metrics.h"
@@ -13,7 +15,14 @@ namespace spate::assembly {
 /// Destroyed before the network and the registry.
 class NetworkCounters {
  public:
-  NetworkCounters(metrics::Registry& metrics, const bmi::Network& network);
+  NetworkCounters(metrics::Registry& metrics, const bmi::Network& network) {
+    const std::vector<bmi::NetworkCount> counts = network.counts();
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      counters_.emplace_back(metrics, "spate_bmi_" + std::string(counts[i].name) + "_total",
+                             metrics::Labels{{"module", std::string(counts[i].module)}},
+                             [&network, i] { return network.counts().at(i).value; });
+    }
+  }
 
  private:
   std::deque<metrics::CounterOf> counters_;

@@ -150,7 +150,7 @@ if os.access("/dev/shm", os.W_OK):
         client = Client(fs)
         client.ok("create /c", "write 0 %d 1" % MIB)
         check(metric(fs, 2, "flow_fallbacks_total", path="direct", direction="write") == 1, "a silent fall-back")
-        check("path direct cannot be had" in fs.log(2), "no word of it in the log")
+        check("path direct is not available" in fs.log(2), "no word of it in the log")
         told = fs.spate("explain", "--path", "direct", "spate:/c").decode()
         check(": refused (" in told and "memory" in told, "explain says: " + told)
         told = fs.spate("explain", "-w", "spate:/c").decode()

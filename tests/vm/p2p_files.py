@@ -56,12 +56,12 @@ with Cluster(io=1, folder="/tmp/disk/fs", env=env) as fs:
     if where == "switch":
         check(fallbacks == [0, 0], "fall-backs: %s" % fallbacks)
         check(": p2p (" in told, "explain says: " + told)
-        check("path p2p can be had" in fs.log(2), "not in the log")
+        check("path p2p is available" in fs.log(2), "not in the log")
         client.ok("path p2p", "check 0 %d 1" % (4 * MIB))
     else:
         check(min(fallbacks) > 0, "a silent fall-back: %s" % fallbacks)
         check(": direct (no p2p path: " in told and "EREMOTEIO" in told, "explain says: " + told)
-        check("path p2p cannot be had" in fs.log(2) and "EREMOTEIO" in fs.log(2), "not in the log")
+        check("path p2p is not available" in fs.log(2) and "EREMOTEIO" in fs.log(2), "not in the log")
         client.ok("path p2p")
         said = client.say("check 0 %d 1" % (4 * MIB))
         check("EREMOTEIO" in said, "not refused with the reason: " + said)

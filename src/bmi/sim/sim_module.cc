@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bmi/registry.h"
+#include "bmi/sim/attach.h"
 
 namespace spate::bmi::sim {
 SimModule::SimModule(Fabric& fabric, NetworkInterface interface)
@@ -315,6 +316,10 @@ void SimModule::forget_the_oldest() {
     peers_.erase(it);
     host_.sink->forgotten(id, address);
   }
+}
+
+std::unique_ptr<Module> attach(Fabric& fabric, std::uint32_t node, std::uint32_t path) {
+  return std::make_unique<SimModule>(fabric, NetworkInterface{node, path});
 }
 
 }  // namespace spate::bmi::sim

@@ -93,8 +93,9 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, ResolvedSlot& slot, const S
   if (choice.fell_back) {
     parts.counters.fell_back(flow::lane_of(choice.wanted), params.direction);
     if (const auto more = parts.fell_back_log.admit()) {
-      SPATE_LOG("server", info, "path {} cannot be had, {} is taken target={} why={}{}", wire::name_of(choice.wanted),
-                wire::name_of(choice.path), slot.target->description.id, log::Quoted{choice.why}, *more);
+      SPATE_LOG("server", info, "path {} is not available, {} is taken target={} why={}{}",
+                wire::name_of(choice.wanted), wire::name_of(choice.path), slot.target->description.id,
+                log::Quoted{choice.why}, *more);
     }
   }
   co_return ChosenPath{std::move(choice), run.value_or(Extent{})};

@@ -31,10 +31,10 @@ void open_peer_memory(Parts& parts, metrics::Registry& metrics) {
     target.peer_refusal = memory == nullptr ? parts.options.no_peer_memory : try_target(target, *memory);
     if (memory == nullptr) continue;
     if (target.peer_refusal.empty()) {
-      SPATE_LOG("server", info, "path p2p can be had target={} memory={}", target.description.id,
+      SPATE_LOG("server", info, "path p2p is available target={} memory={}", target.description.id,
                 log::Quoted{memory->path()});
     } else {
-      SPATE_LOG("server", warn, "path p2p cannot be had target={} memory={} why={}", target.description.id,
+      SPATE_LOG("server", warn, "path p2p is not available target={} memory={} why={}", target.description.id,
                 log::Quoted{memory->path()}, log::Quoted{target.peer_refusal});
     }
   }

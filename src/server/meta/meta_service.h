@@ -8,7 +8,8 @@
 namespace spate::meta {
 
 /// Life cycle: construct -> start() awaited -> added to a rpc::Server -> the server stopped -> stop() awaited ->
-/// destroyed. `parts` may also be attached to core() later, before start(): they need the core themselves (role.h).
+/// destroyed. One executor. `parts` may also be attached to core() later, before start(): they need the core themselves
+/// (role.h).
 class MetaService final : public rpc::Service {
  public:
   MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,

@@ -14,7 +14,7 @@
 namespace spate::meta {
 
 /// Life cycle: construct -> start() awaited -> service() added to a rpc::Server -> the server stopped -> stop() awaited
-/// -> destroyed. Store, random numbers, metrics and io servers outlive it.
+/// -> destroyed. One executor. Store, random numbers, metrics and io servers outlive it.
 class MetaRole {
  public:
   MetaRole(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics, IoServers& io);

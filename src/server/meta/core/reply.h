@@ -7,6 +7,12 @@
 
 namespace spate::meta {
 
-wire::ObjectReply object_reply(const InodeRecord& inode);
+inline wire::ObjectReply object_reply(const InodeRecord& inode) {
+  wire::ObjectReply reply;
+  reply.attributes = inode.attributes;
+  reply.layout = inode.layout;
+  reply.target = inode.target;
+  return reply;
+}
 
 }  // namespace spate::meta
