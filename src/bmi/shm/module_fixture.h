@@ -6,28 +6,25 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/expect.h"
-#include "bmi/network.h"
+#include "bmi/one_module_fixture.h"
 #include "bmi/shm/raw_peer.h"
 #include "bmi/shm/shm_module.h"
 
 namespace spate::bmi::shm {
 
 /// An instance with one context, and what it has seen.
-class Instance {
+class Instance : public OneModule {
  public:
   Instance(const Clock& clock, ShmOptions shm, const NetworkOptions& options = {}) {
-    std::vector<std::unique_ptr<Module>> modules;
-    modules.push_back(make_shm_module(clock, std::move(shm)));
-    module_ = static_cast<ShmModule*>(modules.back().get());
-    network_ = make_network(std::move(modules), options);
-    context_ = network_->open_context();
+    auto module = make_shm_module(clock, std::move(shm));
+    module_ = static_cast<ShmModule*>(module.get());
+    open(std::move(module), options);
   }
 
   Network* operator->() const { return network_.get(); }
@@ -37,9 +34,7 @@ class Instance {
   Address lookup(const std::string& url) { return network_->lookup(std::array{url}).value(); }
 
   void step() {
-    std::array<Completion, 16> done;
-    const std::size_t n = network_->test_context(context_, done);
-    for (std::size_t i = 0; i < n; ++i) done_[done[i].op] = done[i];
+    keep_completions();
     std::array<UnexpectedMessage, 16> messages;
     const std::size_t m = network_->test_unexpected(context_, messages);
     for (std::size_t i = 0; i < m; ++i) arrived.push_back(std::move(messages[i]));
@@ -50,46 +45,17 @@ class Instance {
     ::poll(&fd, 1, most_ms);
   }
 
-  Message message(Address peer, std::uint64_t tag, SegmentList segments, MessageClass c) const {
-    Message m;
-    m.peer = peer;
-    m.tag = Tag(tag);
-    m.message_class = c;
-    m.segments = segments;
-    return m;
-  }
-  OpId noted(const Result<Posted>& posted) {
-    EXPECT_OK(posted);
-    if (!posted) return OpId();
-    if (posted->done) done_[posted->op] = posted->completion;
-    return posted->op;
-  }
-  OpId send(Address peer, std::uint64_t tag, ByteView data, MessageClass c = MessageClass::kControl,
-            bool ready = false) {
-    const std::array segments{Segment::of(data)};
-    Message m = message(peer, tag, segments, c);
-    m.receiver_ready = ready;
-    return noted(network_->post_send(m, context_, nullptr));
-  }
-  OpId receive(Address peer, std::uint64_t tag, MutableByteView room, MessageClass c = MessageClass::kControl) {
-    const std::array segments{Segment::of(room)};
-    return noted(network_->post_recv(message(peer, tag, segments, c), context_, nullptr));
-  }
   OpId request(Address peer, std::uint64_t tag, ByteView data = {}) {
     const std::array segments{Segment::of(data)};
     return noted(
         network_->post_send_unexpected(message(peer, tag, segments, MessageClass::kControl), context_, nullptr));
   }
-  bool done(OpId op) const { return done_.contains(op); }
   Completion completion(OpId op) const { return done_.at(op); }
 
   std::deque<UnexpectedMessage> arrived;
 
  private:
   ShmModule* module_ = nullptr;
-  std::unique_ptr<Network> network_;
-  ContextId context_;
-  std::map<OpId, Completion> done_;
 };
 
 class ModuleTest : public testing::Test {

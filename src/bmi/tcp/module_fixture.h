@@ -6,7 +6,6 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,29 +13,25 @@
 #include "base/clock.h"
 #include "base/expect.h"
 #include "base/random.h"
-#include "bmi/network.h"
+#include "bmi/one_module_fixture.h"
 #include "bmi/tcp/raw_peer.h"
 #include "bmi/tcp/tcp_module.h"
 
 namespace spate::bmi::tcp {
 
-class ModuleTest : public testing::Test {
+class ModuleTest : public testing::Test, protected OneModule {
  protected:
   /// Builds the instance. SetUp calls it without arguments unless the test has called it before.
   void make(TcpOptions tcp_options, NetworkOptions options) {
-    std::vector<std::unique_ptr<Module>> modules;
-    modules.push_back(make_tcp_module(clock_, tcp_options));
-    module_ = static_cast<TcpModule*>(modules.back().get());
-    network_ = make_network(std::move(modules), options);
-    context_ = network_->open_context();
+    auto module = make_tcp_module(clock_, tcp_options);
+    module_ = static_cast<TcpModule*>(module.get());
+    open(std::move(module), options);
     url_ = network_->listen(listen_url_, context_).value();
   }
   void SetUp() override { make(TcpOptions(), NetworkOptions()); }
 
   void step() {
-    std::array<Completion, 16> done;
-    const std::size_t n = network_->test_context(context_, done);
-    for (std::size_t i = 0; i < n; ++i) done_[done[i].op] = done[i];
+    keep_completions();
     std::array<UnexpectedMessage, 16> messages;
     const std::size_t m = take_unexpected_ ? network_->test_unexpected(context_, messages) : 0;
     for (std::size_t i = 0; i < m; ++i) arrived_.push_back(std::move(messages[i]));
@@ -100,44 +95,15 @@ class ModuleTest : public testing::Test {
     return address;
   }
 
-  Message message(Address peer, std::uint64_t tag, SegmentList segments, MessageClass c = MessageClass::kControl) {
-    Message m;
-    m.peer = peer;
-    m.tag = Tag(tag);
-    m.message_class = c;
-    m.segments = segments;
-    return m;
-  }
-  OpId noted(const Result<Posted>& posted) {
-    EXPECT_OK(posted);
-    if (!posted) return OpId();
-    if (posted->done) done_[posted->op] = posted->completion;
-    return posted->op;
-  }
-  OpId send(Address peer, std::uint64_t tag, ByteView data, MessageClass c = MessageClass::kControl,
-            bool ready = false) {
-    const std::array segments{Segment::of(data)};
-    Message m = message(peer, tag, segments, c);
-    m.receiver_ready = ready;
-    return noted(network_->post_send(m, context_, nullptr));
-  }
-  OpId receive(Address peer, std::uint64_t tag, MutableByteView room, MessageClass c = MessageClass::kControl) {
-    const std::array segments{Segment::of(room)};
-    return noted(network_->post_recv(message(peer, tag, segments, c), context_, nullptr));
-  }
   Errc finish(OpId op) {
     return drive([&] { return done_.contains(op); }) ? done_[op].status : Errc::kTimeout;
   }
-  bool done(OpId op) const { return done_.contains(op); }
 
   ManualClock clock_;
   std::string listen_url_ = "tcp://127.0.0.1:0";
   TcpModule* module_ = nullptr;
-  std::unique_ptr<Network> network_;
-  ContextId context_;
   std::string url_;
   bool take_unexpected_ = true;
-  std::map<OpId, Completion> done_;
   std::deque<UnexpectedMessage> arrived_;
 };
 
