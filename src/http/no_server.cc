@@ -4,6 +4,8 @@
 
 namespace spate::http {
 
+class Connections {};
+
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(const Options& options, Handler) {

@@ -6,8 +6,10 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <mutex>
 
 namespace spate::http {
 namespace {
@@ -35,7 +37,49 @@ class ConnectionRequest final : public Request {
   const std::string_view path_;
 };
 
+constexpr unsigned kConnections = 16;
+
 }  // namespace
+
+/// The connections that the library has open. Called by its threads.
+class Connections {
+ public:
+  static void on_change(void* self, MHD_Connection* connection, void**, MHD_ConnectionNotificationCode what) {
+    auto& connections = *static_cast<Connections*>(self);
+    const std::lock_guard lock(connections.mutex_);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+      connections.add(connection);
+    } else {  // its descriptor is closed after this
+      std::erase_if(connections.open_, [connection](const One& one) { return one.connection == connection; });
+    }
+  }
+  /// It has sent a whole request.
+  void asks(MHD_Connection* connection) {
+    const std::lock_guard lock(mutex_);
+    for (One& one : open_) one.asked = one.asked || one.connection == connection;
+  }
+
+ private:
+  struct One {
+    MHD_Connection* connection;
+    int fd;
+    bool asked;
+  };
+
+  void add(MHD_Connection* connection) {
+    if (open_.size() >= kConnections) {
+      auto last = std::ranges::find(open_, false, &One::asked);
+      if (last == open_.end()) last = open_.begin();
+      ::shutdown(last->fd, SHUT_RDWR);  // the library sees its end, and closes it
+      open_.erase(last);
+    }
+    const MHD_ConnectionInfo* const info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != nullptr) open_.push_back({connection, info->connect_fd, false});
+  }
+
+  std::mutex mutex_;
+  std::vector<One> open_;  // the oldest first
+};
 
 /// The callback that the library calls for each request.
 class Answer {
@@ -43,6 +87,7 @@ class Answer {
   static MHD_Result on_request(void* server, MHD_Connection* connection, const char* path, const char* method,
                                const char*, const char*, std::size_t* size, void**) {
     *size = 0;  // a body is not looked at
+    static_cast<Server*>(server)->connections_->asks(connection);
     const std::string_view verb(method);
     if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD) {
       Response refusal;
@@ -69,8 +114,8 @@ class Answer {
 
 namespace {
 
-constexpr unsigned kConnections = 16;
 constexpr unsigned kIdleSeconds = 10;
+constexpr unsigned kLimit = 4 * kConnections;  // of the library: with those that are being closed, and for each thread
 constexpr std::size_t kRequestRoom = 16U << 10U;
 
 struct FreeAddress {
@@ -110,19 +155,22 @@ std::string host_of(const addrinfo& address) {
 /// Without MHD_OPTION_LISTENING_ADDRESS_REUSE, which would let a second program listen at a port that is in use: the
 /// kernel would give each of them some of the connections. The library takes a pool only if it has more than one
 /// thread.
-MHD_Daemon* start_daemon(const addrinfo& where, unsigned threads, MHD_AccessHandlerCallback handler, void* server) {
+MHD_Daemon* start_daemon(const addrinfo& where, unsigned threads, MHD_AccessHandlerCallback handler, Server* server,
+                         Connections* connections) {
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD;
   if (where.ai_family == AF_INET6) flags |= MHD_USE_IPv6;
   const std::array<MHD_OptionItem, 2> pool = {MHD_OptionItem{threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
                                                              static_cast<intptr_t>(threads), nullptr},
                                               MHD_OptionItem{MHD_OPTION_END, 0, nullptr}};
   return MHD_start_daemon(flags, 0, nullptr, nullptr, handler, server, MHD_OPTION_SOCK_ADDR, where.ai_addr,
-                          MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
-                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, kRequestRoom, MHD_OPTION_ARRAY, pool.data(),
-                          MHD_OPTION_END);
+                          MHD_OPTION_CONNECTION_LIMIT, kLimit, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, kRequestRoom, MHD_OPTION_NOTIFY_CONNECTION,
+                          &Connections::on_change, connections, MHD_OPTION_ARRAY, pool.data(), MHD_OPTION_END);
 }
 
 }  // namespace
+
+Server::Server(Handler handler) : handler_(std::move(handler)), connections_(std::make_unique<Connections>()) {}
 
 Server::~Server() {
   if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
@@ -132,7 +180,8 @@ Result<std::unique_ptr<Server>> Server::start(const Options& options, Handler ha
   SPATE_TRY(const auto where, parse(options));
   std::unique_ptr<Server> server(new Server(std::move(handler)));
   errno = 0;
-  server->daemon_ = start_daemon(*where, options.threads, &Answer::on_request, server.get());
+  server->daemon_ =
+      start_daemon(*where, options.threads, &Answer::on_request, server.get(), server->connections_.get());
   if (server->daemon_ == nullptr) return errno_error(errno, options.what + " cannot be served at " + options.address);
   const MHD_DaemonInfo* const port = MHD_get_daemon_info(server->daemon_, MHD_DAEMON_INFO_BIND_PORT);
   server->url_ = "http://" + host_of(*where) + ":" + std::to_string(port == nullptr ? 0 : port->port);

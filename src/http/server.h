@@ -42,9 +42,12 @@ struct Options {
   unsigned threads = 1;  // that call the handler, 1 or more
 };
 
+class Connections;
+
 /// Serves from start() until it is destroyed, on threads of its own: a slow reader never holds up the caller. It keeps
 /// at most 16 connections, closes one that moves nothing for 10 s, and reads at most 16 KiB of a request, of which a
-/// body is not looked at. Further connections wait in the kernel's queue.
+/// body is not looked at. One connection more costs the oldest one: first one that has not asked for anything yet, so
+/// that nobody keeps others out with requests that never end.
 class Server {
  public:
   /// Called by the server's threads, by several at once if there are several.
@@ -62,9 +65,10 @@ class Server {
 
  private:
   friend class Answer;
-  explicit Server(Handler handler) : handler_(std::move(handler)) {}
+  explicit Server(Handler handler);
 
   const Handler handler_;
+  const std::unique_ptr<Connections> connections_;
   MHD_Daemon* daemon_ = nullptr;
   std::string url_;
 };

@@ -192,9 +192,12 @@ Result<Vouched> Munge::read(FsId fs, ServerId self, ByteView credential) const {
   const bool silent = status == kSocketError || status == kTimeout;
   if (status != kSuccess)  // also if it is expired or repeated
     return context.error(silent ? Errc::kBusy : Errc::kUnauthenticated, "munged of the server");
-  const bool secret = context.option(kCipher, kNoCipher) != kNoCipher;
   // Another user who can read the credential knows the secret in it, and could act for its user.
-  if (!secret || context.option(kUidRestriction, static_cast<uid_t>(-1)) != ::geteuid())
+  if (context.option(kCipher, kNoCipher) == kNoCipher)
+    return refuse(
+        "anybody could read the credential, since it is not encrypted: the munge that made it needs a cipher (see "
+        "munge --list-ciphers)");
+  if (context.option(kUidRestriction, static_cast<uid_t>(-1)) != ::geteuid())
     return refuse("others than the server could read the credential: set auth.munge_server_user");
   const std::optional<Key> found = secret_in(payload.view(), fs, self);
   if (!found) return refuse("a credential for another server, or for another purpose");

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -160,6 +161,22 @@ int issue(Context& context, const KeyOptions& options) {
   return kExitOk;
 }
 
+/// When these keys end by themselves, as the record says that `spate key issue` has made beside the client key; 0: they
+/// do not, or it does not know them.
+std::vector<WallTime> recorded_ends(const std::string& client_key_file, const std::vector<KeyId>& ids) {
+  std::vector<WallTime> ends(ids.size());
+  std::ifstream lines(client_key_file + ".issued");
+  for (std::string line; std::getline(lines, line);) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::size_t until = line.find(" until=");
+      const std::size_t by = line.rfind(" by=");
+      if (line.find(" issued id=" + text_of(ids[i]) + " ") == std::string::npos || until > by) continue;
+      if (const auto end = parse_time(std::string_view(line).substr(until + 7, by - until - 7))) ends[i] = *end;
+    }
+  }
+  return ends;
+}
+
 /// Revokes these keys, and yields all that are revoked.
 Result<std::vector<wire::RevokedKey>> revoke_at_server(Context& context, const wire::RevokeKeysRequest& request) {
   constexpr std::uint32_t kReplyRoom = 128U << 10U;
@@ -193,6 +210,11 @@ int revoke(Context& context, const KeyOptions& options) {
     request.keys.push_back(*id);
   }
   if (request.keys.empty()) return context.usage("key revoke needs the id of a key");
+  if (const auto config = load(context)) {
+    request.ends = recorded_ends(config->fs.client_key_file, request.keys);
+    const bool any = std::ranges::any_of(request.ends, [](WallTime end) { return end.ns != 0; });
+    if (any) request.keys.emplace_back();  // the mark that the ends follow
+  }
   const auto revoked = revoke_at_server(context, request);
   if (!revoked) return context.fail(revoked.error());
   if (context.json) context.print_json({{"revoked", options.ids}});
@@ -224,7 +246,8 @@ Command make_key() {
       "user's own with mode 0600. It takes the client key, and no server. Each key is recorded in a file beside the\n"
       "client key, with .issued behind its name.\n"
       "key revoke ID...\n"
-      "The keys are refused from now on, for ever, and the sessions that use them end. It takes the client key.\n"
+      "The keys are refused from now on, for ever, and the sessions that use them end. It takes the client key. A key\n"
+      "whose end is in the record leaves the list of revoked keys a day after it.\n"
       "key list\n"
       "Shows the keys that are revoked.";
   command.positionals = {{"ACTION", "issue, revoke or list", &options->action, true, {"issue", "revoke", "list"}},

@@ -19,14 +19,18 @@ struct RevokedKey {
   friend bool operator==(const RevokedKey&, const RevokedKey&) = default;
 };
 
-/// Revokes these keys, for ever. With none it only lists. Repeatable.
+/// Revokes these keys, until their own end, or for ever. With none it only lists. Repeatable.
 struct RevokeKeysRequest {
   static constexpr Op kOp = Op::kRevokeKeys;
   static constexpr std::string_view kName = "revoke keys request";
-  std::vector<KeyId> keys;  // at most kMaxRevoked
+  /// At most kMaxRevoked. If the last is zeros, it is no key, and `ends` follows.
+  std::vector<KeyId> keys;
+  std::vector<WallTime> ends;  // of the keys before the zeros, in their order; 0: no end, or not known
+  bool has_ends() const { return !keys.empty() && keys.back() == KeyId{}; }
   template <typename A>
   void fields(A& a) {
     a(keys);
+    if (has_ends()) a(ends);
   }
 };
 struct RevokeKeysReply {

@@ -23,6 +23,7 @@ namespace {
 using bmi::sim::url_of;
 using rpc::Munge;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr uid_t kMungeUser = 65490;  // that no account has
 const ServerId kOne{1};
@@ -163,7 +164,9 @@ TEST_F(MungeTest, ACredentialThatOthersCanReadIsRefused) {
   const Munge munge = realm_->munge();
   EXPECT_EQ(reason(munge, credential_with(restricted())), "believed") << "made as a client makes it";
   EXPECT_THAT(reason(munge, credential_with("")), HasSubstr("others than the server"));
-  EXPECT_THAT(reason(munge, credential_with("--cipher=none " + restricted())), HasSubstr("others than the server"));
+  const std::string in_clear = reason(munge, credential_with("--cipher=none " + restricted()));
+  EXPECT_THAT(in_clear, HasSubstr("not encrypted"));
+  EXPECT_THAT(in_clear, Not(HasSubstr("munge_server_user"))) << "that setting is right";
   const Munge for_another = realm_->munge(::geteuid() + 1);
   EXPECT_THAT(reason(munge, for_another.key_for(kFs, kOne)->restrictions), HasSubstr("nauthorized"));
 }

@@ -13,59 +13,10 @@ import subprocess
 import sys
 import time
 
+from key_users import ALICE, BOB, STAFF, User, as_user, open_folder, owner, says
 from lib import BIN, SPATE, Cluster, check, need_root, wait_until
 
-ALICE, BOB, STAFF = 65504, 65505, 65506  # users and a group that no account has
 LIBRARY = os.path.join(BIN, "..", "src", "capi", "libspate.so")
-
-
-class User:
-    """A user with a copy of the program and with a key of his own."""
-
-    def __init__(self, fs, name, uid, *more):
-        self.fs, self.uid, self.home = fs, uid, os.path.join(fs.root, name)
-        os.makedirs(self.home)
-        self.program = shutil.copy(SPATE, self.home)  # the build may lie where others may not look
-        for program in ("spate-mount", "spated"):
-            shutil.copy(os.path.join(BIN, program), self.home)
-        self.key = os.path.join(self.home, "user.key")
-        self.id = issue(fs, self.key, uid, *more)
-        for path in (self.home, self.key):
-            os.chown(path, uid, uid)
-        self.env = dict(fs.env, HOME=self.home, XDG_STATE_HOME=self.home, SPATE_FS=fs.dir, SPATE_FS_CLIENT_KEY_FILE=self.key)
-
-    def run(self, *args, uid=None, input=None, **more):
-        uid = self.uid if uid is None else uid
-        done = subprocess.run([self.program, *args], user=uid, group=uid, extra_groups=[], env=dict(self.env, **more.pop("env", {})),
-                              capture_output=True, input=input, timeout=60, **more)
-        done.stderr = done.stderr.decode(errors="replace")
-        return done
-
-    def spate(self, *args, **more):
-        done = self.run(*args, **more)
-        check(done.returncode == 0, "%s: exit %d %s" % (args, done.returncode, done.stderr))
-        return done.stdout
-
-    def fails(self, *args, **more):
-        done = self.run(*args, **more)
-        check(done.returncode == 1, "%s: exit %d %s%s" % (args, done.returncode, done.stdout, done.stderr))
-        return done.stderr
-
-
-def issue(fs, path, uid, *more):
-    told = fs.spate("key", "issue", "--uid", str(uid), "--gid", str(uid), "-o", path, "--json", *more)
-    return json.loads(told)["id"]
-
-
-def owner(fs, path):
-    at = json.loads(fs.spate("stat", "--json", path))
-    at = at[0] if isinstance(at, list) else at
-    return at["uid"], at["gid"]
-
-
-def says(text, *parts):
-    for part in parts:
-        check(part in text, "%r is not in %r" % (part, text))
 
 
 def own_work(fs, alice, bob):
@@ -159,23 +110,6 @@ def reading_only(fs, alice):
     by_mount(fs, alice, reader)
     by_library(alice, reader)
     by_preload(fs, alice, reader)
-
-
-def as_user(uid, work):
-    """Runs it in a process of that user. (The interpreter's own files may lie where only root may look, so it is not started again.)"""
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-            work()
-            os._exit(0)
-        except BaseException as e:
-            print("as user %d: %r" % (uid, e), file=sys.stderr, flush=True)
-        finally:
-            os._exit(1)
-    check(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the process of user %d failed" % uid)
 
 
 def in_mount(place, writes):
@@ -336,6 +270,15 @@ def revoked(fs, alice):
     check(lost.id in fs.spate("key", "list").decode(), "forgotten by a restart")
 
 
+def revoked_until_its_end(fs, alice):
+    """The record beside the client key says when a key ends by itself, so that the list of revoked keys can forget it then."""
+    ends = User(fs, "ends", ALICE, "--until", "2099-01-31T12:30")
+    fs.spate("key", "revoke", ends.id, alice.id[:-1] + ("0" if alice.id[-1] != "0" else "1"))
+    says(ends.fails("ls", "spate:/"), ends.id + " was revoked")
+    check('key revoked key=%s until="2099-01-31 12:30:00 UTC"' % ends.id in fs.log(1), "the server has not heard of the end")
+    check(re.search('key revoked key=%s. until="ever"' % alice.id[:-1], fs.log(1)), "a key that the record does not know has an end")
+
+
 def recorded(fs, alice):
     with open(fs.dir + "/keys/client.key.issued") as f:
         lines = f.read().splitlines()
@@ -346,15 +289,11 @@ def recorded(fs, alice):
 need_root()
 with Cluster(io=2) as fs:
     fs.up()
-    for folder in (fs.root, fs.dir):
-        os.chmod(folder, 0o711)
-    os.chmod(fs.dir + "/spate.toml", 0o644)
-    fs.spate("mkdir", "spate:/all")
-    fs.spate("chmod", "1777", "spate:/all")
+    open_folder(fs)
     alice, bob = User(fs, "alice", ALICE), User(fs, "bob", BOB)
     own_work(fs, alice, bob)
     for attack, *people in ((groups, alice), (root_is_no_root, alice, bob), (alterations, alice), (reading_only, alice), (operators_only, alice),
-                            (recorded, alice), (revoked, alice), (the_end, alice)):
+                            (recorded, alice), (revoked, alice), (revoked_until_its_end, alice), (the_end, alice)):
         attack(fs, *people)
         print("%s ok" % attack.__name__, flush=True)
     fs.fsck()

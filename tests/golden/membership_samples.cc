@@ -35,7 +35,10 @@ std::vector<wire::ListFencesReply> samples() {
 
 template <>
 std::vector<wire::RevokeKeysRequest> samples() {
-  return {{{KeyId{std::byte{0x51}, std::byte{0x52}}, KeyId{std::byte{0x61}}}}, {}};
+  const KeyId one{std::byte{0x51}, std::byte{0x52}};
+  const KeyId other{std::byte{0x61}};
+  const WallTime end{1'700'000'000'000'000'094};
+  return {{{one, other}, {}}, {}, {{one, other, KeyId{}}, {end, WallTime()}}};
 }
 
 template <>

@@ -121,7 +121,10 @@ std::vector<Item> meta_items() {
       meta_record("cluster", cluster()),
       meta_record("counter", meta::CounterRecord{0x123456}),
       meta_record("revoked_keys",
-                  meta::RevokedKeysRecord{{{KeyId{std::byte{7}}, kTime}, {KeyId{std::byte{8}}, kTime}}}),
+                  meta::RevokedKeysRecord{{{KeyId{std::byte{7}}, kTime}, {KeyId{std::byte{8}}, kTime}}, {}}),
+      meta_record(
+          "revoked_keys.ends",
+          meta::RevokedKeysRecord{{{KeyId{std::byte{7}}, kTime}, {KeyId{std::byte{8}}, kTime}}, {WallTime(), kTime}}),
       meta_record("inode", inode(FileType::kRegular)),
       meta_record("inode.truncating", truncating),
       meta_record("inode.directory", inode(FileType::kDirectory)),

@@ -22,6 +22,7 @@ import time
 BIN = os.environ["SPATE_BIN"]
 SPATE = os.path.join(BIN, "spate")
 SPATED = os.path.join(BIN, "spated")
+PATIENCE = 6 if os.environ.get("SPATE_SANITIZED") else 1  # how many times longer than usual a process may take
 WAITS = re.compile(r"spate: has waited for .*; Ctrl-C gives it up$")
 
 
@@ -37,6 +38,7 @@ def check(condition, what):
 
 
 def wait_until(condition, what, seconds=20):
+    seconds *= PATIENCE
     end = time.monotonic() + seconds
     while not condition():
         check(time.monotonic() < end, "waited %d s in vain: %s" % (seconds, what))
@@ -125,7 +127,7 @@ class Cluster:
     # The command.
     def run(self, *args, input=None, env=None, timeout=60, stdin=None):
         """Runs `spate ARGS`; never raises. stdout and stderr are bytes and text."""
-        done = subprocess.run([SPATE, *args], input=input, stdin=stdin, env=dict(self.env, **(env or {})), timeout=timeout,
+        done = subprocess.run([SPATE, *args], input=input, stdin=stdin, env=dict(self.env, **(env or {})), timeout=timeout * PATIENCE,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         done.stderr = done.stderr.decode(errors="replace")
         return done

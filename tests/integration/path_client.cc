@@ -6,8 +6,8 @@
 //   write OFFSET SIZE SEED | check OFFSET SIZE SEED     bytes that depend on their offset and SEED
 //   together OFFSET SIZE SEED          a check in eight pieces at the same time
 //   sync | size | bypassed | truncate SIZE | punch OFFSET SIZE | close
-//   lease [read|write]     takes a lease on slot 0 for both, or for one of them, by hand, as the client library does
-//   allowed          what may be done with the descriptor of that lease: "read", "write", "... reopen"
+//   lease [both|read|write] [PATH]     takes a lease on slot 0 for both, or for one of them, by hand, as the client
+//   library does allowed          what may be done with the descriptor of that lease: "read", "write", "... reopen"
 //   stop             begins an operation under that lease and stops (SIGSTOP) in the middle of it; when it goes on it
 //   OFFSET SIZE SEED   writes; answers "fine" or "fenced"
 #include <fcntl.h>
@@ -193,6 +193,7 @@ class Worker {
     std::string how;
     in >> how;
     std::uint8_t flags = wire::kOpenRead | wire::kOpenWrite;
+    in >> path_;
     if (how == "read") flags = wire::kOpenRead;
     if (how == "write") flags = wire::kOpenWrite;
     SPATE_TRY(lease_, process_.run([&](client::Client& client) { return take_lease(client, path_, flags); }));

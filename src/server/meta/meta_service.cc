@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/meta_service.h"
 
+#include "base/units.h"
 #include "log/fields.h"
 #include "log/log.h"
 #include "server/meta/check/check.h"
@@ -14,10 +15,22 @@ namespace spate::meta {
 namespace {
 
 /// Empty if the request only lists.
-std::string deed_of(const wire::RevokeKeysRequest& request) {
+std::string deed_of(const std::vector<Revocation>& keys) {
   std::string deed;
-  for (const KeyId& key : request.keys) deed += (deed.empty() ? "revoke keys " : ", ") + text_of(key);
+  for (const Revocation& key : keys) deed += (deed.empty() ? "revoke keys " : ", ") + text_of(key.id);
   return deed;
+}
+
+Result<std::vector<Revocation>> revocations_of(const wire::RevokeKeysRequest& request) {
+  const std::size_t count = request.keys.size() - (request.has_ends() ? 1 : 0);
+  if (count > wire::kMaxRevoked) return Error::told(Errc::kInvalidArgument, "too many keys at once");
+  if (request.has_ends() && count == 0) return Error::told(Errc::kInvalidArgument, "zeros are the id of no key");
+  if (request.has_ends() && request.ends.size() != count)
+    return Error::told(Errc::kInvalidArgument, "as many ends as keys are needed");
+  std::vector<Revocation> keys;
+  for (std::size_t i = 0; i < count; ++i)
+    keys.push_back({request.keys[i], request.has_ends() ? request.ends[i] : WallTime()});
+  return keys;
 }
 
 }  // namespace
@@ -107,13 +120,14 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
 
 job::Task<Result<wire::RevokeKeysReply>> MetaService::revoke_keys(rpc::Call& call, wire::RevokeKeysRequest request) {
   SPATE_CO_TRY(std::ignore, core_.parts().sessions->admit(call));
-  if (request.keys.size() > wire::kMaxRevoked) co_return Error::told(Errc::kInvalidArgument, "too many keys at once");
-  call.deed = deed_of(request);
-  SPATE_CO_TRY(std::ignore, co_await core_.revoked_keys().add(request.keys, call.stop));
-  for (const KeyId& key : request.keys) {
-    SPATE_LOG("server/meta", info, "user key revoked key={} by_client={} by_uid={} description={}", text_of(key),
-              call.header.client, call.peer->credential.uid, log::Quoted{call.peer->description});
-    core_.parts().sessions->end_sessions_of(key);
+  SPATE_CO_TRY(const std::vector<Revocation> keys, revocations_of(request));
+  call.deed = deed_of(keys);
+  SPATE_CO_TRY(std::ignore, co_await core_.revoked_keys().add(keys, call.stop));
+  for (const Revocation& key : keys) {
+    SPATE_LOG("server/meta", info, "user key revoked key={} until={} by_client={} by_uid={} description={}",
+              text_of(key.id), log::Quoted{key.until.ns == 0 ? "ever" : format_time(key.until)}, call.header.client,
+              call.peer->credential.uid, log::Quoted{call.peer->description});
+    core_.parts().sessions->end_sessions_of(key.id);
   }
   wire::RevokeKeysReply reply;
   reply.revoked = core_.revoked_keys().list();

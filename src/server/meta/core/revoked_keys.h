@@ -2,6 +2,7 @@
 // RevokedKeys: the users' keys that the operator has revoked (docs/security.md, "Keys of users").
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <set>
 #include <vector>
@@ -12,10 +13,19 @@
 
 namespace spate::meta {
 
-/// A list in the store, so that it survives restarts and is that of every meta server of a group. It never shrinks: a
-/// key that was revoked stays so. One executor; pinned. Life cycle: construct -> start() awaited -> the other calls.
+struct Revocation {
+  KeyId id{};
+  WallTime until;  // the key's own end; 0: none, or not known
+};
+
+/// A list in the store, so that it survives restarts and is that of every meta server of a group. A key that was
+/// revoked stays so until its own end: kKept after it, when the next key is revoked, the list forgets it. One executor;
+/// pinned. Life cycle: construct -> start() awaited -> the other calls.
 class RevokedKeys {
  public:
+  /// A server that takes over may have a clock that is behind: no key may come to life again.
+  static constexpr std::chrono::hours kKept{24};
+
   explicit RevokedKeys(job::KeyvalContext& store) : store_(store), turn_(store.executor(), 1) {}
   RevokedKeys(const RevokedKeys&) = delete;
   RevokedKeys& operator=(const RevokedKeys&) = delete;
@@ -26,8 +36,9 @@ class RevokedKeys {
 
   bool contains(const KeyId& id) const { return ids_.contains(id); }
   const std::vector<wire::RevokedKey>& list() const { return record_.keys; }
-  /// Adds these keys, durably. Repeatable. kInvalidArgument: an id that no key has. kOutOfRange: the list is full.
-  job::Task<Result<void>> add(std::vector<KeyId> ids, job::StopToken stop);
+  /// Adds these keys, durably. Repeatable, also to add the end of a key; of two ends the later one counts.
+  /// kInvalidArgument: an id that no key has. kOutOfRange: the list is full.
+  job::Task<Result<void>> add(std::vector<Revocation> keys, job::StopToken stop);
 
  private:
   void use(RevokedKeysRecord record);

@@ -58,7 +58,8 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
 Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request) {
   if ((request.open_flags & ~kOpenFlags) != 0) co_return Error::told(Errc::kInvalidArgument, "unknown open flags");
   const bool to_write = (request.open_flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0;
-  if (to_write && operation.call().peer->reads_only()) co_return Errc::kReadOnly;
+  if (to_write && operation.call().peer->reads_only())
+    co_return Error::told(Errc::kReadOnly, "the user's key is for reading only");
   SPATE_CO_TRY(InodeRecord inode, co_await walk(operation, request.where));
   Opens* const opens = operation.core().parts().opens;
   if (request.renew) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of users at the meta server: what each request needs, what a key for reading may do, and revocation.
+#include "server/meta/testing/user_keys_test.h"
+
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
-#include "server/meta/testing/role_test.h"
 
 namespace spate::meta {
 namespace {
@@ -11,39 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-class MetaUserKeys : public RoleTest {
- protected:
-  static UserKey key_of(std::uint8_t n, bool read_only = false) {
-    UserKey key;
-    key.id.fill(static_cast<std::byte>(n));
-    key.user = alice();
-    key.read_only = read_only;
-    return key;
-  }
-  TestClient holder(const UserKey& key) {
-    TestClient client;
-    client.who = key.user;
-    client.user_key = key;
-    EXPECT_OK(join(client));
-    return client;
-  }
-  Result<wire::RevokeKeysReply> revoke(std::vector<KeyId> ids) {
-    wire::RevokeKeysRequest request;
-    request.keys = std::move(ids);
-    return asked<wire::RevokeKeysReply>(operators, request, no_id());
-  }
-  Result<wire::LockReply> lock(TestClient& client, Handle file, LockMode mode, LockKind kind = LockKind::kFlock) {
-    wire::LockRequest request;
-    request.lock.handle = file;
-    request.lock.kind = kind;
-    request.lock.mode = mode;
-    request.lock.last = LockRange{}.last;
-    request.sequence = request.oldest = ++client.next;
-    return asked<wire::LockReply>(client, request, no_id());
-  }
-  TestClient operators = connect(root_user());
-};
 
 /// A new operation is missing here until somebody has decided what the holder of a user's key may do with it.
 TEST_F(MetaUserKeys, EachOperationSaysWhoMayUseIt) {
@@ -248,6 +216,50 @@ TEST_F(MetaUserKeys, AUserGivesNoNamesToFilesOfOthersThatHeMayNotWrite) {
   EXPECT_OK(link(believed, "readable"));
 }
 
+/// docs/security.md, "What keys of users do not do": getattr asks for no right on the folders above. Nothing else does.
+TEST_F(MetaUserKeys, PastAFolderThatHeMayNotEnterAUserSeesAttributesOnly) {
+  wire::MkdirRequest folder;
+  folder.where = at("closed");
+  folder.attributes.mode = 0700;
+  ASSERT_OK(asked<wire::ObjectReply>(operators, folder));
+  ASSERT_OK(create(operators, "closed/secret", 0, 0600));
+  const Handle closed = stat(operators, "closed")->handle;
+  const Handle secret = stat(operators, "closed/secret")->handle;
+  TestClient user = holder(key_of(1));
+  wire::GetattrRequest look;
+  look.handle = secret;
+  const auto seen = asked<wire::ObjectReply>(user, look, no_id());
+  ASSERT_OK(seen);
+  EXPECT_EQ(seen->attributes.mode, 0600U);
+
+  wire::OpenRequest open;
+  open.where.start = secret;
+  open.open_flags = wire::kOpenRead;
+  EXPECT_ERRC(asked<wire::OpenReply>(user, open), Errc::kPermissionDenied);
+  wire::AccessRequest access;
+  access.where.start = secret;
+  access.want = 4;
+  EXPECT_ERRC(asked<wire::AccessReply>(user, access, no_id()), Errc::kPermissionDenied);
+  wire::GetxattrRequest value;
+  value.where.start = secret;
+  value.name = "user.a";
+  EXPECT_ERRC(asked<wire::GetxattrReply>(user, value, no_id()), Errc::kPermissionDenied);
+  wire::SetattrRequest times;
+  times.where.start = secret;
+  times.atime_now = times.mtime_now = true;
+  EXPECT_ERRC(asked<wire::ObjectReply>(user, times), Errc::kPermissionDenied);
+  wire::ReaddirRequest names;
+  names.handle = closed;
+  EXPECT_ERRC(asked<wire::ReaddirReply>(user, names, no_id()), Errc::kPermissionDenied);
+  wire::LookupRequest name;
+  name.where.start = closed;
+  name.where.path = "secret";
+  EXPECT_ERRC(asked<wire::ObjectReply>(user, name, no_id()), Errc::kPermissionDenied);
+  wire::UnlinkRequest unlink;
+  unlink.where = name.where;
+  EXPECT_ERRC(asked<wire::UnlinkReply>(user, unlink), Errc::kPermissionDenied);
+}
+
 TEST_F(MetaUserKeys, RevocationEndsTheSessionsOfTheKeyAndOfNoOther) {
   TestClient lost = holder(key_of(1));
   TestClient kept = holder(key_of(2));
@@ -289,35 +301,6 @@ TEST_F(MetaUserKeys, ASessionEndsWithTheKeyThatItWasResumedWithLast) {
   ASSERT_OK(join(operators));
   ASSERT_OK(revoke({key_of(2).id}));
   EXPECT_ERRC(keep_alive(client), Errc::kSessionFenced);
-}
-
-TEST_F(MetaUserKeys, RevokedKeysStayRevokedAfterACrashOfTheMachine) {
-  ASSERT_OK(revoke({key_of(9).id, key_of(4).id}));
-  const auto again = revoke({key_of(4).id});
-  ASSERT_OK(again);
-  EXPECT_EQ(again->revoked.size(), 2U);
-  restart();
-  std::set<KeyId> told;
-  role->core().revoked_keys().on_change([&told](std::set<KeyId> keys) { told = std::move(keys); });
-  ASSERT_OK(run(role->core().revoked_keys().start()));
-  EXPECT_THAT(told, ElementsAre(key_of(4).id, key_of(9).id));
-  ASSERT_OK(join(operators));
-  const auto listed = revoke({});
-  ASSERT_OK(listed);
-  ASSERT_EQ(listed->revoked.size(), 2U);
-  EXPECT_EQ(listed->revoked[0].id, key_of(4).id);
-  EXPECT_EQ(listed->revoked[0].since, again->revoked[0].since);
-}
-
-TEST_F(MetaUserKeys, TheListOfRevokedKeysIsBounded) {
-  EXPECT_ERRC(revoke({KeyId{}}), Errc::kInvalidArgument);
-  std::vector<KeyId> many(wire::kMaxRevoked);
-  for (std::size_t i = 0; i < many.size(); ++i)
-    many[i] = {std::byte{1}, static_cast<std::byte>(i >> 8U), static_cast<std::byte>(i)};
-  ASSERT_OK(revoke(many));
-  EXPECT_ERRC(revoke({key_of(2).id}), Errc::kOutOfRange);
-  EXPECT_OK(revoke({many[5]}));
-  EXPECT_EQ(revoke({})->revoked.size(), wire::kMaxRevoked);
 }
 
 }  // namespace

@@ -122,7 +122,9 @@ TEST(MetaRecords, DecodeReversesEncode) {
   with_key.client = ClientId(7);
   with_key.user_key = KeyId{std::byte{9}};
   expect_round_trip(with_key);
-  expect_round_trip(RevokedKeysRecord{{{KeyId{std::byte{1}}, WallTime{5}}, {KeyId{std::byte{2}}, WallTime{4}}}});
+  const RevokedKeysRecord revoked{{{KeyId{std::byte{1}}, WallTime{5}}, {KeyId{std::byte{2}}, WallTime{4}}}, {}};
+  expect_round_trip(revoked);
+  expect_round_trip(RevokedKeysRecord{revoked.keys, {WallTime{7}, WallTime{0}}});
   expect_round_trip(some_file());
   expect_round_trip(some_directory());
   expect_round_trip(EntryRecord{Handle(3), FileType::kSymlink});
@@ -235,6 +237,8 @@ TEST(MetaRecords, ImpossibleValuesAreCorrupt) {
   EXPECT_ERRC(decode_record<InodeRecord>(encoded(strange)), Errc::kCorrupt);
   EXPECT_ERRC(decode_record<OpenRecord>(encoded(OpenRecord{})), Errc::kCorrupt);
   EXPECT_ERRC(decode_record<EntryRecord>(encoded(EntryRecord{})), Errc::kCorrupt);
+  const RevokedKeysRecord one_end_too_many{{{KeyId{std::byte{1}}, WallTime{5}}}, {WallTime{7}, WallTime{8}}};
+  EXPECT_ERRC(decode_record<RevokedKeysRecord>(encoded(one_end_too_many)), Errc::kCorrupt);
 }
 
 }  // namespace

@@ -47,13 +47,19 @@ struct Format<ClusterRecord> {
 
 template <>
 struct Format<RevokedKeysRecord> {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
+  static std::uint8_t version_for(const RevokedKeysRecord& r) { return r.ends.empty() ? 1 : 2; }
   static constexpr std::string_view kName = "revoked keys";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
     a(r.keys);
   }
+  template <typename A, typename R>
+  static void later_fields(A& a, R& r, std::uint8_t version) {
+    if (version >= 2) a(r.ends);
+  }
   static bool valid(const RevokedKeysRecord& r) {
+    if (!r.ends.empty() && r.ends.size() != r.keys.size()) return false;
     const auto disorder = std::ranges::adjacent_find(r.keys, std::ranges::greater_equal(), &wire::RevokedKey::id);
     return disorder == r.keys.end() && r.keys.size() <= wire::kMaxRevoked;
   }

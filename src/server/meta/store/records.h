@@ -40,6 +40,7 @@ struct ClusterRecord {
 /// The keys of users that were revoked, by id. Each store has at most one, under global_key("revoked_keys").
 struct RevokedKeysRecord {
   std::vector<wire::RevokedKey> keys;  // ascending, at most wire::kMaxRevoked
+  std::vector<WallTime> ends;          // of `keys`, in their order; 0: no end, or not known. Empty: all are 0
   friend bool operator==(const RevokedKeysRecord&, const RevokedKeysRecord&) = default;
 };
 
