@@ -103,6 +103,7 @@ TEST_F(HeldFilesTest, AFileWithTheSameInodeNumberIsAnotherFile) {
 
 TEST_F(HeldFilesTest, OtherFilesAreRefused) {
   const UniqueFd unsealed(::memfd_create("spate:", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::fchmod(unsealed.get(), 0600), 0);  // nothing but its seals is wrong
   EXPECT_EQ(refusal(unsealed.get()), Errc::kInvalidArgument);
   const UniqueFd ordinary(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(refusal(ordinary.get()), Errc::kInvalidArgument);
