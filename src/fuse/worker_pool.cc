@@ -2,11 +2,14 @@
 #include "fuse/worker_pool.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+
+#include "base/check.h"
 
 namespace spate::fuse {
 namespace {
@@ -23,6 +26,11 @@ pid_t own_number() {
 }
 
 }  // namespace
+
+WorkerPool::WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start)
+    : options_(options), start_(std::move(start)), watch_(::epoll_create1(EPOLL_CLOEXEC)) {
+  SPATE_CHECK(watch_);
+}
 
 void WorkerPool::start() {
   {
@@ -72,11 +80,13 @@ bool WorkerPool::wait_until_called() {
   return true;
 }
 
+/// Call it with the lock held.
+bool WorkerPool::can_call() const { return !stopped_ && (!kept_.empty() || workers_ < options_.most); }
+
 /// Call it with the lock held. It releases the lock if a thread must be started.
 void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
-  if (stopped_) return;
+  if (!can_call()) return;
   const bool start = kept_.empty();
-  if (start && workers_ >= options_.most) return;
   ++reading_;
   nobody_reads_ = false;
   if (!start) {
@@ -123,19 +133,17 @@ void WorkerPool::request_begins(bool only_executor) {
   std::unique_lock lock(mutex_);
   numbers_.erase(own_number());
   ++at_work_;
-  slept_ = false;
   if (at_work_ > 1) was_not_alone();
   if (--reading_ > 0) return;
   nobody_reads_ = true;
   if (!only_executor || at_work_ > 1) call_one(lock);
 }
 
-/// If requests overlap or take long, the kernel wakes one of several readers. To call one each time would cost one more
-/// wake.
+/// If requests overlap, the kernel wakes one of several readers. To call one each time would cost one more wake.
 WorkerPool::Next WorkerPool::request_ends() {
   const std::lock_guard lock(mutex_);
   --at_work_;
-  if (at_work_ > 0 || slept_) {
+  if (at_work_ > 0) {
     was_not_alone();
   } else {
     alone_ = std::min(alone_ + 1, kMostAlone);
@@ -159,9 +167,20 @@ std::size_t WorkerPool::poll() {
   return 0;
 }
 
+/// A request wakes the executor only if nobody reads it and somebody can be called. While a request is alone, nothing
+/// changes from sleep to sleep.
 bool WorkerPool::prepare_to_wait() {
-  slept_ = true;
-  need_reader();
+  bool wanted = false;
+  if (nobody_reads_) {
+    const std::lock_guard lock(mutex_);
+    wanted = nobody_reads_ && can_call();
+  }
+  if (wanted == watching_) return true;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  const int done = ::epoll_ctl(watch_.get(), wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, options_.device, &event);
+  watching_ = wanted && done == 0;
+  if (wanted && !watching_) need_reader();
   return true;
 }
 

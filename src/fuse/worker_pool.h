@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "job/executor.h"
 #include "job/polling.h"
 
@@ -29,16 +30,14 @@ struct WorkerPoolOptions {
 /// next request without being woken, while the kernel would wake its readers in turn. So the worker of a lone request
 /// stays the only one awake. Another one reads, because the kernel's interrupts and other programs' requests must be
 /// read,
-///   - when the executor is about to sleep, since the answer takes long,
-///   - when the executor finds, while it polls, that a request waits, or
+///   - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
 ///   - at once, if the request is not alone or may wait for something other than the executor.
 /// Thread-safe; the executor calls poll() and prepare_to_wait(). A worker: work_begins() -> { wait_until_called() ->
 /// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {
  public:
   /// `start` begins a thread, which reads if `reads` is true. It may be called with any lock held.
-  WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start)
-      : options_(options), start_(std::move(start)) {}
+  WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
@@ -81,7 +80,7 @@ class WorkerPool final : public job::Source {
   unsigned at_work() const;
 
   std::size_t poll() override;
-  int wait_descriptor() const override { return -1; }
+  int wait_descriptor() const override { return watch_.get(); }
   bool prepare_to_wait() override;
 
  private:
@@ -90,11 +89,14 @@ class WorkerPool final : public job::Source {
     bool called = false;
   };
   void was_not_alone();
+  bool can_call() const;
   void call_one(std::unique_lock<std::mutex>& lock);
   bool request_waits() const;
 
   const WorkerPoolOptions options_;
   const std::function<void(bool reads)> start_;
+  const UniqueFd watch_;   // an epoll set, with the device in it while a request must wake the executor
+  bool watching_ = false;  // the device is in it; used by the executor
   mutable std::mutex mutex_;
   std::condition_variable one_less_;
   std::vector<Kept*> kept_;  // guarded by mutex_; the last that came is called first
@@ -107,7 +109,6 @@ class WorkerPool final : public job::Source {
   job::Polling polling_;                   // used by the thread that polls
   std::set<pid_t> numbers_;                // thread ids of the readers
   std::atomic<bool> nobody_reads_{false};  // while requests are at work; written with mutex_ held
-  std::atomic<bool> slept_{false};         // the executor has slept since a request began
 };
 
 }  // namespace spate::fuse

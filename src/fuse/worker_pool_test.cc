@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/worker_pool.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,6 +26,11 @@ struct WorkerPoolTest : testing::Test {
     const std::uint64_t one = 1;
     ASSERT_EQ(::write(device.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   }
+  /// Whether the executor would wake from its sleep.
+  bool wakes_executor() const {
+    pollfd state{workers.wait_descriptor(), POLLIN, 0};
+    return ::poll(&state, 1, 0) != 0;
+  }
   /// Runs a request that is answered without another thread's help.
   WorkerPool::Next answer_alone() {
     workers.request_begins(true);
@@ -46,13 +52,39 @@ TEST_F(WorkerPoolTest, ALoneRequestNeedsNoOtherWhileTheExecutorPolls) {
   EXPECT_EQ(workers.reading(), 1U);
 }
 
-TEST_F(WorkerPoolTest, AnotherReadsBeforeTheExecutorSleeps) {
+TEST_F(WorkerPoolTest, ARequestWakesTheExecutorWhenNobodyReads) {
   workers.request_begins(true);
   EXPECT_TRUE(workers.prepare_to_wait());
+  EXPECT_EQ(started, 0U) << "nobody is called before there is anything to read";
+  EXPECT_FALSE(wakes_executor());
+  let_one_wait();
+  EXPECT_TRUE(wakes_executor());
+  workers.poll();
   EXPECT_EQ(started, 1U);
   EXPECT_EQ(workers.reading(), 1U);
   EXPECT_TRUE(workers.prepare_to_wait());
+  EXPECT_FALSE(wakes_executor()) << "the other one reads it";
   EXPECT_EQ(started, 1U) << "one is enough";
+}
+
+TEST_F(WorkerPoolTest, ARequestDoesNotWakeTheExecutorWhenNobodyCanBeCalled) {
+  workers.request_begins(true);
+  let_one_wait();
+  workers.prepare_to_wait();
+  EXPECT_TRUE(wakes_executor());
+  workers.stop();
+  workers.prepare_to_wait();
+  EXPECT_FALSE(wakes_executor());
+}
+
+TEST_F(WorkerPoolTest, AnAnswerThatTakesLongCallsNobody) {
+  for (int i = 0; i < kMany; ++i) {
+    workers.request_begins(true);
+    workers.prepare_to_wait();
+    ASSERT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
+  }
+  EXPECT_EQ(started, 0U);
+  EXPECT_EQ(workers.reading(), 1U);
 }
 
 TEST_F(WorkerPoolTest, AnotherReadsWhenARequestWaits) {
@@ -79,6 +111,7 @@ TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheRequestMayWaitForMore) {
 
 TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheExecutorMaySleepForAnEarlierRequest) {
   workers.request_begins(true);
+  workers.need_reader();
   workers.prepare_to_wait();
   workers.request_begins(true);  // the second worker's request may wait for something that the first one holds
   EXPECT_EQ(started, 2U);
@@ -96,28 +129,27 @@ TEST_F(WorkerPoolTest, AfterManyLoneRequestsOnlyOneReads) {
   EXPECT_EQ(workers.reading(), 1U);
 }
 
-TEST_F(WorkerPoolTest, AnAnswerThatTakesLongNowAndThenChangesNothing) {
+TEST_F(WorkerPoolTest, ARequestThatNeedsAnotherNowAndThenChangesNothing) {
   for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
   for (int i = 0; i < kMany; ++i) {
     workers.request_begins(true);
-    workers.prepare_to_wait();
+    workers.need_reader();
     ASSERT_EQ(workers.request_ends(), WorkerPool::Next::kKeep) << "the one that was called reads";
     for (int j = 0; j < kMany / 20; ++j) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
     ASSERT_EQ(workers.reading(), 1U);
   }
 }
 
-TEST_F(WorkerPoolTest, IfAnswersTakeLongSeveralThreadsRead) {
+TEST_F(WorkerPoolTest, IfRequestsOverlapSeveralThreadsRead) {
   workers.request_begins(true);
   workers.need_reader();
-  EXPECT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
   for (int i = 0; i < kMany; ++i) {
     workers.request_begins(true);
-    workers.prepare_to_wait();
     ASSERT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
   }
+  ASSERT_EQ(workers.request_ends(), WorkerPool::Next::kEnd);
   EXPECT_EQ(workers.reading(), kKept);
-  EXPECT_EQ(started, 1U) << "the other one was reading each time";
+  EXPECT_EQ(started, 2U) << "later on the other one was reading each time";
 }
 
 TEST_F(WorkerPoolTest, AKeptThreadIsCalledBeforeOneIsStarted) {
