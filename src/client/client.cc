@@ -192,8 +192,9 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   // The server derives the owner itself here. A later open must state it.
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
-  auto file =
-      co_await opened(std::move(reply), static_cast<std::uint8_t>(open_flags | (for_user ? wire::kOpenByUser : 0)));
+  // Bits of a create mean something else in an open (kOpenTemporary is kOpenUncounted there).
+  const int opened_as = (open_flags & (wire::kOpenRead | wire::kOpenWrite)) | (for_user ? wire::kOpenByUser : 0);
+  auto file = co_await opened(std::move(reply), static_cast<std::uint8_t>(opened_as));
   co_return file;
 }
 

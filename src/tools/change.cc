@@ -6,6 +6,7 @@
 #include "tools/destination.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
+#include "tools/remove.h"
 
 namespace spate::tools {
 namespace {
@@ -48,50 +49,6 @@ int run_mkdir(Context& context, const ChangeOptions& options) {
   return code;
 }
 
-/// Removes the entries below a directory, `width` names at a time.
-job::Task<void> unlink_one(client::Client& client, wire::NamePath where, Result<void>& first) {
-  auto removed = co_await client.unlink(std::move(where));
-  if (!removed && removed.code() != Errc::kNotFound && first) first = std::move(removed);
-}
-
-job::Task<Result<void>> unlink_all(client::Client& client, Handle directory, std::vector<std::string> names) {
-  constexpr std::size_t kAtOnce = 128;  // several of them go to the meta server in one request
-  Result<void> first;
-  for (std::size_t begin = 0; begin < names.size() && first; begin += kAtOnce) {
-    job::Gate gate(client.cluster().executor());
-    for (std::size_t i = begin; i < std::min(begin + kAtOnce, names.size()); ++i) {
-      wire::NamePath where;
-      where.start = directory;
-      where.path = names[i];
-      job::spawn(gate, unlink_one(client, std::move(where), first));
-    }
-    co_await gate.close();
-  }
-  co_return first;
-}
-
-job::Task<Result<void>> remove_directory(client::Client& client, Handle parent, std::string name) {
-  wire::NamePath where;
-  where.start = parent;
-  where.path = std::move(name);
-  auto removed = co_await client.rmdir(std::move(where));
-  co_return removed;
-}
-
-Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const std::string& name, Handle directory) {
-  SPATE_TRY(const auto entries, list_directory(process, directory));
-  std::vector<std::string> files;
-  for (const Listed& entry : entries) {
-    if (entry.attributes.type == FileType::kDirectory) {
-      SPATE_TRY(std::ignore, remove_tree(process, directory, entry.name, entry.attributes.handle));
-    } else {
-      files.push_back(entry.name);
-    }
-  }
-  SPATE_TRY(std::ignore, process.run([&](client::Client& c) { return unlink_all(c, directory, files); }));
-  return process.run([&](client::Client& c) { return remove_directory(c, parent, name); });
-}
-
 /// Refuses names that rm(1) refuses, before anything is removed. Otherwise everything below the name would be gone
 /// already.
 Result<void> check_removable(const std::string& name) {
@@ -118,7 +75,9 @@ Result<void> remove_one(assembly::ClientProcess& process, const std::string& nam
   if (!options.recursive) return Error::told(Errc::kIsDirectory, "use -r to remove it with everything below");
   SPATE_TRY(auto parent,
             process.run([&, f = folder](client::Client& c) { return c.lookup(client::path_from_root(f)); }));
-  return remove_tree(process, parent.attributes.handle, name, object->attributes.handle);
+  return process.run([&, n = name](client::Client& c) {
+    return remove_tree(c, parent.attributes.handle, n, object->attributes.handle);
+  });
 }
 
 int run_rm(Context& context, const ChangeOptions& options) {

@@ -59,8 +59,13 @@ struct CopyParams {
 };
 using CopyList = std::vector<CopyParams>;
 
-/// Most files that one copy in or out keeps open.
-inline constexpr std::size_t kFilesAtOnce = 32;
+/// A file of at most so many bytes is read or written with one request.
+inline constexpr std::size_t kAtOnceBytes = 1U << 20U;
+/// How many small files one copy in or out works on at once, so that many of their creates, opens and closes go to the
+/// meta server together.
+inline constexpr std::size_t kFilesAtOnce = 128;
+/// How many small files a file counts as. A large one has several requests of 1 MiB in flight.
+inline std::size_t weight_of(std::uint64_t bytes) { return bytes <= (64U << 10U) ? 1 : 4; }
 
 // The functions below copy files and trees, with modes, times, links of both kinds and holes, several files at once;
 // root copies owners, too. Existing objects get these attributes, too; a directory never replaces anything else, or is

@@ -19,9 +19,6 @@
 namespace spate::tools {
 namespace {
 
-/// A file up to this size is read completely before it is created, and is written with one request.
-constexpr std::uint64_t kWholeBytes = 1U << 20U;
-
 WallTime wall(const timespec& t) { return WallTime{std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec}; }
 
 /// State that the coroutines of one run share. Lives on the frame of copy_in().
@@ -151,7 +148,8 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   if (left_out) co_return Result<void>();
   SPATE_CO_TRY(const UniqueFd fd, open_source(making.from, entry.st));
   std::optional<Whole> whole;
-  if (static_cast<std::uint64_t>(entry.st.st_size) <= kWholeBytes && !may_have_holes(entry.st)) {
+  // Such a file is read completely before it is created.
+  if (static_cast<std::uint64_t>(entry.st.st_size) <= kAtOnceBytes && !may_have_holes(entry.st)) {
     auto read = read_whole(fd.get(), entry.st);
     if (!read) co_return std::move(read).error().within(making.from);
     whole = *std::move(read);
@@ -197,7 +195,7 @@ FolderPtr make_folder(Job& job, const Attributes& there, const Entry& entry) {
 }
 
 job::Task<void> file_in_slot(Job& job, Entry entry) {
-  auto units = co_await job.slots.acquire(1);
+  auto units = co_await job.slots.acquire(weight_of(static_cast<std::uint64_t>(entry.st.st_size)));
   if (job.run.troubles.ended()) co_return;
   auto copied = co_await file_in(job, entry);
   if (!copied) job.run.troubles.tell(copied.error());

@@ -174,10 +174,26 @@ bool is_left_out(const Out& out, const Source& source) {
   return !out.run.begin("spate:" + source.from, source.to);
 }
 
+/// Whether one request reads the file. Whether it is removed before the open or before the read makes no difference
+/// then, so the server need not count the open.
+bool is_read_at_once(const Attributes& a) { return a.size_known && a.size <= kAtOnceBytes; }
+
+job::Task<Result<std::unique_ptr<client::File>>> open_source(Out& out, const Source& file) {
+  const wire::NamePath object = object_of(file);
+  if (is_read_at_once(file.attributes)) {
+    std::uint8_t flags = wire::kOpenRead | wire::kOpenUncounted;
+    if (client::read_moves_atime(out.client.cluster(), file.attributes)) flags |= wire::kOpenNotesRead;
+    auto opened = co_await out.client.open(object, flags);
+    if (!opened || is_read_at_once((*opened)->attributes())) co_return opened;
+    std::ignore = co_await (*opened)->close();  // it has grown since it was listed
+  }
+  auto opened = co_await out.client.open(object, wire::kOpenRead);
+  co_return opened;
+}
+
 job::Task<Result<void>> file_out(Out& out, const Source& file) {
   if (is_left_out(out, file)) co_return Result<void>();
-  const wire::NamePath object = object_of(file);
-  auto opened = co_await out.client.open(object, wire::kOpenRead);
+  auto opened = co_await open_source(out, file);
   if (!opened) co_return std::move(opened).error().within("spate:" + file.from);
   auto local = open_local(file);
   Result<void> done;
@@ -194,7 +210,7 @@ job::Task<Result<void>> file_out(Out& out, const Source& file) {
 }
 
 job::Task<void> file_out_in_slot(Out& out, Source file) {
-  auto units = co_await out.slots.acquire(1);
+  auto units = co_await out.slots.acquire(weight_of(file.attributes.size));
   if (out.run.troubles.ended()) co_return;
   auto copied = co_await file_out(out, file);
   if (!copied) out.run.troubles.tell(copied.error());

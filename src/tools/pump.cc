@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLastPiece = 64U << 10U;
 /// Size of the other requests. Local files are read and written in such pieces, too; the network waits meanwhile, so
 /// they should not be much larger.
-constexpr std::size_t kPiece = 1U << 20U;
+constexpr std::size_t kPiece = kAtOnceBytes;
 
 /// Requests in flight: for each server, one that moves data and one that waits.
 std::size_t pieces_at_once(const client::File& file) {
@@ -93,13 +93,15 @@ struct Piece {
 /// The pieces of one file in flight, oldest first, and the buffers of finished ones.
 class Pieces {
  public:
-  explicit Pieces(client::File& file) : file_(file), gate_(file.executor()), most_(pieces_at_once(file)) {}
+  /// `largest`: bytes of the largest piece.
+  explicit Pieces(client::File& file, std::size_t largest = kPiece)
+      : file_(file), gate_(file.executor()), most_(pieces_at_once(file)), largest_(largest) {}
 
   bool empty() const { return under_way_.empty(); }
   bool full() const { return under_way_.size() == most_; }
   /// Takes the buffer used last, which is still in the processor's caches.
   std::unique_ptr<Piece> take_buffer() {
-    if (spare_.empty()) return std::make_unique<Piece>(file_.executor(), kPiece);
+    if (spare_.empty()) return std::make_unique<Piece>(file_.executor(), largest_);
     std::unique_ptr<Piece> piece = std::move(spare_.back());
     spare_.pop_back();
     piece->done.reset();
@@ -145,6 +147,7 @@ class Pieces {
   client::File& file_;
   job::Gate gate_;
   const std::size_t most_;
+  const std::size_t largest_;
   std::deque<std::unique_ptr<Piece>> under_way_;
   std::vector<std::unique_ptr<Piece>> spare_;
 };
@@ -325,7 +328,8 @@ job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, bool sparse
 }
 
 job::Task<Result<std::uint64_t>> pump_out(client::File& file, int fd, bool sparse, Progress& progress) {
-  Pieces pieces(file);
+  const Length length = length_of(file);
+  Pieces pieces(file, length.certain ? std::clamp<std::size_t>(length.bytes, 1, kPiece) : kPiece);
   const LocalEnd to{fd, sparse};
   auto copied = co_await copy_out(file, pieces, to, progress);
   co_await pieces.abandon();

@@ -130,8 +130,12 @@ enum OpenFlags : std::uint8_t {
   kOpenExecute = 16,   // open: also checks the right to execute
   // Create: makes a file without a name; `where` is its directory. With kOpenExclusive it never gets a name.
   kOpenTemporary = 32,
+  // Open: gives a capability for reading, but counts no open, so nothing is closed. The file may be removed at any
+  // time.
+  kOpenUncounted = 32,
   kOpenByUser = 64,         // open: root's session opens it for another user, whose writes clear set-uid and set-gid
   kOpenDistribution = 128,  // create: the request ends with LayoutHints::distribution
+  kOpenNotesRead = 128,     // open, with kOpenUncounted: sets atime, since the file is read now
 };
 
 /// Attributes of a new object. Absent times are now; an absent owner is the caller (for the group, a setgid directory's

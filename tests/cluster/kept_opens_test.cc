@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Credential kSomebody{1000, 1000, {}};
+constexpr std::uint8_t kUncounted = wire::kOpenRead | wire::kOpenUncounted;
 
 class KeptOpensTest : public ::testing::Test {
  protected:
@@ -284,6 +285,45 @@ TEST_P(PlantedKeptOpens, AUserWhoseRightsWereTakenAwayOpensNothing) {
 }
 INSTANTIATE_TEST_SUITE_P(Each, PlantedKeptOpens, ::testing::Values(Plant::kNone, Plant::kOpenAfterChange),
                          [](const auto& info) { return info.param == Plant::kNone ? "Well" : "Planted"; });
+
+// Opens that the meta server does not count.
+
+TEST_F(KeptOpensTest, AnUncountedOpenReadsAndIsNotClosed) {
+  asked_.clear();
+  auto file = open(*a_, kUncounted);
+  ASSERT_OK(file);
+  Bytes room(4000);
+  EXPECT_EQ(run(*a_, (*file)->read(0, room)).value_or(0), 3000U);
+  ASSERT_OK(run(*a_, (*file)->close()));
+  EXPECT_EQ(asked_[wire::Op::kOpen], 1U);
+  EXPECT_EQ(asked_[wire::Op::kClose] + asked_[wire::Op::kCloseWriters], 0U);
+  EXPECT_EQ(kept(*a_), 0U);
+}
+
+TEST_F(KeptOpensTest, AFileThatIsRemovedUnderAnUncountedOpenIsNoHole) {
+  auto file = open(*a_, kUncounted);
+  ASSERT_OK(file);
+  ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
+  world_.run_for(seconds(5));
+  EXPECT_FALSE(has_datafiles());
+  Bytes room(4000);
+  EXPECT_ERRC(run(*a_, (*file)->read(0, room)), Errc::kStaleHandle);
+  EXPECT_OK(run(*a_, (*file)->close()));
+}
+
+TEST_F(KeptOpensTest, AnUncountedOpenReadsOnAfterItsSessionHasExpired) {
+  auto file = open(*a_, kUncounted);
+  ASSERT_OK(file);
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), true);
+  world_.run_for(seconds(60));
+  world_.fabric().links().partition(kMetaServer.value, a_->node(), false);
+  Bytes room(4000);
+  EXPECT_EQ(run(*a_, (*file)->read(0, room)).value_or(0), 3000U);
+  ASSERT_OK(run(*a_, (*file)->close()));
+  ASSERT_OK(run(*b_, b_->client().unlink(path_from_root("f"))));
+  world_.run_for(seconds(5));
+  EXPECT_FALSE(has_datafiles());
+}
 
 }  // namespace
 }  // namespace spate::cluster

@@ -329,6 +329,36 @@ def a_file_of_known_size_costs_one_read(fs):
     subprocess.run(["diff", "-r", fs.root + "/known", fs.root + "/known2"], check=True)
 
 
+def a_small_file_that_is_read_is_not_closed(fs):
+    """Its open sets atime, and the server keeps nothing to be closed; a large file is opened and closed."""
+    def closes():
+        lines = fs.spate("stats", "1", "--prometheus").decode().splitlines()
+        return sum(int(line.split()[-1]) for line in lines if line.startswith("spate_rpc_request_ns_count{") and 'op="close"' in line)
+    for name, size, closed in (("small", 1000, 0), ("large", 3 * MIB, 1)):
+        data = os.urandom(size)
+        fs.spate("cp", local(fs, "read/" + name, data, time=OLD), "spate:/" + name)
+        before, asked = of(fs, "spate:/" + name), closes()
+        fs.spate("cp", "spate:/" + name, fs.root + "/read/copy")
+        check(closes() == asked + closed, "%s: %d closes" % (name, closes() - asked))
+        after = of(fs, "spate:/" + name)
+        check(after["atime_ns"] > before["atime_ns"] and after["ctime_ns"] == before["ctime_ns"], "%s: atime stays" % name)
+        with open(fs.root + "/read/copy", "rb") as f:
+            check(f.read() == data, name)
+
+
+def a_tree_is_removed(fs):
+    """Directories in directories, more names than one request takes, links; what a link leads to stays."""
+    for i in range(300):
+        local(fs, "wood/%d/%d/f%d" % (i % 3, i % 7, i))
+    os.symlink("../keep", fs.root + "/wood/0/link")
+    os.makedirs(fs.root + "/wood/empty/deep/" + "/".join("d%d" % i for i in range(60)))
+    fs.spate("mkdir", "spate:/keep")
+    fs.spate("cp", "-r", fs.root + "/wood", "spate:/wood")
+    fs.spate("rm", "-r", "spate:/wood")
+    check(b"wood" not in fs.spate("ls", "spate:/"), "it is still there")
+    fs.spate("rmdir", "spate:/keep")
+
+
 def directories_wait_for_none_before_them(fs):
     """A directory whose file waits for a server holds up no other directory; each has its mode and times in the end."""
     count = 20
@@ -358,7 +388,8 @@ def directories_wait_for_none_before_them(fs):
 
 with Cluster(io=3) as fs:
     fs.up()
-    for each in (holes, directories_wait_for_none_before_them, a_file_of_known_size_costs_one_read, dots_are_not_removed, kinds_do_not_replace_each_other, what_cannot_be_copied_is_told_and_the_rest_copied, devices_and_pipes,
+    for each in (holes, directories_wait_for_none_before_them, a_file_of_known_size_costs_one_read,
+                 a_small_file_that_is_read_is_not_closed, a_tree_is_removed, dots_are_not_removed, kinds_do_not_replace_each_other, what_cannot_be_copied_is_told_and_the_rest_copied, devices_and_pipes,
                  messages, a_bar_on_a_terminal, existing_files_take_mode_and_owner, failed_copy_looks_like_none):
         each(fs)
     fs.fsck()

@@ -196,6 +196,10 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   if (!options.atime && !options.mtime && !options.mode) request.atime = data_.read_at();
   const Result<void> lost = options.unheard ? Result<void>() : check_lost();
   co_await append_.leave();
+  if (capability_.uncounted()) {
+    if (!lost) co_return lost.error();
+    co_return attributes_;
+  }
   const rpc::SessionEpoch opened_in = capability_.epoch();
   written_.keep_close(request, limits.request_id);
   if (kept_open(request, limits.request_id, on_ended)) {

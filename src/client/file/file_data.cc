@@ -18,6 +18,15 @@ std::vector<View> cut(const datatype::BasicMemoryMap<View>& map, std::uint64_t f
 
 }  // namespace
 
+/// Source: mount(8), relatime.
+bool read_moves_atime(Cluster& cluster, const Attributes& attributes) {
+  constexpr Duration kDay = std::chrono::hours(24);
+  const Atime mode = cluster.options().atime;
+  if (mode != Atime::kRelative) return mode == Atime::kAlways;
+  const Attributes& a = attributes;
+  return a.atime <= a.mtime || a.atime <= a.ctime || cluster.session().fs_time().ns - a.atime.ns >= kDay.count();
+}
+
 /// A transfer that may be larger than one request. The spans belong to the caller of read or write.
 struct FileData::Operation {
   Kind kind;
@@ -46,16 +55,7 @@ FileData::FileData(Cluster& cluster, Params params)
       capability_(params.capability),
       written_(params.written),
       bypass_(cluster.session(), cluster.lent_files()),
-      read_due_(read_is_due(params.attributes)) {}
-
-/// Whether a read must set atime. Source: mount(8), relatime.
-bool FileData::read_is_due(const Attributes& attributes) const {
-  constexpr Duration kDay = std::chrono::hours(24);
-  const Atime mode = cluster_.options().atime;
-  if (mode != Atime::kRelative) return mode == Atime::kAlways;
-  const Attributes& a = attributes;
-  return a.atime <= a.mtime || a.atime <= a.ctime || cluster_.session().fs_time().ns - a.atime.ns >= kDay.count();
-}
+      read_due_(read_moves_atime(cluster_, params.attributes)) {}
 
 void FileData::note_read() {
   if (read_counts()) read_at_ = session().fs_time();

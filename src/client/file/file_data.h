@@ -16,6 +16,9 @@
 
 namespace spate::client {
 
+/// Whether the next read of a file with these attributes must set atime (Options::atime).
+bool read_moves_atime(Cluster& cluster, const Attributes& attributes);
+
 /// Reads, writes and truncations of one open file. Any number of operations may run at once, on one executor. File
 /// documents the methods.
 class FileData {
@@ -95,7 +98,6 @@ class FileData {
  private:
   enum class Kind : std::uint8_t { kRead, kWrite, kPunch };
   struct Operation;
-  bool read_is_due(const Attributes& attributes) const;
   job::Task<Result<std::uint64_t>> run(Operation operation);
   job::Task<Result<TransferResult>> run_part(Operation& operation, const datatype::Description& part);
   job::Task<Result<TransferResult>> transfer(const TransferTarget& target, Operation& operation,

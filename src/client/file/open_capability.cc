@@ -12,6 +12,7 @@ OpenCapability::OpenCapability(Cluster& cluster, const Layout& layout, Params pa
       handle_(params.handle),
       rights_(rights_of(params.open_flags)),
       by_user_((params.open_flags & wire::kOpenByUser) != 0),
+      uncounted_((params.open_flags & wire::kOpenUncounted) != 0),
       capability_(std::move(params.first)),
       renew_turn_(cluster.executor(), 1) {}
 
@@ -56,11 +57,13 @@ job::Task<Result<void>> OpenCapability::open_again(Limits limits) {
   if (allows(rights_, Rights::kRead)) request.open_flags |= wire::kOpenRead;
   if (allows(rights_, Rights::kWrite)) request.open_flags |= wire::kOpenWrite;
   if (by_user_) request.open_flags |= wire::kOpenByUser;
-  request.renew = in_current_epoch();
+  if (uncounted_) request.open_flags |= wire::kOpenUncounted;
+  request.renew = in_current_epoch() && !uncounted_;
   auto reply = co_await ask_to_open(cluster_, request, limits);
   if (!reply) co_return std::move(reply).error().within("the file must be opened again");
   const rpc::SessionEpoch opened_in{reply->capability.client, reply->capability.session_epoch};
   if (epoch() != opened_in) interrupted_ = true;
+  uncounted_ = (request.open_flags & wire::kOpenUncounted) != 0;
   capability_ = reply->capability;
   co_return Result<void>();
 }
@@ -73,9 +76,10 @@ Rights rights_of(std::uint8_t open_flags) {
 }
 
 job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits) {
+  constexpr std::uint8_t kNew = wire::kOpenByUser | wire::kOpenUncounted | wire::kOpenNotesRead;
   auto reply = co_await cluster.change<wire::OpenReply>(request, limits);
-  if (reply.code() == Errc::kInvalidArgument && (request.open_flags & wire::kOpenByUser) != 0) {
-    request.open_flags &= static_cast<std::uint8_t>(~wire::kOpenByUser);
+  if (reply.code() == Errc::kInvalidArgument && (request.open_flags & kNew) != 0) {
+    request.open_flags &= static_cast<std::uint8_t>(~kNew);
     reply = co_await cluster.change<wire::OpenReply>(request, limits);
   }
   co_return reply;

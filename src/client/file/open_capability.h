@@ -35,6 +35,8 @@ class OpenCapability {
   Result<Capability> to_change() const;
   Rights rights() const { return rights_; }
   bool by_user() const { return by_user_; }
+  /// The server has counted no open, so there is nothing to close (wire::kOpenUncounted).
+  bool uncounted() const { return uncounted_; }
   /// The epoch of the session in which the file is open.
   rpc::SessionEpoch epoch() const { return {capability_.client, capability_.session_epoch}; }
   /// Whether that is the current epoch of the session.
@@ -58,6 +60,7 @@ class OpenCapability {
   const Handle handle_;
   const Rights rights_;
   const bool by_user_;  // root's session has opened it for another user
+  bool uncounted_;
   Capability capability_;
   bool targets_known_ = false;  // their servers are in the cluster's map, where they stay
   bool interrupted_ = false;
@@ -66,8 +69,8 @@ class OpenCapability {
 
 Rights rights_of(std::uint8_t open_flags);
 
-/// Sends the open request. An older server is not told that a user opens it (kOpenByUser). `request` becomes what was
-/// answered.
+/// Sends the open request. An older server is not told that a user opens it (kOpenByUser), and counts every open.
+/// `request` becomes what was answered.
 job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits);
 
 }  // namespace spate::client

@@ -2,6 +2,7 @@
 #include "client/session/change_batcher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "job/deadline.h"
 #include "wire/archive.h"
@@ -21,7 +22,8 @@ constexpr std::size_t kMostBytes = std::size_t{16} << 10U;
 constexpr std::size_t kLargestChange = 4096;
 /// Room for the answers, with the objects that they touch and grant.
 constexpr std::uint32_t kReplyRoom = 64U << 10U;
-/// A change waits no longer than this for changes that wait for somebody else.
+/// If nothing is answered for so long, those under way wait for somebody else, and the waiting changes do not wait for
+/// them.
 constexpr Duration kPatience = std::chrono::milliseconds(5);
 /// The deadlines of one batch are no further apart than this. The batch has the latest of them.
 constexpr Duration kDeadlines = std::chrono::seconds(1);
@@ -38,7 +40,8 @@ bool refuses_in_batch(Errc code) { return code == Errc::kNotSupported || code ==
 /// An open for writing waits for the disk of the server.
 bool only_reads(ByteView body) {
   const auto request = wire::decode_body<wire::OpenRequest>(body);
-  return request && request->open_flags == wire::kOpenRead && !request->renew;
+  constexpr std::uint8_t kOfUncounted = wire::kOpenUncounted | wire::kOpenNotesRead;
+  return request && (request->open_flags & ~kOfUncounted) == wire::kOpenRead && !request->renew;
 }
 
 /// The reply of one change as if it had been sent alone: its body after `before`, which lists what the batch has
@@ -62,6 +65,7 @@ struct ChangeBatcher::Change {
   const Bytes body;
   const Limits limits;
   std::optional<Result<rpc::RawReply>> reply;  // set when done; empty: it must be sent alone
+  bool waiting = true;                         // not sent yet
   job::Event done;
 };
 
@@ -84,11 +88,9 @@ job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body,
   if (under_way_ >= kUnderWay) {
     const auto change = std::make_shared<Change>(executor_, op, body, limits);
     waiting_.push_back(change);
-    {
-      job::DeadlineScope scope(executor_, std::min(limits.deadline, executor_.now() + kPatience), limits.stop);
-      std::ignore = co_await change->done.wait(scope.token());
-    }
-    const bool was_waiting = std::erase(waiting_, change) > 0;
+    co_await wait_for_turn(*change);
+    const bool was_waiting = std::exchange(change->waiting, false);
+    if (was_waiting) std::erase(waiting_, change);
     if (was_waiting && limits.stop.stopped()) co_return limits.stop.reason();
     if (!was_waiting) {  // it is in flight or was answered; after the deadline the error says why
       SPATE_CO_TRY(std::ignore, co_await change->done.wait(limits.stop));
@@ -99,16 +101,35 @@ job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body,
   co_return reply;
 }
 
+/// Waits until the change is sent, its deadline has come or its caller gives up. If no answer comes for long, starts
+/// further batches.
+job::Task<void> ChangeBatcher::wait_for_turn(Change& change) {
+  const Limits& limits = change.limits;
+  while (change.waiting && !limits.stop.stopped() && executor_.now() < limits.deadline) {
+    const std::uint64_t answers = answers_;
+    {
+      job::DeadlineScope scope(executor_, std::min(limits.deadline, executor_.now() + kPatience), limits.stop);
+      std::ignore = co_await change.done.wait(scope.token());
+    }
+    const bool stuck = answers == answers_ && !limits.stop.stopped();
+    while (stuck && change.waiting && !waiting_.empty()) start_batch();
+  }
+}
+
 job::Task<Result<rpc::RawReply>> ChangeBatcher::send_now(wire::Op op, ByteView body, Limits limits) {
   ++under_way_;
   auto reply = co_await send_one_(op, body, limits, rpc::CallOptions().reply_room);
-  --under_way_;
-  start_next();
+  answered();
   co_return reply;
 }
 
-void ChangeBatcher::start_next() {
-  if (under_way_ >= kUnderWay || waiting_.empty()) return;
+void ChangeBatcher::answered() {
+  ++answers_;
+  --under_way_;
+  if (under_way_ < kUnderWay && !waiting_.empty()) start_batch();
+}
+
+void ChangeBatcher::start_batch() {
   Changes changes = take_some();
   ++under_way_;
   if (!job::spawn(gate_, send_together(changes))) {
@@ -129,6 +150,7 @@ ChangeBatcher::Changes ChangeBatcher::take_some() {
     const bool alike = std::max(first, next->limits.deadline) - std::min(first, next->limits.deadline) < kDeadlines;
     if (other || !alike || (bytes += next->body.size()) > kMostBytes) break;
     if (next->limits.only_in) only_in = next->limits.only_in;
+    next->waiting = false;
     out.push_back(next);
     waiting_.pop_front();
   }
@@ -157,8 +179,7 @@ job::Task<void> ChangeBatcher::send_together(Changes changes) {
     auto reply = co_await send_one_(wire::Op::kChangeBatch, body, limits, kReplyRoom);
     answer(changes, std::move(reply));
   }
-  --under_way_;
-  start_next();
+  answered();
 }
 
 /// Gives each change its part of the common reply.

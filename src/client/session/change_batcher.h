@@ -16,7 +16,7 @@
 namespace spate::client {
 
 /// A change is sent at once while few are in flight. Otherwise it waits until one of these is answered, and then goes
-/// with the other waiting ones; a change that has waited for long goes alone. So one task is as fast as without
+/// with the other waiting ones. They also go if nothing is answered for long. So one task is as fast as without
 /// batches, and many tasks cost the server one transaction for several changes (group commit). One executor; pinned.
 /// Every send() has ended when it is destroyed.
 class ChangeBatcher {
@@ -47,7 +47,9 @@ class ChangeBatcher {
   using Changes = std::vector<std::shared_ptr<Change>>;
 
   job::Task<Result<rpc::RawReply>> send_now(wire::Op op, ByteView body, Limits limits);
-  void start_next();
+  job::Task<void> wait_for_turn(Change& change);
+  void answered();
+  void start_batch();
   Changes take_some();
   job::Task<void> send_together(Changes changes);
   void answer(const Changes& changes, Result<rpc::RawReply> reply);
@@ -57,6 +59,7 @@ class ChangeBatcher {
   const job::StopToken stop_;
   SendOne send_one_;
   unsigned under_way_ = 0;
+  std::uint64_t answers_ = 0;  // requests that were answered
   std::deque<std::shared_ptr<Change>> waiting_;
   Counters counters_;
 };

@@ -239,6 +239,49 @@ TEST_F(ChangeBatcherTest, NoChangeWaitsLongForThoseUnderWay) {
   EXPECT_EQ(texts(2), std::vector<std::string>{"a"});
 }
 
+TEST_F(ChangeBatcherTest, ChangesThatHaveWaitedLongGoTogether) {
+  fill();
+  change("a");
+  pass(milliseconds(1));
+  change("b");
+  change("c");
+  pass(milliseconds(4));
+  ASSERT_EQ(requests_.size(), 3U);
+  EXPECT_EQ(texts(2), (std::vector<std::string>{"a", "b", "c"}));
+  change("d");
+  pass(milliseconds(5));
+  ASSERT_EQ(requests_.size(), 4U);
+  EXPECT_EQ(texts(3), std::vector<std::string>{"d"});
+}
+
+TEST_F(ChangeBatcherTest, WhileAnswersComeChangesWaitForTheirTurn) {
+  fill();
+  for (int i = 0; i < 64; ++i) change("early");
+  change("late");
+  pass(milliseconds(4));
+  answer(0);  // makes room for the first 32
+  ASSERT_EQ(requests_.size(), 3U);
+  pass(milliseconds(4));
+  EXPECT_EQ(requests_.size(), 3U);
+  answer(1);
+  ASSERT_EQ(requests_.size(), 4U);
+  pass(milliseconds(4));
+  EXPECT_EQ(requests_.size(), 4U) << "the last one has waited for 12 ms, but the server answers";
+  answer(2);
+  ASSERT_EQ(requests_.size(), 5U);
+  EXPECT_EQ(texts(4), std::vector<std::string>{"late"});
+}
+
+TEST_F(ChangeBatcherTest, AChangeWhoseDeadlineComesWhileItWaitsIsSentWithIt) {
+  fill();
+  const MonoTime soon = clock_.now() + milliseconds(3);
+  change("a", Limits{soon, {}, {}, 0, {}, {}});
+  pass(milliseconds(3));
+  ASSERT_EQ(requests_.size(), 3U);
+  EXPECT_EQ(texts(2), std::vector<std::string>{"a"});
+  EXPECT_EQ(requests_[2]->limits.deadline, soon);
+}
+
 TEST_F(ChangeBatcherTest, ACallerThatGivesUpLeavesTheOthers) {
   fill();
   job::StopSource stop;
@@ -335,6 +378,8 @@ TEST_F(ChangeBatcherTest, OpensForReadingAreTaken) {
     return ChangeBatcher::takes(wire::Op::kOpen, body, {});
   };
   EXPECT_TRUE(taken(wire::kOpenRead, false));
+  EXPECT_TRUE(taken(wire::kOpenRead | wire::kOpenUncounted, false));
+  EXPECT_TRUE(taken(wire::kOpenRead | wire::kOpenUncounted | wire::kOpenNotesRead, false));
   EXPECT_FALSE(taken(wire::kOpenRead, true));
   EXPECT_FALSE(taken(wire::kOpenRead | wire::kOpenWrite, false));
   EXPECT_FALSE(taken(wire::kOpenRead | wire::kOpenTruncate, false));

@@ -11,7 +11,8 @@ namespace spate::meta {
 namespace {
 
 constexpr std::uint8_t kOpenFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
-                                    wire::kOpenExecute | wire::kOpenByUser;
+                                    wire::kOpenExecute | wire::kOpenUncounted | wire::kOpenByUser |
+                                    wire::kOpenNotesRead;
 
 Result<void> check_openable(const Credential& who, const InodeRecord& inode, std::uint8_t flags) {
   if (inode.is_directory()) return Errc::kIsDirectory;
@@ -23,6 +24,25 @@ Result<void> check_openable(const Credential& who, const InodeRecord& inode, std
   if ((flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0) want |= kWantWrite;
   if ((flags & wire::kOpenExecute) != 0) want |= kWantExecute;
   return may(who, inode, want) ? Result<void>() : Errc::kPermissionDenied;
+}
+
+/// Nobody is told when an uncounted open ends, so it may only read.
+Result<void> check_flags(std::uint8_t flags) {
+  if ((flags & ~kOpenFlags) != 0) return Error::told(Errc::kInvalidArgument, "unknown open flags");
+  constexpr std::uint8_t kOfUncounted = wire::kOpenUncounted | wire::kOpenNotesRead;
+  if ((flags & kOfUncounted) == 0) return {};
+  const bool reads = (flags & ~wire::kOpenNotesRead) == (wire::kOpenUncounted | wire::kOpenRead);
+  return reads ? Result<void>()
+               : Error::told(Errc::kInvalidArgument, "open flags: an open that is not counted may only read");
+}
+
+/// Sets atime, as the close of a counted open does.
+Result<void> note_read(Operation& operation, InodeRecord& inode) {
+  if (operation.call().peer->reads_only() || operation.now() <= inode.attributes.atime) return {};
+  SPATE_TRY(std::ignore, operation.lock({inode.handle()}));  // many clients may read one file at once
+  inode.attributes.atime = operation.now();
+  operation.put(inode);
+  return {};
 }
 
 /// Waits for the datafiles' answer if the last close has set a time: a new writer before that answer would lose the
@@ -47,7 +67,12 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
   reply.truncated = (open_flags & wire::kOpenTruncate) != 0;
   if (reply.truncated) begin_truncate(operation, inode, 0, false, rights);
   if (reply.truncated && (open_flags & wire::kOpenByUser) != 0) drop_lent_rights(inode.attributes);
-  if (rights != Rights::kNone) {
+  if ((open_flags & wire::kOpenNotesRead) != 0) {
+    SPATE_CO_TRY(std::ignore, note_read(operation, inode));
+  }
+  if ((open_flags & wire::kOpenUncounted) != 0) {
+    reply.capability = capability_for(operation, inode, rights);
+  } else if (rights != Rights::kNone) {
     SPATE_CO_TRY(reply.capability, co_await add(operation, inode, open_flags, false));
   }
   if (writes || reply.truncated) operation.put(inode);
@@ -56,7 +81,7 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
 }
 
 Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request) {
-  if ((request.open_flags & ~kOpenFlags) != 0) co_return Error::told(Errc::kInvalidArgument, "unknown open flags");
+  SPATE_CO_TRY(std::ignore, check_flags(request.open_flags));
   const bool to_write = (request.open_flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0;
   if (to_write && operation.call().peer->reads_only())
     co_return Error::told(Errc::kReadOnly, "the user's key is for reading only");

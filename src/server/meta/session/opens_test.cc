@@ -96,6 +96,43 @@ TEST_F(MetaOpens, ARenewalWithoutAnOpenChecksTheMode) {
   EXPECT_ERRC(asked<wire::OpenReply>(bobs, renewal), Errc::kPermissionDenied);
 }
 
+TEST_F(MetaOpens, AnUncountedOpenGivesARightAndKeepsNothing) {
+  const Handle handle = make_file(client, "f", 10);
+  constexpr std::uint8_t kUncounted = wire::kOpenRead | wire::kOpenUncounted;
+  const auto opened = open_file(other, "f", kUncounted);
+  ASSERT_OK(opened);
+  EXPECT_EQ(opened->capability.rights, Rights::kRead);
+  EXPECT_EQ(opened->object.attributes.size, 10U);
+  EXPECT_TRUE(verify(options.server_key, options.fs, opened->capability));
+  EXPECT_EQ(records(KeyKind::kOpen), 0U);
+  EXPECT_ERRC(close_file(other, handle, Rights::kRead), Errc::kBadDescriptor);
+  TestClient bobs = connect(bob());
+  ASSERT_OK(create(client, "private", 0, 0600));
+  EXPECT_ERRC(open_file(bobs, "private", kUncounted), Errc::kPermissionDenied);
+}
+
+TEST_F(MetaOpens, AnUncountedOpenSetsAtimeIfAsked) {
+  const Handle handle = make_file(client, "f", 10);
+  const Attributes before = inode(handle).attributes;
+  wait(seconds(10));
+  ASSERT_OK(open_file(other, "f", wire::kOpenRead | wire::kOpenUncounted));
+  EXPECT_EQ(inode(handle).attributes.atime, before.atime);
+  ASSERT_OK(open_file(other, "f", wire::kOpenRead | wire::kOpenUncounted | wire::kOpenNotesRead));
+  EXPECT_EQ(inode(handle).attributes.atime.ns, clock.wall().ns);
+  EXPECT_EQ(inode(handle).attributes.ctime, before.ctime);
+  EXPECT_EQ(records(KeyKind::kOpen), 0U);
+}
+
+TEST_F(MetaOpens, AnUncountedOpenMayOnlyRead) {
+  make_file(client, "f", 10);
+  for (const std::uint8_t more : {wire::kOpenWrite, wire::kOpenTruncate, wire::kOpenExecute, wire::kOpenByUser}) {
+    const auto flags = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenUncounted | more);
+    EXPECT_ERRC(open_file(client, "f", flags), Errc::kInvalidArgument);
+  }
+  EXPECT_ERRC(open_file(client, "f", wire::kOpenUncounted), Errc::kInvalidArgument);
+  EXPECT_ERRC(open_file(client, "f", wire::kOpenRead | wire::kOpenNotesRead), Errc::kInvalidArgument);
+}
+
 TEST_F(MetaOpens, OnlyFilesAreOpened) {
   wire::MkdirRequest mkdir;
   mkdir.where = at("d");
