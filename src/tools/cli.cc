@@ -96,41 +96,46 @@ bool names_a_command(const std::vector<Command>& commands, const std::string& wo
 
 /// Whether the option's value is the next word ("--at /data").
 bool takes_next_word(const Command& command, const std::string& word) {
-  if (word == "--fs" || word == "--set") return true;
+  if (global_takes_next_word(word)) return true;
   return std::any_of(command.options.begin(), command.options.end(), [&](const Argument& option) {
     const std::string names = "," + option.name + ",";
     return !std::holds_alternative<bool*>(option.target) && names.find("," + word + ",") != std::string::npos;
   });
 }
 
+/// The words of a command line, and the place of the one that should be a command's name: options of all commands may
+/// stand before it, as in `spate --fs /data ls`.
+struct CommandLine {
+  explicit CommandLine(int argc, char** argv) {
+    std::transform(argv + 1, argv + argc, std::back_inserter(words), as_one_word);
+    while (at < words.size() && words[at].starts_with('-')) at += global_takes_next_word(words[at]) ? 2 : 1;
+    at = std::min(at, words.size());
+  }
+  /// The word there; empty: there is none.
+  std::string name() const { return at < words.size() ? words[at] : std::string(); }
+
+  std::vector<std::string> words;
+  std::size_t at = 0;
+};
+
 /// Turns `spate run ls -l` into `spate run -- ls -l`.
-void separate_program(const Command& command, std::vector<std::string>& arguments) {
-  std::size_t at = 1;
-  while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
-    at += takes_next_word(command, arguments[at]) ? 2 : 1;
+void separate_program(const Command& command, CommandLine& line) {
+  std::vector<std::string>& words = line.words;
+  std::size_t at = line.at + 1;
+  while (at < words.size() && words[at].starts_with('-') && words[at] != "--") {
+    at += takes_next_word(command, words[at]) ? 2 : 1;
   }
-  if (at < arguments.size() && arguments[at] != "--")
-    arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(at), "--");
+  if (at < words.size() && words[at] != "--") words.insert(words.begin() + static_cast<std::ptrdiff_t>(at), "--");
 }
 
-/// Turns `spate help NAME` into `spate NAME --help`. Returns the words reversed, as the parser takes them.
-std::vector<std::string> arguments_of(const std::vector<Command>& commands, int argc, char** argv) {
-  std::vector<std::string> arguments;
-  std::transform(argv + 1, argv + argc, std::back_inserter(arguments), as_one_word);
-  if (!arguments.empty() && arguments.front() == "help") {
-    arguments.erase(arguments.begin());
-    arguments.emplace_back("--help");
+/// Turns `spate help NAME` into `spate NAME --help`.
+void rewrite(const std::vector<Command>& commands, CommandLine& line) {
+  if (line.name() == "help") {
+    line.words.erase(line.words.begin() + static_cast<std::ptrdiff_t>(line.at));
+    line.words.emplace_back("--help");
   }
-  const Command* const command = arguments.empty() ? nullptr : command_named(commands, arguments.front());
-  if (command != nullptr && command->starts_program) separate_program(*command, arguments);
-  std::reverse(arguments.begin(), arguments.end());
-  return arguments;
-}
-
-/// The command at the beginning of the line, if there is one. Preparing the parser for all commands takes longer than
-/// running many a command.
-std::string only_command(const std::vector<Command>& commands, const std::vector<std::string>& reversed) {
-  return !reversed.empty() && names_a_command(commands, reversed.back()) ? reversed.back() : std::string();
+  const Command* const command = command_named(commands, line.name());
+  if (command != nullptr && command->starts_program) separate_program(*command, line);
 }
 
 /// The parser's message, as part of a line of ours: without the full stop or new line that some of its messages have at
@@ -153,15 +158,16 @@ int refuse_command(const std::vector<Command>& commands, const std::string& word
 }
 
 /// Reports a mistake. For a mistyped command, the parser's own message would be about a missing command.
-int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands, int argc,
-           char** argv) {
-  if (argc < 2) {
+int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands,
+           const CommandLine& line) {
+  if (line.words.empty()) {
     std::fputs(app.help().c_str(), stderr);
     return kExitUsage;
   }
-  const std::string first = argv[1];
-  if (!first.starts_with('-') && !names_a_command(commands, first)) return refuse_command(commands, first);
-  if (first == "help" && argc > 2 && !names_a_command(commands, argv[2])) return refuse_command(commands, argv[2]);
+  std::string name = line.name();
+  restore(name);
+  if (!name.empty() && !name.starts_with('-') && !names_a_command(commands, name))
+    return refuse_command(commands, name);
   if (error.get_exit_code() == 0) return app.exit(error);  // help or version was printed
   const auto parsed = app.get_subcommands();
   const std::string command = parsed.empty() ? "" : parsed.front()->get_name();
@@ -185,12 +191,15 @@ int run_command_line(int argc, char** argv) {
     app.get_formatter()->column_width(28);
     app.footer(std::string(kExitCodes) + "\n`spate help COMMAND` tells more of each. " + kWhichFileSystem);
     add_globals(app, context);
-    std::vector<std::string> arguments = arguments_of(commands, argc, argv);
-    add_commands(app, commands, only_command(commands, arguments), context, chosen);
+    CommandLine line(argc, argv);
+    rewrite(commands, line);
+    // Preparing the parser for all commands takes longer than running many a command.
+    const std::string name = line.name();
+    add_commands(app, commands, names_a_command(commands, name) ? name : std::string(), context, chosen);
     try {
-      app.parse(std::move(arguments));
+      app.parse(std::vector<std::string>(line.words.rbegin(), line.words.rend()));
     } catch (const CLI::ParseError& error) {
-      return refuse(app, error, commands, argc, argv);
+      return refuse(app, error, commands, line);
     }
     if (chosen == nullptr) return kExitUsage;
     restore_words(*chosen, context);

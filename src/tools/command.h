@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct Command {
 
 /// Options that every command accepts besides its own, also before its name.
 std::vector<Argument> global_options(Context& context);
+/// Whether it is one of them whose value is the next word ("--fs /data").
+bool global_takes_next_word(std::string_view word);
 /// The last lines of `spate help`.
 inline constexpr const char* kExitCodes =
     "Exit codes: 0 done; 1 something failed, which standard error tells; 2 the command line is wrong.";

@@ -29,4 +29,6 @@ std::vector<Argument> global_options(Context& context) {
       {"--set", "KEY=VALUE: overrides spate.toml (see `spate config explain`)", &context.overrides}};
 }
 
+bool global_takes_next_word(std::string_view word) { return word == "--fs" || word == "--set"; }
+
 }  // namespace spate::tools

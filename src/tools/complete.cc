@@ -132,7 +132,7 @@ bool offer_values(const Command& command, const std::string& before, Completion&
 
 void offer_arguments(Context& context, const Command& command, const std::vector<std::string>& words,
                      Completion& completion) {
-  if (words.size() > 1 && offer_values(command, words[words.size() - 2], completion)) return;
+  if (offer_values(command, words[words.size() - 2], completion)) return;
   if (completion.word().starts_with('-')) {
     for (const Argument& option : command.options) completion.offer(spellings(option.name).back(), option.help);
     for (const Argument& option : global_options(context)) completion.offer(spellings(option.name).back(), option.help);
@@ -149,21 +149,41 @@ void offer_arguments(Context& context, const Command& command, const std::vector
   }
 }
 
-int run_complete(Context& context, const CompleteOptions& options) {
-  if (options.words.empty()) return kExitOk;
+/// Uses the file system that is named among the words, and takes off the options before the command's name. The last
+/// word is begun, so it stays.
+void use_globals(Context& context, std::vector<std::string>& words) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i].starts_with("--fs=")) context.fs = words[i].substr(5);
+    if (words[i] == "--fs" && i + 2 < words.size()) context.fs = words[i + 1];
+  }
+  std::size_t at = 0;
+  while (at + 1 < words.size() && words[at].starts_with('-')) at += global_takes_next_word(words[at]) ? 2 : 1;
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size() - 1)));
+}
+
+void offer_commands(Context& context, const std::vector<Command>& commands, Completion& completion) {
+  for (const Command& command : commands) {
+    if (!command.group.empty()) completion.offer(command.name, command.summary);
+  }
+  for (const char* option : {"--help", "--version"}) completion.offer(option);
+  for (const Argument& option : global_options(context)) completion.offer(spellings(option.name).back(), option.help);
+}
+
+int run_complete(Context& context, CompleteOptions& options) {
+  std::vector<std::string>& words = options.words;
+  if (words.empty()) return kExitOk;
   const std::vector<Command> commands = all_commands();
-  Completion completion(options.words.back());
+  Completion completion(words.back());
+  const bool is_value = words.size() > 1 && offer_values(Command(), words[words.size() - 2], completion);
+  use_globals(context, words);
   const auto chosen =
-      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == options.words.front(); });
-  if (options.words.size() == 1) {
-    for (const Command& command : commands) {
-      if (!command.group.empty()) completion.offer(command.name, command.summary);
-    }
-    for (const char* option : {"--help", "--version"}) completion.offer(option);
-  } else if (chosen != commands.end() && chosen->name == "help") {
+      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == words.front(); });
+  if (!is_value && words.size() == 1) {
+    offer_commands(context, commands, completion);
+  } else if (!is_value && chosen != commands.end() && chosen->name == "help") {
     for (const Command& command : commands) completion.offer(command.name, command.summary);
-  } else if (chosen != commands.end()) {
-    offer_arguments(context, *chosen, options.words, completion);
+  } else if (!is_value && chosen != commands.end()) {
+    offer_arguments(context, *chosen, words, completion);
   }
   print(completion.text(options.described));
   return kExitOk;

@@ -96,7 +96,7 @@ int end_orphans(Context& context, const std::string& folder, const Error& why) {
   const std::size_t stopped = stop_orphans(context, folder, code);
   if (const auto ended = stop_members(running_keepers(folder)); !ended) code = context.fail(ended.error());
   if (stopped == 0 && code == kExitOk) return context.fail(why);
-  forget_file_system(config_path(folder));
+  std::ignore = forget_file_system(config_path(folder));
   if (context.json) {
     context.print_json({{"folder", printable(folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {

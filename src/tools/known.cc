@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "assembly/locate.h"
+#include "tools/server_control.h"
 
 namespace spate::tools {
 namespace {
@@ -25,6 +26,16 @@ void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
   fs::remove(path, ignored);
   std::ofstream out(path);
   for (const std::string& line : lines) out << line << "\n";
+}
+
+/// The last of these that runs; empty: none.
+std::string last_running(const std::vector<std::string>& files) {
+  const std::vector<RunningServer> servers = running_servers();
+  const auto runs = [&](const std::string& file) {
+    return std::ranges::any_of(servers, [&](const RunningServer& server) { return server.config_file == file; });
+  };
+  const auto found = std::find_if(files.rbegin(), files.rend(), runs);
+  return found == files.rend() ? std::string() : *found;
 }
 
 }  // namespace
@@ -49,21 +60,25 @@ void remember_file_system(const std::string& config_file) {
   if (current.empty()) return;
   write_lines(current, {config_file});
   std::vector<std::string> all = known_file_systems();
-  if (std::find(all.begin(), all.end(), config_file) != all.end()) return;
-  all.push_back(config_file);
+  std::erase(all, config_file);
+  all.push_back(config_file);  // in the order of their last starts
   write_lines(list_file(), all);
 }
 
-void forget_file_system(const std::string& config_file) {
+std::string forget_file_system(const std::string& config_file) {
   const fs::path current = assembly::current_file();
-  if (current.empty()) return;
+  if (current.empty()) return {};
   std::vector<std::string> all = known_file_systems();
   std::erase(all, config_file);
   write_lines(list_file(), all);
   std::ifstream in(current);
   std::string last;
+  if (!std::getline(in, last) || last != config_file) return {};
   std::error_code ignored;
-  if (std::getline(in, last) && last == config_file) fs::remove(current, ignored);
+  fs::remove(current, ignored);
+  std::string next = last_running(all);
+  if (!next.empty()) write_lines(current, {next});
+  return next;
 }
 
 }  // namespace spate::tools

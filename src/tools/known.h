@@ -13,6 +13,8 @@ std::vector<std::string> known_file_systems();
 std::vector<std::string> known_folders();
 /// The file system was just started: commands use it if no other one is named.
 void remember_file_system(const std::string& config_file);
-void forget_file_system(const std::string& config_file);
+/// Commands no longer use it. If they did, they use the last started one of those that run; returns that one, else an
+/// empty text.
+std::string forget_file_system(const std::string& config_file);
 
 }  // namespace spate::tools

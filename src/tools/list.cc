@@ -150,9 +150,11 @@ int run_destroy(Context& context, const DestroyOptions& options) {
   const std::string elsewhere = stores_elsewhere(*folder);
   const auto removed = remove_deployment(*folder);
   if (!removed) return context.fail(removed.error());
-  forget_file_system(config_path(*folder));
+  const std::string next = forget_file_system(config_path(*folder));
   disable_autostart(*folder);
-  if (!context.quiet && !context.json) print(fmt::format("Removed {}.{}\n", printable(*folder), elsewhere));
+  if (context.quiet || context.json) return kExitOk;
+  print(fmt::format("Removed {}.{}\n", printable(*folder), elsewhere));
+  if (!next.empty()) print(fmt::format("Commands use {} now.\n", printable(fs::path(next).parent_path().string())));
   return kExitOk;
 }
 

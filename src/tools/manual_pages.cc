@@ -6,6 +6,7 @@
 #include "config/keys.h"
 #include "tools/command.h"
 #include "tools/manual.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -62,13 +63,33 @@ void write_positionals(ManualPage& page, const std::vector<Argument>& arguments)
   for (const Argument& argument : arguments) page.item(argument.name, argument.help);
 }
 
+/// A line with two columns, "job up    make it", is an item.
+void write_details(ManualPage& page, const std::string& details) {
+  std::string plain;
+  const auto end_paragraph = [&] {
+    if (!plain.empty()) page.paragraph(plain);
+    plain.clear();
+  };
+  for (const std::string& line : lines_of(details)) {
+    const std::size_t gap = line.starts_with(' ') ? std::string::npos : line.find("  ");
+    const std::size_t text = line.find_first_not_of(' ', gap);
+    if (gap == std::string::npos || text == std::string::npos) {
+      plain += plain.empty() ? line : "\n" + line;
+      continue;
+    }
+    end_paragraph();
+    page.item(line.substr(0, gap), line.substr(text));
+  }
+  end_paragraph();
+}
+
 ManualPage page_of(const Command& command, const std::vector<Argument>& globals, const ManualEdition& edition) {
   ManualPage page({"spate-" + command.name, '1', command.summary, edition.date, edition.version});
   page.section("SYNOPSIS");
   page.paragraph(synopsis_of(command));
   if (!command.details.empty()) {
     page.section("DESCRIPTION");
-    page.paragraph(command.details);
+    write_details(page, command.details);
   }
   write_positionals(page, command.positionals);
   write_arguments(page, "OPTIONS", command.options);

@@ -119,6 +119,17 @@ std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process) 
   return servers;
 }
 
+Result<void> wait_for_meta(const std::string& config_file, Duration patience) {
+  assembly::ClientSettings settings;
+  settings.config_file = config_file;
+  settings.program = "spate up";
+  settings.credential = assembly::own_credential();
+  settings.deadline = patience;
+  settings.background_thread = false;
+  SPATE_TRY(const auto process, assembly::ClientProcess::open(settings));
+  return process->run([](client::Client& client) { return client.connect(); });
+}
+
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how) {
   return process.run([&](client::Client& client) { return ping_task(client, server, how); });
 }

@@ -41,6 +41,7 @@ constexpr std::uint32_t kUsualIoServers = 4;
 constexpr std::uint32_t kUsualPort = 7400;
 
 constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
+constexpr Duration kElectionTimeout = std::chrono::seconds(30);
 
 struct Started {
   std::vector<Keeper> keepers;
@@ -137,6 +138,14 @@ void tell(Context& context, const std::string& folder, const config::FileSystemC
                   config.servers.size(), folder));
 }
 
+/// Of several meta servers one must lead before any command works.
+int wait_for_leader(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
+  const auto is_meta = [](const config::ServerConfig& server) { return server.roles.meta; };
+  if (std::ranges::count_if(config.servers, is_meta) < 2) return kExitOk;
+  const auto leads = wait_for_meta(config_path(folder), kElectionTimeout);
+  return leads ? kExitOk : context.fail(leads.error(), "the servers run, but no meta server leads yet");
+}
+
 int start_all(Context& context, const UpOptions& options) {
   const std::string& folder = options.plan.folder;
   auto loaded = config::load_file(config_path(folder), {});
@@ -173,6 +182,7 @@ int start_all(Context& context, const UpOptions& options) {
     return code;
   }
   remember_file_system(config_path(folder));
+  if (wait_for_leader(context, folder, config) != kExitOk) return kExitFailed;
   tell(context, folder, config, *started);
   return kExitOk;
 }

@@ -179,6 +179,18 @@ def other_programs(fs):
     ended(fs, 3, "run", "sh", "-c", "exit 3", env=env)
 
 
+def options_before_the_command(fs):
+    """As with git: what every command accepts may stand before its name, also for those that parse their other words themselves."""
+    env, here = {"XDG_STATE_HOME": fs.root + "/nothing", "LD_PRELOAD": ""}, ("--fs", fs.dir)
+    equal(fs.spate(*here, "find", "spate:/f", "-type", "l", env=env), b"spate:/f/link\n", "--fs DIR find")
+    equal(fs.spate("--fs=" + fs.dir, "-q", "find", "spate:/f", "-type", "l", env=env), b"spate:/f/link\n", "--fs=DIR -q find")
+    equal([e["path"] for e in json.loads(fs.spate("--json", "find", "spate:/f", "-type", "l"))], ["spate:/f/link"], "--json find")
+    says(fs.spate(*here, "run", "ls", "-l", "/spate/f", env=env).decode(), " empty.h\n")
+    says(ended(fs, 2, *here, "fnd", "spate:/f"), "did you mean `spate find`?")
+    says(fs.spate(*here, "help", "find", env=env).decode(), "-type")
+    says(ended(fs, 2, "--fs"), "--fs")
+
+
 def mistakes(fs):
     says(ended(fs, 2, "mont", "/tmp/x"), "did you mean `spate mount`?")
     says(ended(fs, 2, "help", "staus"), "did you mean `spate status`?")
@@ -274,6 +286,7 @@ def main():
         patterns(fs)
         attributes(fs)
         finding(fs)
+        options_before_the_command(fs)
         heads_and_tails(fs)
         other_programs(fs)
         copying(fs)

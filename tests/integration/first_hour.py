@@ -145,9 +145,9 @@ def lists_and_removes(fs):
     says(ended(fs, 1, "destroy", "--yes", "--dir", kept), "there is no " + kept + "/spate.toml")
     etc = fs.root + "/client"
     says(ended(fs, 1, "destroy", "--yes", "--dir", etc), "has not made")
-    fs.spate("destroy", "-q", "-y", "--dir", gone)
+    says(fs.spate("destroy", "-y", "--dir", gone).decode(), "Removed %s.\nCommands use %s now.\n" % (gone, fs.dir))
     check(not os.path.exists(gone), "an empty folder is left")
-    fs.spate("up", "-q", "--dir", fs.dir)  # the last one again
+    check({row["pid"] for row in json.loads(fs.spate("status", "--json"))} == set(fs.pids().values()), "another one is the default")
 
 
 def starts_at_login(fs):

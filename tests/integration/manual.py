@@ -82,6 +82,12 @@ def commands(manual):
                 check(words(meaning) in text, "%s does not say of %s: %s" % (page, argument, meaning))
 
 
+def columns(manual):
+    """What the help shows in two columns is a list in the page, whose texts may be wrapped."""
+    with open(manual.folder + "/man1/spate-job.1", encoding="utf-8") as file:
+        check('.TP\n.B "job up"\nmake it on all nodes' in file.read(), "spate-job.1 has no list of its actions")
+
+
 def keys(manual):
     explained = json.loads(run(SPATE, "config", "explain", "--json"))
     check(len(explained) > 50, "too few keys")
@@ -151,6 +157,8 @@ _spate
 
 def completion():
     os.environ["PATH"] = BIN + ":" + os.environ["PATH"]
+    for line, offered in (("--fs /tmp setst", "setstripe"), ("--json --set a=b job stage-i", "stage-in"), ("--js", "--json"), ("--fs=/tmp ls --rec", "--recursive")):
+        check(offered in run(SPATE, "complete", "--", *line.split()).split(), "nothing is offered after spate " + line)
     for shell, completed in (("fish", completed_by_fish), ("zsh", completed_by_zsh)):
         if not shutil.which(shell):
             continue
@@ -165,6 +173,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="spate-test-") as folder:
         manual = Manual(folder)
         commands(manual)
+        columns(manual)
         keys(manual)
         programs(manual)
         mount_options(manual)

@@ -35,9 +35,14 @@ def keepers(fs):
     return found
 
 
+def leads(fs):
+    check("leads" in [part for part, _ in parts(fs).values()], "`spate up` ends before a meta server leads: %s" % parts(fs))
+
+
 def up(fs, *more):
     fs.spate("up", "-q", "--dir", fs.dir, "--meta", str(METAS), "--io", str(IOS), "--port", str(fs.port), *more)
     fs.seen.update(pid for pair in keepers(fs).values() for pid in pair if pid)
+    leads(fs)
 
 
 def rows(fs):
@@ -217,6 +222,7 @@ def main():
         if "built without libcurl" in done.stderr:
             skip("spated was built without libcurl")
         check(done.returncode == 0, "up: " + done.stderr)
+        leads(fs)
         fs.seen.update(pid for pair in keepers(fs).values() for pid in pair if pid)
         fs.spate("put", "spate:/a", input=b"kept")
         strangers(fs)
