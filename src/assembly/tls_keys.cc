@@ -105,7 +105,7 @@ bool uses_tls(const config::FileSystemConfig& config) {
 std::shared_ptr<tls::Context> make_tls(const config::FileSystemConfig& config, bool server) {
   if (!uses_tls(config)) return nullptr;
   tls::Settings settings;
-  settings.files = {config.tls.ca, config.tls.certificate, config.tls.key};
+  settings.files = {config.tls.ca, config.tls.certificate, config.tls.key, config.tls.revoked};
   if (settings.files.empty()) settings.keys = std::make_shared<FileSystemKeys>(config, server);
   settings.note = &note;
   return tls::make_late_context(std::move(settings));

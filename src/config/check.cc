@@ -155,6 +155,8 @@ void check_tls(const FileSystemConfig& config, std::vector<Problem>& out) {
   const bool all = !tls.ca.empty() && !tls.certificate.empty() && !tls.key.empty();
   const bool none = tls.ca.empty() && tls.certificate.empty() && tls.key.empty();
   if (!all && !none) out.push_back({"tls.certificate", "tls.ca, tls.certificate and tls.key are set together"});
+  if (none && !tls.revoked.empty())
+    out.push_back({"tls.revoked", "tls.revoked is for certificates (tls.ca, tls.certificate, tls.key)"});
   for (std::size_t i = 0; i < config.servers.size(); ++i) {
     const auto& urls = config.servers[i].urls;
     const auto encrypted = [](const std::string& url) { return split_url(url).scheme == "tcp+tls"; };

@@ -53,6 +53,7 @@ struct TlsConfig {
   std::string ca;  // PEM files, all or none; none: the keys of the file system
   std::string certificate;
   std::string key;
+  std::string revoked;     // lists of revoked certificates; empty: none is looked at
   bool plain_too = false;  // a server may have addresses of networks without TLS as well
   friend bool operator==(const TlsConfig&, const TlsConfig&) = default;
 };

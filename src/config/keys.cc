@@ -89,6 +89,11 @@ std::vector<Key> tls_rows() {
       row<&Config::tls, &TlsConfig::key>(
           {"tls", "key", Type::kPath, "PEM file with its private key, which others cannot read (mode 0600 or 0640).",
            "", 0, kMaxText}),
+      row<&Config::tls, &TlsConfig::revoked>(
+          {"tls", "revoked", Type::kPath,
+           "PEM file with revocation lists (CRLs), one of each authority in tls.ca: certificates in them are refused, "
+           "and all are once a list has expired. Read again when it changes. Empty: none is looked at.",
+           "", 0, kMaxText}),
       row<&Config::tls, &TlsConfig::plain_too>(
           {"tls", "plain_too", Type::kChoice,
            "yes: a server with a tcp+tls:// address may have addresses of other networks as well, for the time of a "

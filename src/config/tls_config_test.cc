@@ -44,6 +44,8 @@ TEST(TlsConfig, ByKeysOrByFilesThatAreSetTogether) {
   ASSERT_OK(config);
   EXPECT_EQ(config->config.tls.certificate, "/etc/c.pem");
   expect_refused(loaded(kKeys, "[tls]\nca = \"ca.pem\"\n", "\"tcp+tls://a:1\""), "are set together");
+  EXPECT_OK(loaded(kKeys, kFiles + std::string("revoked = \"crl.pem\"\n"), "\"tcp+tls://a:1\""));
+  expect_refused(loaded(kKeys, "[tls]\nrevoked = \"crl.pem\"\n", "\"tcp+tls://a:1\""), "is for certificates");
 }
 
 TEST(TlsConfig, AServerIsNotReachedInClearAsWell) {

@@ -43,14 +43,26 @@ std::string names_of(const X509* certificate) {
   return all;
 }
 
+std::optional<std::chrono::sys_seconds> first_end_of_lists(X509_STORE* store) {
+  std::optional<std::chrono::sys_seconds> first;
+  const STACK_OF(X509_OBJECT)* const all = ::X509_STORE_get0_objects(store);
+  for (int i = 0; i < sk_X509_OBJECT_num(all); ++i) {
+    const X509_CRL* const list = ::X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(all, i));
+    const auto end = list == nullptr ? std::nullopt : time_of(::X509_CRL_get0_nextUpdate(list));
+    if (end && (!first || *end < *first)) first = end;
+  }
+  return first;
+}
+
 }  // namespace
 
-std::optional<Facts> facts_of(const X509* certificate) {
+std::optional<Facts> facts_of(SSL_CTX* context) {
+  const X509* const certificate = ::SSL_CTX_get0_certificate(context);
   if (certificate == nullptr) return std::nullopt;
   const auto from = time_of(::X509_get0_notBefore(certificate));
   const auto to = time_of(::X509_get0_notAfter(certificate));
   if (!from || !to) return std::nullopt;
-  return Facts{*from, *to, names_of(certificate)};
+  return Facts{*from, *to, names_of(certificate), first_end_of_lists(::SSL_CTX_get_cert_store(context))};
 }
 
 }  // namespace spate::tls

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the facts of a certificate.
+// Reads the facts of certificates and revocation lists.
 #pragma once
 
 #include "tls/openssl.h"
@@ -7,7 +7,7 @@
 
 namespace spate::tls {
 
-/// Empty if it cannot be read.
-std::optional<Facts> facts_of(const X509* certificate);
+/// Of the certificate and the revocation lists that it uses. Empty if the certificate cannot be read.
+std::optional<Facts> facts_of(SSL_CTX* context);
 
 }  // namespace spate::tls

@@ -58,9 +58,39 @@ class Certificates {
     SPATE_CHECK(::chmod(files.key.c_str(), 0600) == 0);
     return files;
   }
+  /// Makes or replaces revoked.pem, the authority's list, with the last issued certificate in it if `last`. `valid_s`:
+  /// from now on.
+  std::string revoke(bool last, long valid_s = 86400) {
+    const Owned<X509_CRL> list(::X509_CRL_new());
+    ::X509_CRL_set_version(list.get(), X509_CRL_VERSION_2);
+    ::X509_CRL_set_issuer_name(list.get(), ::X509_get_subject_name(authority_.get()));
+    set_time(*list, valid_s - 86400, &::X509_CRL_set1_lastUpdate);
+    set_time(*list, valid_s, &::X509_CRL_set1_nextUpdate);
+    if (last) add_last_to(*list);
+    SPATE_CHECK(::X509_CRL_sign(list.get(), key_.get(), ::EVP_sha256()) > 0);
+    std::string file = folder_ + "/revoked.pem";
+    BIO* const out = ::BIO_new_file(file.c_str(), "w");
+    SPATE_CHECK(out != nullptr && ::PEM_write_bio_X509_CRL(out, list.get()) == 1);
+    ::BIO_free(out);
+    return file;
+  }
   const std::string& folder() const { return folder_; }
 
  private:
+  static void set_time(X509_CRL& list, long from_now_s, int (*set)(X509_CRL*, const ASN1_TIME*)) {
+    ASN1_TIME* const time = ::X509_gmtime_adj(nullptr, from_now_s);
+    SPATE_CHECK(set(&list, time) == 1);
+    ::ASN1_TIME_free(time);
+  }
+  void add_last_to(X509_CRL& list) const {
+    X509_REVOKED* const entry = ::X509_REVOKED_new();
+    ASN1_INTEGER* const serial = ::ASN1_INTEGER_new();
+    ::ASN1_INTEGER_set(serial, serial_);
+    ::X509_REVOKED_set_serialNumber(entry, serial);
+    ::X509_REVOKED_set_revocationDate(entry, const_cast<ASN1_TIME*>(::X509_CRL_get0_lastUpdate(&list)));
+    ::ASN1_INTEGER_free(serial);
+    SPATE_CHECK(::X509_CRL_add0_revoked(&list, entry) == 1);
+  }
   static void write(const std::string& file, X509& certificate) {
     BIO* const out = ::BIO_new_file(file.c_str(), "w");
     SPATE_CHECK(out != nullptr && ::PEM_write_bio_X509(out, &certificate) == 1);

@@ -25,7 +25,8 @@ constexpr auto kReasons = std::to_array<Reason>({
     {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "wants a certificate of this side (tls.certificate)"},
     {SSL_R_TLSV1_ALERT_UNKNOWN_CA, "does not accept this side's certificate: its tls.ca has not signed it"},
     {SSL_R_TLSV1_ALERT_DECRYPT_ERROR, "does not accept this side's certificate: its tls.ca has not signed it"},
-    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, "does not accept this side's certificate: it has expired"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
+     "does not accept this side's certificate: it has expired, or the list of revoked ones there has"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, "does not accept this side's certificate: it was revoked"},
     {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,
      "does not accept this side's certificate: it is for another host, not valid yet, or damaged"},
@@ -67,6 +68,13 @@ std::string describe_certificate_fault(long code, const std::string& host) {
     case X509_V_ERR_CERT_SIGNATURE_FAILURE: return "is not signed by tls.ca";
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH: return "is for another host, not for " + host;
+    case X509_V_ERR_CERT_REVOKED: return "was revoked (tls.revoked)";
+    case X509_V_ERR_CRL_HAS_EXPIRED:
+      return "cannot be checked: the list of revoked certificates (tls.revoked) has expired";
+    case X509_V_ERR_CRL_NOT_YET_VALID:
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+    case X509_V_ERR_CRL_SIGNATURE_FAILURE:
+      return "cannot be checked: tls.revoked has no valid list of the authority that signed it";
     case X509_V_ERR_INVALID_PURPOSE: return "is for another use (extendedKeyUsage)";
     default: return std::string("is refused: ") + ::X509_verify_cert_error_string(code);
   }

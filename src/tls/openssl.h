@@ -16,6 +16,7 @@ struct Free {
   void operator()(SSL* ssl) const { ::SSL_free(ssl); }
   void operator()(SSL_SESSION* session) const { ::SSL_SESSION_free(session); }
   void operator()(X509* certificate) const { ::X509_free(certificate); }
+  void operator()(X509_CRL* list) const { ::X509_CRL_free(list); }
   void operator()(BIO* bio) const { ::BIO_free(bio); }
   void operator()(BIO_METHOD* method) const { ::BIO_meth_free(method); }
 };

@@ -34,7 +34,7 @@ struct Stamp {
   std::uint64_t bytes = 0;
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
-using Stamps = std::array<Stamp, 3>;
+using Stamps = std::array<Stamp, 4>;
 
 Stamp stamp_of(const std::string& file) {
   struct stat st{};
@@ -43,7 +43,7 @@ Stamp stamp_of(const std::string& file) {
 }
 
 Stamps stamps_of(const Files& files) {
-  return {stamp_of(files.authority), stamp_of(files.certificate), stamp_of(files.key)};
+  return {stamp_of(files.authority), stamp_of(files.certificate), stamp_of(files.key), stamp_of(files.revoked)};
 }
 
 /// The session that a shared key stands for in TLS 1.3.
@@ -128,7 +128,7 @@ Result<void> OpenSslContext::open() {
   const Stamps stamps = stamps_of(settings_.files);
   SPATE_TRY(context_, make());
   stamps_ = stamps;
-  if (!by_key()) facts_ = facts_of(::SSL_CTX_get0_certificate(context_.get()));
+  if (!by_key()) facts_ = facts_of(context_.get());
   return {};
 }
 
@@ -172,6 +172,12 @@ Result<void> OpenSslContext::use_files(SSL_CTX* context) const {
   SPATE_TRY(std::ignore, use_certificate(context, files.certificate, files.key));
   if (::SSL_CTX_load_verify_locations(context, files.authority.c_str(), nullptr) != 1)
     return openssl_error(files.authority);
+  if (files.revoked.empty()) return {};
+  X509_STORE* const store = ::SSL_CTX_get_cert_store(context);
+  X509_LOOKUP* const lookup = ::X509_STORE_add_lookup(store, ::X509_LOOKUP_file());
+  if (lookup == nullptr || ::X509_load_crl_file(lookup, files.revoked.c_str(), X509_FILETYPE_PEM) <= 0)
+    return openssl_error(files.revoked);
+  ::X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
   return {};
 }
 
@@ -184,10 +190,10 @@ void OpenSslContext::look_for_new_files() {
   auto made = make();
   if (made) {
     context_ = *std::move(made);
-    facts_ = facts_of(::SSL_CTX_get0_certificate(context_.get()));
+    facts_ = facts_of(context_.get());
   }
   if (!settings_.note) return;
-  settings_.note(made.has_value(), made ? settings_.files.certificate + " and its key were read again"
+  settings_.note(made.has_value(), made ? settings_.files.certificate + " and what belongs to it were read again"
                                         : "the changed files are not used: " + made.error().context());
 }
 

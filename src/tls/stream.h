@@ -90,6 +90,7 @@ struct Files {
   std::string authority;    // the certificates that sign those of all servers and clients
   std::string certificate;  // of this process, with those between it and the authority
   std::string key;
+  std::string revoked = {};  // revocation lists, one of each authority; empty: none is looked at
   bool empty() const { return certificate.empty(); }
 };
 
@@ -102,11 +103,12 @@ struct Settings {
   std::function<void(bool good, const std::string& what)> note = nullptr;
 };
 
-/// Facts about the certificate of this process.
+/// Facts about the certificate of this process, and about the revocation lists.
 struct Facts {
   std::chrono::sys_seconds not_before;
   std::chrono::sys_seconds not_after;
-  std::string names;  // the hosts that it is for: "a.example, 10.0.0.7"
+  std::string names;                                       // the hosts that it is for: "a.example, 10.0.0.7"
+  std::optional<std::chrono::sys_seconds> lists_end = {};  // when the first revocation list expires; none: no list
 };
 
 /// Makes streams. Files that change are read again for the next stream. Not thread-safe; outlives its streams.

@@ -198,6 +198,43 @@ TEST(Tls, AServerSaysWhatIsWrongWithTheClientsCertificate) {
   EXPECT_EQ(client_says, "the server does not accept this side's certificate: its tls.ca has not signed it");
 }
 
+TEST(Tls, ARevokedCertificateIsRefusedOnBothSides) {
+  World world;
+  Files server_files = world.certificates.issue("server");
+  server_files.revoked = world.certificates.revoke(false);
+  const auto server = World::context(server_files);
+  const Files client_files = world.certificates.issue("taken");
+  const auto client = World::context(client_files);
+  Pair before(*client, *server);
+  expect_same_both_ways(before);
+  world.certificates.revoke(true);  // without a restart of the server
+  auto [client_says, server_says] = reasons(*client, *server);
+  EXPECT_EQ(server_says, "the client's certificate was revoked (tls.revoked)");
+  EXPECT_EQ(client_says, "the server does not accept this side's certificate: it was revoked");
+  Pair another(*world.client, *server);
+  expect_same_both_ways(another);
+  Files checks = world.certificates.issue("checks");
+  checks.revoked = server_files.revoked;
+  EXPECT_EQ(reasons(*World::context(checks), *World::context(client_files)).first,
+            "the server's certificate was revoked (tls.revoked)");
+}
+
+TEST(Tls, WithoutAValidListOfRevokedCertificatesNoneIsAccepted) {
+  World world;
+  Files files = world.certificates.issue("server");
+  files.revoked = world.certificates.revoke(false, -60);
+  const auto expired = World::context(files);
+  ASSERT_OK(expired->open());
+  EXPECT_LT(expired->facts()->lists_end.value(), std::chrono::system_clock::now());
+  EXPECT_EQ(reasons(*world.client, *World::context(files)).second,
+            "the client's certificate cannot be checked: the list of revoked certificates (tls.revoked) has expired");
+  Certificates other;
+  files.revoked = other.revoke(false);
+  EXPECT_EQ(
+      reasons(*world.client, *World::context(files)).second,
+      "the client's certificate cannot be checked: tls.revoked has no valid list of the authority that signed it");
+}
+
 TEST(Tls, KeysThatDifferAreRefusedOnBothSides) {
   const auto own = World::by_key(std::make_shared<OneKey>());
   const auto unknown = World::by_key(std::make_shared<OneKey>("unknown"));
@@ -274,6 +311,8 @@ TEST(Tls, FilesAreCheckedAndNamed) {
   const std::string empty = certificates.folder() + "/empty.pem";
   std::ofstream(empty).close();
   contains(why(with(&Files::certificate, empty)), "empty.pem");
+  contains(why(with(&Files::revoked, empty)), "empty.pem");
+  contains(why(with(&Files::revoked, "/nonexistent/crl.pem")), "/nonexistent/crl.pem");
   ASSERT_EQ(::chmod(good.key.c_str(), 0644), 0);
   contains(why(good), "can be read or changed by others; chmod 600 it");
 }
@@ -294,6 +333,7 @@ TEST(Tls, ACertificateThatWasReplacedIsUsedForTheNextConnection) {
   EXPECT_TRUE(notes[0].starts_with("good: ")) << notes[0];
   EXPECT_GT(server->facts()->not_after, before + std::chrono::hours(1));
   EXPECT_EQ(server->facts()->names, "127.0.0.1, localhost");
+  EXPECT_FALSE(server->facts()->lists_end);
   std::ofstream(files.certificate) << "nonsense\n";  // the earlier one goes on
   Pair again(*world.client, *server);
   expect_same_both_ways(again);

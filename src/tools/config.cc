@@ -96,9 +96,19 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
   return remarks;
 }
 
+/// Tells of a file that has expired, or does so in 30 days.
+void look_at_end(const std::string& file, std::chrono::seconds left, bool& usable, std::vector<std::string>& remarks) {
+  const auto days = std::chrono::floor<std::chrono::days>(left).count();
+  usable = usable && left.count() > 0;
+  if (left.count() <= 0) {
+    remarks.push_back(fmt::format("{} has expired {} days ago", file, -days));
+  } else if (left < std::chrono::days(30)) {
+    remarks.push_back(fmt::format("{} expires in {} days", file, days));
+  }
+}
+
 /// Reads the files of [tls] as servers and clients do.
 std::vector<std::string> look_at_tls(const config::FileSystemConfig& config, bool& usable) {
-  constexpr auto kSoon = std::chrono::days(30);
   const auto tls = assembly::make_tls(config, false);
   if (tls == nullptr) return {};
   if (const auto opened = tls->open(); !opened) {
@@ -108,14 +118,14 @@ std::vector<std::string> look_at_tls(const config::FileSystemConfig& config, boo
   const auto facts = tls->facts();
   if (!facts) return {};
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  const auto days = std::chrono::floor<std::chrono::days>(facts->not_after - now).count();
-  const bool valid = facts->not_before <= now && now < facts->not_after;
-  usable = usable && valid;
-  const std::string& file = config.tls.certificate;
-  if (now < facts->not_before) return {"tls.certificate: " + file + " is not valid yet: look at the clock"};
-  if (!valid) return {fmt::format("tls.certificate: {} has expired {} days ago", file, -days)};
-  if (facts->not_after - now < kSoon) return {fmt::format("tls.certificate: {} expires in {} days", file, days)};
-  return {};
+  std::vector<std::string> remarks;
+  if (now < facts->not_before) {
+    usable = false;
+    remarks.push_back("tls.certificate: " + config.tls.certificate + " is not valid yet: look at the clock");
+  }
+  look_at_end("tls.certificate: " + config.tls.certificate, facts->not_after - now, usable, remarks);
+  if (facts->lists_end) look_at_end("tls.revoked: " + config.tls.revoked, *facts->lists_end - now, usable, remarks);
+  return remarks;
 }
 
 int check_file(Context& context, const std::string& file) {

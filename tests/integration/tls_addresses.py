@@ -53,6 +53,21 @@ class Authority:
         return certificate, key
 
 
+    def revoke(self, certificate=None):
+        """The commands of docs/operating.md: a new revocation list, with the certificate in it. Its path."""
+        config, fresh = self.folder + "/revoke.cnf", self.folder + "/fresh.pem"
+        if not os.path.exists(config):
+            with open(config, "w") as f:
+                f.write("[ca]\ndefault_ca=d\n[d]\ndatabase=%s/revoked.index\ndefault_md=sha256\ndefault_crl_days=90\n" % self.folder)
+            open(self.folder + "/revoked.index", "w").close()
+        words = ("ca", "-config", config, "-cert", self.ca, "-keyfile", self.ca_key)
+        if certificate:
+            openssl(*words, "-revoke", certificate)
+        openssl(*words, "-gencrl", "-out", fresh)
+        os.rename(fresh, self.folder + "/revoked.pem")
+        return self.folder + "/revoked.pem"
+
+
 def variables(authority, certificate, key):
     return {"SPATE_TLS_CA": authority.ca, "SPATE_TLS_CERTIFICATE": certificate, "SPATE_TLS_KEY": key}
 
@@ -113,7 +128,7 @@ def use_certificates(fs, authority, server, keys_too):
     with open(path) as f:
         text = f.read()
     text = text.replace("tcp://127.0.0.1", "tcp+tls://127.0.0.1")
-    text = text.replace("\n[tls]\n", '\n[tls]\nca = "%s"\ncertificate = "%s"\nkey = "%s"\n' % (authority.ca, *server))
+    text = text.replace("\n[tls]\n", '\n[tls]\nca = "%s"\ncertificate = "%s"\nkey = "%s"\nrevoked = "%s"\n' % (authority.ca, *server, authority.revoke()))
     if not keys_too:
         text = text.replace("\n[fs]\n", '\n[fs]\nauth = "tls"\n')
     with open(path, "w") as f:
@@ -158,9 +173,24 @@ def replaced_without_restart(fs, authority, server, client):
     check(fs.log(1).count("were read again") >= 1, "the server does not say that it took the new certificate")
 
 
+def revoked_in_use(fs, authority):
+    """A certificate that has just let its owner in is refused once the list has it; the others, and the servers, go on."""
+    taken = authority.issue("taken", alternative="DNS:taken")
+    check(fs.spate("ls", "spate:/", env=variables(authority, *taken)) == b"a\n", "a good certificate is refused")
+    authority.revoke(taken[0])
+    said = fs.fails("--set", "client.deadline=3 s", "ls", "spate:/", env=variables(authority, *taken))
+    says(said, "TLS: the server does not accept this side's certificate: it was revoked")
+
+
 def config_check(fs, authority):
     said = fs.run("config", "check", env=variables(authority, *authority.issue("soon", days="3")))
-    says(said.stdout.decode(), "expires in")
+    says(said.stdout.decode(), "tls.certificate: ", " expires in ")
+    config, index = authority.folder + "/short.cnf", authority.folder + "/revoked.index"
+    with open(config, "w") as f:
+        f.write("[ca]\ndefault_ca=d\n[d]\ndatabase=%s\ndefault_md=sha256\ndefault_crl_days=10\n" % index)
+    openssl("ca", "-config", config, "-cert", authority.ca, "-keyfile", authority.ca_key, "-gencrl", "-out", fs.root + "/short.pem")
+    said = fs.run("config", "check", env=dict(variables(authority, *authority.issue("fresh")), SPATE_TLS_REVOKED=fs.root + "/short.pem"))
+    says(said.stdout.decode(), "tls.revoked: ", " expires in ")
     said = fs.run("config", "check", env=variables(authority, *authority.issue_expired("gone")))
     check(said.returncode != 0, "an expired certificate is called good")
     says(said.stdout.decode(), "has expired")
@@ -183,6 +213,8 @@ def check_by_certificates(keys_too):
         check(fs.spate("get", "spate:/a", env=env) == DATA, "other data than were written")
         says(fs.spate("ping", env=env).decode(), ", by certificate")
         refusals(fs, authority, client)
+        revoked_in_use(fs, authority)
+        check(fs.spate("get", "spate:/a", env=env) == DATA, "another certificate is refused, too")
         if keys_too:
             config_check(fs, authority)
             replaced_without_restart(fs, authority, server, client)
