@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What load() accepts as a file at all: the part of TOML that is read, and its bounds.
+// Tests which files load() accepts: the part of TOML that it reads, and its bounds.
 #include <gmock/gmock.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 
 namespace spate::tls {
 
-/// Of the certificate and the revocation lists that it uses. Empty if the certificate cannot be read.
+/// Facts about the certificate of `context` and its revocation lists. Empty if the certificate cannot be read.
 std::optional<Facts> facts_of(SSL_CTX* context);
 
 }  // namespace spate::tls

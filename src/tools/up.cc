@@ -138,7 +138,7 @@ void tell(Context& context, const std::string& folder, const config::FileSystemC
                   config.servers.size(), folder));
 }
 
-/// Of several meta servers one must lead before any command works.
+/// Waits until one of several meta servers leads: before that no command works.
 int wait_for_leader(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
   const auto is_meta = [](const config::ServerConfig& server) { return server.roles.meta; };
   if (std::ranges::count_if(config.servers, is_meta) < 2) return kExitOk;
