@@ -157,6 +157,7 @@ OpenSslStream::Got OpenSslStream::read_piece(std::byte* to, std::size_t size, st
 
 ssize_t OpenSslStream::read(std::span<const iovec> pieces) {
   std::size_t total = 0;
+  short_ = false;  // more may have come since the last read, and the event that announced it was for this read
   for (const iovec& piece : pieces) {
     if (ended_) break;
     std::size_t got = 0;

@@ -77,7 +77,7 @@ class OpenSslStream final : public Stream {
   bool kernel_sends_ = false;
   bool ended_ = false;
   int error_ = 0;                // errno of the end; 0: in order
-  bool short_ = false;           // the last recv(2) has left nothing
+  bool short_ = false;           // the last recv(2) of this read() has left nothing
   Bytes kept_;                   // encrypted, from sent_ on not sent
   std::size_t sent_ = 0;         // bytes of kept_ that the socket has taken
   std::uint64_t key_bytes_ = 0;  // encrypted under the present key

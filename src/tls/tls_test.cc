@@ -108,6 +108,20 @@ TEST(Tls, CarriesBytesBothWaysByCertificateAndByKey) {
   EXPECT_NE(by_key.client->binding(), by_certificate.client->binding());
 }
 
+// A reader that took a part is told of later bytes by one event, which it may have had before it reads on.
+TEST(Tls, AReadAfterAPartBringsAllThatHasComeSince) {
+  World world;
+  Pair pair(*world.client, *world.server);
+  pair.shake_hands();
+  ASSERT_TRUE(pair.done);
+  for (const std::string_view text : {"first", "second"}) {
+    EXPECT_EQ(Pair::write(*pair.client, text), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(pair.client->flush(), 0);
+    if (text == "first") EXPECT_EQ(Pair::read(*pair.server, 2), "fi");
+  }
+  EXPECT_EQ(Pair::read(*pair.server, 100), "rstsecond");
+}
+
 TEST(Tls, LargeWritesWaitForTheReaderInBoundedMemory) {
   World world;
   Pair pair(*world.client, *world.server);
