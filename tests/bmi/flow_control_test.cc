@@ -14,6 +14,8 @@ NetworkOptions small_room() {
   NetworkOptions options;
   options.buffered_per_peer_bytes = kRoom;
   options.max_unexpected_bytes = 32 * 1024;
+  // A server that nobody tests does not answer a second connection. A slow machine takes seconds to fill the first one.
+  options.connect_timeout_ms = 60'000;
   return options;
 }
 
