@@ -35,6 +35,33 @@ TEST_F(ShmStrangersTest, AStrangerIsDroppedAtTheDeadline) {
   EXPECT_EQ(server_->counters().strangers_dropped, 1U);
 }
 
+/// The shorter of both times counts until the transport's own greeting has come.
+TEST_F(ShmStrangersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
+  for (const std::uint32_t deadline_ms : {1000U, 5000U}) {
+    options_.strangers.deadline_ms = deadline_ms;
+    make({}, options_);
+    const std::uint32_t patience_ms = std::min(deadline_ms, (*server_)->options().connect_timeout_ms);
+    RawPeer silent(url_);
+    settle();
+    pass(patience_ms - 1);
+    EXPECT_FALSE(silent.closed()) << deadline_ms;
+    pass(1);
+    EXPECT_TRUE(drive([&] { return silent.closed(); })) << deadline_ms;
+  }
+}
+
+TEST_F(ShmStrangersTest, TheTimeRunsFromTheConnectionOn) {
+  RawPeer peer(url_);
+  settle();
+  pass(2900);  // within the time for connecting
+  handshake(peer);
+  introduce(peer);
+  pass(2099);
+  EXPECT_FALSE(peer.closed());
+  pass(1);
+  EXPECT_TRUE(drive([&] { return peer.closed(); }));
+}
+
 TEST_F(ShmStrangersTest, AnAdmittedPeerStays) {
   (*server_)->admit(introduce(*client_, to_server_));
   pass(60'000);

@@ -119,6 +119,34 @@ TEST_F(SecureTest, APeerThatStallsInItsHandshakeIsDroppedAtTheDeadline) {
   EXPECT_EQ(module_->counters().refused, 1U);
 }
 
+TEST_F(SecureTest, TheDeadlineOfStrangersIncludesTheHandshake) {
+  options_.strangers.deadline_ms = 1000;
+  make(options_with(std::make_shared<tls::OneKey>()), options_);
+  RawPeer silent = connect();
+  RawPeer stalled = connect();
+  ASSERT_TRUE(stalled.write(Bytes{std::byte{0x16}, std::byte{3}, std::byte{1}, std::byte{2}, std::byte{0}}));
+  settle();
+  pass(999);
+  EXPECT_FALSE(silent.ended());
+  EXPECT_FALSE(stalled.ended());
+  pass(1);
+  EXPECT_TRUE(drive([&] { return silent.ended() && stalled.ended(); }));
+}
+
+/// The time runs from the accepted connection on, not from the end of the TLS handshake.
+TEST_F(SecureTest, APeerThatProvesNothingAfterItsHandshakeIsDroppedAtTheDeadline) {
+  Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
+  const Address server = client.look_up(url_);
+  client.greet(server);
+  ASSERT_TRUE(drive_both(client, [&] { return !arrived_.empty(); }));
+  pass(4999);
+  client.step();
+  EXPECT_TRUE(client.network->peer_info(server).connected);
+  pass(1);
+  EXPECT_TRUE(drive_both(client, [&] { return !client.network->peer_info(server).connected; }));
+  EXPECT_EQ(module_->counters().strangers_dropped, 1U);
+}
+
 TEST_F(SecureTest, APlainConnectionIsRefusedAndGetsNoWelcome) {
   RawPeer peer = connect();
   peer.hello(hello());

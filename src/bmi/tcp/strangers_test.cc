@@ -68,6 +68,30 @@ TEST_F(StrangersTest, TheTimeRunsFromTheConnectionOn) {
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
 }
 
+/// The shorter of both times counts until the transport's own greeting has come.
+TEST_F(StrangersTest, AConnectionThatSaysNothingIsClosedAtTheDeadline) {
+  options_.strangers.deadline_ms = 1000;
+  make(TcpOptions(), options_);
+  RawPeer silent = connect();
+  RawPeer slow = connect();
+  settle();
+  ASSERT_TRUE(slow.write(Bytes(10)));
+  pass(999);
+  EXPECT_FALSE(silent.ended());
+  EXPECT_FALSE(slow.ended());
+  pass(1);
+  EXPECT_TRUE(drive([&] { return silent.ended() && slow.ended(); }));
+}
+
+TEST_F(StrangersTest, AConnectionThatSaysNothingIsClosedAfterTheTimeForConnecting) {
+  RawPeer silent = connect();
+  settle();
+  pass(network_->options().connect_timeout_ms - 1);
+  EXPECT_FALSE(silent.ended());
+  pass(1);
+  EXPECT_TRUE(drive([&] { return silent.ended(); }));
+}
+
 TEST_F(StrangersTest, AnAdmittedPeerStaysAndGetsTheWholeWindow) {
   RawPeer peer = connect();
   admitted(peer, hello());
