@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -99,6 +100,30 @@ TEST_F(HeldFilesTest, AFileWithTheSameInodeNumberIsAnotherFile) {
   ASSERT_EQ(st.st_ino, mine.inode);
   EXPECT_NE(identity_of(twin.get()), mine);
   EXPECT_EQ(refusal(twin.get()), Errc::kInvalidArgument);
+}
+
+TEST_F(HeldFilesTest, AFileIsKnownByItsDeviceAndItsNumber) {
+  const UniqueFd memory = memory_of_a_file();
+  const UniqueFd ordinary(::open("/proc/self/exe", O_PATH | O_CLOEXEC));
+  for (const UniqueFd* const one : {&memory, &ordinary}) {
+    struct stat st{};
+    ASSERT_EQ(::fstat(one->get(), &st), 0);
+    EXPECT_EQ(identity_of(one->get()), (MemoryIdentity{st.st_dev, st.st_ino}));
+  }
+}
+
+/// To open a file can have effects: it may wait for a file system, or for who has a lease on the file.
+TEST_F(HeldFilesTest, WhatLiesOnAnotherDeviceIsNotEvenOpened) {
+  std::string name = testing::TempDir() + "not-opened.XXXXXX";
+  const UniqueFd file(::mkstemp(name.data()));
+  ASSERT_TRUE(file);
+  const UniqueFd sent = path_only(file.get());
+  const UniqueFd opens(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ASSERT_GE(::inotify_add_watch(opens.get(), name.c_str(), IN_OPEN), 0);
+  EXPECT_EQ(refusal(sent.get()), Errc::kInvalidArgument);
+  std::array<char, 4096> events{};
+  EXPECT_LT(::read(opens.get(), events.data(), events.size()), 0) << "it was opened";
+  ::unlink(name.c_str());
 }
 
 TEST_F(HeldFilesTest, OtherFilesAreRefused) {
