@@ -36,9 +36,11 @@ class Remote final : public Catalogue {
     return info;
   }
   std::optional<std::string> to_look_at(std::string_view name) override {
-    return name == "far" ? std::optional<std::string>("far") : std::nullopt;
+    if (name.empty()) ++asked_for_nothing;
+    return name == "far" || name.size() > kMaxString ? std::optional<std::string>(name) : std::nullopt;
   }
   std::uint64_t size = 1;
+  int asked_for_nothing = 0;  // how often the default export would have been looked at
 };
 
 struct Reply {
@@ -166,6 +168,39 @@ TEST(Negotiation, NoExportIsLookedAtBeforeRequiredTls) {
   in.insert(in.end(), option.begin(), option.end());
   EXPECT_EQ(negotiation.consume(in, out), in.size());
   EXPECT_EQ(negotiation.state(), State::kTalking);
+}
+
+/// Nobody waits for the servers of an export that he has not named.
+TEST(Negotiation, OptionsThatNameNoExportLookAtNone) {
+  const std::string far = go_data("far");
+  const std::vector<std::pair<Option, std::string>> options = {
+      {Option::kList, ""},
+      {Option::kList, far},
+      {Option::kStructuredReply, ""},
+      {Option::kStructuredReply, far},
+      {Option::kListMetaContext, context_data("far", {})},
+      {Option::kSetMetaContext, context_data("far", {std::string(kBaseAllocation)})},
+      {static_cast<Option>(77), far},
+      {Option::kInfo, go_data("disk")},
+      {Option::kGo, far.substr(0, far.size() - 3)},         // the name's end is missing
+      {Option::kGo, std::string("\0\0\0\4far\0\0\0", 10)},  // a NUL in the name
+      {Option::kInfo, ""},
+      {Option::kExportName, std::string(kMaxString + 1, 'x')},
+      {Option::kAbort, far},
+  };
+  for (const auto& [option, data] : options) {
+    Remote exports;
+    Negotiation negotiation(exports, {});
+    Bytes in;
+    Bytes out;
+    BigEndian(in).u32(kFixedNewstyle | kNoZeroes);
+    const Bytes bytes = bytes_of(option, data);
+    in.insert(in.end(), bytes.begin(), bytes.end());
+    const auto which = static_cast<unsigned>(option);
+    EXPECT_EQ(negotiation.consume(in, out), in.size()) << which;
+    EXPECT_NE(negotiation.state(), State::kLook) << which;
+    EXPECT_EQ(exports.asked_for_nothing, 0) << which;
+  }
 }
 
 TEST(Negotiation, ListsExportsAndRefusesDataWithIt) {
