@@ -22,7 +22,6 @@ constexpr unsigned kMaxBackground = 64;
 // From protocol 7.40, which this machine's header need not have.
 constexpr std::int32_t kNotifyResend = 7;
 constexpr std::uint32_t kParallelDirectWrites = 1U << 6U;  // of an open file; from protocol 7.38
-constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid | kClearsRights;
 
 /// set while libfuse replays an old INIT, whose answer nobody needs
 thread_local bool swallowing = false;
@@ -145,10 +144,8 @@ Result<void> answer_init(const Mount& mount, fuse_session* session) {
 }
 
 Result<void> replay_init(const Mount& mount, fuse_session* session) {
-  KernelInit& init = kernel_init_of(mount.handover);
-  if (init.done == 0 || init.size > init.request.size()) {
-    return Error::told(Errc::kCorrupt, "the process before has not answered the kernel's FUSE_INIT");
-  }
+  const KernelInit& init = kernel_init_of(mount.handover);
+  SPATE_TRY(std::ignore, check_agreed(init));
   std::vector<std::byte> copy(init.request.begin(), init.request.begin() + init.size);
   fuse_buf buffer{};
   buffer.mem = copy.data();

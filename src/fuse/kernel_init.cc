@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/kernel_init.h"
 
+#include <fmt/core.h>
 #include <linux/fuse.h>
 
 #include <cstring>
@@ -34,6 +35,17 @@ std::uint64_t offered(const KernelInit& agreed) {
 
 KernelInit& kernel_init_of(client::HandoverState& handover) {
   return *reinterpret_cast<KernelInit*>(handover.frontend_memory());
+}
+
+Result<void> check_agreed(const KernelInit& init) {
+  if (init.done == 0 || init.size > init.request.size())
+    return Error::told(Errc::kCorrupt, "the process before has not answered the kernel's FUSE_INIT");
+  const std::uint32_t unknown = init.abilities & ~kAbilities;
+  if (unknown == 0) return {};
+  return Error::told(Errc::kVersionMismatch,
+                     fmt::format("the process before has agreed with the kernel on what this version does not know "
+                                 "(abilities {:#x}): umount, and mount again",
+                                 unknown));
 }
 
 bool offers_resend(const KernelInit& init) { return (offered(init) & kHasResend) != 0; }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/result.h"
 #include "client/session/handover_state.h"
 
 namespace spate::fuse {
@@ -35,6 +36,13 @@ static_assert(sizeof(KernelInit) <= client::HandoverState::kFrontendBytes);
 
 /// The one in the handover state.
 KernelInit& kernel_init_of(client::HandoverState& handover);
+
+/// Those of this version, which all processes of a mount agree on with the kernel.
+constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid | kClearsRights;
+
+/// Whether a later process can go on with what an earlier one has agreed on. kCorrupt: nothing was agreed on, or the
+/// record is damaged. kVersionMismatch: the mount has promised the kernel what this process does not know.
+Result<void> check_agreed(const KernelInit& init);
 
 /// Whether the kernel offers to repeat requests that were read and not answered (Linux 6.9).
 bool offers_resend(const KernelInit& init);
