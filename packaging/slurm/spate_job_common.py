@@ -77,18 +77,33 @@ def own_folder(folder):
     os.chmod(folder, 0o700)
 
 
+def is_kept(path, uid):
+    """Whether this user and root alone decide what lies at this path, as far as its last step goes. True: nothing is there."""
+    try:
+        link, found = os.lstat(path), os.stat(path)
+    except FileNotFoundError:
+        return not os.path.islink(path)
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, uid):
+        return False
+    return found.st_uid in (0, uid) and bool(found.st_mode & stat.S_ISVTX or not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
 def keeps_folders(base, uid):
-    """Whether nobody but this user and root can put something else in the place of a folder of this user there."""
-    found = os.stat(base)
-    return found.st_uid in (0, uid) and (found.st_mode & stat.S_ISVTX or not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    """Whether nobody but this user and root can put something else in the place of a folder of this user there: neither in `base` nor in a
+    folder on the way to it, nor where links on that way lead."""
+    for path in (pathlib.Path(os.path.abspath(base)), pathlib.Path(os.path.realpath(base))):
+        if not all(is_kept(step, uid) for step in (path, *path.parents)):
+            return False
+    return True
 
 
 def own_folder_in(base, folder):
     """own_folder(), and none that others can exchange."""
     for step in (lambda: None, lambda: own_folder(folder)):
         step()
-        if os.path.exists(base) and not keeps_folders(base, os.geteuid()):
-            raise JobError("others can rename what lies in %s: --dir takes a folder of the user or of root, sticky as /tmp if others may write there" % base)
+        if not keeps_folders(base, os.geteuid()):
+            raise JobError("others can rename what lies in %s: --dir takes a folder of the user or of root, sticky as /tmp if others may write "
+                           "there, in folders of that kind" % base)
 
 
 def write_file(path, text):

@@ -17,6 +17,7 @@ from spate_job_common import TIED, JobError, alive, identity, keeps_folders, nod
 
 READY_SECONDS = 60
 NOGROUP = 65534
+CLEAN_SECONDS = 30  # for all that one user has left
 FRESH_SECONDS = 60  # a folder this young without a note may belong to a node that begins
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -252,19 +253,29 @@ def clean(base, job, host):
     """Removes what jobs have left here whose processes are gone; of one job and one node, or of all. Root does so for each user, with that
     user's rights only. Whether nothing is left of them."""
     gone = True
+    for uid, folders in left_in(base, job).items():
+        def work(folders=folders):
+            return all([clean_job(folder, host) for folder in folders])
+        gone = (work() if uid == os.geteuid() else work_as(uid, work)) and gone
+    return gone
+
+
+def left_in(base, job):
+    """{user: the folders that jobs of that user have here}, as far as this process may clean them."""
+    found = {}
     for name in os.listdir(base) if os.path.isdir(base) else []:
         match = re.fullmatch(r"spate-job-(\d+)-(.+)", name)
         if not match or job not in (None, match.group(2)):
             continue
         folder = os.path.join(base, name)
         try:
-            found = os.lstat(folder)
+            uid = os.lstat(folder).st_uid
         except OSError:
             continue  # somebody else has just removed it
-        if os.path.islink(folder) or found.st_uid != int(match.group(1)) or os.geteuid() not in (0, found.st_uid) or not keeps_folders(base, found.st_uid):
+        if os.path.islink(folder) or uid != int(match.group(1)) or os.geteuid() not in (0, uid) or not keeps_folders(base, uid):
             continue
-        gone = (clean_job(folder, host) if found.st_uid == os.geteuid() else clean_as(found.st_uid, folder, host)) and gone
-    return gone
+        found.setdefault(uid, []).append(folder)
+    return found
 
 
 def clean_job(folder, host):
@@ -285,8 +296,9 @@ def group_of(uid):
         return NOGROUP
 
 
-def clean_as(uid, folder, host):
-    """In a process with the rights of that user, which whatever the user has prepared there cannot hold up for ever."""
+def work_as(uid, work):
+    """Runs it in a process with the rights of that user, and tells whether it was done. The user can stop that process, and what he has prepared
+    can hold it up: so it is killed after a while."""
     gid = group_of(uid)
     child = os.fork()
     if child == 0:
@@ -295,10 +307,13 @@ def clean_as(uid, folder, host):
             os.setgroups([])
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-            signal.alarm(30)
-            done = clean_job(folder, host)
+            done = work()
         finally:
             os._exit(0 if done else 1)
+    ended = os.pidfd_open(child)
+    if not select.select([ended], [], [], CLEAN_SECONDS)[0]:
+        os.kill(child, signal.SIGKILL)
+    os.close(ended)
     return os.waitpid(child, 0)[1] == 0
 
 

@@ -5,10 +5,12 @@ neither read, run nor removed, nobody else says that a server is ready, and a cl
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 from lib import SPATE, STRANGER, as_stranger, check, need_root, skip
 
@@ -78,6 +80,65 @@ def exchanged_base(root):
         shutil.rmtree(os.path.dirname(mine))
 
 
+def exchanged_above(root):
+    """A folder of root's in a stranger's one, who may rename it; or where a link of a stranger's leads, which he may change."""
+    theirs, own = root + "/theirs", root + "/roots"
+    for folder in (theirs, theirs + "/disk", own):
+        os.mkdir(folder)
+    os.chown(theirs, STRANGER, STRANGER)
+    check(as_stranger(lambda: os.symlink(own, root + "/disk/link")) == 0, "no link")
+    for disk in (theirs + "/disk", theirs + "/new", root + "/disk/link", root + "/disk/link/deeper"):
+        refused(up(root, disk, "e"), "others can rename")
+        check(not os.path.exists(disk + "/spate-job-0-e"), "it has begun in " + disk)
+        mine = disk + "/spate-job-0-e/one"
+        os.makedirs(mine)
+        check(job(root, "clean", "--dir", disk).returncode == 0 and os.path.isdir(mine), "root cleans where a stranger can exchange folders: " + disk)
+        shutil.rmtree(os.path.dirname(mine))
+
+
+def held_cleaner(root):
+    """Whatever a stranger has prepared, and though he stops the process that cleans with his rights: root's cleaner ends."""
+    disk = root + "/held"
+    os.mkdir(disk)
+    os.chmod(disk, 0o1777)
+
+    def prepare():
+        for number in range(20):
+            folder = "%s/spate-job-%d-h%d/one" % (disk, STRANGER, number)
+            os.makedirs(folder)
+            os.mkfifo(folder + "/owner.json")  # nobody ever writes into it
+
+    def is_cleaner(pid):
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            return os.fsencode(disk) in file.read() and os.stat("/proc/%d" % pid).st_uid == STRANGER
+
+    def stop_cleaners():
+        os.setresuid(STRANGER, STRANGER, STRANGER)
+        while True:
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+                try:
+                    if is_cleaner(pid):
+                        os.kill(pid, signal.SIGSTOP)
+                except OSError:
+                    pass  # it has just ended
+            time.sleep(0.01)
+
+    check(as_stranger(prepare) == 0, "nothing prepared")
+    stopper = os.fork()
+    if stopper == 0:
+        try:
+            stop_cleaners()
+        finally:
+            os._exit(1)
+    code = "import sys; sys.path.insert(0, %r); import spate_job_node as n; n.CLEAN_SECONDS = 1; print(n.clean(%r, None, None))" % (JOB, disk)
+    try:
+        done = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=100, check=False)
+        check(done.stdout == "False\n", "exit %d: %s%s" % (done.returncode, done.stdout, done.stderr))
+    finally:
+        os.kill(stopper, signal.SIGKILL)
+        os.waitpid(stopper, 0)
+
+
 def foreign_home(root):
     """Root with the home of another user, as sudo may leave it: what is noted there names a process to end and a command to run."""
     home = root + "/stranger"
@@ -141,7 +202,8 @@ def rights_of_the_cleaner(root):
         write(folder + "/owner.json", note)
 
     check(as_stranger(prepare) == 0 and os.stat(folder).st_gid == GROUP, "the folder has not the group of the one above")
-    check(job(root, "clean", "--dir", disk).returncode == 0, "clean")
+    done = job(root, "clean", "--dir", disk)
+    check(done.returncode == 0, "clean: " + done.stderr)
     check(not os.path.exists(folder), "it was not cleaned")
     check(os.path.isdir(groups + "/place"), "the cleaner had the rights of a group that its user is not in")
 
@@ -159,6 +221,8 @@ def main():
         false_ready()
         prepared_node(root, root + "/disk")
         exchanged_base(root)
+        exchanged_above(root)
+        held_cleaner(root)
         foreign_home(root)
         rights_of_the_cleaner(root)
     finally:
