@@ -128,6 +128,44 @@ def strangers(fs):
         check(os.stat("%s/coord/tls/%s" % (fs.dir, name)).st_mode & 0o077 == 0, name + " can be read by others")
 
 
+def a_revoked_key_stays_revoked(fs):
+    """Whoever leads next knows it: also for keys that were revoked while another one led, and after all have restarted."""
+    uid = os.getuid() or 65504  # no key names root
+    keys = {}
+    for name in ("good", "early", "late"):
+        path = "%s/%s.key" % (fs.root, name)
+        told = fs.spate("key", "issue", "--uid", str(uid), "--gid", str(uid), "-o", path, "--json")
+        keys[name] = (json.loads(told)["id"], {"SPATE_FS_CLIENT_KEY_FILE": path})
+
+    def refused(*names):
+        for name, (_, env) in keys.items():
+            done = fs.run("ls", "spate:/", env=env)
+            if name in names:
+                check(done.returncode == 1 and "was revoked" in done.stderr, "%s: exit %d, %s" % (name, done.returncode, done.stderr))
+            else:
+                check(done.returncode == 0, "%s: exit %d, %s" % (name, done.returncode, done.stderr))
+        listed = {row["id"] for row in json.loads(fs.run("key", "list", "--json").stdout)["revoked"]}
+        check(listed == {keys[name][0] for name in names}, "revoked: %s" % listed)
+
+    def another_leads():
+        whole(fs)
+        leader, pid = next((server, pid) for server, (part, pid) in parts(fs).items() if part == "leads")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: "leads" in [part for server, (part, _) in parts(fs).items() if server != leader], "another one leads", 60)
+
+    refused()
+    fs.spate("key", "revoke", keys["early"][0])
+    refused("early")
+    another_leads()
+    refused("early")
+    fs.run("key", "revoke", keys["late"][0])  # a remark says that a server has died
+    refused("early", "late")
+    up(fs)
+    another_leads()
+    refused("early", "late")
+    up(fs)
+
+
 def down_and_up(fs):
     before = keepers(fs)
     fs.spate("down", "-q", "--dir", fs.dir)
@@ -227,6 +265,7 @@ def main():
         fs.spate("put", "spate:/a", input=b"kept")
         strangers(fs)
         any_process_is_killed(fs)
+        a_revoked_key_stays_revoked(fs)
         down_and_up(fs)
         etcd_is_lost(fs)
         fs.fsck()
