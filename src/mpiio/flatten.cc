@@ -235,7 +235,7 @@ std::int64_t Flat::offset_at(std::uint64_t position) const {
   return offset;
 }
 
-Walk::Walk(const Flat& flat, std::int64_t base, std::uint64_t first, std::uint64_t size) : flat_(flat), left_(size) {
+Walk::Walk(const Flat& flat, std::int64_t base, std::uint64_t first, std::uint64_t size) : flat_(&flat), left_(size) {
   if (flat.size() == 0 || size == 0) {
     left_ = 0;
     return;
@@ -267,22 +267,22 @@ Walk::Walk(const Flat& flat, std::int64_t base, std::uint64_t first, std::uint64
 void Walk::turn() {
   piece_ = 0;
   for (std::size_t i = digits_.size(); i-- > 0;) {
-    const Level& level = flat_.levels()[i];
+    const Level& level = flat_->levels()[i];
     place_ += level.stride;
     if (++digits_[i] < level.count) return;
     place_ -= as_signed(level.count) * level.stride;
     digits_[i] = 0;
   }
-  place_ += flat_.extent();
+  place_ += flat_->extent();
 }
 
 std::optional<Walk::Run> Walk::raw() {
   if (left_ == 0) return std::nullopt;
-  const Piece& piece = flat_.pieces()[piece_];
+  const Piece& piece = flat_->pieces()[piece_];
   const Run run{place_ + piece.offset + as_signed(within_), std::min(piece.size - within_, left_)};
   left_ -= run.size;
   within_ = 0;
-  if (++piece_ == flat_.pieces().size()) turn();
+  if (++piece_ == flat_->pieces().size()) turn();
   return run;
 }
 

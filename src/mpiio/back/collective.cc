@@ -2,6 +2,7 @@
 #include "mpiio/back/collective.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -29,10 +30,17 @@ struct Told {
   std::int64_t size = 0;
 };
 
+/// What a list of pieces costs an aggregator and the ranks, bytes a piece, with what is made of it.
+constexpr std::uint64_t kPieceBytes = 128;
+/// The least that a rank may send to an aggregator at a time.
+constexpr std::uint64_t kLeastRoom = 4096;
+
 /// One access in two phases. Each round has these steps on every rank:
-///   plan()      decides which pieces of this rank go to which aggregator
-///   tell()      sends them to the aggregators
+///   agree_on_plan() decides which pieces of this rank go to which aggregator
+///   tell()          sends them to the aggregators
 ///   a write: sends the data, and writes it; a read: reads what was requested, and sends it back
+/// A round is done in parts where an aggregator would need more memory than cb_buffer_size allows: where many ranks want
+/// the same bytes, or pieces are so small that their list is longer than their data.
 class TwoPhases {
  public:
   TwoPhases(File& file, bool write, std::uint64_t first, const Memory& memory, const Domains& domains)
@@ -40,6 +48,7 @@ class TwoPhases {
         write_(write),
         memory_(memory),
         domains_(domains),
+        most_at_once_(room_of(file)),
         walk_(*file.view.flat, file.view.displacement, first, memory.bytes),
         whole_(memory.bytes == 0 ? nullptr : memory.whole()),
         out_(file.ranks),
@@ -49,14 +58,18 @@ class TwoPhases {
 
   /// Runs all rounds. Returns a negative errno of this rank's own reads and writes, or 0.
   long run() {
-    for (std::int64_t round = 0; round < domains_.rounds(); ++round) {
-      plan(domains_.round_end(round));
+    std::uint64_t room = most_at_once_;
+    for (std::int64_t round = 0; round < domains_.rounds();) {
+      const bool whole = agree_on_plan(domains_.round_end(round), room);
       tell();
       if (write_) {
         write_round();
       } else {
         read_round();
       }
+      if (!whole) continue;
+      ++round;
+      room = most_at_once_;
     }
     finish_write();
     return outcome_;
@@ -67,26 +80,77 @@ class TwoPhases {
  private:
   int rank_of(int aggregator) const { return file_.aggregators[static_cast<std::size_t>(aggregator)]; }
 
-  void plan(std::int64_t end) {
-    sent_.assign(static_cast<std::size_t>(file_.ranks), {});
-    stream_.assign(static_cast<std::size_t>(file_.ranks), {});
+  /// How much data and lists an aggregator takes at once. An exchange counts with ints.
+  static std::uint64_t room_of(const File& file) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 30U;
+    const std::uint64_t least = kLeastRoom * static_cast<std::uint64_t>(file.ranks);
+    return std::min(2 * std::max(file.hints.cb_buffer_size, least), kMost);
+  }
+
+  /// Plans the rest of a round that ends at `end`, or a part of it. False: there is more, on this rank or another one.
+  /// `room`: the most that this rank sends to an aggregator at once. It shrinks until no aggregator gets too much.
+  bool agree_on_plan(std::int64_t end, std::uint64_t& room) {
+    const Walk begin = walk_;
     round_first_ = done_;
-    const auto limit = [&](std::int64_t at) { return std::min(end, domains_.strip_end(at)); };
-    std::int64_t strip_end = 0;
     while (true) {
-      // The next run begins in a strip that is not known yet, so the strips are looked up one after the other.
-      auto run = walk_.next(UINT64_MAX, strip_end);
-      if (!run) {
-        const auto next = walk_.peek();
-        if (!next || *next >= end) break;
-        strip_end = limit(*next);
-        continue;
+      const bool whole = plan(end, room);
+      const std::uint64_t heard = exchange_counts();
+      std::array<std::int64_t, 2> worst{static_cast<std::int64_t>((heard + most_at_once_ - 1) / most_at_once_),
+                                        whole ? 0 : 1};
+      PMPI_Allreduce(MPI_IN_PLACE, worst.data(), 2, MPI_INT64_T, MPI_MAX, file_.comm);
+      if (worst[0] <= 1) return worst[1] == 0;
+      room = std::max(std::min(room, most_planned_) / static_cast<std::uint64_t>(worst[0]), kLeastRoom);
+      walk_ = begin;
+      done_ = round_first_;
+    }
+  }
+
+  /// False: something before `end` did not fit.
+  bool plan(std::int64_t end, std::uint64_t room) {
+    const auto ranks = static_cast<std::size_t>(file_.ranks);
+    sent_.assign(ranks, {});
+    stream_.assign(ranks, {});
+    rooms_.assign(ranks, room);
+    std::int64_t strip_end = INT64_MIN;
+    std::size_t to = 0;
+    bool whole = true;
+    for (auto next = walk_.peek(); next && *next < end; next = walk_.peek()) {
+      if (*next >= strip_end) {
+        strip_end = std::min(end, domains_.strip_end(*next));
+        to = static_cast<std::size_t>(rank_of(domains_.owner(*next)));
       }
-      const auto to = static_cast<std::size_t>(rank_of(domains_.owner(run->offset)));
+      whole = rooms_[to] > kPieceBytes;
+      if (!whole) break;
+      const auto run = walk_.next(rooms_[to] - kPieceBytes, strip_end);
+      if (!run) break;
       sent_[to].push_back({run->offset, static_cast<std::int64_t>(run->size)});
       stream_[to].push_back({static_cast<std::int64_t>(done_), run->size});
       done_ += run->size;
+      rooms_[to] -= run->size + kPieceBytes;
     }
+    most_planned_ = room - *std::min_element(rooms_.begin(), rooms_.end());
+    return whole;
+  }
+
+  /// Tells each aggregator how much this rank will send. Returns what this aggregator will get, with the lists.
+  std::uint64_t exchange_counts() {
+    std::vector<std::array<int, 2>> mine(sent_.size());
+    std::vector<std::array<int, 2>> theirs(sent_.size());
+    for (std::size_t rank = 0; rank < sent_.size(); ++rank) {
+      std::int64_t bytes = 0;
+      for (const Told& piece : sent_[rank]) bytes += piece.size;
+      out_.counts[rank] = static_cast<int>(bytes);
+      mine[rank] = {static_cast<int>(sent_[rank].size()), out_.counts[rank]};
+    }
+    PMPI_Alltoall(mine.data(), 2, MPI_INT, theirs.data(), 2, MPI_INT, file_.comm);
+    std::uint64_t heard = 0;
+    pieces_in_.assign(sent_.size(), 0);
+    for (std::size_t rank = 0; rank < theirs.size(); ++rank) {
+      pieces_in_[rank] = theirs[rank][0];
+      in_.counts[rank] = theirs[rank][1];
+      heard += static_cast<std::uint64_t>(theirs[rank][0]) * kPieceBytes + static_cast<std::uint64_t>(theirs[rank][1]);
+    }
+    return heard;
   }
 
   /// Exchanges the lists of pieces, and lays out the data that follows.
@@ -95,29 +159,23 @@ class TwoPhases {
     Counts pieces_in(file_.ranks);
     std::vector<Told> told;
     for (std::size_t rank = 0; rank < sent_.size(); ++rank) {
-      std::int64_t bytes = 0;
-      for (const Told& piece : sent_[rank]) bytes += piece.size;
       pieces_out.counts[rank] = static_cast<int>(sent_[rank].size() * 2);
-      out_.counts[rank] = static_cast<int>(bytes);
+      pieces_in.counts[rank] = pieces_in_[rank] * 2;
       told.insert(told.end(), sent_[rank].begin(), sent_[rank].end());
     }
     pieces_out.lay_out();
-    PMPI_Alltoall(pieces_out.counts.data(), 1, MPI_INT, pieces_in.counts.data(), 1, MPI_INT, file_.comm);
     std::vector<Told> heard(pieces_in.lay_out() / 2);
     PMPI_Alltoallv(told.data(), pieces_out.counts.data(), pieces_out.starts.data(), MPI_INT64_T, heard.data(),
                    pieces_in.counts.data(), pieces_in.starts.data(), MPI_INT64_T, file_.comm);
     out_bytes_.resize(out_.lay_out());
-    std::vector<Asked> asked;
-    std::uint64_t place = 0;
-    for (std::size_t rank = 0, at = 0; rank < in_.counts.size(); ++rank) {
-      const std::uint64_t before = place;
-      for (int i = 0; i < pieces_in.counts[rank] / 2; ++i, ++at) {
-        asked.push_back({heard[at].offset, static_cast<std::uint64_t>(heard[at].size), place});
-        place += asked.back().size;
-      }
-      in_.counts[rank] = static_cast<int>(place - before);
-    }
     in_bytes_.resize(in_.lay_out());
+    std::vector<Asked> asked;
+    asked.reserve(heard.size());
+    std::uint64_t place = 0;
+    for (const Told& piece : heard) {
+      asked.push_back({piece.offset, static_cast<std::uint64_t>(piece.size), place});
+      place += asked.back().size;
+    }
     merged_ = merge(std::move(asked));
   }
 
@@ -205,11 +263,15 @@ class TwoPhases {
   const bool write_;
   const Memory& memory_;
   const Domains& domains_;
+  const std::uint64_t most_at_once_;  // what an aggregator gets at once: data, and kPieceBytes a piece
   Walk walk_;
   char* const whole_;  // the memory's stream if it is one piece, else null
 
   std::uint64_t done_ = 0;                      // bytes of the memory's stream that are done
-  std::uint64_t round_first_ = 0;               // done_ at the beginning of the round
+  std::uint64_t round_first_ = 0;               // done_ at the beginning of the round, or of its part
+  std::uint64_t most_planned_ = 0;              // the most that this rank sends to one aggregator
+  std::vector<std::uint64_t> rooms_;            // what this rank may still send to each rank
+  std::vector<int> pieces_in_;                  // pieces that come from each rank
   std::vector<std::vector<Told>> sent_;         // pieces that were sent to each rank
   std::vector<std::vector<Walk::Run>> stream_;  // the same pieces as parts of the memory's stream
   Counts out_;                                  // bytes between this rank's memory and each aggregator
