@@ -118,7 +118,7 @@ class Walk {
   std::optional<Run> raw();
   void turn();
 
-  const Flat* flat_;  // never null
+  const Flat* flat_;                   // never null
   std::int64_t place_ = 0;             // offset of the current unit
   std::vector<std::uint64_t> digits_;  // current repetition of each level, the outermost first
   std::size_t piece_ = 0;

@@ -39,8 +39,8 @@ constexpr std::uint64_t kLeastRoom = 4096;
 ///   agree_on_plan() decides which pieces of this rank go to which aggregator
 ///   tell()          sends them to the aggregators
 ///   a write: sends the data, and writes it; a read: reads what was requested, and sends it back
-/// A round is done in parts where an aggregator would need more memory than cb_buffer_size allows: where many ranks want
-/// the same bytes, or pieces are so small that their list is longer than their data.
+/// A round is done in parts where an aggregator would need more memory than cb_buffer_size allows: where many ranks
+/// want the same bytes, or pieces are so small that their list is longer than their data.
 class TwoPhases {
  public:
   TwoPhases(File& file, bool write, std::uint64_t first, const Memory& memory, const Domains& domains)
