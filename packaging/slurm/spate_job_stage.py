@@ -69,15 +69,42 @@ def list_spate(fs, root):
     return find("-type", "d"), [[name, True] for name in files] + [[name, False] for name in find("!", "-type", "f", "!", "-type", "d")]
 
 
+def open_folder(root, folder):
+    """A descriptor of a folder below `root`. No link below that is followed: whoever may write there could lead the copy elsewhere."""
+    at = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    for step in filter(None, folder.split("/")):
+        above = at
+        try:
+            at = os.open(step, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+        except NotADirectoryError:
+            raise JobError("%s is in the way: it is no folder" % join(root, folder)) from None
+        finally:
+            os.close(above)
+    return at
+
+
 def make_folders(fs, target, folders):
     if not target.startswith("spate:"):
+        os.makedirs(target, exist_ok=True)
         for folder in folders:
-            os.makedirs(join(target, folder), exist_ok=True)
+            make_local_folder(target, folder)
         return
     for batch in in_batches([join(target, folder) for folder in folders]):
         done = run_spate(fs, "mkdir", "-p", *batch)
         if done.returncode != 0:
             raise JobError(reason(done))
+
+
+def make_local_folder(root, folder):
+    """The one above it is there."""
+    above = open_folder(root, folder_of(folder))
+    try:
+        if folder:
+            os.mkdir(folder.rpartition("/")[2], dir_fd=above)
+    except FileExistsError:
+        os.close(open_folder(root, folder))
+    finally:
+        os.close(above)
 
 
 def check_ends(fs, source, target):
@@ -161,12 +188,12 @@ class Mover:
         self.stopped = False
         self.wrong = []
 
-    def run(self, *words):
-        """`spate WORDS`: its output."""
+    def run(self, *words, keep=()):
+        """`spate WORDS`, which gets the descriptors `keep`: its output."""
         with self.lock:
             if self.stopped:
                 raise JobError("it was told to end")
-            process = subprocess.Popen([*TIED, spate_program("spate"), *words], env=self.environment, stdin=subprocess.DEVNULL,
+            process = subprocess.Popen([*TIED, spate_program("spate"), *words], env=self.environment, stdin=subprocess.DEVNULL, pass_fds=keep,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape")
             self.running.add(process)
         out, errors = process.communicate()
@@ -195,27 +222,43 @@ class Mover:
             self.stop()
 
     def copy(self, folder, names, regular):
-        source, target = self.order["source"], self.order["target"]
-        froms = [join(source, name) for name in names]
-        into = target if self.order["whole"] else join(target, folder) + "/"
-        self.run("cp", "-r", "-u", "-q", *froms, into)
+        target = self.order["target"]
+        if self.order["whole"]:
+            self.copy_into(target, (), names, regular)
+        elif target.startswith("spate:"):
+            self.copy_into(join(target, folder) + "/", (), names, regular)
+        else:
+            into = open_folder(target, folder)
+            held = "/proc/self/fd/%d/" % into
+            try:
+                self.copy_into(held, (into,), names, regular)
+            except JobError as error:
+                raise JobError(str(error).replace(held, join(target, folder) + "/")) from None
+            finally:
+                os.close(into)
+
+    def copy_into(self, into, keep, names, regular):
+        """`into` ends with "/", or is the name of the one file. `keep`: the descriptor that it is named by."""
+        source = self.order["source"]
+        self.run("cp", "-r", "-u", "-q", *[join(source, name) for name in names], into, keep=keep)
         checked = [name for name in names if name in regular]
-        for name in self.differing(checked):
-            self.run("cp", "-q", join(source, name), into)
-            if self.differing([name]):
+        for name in self.differing(checked, into, keep):
+            self.run("cp", "-q", join(source, name), into, keep=keep)
+            if self.differing([name], into, keep):
                 raise JobError("%s differs from its source" % self.target_of(name))
 
     def target_of(self, name):
         return self.order["target"] if self.order["whole"] else join(self.order["target"], name)
 
-    def differing(self, names):
+    def differing(self, names, into, keep):
         if not names:
             return []
-        sums = [self.sums([join(self.order["source"], name) for name in names]), self.sums([self.target_of(name) for name in names])]
+        copies = [into + name.rpartition("/")[2] if into.endswith("/") else into for name in names]
+        sums = [self.sums([join(self.order["source"], name) for name in names], ()), self.sums(copies, keep)]
         return [name for at, name in enumerate(names) if sums[0][at] != sums[1][at]]
 
-    def sums(self, paths):
-        told = json.loads(self.run("sum", "--json", "-a", "xxh3", *paths))
+    def sums(self, paths, keep):
+        told = json.loads(self.run("sum", "--json", "-a", "xxh3", *paths, keep=keep))
         if len(told) != len(paths):
             raise JobError("%d checksums for %d files, the first of them %s" % (len(told), len(paths), paths[0]))
         return [one["sum"] for one in told]

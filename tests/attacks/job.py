@@ -139,6 +139,36 @@ def held_cleaner(root):
         os.waitpid(stopper, 0)
 
 
+def redirected_results(root):
+    """Who may write in the folder where the results go leads none of them elsewhere by a link."""
+    shared, victim = root + "/shared", root + "/quiet"
+    for folder, mode in ((shared, 0o777), (victim, 0o755)):
+        os.mkdir(folder)
+        os.chmod(folder, mode)
+    done = up(root, root + "/disk", "s")
+    check(done.returncode == 0, done.stderr)
+    try:
+        fs = done.stdout.rpartition("SPATE_FS=")[2].strip()
+        for words in (("mkdir", "-p", "spate:/data/sub/deep"), ("put", "spate:/data/sub/deep/f"), ("put", "spate:/data/sub/g")):
+            subprocess.run([SPATE, *words], env=dict(os.environ, SPATE_FS=fs), input=b"result", timeout=60, check=True)
+        for name, folders in (("sub", ()), ("sub/deep", ("sub",))):
+            for folder in folders:
+                os.mkdir(os.path.join(shared, folder))
+                os.chmod(os.path.join(shared, folder), 0o777)
+            check(as_stranger(lambda name=name: os.symlink(victim, os.path.join(shared, name))) == 0, "no link")
+            done = job(root, "stage-out", "spate:/data", shared, "--id", "s")
+            check(not os.listdir(victim), "results lie where a stranger's link leads: %s" % os.listdir(victim))
+            refused(done, "in the way")
+            os.unlink(os.path.join(shared, name))
+        done = job(root, "stage-out", "spate:/data", shared, "--id", "s")
+        check(done.returncode == 0 and "2 files" in done.stdout, "stage-out: %s%s" % (done.stdout, done.stderr))
+        for name in ("sub/deep/f", "sub/g"):
+            with open(os.path.join(shared, name), "rb") as file:
+                check(file.read() == b"result", name)
+    finally:
+        job(root, "down", "--id", "s")
+
+
 def foreign_home(root):
     """Root with the home of another user, as sudo may leave it: what is noted there names a process to end and a command to run."""
     home = root + "/stranger"
@@ -223,6 +253,7 @@ def main():
         exchanged_base(root)
         exchanged_above(root)
         held_cleaner(root)
+        redirected_results(root)
         foreign_home(root)
         rights_of_the_cleaner(root)
     finally:
