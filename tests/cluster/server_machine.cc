@@ -206,10 +206,11 @@ void ServerProcess::die() {
 
 job::Task<void> ServerProcess::stop() {
   std::ignore = co_await started_.wait();
+  // First of all: a dead process asks the coordinator for nothing while its calls end.
+  if (group_ != nullptr) co_await group_->stop();
   co_await server_->stop();
   if (io_ != nullptr) co_await io_->stop();
   if (meta_ != nullptr) std::ignore = co_await meta_->stop();
-  if (group_ != nullptr) co_await group_->stop();
   ended_ = true;
 }
 
