@@ -40,26 +40,58 @@ Result<void> change_object(assembly::ClientProcess& process, wire::NamePath wher
 }
 
 /// Changes the objects below a directory. Reports failures and goes on with the rest. Symbolic links stay, as with
-/// chmod -R.
-void change_below(Context& context, assembly::ClientProcess& process, const std::string& path, Handle directory,
-                  const MakeChange& make, int& code) {
-  const auto entries = list_directory(process, directory);
-  if (!entries) {
-    code = context.fail(entries.error(), "spate:" + path);
-    return;
+/// chmod -R. By a stack of its own, since a tree may be as deep as its owner likes.
+class BelowChange {
+ public:
+  BelowChange(Context& context, assembly::ClientProcess& process, const MakeChange& make, int& code)
+      : context_(context), process_(process), make_(make), code_(code) {}
+
+  void run(std::string path, Handle directory) {
+    path_ = std::move(path);
+    enter(directory);
+    while (!levels_.empty()) {
+      Level& level = levels_.back();
+      if (level.next == level.entries.size()) {
+        levels_.pop_back();
+        continue;
+      }
+      const Listed& entry = level.entries[level.next++];
+      if (entry.attributes.type == FileType::kSymlink) continue;
+      wire::NamePath where;
+      where.start = level.directory;
+      where.path = entry.name;
+      path_.resize(level.path_bytes);
+      path_ = join_path(path_, entry.name);
+      const auto done = change_object(process_, std::move(where), entry.attributes, make_);
+      if (!done) code_ = context_.fail(done.error(), "spate:" + path_);
+      if (entry.attributes.type == FileType::kDirectory) enter(entry.attributes.handle);
+    }
   }
-  for (const Listed& entry : *entries) {
-    if (entry.attributes.type == FileType::kSymlink) continue;
-    wire::NamePath where;
-    where.start = directory;
-    where.path = entry.name;
-    const std::string name = join_path(path, entry.name);
-    const auto done = change_object(process, std::move(where), entry.attributes, make);
-    if (!done) code = context.fail(done.error(), "spate:" + name);
-    if (entry.attributes.type == FileType::kDirectory)
-      change_below(context, process, name, entry.attributes.handle, make, code);
+
+ private:
+  /// A directory that a change is in.
+  struct Level {
+    Handle directory;
+    std::vector<Listed> entries;
+    std::size_t next = 0;
+    std::size_t path_bytes = 0;  // of the directory's path
+  };
+
+  void enter(Handle directory) {
+    auto entries = list_directory(process_, directory);
+    if (!entries)
+      code_ = context_.fail(entries.error(), "spate:" + path_);
+    else
+      levels_.push_back({directory, *std::move(entries), 0, path_.size()});
   }
-}
+
+  Context& context_;
+  assembly::ClientProcess& process_;
+  const MakeChange& make_;
+  int& code_;
+  std::string path_;  // of what is being changed
+  std::vector<Level> levels_;
+};
 
 int change_all(Context& context, const AttributeOptions& options, const MakeChange& make) {
   int below = kExitOk;
@@ -71,7 +103,7 @@ int change_all(Context& context, const AttributeOptions& options, const MakeChan
         const Attributes& attributes = object.attributes;
         auto done = change_object(process, where, attributes, make);
         if (options.recursive && attributes.type == FileType::kDirectory)
-          change_below(context, process, path, attributes.handle, make, below);
+          BelowChange(context, process, make, below).run(path, attributes.handle);
         return done;
       });
   return code == kExitOk ? below : code;

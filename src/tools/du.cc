@@ -45,20 +45,43 @@ struct Measuring {
   std::set<std::uint64_t> seen = {};
 };
 
-Result<Usage> measure(assembly::ClientProcess& process, Handle directory, const std::string& path,
-                      Measuring& measuring) {
-  Usage usage;
-  SPATE_TRY(const auto entries, list_directory(process, directory));
-  for (const Listed& entry : entries) {
-    add(usage, entry.attributes, measuring.seen);
+/// A directory that the walk is in.
+struct MeasuredFolder {
+  std::vector<Listed> entries;
+  std::size_t next = 0;
+  std::size_t path_bytes = 0;  // of the directory's path
+  Usage usage = {};
+};
+
+void add(Usage& usage, const Usage& below) {
+  usage.allocated += below.allocated;
+  usage.size += below.size;
+  usage.objects += below.objects;
+}
+
+/// By a stack of its own, since a tree may be as deep as its owner likes.
+Result<Usage> measure(assembly::ClientProcess& process, Handle directory, std::string path, Measuring& measuring) {
+  std::vector<MeasuredFolder> levels;
+  SPATE_TRY(auto listed, list_directory(process, directory));
+  levels.push_back({std::move(listed), 0, path.size()});
+  for (;;) {
+    MeasuredFolder& level = levels.back();
+    path.resize(level.path_bytes);
+    if (level.next == level.entries.size()) {
+      if (measuring.tell) tell_usage(measuring.options, level.usage, "spate:" + path);
+      const Usage whole = level.usage;
+      levels.pop_back();
+      if (levels.empty()) return whole;
+      add(levels.back().usage, whole);
+      continue;
+    }
+    const Listed& entry = level.entries[level.next++];
+    add(level.usage, entry.attributes, measuring.seen);
     if (entry.attributes.type != FileType::kDirectory) continue;
-    SPATE_TRY(const Usage below, measure(process, entry.attributes.handle, join_path(path, entry.name), measuring));
-    usage.allocated += below.allocated;
-    usage.size += below.size;
-    usage.objects += below.objects;
+    path = join_path(path, entry.name);
+    SPATE_TRY(auto below, list_directory(process, entry.attributes.handle));
+    levels.push_back({std::move(below), 0, path.size()});
   }
-  if (measuring.tell) tell_usage(measuring.options, usage, "spate:" + path);
-  return usage;
 }
 
 int run_du(Context& context, const DuOptions& options) {

@@ -172,7 +172,42 @@ class Finder {
   Finder(Context& context, assembly::ClientProcess& process, const Search& search)
       : context_(context), process_(process), search_(search) {}
 
-  void look(const Found& found, std::uint64_t depth) {
+  /// By a stack of its own, since a tree may be as deep as its owner likes.
+  void look(Found found) {
+    std::vector<Level> levels;
+    visit(found, levels);
+    while (!levels.empty()) {
+      Level& level = levels.back();
+      if (level.next == level.below.size()) {
+        levels.pop_back();
+        continue;
+      }
+      const Listed& entry = level.below[level.next++];
+      found.path.resize(level.path_bytes);
+      found.path = join_path(found.path, entry.name);
+      found.name = entry.name;
+      found.attributes = entry.attributes;
+      found.directory = entry.attributes.handle;
+      visit(found, levels);
+    }
+  }
+  int end() {
+    if (search_.json) context_.print_json(rows_);
+    return code_;
+  }
+  void failed(const Error& error, const std::string& path) { code_ = context_.fail(error, path); }
+
+ private:
+  /// A directory that the search is in.
+  struct Level {
+    std::vector<Listed> below;
+    std::size_t next = 0;
+    std::size_t path_bytes = 0;  // of the directory's path
+  };
+
+  /// Looks at one object; a directory that the search goes into is put on the stack.
+  void visit(const Found& found, std::vector<Level>& levels) {
+    const std::size_t depth = levels.size();
     const bool directory = found.attributes.type == FileType::kDirectory;
     std::vector<Listed> below;
     if (directory && (depth < search_.max_depth || search_.empty || search_.not_empty)) {
@@ -186,19 +221,9 @@ class Finder {
     const bool empty =
         directory ? below.empty() : found.attributes.type == FileType::kRegular && found.attributes.size == 0;
     if (depth >= search_.min_depth && (!search_.empty || empty) && (!search_.not_empty || !empty)) offer(found);
-    if (depth >= search_.max_depth) return;
-    for (Listed& entry : below) {
-      const Handle handle = entry.attributes.handle;
-      look({join_path(found.path, entry.name), entry.name, entry.attributes, handle}, depth + 1);
-    }
+    if (depth < search_.max_depth && !below.empty()) levels.push_back({std::move(below), 0, found.path.size()});
   }
-  int end() {
-    if (search_.json) context_.print_json(rows_);
-    return code_;
-  }
-  void failed(const Error& error, const std::string& path) { code_ = context_.fail(error, path); }
 
- private:
   void offer(const Found& found) {
     for (const Test& test : search_.tests) {
       if (!test(found)) return;
@@ -241,7 +266,7 @@ int run_find(Context& context, const std::vector<std::string>& words) {
       finder.failed(object.error(), named);
       continue;
     }
-    finder.look({path, split_path(path).second, object->attributes, object->attributes.handle}, 0);
+    finder.look({path, split_path(path).second, object->attributes, object->attributes.handle});
   }
   return finder.end();
 }

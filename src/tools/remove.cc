@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "job/event.h"
 #include "job/gate.h"
@@ -14,6 +15,15 @@ namespace {
 /// Removals in flight. Several of them go to the meta server in one request.
 constexpr std::size_t kAtOnce = 128;
 
+/// A directory that is being emptied. It is removed when its last holder has released it: the walk, an entry that is
+/// being removed, or a directory in it.
+struct Folder {
+  std::shared_ptr<const Folder> above;  // null: the one that is removed last
+  wire::NamePath name;
+  Handle handle;
+};
+using FolderPtr = std::shared_ptr<const Folder>;
+
 /// State that the coroutines of one run share. Lives on the frame of remove_tree().
 struct Run {
   client::Client& client;
@@ -21,6 +31,8 @@ struct Run {
   job::Semaphore slots;
   job::Event ended;  // the last directory is gone, or it stays because of an error
   Result<void> first;
+  std::vector<std::unique_ptr<const Folder>> emptied;
+  bool removing = false;  // somebody works on `emptied`
 
   explicit Run(client::Client& c)
       : client(c),
@@ -31,15 +43,6 @@ struct Run {
     if (!removed && removed.code() != Errc::kNotFound && first) first = std::move(removed);
   }
 };
-
-/// A directory that is being emptied. It is removed when its last holder has released it: the walk, an entry that is
-/// being removed, or a directory in it.
-struct Folder {
-  std::shared_ptr<const Folder> above;  // null: the one that is removed last
-  wire::NamePath name;
-  Handle handle;
-};
-using FolderPtr = std::shared_ptr<const Folder>;
 
 wire::NamePath name_in(Handle directory, std::string name) {
   wire::NamePath where;
@@ -64,35 +67,73 @@ job::Task<void> remove_folder(Run& run, std::unique_ptr<const Folder> folder) {
   if (folder->above == nullptr) run.ended.set();
 }
 
+/// To remove a directory releases the one above, which may be empty then, and so on: a loop, since a tree may be as
+/// deep as its owner likes.
+void remove_emptied(Run& run) {
+  if (std::exchange(run.removing, true)) return;
+  while (!run.emptied.empty()) {
+    auto folder = std::move(run.emptied.back());
+    run.emptied.pop_back();
+    job::spawn(run.gate, remove_folder(run, std::move(folder)));
+  }
+  run.removing = false;
+}
+
 FolderPtr make_folder(Run& run, Folder folder) {
   const auto end = [&run](const Folder* emptied) {
-    job::spawn(run.gate, remove_folder(run, std::unique_ptr<const Folder>(emptied)));
+    run.emptied.emplace_back(emptied);
+    remove_emptied(run);
   };
   return FolderPtr(new Folder(std::move(folder)), end);
 }
 
-job::Task<void> empty(Run& run, FolderPtr folder) {
+/// A directory that the walk has entered, and what it has listed of it and not looked at.
+struct EnteredFolder {
+  explicit EnteredFolder(FolderPtr its_folder) : folder(std::move(its_folder)) { request.handle = folder->handle; }
+  bool listed() const { return next == entries.size(); }
+  FolderPtr folder;
   wire::ReaddirRequest request;
-  request.handle = folder->handle;
-  for (bool end = false; !end && run.first;) {
-    auto page = co_await run.client.readdir(request);
-    if (!page) {
-      run.tell(std::move(page).error());
-      co_return;
+  std::vector<wire::DirectoryEntry> entries;
+  std::size_t next = 0;
+  bool end = false;  // there are no further entries
+};
+
+job::Task<Result<void>> list(Run& run, EnteredFolder& level) {
+  SPATE_CO_TRY(auto page, co_await run.client.readdir(level.request));
+  level.end = page.end || page.entries.empty();
+  level.entries = std::move(page.entries);
+  level.next = 0;
+  if (!level.end) level.request.cookie = level.entries.back().cookie;
+  co_return Result<void>();
+}
+
+/// Depth first, by a stack of its own.
+job::Task<void> empty(Run& run, FolderPtr root) {
+  std::vector<EnteredFolder> levels;
+  levels.emplace_back(std::move(root));
+  while (!levels.empty() && run.first) {
+    EnteredFolder& level = levels.back();
+    if (level.listed() && level.end) {
+      levels.pop_back();
+      continue;
     }
-    for (wire::DirectoryEntry& entry : page->entries) {
-      if (!run.first) co_return;
-      request.cookie = entry.cookie;
-      if (entry.type == FileType::kDirectory) {
-        Folder below{folder, name_in(folder->handle, std::move(entry.name)), entry.handle};
-        FolderPtr made = make_folder(run, std::move(below));
-        co_await empty(run, std::move(made));
-      } else {
-        auto slot = co_await run.slots.acquire(1);
-        job::spawn(run.gate, remove_file(run, folder, std::move(entry.name), *std::move(slot)));
-      }
+    if (level.listed()) {
+      auto page = co_await list(run, level);
+      if (page) continue;
+      run.tell(std::move(page));
+      levels.pop_back();
+      continue;
     }
-    end = page->end || page->entries.empty();
+    wire::DirectoryEntry& entry = level.entries[level.next++];
+    const FolderPtr folder = level.folder;
+    if (entry.type == FileType::kDirectory) {
+      Folder below{folder, name_in(folder->handle, std::move(entry.name)), entry.handle};
+      levels.emplace_back(make_folder(run, std::move(below)));
+    } else {
+      std::string name = std::move(entry.name);
+      auto slot = co_await run.slots.acquire(1);
+      job::spawn(run.gate, remove_file(run, folder, std::move(name), *std::move(slot)));
+    }
   }
 }
 

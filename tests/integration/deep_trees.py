@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trees that are deeper than a path is long, as any user can make them: commands that walk trees need no more stack for them. Their stack is
+small here, so that a tree of some thousand levels does what one of a hundred thousand does otherwise."""
+import json
+import os
+import resource
+import subprocess
+
+from cluster import SPATE, Cluster, check
+
+STACK = 512 << 10  # what any command needs, and little more
+STEP = 300  # levels by one path
+STEPS = 10
+DEPTH = STEP * STEPS + STEPS - 1  # below the uppermost one
+BELOW = "/".join("d" * STEP)
+
+
+def with_little_stack(fs, *args, **env):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
+    done = subprocess.run([SPATE, *args], env=dict(fs.env, **env), timeout=120, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit)
+    done.stderr = done.stderr.decode(errors="replace")
+    check(done.returncode >= 0, "spate %s died of signal %d" % (" ".join(args), -done.returncode))
+    return done
+
+
+def make_deep(fs, bottom):
+    """spate:/deep, of STEP * STEPS levels; `bottom` lies in the lowest one."""
+    fs.spate("mkdir", "-p", "spate:/deep/" + BELOW)
+    bottom("spate:/deep/" + BELOW)
+    for _ in range(STEPS - 1):
+        fs.spate("mkdir", "-p", "spate:/upper/" + BELOW)
+        fs.spate("mv", "spate:/deep", "spate:/upper/" + BELOW + "/d")
+        fs.spate("mv", "spate:/upper", "spate:/deep")
+
+
+def is_looked_at_and_removed(fs):
+    make_deep(fs, lambda path: fs.spate("put", path + "/file", input=b"x"))
+    done = with_little_stack(fs, "du", "-s", "--json", "spate:/deep")
+    check(done.returncode == 0, "du: exit %d, %s" % (done.returncode, done.stderr))
+    told = json.loads(done.stdout)[0]
+    check(told["objects"] == DEPTH + 2 and told["size"] == 1, "du: %s" % told)
+    done = with_little_stack(fs, "find", "spate:/deep", "-type", "f")
+    check(done.returncode == 0 and done.stdout.decode() == "spate:/deep/" + "d/" * DEPTH + "file\n", "find: exit %d, %s" % (done.returncode, done.stderr))
+    done = with_little_stack(fs, "chmod", "-R", "700", "spate:/deep")
+    check(done.returncode == 0, "chmod -R: exit %d, %s" % (done.returncode, done.stderr))
+    done = with_little_stack(fs, "rm", "-r", "spate:/deep")
+    check(done.returncode == 0 and fs.spate("ls", "spate:/") == b"", "rm -r: exit %d, %s" % (done.returncode, done.stderr))
+
+
+def stays_after_an_error(fs):
+    """The lowest folder is one that the user may not read: all that is above it is left as it is, and he is told why."""
+    def closed(path):
+        fs.spate("mkdir", path + "/closed")
+        fs.spate("chmod", "0", path + "/closed")
+    make_deep(fs, closed)
+    uid = os.getuid() or 65504  # no key names root
+    key = fs.root + "/user.key"
+    fs.spate("key", "issue", "--uid", str(uid), "--gid", str(uid), "-o", key)
+    done = with_little_stack(fs, "rm", "-r", "spate:/deep", SPATE_FS_CLIENT_KEY_FILE=key)
+    check(done.returncode == 1 and "permission denied" in done.stderr, "rm -r: exit %d, %s" % (done.returncode, done.stderr))
+    check(b"d" in fs.spate("ls", "spate:/deep"), "something is gone")
+
+
+def main():
+    with Cluster(io=1) as fs:
+        fs.up()
+        is_looked_at_and_removed(fs)
+        stays_after_an_error(fs)
+        fs.fsck()
+
+
+main()
