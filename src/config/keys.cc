@@ -156,7 +156,7 @@ std::vector<Key> plain_rows() {
       row<&Config::meta, &MetaConfig::coordinator_tls>(
           {"meta", "coordinator_tls", Type::kPath,
            "For https://: a folder with ca.pem, cert.pem and key.pem, by which etcd and the meta servers show each "
-           "other who they are.",
+           "other who they are. Others cannot read key.pem (mode 0600 or 0640).",
            "", 0, kMaxText}),
       row<&Config::flow, &FlowConfig::read_path>(
           {"flow", "read_path", Type::kChoice,

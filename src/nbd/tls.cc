@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/secret_file.h"
 #include "nbd/access.h"
 #include "tls/openssl.h"
 
@@ -20,7 +21,6 @@ constexpr std::size_t kMinKeyBytes = 16;
 constexpr std::size_t kMaxKeyBytes = 64;
 constexpr std::size_t kMaxKeyFileBytes = 1U << 20U;
 
-using tls::check_secret;
 using tls::Owned;
 
 int hex_digit(char c) {
@@ -205,7 +205,7 @@ Result<void> OpenSslContext::use_certificates(const std::string& folder) {
 Result<void> OpenSslContext::use_keys(const std::string& file) {
   std::ifstream in(file);
   if (!in) return Error(Errc::kNotFound, "read the keys in " + file);
-  SPATE_TRY(std::ignore, check_secret(file, 0077));
+  SPATE_TRY(std::ignore, check_secret_file(file, 0077));
   std::string text(kMaxKeyFileBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));

@@ -2,11 +2,10 @@
 #include "tls/openssl.h"
 
 #include <openssl/err.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <system_error>
+
+#include "base/secret_file.h"
 
 namespace spate::tls {
 namespace {
@@ -25,23 +24,11 @@ Error openssl_error(const std::string& what) {
   return Error::told(Errc::kInvalidArgument, what + ": " + why);
 }
 
-Result<void> check_secret(const std::string& file, mode_t others_may_not) {
-  struct stat st{};
-  if (::stat(file.c_str(), &st) != 0) return errno_error(errno, file);
-  if ((st.st_mode & others_may_not) != 0)
-    return Error::told(Errc::kPermissionDenied, file + " can be read or changed by others; chmod 600 it");
-  if (st.st_uid != 0 && st.st_uid != ::geteuid()) {
-    return Error::told(Errc::kPermissionDenied,
-                       file + " belongs to another user (uid " + std::to_string(st.st_uid) + ")");
-  }
-  return {};
-}
-
 Result<void> use_certificate(SSL_CTX* context, const std::string& certificate, const std::string& key) {
   ::ERR_clear_error();
   ::SSL_CTX_set_default_passwd_cb(context, &no_password);
   if (::SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) return openssl_error(certificate);
-  SPATE_TRY(std::ignore, check_secret(key, 0037));
+  SPATE_TRY(std::ignore, check_secret_file(key, kBeyondGroupReading));
   if (::SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1 &&
       ::SSL_CTX_check_private_key(context) == 1) {
     return {};

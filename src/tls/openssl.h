@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts for all users of OpenSSL here: owners of its objects, its errors, and the checks of secret files.
+// Parts for all users of OpenSSL here: owners of its objects, its errors, and how a certificate is used.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -26,11 +26,8 @@ using Owned = std::unique_ptr<T, Free>;
 /// kInvalidArgument: `what`, and OpenSSL's description of its first error; it forgets all.
 Error openssl_error(const std::string& what);
 
-/// kPermissionDenied if others may read or change the file: a user who may read a secret can impersonate this process,
-/// and its owner can change it. `others_may_not`: bits of the mode; a group that may read a private key is common.
-Result<void> check_secret(const std::string& file, mode_t others_may_not);
-
-/// Uses the certificate and its private key. The error names the file.
+/// Uses the certificate and its private key, which at most its group may read beside its owner. The error names the
+/// file.
 Result<void> use_certificate(SSL_CTX* context, const std::string& certificate, const std::string& key);
 
 }  // namespace spate::tls

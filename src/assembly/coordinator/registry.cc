@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assembly/coordinator/registry.h"
 
+#ifdef SPATE_COORD_ETCD
 #include <unistd.h>
 
 #include <cerrno>
 
-#ifdef SPATE_COORD_ETCD
+#include "base/secret_file.h"
 #include "coord/etcd/etcd_coordinator.h"
 #endif
 
@@ -22,6 +23,17 @@ std::string prefix_of(FsId fs) {
   return "/spate/" + text + "/";
 }
 
+/// Who has the key may write in etcd which meta server leads.
+Result<coord::HttpTls> tls_files_in(const std::string& folder) {
+  coord::HttpTls files{folder + "/ca.pem", folder + "/cert.pem", folder + "/key.pem"};
+  for (const std::string& file : {files.authority, files.certificate, files.key}) {
+    if (::access(file.c_str(), R_OK) != 0) return errno_error(errno, "meta.coordinator_tls: read " + file);
+  }
+  auto kept = check_secret_file(files.key, kBeyondGroupReading);
+  if (!kept) return std::move(kept).error().within("meta.coordinator_tls");
+  return files;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& config,
@@ -30,12 +42,8 @@ Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileS
   coord::EtcdOptions options;
   options.urls = config.meta.coordinator;
   options.prefix = prefix_of(config.fs.id);
-  const std::string& folder = config.meta.coordinator_tls;
-  if (!folder.empty()) {
-    options.tls = {folder + "/ca.pem", folder + "/cert.pem", folder + "/key.pem"};
-    for (const std::string& file : {options.tls.authority, options.tls.certificate, options.tls.key}) {
-      if (::access(file.c_str(), R_OK) != 0) return errno_error(errno, "meta.coordinator_tls: read " + file);
-    }
+  if (!config.meta.coordinator_tls.empty()) {
+    SPATE_TRY(options.tls, tls_files_in(config.meta.coordinator_tls));
   }
   return std::unique_ptr<coord::Coordinator>(std::make_unique<coord::EtcdCoordinator>(std::move(options), executor));
 }

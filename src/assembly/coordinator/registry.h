@@ -11,7 +11,8 @@
 namespace spate::assembly {
 
 /// The etcd cluster that the configuration names, for the records of this file system. kNotSupported: there is no
-/// libcurl, on this machine or where this was built. The executor outlives it.
+/// libcurl, on this machine or where this was built. kPermissionDenied: others can read or change the private key of
+/// meta.coordinator_tls. The executor outlives it.
 Result<std::unique_ptr<coord::Coordinator>> make_coordinator(const config::FileSystemConfig& config,
                                                              job::Executor& executor);
 
