@@ -27,14 +27,6 @@ void copy_text(char* to, std::size_t room, const std::string& text) {
   std::memset(to + size, 0, room - size);
 }
 
-/// Text that another process may be changing, and that need not be terminated.
-template <std::size_t kRoom>
-std::string text_of(const char (&room)[kRoom]) {
-  char copy[kRoom];
-  std::memcpy(copy, room, kRoom);
-  return std::string(copy, ::strnlen(copy, kRoom));
-}
-
 /// Closes a descriptor that is only needed to make another one.
 struct Transient {
   explicit Transient(long d) : descriptor(d) {}
@@ -206,8 +198,8 @@ Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
   what.handle = Handle(state.handle);
   what.type = static_cast<FileType>(state.type);
   what.flags = static_cast<int>(state.fixed) & ~kSettableFlags;
-  what.prefix = text_of(state.prefix);
-  what.path = text_of(state.path);
+  what.prefix = shared_text(state.prefix);
+  what.path = shared_text(state.path);
   // Check the copy, since the original may change meanwhile.
   const struct timespec seal = seal_of(what);
   const bool whole = state.magic == SharedState::kMagic && what.type >= FileType::kRegular &&

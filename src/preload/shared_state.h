@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -49,6 +50,14 @@ struct SharedState {
   std::atomic<std::uint64_t> broker;
 };
 static_assert(std::is_standard_layout_v<SharedState>);
+
+/// The text in an array that another process may be changing, and which need not contain an end.
+template <std::size_t kRoom>
+std::string shared_text(const char (&room)[kRoom]) {
+  std::string copy(room, kRoom);  // its end cannot be overwritten by others
+  copy.resize(std::strlen(copy.c_str()));
+  return copy;
+}
 
 /// The mapped memory of one memfd. It is unmapped with this object, or kept for the next open file, since the kernel
 /// takes 100 us to make one.
