@@ -170,6 +170,12 @@ def down_and_up(fs):
     before = keepers(fs)
     fs.spate("down", "-q", "--dir", fs.dir)
     check(not any(alive(pid) for pair in before.values() for pid in pair if pid), "etcd goes on after `spate down`")
+    key = fs.dir + "/coord/tls/key.pem"
+    os.chmod(key, 0o644)  # anybody could decide who leads
+    done = subprocess.run([os.path.join(BIN, "spated"), "--config", fs.dir + "/spate.toml", "--server", "1"], env=fs.env, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check(done.returncode == 1 and key + " can be read or changed by others" in done.stdout, "exit %d, %s" % (done.returncode, done.stdout))
+    os.chmod(key, 0o600)
     up(fs)
     check(fs.spate("cat", "spate:/a") == b"kept", "the file is not there after down and up")
     for words in (("logs", "etcd-2"), ("logs",)):
