@@ -79,7 +79,7 @@ enum class Errc : std::uint16_t {
   kForgottenRequest = 107,  // the answer of a resent request is no longer known; the server did not run it again
   kLocksForgotten = 108,    // the meta server restarted: the session's locks are to be reclaimed before anything else
   kLostLock = 109,    // a lock is gone with its session, or was not reclaimed in time; others may have had it since
-  kNotPrimary = 110,  // another member of the server's group leads; whether the request had an effect is left open
+  kNotPrimary = 110,  // another member of the group leads; whether the request had an effect is left open
 };
 
 /// Short stable name ("not_found"), for logs and JSON. Static storage.

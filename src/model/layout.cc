@@ -1,7 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/layout.h"
 
+#include <algorithm>
+
+#include "model/cluster_map.h"
+
 namespace spate {
+namespace {
+
+constexpr TargetId kLastTarget = target_id(ServerId(kMaxServerId), kMaxTargetsPerServer - 1);
+
+/// Slots of a mirrored file name groups, and each names one. The numbers of groups are above those of targets.
+bool slots_fit(const Layout& layout) {
+  if (layout.redundancy == Redundancy::kNone) return true;
+  return std::ranges::all_of(
+      layout.slots, [](const Slot& slot) { return slot.targets.size() == 1 && slot.targets.front() > kLastTarget; });
+}
+
+}  // namespace
 
 void encode(Encoder& out, const DistributionSpec& spec) {
   out.u8(spec.kind);
@@ -35,7 +51,7 @@ Layout decode_layout(Decoder& in) {
   layout.redundancy = static_cast<Redundancy>(in.u8());
   layout.strip_bytes = in.u64();
   const std::uint32_t slots = in.count(5);
-  if (layout.redundancy != Redundancy::kNone || layout.strip_bytes < kMinStripBytes ||
+  if (layout.redundancy > Redundancy::kMirror || layout.strip_bytes < kMinStripBytes ||
       layout.strip_bytes > kMaxStripBytes || slots < 1 || slots > kMaxSlots) {
     in.fail();
     return {};
@@ -46,6 +62,7 @@ Layout decode_layout(Decoder& in) {
     if (targets < 1 || targets > kMaxReplicas) in.fail();
     for (unsigned i = 0; in.ok() && i < targets; ++i) slot.targets.emplace_back(in.u32());
   }
+  if (!slots_fit(layout)) in.fail();
   return in.ok() ? layout : Layout{};
 }
 

@@ -11,7 +11,8 @@
 
 namespace spate {
 
-enum class Redundancy : std::uint8_t { kNone = 0 };
+/// kMirror: each slot names one group of targets (model/data_group.h), whose members keep the same datafile.
+enum class Redundancy : std::uint8_t { kNone = 0, kMirror = 1 };
 
 constexpr std::uint64_t kMinStripBytes = 4096;
 constexpr std::uint64_t kMaxStripBytes = 1ULL << 32U;
@@ -32,7 +33,7 @@ struct DistributionSpec {
   friend bool operator==(const DistributionSpec&, const DistributionSpec&) = default;
 };
 
-/// An ordered list of targets that hold the same datafile; one today, replicas later.
+/// The target that holds the datafile. With Redundancy::kMirror it is the number of a group.
 struct Slot {
   std::vector<TargetId> targets;
   friend bool operator==(const Slot&, const Slot&) = default;

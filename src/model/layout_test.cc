@@ -41,5 +41,21 @@ TEST(Layout, EveryTruncationAndABadStripAreRefused) {
   EXPECT_FALSE(in.ok());
 }
 
+TEST(Layout, MirroredSlotsNameOneGroupEach) {
+  const auto decoded = [](std::vector<Slot> slots) {
+    Layout layout = sample();
+    layout.redundancy = Redundancy::kMirror;
+    layout.slots = std::move(slots);
+    Bytes bytes;
+    Encoder out(bytes);
+    encode(out, layout);
+    Decoder in(bytes);
+    return decode_layout(in) == layout && in.ok();
+  };
+  EXPECT_TRUE(decoded({Slot{{TargetId(1U << 24U)}}, Slot{{TargetId((1U << 24U) + 9)}}}));
+  EXPECT_FALSE(decoded({Slot{{TargetId(1U << 24U)}}, Slot{{TargetId(512)}}}));
+  EXPECT_FALSE(decoded({Slot{{TargetId(1U << 24U), TargetId((1U << 24U) + 9)}}}));
+}
+
 }  // namespace
 }  // namespace spate

@@ -17,6 +17,7 @@
 #include "model/attributes.h"
 #include "model/capability.h"
 #include "model/cluster_map.h"
+#include "model/data_group.h"
 #include "model/layout.h"
 
 namespace spate::wire {
@@ -53,6 +54,7 @@ class Writer {
   void write(const Layout& v) { encode(out_, v); }
   void write(const DistributionSpec& v) { encode(out_, v); }
   void write(const ClusterMap& v) { encode(out_, v); }
+  void write(const DataGroup& v) { encode(out_, v); }
   void write(const datatype::Description& v) { encode(out_, v); }
   template <std::size_t N>
   void write(const std::array<std::byte, N>& v) {
@@ -116,6 +118,7 @@ class Reader {
   void read(Layout& v) { v = decode_layout(in_); }
   void read(DistributionSpec& v) { v = decode_distribution(in_); }
   void read(ClusterMap& v) { v = decode_cluster_map(in_); }
+  void read(DataGroup& v) { v = decode_data_group(in_); }
   void read(datatype::Description& v) { v = datatype::decode_description(in_); }
   template <std::size_t N>
   void read(std::array<std::byte, N>& v) {

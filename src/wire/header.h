@@ -27,12 +27,13 @@ enum Feature : std::uint64_t {
   kFeatureAllocates = 16,  // the server has datafile_allocate
   kFeatureBatches = 32,    // the server has change_batch
   kFeatureCloses = 64,     // the server has close_writers
+  kFeatureMirrors = 128,   // knows files whose slots are groups of targets (mirror_messages.h)
 };
 /// The features of a client that caches attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// The features of a server of this version. A client asks for those that it uses.
 constexpr std::uint64_t kOurFeatures =
-    kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches | kFeatureCloses;
+    kLeaseFeatures | kFeatureFlushes | kFeatureAllocates | kFeatureBatches | kFeatureCloses | kFeatureMirrors;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

@@ -56,6 +56,7 @@ namespace spate::wire {
   X(CloseWriters, 56, "close_writers")         \
   X(GroupMessage, 57, "group_message")         \
   X(RevokeKeys, 58, "revoke_keys")             \
+  X(DataGroups, 59, "data_groups")             \
   X(Read, 60, "read")                          \
   X(Write, 61, "write")                        \
   X(DatafileStat, 62, "datafile_stat")         \
@@ -73,7 +74,8 @@ namespace spate::wire {
   X(BypassReturn, 74, "bypass_return")         \
   X(ExplainPath, 75, "explain_path")           \
   X(DatafileFlush, 76, "datafile_flush")       \
-  X(DatafileAllocate, 77, "datafile_allocate")
+  X(DatafileAllocate, 77, "datafile_allocate") \
+  X(ChangeGroup, 78, "change_group")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/data_group.h"
+
+#include "base/expect.h"
+
+namespace spate {
+namespace {
+
+constexpr TargetId kFirst = target_id(ServerId(1), 0);
+constexpr TargetId kSecond = target_id(ServerId(2), 0);
+constexpr TargetId kThird = target_id(ServerId(3), 1);
+constexpr auto kServing = MemberState::kServing;
+constexpr auto kJoining = MemberState::kJoining;
+constexpr auto kAbsent = MemberState::kAbsent;
+
+DataGroup group_of(MemberState second, MemberState third) {
+  DataGroup group;
+  group.id = TargetId(kFirstGroup.value + 7);
+  group.epoch = 4;
+  group.primary = kFirst;
+  group.members = {{kFirst, kServing}, {kSecond, second}, {kThird, third}};
+  return group;
+}
+
+DataGroup next(DataGroup group) {
+  ++group.epoch;
+  return group;
+}
+
+/// The same members in other states, one epoch later.
+DataGroup next(DataGroup group, MemberState second, MemberState third) {
+  group.members[1].state = second;
+  group.members[2].state = third;
+  return next(std::move(group));
+}
+
+Result<DataGroup> decoded(ByteView bytes) {
+  Decoder in(bytes);
+  DataGroup group = decode_data_group(in);
+  SPATE_TRY(std::ignore, in.finish("data group"));
+  return group;
+}
+
+Bytes encoded(const DataGroup& group) {
+  Bytes bytes;
+  Encoder out(bytes);
+  encode(out, group);
+  return bytes;
+}
+
+TEST(DataGroup, DecodeUndoesEncode) {
+  DataGroup group = group_of(kJoining, kAbsent);
+  group.min = 2;
+  group.loss = 9;
+  const auto again = decoded(encoded(group));
+  ASSERT_OK(again);
+  EXPECT_EQ(*again, group);
+}
+
+TEST(DataGroup, TruncationsAndNonsenseAreRefused) {
+  const Bytes bytes = encoded(group_of(kServing, kServing));
+  for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_ERRC(decoded(ByteView(bytes).first(n)), Errc::kCorrupt) << n;
+  const auto refused = [](auto damage) {
+    DataGroup group = group_of(kServing, kServing);
+    damage(group);
+    return decoded(encoded(group)).code();
+  };
+  EXPECT_EQ(refused([](DataGroup& g) { g.id = kFirst; }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.epoch = 0; }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.min = 0; }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.min = 4; }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members.resize(1); }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members[0].state = kAbsent; }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members[1].state = MemberState{4}; }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members[1].target = target_id(ServerId(1), 5); }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members[1].target = TargetId(kFirstGroup.value + 1); }), Errc::kCorrupt);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members.resize(kMaxReplicas + 1, g.members[2]); }), Errc::kCorrupt);
+}
+
+TEST(DataGroup, ThePrimaryEvictsAndTakesBack) {
+  const DataGroup whole = group_of(kServing, kServing);
+  const DataGroup alone = next(whole, kAbsent, kAbsent);
+  EXPECT_OK(check_change(whole, alone, kFirst));
+  const DataGroup joining = next(alone, kJoining, kAbsent);
+  EXPECT_OK(check_change(alone, joining, kFirst));
+  EXPECT_OK(check_change(joining, next(joining, kServing, kAbsent), kFirst));
+  EXPECT_OK(check_change(joining, next(joining, kAbsent, kAbsent), kFirst));
+  EXPECT_OK(check_change(whole, next(whole, kJoining, kServing), kFirst));
+}
+
+TEST(DataGroup, NobodyServesWithoutHavingJoined) {
+  const DataGroup alone = group_of(kAbsent, kAbsent);
+  EXPECT_ERRC(check_change(alone, next(alone, kServing, kAbsent), kFirst), Errc::kInvalidArgument);
+  const DataGroup joining = group_of(kServing, kJoining);
+  EXPECT_ERRC(check_change(joining, next(joining, kServing, kServing), kThird), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_change(joining, next(joining, kServing, kServing), kSecond), Errc::kInvalidArgument);
+}
+
+TEST(DataGroup, AServingMemberTakesOver) {
+  const DataGroup from = group_of(kServing, kJoining);
+  DataGroup to = next(from);
+  to.primary = kSecond;
+  to.members[0].state = kAbsent;
+  EXPECT_OK(check_change(from, to, kSecond));
+  EXPECT_ERRC(check_change(from, to, kThird), Errc::kInvalidArgument);
+  to.members[2].state = kServing;
+  EXPECT_ERRC(check_change(from, to, kSecond), Errc::kInvalidArgument);
+  DataGroup joiner_leads = next(from);
+  joiner_leads.primary = kThird;
+  joiner_leads.members[0].state = kAbsent;
+  EXPECT_ERRC(check_change(from, joiner_leads, kThird), Errc::kInvalidArgument);
+}
+
+TEST(DataGroup, OthersChangeOnlyThemselves) {
+  const DataGroup from = group_of(kServing, kAbsent);
+  EXPECT_OK(check_change(from, next(from, kServing, kJoining), kThird));
+  EXPECT_OK(check_change(from, next(from, kAbsent, kAbsent), kSecond));
+  EXPECT_ERRC(check_change(from, next(from, kAbsent, kAbsent), kThird), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_change(from, next(from, kServing, kJoining), kSecond), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_change(from, next(from), TargetId(9999)), Errc::kInvalidArgument);
+}
+
+TEST(DataGroup, WhatNeverChangesIsKept) {
+  const DataGroup from = group_of(kServing, kServing);
+  const auto refused = [&from](auto change) {
+    DataGroup to = next(from);
+    change(to);
+    return check_change(from, to, kFirst).code();
+  };
+  EXPECT_EQ(refused([](DataGroup& g) { ++g.epoch; }), Errc::kInvalidArgument);
+  EXPECT_EQ(refused([](DataGroup& g) { --g.epoch; }), Errc::kInvalidArgument);
+  EXPECT_EQ(refused([](DataGroup& g) { g.id = TargetId(g.id.value + 1); }), Errc::kInvalidArgument);
+  EXPECT_EQ(refused([](DataGroup& g) { g.min = 2; }), Errc::kInvalidArgument);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members.pop_back(); }), Errc::kInvalidArgument);
+  EXPECT_EQ(refused([](DataGroup& g) { std::swap(g.members[1], g.members[2]); }), Errc::kInvalidArgument);
+  EXPECT_EQ(refused([](DataGroup& g) { g.members[2].target = target_id(ServerId(4), 0); }), Errc::kInvalidArgument);
+  EXPECT_EQ(refused([](DataGroup& g) { g.loss = 1; }), Errc::kOk);
+  EXPECT_EQ(refused([](DataGroup&) {}), Errc::kOk);
+}
+
+}  // namespace
+}  // namespace spate
