@@ -55,6 +55,7 @@ void MetaService::fill_table() {
   read<wire::MetaStatfsRequest, &meta_statfs>(kReaders);
   read<wire::MetaSyncRequest, &meta_sync>(kReaders);
   read<wire::ClusterMapRequest, &cluster_map>(kReaders);
+  read<wire::DataGroupsRequest, &data_groups>(kReaders);
   change<wire::SetattrRequest, &setattr>();
   change<wire::CreateRequest, &create>();
   change<wire::OpenRequest, &open>(kReaders);  // which refuse rights to write by themselves
@@ -85,6 +86,7 @@ void MetaService::fill_table() {
   serve(rpc::Access::kServersOnly, this, &MetaService::reserve_server);
   serve(rpc::Access::kServersOnly, this, &MetaService::join_server);
   serve(rpc::Access::kServersOnly, this, &MetaService::list_fences);
+  serve(rpc::Access::kServersOnly, this, &MetaService::change_group);
 }
 
 job::Task<Result<wire::LockEventsReply>> MetaService::fetch_events(rpc::Call& call, wire::LockEventsRequest request) {
@@ -116,6 +118,11 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
   if (reply.map_version != before)  // a server joins at each start, mostly with nothing new
     call.deed = "server " + std::to_string(request.server.value) + " joins, or has other targets or addresses";
   co_return reply;
+}
+
+job::Task<Result<wire::ChangeGroupReply>> MetaService::change_group(rpc::Call& /*call*/,
+                                                                    wire::ChangeGroupRequest request) {
+  return core_.data_groups().change(std::move(request));
 }
 
 job::Task<Result<wire::RevokeKeysReply>> MetaService::revoke_keys(rpc::Call& call, wire::RevokeKeysRequest request) {

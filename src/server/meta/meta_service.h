@@ -49,6 +49,7 @@ class MetaService final : public rpc::Service {
 
   job::Task<Result<wire::ReserveServerReply>> reserve_server(rpc::Call& call, wire::ReserveServerRequest request);
   job::Task<Result<wire::JoinServerReply>> join_server(rpc::Call& call, wire::JoinServerRequest request);
+  job::Task<Result<wire::ChangeGroupReply>> change_group(rpc::Call& call, wire::ChangeGroupRequest request);
   job::Task<Result<wire::RevokeKeysReply>> revoke_keys(rpc::Call& call, wire::RevokeKeysRequest request);
   job::Task<Result<wire::ListFencesReply>> list_fences(rpc::Call& call, wire::ListFencesRequest request);
 

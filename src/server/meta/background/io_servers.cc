@@ -71,6 +71,7 @@ bool is_refusal(Errc code) {
     case Errc::kBusy:
     case Errc::kTryAgain:
     case Errc::kConflict:
+    case Errc::kNotPrimary:
     case Errc::kUnreachable:
     case Errc::kConnectionLost:
     case Errc::kProtocol:
@@ -80,14 +81,6 @@ bool is_refusal(Errc code) {
     default: return true;
   }
 }
-
-/// The slots of a file that one request to one server concerns.
-struct ChannelIoServers::Share {
-  rpc::Channel* channel = nullptr;
-  std::vector<wire::SlotRef> slots;         // ascending
-  std::vector<std::uint64_t> sizes;         // truncate: physical
-  std::vector<wire::DatafileState> states;  // filled by the reply
-};
 
 /// Marks a file while a server has not answered a request about it.
 class ChannelIoServers::Asking {
@@ -129,16 +122,6 @@ void ChannelIoServers::server_added(const ServerEntry& server) {
   channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
 }
 
-Result<rpc::Channel*> ChannelIoServers::channel_of(TargetId target) {
-  const ServerEntry* server = options_.map.server_of_target(target);
-  const auto found = server == nullptr ? channels_.end() : channels_.find(server->id);
-  if (found == channels_.end()) {
-    return Error::told(Errc::kStaleMap,
-                       "target " + std::to_string(target.value) + " is on no io server of this file system");
-  }
-  return found->second.get();
-}
-
 rpc::CallOptions ChannelIoServers::call_options(job::StopToken stop, std::size_t reply_bytes) const {
   rpc::CallOptions options;
   options.deadline = executor_.now() + options_.deadline;
@@ -154,12 +137,16 @@ Result<std::vector<ChannelIoServers::Share>> ChannelIoServers::shares_of(const L
   for (std::uint32_t slot = 0; slot < layout.slots.size(); ++slot) {
     for (const TargetId target : layout.slots[slot].targets) {
       SPATE_TRY(rpc::Channel* const channel, channel_of(target));
-      const auto has_room = [channel](const Share& s) { return s.channel == channel && s.slots.size() < kSlotsAtOnce; };
+      const TargetId group = is_group(target) ? target : TargetId();
+      const auto has_room = [channel, group](const Share& s) {
+        return s.channel == channel && s.group == group && s.slots.size() < kSlotsAtOnce;
+      };
       auto share = std::find_if(shares.begin(), shares.end(), has_room);
       if (share == shares.end()) {
         shares.emplace_back();
         share = shares.end() - 1;
         share->channel = channel;
+        share->group = group;
       }
       share->slots.push_back({slot, target});
     }
@@ -208,7 +195,10 @@ job::Task<Result<void>> ChannelIoServers::stat_share(Handle handle, Share& share
 job::Task<Result<wire::DataSummary>> ChannelIoServers::stat(Handle handle, Layout layout, job::StopToken stop) {
   SPATE_CO_TRY(std::vector<Share> shares, shares_of(layout));
   std::vector<job::Task<Result<void>>> tasks;
-  for (Share& share : shares) tasks.push_back(stat_share(handle, share, stop));
+  for (Share& share : shares) {
+    const auto once = [this, handle](Share& s, job::StopToken token) { return stat_share(handle, s, token); };
+    tasks.push_back(at_primary(share, once, stop));
+  }
   const auto outcomes = co_await run_all(executor_, std::move(tasks));
   SPATE_CO_TRY(std::ignore, first_failure(outcomes));
   Gathered gathered(layout);
@@ -242,7 +232,10 @@ job::Task<Result<wire::DataSummary>> ChannelIoServers::truncate(Handle handle, T
   for (Share& share : shares) {
     for (const wire::SlotRef& ref : share.slots)
       share.sizes.push_back(distribution->physical_size(ref.slot, intent.size));
-    tasks.push_back(truncate_share(handle, intent, share, stop));
+    const auto once = [this, handle, &intent](Share& s, job::StopToken token) {
+      return truncate_share(handle, intent, s, token);
+    };
+    tasks.push_back(at_primary(share, once, stop));
   }
   const auto outcomes = co_await run_all(executor_, std::move(tasks));
   SPATE_CO_TRY(std::ignore, first_failure(outcomes));
@@ -254,6 +247,7 @@ job::Task<Result<wire::DataSummary>> ChannelIoServers::truncate(Handle handle, T
 /// The datafiles on one server that are to be removed, in the order of their files.
 struct ChannelIoServers::RemoveShare {
   rpc::Channel* channel = nullptr;
+  TargetId group;  // 0: the datafiles lie on targets of the server
   WallTime tombstone_until;
   std::vector<wire::DatafileRef> datafiles;
   std::set<Handle> refused;  // files of which the server cannot remove a datafile
@@ -293,35 +287,41 @@ job::Task<Result<void>> ChannelIoServers::remove_share(RemoveShare& share, job::
   co_return {};
 }
 
+/// Adds the datafiles of the index-th file.
+void ChannelIoServers::add_removal(const DeadFile& file, std::size_t index, RemoveOutcome& outcome,
+                                   RemoveShares& shares) {
+  for (std::uint32_t slot = 0; slot < file.layout.slots.size(); ++slot) {
+    for (const TargetId target : file.layout.slots[slot].targets) {
+      const auto channel = channel_of(target);
+      if (channel) {
+        const TargetId group = is_group(target) ? target : TargetId();
+        RemoveShare& share = shares[{(*channel)->server(), group}];
+        share.channel = *channel;
+        share.group = group;
+        share.datafiles.push_back({file.handle, {slot, target}});
+        continue;
+      }
+      outcome.removed[index] = false;  // removed later, when the cluster map has the target again
+      outcome.out_of_reach.push_back(target);
+      if (outcome.failure) outcome.failure = channel.error();
+    }
+  }
+}
+
 job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, WallTime tombstone_until,
                                                   job::StopToken stop) {
   RemoveOutcome outcome;
   outcome.removed.assign(files.size(), true);
-  std::map<ServerId, RemoveShare> shares;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    for (std::uint32_t slot = 0; slot < files[i].layout.slots.size(); ++slot) {
-      for (const TargetId target : files[i].layout.slots[slot].targets) {
-        const auto channel = channel_of(target);
-        if (channel) {
-          RemoveShare& share = shares[(*channel)->server()];
-          share.channel = *channel;
-          share.datafiles.push_back({files[i].handle, {slot, target}});
-          continue;
-        }
-        outcome.removed[i] = false;  // removed later, when the cluster map has the target again
-        outcome.out_of_reach.push_back(target);
-        if (outcome.failure) outcome.failure = channel.error();
-      }
-    }
-  }
+  RemoveShares shares;
+  for (std::size_t i = 0; i < files.size(); ++i) add_removal(files[i], i, outcome, shares);
   std::vector<job::Task<Result<void>>> tasks;
-  for (auto& [server, share] : shares) {
+  for (auto& [where, share] : shares) {
     share.tombstone_until = tombstone_until;
     tasks.push_back(remove_share(share, stop));
   }
   const auto outcomes = co_await run_all(executor_, std::move(tasks));
   auto reached = outcomes.begin();
-  for (const auto& [server, share] : shares) {
+  for (const auto& [where, share] : shares) {
     if (outcome.failure) outcome.failure = share.failure;
     if (!*reached++) note_failure(files, share, outcome);
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -340,8 +340,9 @@ void ChannelIoServers::note_failure(const std::vector<DeadFile>& files, const Re
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (const Slot& slot : files[i].layout.slots) {
       for (const TargetId target : slot.targets) {
+        if (is_group(target) ? target != share.group : share.group.value != 0) continue;
         const auto its = channel_of(target);
-        if (!its || *its != share.channel) continue;
+        if (!share.group && (!its || *its != share.channel)) continue;
         outcome.removed[i] = false;
         outcome.out_of_reach.push_back(target);
       }

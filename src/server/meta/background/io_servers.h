@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 
+#include "base/unique_function.h"
 #include "model/cluster_map.h"
 #include "rpc/channel.h"
+#include "server/meta/background/group_routes.h"
 #include "server/meta/core/parts.h"
 #include "wire/io_messages.h"
 
@@ -25,8 +27,9 @@ struct IoServersOptions {
   Duration deadline = std::chrono::seconds(10);
 };
 
-/// Has one channel to each io server of the map, and asks each server once for all of its slots. The map may grow while
-/// requests are under way. One executor; pinned. Network and random numbers outlive it.
+/// Has one channel to each io server of the map, and asks each server once for all of its slots. A slot that names a
+/// group has a request of its own, which follows the group's primary. The map may grow while requests are under way.
+/// One executor; pinned. Network and random numbers outlive it.
 class ChannelIoServers final : public IoServers {
  public:
   ChannelIoServers(IoServersOptions options, job::NetworkContext& network, Random& random);
@@ -36,19 +39,34 @@ class ChannelIoServers final : public IoServers {
   job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until, job::StopToken stop) override;
   job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override;
   void server_added(const ServerEntry& server) override;
+  void group_changed(const DataGroup& group) override;
   std::string unanswered(Handle handle) const override;
 
  private:
-  struct Share;
+  /// The slots of a file that one request to one server concerns.
+  struct Share {
+    rpc::Channel* channel = nullptr;
+    TargetId group;                           // 0: the slots name targets of the server
+    std::vector<wire::SlotRef> slots;         // ascending
+    std::vector<std::uint64_t> sizes;         // truncate: physical
+    std::vector<wire::DatafileState> states;  // filled by the reply
+  };
   struct RemoveShare;
+  /// By server; the shares of groups by server and group.
+  using RemoveShares = std::map<std::pair<ServerId, TargetId>, RemoveShare>;
   struct Gathered;
   class Asking;
   Result<std::vector<Share>> shares_of(const Layout& layout);
+  /// Of a group: the channel to its primary.
   Result<rpc::Channel*> channel_of(TargetId target);
+  using ShareTask = job::Task<Result<void>>;
+  /// Runs `once(share, stop)`, of a share of a group again when another member leads.
+  ShareTask at_primary(Share& share, UniqueFunction<ShareTask(Share&, job::StopToken)> once, job::StopToken stop);
   rpc::CallOptions call_options(job::StopToken stop, std::size_t reply_bytes) const;
   job::Task<Result<void>> stat_share(Handle handle, Share& share, job::StopToken stop);
   job::Task<Result<void>> truncate_share(Handle handle, const TruncateIntent& intent, Share& share,
                                          job::StopToken stop);
+  void add_removal(const DeadFile& file, std::size_t index, RemoveOutcome& outcome, RemoveShares& shares);
   job::Task<Result<void>> remove_share(RemoveShare& share, job::StopToken stop);
   void note_failure(const std::vector<DeadFile>& files, const RemoveShare& share, RemoveOutcome& outcome);
   job::Task<Result<void>> fence_one(rpc::Channel& channel, wire::FenceRequest request, job::StopToken stop);
@@ -59,6 +77,7 @@ class ChannelIoServers final : public IoServers {
   Random& random_;
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
+  GroupRoutes groups_;
   /// Channels whose answer is outstanding, by the file they were asked about.
   std::multimap<Handle, const rpc::Channel*> asked_;
 };

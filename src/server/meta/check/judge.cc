@@ -12,15 +12,19 @@ namespace {
 
 using wire::Verdict;
 
-bool names(const Layout& layout, const wire::SlotRef& slot) {
+/// `slot` names the target on which the datafile was found.
+bool names(const DataGroups& groups, const Layout& layout, const wire::SlotRef& slot) {
   if (slot.slot >= layout.slots.size()) return false;
-  const auto& targets = layout.slots[slot.slot].targets;
-  return std::find(targets.begin(), targets.end(), slot.target) != targets.end();
+  return std::ranges::any_of(layout.slots[slot.slot].targets, [&](TargetId named) {
+    if (!is_group(named)) return named == slot.target;
+    const DataGroup* const group = groups.find(named);
+    return group != nullptr && group->find(slot.target) != nullptr;
+  });
 }
 
 /// Judges a datafile of a file whose inode exists.
-wire::Judgement judge_live(const InodeRecord& inode, const wire::DatafileFact& datafile) {
-  if (!inode.is_regular() || !names(*inode.layout, datafile.slot)) return {Verdict::kMisplaced, 0, 0};
+wire::Judgement judge_live(const DataGroups& groups, const InodeRecord& inode, const wire::DatafileFact& datafile) {
+  if (!inode.is_regular() || !names(groups, *inode.layout, datafile.slot)) return {Verdict::kMisplaced, 0, 0};
   const Attributes& a = inode.attributes;
   if (!a.size_known || inode.truncating || inode.write_opens > 0) return {};
   const auto distribution = make_distribution(*inode.layout);
@@ -57,7 +61,7 @@ Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJ
     wire::Judgement& judgement = reply.judgements.emplace_back();
     const InodeState& inode = inodes.at(datafile.handle);
     if (inode.readable()) {
-      judgement = judge_live(inode.record, datafile);
+      judgement = judge_live(operation.core().data_groups(), inode.record, datafile);
     } else if (!inode.missing()) {
       judgement.verdict = Verdict::kUnreadable;
     } else if (leaving.contains(datafile.handle)) {

@@ -87,7 +87,7 @@ std::string removal_obstacle(MetaCore& core, ByteView value) {
   if (!record) return "its record cannot be read";
   for (const Slot& slot : record->layout.slots) {
     for (const TargetId target : slot.targets) {
-      if (core.membership().map().server_of_target(target) != nullptr) continue;
+      if (core.has_target(target)) continue;
       return "target " + std::to_string(target.value) + " is on no server of this file system: put its server back";
     }
   }

@@ -173,7 +173,7 @@ job::Task<Result<void>> tell_unknown_target(Repair& repair) {
   if (!inode.readable() || !inode.record.is_regular()) co_return {};
   for (const Slot& slot : inode.record.layout->slots) {
     for (const TargetId target : slot.targets) {
-      if (repair.operation.core().membership().map().server_of_target(target) != nullptr) continue;
+      if (repair.operation.core().has_target(target)) continue;
       repair.leave("part of the file lies on target " + std::to_string(target.value) +
                    ", which is on no server of this file system: put its server back, or restore the file from a copy");
       co_return {};

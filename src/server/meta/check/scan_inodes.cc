@@ -81,7 +81,7 @@ job::Task<Result<void>> look_beside(InodeScan& scan, Handle low, Handle high) {
 void check_targets(InodeScan& scan, const InodeRecord& inode) {
   for (std::uint32_t slot = 0; slot < inode.layout->slots.size(); ++slot) {
     for (const TargetId target : inode.layout->slots[slot].targets) {
-      if (scan.operation.core().membership().map().server_of_target(target) != nullptr) continue;
+      if (scan.operation.core().has_target(target)) continue;
       scan.found(Damage::kUnknownTarget, inode).slot = {slot, target};
       return;
     }
@@ -107,7 +107,7 @@ void check_file(InodeScan& scan, const InodeRecord& inode) {
 }
 
 /// Reports the location of the file's last byte, if the inode's size is exact.
-void tell_last_byte(wire::InodeFact& fact, const InodeRecord& inode) {
+void tell_last_byte(const DataGroups& groups, wire::InodeFact& fact, const InodeRecord& inode) {
   const Attributes& a = inode.attributes;
   if (!a.size_known || a.size == 0 || inode.truncating || inode.write_opens > 0) return;
   const auto distribution = make_distribution(*inode.layout);
@@ -116,7 +116,9 @@ void tell_last_byte(wire::InodeFact& fact, const InodeRecord& inode) {
   const Slot& slot = inode.layout->slots[last.slot];
   if (slot.targets.empty()) return;
   fact.size = a.size;
-  fact.last_slot = wire::SlotRef{last.slot, slot.targets.front()};
+  TargetId target = slot.targets.front();
+  if (const DataGroup* const group = groups.find(target)) target = group->primary;
+  fact.last_slot = wire::SlotRef{last.slot, target};
   fact.last_bytes = last.offset + 1;
 }
 
@@ -142,7 +144,7 @@ job::Task<Result<void>> check_inode(InodeScan& scan, const InodeRecord& inode) {
   fact.link_count = inode.attributes.link_count;
   if (!is_given(scan.operation, scan.beside.next, inode.handle())) scan.found(Damage::kHandleNotGiven, inode);
   if (inode.is_regular()) {
-    tell_last_byte(fact, inode);
+    tell_last_byte(scan.operation.core().data_groups(), fact, inode);
     check_file(scan, inode);
   }
   if (inode.is_directory()) {

@@ -7,6 +7,7 @@
 #include "job/gate.h"
 #include "job/storage.h"
 #include "metrics/metrics.h"
+#include "server/meta/core/data_groups.h"
 #include "server/meta/core/membership.h"
 #include "server/meta/core/name_filter.h"
 #include "server/meta/core/operation.h"
@@ -63,6 +64,12 @@ class MetaCore {
   /// A handle that no object has ever had.
   job::Task<Result<Handle>> new_handle(job::StopToken stop);
   Membership& membership() { return membership_; }
+  /// Whether a slot may name this target, or group of targets.
+  bool has_target(TargetId target) const {
+    return is_group(target) ? data_groups_.find(target) != nullptr
+                            : membership_.map().server_of_target(target) != nullptr;
+  }
+  DataGroups& data_groups() { return data_groups_; }
   RevokedKeys& revoked_keys() { return revoked_keys_; }
   /// The target for the next file's first slot, as an index into membership()'s targets; each call yields the next
   /// index.
@@ -94,6 +101,7 @@ class MetaCore {
   NameHash name_hash_;
   const OperationParts operation_parts_{store_, locks_, name_filter_, name_hash_, parts_};
   Membership membership_;
+  DataGroups data_groups_;
   RevokedKeys revoked_keys_;
   std::uint64_t next_base_ = 0;
   InodeCount objects_;

@@ -8,6 +8,13 @@
 
 namespace spate::meta {
 
+Result<void> check_knows(const rpc::Peer& peer, const Layout& layout) {
+  const bool client = peer.kind == wire::PeerKind::kClient && peer.client;  // an errand's call is nobody's
+  if (layout.redundancy == Redundancy::kNone || !client || (peer.features & wire::kFeatureMirrors) != 0) return {};
+  return Error::told(Errc::kNotSupported,
+                     "the file's data is mirrored, which this client does not know: it needs a newer version of Spate");
+}
+
 Operation::Operation(MetaCore& core, const OperationParts& parts, rpc::Call& call, Kind kind)
     : core_(core),
       parts_(parts),
@@ -34,6 +41,9 @@ void Operation::begin() {
 job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode mode) {
   SPATE_CO_TRY(auto found, co_await get<InodeRecord>(inode_key(handle), mode));
   if (!found) co_return Errc::kStaleHandle;
+  if (found->layout) {
+    SPATE_CO_TRY(std::ignore, check_knows(*call_.peer, *found->layout));
+  }
   co_return *std::move(found);
 }
 

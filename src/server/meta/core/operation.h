@@ -44,6 +44,9 @@ job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, St
   co_return std::optional<Record>(*std::move(record));
 }
 
+/// kNotSupported, with a sentence, if the peer is a client of a version that does not know files with such a layout.
+Result<void> check_knows(const rpc::Peer& peer, const Layout& layout);
+
 /// The context of an operation's function. The function may run several times for one request, each time on a fresh
 /// transaction (MetaCore::change). Only the locks are kept between two runs. A function passes on kConflict from any
 /// call here, and the operation then runs again.
@@ -95,7 +98,8 @@ class Operation {
     store().erase(key);
   }
 
-  /// Reads the inode. Fails with kStaleHandle when it is gone.
+  /// Reads the inode. Fails with kStaleHandle when it is gone, and with kNotSupported if the file is mirrored and the
+  /// asking client does not know such files.
   job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
   job::Task<Result<InodeRecord>> inode(Handle handle) { return inode(handle, trove::ReadMode::kChecked); }
   void put(const InodeRecord& inode) {

@@ -50,6 +50,8 @@ class IoServers {
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
   /// The server has joined the cluster map, or has more targets than before. Every fence from now on reaches it.
   virtual void server_added(const ServerEntry& server) = 0;
+  /// The record of a group of targets is new, or has changed. It is durable.
+  virtual void group_changed(const DataGroup& /*group*/) {}
   /// The name of a server that has not yet answered a stat or truncate of this file. Empty: there is none.
   virtual std::string unanswered(Handle) const { return {}; }
 };

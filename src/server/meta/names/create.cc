@@ -3,6 +3,7 @@
 #include "server/meta/core/core.h"
 #include "server/meta/core/reply.h"
 #include "server/meta/names/layout_choice.h"
+#include "server/meta/names/mirror_choice.h"
 #include "server/meta/names/objects.h"
 #include "server/meta/names/operations.h"
 #include "server/meta/store/access.h"
@@ -60,7 +61,12 @@ Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest
   MetaCore& core = operation.core();
   if (object.is_regular()) {
     const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.membership().targets()};
-    SPATE_CO_TRY(object.layout, choose_layout(request.layout, directory.hints, defaults, core.next_base()));
+    const std::uint64_t base = core.next_base();
+    SPATE_CO_TRY(object.layout, choose_layout(request.layout, directory.hints, defaults, base));
+    const std::uint32_t replicas = directory.hints.replicas.value_or(core.options().replicas);
+    if (replicas > 1 || names_groups(*object.layout)) {
+      SPATE_CO_TRY(std::ignore, mirror(operation, *object.layout, replicas, base / defaults.targets.size()));
+    }
   } else {
     object.attributes.device = request.device;
   }

@@ -14,7 +14,9 @@ Result<std::vector<Slot>> slots_as_named(const std::vector<TargetId>& names, con
   std::vector<Slot> slots;
   std::set<TargetId> seen;
   for (const TargetId target : names) {
-    SPATE_TRY(std::ignore, check_target(target, targets));
+    if (!is_group(target)) {
+      SPATE_TRY(std::ignore, check_target(target, targets));
+    }
     if (!seen.insert(target).second) return Error::told(Errc::kInvalidArgument, "a target is named twice");
     slots.push_back(Slot{{target}});
   }

@@ -16,8 +16,8 @@ struct LayoutDefaults {
 
 /// Fails with kInvalidArgument if a strip size is out of range, a target does not exist or is named twice, or the
 /// distribution does not fit the slots; with kNoSpace if there are no targets. A count above the number of targets
-/// means all of them. `base`: index in `targets` of the first slot, unless the request or the directory names the first
-/// target.
+/// means all of them. Whether the groups exist that the request names is left to mirror(). `base`: index in `targets`
+/// of the first slot, unless the request or the directory names the first target.
 Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base);
 

@@ -6,6 +6,7 @@
 #include "wire/batch_messages.h"
 #include "wire/cluster_messages.h"
 #include "wire/meta_messages.h"
+#include "wire/mirror_messages.h"
 #include "wire/xattr_messages.h"
 
 namespace spate::meta {
@@ -40,6 +41,7 @@ Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::Listxa
 Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::RemovexattrRequest& request);
 Outcome<wire::MetaStatfsReply> meta_statfs(Operation& operation, const wire::MetaStatfsRequest& request);
 Outcome<wire::MetaSyncReply> meta_sync(Operation& operation, const wire::MetaSyncRequest& request);
+Outcome<wire::DataGroupsReply> data_groups(Operation& operation, const wire::DataGroupsRequest& request);
 Outcome<wire::ClusterMapReply> cluster_map(Operation& operation, const wire::ClusterMapRequest& request);
 
 }  // namespace spate::meta

@@ -144,7 +144,7 @@ job::Task<void> read_batch(Operation& operation, Next next, Result<Batch>& out) 
   if (!read) out = std::move(read).error();
 }
 
-Result<void> add_details(MetaCore& core, Batch& batch, Detail detail) {
+Result<void> add_details(Operation& operation, Batch& batch, Detail detail) {
   std::unordered_map<Handle, InodeRecord> inodes;
   inodes.reserve(batch.inodes.size());
   for (const trove::KeyValue& item : batch.inodes) {
@@ -156,10 +156,12 @@ Result<void> add_details(MetaCore& core, Batch& batch, Detail detail) {
     const auto found = inodes.find(entry.handle);
     if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
     entry.attributes = found->second.attributes;
-    if (size_in_doubt(core, found->second)) entry.attributes->size_known = false;
+    if (size_in_doubt(operation.core(), found->second)) entry.attributes->size_known = false;
     // A look-up asks the datafiles whether the bits still hold.
     if (lends_in_doubt(found->second)) entry.attributes->mode &= ~(kSetUid | kSetGid);
-    if (detail == Detail::kObject || !entry.attributes->size_known) entry.layout = found->second.layout;
+    const bool wanted = detail == Detail::kObject || !entry.attributes->size_known;
+    const std::optional<Layout>& layout = found->second.layout;
+    if (wanted && layout && check_knows(*operation.call().peer, *layout)) entry.layout = layout;
     // Copied, since a file with several names may have another entry here.
     if (detail == Detail::kObject) batch.targets.push_back(found->second.target);
   }
@@ -190,9 +192,9 @@ bool add_group(Page& page, Batch& batch, std::size_t begin, std::size_t end) {
 }
 
 /// Adds the groups of one batch until the page is full.
-Result<void> add_batch(MetaCore& core, Page& page, Batch& batch) {
+Result<void> add_batch(Operation& operation, Page& page, Batch& batch) {
   if (page.detail != Detail::kNone) {
-    SPATE_TRY(std::ignore, add_details(core, batch, page.detail));
+    SPATE_TRY(std::ignore, add_details(operation, batch, page.detail));
   }
   const std::vector<wire::DirectoryEntry>& entries = batch.entries;
   std::size_t begin = 0;
@@ -235,7 +237,7 @@ job::Task<Result<void>> fill(Operation& operation, Handle directory, std::uint64
       const Next wanted{directory, batch->entries.back().cookie, batch_size(room, page.detail), page.detail};
       job::spawn(reading, read_batch(operation, wanted, next));
     }
-    const auto added = add_batch(operation.core(), page, *batch);
+    const auto added = add_batch(operation, page, *batch);
     co_await reading.close();
     if (!added) co_return added;
     if (!ahead || page.full) co_return {};

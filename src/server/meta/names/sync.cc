@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// meta_statfs, meta_sync and cluster_map: operations on the file system as a whole.
+// meta_statfs, meta_sync, cluster_map and data_groups: operations on the file system as a whole.
 #include "server/meta/core/core.h"
 #include "server/meta/names/operations.h"
 #include "wire/cluster_messages.h"
@@ -24,6 +24,10 @@ Outcome<wire::ClusterMapReply> cluster_map(Operation& operation, const wire::Clu
   wire::ClusterMapReply reply;
   reply.map = operation.core().membership().map();
   co_return reply;
+}
+
+Outcome<wire::DataGroupsReply> data_groups(Operation& operation, const wire::DataGroupsRequest& request) {
+  co_return operation.core().data_groups().list(request);
 }
 
 }  // namespace spate::meta

@@ -96,6 +96,7 @@ StoreKey lease_holder_key(ClientId client) { return global_key(kLeaseHolder).app
 
 StoreKey lock_holder_key(ClientId client) { return global_key(kLockHolder).append_u64(client.value); }
 
+StoreKey data_group_key(TargetId group) { return StoreKey(KeyKind::kDataGroup).append_u32(group.value); }
 StoreKey global_key(std::string_view name) { return StoreKey(KeyKind::kGlobal).append(name); }
 
 trove::KeyRange all_of(KeyKind kind) { return prefix_range(StoreKey(kind)); }

@@ -25,6 +25,7 @@ enum class KeyKind : char {
   kTruncate = 't',   // handle
   kUnsettled = 'u',  // handle
   kGlobal = 'g',     // name
+  kDataGroup = 'm',  // number of the group (u32)
 };
 
 /// A key, built in place without allocating. A value.
@@ -67,6 +68,7 @@ StoreKey removal_key(Handle handle);
 StoreKey truncate_key(Handle handle);
 StoreKey unsettled_key(Handle handle);
 StoreKey global_key(std::string_view name);
+StoreKey data_group_key(TargetId group);
 /// A global record: the session has taken locks. Its value is a counter that holds the session's epoch.
 StoreKey lock_holder_key(ClientId client);
 /// A global record of the same form: the session may have attribute leases.

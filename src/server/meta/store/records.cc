@@ -76,15 +76,30 @@ struct Format<CounterRecord> {
   static bool valid(const CounterRecord&) { return true; }
 };
 
+template <>
+struct Format<DataGroup> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "data group";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r);
+  }
+  static bool valid(const DataGroup&) { return true; }  // decode_data_group() has checked it
+};
+
 bool valid_type(FileType type) { return type >= FileType::kRegular && type <= FileType::kBlockDevice; }
+
+bool is_mirrored(const Layout& layout) { return layout.redundancy == Redundancy::kMirror; }
+bool valid_replicas(std::uint32_t replicas) { return replicas >= 1 && replicas <= kMaxReplicas; }
 
 template <>
 struct Format<InodeRecord> {
-  static constexpr std::uint8_t kVersion = 5;
+  static constexpr std::uint8_t kVersion = 6;
   /// Few objects need the fields of later versions. The records of all others keep their short form. A layout that
   /// version 3 does not know gives a record version 4, too, so that an older server reports that the record is too new.
   static std::uint8_t version_for(const InodeRecord& r) {
     const bool striped = !r.layout || r.layout->distribution.kind == DistributionSpec::kSimpleStripe;
+    if (r.hints.replicas || (r.layout && is_mirrored(*r.layout))) return 6;
     if (r.writers > 1) return 5;
     if (r.hints.distribution || !striped) return 4;
     if (r.written_by_users) return 3;
@@ -103,6 +118,7 @@ struct Format<InodeRecord> {
     if (version >= 3) a(r.written_by_users);
     if (version >= 4) a(r.hints.distribution);
     if (version >= 5) a(r.writers);
+    if (version >= 6) a(r.hints.replicas);
   }
   template <typename A, typename R>
   static void fields(A& a, R& r) {
@@ -117,7 +133,7 @@ struct Format<InodeRecord> {
   static bool valid(const InodeRecord& r) {
     return r.handle() && valid_type(r.attributes.type) && r.attributes.mode <= 07777 &&
            r.is_regular() == r.layout.has_value() && r.is_directory() == static_cast<bool>(r.parent) &&
-           check_acl(r.acl) && check_acl(r.default_acl);
+           check_acl(r.acl) && check_acl(r.default_acl) && valid_replicas(r.hints.replicas.value_or(1));
   }
 };
 
@@ -164,19 +180,26 @@ struct Format<OpenRecord> {
 
 template <>
 struct Format<RemovalRecord> {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
+  /// An older server must not take the number of a group for that of a target.
+  static std::uint8_t version_for(const RemovalRecord& r) { return is_mirrored(r.layout) ? 2 : 1; }
   static constexpr std::string_view kName = "removal";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
     a(r.layout, r.since);
   }
+  template <typename A, typename R>
+  static void later_fields(A&, R&, std::uint8_t) {}
   static bool valid(const RemovalRecord&) { return true; }
 };
 
 template <>
 struct Format<TruncateIntent> {
-  static constexpr std::uint8_t kVersion = 2;
-  static std::uint8_t version_for(const TruncateIntent& r) { return r.asker.client || r.before ? 2 : 1; }
+  static constexpr std::uint8_t kVersion = 3;
+  static std::uint8_t version_for(const TruncateIntent& r) {
+    if (is_mirrored(r.layout)) return 3;
+    return r.asker.client || r.before ? 2 : 1;
+  }
   static constexpr std::string_view kName = "truncate intent";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
@@ -235,6 +258,7 @@ void write_record(const Record& record, Bytes& out) {
 void encode_record(const Superblock& record, Bytes& out) { write_record(record, out); }
 void encode_record(const ClusterRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const CounterRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const DataGroup& record, Bytes& out) { write_record(record, out); }
 void encode_record(const RevokedKeysRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const InodeRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const EntryRecord& record, Bytes& out) { write_record(record, out); }
@@ -269,6 +293,7 @@ Result<Record> decode_record(ByteView bytes) {
 template Result<Superblock> decode_record(ByteView);
 template Result<ClusterRecord> decode_record(ByteView);
 template Result<CounterRecord> decode_record(ByteView);
+template Result<DataGroup> decode_record(ByteView);
 template Result<RevokedKeysRecord> decode_record(ByteView);
 template Result<InodeRecord> decode_record(ByteView);
 template Result<EntryRecord> decode_record(ByteView);

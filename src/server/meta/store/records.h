@@ -11,6 +11,7 @@
 #include "model/attributes.h"
 #include "model/capability.h"
 #include "model/cluster_map.h"
+#include "model/data_group.h"
 #include "model/layout.h"
 #include "server/meta/store/acl.h"
 #include "wire/key_messages.h"
@@ -56,7 +57,8 @@ struct DirectoryHints {
   std::optional<std::uint32_t> strip_count;  // 0 = all targets
   std::optional<TargetId> first_target;
   std::optional<DistributionSpec> distribution;
-  bool empty() const { return !strip_bytes && !strip_count && !first_target && !distribution; }
+  std::optional<std::uint32_t> replicas;  // 1..kMaxReplicas
+  bool empty() const { return !strip_bytes && !strip_count && !first_target && !distribution && !replicas; }
   friend bool operator==(const DirectoryHints&, const DirectoryHints&) = default;
 };
 
@@ -189,6 +191,7 @@ struct AnswerRecord {
 void encode_record(const Superblock& record, Bytes& out);
 void encode_record(const ClusterRecord& record, Bytes& out);
 void encode_record(const CounterRecord& record, Bytes& out);
+void encode_record(const DataGroup& record, Bytes& out);
 void encode_record(const RevokedKeysRecord& record, Bytes& out);
 void encode_record(const InodeRecord& record, Bytes& out);
 void encode_record(const EntryRecord& record, Bytes& out);

@@ -66,6 +66,7 @@ void run(std::uint8_t kind, ByteView input) {
     case 11: return check_acl_value(input);
     case 12: return check<ClusterRecord>(input);
     case 13: return check<RevokedKeysRecord>(input);
+    case 14: return check<DataGroup>(input);
     default: return;
   }
 }

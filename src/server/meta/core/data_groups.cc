@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/core/data_groups.h"
+
+#include <algorithm>
+
+#include "log/log.h"
+#include "server/meta/store/keys.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::size_t kPage = 1024;
+
+std::vector<TargetId> members_of(const DataGroup& group) {
+  std::vector<TargetId> members;
+  for (const GroupMember& member : group.members) members.push_back(member.target);
+  return members;
+}
+
+bool is_on(const DataGroup& group, ServerId server) {
+  return std::ranges::any_of(group.members, [server](const GroupMember& m) { return server_of(m.target) == server; });
+}
+
+DataGroup new_group(TargetId id, const std::vector<TargetId>& members) {
+  DataGroup group;
+  group.id = id;
+  group.primary = members.front();
+  for (const TargetId member : members) group.members.push_back({member, MemberState::kServing});
+  return group;
+}
+
+}  // namespace
+
+job::Task<Result<void>> DataGroups::start() {
+  trove::KeyRange range = all_of(KeyKind::kDataGroup);
+  range.limit = kPage;
+  range.mode = trove::ReadMode::kSnapshot;
+  job::Transaction transaction = store_.begin();
+  for (;;) {
+    const auto read = co_await transaction.range(range);
+    if (read.status != Errc::kOk) co_return Error(read.status, "data groups in the meta store");
+    for (const trove::KeyValue& item : read.entries) {
+      SPATE_CO_TRY(DataGroup group, decode_record<DataGroup>(item.value));
+      use(std::move(group));
+    }
+    if (!read.more) co_return Result<void>();
+    range.begin = read.entries.back().key;
+    range.begin.push_back(std::byte{0});
+  }
+}
+
+const DataGroup* DataGroups::find(TargetId group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+const DataGroup* DataGroups::with_members(const std::vector<TargetId>& members) const {
+  const auto found = by_members_.find(members);
+  return found == by_members_.end() ? nullptr : find(found->second);
+}
+
+/// Without an await. A slower change may come after a newer one.
+void DataGroups::use(DataGroup group) {
+  const auto [known, added] = groups_.try_emplace(group.id, group);
+  if (!added && known->second.epoch >= group.epoch) return;
+  if (added) by_members_.try_emplace(members_of(group), group.id);
+  known->second = std::move(group);
+  parts_.io->group_changed(known->second);
+}
+
+Result<wire::DataGroupsReply> DataGroups::list(const wire::DataGroupsRequest& request) const {
+  if (request.groups.size() > wire::kMaxGroupsAsked)
+    return Error::told(Errc::kInvalidArgument, "at most 4096 groups of targets at once");
+  wire::DataGroupsReply reply;
+  const auto add = [&reply](const DataGroup& group) {
+    reply.more = reply.groups.size() == wire::kMaxGroupsTold;
+    if (!reply.more) reply.groups.push_back(group);
+    return !reply.more;
+  };
+  for (const TargetId id : request.groups) {
+    const DataGroup* const group = find(id);
+    if (group != nullptr && !add(*group)) break;
+  }
+  if (!request.groups.empty()) return reply;
+  for (auto at = groups_.upper_bound(request.after); at != groups_.end(); ++at) {
+    if (request.server && !is_on(at->second, request.server)) continue;
+    if (!add(at->second)) break;
+  }
+  return reply;
+}
+
+job::Task<Result<wire::ChangeGroupReply>> DataGroups::change(wire::ChangeGroupRequest request) {
+  wire::ChangeGroupReply reply;
+  for (;;) {
+    SPATE_CO_TRY(const bool settled, co_await try_change(request, reply));
+    if (settled) co_return reply;
+    co_await store_.executor().yield();
+  }
+}
+
+/// False: another change came between, try again.
+job::Task<Result<bool>> DataGroups::try_change(const wire::ChangeGroupRequest& request, wire::ChangeGroupReply& reply) {
+  const StoreKey key = data_group_key(request.next.id);
+  job::Transaction transaction = store_.begin();
+  const auto read = co_await transaction.get(key);
+  if (read.status != Errc::kOk) co_return Error(read.status, "data groups in the meta store");
+  if (!read.value) co_return Error::told(Errc::kNotFound, "there is no such group of targets");
+  SPATE_CO_TRY(reply.now, decode_record<DataGroup>(*read.value));
+  reply.made = reply.now == request.next;
+  if (reply.made || reply.now.epoch != request.from_epoch) {
+    // Another request may have committed it a moment ago, and nobody acts on a record that a crash could take back.
+    const DataGroup* const durable = find(reply.now.id);
+    if (durable != nullptr && *durable == reply.now) co_return true;
+    const auto synced = co_await store_.sync();
+    if (synced.status != Errc::kOk) co_return Error(synced.status, "data groups of the meta store");
+    use(reply.now);
+    co_return true;
+  }
+  SPATE_CO_TRY(std::ignore, check_change(reply.now, request.next, request.by));
+  transaction.put(key, encoded(request.next));
+  const auto done = co_await transaction.commit(trove::Durability::kMachine);
+  if (done.status == Errc::kConflict) co_return false;
+  if (done.status != Errc::kOk) co_return Error(done.status, "data groups of the meta store");
+  SPATE_LOG("server/meta", info, "data group changed group={} epoch={} primary={} serving={} members={} by={}",
+            request.next.id.value, request.next.epoch, request.next.primary.value, request.next.serving(),
+            request.next.members.size(), request.by.value);
+  use(request.next);
+  reply.now = request.next;
+  reply.made = true;
+  co_return true;
+}
+
+job::Task<Result<void>> DataGroups::make(std::set<std::vector<TargetId>> lists, job::StopToken stop) {
+  SPATE_CO_TRY(const job::Semaphore::Units turn, co_await making_.acquire(1, stop));
+  std::uint32_t next = groups_.empty() ? kFirstGroup.value : groups_.rbegin()->first.value + 1;
+  std::vector<DataGroup> made;
+  job::Transaction transaction = store_.begin();
+  for (const std::vector<TargetId>& members : lists) {
+    if (by_members_.contains(members)) continue;  // made while this waited for its turn
+    DataGroup group = new_group(TargetId(next++), members);
+    SPATE_CO_TRY(std::ignore, check_group(group));
+    transaction.put(data_group_key(group.id), encoded(group));
+    made.push_back(std::move(group));
+  }
+  if (made.empty()) co_return Result<void>();
+  const auto done = co_await transaction.commit(trove::Durability::kMachine);
+  if (done.status != Errc::kOk) co_return Error(done.status, "data groups of the meta store");
+  for (DataGroup& group : made) use(std::move(group));
+  SPATE_LOG("server/meta", info, "data groups made count={} first={}", made.size(), next - made.size());
+  co_return Result<void>();
+}
+
+}  // namespace spate::meta

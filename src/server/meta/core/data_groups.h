@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataGroups: the groups of targets that keep the same datafiles (docs/architecture.md, "Mirrored data").
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "job/semaphore.h"
+#include "job/storage.h"
+#include "server/meta/core/parts.h"
+#include "wire/mirror_messages.h"
+
+namespace spate::meta {
+
+/// The records of all groups, in the store and in memory. A record is durable before anybody is told of it. The members
+/// of a group change its record; this class only sees to it that each change is legal and made once. One executor;
+/// pinned. Life cycle: construct -> start() awaited -> the other calls.
+class DataGroups {
+ public:
+  /// All outlive it.
+  DataGroups(job::KeyvalContext& store, const MetaParts& parts)
+      : store_(store), parts_(parts), making_(store.executor(), 1) {}
+  DataGroups(const DataGroups&) = delete;
+  DataGroups& operator=(const DataGroups&) = delete;
+
+  job::Task<Result<void>> start();
+
+  /// Null: there is no such group.
+  const DataGroup* find(TargetId group) const;
+  /// In the order of their numbers.
+  const std::map<TargetId, DataGroup>& all() const { return groups_; }
+  /// kInvalidArgument: more groups than a request may name.
+  Result<wire::DataGroupsReply> list(const wire::DataGroupsRequest& request) const;
+  /// wire::ChangeGroupRequest. It may run at the same time as other changes, also of the same group.
+  job::Task<Result<wire::ChangeGroupReply>> change(wire::ChangeGroupRequest request);
+
+  /// A group with these members in this order, if there is one.
+  const DataGroup* with_members(const std::vector<TargetId>& members) const;
+  /// Makes a group for each list of members that has none. The first member of each becomes the primary.
+  job::Task<Result<void>> make(std::set<std::vector<TargetId>> lists, job::StopToken stop);
+
+ private:
+  job::Task<Result<bool>> try_change(const wire::ChangeGroupRequest& request, wire::ChangeGroupReply& reply);
+  void use(DataGroup group);
+
+  job::KeyvalContext& store_;
+  const MetaParts& parts_;
+  std::map<TargetId, DataGroup> groups_;
+  std::map<std::vector<TargetId>, TargetId> by_members_;
+  job::Semaphore making_;
+};
+
+}  // namespace spate::meta

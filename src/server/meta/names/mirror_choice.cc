@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/names/mirror_choice.h"
+
+#include <algorithm>
+#include <set>
+
+#include "server/meta/core/core.h"
+
+namespace spate::meta {
+namespace {
+
+/// When a group is missing, those of so many targets are made at once.
+constexpr std::size_t kTargetsAtOnce = 64;
+
+/// The host in the first URL that shows one; empty if none does.
+std::string_view host_of(const ServerEntry& server) {
+  for (const std::string& url : server.urls) {
+    if (url.starts_with("shm:")) continue;
+    std::string_view rest = url;
+    const std::size_t scheme = rest.find("://");
+    if (scheme == std::string_view::npos) continue;
+    rest.remove_prefix(scheme + 3);
+    return rest.substr(0, rest.starts_with('[') ? rest.find(']') : rest.find_first_of(":/"));
+  }
+  return {};
+}
+
+/// The io servers with targets, beginning with that of `first`, in the order of their numbers.
+std::vector<const ServerEntry*> servers_from(const ClusterMap& map, TargetId first) {
+  std::vector<const ServerEntry*> servers;
+  for (const ServerEntry& server : map.servers) {
+    if (server.roles.io && !server.targets.empty()) servers.push_back(&server);
+  }
+  const auto own = std::ranges::find(servers, server_of(first), [](const ServerEntry* s) { return s->id; });
+  std::ranges::rotate(servers, own);
+  return servers;
+}
+
+/// Whether as many different hosts are known as a group has members.
+bool may_keep_hosts_apart(const std::vector<const ServerEntry*>& servers, std::uint32_t replicas) {
+  std::set<std::string_view> hosts;
+  for (const ServerEntry* server : servers) hosts.insert(host_of(*server));
+  return !hosts.contains({}) && hosts.size() >= replicas;
+}
+
+Error too_few(std::uint32_t replicas, std::size_t servers) {
+  return Error::told(Errc::kNoSpace, "new files here have " + std::to_string(replicas) +
+                                         " copies on different io servers, and the file system has " +
+                                         std::to_string(servers) + " io server" + (servers == 1 ? "" : "s"));
+}
+
+/// Groups of the targets that the next files will probably begin on.
+std::set<std::vector<TargetId>> groups_near(const Membership& membership, TargetId first, std::uint32_t replicas) {
+  std::set<std::vector<TargetId>> lists;
+  const std::vector<TargetId>& targets = membership.targets();
+  const auto found = std::ranges::find(targets, first);
+  const auto begin = static_cast<std::size_t>(found == targets.end() ? 0 : found - targets.begin());
+  for (std::size_t i = 0; i < std::min(targets.size(), kTargetsAtOnce); ++i) {
+    const TargetId target = targets[(begin + i) % targets.size()];
+    for (std::uint64_t turn = 0; turn < kMostPartners; ++turn) {
+      auto members = group_members(membership.map(), target, replicas, turn);
+      if (members) lists.insert(*std::move(members));
+    }
+  }
+  return lists;
+}
+
+/// Of the groups of this target, one whose members all serve is better than the one whose turn it is.
+Result<const DataGroup*> choose_group(MetaCore& core, TargetId first, std::uint32_t replicas, std::uint64_t turn) {
+  const DataGroup* chosen = nullptr;
+  for (std::uint64_t i = 0; i < kMostPartners; ++i) {
+    SPATE_TRY(const auto members, group_members(core.membership().map(), first, replicas, turn + i));
+    const DataGroup* const group = core.data_groups().with_members(members);
+    if (group == nullptr) return nullptr;
+    if (chosen == nullptr) chosen = group;
+    if (group->is_whole()) return group;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Result<std::vector<TargetId>> group_members(const ClusterMap& map, TargetId first, std::uint32_t replicas,
+                                            std::uint64_t turn) {
+  turn %= kMostPartners;
+  const std::vector<const ServerEntry*> servers = servers_from(map, first);
+  if (servers.size() < replicas) return too_few(replicas, servers.size());
+  const bool apart = may_keep_hosts_apart(servers, replicas);
+  std::vector<const ServerEntry*> partners;
+  for (const ServerEntry* server : servers) {
+    const bool same_host = apart && host_of(*server) == host_of(*servers.front());
+    if (server != servers.front() && !same_host) partners.push_back(server);
+  }
+  // A group of many members may need more than the usual partners to find as many hosts.
+  const std::size_t usual = std::min(partners.size(), kMostPartners);
+  std::ranges::rotate(partners.begin(), partners.begin() + static_cast<std::ptrdiff_t>(turn % usual),
+                      partners.begin() + static_cast<std::ptrdiff_t>(usual));
+  const auto own = static_cast<std::size_t>(first.value % kMaxTargetsPerServer);
+  std::vector<TargetId> members{first};
+  std::set<std::string_view> hosts{host_of(*servers.front())};
+  for (const ServerEntry* partner : partners) {
+    if (members.size() == replicas) break;
+    if (apart && !hosts.insert(host_of(*partner)).second) continue;
+    members.push_back(partner->targets[(own + turn) % partner->targets.size()]);
+  }
+  return members;
+}
+
+Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas, std::uint64_t turn) {
+  MetaCore& core = operation.core();
+  layout.redundancy = Redundancy::kMirror;
+  SPATE_TRY(std::ignore, check_knows(*operation.call().peer, layout));
+  std::set<std::vector<TargetId>> missing;
+  for (Slot& slot : layout.slots) {
+    TargetId& target = slot.targets.front();
+    if (is_group(target)) {
+      if (core.data_groups().find(target) == nullptr)
+        return Error::told(Errc::kInvalidArgument, "there is no group of targets " + std::to_string(target.value));
+      continue;
+    }
+    if (replicas < 2) return Error::told(Errc::kInvalidArgument, "either groups of targets are named, or targets");
+    SPATE_TRY(const DataGroup* const group, choose_group(core, target, replicas, turn));
+    if (group == nullptr) {
+      missing.merge(groups_near(core.membership(), target, replicas));
+    } else {
+      target = group->id;
+    }
+  }
+  if (missing.empty()) return {};
+  return operation.run_again_after([&core, lists = std::move(missing), stop = operation.call().stop]() mutable {
+    return core.data_groups().make(std::move(lists), stop);
+  });
+}
+
+}  // namespace spate::meta

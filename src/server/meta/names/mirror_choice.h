@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the groups of targets that keep a new file's data, and makes them if they do not exist yet.
+#pragma once
+
+#include "server/meta/core/operation.h"
+
+namespace spate::meta {
+
+/// A target's groups lie on at most so many other servers. When a server fails, so many share its work, and when two
+/// fail, few files have lost both copies.
+constexpr std::size_t kMostPartners = 12;
+
+/// The targets of a group with `replicas` members (2..kMaxReplicas) whose first one is `first`. They are on different
+/// servers, and on different hosts if the servers' addresses show enough of them. Different values of `turn` yield the
+/// groups of the same target. kNoSpace: there are too few servers.
+Result<std::vector<TargetId>> group_members(const ClusterMap& map, TargetId first, std::uint32_t replicas,
+                                            std::uint64_t turn);
+
+inline bool names_groups(const Layout& layout) { return is_group(layout.slots.front().targets.front()); }
+
+/// Makes `layout`, whose slots name targets, that of a file with so many copies: each slot names a group. Slots that
+/// name groups already stay. Yields kConflict if a group was missing: the operation runs again when the group exists.
+/// kNoSpace, kNotSupported (an older client) with a sentence.
+Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas, std::uint64_t turn);
+
+}  // namespace spate::meta
