@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "client/data/primary.h"
 #include "client/data/transfer_state.h"
 #include "job/run_all.h"
 
@@ -46,7 +47,7 @@ job::Task<Result<void>> ask_ranges(Question& question, const Share& share) {
     request.offsets.push_back(target.distribution.physical_size(ref.slot, question.from));
   const auto slot_count = static_cast<std::uint32_t>(share.slots.size());
   request.max_ranges = std::clamp(wire::kMaxRanges / slot_count, 1U, question.max_ranges);
-  rpc::CallOptions options = question.limits.call_options();
+  rpc::CallOptions options = limits_of(share, question.limits).call_options();
   options.capability = &target.capability;
   options.reply_room = kRangesReplyOverhead + slot_count * (kRangesReplyPerSlot + request.max_ranges * kBytesPerRange);
   Bytes body;
@@ -117,7 +118,10 @@ job::Task<Result<DataMap>> ask_data(TransferTarget target, std::uint64_t from, s
   std::iota(all.begin(), all.end(), 0U);
   SPATE_CO_TRY(const std::vector<Share> shares, make_shares(target, all));
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : shares) tasks.push_back(ask_ranges(question, share));
+  for (const Share& share : shares) {
+    const auto once = [&question](const Share& now) { return ask_ranges(question, now); };
+    tasks.push_back(run_share(target.session, share, limits, once));
+  }
   SPATE_CO_TRY(std::ignore, co_await job::run_all(target.session.executor(), std::move(tasks)));
   co_return DataMap(target.distribution, std::move(question.slots), question.sizes);
 }

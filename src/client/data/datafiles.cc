@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests to datafiles that carry no data: punch, allocate, stat, sync.
+#include "client/data/primary.h"
 #include "client/data/transfer.h"
 #include "client/data/transfer_state.h"
 
@@ -91,7 +92,10 @@ job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::D
   Transfer transfer{target, what, no_memory, limits, {}, {}};
   SPATE_CO_TRY(auto shares, shares_of(transfer));
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : shares) tasks.push_back(punch_share(transfer, share, how));
+  for (const Share& share : shares) {
+    const auto once = [&transfer, how](const Share& now) { return punch_share(transfer, now, how); };
+    tasks.push_back(run_share(target.session, share, limits, once));
+  }
   auto result = co_await run_transfer(transfer, std::move(tasks));
   co_return result;
 }
@@ -106,8 +110,16 @@ job::Task<Result<std::vector<SlotState>>> ask_datafiles(TransferTarget target, s
   }
   SPATE_CO_TRY(auto shares, make_shares(target, slots));
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : shares) tasks.push_back(ask_share(transfer, share, sync));
+  for (const Share& share : shares) {
+    const auto once = [&transfer, sync](const Share& now) { return ask_share(transfer, now, sync); };
+    tasks.push_back(run_share(target.session, share, limits, once));
+  }
   SPATE_CO_TRY(TransferResult result, co_await run_transfer(transfer, std::move(tasks)));
+  if (sync && target.layout.redundancy != Redundancy::kNone) {
+    SPATE_CO_TRY(std::ignore, co_await settle_doubts(target, slots, limits));
+    for (SlotState& s : result.slots)
+      s.incarnation = target.session.servers().groups().loss(target.layout.slots[s.slot].targets.front());
+  }
   co_return std::move(result.slots);
 }
 

@@ -4,6 +4,7 @@
 
 #include "client/attributes/attribute_cache.h"
 #include "client/data/bulk.h"
+#include "client/data/primary.h"
 #include "client/data/transfer.h"
 #include "client/data/transfer_state.h"
 #include "datatype/measure.h"
@@ -99,8 +100,8 @@ job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
       data = data.subspan(size);
     }
   } else {
-    job::DeadlineScope scope(transfer.target.session.executor(), transfer.limits.deadline,
-                             transfer.limits.stop);  // a reply may lie
+    const Limits limits = limits_of(share, transfer.limits);
+    job::DeadlineScope scope(transfer.target.session.executor(), limits.deadline, limits.stop);  // a reply may lie
     auto finished = co_await bulk.finish(reply->stream_bytes, scope.token());
     if (!finished) co_return std::move(finished).error().within(share.channel->name());
   }
@@ -121,8 +122,9 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
     if (done || !is_lost(done.code())) co_return done;
     if (executor.now() + kReadAgainAfter >= transfer.limits.deadline)
       co_return Error(Errc::kTimeout, share.channel->name() + " did not send all data before the deadline");
-    const auto slept = co_await executor.sleep(kReadAgainAfter, transfer.limits.stop);
-    if (!slept) co_return Error(transfer.limits.stop.reason());
+    const job::StopToken stop = limits_of(share, transfer.limits).stop;
+    const auto slept = co_await executor.sleep(kReadAgainAfter, stop);
+    if (!slept) co_return Error(stop.reason());
   }
 }
 
@@ -185,7 +187,10 @@ job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::De
   SPATE_CO_TRY(auto shares, shares_of(transfer));
   const auto known_size = target.attributes.known_size(target.handle);
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : shares) tasks.push_back(read_share(transfer, share));
+  for (const Share& share : shares) {
+    const auto once = [&transfer](const Share& now) { return read_share(transfer, now); };
+    tasks.push_back(run_share(target.session, share, limits, once));
+  }
   SPATE_CO_TRY(TransferResult result, co_await run_transfer(transfer, std::move(tasks)));
   if (!is_whole(transfer, result.slots)) {
     SPATE_CO_TRY(auto valid, co_await settle_short_read(transfer, shares, result.slots, known_size));

@@ -14,13 +14,15 @@ Result<std::vector<Share>> make_shares(const TransferTarget& target, std::span<c
   for (const std::uint32_t slot : slots) {
     const TargetId id = target.layout.slots[slot].targets.front();
     SPATE_TRY(rpc::Channel * channel, target.session.servers().io_channel(id));
+    const TargetId group = is_group(id) ? id : TargetId();
     Share* share = nullptr;
     for (Share& candidate : shares) {
-      if (candidate.channel == channel) share = &candidate;
+      if (candidate.channel == channel && candidate.group == group) share = &candidate;
     }
     if (share == nullptr) {
       share = &shares.emplace_back();
       share->channel = channel;
+      share->group = group;
     }
     share->slots.push_back(wire::SlotRef{slot, id});
   }

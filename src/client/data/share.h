@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "client/session/limits.h"
 #include "client/session/session.h"
 #include "dist/distribution.h"
 #include "model/capability.h"
@@ -28,17 +29,25 @@ struct TransferTarget {
   Bypass* bypass = nullptr;  // of the open file; null: only the servers move data
 };
 
-/// The slots of a transfer that one server holds.
+/// The slots of a transfer that one server holds. Of a mirrored file: the slots of one group.
 struct Share {
   rpc::Channel* channel = nullptr;
+  TargetId group;                           // 0: the slots name targets of the server
+  job::StopToken stop;                      // of a group: stops the request when another member leads (at_primary())
   std::vector<wire::SlotRef> slots;         // ascending
   std::vector<std::uint64_t> stream_bytes;  // for each slot, the length of its stream
   datatype::Description what;               // the part of the transfer's description that this server needs
   std::uint64_t total_bytes() const;
 };
 
-/// Groups `slots` by the server that holds their (first) target.
+/// Groups `slots` by the server that holds their target, or by the group that they name.
 Result<std::vector<Share>> make_shares(const TransferTarget& target, std::span<const std::uint32_t> slots);
+
+/// The limits of one request of this share.
+inline Limits limits_of(const Share& share, Limits limits) {
+  if (share.group) limits.stop = share.stop;
+  return limits;
+}
 
 wire::SlotSet slot_set(const TransferTarget& target, const Share& share);
 

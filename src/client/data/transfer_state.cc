@@ -56,7 +56,7 @@ job::Task<Result<TransferResult>> run_transfer(Transfer& transfer, std::vector<j
 }
 
 rpc::CallOptions call_options(const Transfer& transfer, const Share& share) {
-  rpc::CallOptions options = transfer.limits.call_options();
+  rpc::CallOptions options = limits_of(share, transfer.limits).call_options();
   if (transfer.target.capability.handle) options.capability = &transfer.target.capability;  // a question needs none
   options.reply_room = kReplyOverhead + static_cast<std::uint32_t>(share.slots.size()) * kBytesPerSlotInReply;
   return options;
@@ -66,6 +66,11 @@ Result<void> note_states(Transfer& transfer, const Share& share, std::span<const
                          Incarnation incarnation) {
   if (states.size() != share.slots.size())
     return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
+  if (share.group) {
+    Groups& groups = transfer.target.session.servers().groups();
+    groups.note_answer(share.group, share.channel->server(), incarnation);
+    incarnation = groups.loss(share.group);
+  }
   for (std::size_t i = 0; i < states.size(); ++i) {
     transfer.states.push_back(SlotState{share.slots[i].slot, states[i], incarnation});
   }
@@ -91,6 +96,7 @@ bool is_lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::
 
 bool may_bypass(const Transfer& transfer, const Share& share, bool is_write) {
   const TransferTarget& target = transfer.target;
+  if (share.group) return target.path == wire::DataPath::kBypass;  // only to be refused
   if (target.bypass == nullptr) return target.path == wire::DataPath::kBypass;
   return target.bypass->considers(bypass_params(transfer, share, is_write));
 }
@@ -99,7 +105,7 @@ job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, b
   const TransferTarget& target = transfer.target;
   const BypassParams params = bypass_params(transfer, share, is_write);
   const bool forced = target.path == wire::DataPath::kBypass;
-  bool able = target.bypass != nullptr && transfer.what.ordered();
+  bool able = target.bypass != nullptr && transfer.what.ordered() && !share.group;
   if (able) able = co_await target.bypass->ready(params, transfer.limits);
   std::vector<SlotState> states;
   for (std::size_t i = 0; able && i < share.slots.size(); ++i) {
@@ -117,7 +123,8 @@ job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, b
   }
   if (able) transfer.states.insert(transfer.states.end(), states.begin(), states.end());
   if (!able && forced) {
-    const std::string why = target.bypass != nullptr ? target.bypass->refusal() : "this client has it switched off";
+    std::string why = target.bypass != nullptr ? target.bypass->refusal() : "this client has it switched off";
+    if (share.group) why = "the file's data is mirrored";
     co_return Error(Errc::kNotSupported, "no bypass: " + why);
   }
   co_return able;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/data/bulk.h"
+#include "client/data/primary.h"
 #include "client/data/transfer.h"
 #include "client/data/transfer_state.h"
 #include "datatype/measure.h"
@@ -53,7 +54,8 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
     co_return std::move(reply).error().within(share.channel->name());
   }
   if (options.bulk != nullptr) {
-    job::DeadlineScope scope(transfer.target.session.executor(), transfer.limits.deadline, transfer.limits.stop);
+    const Limits limits = limits_of(share, transfer.limits);
+    job::DeadlineScope scope(transfer.target.session.executor(), limits.deadline, limits.stop);
     auto finished = co_await bulk.finish(share.stream_bytes, scope.token());
     // The server has answered, so all data has arrived, even if the connection breaks now.
     if (!finished && !is_lost(finished.code())) co_return std::move(finished).error().within(share.channel->name());
@@ -75,7 +77,10 @@ job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::D
   Transfer transfer{target, what, map, limits, {}, {}};
   SPATE_CO_TRY(auto shares, shares_of(transfer));
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : shares) tasks.push_back(write_share(transfer, share));
+  for (const Share& share : shares) {
+    const auto once = [&transfer](const Share& now) { return write_share(transfer, now); };
+    tasks.push_back(run_share(target.session, share, limits, once));
+  }
   auto result = co_await run_transfer(transfer, std::move(tasks));
   co_return result;
 }

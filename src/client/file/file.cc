@@ -140,7 +140,9 @@ job::Task<Result<void>> File::sync_names(Limits limits) {
 Result<void> File::check_lost() {
   const std::uint64_t told_before = written_.losses_told();
   written_.unsynced().check_heard([this](std::uint32_t slot) {
-    const auto channel = cluster_.session().servers().io_channel(layout_.slots[slot].targets.front());
+    const TargetId target = layout_.slots[slot].targets.front();
+    if (is_group(target)) return cluster_.session().servers().groups().loss(target);
+    const auto channel = cluster_.session().servers().io_channel(target);
     // None: this process has had no answer from the server yet.
     return channel ? (*channel)->incarnation() : Incarnation();
   });

@@ -39,7 +39,7 @@ Result<FileCopy::Shares> FileCopy::shares_of(CopySpan span) {
     const std::uint64_t logical = to_.distribution().to_logical(slot, begin) - span.to + span.from;
     const Physical from = from_.distribution().to_physical(logical);
     const TargetId target_id = to_.layout().slots[slot].targets.front();
-    if (from_.layout().slots[from.slot].targets.front() != target_id) return no;
+    if (is_group(target_id) || from_.layout().slots[from.slot].targets.front() != target_id) return no;
     SPATE_TRY(rpc::Channel * channel, to_.session().servers().io_channel(target_id));
     auto share = std::find_if(shares.begin(), shares.end(), [&](const ServerCopy& s) { return s.channel == channel; });
     if (share == shares.end()) share = shares.insert(shares.end(), ServerCopy{channel, {}});

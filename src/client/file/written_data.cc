@@ -114,7 +114,9 @@ void WrittenData::keep_unsynced(const std::vector<SlotState>& slots) {
   for (HandoverState::Open* const record : unsynced_->records()) {
     if (record->unsynced == 0) record->unsynced = number;
   }
-  for (const SlotState& s : slots) handover.note_written(server_of_slot(s.slot), s.incarnation);
+  for (const SlotState& s : slots) {
+    if (layout_.redundancy == Redundancy::kNone) handover.note_written(server_of_slot(s.slot), s.incarnation);
+  }
   record_->lost_write = losses_told_ != unsynced_->losses();
 }
 

@@ -32,8 +32,15 @@ std::unique_ptr<rpc::Channel> Servers::make_channel(const ServerEntry& server) {
   return std::make_unique<rpc::Channel>(std::move(options), network_, identity_, random_);
 }
 
+/// Null: unknown.
+const ServerEntry* Servers::server_for(TargetId target) const {
+  if (!is_group(target)) return map_.server_of_target(target);
+  const DataGroup* const group = groups_.find(target);
+  return group == nullptr ? nullptr : map_.server_of_target(group->primary);
+}
+
 Result<rpc::Channel*> Servers::io_channel(TargetId target) {
-  const ServerEntry* server = map_.server_of_target(target);
+  const ServerEntry* server = server_for(target);
   if (server == nullptr) {
     return Error(Errc::kStaleMap, "target " + std::to_string(target.value) +
                                       " is neither in this client's spate.toml nor known to the meta server");
@@ -43,7 +50,16 @@ Result<rpc::Channel*> Servers::io_channel(TargetId target) {
 
 bool Servers::knows_targets(const Layout& layout) const {
   return std::all_of(layout.slots.begin(), layout.slots.end(),
-                     [this](const Slot& slot) { return map_.server_of_target(slot.targets.front()) != nullptr; });
+                     [this](const Slot& slot) { return server_for(slot.targets.front()) != nullptr; });
+}
+
+std::vector<TargetId> Servers::unknown_groups(const Layout& layout) const {
+  std::vector<TargetId> unknown;
+  for (const Slot& slot : layout.slots) {
+    const TargetId id = slot.targets.front();
+    if (is_group(id) && groups_.find(id) == nullptr) unknown.push_back(id);
+  }
+  return unknown;
 }
 
 /// In other respects the newer map may be older than that of this process.

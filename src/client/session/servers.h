@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "client/options.h"
+#include "client/session/groups.h"
 #include "job/network.h"
 #include "model/layout.h"
 #include "rpc/channel.h"
@@ -30,15 +31,20 @@ class Servers {
   job::Task<void> stop();
 
   rpc::Channel& meta() { return *meta_; }
-  /// The channel to the server that holds a target. kStaleMap: the map has no such target; see
+  /// The channel to the server that holds a target, or the primary of a group. kStaleMap: it is not known; see
   /// Session::learn_targets().
   Result<rpc::Channel*> io_channel(TargetId target);
   /// All channels by server id; 0: the channel to the meta servers of a group.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
   const ClusterMap& map() const { return map_; }
 
-  /// Whether this process knows the servers of all targets of a layout.
+  Groups& groups() { return groups_; }
+  const Groups& groups() const { return groups_; }
+
+  /// Whether this process knows the servers of all targets of a layout, and of its groups' primaries.
   bool knows_targets(const Layout& layout) const;
+  /// The groups of a layout that this process does not know.
+  std::vector<TargetId> unknown_groups(const Layout& layout) const;
   /// Adds servers and targets that only `newer` has. Known ones do not change.
   Result<void> add(const ClusterMap& newer);
 
@@ -51,12 +57,14 @@ class Servers {
 
  private:
   std::unique_ptr<rpc::Channel> make_channel(const ServerEntry& server);
+  const ServerEntry* server_for(TargetId target) const;
 
   const Options& options_;
   job::NetworkContext& network_;
   rpc::Identity& identity_;
   Random& random_;
   ClusterMap map_;
+  Groups groups_;
   std::optional<rpc::WaitWatch> watch_;  // set if somebody wants to be told
   // Only the executor's thread adds channels, with the mutex held. Other threads read with the mutex held.
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;

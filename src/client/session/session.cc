@@ -17,6 +17,7 @@ namespace {
 /// sends others.
 constexpr Duration kAskAgainPatience = std::chrono::seconds(5);
 
+constexpr std::size_t kGroupsAtOnce = wire::kMaxGroupsTold;
 constexpr std::uint32_t kMapRoom = 1U << 20U;  // enough for 4,096 servers with addresses of 200 bytes
 
 /// The digest that identifies a repeated request. Of a close only the handle counts, because its other fields depend on
@@ -254,8 +255,40 @@ job::Task<Result<void>> Session::learn_targets(const Layout& layout, Limits limi
   if (servers_.knows_targets(layout)) co_return Result<void>();
   SPATE_CO_TRY(const auto turn, co_await map_turn_.acquire(1, limits.stop));
   if (servers_.knows_targets(layout)) co_return Result<void>();  // another operation has asked in the meantime
+  std::vector<TargetId> groups = servers_.unknown_groups(layout);
+  if (!groups.empty()) {
+    SPATE_CO_TRY(std::ignore, co_await fetch_groups(std::move(groups), limits));
+    if (servers_.knows_targets(layout)) co_return Result<void>();
+  }
   auto fetched = co_await fetch_map(std::move(limits));
   co_return fetched;  // if a target is still missing, Servers::io_channel() reports it
+}
+
+job::Task<Result<void>> Session::learn_groups(std::vector<TargetId> groups, Limits limits) {
+  const std::vector<TargetId> asked = groups;
+  SPATE_CO_TRY(std::ignore, co_await fetch_groups(std::move(groups), limits));
+  for (const TargetId group : asked) {
+    if (servers_.io_channel(group)) continue;
+    auto fetched = co_await learn_map(limits);  // the primary is a server that joined lately
+    co_return fetched;
+  }
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> Session::fetch_groups(std::vector<TargetId> groups, Limits limits) {
+  std::span<const TargetId> left(groups);
+  while (!left.empty()) {
+    wire::DataGroupsRequest request;
+    request.groups.assign(left.begin(),
+                          left.begin() + static_cast<std::ptrdiff_t>(std::min(left.size(), kGroupsAtOnce)));
+    left = left.subspan(request.groups.size());
+    const auto reply = co_await ask<wire::DataGroupsReply>(request, limits, kMapRoom);
+    if (!reply) co_return Error(reply.error());
+    if (reply->groups.size() != request.groups.size() || reply->more)
+      co_return Error::told(Errc::kNotFound, meta().name() + " does not know a group of targets that a file names");
+    servers_.groups().learn(reply->groups);
+  }
+  co_return Result<void>();
 }
 
 job::Task<Result<void>> Session::learn_map(Limits limits) {

@@ -77,9 +77,13 @@ class Session {
   void resume();
   /// Whether it continues the session of an earlier process.
   bool inherited() const { return inherited_; }
-  /// Asks the meta server for the servers of targets that were added after this process read its spate.toml. Returns at
-  /// once if all are known. The deadline of `limits` applies; after a failure it may be called again.
+  /// Asks the meta server for the servers of targets that were added after this process read its spate.toml, and for
+  /// the groups of a mirrored file. Returns at once if all are known. The deadline of `limits` applies; after a failure
+  /// it may be called again.
   job::Task<Result<void>> learn_targets(const Layout& layout, Limits limits);
+  /// Asks the meta server for the records of these groups, and for the servers of their primaries if they are not
+  /// known. kNotFound: there is no such group.
+  job::Task<Result<void>> learn_groups(std::vector<TargetId> groups, Limits limits);
   /// Asks for the cluster map, even if it is known.
   job::Task<Result<void>> learn_map(Limits limits);
   /// As learn_map(), if a reply of the meta server has said that there is a newer cluster map.
@@ -107,6 +111,7 @@ class Session {
   job::Task<Result<rpc::RawReply>> send_one_change(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   bool knows_newest_map() { return meta().map_version() <= servers_.map().version; }
   job::Task<Result<void>> fetch_map(Limits limits);
+  job::Task<Result<void>> fetch_groups(std::vector<TargetId> groups, Limits limits);
   job::Task<void> keep_alive();
   job::Task<Result<void>> handshake_with_meta(Limits limits);
   void inherit();
