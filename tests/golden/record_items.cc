@@ -106,6 +106,10 @@ std::vector<Item> meta_items() {
   written.written_by_users = true;
   meta::InodeRecord several_writers = inode(FileType::kRegular);
   several_writers.writers = 2;
+  meta::InodeRecord mirrored = inode(FileType::kRegular);
+  mirrored.layout = sample_mirrored_layout();
+  meta::InodeRecord with_replicas = inode(FileType::kDirectory);
+  with_replicas.hints.replicas = 3;
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
   asked.asker = {ClientId(0x0102030405060708), 6, 7, 0x1718, Rights::kReadWrite};
   asked.before = 0x1234;
@@ -115,6 +119,11 @@ std::vector<Item> meta_items() {
       meta_record("inode.lists", with_lists),
       meta_record("inode.written", written),
       meta_record("inode.several_writers", several_writers),
+      meta_record("inode.mirrored", mirrored),
+      meta_record("inode.with_replicas", with_replicas),
+      meta_record("data_group", sample_group()),
+      meta_record("removal.mirrored", meta::RemovalRecord{sample_mirrored_layout(), kTime}),
+      meta_record("truncate_intent.mirrored", meta::TruncateIntent{0x123456789A, 43, kTime, sample_mirrored_layout()}),
       meta_record("inode.with_distribution", with_distribution),
       meta_record("inode.two_dimensional", two_dimensional),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
@@ -156,6 +165,7 @@ std::vector<Item> meta_keys() {
       key("meta/key.truncate", meta::truncate_key(kFile).bytes()),
       key("meta/key.unsettled", meta::unsettled_key(kFile).bytes()),
       key("meta/key.global", meta::global_key("superblock").bytes()),
+      key("meta/key.data_group", meta::data_group_key(TargetId(0x01000002)).bytes()),
   };
 }
 

@@ -23,6 +23,8 @@ std::vector<T> samples();
 
 Attributes sample_attributes();
 Layout sample_layout();
+Layout sample_mirrored_layout();
+DataGroup sample_group();
 Credential sample_credential();
 Capability sample_capability();  // signed
 SessionTicket sample_ticket();   // signed

@@ -61,6 +61,26 @@ Layout sample_layout() {
   return layout;
 }
 
+Layout sample_mirrored_layout() {
+  Layout layout = sample_layout();
+  layout.redundancy = Redundancy::kMirror;
+  layout.slots = {Slot{{TargetId(0x01000002)}}, Slot{{TargetId(0x01000003)}}};
+  return layout;
+}
+
+DataGroup sample_group() {
+  DataGroup group;
+  group.id = TargetId(0x01000002);
+  group.epoch = 0x0102030405060708;
+  group.primary = TargetId(512);
+  group.members = {{TargetId(256), MemberState::kAbsent},
+                   {TargetId(512), MemberState::kServing},
+                   {TargetId(768), MemberState::kJoining}};
+  group.min = 2;
+  group.loss = 3;
+  return group;
+}
+
 Credential sample_credential() { return {1001, 1002, {4, 27, 0xFFFFFFFE}}; }
 
 Capability sample_capability() {

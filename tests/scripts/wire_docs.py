@@ -14,12 +14,12 @@ PLAIN = {
     "std::uint8_t": "u8", "std::uint16_t": "u16", "std::uint32_t": "u32", "std::uint64_t": "u64", "std::int64_t": "i64",
     "bool": "flag", "std::string": "text", "Bytes": "blob", "WallTime": "time", "Errc": "u16", "Op": "u16",
     "Mac": "16 bytes", "Nonce": "16 bytes", "KeyId": "8 bytes", "Proof": "32 bytes", "Layout": "Layout", "ClusterMap": "cluster map",
-    "DistributionSpec": "DistributionSpec", "datatype::Description": "Description",
+    "DistributionSpec": "DistributionSpec", "DataGroup": "DataGroup", "datatype::Description": "Description",
 }
 SOURCES = ["model/attributes.h", "model/capability.h", "wire/header.h", "wire/session_messages.h", "wire/meta_messages.h", "wire/xattr_messages.h",
            "wire/cluster_messages.h", "wire/lock_messages.h", "wire/lease_messages.h",
-           "wire/data_path.h", "wire/io_messages.h", "wire/copy_messages.h", "wire/bypass_messages.h", "wire/check_messages.h"]
-ENUM_SOURCES = SOURCES + ["model/layout.h", "model/lock_ranges.h", "base/error.h"]
+           "wire/mirror_messages.h", "wire/data_path.h", "wire/io_messages.h", "wire/copy_messages.h", "wire/bypass_messages.h", "wire/check_messages.h"]
+ENUM_SOURCES = SOURCES + ["model/layout.h", "model/data_group.h", "model/lock_ranges.h", "base/error.h"]
 # In archive.cc: which list belongs to which structure.
 LISTS = {"attributes_fields": "Attributes", "capability_fields": "Capability", "ticket_fields": "SessionTicket"}
 NOT_SENT = {"DirectoryHints"}

@@ -181,7 +181,7 @@ struct RequestList {};
 using AllRequests =
     RequestList<wire::LookupRequest, wire::AccessRequest, wire::GetattrRequest, wire::ReaddirRequest,
                 wire::GetxattrRequest, wire::ListxattrRequest, wire::MetaStatfsRequest, wire::MetaSyncRequest,
-                wire::ClusterMapRequest, wire::SetattrRequest, wire::CreateRequest, wire::OpenRequest,
+                wire::ClusterMapRequest, wire::DataGroupsRequest, wire::SetattrRequest, wire::CreateRequest, wire::OpenRequest,
                 wire::CloseRequest, wire::CloseWritersRequest, wire::TruncateRequest, wire::MkdirRequest,
                 wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest, wire::RenameRequest,
                 wire::SetxattrRequest, wire::RemovexattrRequest, wire::KeepAliveRequest, wire::LockRequest,

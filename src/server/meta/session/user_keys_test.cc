@@ -21,7 +21,7 @@ TEST_F(MetaUserKeys, EachOperationSaysWhoMayUseIt) {
   EXPECT_THAT(by_access[rpc::Access::kAnyone], IsEmpty());
   const std::set<Op> readers = {Op::kLookup,    Op::kAccess,   Op::kLookupLease, Op::kGetattr,    Op::kReaddir,
                                 Op::kListLease, Op::kGetxattr, Op::kListxattr,   Op::kMetaStatfs, Op::kMetaSync,
-                                Op::kOpen,      Op::kClose,    Op::kClusterMap,  Op::kKeepAlive,  Op::kEndSession,
+                                Op::kOpen,      Op::kClose,    Op::kClusterMap,  Op::kDataGroups, Op::kKeepAlive,  Op::kEndSession,
                                 Op::kLock,      Op::kLockTest, Op::kLockCancel,  Op::kLockEvents, Op::kLockReclaim};
   EXPECT_EQ(by_access[rpc::Access::kReaders], readers);
   const std::set<Op> writers = {Op::kSetattr,  Op::kCreate,      Op::kCloseWriters, Op::kTruncate, Op::kMkdir,

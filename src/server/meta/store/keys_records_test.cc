@@ -83,6 +83,13 @@ InodeRecord some_file() {
   return inode;
 }
 
+InodeRecord mirrored_file() {
+  InodeRecord inode = some_file();
+  inode.layout->redundancy = Redundancy::kMirror;
+  inode.layout->slots = {Slot{{kFirstGroup}}};
+  return inode;
+}
+
 InodeRecord some_directory() {
   InodeRecord inode;
   inode.attributes.handle = Handle(18);
@@ -115,6 +122,15 @@ void expect_round_trip(const Record& record) {
   EXPECT_ERRC(decode_record<Record>(longer), Errc::kCorrupt);
 }
 
+/// A server that takes the number of a group for that of a target would lose track of the data.
+TEST(MetaRecords, AnOlderServerRefusesRecordsThatNameGroups) {
+  EXPECT_EQ(encoded(some_file())[0], std::byte{1});
+  EXPECT_EQ(encoded(mirrored_file())[0], std::byte{6});
+  EXPECT_EQ(encoded(RemovalRecord{*some_file().layout, WallTime{5}})[0], std::byte{1});
+  EXPECT_EQ(encoded(RemovalRecord{*mirrored_file().layout, WallTime{5}})[0], std::byte{2});
+  EXPECT_EQ(encoded(TruncateIntent{7, 8, WallTime{5}, *mirrored_file().layout})[0], std::byte{3});
+}
+
 TEST(MetaRecords, DecodeReversesEncode) {
   expect_round_trip(Superblock{FsId(7), 1, WallTime{5}, 99, 63});
   expect_round_trip(CounterRecord{65536});
@@ -127,6 +143,17 @@ TEST(MetaRecords, DecodeReversesEncode) {
   expect_round_trip(RevokedKeysRecord{revoked.keys, {WallTime{7}, WallTime{0}}});
   expect_round_trip(some_file());
   expect_round_trip(some_directory());
+  expect_round_trip(mirrored_file());
+  InodeRecord mirrors = some_directory();
+  mirrors.hints.replicas = 3;
+  expect_round_trip(mirrors);
+  DataGroup group;
+  group.id = kFirstGroup;
+  group.primary = TargetId(256);
+  group.members = {{TargetId(256), MemberState::kServing}, {TargetId(512), MemberState::kAbsent}};
+  expect_round_trip(group);
+  expect_round_trip(RemovalRecord{*mirrored_file().layout, WallTime{5}});
+  expect_round_trip(TruncateIntent{7, 8, WallTime{5}, *mirrored_file().layout});
   expect_round_trip(EntryRecord{Handle(3), FileType::kSymlink});
   SessionRecord session;
   session.client = ClientId(4);
