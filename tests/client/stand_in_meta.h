@@ -8,6 +8,7 @@
 #include "rpc/service.h"
 #include "wire/cluster_messages.h"
 #include "wire/meta_messages.h"
+#include "wire/mirror_messages.h"
 
 namespace spate::client::testing {
 
@@ -25,6 +26,7 @@ class StandInMeta final : public rpc::Service {
     serve(rpc::Access::kWriters, this, &StandInMeta::sync);
     serve(rpc::Access::kWriters, this, &StandInMeta::truncate);
     serve(rpc::Access::kWriters, this, &StandInMeta::mkdir);
+    serve(rpc::Access::kWriters, this, &StandInMeta::data_groups);
   }
 
   job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,
@@ -49,6 +51,9 @@ class StandInMeta final : public rpc::Service {
   Errc truncate_outcome = Errc::kOk;
   Errc close_outcome = Errc::kOk;
   std::function<void(const rpc::Call&)> before_answer;  // of a mkdir
+  /// If there are any, the slots name groups.
+  std::map<TargetId, DataGroup> groups;
+  int group_questions = 0;
   /// The next capability given out has expired already.
   bool expired_next = false;
 
@@ -68,6 +73,7 @@ class StandInMeta final : public rpc::Service {
     reply.object.attributes.link_count = 1;
     reply.object.layout.emplace();
     reply.object.layout->strip_bytes = strip_bytes_;
+    if (!groups.empty()) reply.object.layout->redundancy = Redundancy::kMirror;
     for (const TargetId target : targets_) reply.object.layout->slots.push_back(Slot{{target}});
     reply.created = created;
     reply.capability.handle = handle;
@@ -118,6 +124,12 @@ class StandInMeta final : public rpc::Service {
     closed_with = request.data;
     if (close_outcome != Errc::kOk) co_return Error(close_outcome, "as ordered");
     co_return opened(request.handle, false).object;
+  }
+  job::Task<Result<wire::DataGroupsReply>> data_groups(rpc::Call&, wire::DataGroupsRequest request) {
+    ++group_questions;
+    wire::DataGroupsReply reply;
+    for (const TargetId group : request.groups) reply.groups.push_back(groups.at(group));
+    co_return reply;
   }
   job::Task<Result<wire::MetaSyncReply>> sync(rpc::Call&, wire::MetaSyncRequest) { co_return wire::MetaSyncReply(); }
 

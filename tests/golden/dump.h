@@ -89,9 +89,7 @@ class Dump {
     v.parameters.empty() ? write(v.kind) : inside("distribution", v.kind, v.parameters);
   }
   void write(const GroupMember& v) { inside("group_member", v.target, v.state); }
-  void write(const DataGroup& v) {
-    inside("data_group", v.id, v.epoch, v.primary, v.members, v.min, v.loss);
-  }
+  void write(const DataGroup& v) { inside("data_group", v.id, v.epoch, v.primary, v.members, v.min, v.loss); }
   void write(const Layout& v) { inside("layout", v.generation, v.distribution, v.redundancy, v.strip_bytes, v.slots); }
   void write(const ClusterMap& v) { inside("cluster map", v.version, v.fs, v.servers); }
   void write(const ServerEntry& v) { inside("server", v.id, v.urls, v.roles.meta, v.roles.io, v.targets); }

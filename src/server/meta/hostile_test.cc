@@ -181,12 +181,13 @@ struct RequestList {};
 using AllRequests =
     RequestList<wire::LookupRequest, wire::AccessRequest, wire::GetattrRequest, wire::ReaddirRequest,
                 wire::GetxattrRequest, wire::ListxattrRequest, wire::MetaStatfsRequest, wire::MetaSyncRequest,
-                wire::ClusterMapRequest, wire::DataGroupsRequest, wire::SetattrRequest, wire::CreateRequest, wire::OpenRequest,
-                wire::CloseRequest, wire::CloseWritersRequest, wire::TruncateRequest, wire::MkdirRequest,
-                wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest, wire::RenameRequest,
-                wire::SetxattrRequest, wire::RemovexattrRequest, wire::KeepAliveRequest, wire::LockRequest,
-                wire::LockTestRequest, wire::LockCancelRequest, wire::LockEventsRequest, wire::LockReclaimRequest,
-                wire::LookupLeaseRequest, wire::ListLeaseRequest, wire::ChangeBatchRequest, wire::RevokeKeysRequest>;
+                wire::ClusterMapRequest, wire::DataGroupsRequest, wire::SetattrRequest, wire::CreateRequest,
+                wire::OpenRequest, wire::CloseRequest, wire::CloseWritersRequest, wire::TruncateRequest,
+                wire::MkdirRequest, wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest,
+                wire::RenameRequest, wire::SetxattrRequest, wire::RemovexattrRequest, wire::KeepAliveRequest,
+                wire::LockRequest, wire::LockTestRequest, wire::LockCancelRequest, wire::LockEventsRequest,
+                wire::LockReclaimRequest, wire::LookupLeaseRequest, wire::ListLeaseRequest, wire::ChangeBatchRequest,
+                wire::RevokeKeysRequest>;
 
 TEST_F(MetaHostile, WellFormedNonsenseHarmsNobody) {
   Scribbler scribbler(random, {0, 1, 2, 3, 7, 0777, 07777, 010000, file.value, client.id.value, 4096, 1U << 20U,

@@ -205,9 +205,7 @@ ClusterMap on_hosts() {
   return map;
 }
 
-std::string host(const ClusterMap& map, TargetId target) {
-  return map.server_of_target(target)->urls.back();
-}
+std::string host(const ClusterMap& map, TargetId target) { return map.server_of_target(target)->urls.back(); }
 
 TEST(MetaGroupMembers, HostsAreKeptApartIfThereAreEnough) {
   const ClusterMap map = on_hosts();

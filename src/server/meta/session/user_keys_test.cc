@@ -19,10 +19,11 @@ TEST_F(MetaUserKeys, EachOperationSaysWhoMayUseIt) {
   std::map<rpc::Access, std::set<Op>> by_access;
   for (const auto& [op, row] : role->service().operations()) by_access[row.access].insert(op);
   EXPECT_THAT(by_access[rpc::Access::kAnyone], IsEmpty());
-  const std::set<Op> readers = {Op::kLookup,    Op::kAccess,   Op::kLookupLease, Op::kGetattr,    Op::kReaddir,
-                                Op::kListLease, Op::kGetxattr, Op::kListxattr,   Op::kMetaStatfs, Op::kMetaSync,
-                                Op::kOpen,      Op::kClose,    Op::kClusterMap,  Op::kDataGroups, Op::kKeepAlive,  Op::kEndSession,
-                                Op::kLock,      Op::kLockTest, Op::kLockCancel,  Op::kLockEvents, Op::kLockReclaim};
+  const std::set<Op> readers = {Op::kLookup,     Op::kAccess,   Op::kLookupLease, Op::kGetattr,    Op::kReaddir,
+                                Op::kListLease,  Op::kGetxattr, Op::kListxattr,   Op::kMetaStatfs, Op::kMetaSync,
+                                Op::kOpen,       Op::kClose,    Op::kClusterMap,  Op::kDataGroups, Op::kKeepAlive,
+                                Op::kEndSession, Op::kLock,     Op::kLockTest,    Op::kLockCancel, Op::kLockEvents,
+                                Op::kLockReclaim};
   EXPECT_EQ(by_access[rpc::Access::kReaders], readers);
   const std::set<Op> writers = {Op::kSetattr,  Op::kCreate,      Op::kCloseWriters, Op::kTruncate, Op::kMkdir,
                                 Op::kSymlink,  Op::kLink,        Op::kUnlink,       Op::kRmdir,    Op::kRename,

@@ -35,7 +35,7 @@ class StandInIo final : public rpc::Service {
   std::set<Handle> removed;
   std::vector<wire::FenceRequest> fences;
   Errc failure = Errc::kOk;
-  unsigned failures = 0;  // so many requests for states fail, then none; 0: all of them
+  unsigned failures = 0;          // so many requests for states fail, then none; 0: all of them
   Errc refusal = Errc::kIoError;  // of requests to remove a file of `refused`
   std::set<Handle> refused;
   bool answers_too_little = false;
@@ -44,7 +44,8 @@ class StandInIo final : public rpc::Service {
 
  private:
   Result<std::vector<wire::DatafileState>> states_of(Handle handle, const std::vector<wire::SlotRef>& slots) {
-    if (failure != Errc::kOk) return Error(failures == 0 || --failures > 0 ? failure : std::exchange(failure, Errc::kOk), "as ordered");
+    if (failure != Errc::kOk)
+      return Error(failures == 0 || --failures > 0 ? failure : std::exchange(failure, Errc::kOk), "as ordered");
     std::vector<wire::DatafileState> found;
     for (const wire::SlotRef& slot : slots) found.push_back(states[{handle.value, slot.target}]);
     if (answers_too_little) found.pop_back();
