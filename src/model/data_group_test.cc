@@ -108,6 +108,7 @@ TEST(DataGroup, AServingMemberTakesOver) {
   DataGroup joiner_leads = next(from);
   joiner_leads.primary = kThird;
   joiner_leads.members[0].state = kAbsent;
+  joiner_leads.members[2].state = kServing;
   EXPECT_ERRC(check_change(from, joiner_leads, kThird), Errc::kInvalidArgument);
 }
 

@@ -58,7 +58,7 @@ meta::InodeRecord inode(FileType type) {
   if (r.is_directory()) {
     r.parent = Handle(0x0002000000000003);
     r.entries_version = 41;
-    r.hints = {65536, 4, TargetId(513), {}};
+    r.hints = {65536, 4, TargetId(513), {}, {}};
   }
   r.write_opens = 2;
   r.writers = 1;
