@@ -59,13 +59,23 @@ struct PastCache {
   bool peer = false;            // by buffers of FlowContext::peer_pool
 };
 
+/// Carries out the writes of a stream in place of its device.
+class WriteCarrier {
+ public:
+  virtual ~WriteCarrier() = default;
+  /// As StorageContext::run() of a kWrite. The memory behind the request's spans outlives the task.
+  virtual job::Task<Result<trove::BytestreamCompletion>> write(trove::BytestreamRequest request,
+                                                               job::StopToken stop) = 0;
+};
+
 /// One slot's share of a request: a stream of the datafile's bytes. Description and distribution outlive the flow.
 struct DatafileStream {
   Asker asker;
   DatafileId datafile;
   const datatype::Description& what;
   const Distribution& distribution;
-  bool may_rewrite_gaps = false;  // of a write: see trove::BytestreamRequest
+  bool may_rewrite_gaps = false;    // of a write: see trove::BytestreamRequest
+  WriteCarrier* carrier = nullptr;  // of a write; null: the device itself. It outlives the flow.
 };
 
 /// The stream's other end: messages of `unit_bytes` (the last one shorter), all with one tag, bulk class.

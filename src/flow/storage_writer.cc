@@ -28,9 +28,6 @@ job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView d
 
 job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, Through through,
                                                      job::StopToken stop) {
-  const SchedulerRequest place{share_.asker.client, share_.datafile, extents.front().offset, data.size(),
-                               share_.asker.priority};
-  SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
   // kWrite only reads the memory.
   const MutableByteView from(const_cast<std::byte*>(data.data()), data.size());
   trove::BytestreamRequest request;
@@ -42,7 +39,15 @@ job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> ext
   request.may_rewrite_gaps = share_.may_rewrite_gaps;
   request.direct = through != Through::kCache;
   request.device_memory = through == Through::kDeviceMemory;
-  const trove::BytestreamCompletion done = co_await device_.storage().run(request);
+  trove::BytestreamCompletion done;
+  if (share_.carrier != nullptr) {
+    SPATE_CO_TRY(done, co_await share_.carrier->write(request, stop));
+  } else {
+    const SchedulerRequest place{share_.asker.client, share_.datafile, extents.front().offset, data.size(),
+                                 share_.asker.priority};
+    SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
+    done = co_await device_.storage().run(request);
+  }
   if (done.status != Errc::kOk) co_return done.status;
   if (done.bytes != data.size()) co_return Error(Errc::kIoError, "the store wrote fewer bytes than it was given");
   registered_bytes_ += done.registered_bytes;

@@ -17,6 +17,7 @@
 #include "wire/lock_messages.h"
 #include "wire/membership_messages.h"
 #include "wire/meta_messages.h"
+#include "wire/mirror_forward_messages.h"
 #include "wire/mirror_messages.h"
 #include "wire/xattr_messages.h"
 

@@ -75,7 +75,13 @@ namespace spate::wire {
   X(ExplainPath, 75, "explain_path")           \
   X(DatafileFlush, 76, "datafile_flush")       \
   X(DatafileAllocate, 77, "datafile_allocate") \
-  X(ChangeGroup, 78, "change_group")
+  X(ChangeGroup, 78, "change_group")           \
+  X(MirrorForward, 79, "mirror_forward")       \
+  X(MirrorBeacon, 80, "mirror_beacon")         \
+  X(MirrorObey, 81, "mirror_obey")             \
+  X(MirrorRecords, 82, "mirror_records")       \
+  X(MirrorWindow, 83, "mirror_window")         \
+  X(MirrorFences, 84, "mirror_fences")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

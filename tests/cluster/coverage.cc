@@ -45,6 +45,14 @@ std::string_view why_unused(Op op) {
     case Op::kListFences:
       return "goes with a server that is added: once in a run, in a crash as a rule (disturb_newcomer, AddedServer)";
     case Op::kGroupMessage: return "goes between meta servers of a group (tests/group)";
+    case Op::kDataGroups:
+    case Op::kChangeGroup:
+    case Op::kMirrorForward:
+    case Op::kMirrorBeacon:
+    case Op::kMirrorObey:
+    case Op::kMirrorRecords:
+    case Op::kMirrorWindow:
+    case Op::kMirrorFences: return "about mirrored files, which the workload does not have (tests/mirror)";
     case Op::kDatafileAllocate: return "the workload reserves no space (tests/io and tests/frontends do)";
     case Op::kDatafileSync: return "asked by clients of earlier versions only: datafile_flush has taken its place";
     default: return {};

@@ -119,6 +119,7 @@ void ServerProcess::make_meta() {
   options.server_key = settings_.server_key;
   options.map = settings_.map;
   options.strip_bytes = settings_.strip_bytes;
+  options.replicas = settings_.replicas;
   options.sync = settings_.meta_sync;
   options.session_lease = settings_.session_lease;
   options.capability_life = settings_.capability_life;
@@ -208,6 +209,7 @@ job::Task<void> ServerProcess::stop() {
   std::ignore = co_await started_.wait();
   // First of all: a dead process asks the coordinator for nothing while its calls end.
   if (group_ != nullptr) co_await group_->stop();
+  if (io_ != nullptr) io_->leave_groups();
   co_await server_->stop();
   if (io_ != nullptr) co_await io_->stop();
   if (meta_ != nullptr) std::ignore = co_await meta_->stop();

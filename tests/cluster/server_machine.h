@@ -38,6 +38,7 @@ struct ServerSettings {
   Plant plant = Plant::kNone;
   std::uint64_t features = wire::kOurFeatures;  // of the protocol, as far as the servers know them
   std::size_t max_requests = rpc::ServerOptions().max_requests;
+  std::uint32_t replicas = 1;                 // of the data of new files
   coord::SimService* coordination = nullptr;  // of several meta servers; null: there is one, and it is alone
   RequestWatch* watch = nullptr;              // told of every request; never null, outlives the servers
 };

@@ -29,6 +29,7 @@ struct WorldOptions {
   Plant plant = Plant::kNone;
   std::size_t max_requests = rpc::ServerOptions().max_requests;  // worked on at once by each server
   std::uint64_t features = wire::kOurFeatures;                   // those of older servers are fewer
+  std::uint32_t replicas = 1;                                    // of the data of new files
 };
 
 /// The meta server, or the first of several.

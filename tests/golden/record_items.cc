@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "dist/registry.h"
+#include "server/io/mirror/mirror_records.h"
 #include "server/io/records.h"
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"
@@ -179,6 +180,11 @@ std::vector<Item> io_items() {
       io_record("loss", io::LossRecord{0x123456789ABCDEF0, 0x1122334455667788}, io::decode_loss),
       io_record("redone", io::RedoneRecord{0x1122334455667788}, io::decode_redone),
       io_record("joining", io::JoiningRecord{}, io::decode_joining),
+      io_record("group_note", io::GroupNote{sample_group(), true, 0x1122334455667788}, io::decode_group_note),
+      key("io/change", io::encode_change(0x0102030405060708)),
+      key("io/key.group_note", io::group_note_key(TargetId(0x01000002))),
+      key("io/key.change", io::change_key(TargetId(0x01000002), {datafile.id, true, 0x0405060708090A0B})),
+      key("io/key.group_datafile", io::group_datafile_key(TargetId(0x01000002), datafile.id)),
       key("io/key.joining", io::joining_key()),
       key("io/key.identity", io::identity_key()),
       key("io/key.redone", io::redone_key()),

@@ -116,16 +116,20 @@ job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& cal
   if (request.slots.size() > wire::kMaxLeaseSlots)
     co_return Error::told(Errc::kInvalidArgument, "at most 16 slots a lease request");
   if (!request.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
-  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
+  SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   wire::BypassLeaseReply reply;
   if (auto refusal = bypass_refusal(*parts_, call, request.for_writing)) {
-    reply.leases.assign(targets.size(), no(*std::move(refusal)));
+    reply.leases.assign(places.size(), no(*std::move(refusal)));
     co_return reply;
   }
   LeaseWork work{*parts_, call, request, active};
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    auto granted = co_await grant(work, *targets[i], i);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].reign != nullptr) {
+      reply.leases.push_back(no("other servers have copies of the datafile, which change with it"));
+      continue;
+    }
+    auto granted = co_await grant(work, *places[i].target, i);
     if (!granted) co_return explain(std::move(granted).error(), active, caller);
     reply.leases.push_back(*std::move(granted));
   }

@@ -6,6 +6,7 @@
 #include "dist/registry.h"
 #include "log/fields.h"
 #include "log/log.h"
+#include "server/io/mirror/mirrors.h"
 
 namespace spate::io {
 namespace {
@@ -88,33 +89,60 @@ Result<Target*> find_target(Parts& parts, TargetId id) {
                      "this server does not hold target " + std::to_string(id.value) + ": fetch the cluster map");
 }
 
-Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots) {
+Result<Place> find_place(Parts& parts, TargetId id) {
+  Place place;
+  if (is_group(id)) {
+    SPATE_TRY(place.reign, parts.mirrors->leading(id));
+    place.target = &place.reign->target();
+  } else {
+    SPATE_TRY(place.target, find_target(parts, id));
+  }
+  return place;
+}
+
+Result<std::vector<Place>> find_places(Parts& parts, std::span<const wire::SlotRef> slots) {
   if (slots.empty() || slots.size() > kMaxSlots)
     return Error::told(Errc::kInvalidArgument, "a request names 1 to 4096 slots");
-  std::vector<Target*> targets;
-  targets.reserve(slots.size());
+  std::vector<Place> places;
+  places.reserve(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].slot >= kMaxSlots) return Error::told(Errc::kInvalidArgument, "a slot's number is out of range");
     if (i > 0 && slots[i].slot <= slots[i - 1].slot) return Error::told(Errc::kInvalidArgument, "slots must ascend");
-    SPATE_TRY(Target* const target, find_target(parts, slots[i].target));
-    targets.push_back(target);
+    SPATE_TRY(Place place, find_place(parts, slots[i].target));
+    places.push_back(std::move(place));
   }
-  return targets;
+  return places;
+}
+
+Result<void> check_places(std::span<const Place> places) {
+  for (const Place& place : places) {
+    if (place.reign == nullptr) continue;
+    SPATE_TRY(std::ignore, place.reign->check());
+  }
+  return {};
+}
+
+Result<void> check_places(const Slots& slots) {
+  for (const ResolvedSlot& slot : slots.list) {
+    if (slot.reign == nullptr) continue;
+    SPATE_TRY(std::ignore, slot.reign->check());
+  }
+  return {};
 }
 
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where) {
   if (!where.handle) return Error::told(Errc::kInvalidArgument, "a request needs a handle");
-  SPATE_TRY(const std::vector<Target*> targets, find_targets(parts, where.slots));
+  SPATE_TRY(std::vector<Place> places, find_places(parts, where.slots));
   if (where.slots.back().slot >= where.slot_count)
     return Error::told(Errc::kInvalidArgument, "the file has fewer slots");
   if (parts.datafiles.crowded()) return Error::told(Errc::kBusy, "too many datafiles are in use at once");
   Slots slots;
   SPATE_TRY(slots.distribution, make_distribution(where.distribution, where.strip_bytes, where.slot_count));
   const std::uint32_t generation = call.header.capability ? call.header.capability->layout_generation : 0;
-  slots.list.reserve(targets.size());
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const DatafileKey key{where.slots[i].target, {where.handle, where.slots[i].slot}};
-    ResolvedSlot slot{key.id, targets[i], parts.datafiles.use(key)};
+  slots.list.reserve(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const DatafileKey key{places[i].target->description.id, {where.handle, where.slots[i].slot}};
+    ResolvedSlot slot{key.id, places[i].target, std::move(places[i].reign), parts.datafiles.use(key)};
     if (generation != 0 && generation < slot.datafile->layout_generation) {
       return Error::told(Errc::kStaleLayout, "the file's layout has changed: open it again");
     }

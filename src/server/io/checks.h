@@ -42,8 +42,13 @@ Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry
 
 /// Fails with kStaleMap for a target that this server does not have.
 Result<Target*> find_target(Parts& parts, TargetId id);
+/// The same for a target or a group. Fails with kNotPrimary if this server does not lead the group now.
+Result<Place> find_place(Parts& parts, TargetId id);
 /// The same for some slots of one file, which must be 1..kMaxSlots and ascending.
-Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots);
+Result<std::vector<Place>> find_places(Parts& parts, std::span<const wire::SlotRef> slots);
+/// Call it before anything that was read at these places is answered: kNotPrimary if this server may no longer lead.
+Result<void> check_places(std::span<const Place> places);
+Result<void> check_places(const Slots& slots);
 /// The same, with the distribution. Fails with kBusy when too many datafiles are in use, and with kStaleLayout when the
 /// call's capability has an older layout than another capability has shown.
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where);

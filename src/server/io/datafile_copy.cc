@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "job/run_all.h"
+#include "model/data_group.h"
 #include "server/io/checks.h"
 #include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
@@ -87,6 +88,8 @@ Result<std::vector<Pair>> find_pairs(Parts& parts, const wire::DatafileCopyReque
   std::vector<Pair> pairs;
   pairs.reserve(request.pieces.size());
   for (const wire::CopyPiece& piece : request.pieces) {
+    if (is_group(piece.target))
+      return Error::told(Errc::kNotSupported, "mirrored files are copied by reading and writing them");
     SPATE_TRY(Target* const target, find_target(parts, piece.target));
     const DatafileKey to{piece.target, {request.to, piece.to_slot}};
     pairs.push_back(Pair{target, parts.datafiles.use(to)});

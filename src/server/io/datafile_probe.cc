@@ -37,8 +37,8 @@ job::Task<Result<wire::DatafileProbeReply>> IoService::datafile_probe(rpc::Call&
   for (std::size_t i = 0; i < request.datafiles.size(); ++i) {
     const wire::DatafileRef& ref = request.datafiles[i];
     if (!ref.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
-    SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));
-    tasks.push_back(probe_one(*target, {ref.handle, ref.slot.slot}, active, reply.datafiles[i]));
+    SPATE_CO_TRY(const Place place, find_place(*parts_, ref.slot.target));
+    tasks.push_back(probe_one(*place.target, {ref.handle, ref.slot.slot}, active, reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_->executor, std::move(tasks), active.stop()));
   co_return reply;

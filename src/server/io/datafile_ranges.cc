@@ -49,18 +49,20 @@ job::Task<Result<wire::DatafileRangesReply>> IoService::datafile_ranges(rpc::Cal
   // Any right is enough: a program that has the file open may seek in it.
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
-  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
+  SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, request.slots));
   SPATE_CO_TRY(std::ignore, check_request(request));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   wire::DatafileRangesReply reply;
-  reply.datafiles.resize(targets.size());
-  reply.ranges.resize(targets.size());
+  reply.datafiles.resize(places.size());
+  reply.ranges.resize(places.size());
   RangesWork work{request, asker_of(call, caller), active, reply};
   std::vector<job::Task<Result<void>>> tasks;
-  for (std::size_t i = 0; i < targets.size(); ++i) tasks.push_back(ranges_of_slot(work, *targets[i], i));
+  for (std::size_t i = 0; i < places.size(); ++i) tasks.push_back(ranges_of_slot(work, *places[i].target, i));
   auto outcome = co_await job::run_all(parts_->executor, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
-  SPATE_CO_TRY(std::ignore, co_await check_missing_alive(*parts_, request.handle, request.slots, reply.datafiles));
+  SPATE_CO_TRY(std::ignore,
+               co_await check_missing_alive(*parts_, request.handle, places, request.slots, reply.datafiles));
+  SPATE_CO_TRY(std::ignore, check_places(places));
   co_return reply;
 }
 

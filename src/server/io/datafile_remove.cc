@@ -5,6 +5,7 @@
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
+#include "server/io/mirror/change_at.h"
 #include "server/io/removal.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
@@ -24,8 +25,8 @@ constexpr Duration kPatienceAfterRecall = std::chrono::seconds(1);
 struct RemoveWork {
   Parts& parts;
   std::vector<DatafileKey> keys;
-  std::vector<WallTime> until;   // for each datafile
-  std::vector<Target*> targets;  // for each datafile
+  std::vector<WallTime> until;  // for each datafile
+  std::vector<Place> places;    // for each datafile
   flow::Asker asker;
   job::StopToken stop;
   Result<void> failure;  // the first of a datafile
@@ -53,7 +54,9 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRemove;
   request.id = work.keys[index].id;
-  SPATE_CO_TRY(std::ignore, co_await run_op(*work.targets[index], work.asker, request, work.stop));
+  MirrorExtras extras;
+  extras.tombstone_until = until;
+  SPATE_CO_TRY(std::ignore, co_await change_at(work.places[index], request, extras, work.asker, work.stop));
   work.parts.datafiles.close(*datafile);
   co_return Result<void>();
 }
@@ -83,9 +86,9 @@ job::Task<Result<wire::DatafileRemoveReply>> IoService::datafile_remove(rpc::Cal
   RemoveWork work{*parts_, {}, {}, {}, asker_of(call, nullptr), active.token(), {}};
   for (const wire::DatafileRef& ref : request.datafiles) {
     if (!ref.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
-    SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));
-    work.targets.push_back(target);
-    work.keys.push_back({ref.slot.target, {ref.handle, ref.slot.slot}});
+    SPATE_CO_TRY(Place place, find_place(*parts_, ref.slot.target));
+    work.keys.push_back({place.target->description.id, {ref.handle, ref.slot.slot}});
+    work.places.push_back(std::move(place));
     work.until.push_back(request.tombstone_until);
   }
   if (work.keys.empty()) co_return wire::Empty();
@@ -114,7 +117,7 @@ job::Task<Result<void>> redo_removals(Parts& parts) {
       if (!target) continue;  // the target has moved to another server: its disk is not here
       work.keys.push_back(tombstone.datafile);
       work.until.push_back(tombstone.until);
-      work.targets.push_back(*target);
+      work.places.push_back(Place{*target, nullptr});
     }
     auto removed = co_await remove_all(work, stop.source());
     if (!removed && failure) failure = std::move(removed);

@@ -30,21 +30,23 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
   // stat(2) needs no open file, only the right to look up the name. So this request needs no capability.
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));
-  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
+  SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   StatWork work{*parts_, asker_of(call, caller), active};
   wire::DatafileStatReply reply;
-  reply.datafiles.resize(targets.size());
+  reply.datafiles.resize(places.size());
   std::vector<job::Task<Result<void>>> tasks;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    tasks.push_back(stat_slot(work, *targets[i], {request.handle, request.slots[i].slot}, reply.datafiles[i]));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    tasks.push_back(stat_slot(work, *places[i].target, {request.handle, request.slots[i].slot}, reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_->executor, std::move(tasks), active.stop()));
   // For a client the file exists, since the meta server has just told it so. A missing datafile may then be a removed
   // one. (A meta server also asks about files that it removes.)
   if (caller != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await check_missing_alive(*parts_, request.handle, request.slots, reply.datafiles));
+    SPATE_CO_TRY(std::ignore,
+                 co_await check_missing_alive(*parts_, request.handle, places, request.slots, reply.datafiles));
   }
+  SPATE_CO_TRY(std::ignore, check_places(places));
   co_return reply;
 }
 

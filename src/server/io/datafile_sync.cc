@@ -4,6 +4,7 @@
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
+#include "server/io/mirror/reign.h"
 #include "server/io/storage.h"
 #include "server/io/sync.h"
 
@@ -22,8 +23,12 @@ struct Synced {
   SyncOutcome outcome;
 };
 
-job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id, Synced& synced) {
+job::Task<Result<void>> sync_slot(SyncWork& work, Place place, DatafileId id, Synced& synced) {
+  Target& target = *place.target;
   SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
+  if (place.reign != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await place.reign->sync_others(id));
+  }
   SPATE_CO_TRY(synced.outcome, co_await sync_datafile(work.parts, target, id, work.active.token()));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   synced.state = state_of(stat);
@@ -34,15 +39,16 @@ job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id,
 job::Task<Result<std::vector<Synced>>> sync_slots(Parts& parts, const rpc::Call& call, Handle handle,
                                                   std::span<const wire::SlotRef> slots) {
   SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(parts, call, handle, Rights::kNone, Need::kRequired));
-  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(parts, slots));
+  SPATE_CO_TRY(std::vector<Place> places, find_places(parts, slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   SyncWork work{parts, asker_of(call, caller), active};
-  std::vector<Synced> synced(targets.size());
+  std::vector<Synced> synced(places.size());
   std::vector<job::Task<Result<void>>> tasks;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    tasks.push_back(sync_slot(work, *targets[i], {handle, slots[i].slot}, synced[i]));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    tasks.push_back(sync_slot(work, places[i], {handle, slots[i].slot}, synced[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await job::run_all(parts.executor, std::move(tasks), active.stop()));
+  SPATE_CO_TRY(std::ignore, check_places(places));
   co_return std::move(synced);
 }
 

@@ -5,6 +5,7 @@
 
 #include "log/fields.h"
 #include "log/log.h"
+#include "server/io/mirror/mirrors.h"
 #include "server/io/parts.h"
 #include "server/io/peer_memory.h"
 #include "server/io/registration.h"
@@ -33,11 +34,14 @@ Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job:
       gate(executor),
       refused(metrics, "spate_server_io_refused_total"),
       refused_log(executor.clock()),
-      fell_back_log(executor.clock()) {
+      fell_back_log(executor.clock()),
+      mirrors(std::make_unique<Mirrors>(*this, metrics)) {
   for (const IoTarget& target : targets_in) targets.emplace_back(target, executor, options.scheduler);
   open_peer_memory(*this, metrics);
   open_direct_memory(*this, metrics);
 }
+
+Parts::~Parts() = default;
 
 IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, job::KeyvalContext& keyval,
                      job::NetworkContext& network, metrics::Registry& metrics)
@@ -61,12 +65,19 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::DatafileListRequest>(Access::kServersOnly, this, &IoService::datafile_list);
   serve<wire::DatafileProbeRequest>(Access::kServersOnly, this, &IoService::datafile_probe);
   serve<wire::FenceRequest>(Access::kServersOnly, this, &IoService::fence);
+  serve<wire::MirrorForwardRequest>(Access::kServersOnly, this, &IoService::mirror_forward);
+  serve<wire::MirrorBeaconRequest>(Access::kServersOnly, this, &IoService::mirror_beacon);
+  serve<wire::MirrorObeyRequest>(Access::kServersOnly, this, &IoService::mirror_obey);
+  serve<wire::MirrorRecordsRequest>(Access::kServersOnly, this, &IoService::mirror_records);
+  serve<wire::MirrorWindowRequest>(Access::kServersOnly, this, &IoService::mirror_window);
+  serve<wire::MirrorFencesRequest>(Access::kServersOnly, this, &IoService::mirror_fences);
 }
 
 IoService::~IoService() = default;
 
 job::Task<Result<void>> IoService::open(bool make) {
   SPATE_CO_TRY(std::ignore, co_await open_store(*parts_, make));
+  SPATE_CO_TRY(std::ignore, co_await parts_->mirrors->load());
   auto ended = co_await parts_->leases.end_left_over(parts_->stopping);
   co_return ended;
 }
@@ -74,6 +85,7 @@ job::Task<Result<void>> IoService::open(bool make) {
 void IoService::start() { job::spawn(parts_->gate, purge_again_and_again()); }
 
 void IoService::register_at(RegistrationOptions options, Random& random) {
+  parts_->mirrors->start(options, parts_->flow.network, random);
   registration_ = std::make_unique<Registration>(std::move(options), *parts_, parts_->flow.network, random);
   job::spawn(parts_->gate, registration_->run());
 }
@@ -83,9 +95,13 @@ bool IoService::has_redone_removals() const { return parts_->removals_redone || 
 
 job::Task<void> IoService::stop() {
   parts_->stopping.request_stop();
+  co_await parts_->mirrors->stop();
   co_await parts_->gate.close();
   co_await parts_->leases.stop();
 }
+
+bool IoService::groups_settled() const { return parts_->mirrors->settled(); }
+void IoService::leave_groups() { parts_->mirrors->leave(); }
 
 job::Task<void> IoService::purge_again_and_again() {
   const Duration interval = parts_->options.purge_interval;

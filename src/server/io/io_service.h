@@ -14,6 +14,7 @@
 #include "wire/check_messages.h"
 #include "wire/copy_messages.h"
 #include "wire/io_messages.h"
+#include "wire/mirror_forward_messages.h"
 
 namespace spate::io {
 
@@ -44,6 +45,11 @@ class IoService final : public rpc::Service {
   bool has_redone_removals() const;
   /// Ends the background work, and reads that have been answered but are still sending.
   job::Task<void> stop();
+  /// It leads no group from now on, and ends what it does for groups. Call it before rpc::Server::stop(), which waits
+  /// for requests that may wait for other servers.
+  void leave_groups();
+  /// As a member of groups it serves in all of them.
+  bool groups_settled() const;
 
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override;
@@ -77,6 +83,13 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileRangesReply>> datafile_ranges(rpc::Call& call, wire::DatafileRangesRequest request);
   job::Task<Result<wire::DatafileCopyReply>> datafile_copy(rpc::Call& call, wire::DatafileCopyRequest request);
   job::Task<Result<wire::FenceReply>> fence(rpc::Call& call, wire::FenceRequest request);
+  // All in mirror_requests.cc.
+  job::Task<Result<wire::MirrorForwardReply>> mirror_forward(rpc::Call& call, wire::MirrorForwardRequest request);
+  job::Task<Result<wire::MirrorBeaconReply>> mirror_beacon(rpc::Call& call, wire::MirrorBeaconRequest request);
+  job::Task<Result<wire::MirrorObeyReply>> mirror_obey(rpc::Call& call, wire::MirrorObeyRequest request);
+  job::Task<Result<wire::MirrorRecordsReply>> mirror_records(rpc::Call& call, wire::MirrorRecordsRequest request);
+  job::Task<Result<wire::MirrorWindowReply>> mirror_window(rpc::Call& call, wire::MirrorWindowRequest request);
+  job::Task<Result<wire::MirrorFencesReply>> mirror_fences(rpc::Call& call, wire::MirrorFencesRequest request);
 
   job::Task<void> purge_again_and_again();
 

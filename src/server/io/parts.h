@@ -19,12 +19,16 @@
 
 namespace spate::io {
 
+class Mirrors;
+class Reign;
+
 /// Pinned; one executor.
 struct Parts {
   Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job::KeyvalContext& keyval_in,
         job::NetworkContext& network, metrics::Registry& metrics);
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
+  ~Parts();
 
   /// The file system's time.
   WallTime now() const { return executor.clock().wall(); }
@@ -58,12 +62,21 @@ struct Parts {
   metrics::Counter refused;
   log::RateLimit refused_log;
   log::RateLimit fell_back_log;
+
+  std::unique_ptr<Mirrors> mirrors;  // the groups of targets; never null
+};
+
+/// Where a datafile is: on a target, or at the primary of a group.
+struct Place {
+  Target* target = nullptr;
+  std::shared_ptr<Reign> reign;  // null: a target by itself
 };
 
 /// A slot that a request names, with its target and its entry in the table.
 struct ResolvedSlot {
   DatafileId id;
   Target* target = nullptr;
+  std::shared_ptr<Reign> reign;  // null: a target by itself
   DatafileTable::Use datafile;
 };
 

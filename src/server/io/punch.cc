@@ -6,6 +6,7 @@
 #include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
+#include "server/io/mirror/change_at.h"
 #include "server/io/slot_tasks.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
@@ -52,7 +53,8 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
     request.id = slot.id;
     request.extents = extents;
     request.now = work.params.now;
-    const auto done = co_await run_op(*slot.target, work.asker, request, work.active.token());
+    const Place place{slot.target, slot.reign};
+    const auto done = co_await change_at(place, request, {}, work.asker, work.active.token());
     if (!done) {
       note_if_full(work.parts, *slot.target, done.code());
       co_return done.error();
@@ -75,6 +77,7 @@ job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& cal
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(punch_slot(work, i));
   auto outcome = co_await run_slots(parts.executor, params.what, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
+  SPATE_CO_TRY(std::ignore, check_places(slots));
   wire::WriteReply reply;
   reply.datafiles = std::move(work.states);
   co_return reply;

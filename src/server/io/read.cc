@@ -213,6 +213,7 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk, std::uint64_t
   for (std::size_t i = 0; i < bulk->slots.list.size(); ++i) tasks.push_back(read_slot(*bulk, i));
   auto outcome = co_await run_slots(parts.executor, bulk->request.what, std::move(tasks), bulk->active.stop());
   if (!outcome) outcome = explain(std::move(outcome).error(), bulk->active, bulk->caller);
+  if (outcome) outcome = check_places(bulk->slots);
   if (outcome && anything_missing(bulk->done)) outcome = co_await check_not_removed(parts, bulk->slots, bulk->done);
   for (const SlotRead& slot : bulk->done) moved_bytes += slot.bytes;
   Bytes out;
@@ -262,6 +263,7 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
     if (anything_missing(work.done)) {
       SPATE_CO_TRY(std::ignore, co_await check_not_removed(*parts_, slots, work.done));
     }
+    SPATE_CO_TRY(std::ignore, check_places(slots));
     co_return reply;
   }
   SPATE_CO_TRY(std::ignore, check_unit(request.unit_bytes));

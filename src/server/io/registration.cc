@@ -16,6 +16,8 @@ constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
 constexpr Duration kLongestRetry = std::chrono::seconds(30);
 constexpr std::uint32_t kFencesRoom = 4096 + wire::kMaxFences * (8 + 4);
 
+}  // namespace
+
 rpc::Identity identity_of(const RegistrationOptions& options, FsId fs) {
   rpc::Identity identity;
   identity.kind = wire::PeerKind::kServer;
@@ -25,8 +27,6 @@ rpc::Identity identity_of(const RegistrationOptions& options, FsId fs) {
   identity.description = "io server " + std::to_string(options.self.id.value);
   return identity;
 }
-
-}  // namespace
 
 Registration::Registration(RegistrationOptions options, Parts& parts, job::NetworkContext& network, Random& random)
     : options_(std::move(options)),

@@ -17,6 +17,9 @@ struct RegistrationOptions {
   rpc::HandshakePolicy handshake;
 };
 
+/// What this server is to other servers.
+rpc::Identity identity_of(const RegistrationOptions& options, FsId fs);
+
 /// Retries until the meta server has answered. First it joins: from then on the meta server sends it every fence. Then
 /// a server whose store is new asks for the earlier fences. In this order it misses none. One executor; pinned. Life
 /// cycle: construct -> run() until it ends, or the stop of `parts` has ended it -> destroyed.

@@ -105,11 +105,12 @@ job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry) {
   co_return Result<void>();
 }
 
-job::Task<Result<void>> check_missing_alive(Parts& parts, Handle handle, std::span<const wire::SlotRef> slots,
+job::Task<Result<void>> check_missing_alive(Parts& parts, Handle handle, std::span<const Place> places,
+                                            std::span<const wire::SlotRef> slots,
                                             std::span<const wire::DatafileState> states) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (states[i].change_counter != 0) continue;
-    const auto datafile = parts.datafiles.use({slots[i].target, {handle, slots[i].slot}});
+    const auto datafile = parts.datafiles.use({places[i].target->description.id, {handle, slots[i].slot}});
     if (!may_be_removed(*datafile)) continue;
     SPATE_CO_TRY(std::ignore, co_await check_alive(parts, *datafile));
   }
@@ -275,6 +276,24 @@ job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t
     done = co_await commit(transaction, trove::Durability::kMachine);
   }
   co_return done;
+}
+
+job::Task<Result<std::vector<wire::ClientFence>>> list_fences(Parts& parts, ClientId after, std::size_t max) {
+  job::Transaction transaction = parts.keyval.begin();
+  trove::KeyRange range;
+  range.begin = fence_key(ClientId(after.value + 1));
+  range.end = fence_after_all();
+  range.limit = max;
+  range.mode = trove::ReadMode::kSnapshot;
+  const trove::KeyvalCompletion found = co_await transaction.range(range);
+  if (found.status != Errc::kOk) co_return found.status;
+  std::vector<wire::ClientFence> fences;
+  for (const trove::KeyValue& entry : found.entries) {
+    SPATE_CO_TRY(const ClientId client, decode_fence_key(entry.key));
+    SPATE_CO_TRY(const FenceRecord record, decode_fence(entry.value));
+    fences.push_back({client, record.lowest_epoch});
+  }
+  co_return fences;
 }
 
 job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientFence> fences) {

@@ -19,9 +19,10 @@ job::Task<Result<void>> open_store(Parts& parts, bool make);
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
 /// Fails with kStaleHandle if is_removed().
 job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry);
-/// check_alive() for the datafiles without data: to a client, a removed datafile must not look like a hole. `slots` and
-/// `states` correspond.
-job::Task<Result<void>> check_missing_alive(Parts& parts, Handle handle, std::span<const wire::SlotRef> slots,
+/// check_alive() for the datafiles without data: to a client, a removed datafile must not look like a hole. `places`,
+/// `slots` and `states` correspond.
+job::Task<Result<void>> check_missing_alive(Parts& parts, Handle handle, std::span<const Place> places,
+                                            std::span<const wire::SlotRef> slots,
                                             std::span<const wire::DatafileState> states);
 /// False: is_removed() would yield false without asking the store.
 bool may_be_removed(const DatafileTable::Entry& entry);
@@ -67,6 +68,8 @@ job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
 job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch);
 /// The same for many. They survive the process.
 job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientFence> fences);
+/// Up to `max` fences of clients above `after`, ascending.
+job::Task<Result<std::vector<wire::ClientFence>>> list_fences(Parts& parts, ClientId after, std::size_t max);
 /// The store now has all fences from before it was made. Durable when it ends, and so are the fences.
 job::Task<Result<void>> store_fences_known(Parts& parts);
 /// Examines one batch of fences after parts.fence_looked_at, in a circle, and removes those made at or before `before`.

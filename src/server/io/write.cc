@@ -8,6 +8,7 @@
 #include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
+#include "server/io/mirror/change_at.h"
 #include "server/io/paths.h"
 #include "server/io/peer_memory.h"
 #include "server/io/slot_tasks.h"
@@ -67,7 +68,9 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
   const EndAtRemoval removal(*slot.datafile, work.active);
   const GapWriter gaps(work.parts.leases, *slot.datafile);
-  const flow::DatafileStream share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
+  MirrorWriter carrier({slot.target, slot.reign}, work.asker);
+  const flow::DatafileStream share{work.asker,   slot.id,       work.request.what, *work.slots.distribution,
+                                   gaps.alone(), carrier.used()};
   flow::StorageWriter writer(slot.target->device, share, work.request.fs_time);
   datatype::SlotCursor at(share.what, share.distribution, slot.id.slot);
   SPATE_CO_TRY(std::ignore, co_await writer.write(at, work.inline_data[index], work.active.token()));
@@ -93,7 +96,15 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   if (work.request.path == wire::DataPath::kAutomatic) {
     SPATE_CO_TRY(before, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
-  SPATE_CO_TRY(const ChosenPath chosen, co_await path_for(work.parts, slot, params, before, true));
+  ChosenPath chosen;
+  if (slot.reign == nullptr) {
+    SPATE_CO_TRY(chosen, co_await path_for(work.parts, slot, params, before, true));
+  } else {
+    // The other members get it from memory.
+    if (work.request.path == wire::DataPath::kPeerToPeer)
+      co_return Error::told(Errc::kNotSupported, "other servers have copies of the datafile");
+    chosen.choice.path = wire::DataPath::kBuffered;
+  }
   const bool peer = chosen.choice.path == wire::DataPath::kPeerToPeer;
   const bool direct = chosen.choice.path == wire::DataPath::kDirect || peer;
   const flow::Route route{work.call.address, bmi::Tag(work.call.tag.value + 1 + index), work.request.unit_bytes,
@@ -102,7 +113,9 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   SPATE_CO_TRY(DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
   const EndAtRemoval removal(*slot.datafile, work.active);
   const GapWriter gaps(work.parts.leases, *slot.datafile);
-  const flow::DatafileStream share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
+  MirrorWriter carrier({slot.target, slot.reign}, work.asker);
+  const flow::DatafileStream share{work.asker,   slot.id,       work.request.what, *work.slots.distribution,
+                                   gaps.alone(), carrier.used()};
   flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
   Result<void> moved;
   if (direct) {
@@ -140,6 +153,9 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
   }
   if (!*stat) {
     SPATE_CO_TRY(*stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
+  }
+  if (work.request.sync && slot.reign != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await slot.reign->sync_others(slot.id));
   }
   if (work.request.sync) {
     SPATE_CO_TRY(const SyncOutcome synced,

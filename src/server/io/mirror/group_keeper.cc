@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/mirror/group_keeper.h"
+
+#include <algorithm>
+
+#include "wire/cluster_messages.h"
+
+namespace spate::io {
+namespace {
+
+constexpr Duration kKeeperPatience = std::chrono::seconds(1);
+constexpr std::uint32_t kGroupsRoom = 256 * 1024;  // of the largest reply
+constexpr std::uint32_t kWholeMapRoom = 4U << 20U;
+
+}  // namespace
+
+rpc::ChannelOptions apart(rpc::ChannelOptions options, std::size_t which) {
+  const std::string first = options.urls.front();
+  options.urls.insert(options.urls.end(), which, first);
+  return options;
+}
+
+GroupKeeper::GroupKeeper(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random)
+    : executor_(network.executor()), meta_(apart(rpc::channel_to(meta), 1), network, identity, random) {}
+
+rpc::CallOptions GroupKeeper::options(job::StopToken stop) const {
+  rpc::CallOptions options;
+  options.deadline = executor_.now() + kKeeperPatience;
+  options.stop = stop;
+  options.priority = wire::Priority::kControl;
+  options.reply_room = kGroupsRoom;
+  return options;
+}
+
+job::Task<Result<std::vector<DataGroup>>> GroupKeeper::ask(wire::DataGroupsRequest request, job::StopToken stop) {
+  std::vector<DataGroup> found;
+  const std::vector<TargetId> wanted = request.groups;
+  for (bool more = true; more;) {
+    const rpc::CallOptions how = options(stop);
+    SPATE_CO_TRY(wire::DataGroupsReply page, co_await meta_.call<wire::DataGroupsReply>(request, how));
+    more = page.more && !page.groups.empty();
+    if (more && wanted.empty() && page.groups.back().id <= request.after)
+      co_return Error(Errc::kProtocol, meta_.name() + " lists groups out of order");
+    if (more) {
+      request.after = page.groups.back().id;
+      const auto last = std::ranges::find(request.groups, page.groups.back().id);
+      if (last != request.groups.end()) request.groups.erase(request.groups.begin(), last + 1);
+      if (!wanted.empty() && (last == request.groups.end() || request.groups.empty())) more = false;
+    }
+    std::ranges::move(page.groups, std::back_inserter(found));
+  }
+  co_return found;
+}
+
+job::Task<Result<std::vector<DataGroup>>> GroupKeeper::read(std::vector<TargetId> groups, job::StopToken stop) {
+  wire::DataGroupsRequest request;
+  request.groups = std::move(groups);
+  if (request.groups.empty()) co_return std::vector<DataGroup>();
+  auto found = co_await ask(std::move(request), stop);
+  co_return found;
+}
+
+job::Task<Result<std::vector<DataGroup>>> GroupKeeper::of_server(ServerId server, job::StopToken stop) {
+  wire::DataGroupsRequest request;
+  request.server = server;
+  auto found = co_await ask(std::move(request), stop);
+  co_return found;
+}
+
+job::Task<Result<wire::ChangeGroupReply>> GroupKeeper::change(wire::ChangeGroupRequest request, job::StopToken stop) {
+  const rpc::CallOptions how = options(stop);
+  auto reply = co_await meta_.call<wire::ChangeGroupReply>(request, how);
+  co_return reply;
+}
+
+job::Task<Result<ClusterMap>> GroupKeeper::map(job::StopToken stop) {
+  rpc::CallOptions how = options(stop);
+  how.reply_room = kWholeMapRoom;
+  const wire::ClusterMapRequest request;
+  SPATE_CO_TRY(wire::ClusterMapReply reply, co_await meta_.call<wire::ClusterMapReply>(request, how));
+  co_return std::move(reply.map);
+}
+
+}  // namespace spate::io

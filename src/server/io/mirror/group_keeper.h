@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// GroupKeeper: the meta server, as the keeper of the groups' records.
+#pragma once
+
+#include <vector>
+
+#include "base/random.h"
+#include "rpc/channel.h"
+#include "wire/mirror_messages.h"
+
+namespace spate::io {
+
+/// Options of a channel that shares no connection with other channels of this process to the same server: a connection
+/// belongs to a list of URLs (bmi::Network::lookup()), and each `which` (1, 2, ...) makes another list.
+rpc::ChannelOptions apart(rpc::ChannelOptions options, std::size_t which);
+
+/// One executor; pinned. Any number of calls at once. Network, identity and random numbers outlive it. No call takes
+/// longer than a second.
+class GroupKeeper {
+ public:
+  GroupKeeper(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random);
+  GroupKeeper(const GroupKeeper&) = delete;
+  GroupKeeper& operator=(const GroupKeeper&) = delete;
+
+  /// Those of `groups` that exist; of no more than wire::kMaxGroupsAsked.
+  job::Task<Result<std::vector<DataGroup>>> read(std::vector<TargetId> groups, job::StopToken stop);
+  /// All with a target of this server.
+  job::Task<Result<std::vector<DataGroup>>> of_server(ServerId server, job::StopToken stop);
+  /// Asks once for the change. After an error it is unknown whether it was made, or will be.
+  job::Task<Result<wire::ChangeGroupReply>> change(wire::ChangeGroupRequest request, job::StopToken stop);
+  /// The servers' addresses.
+  job::Task<Result<ClusterMap>> map(job::StopToken stop);
+
+ private:
+  rpc::CallOptions options(job::StopToken stop) const;
+  job::Task<Result<std::vector<DataGroup>>> ask(wire::DataGroupsRequest request, job::StopToken stop);
+
+  job::Executor& executor_;
+  rpc::Channel meta_;
+};
+
+}  // namespace spate::io

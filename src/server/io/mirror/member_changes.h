@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carries out on this member what the primary has forwarded.
+#pragma once
+
+#include "server/io/mirror/mirror_group.h"
+#include "server/io/parts.h"
+#include "wire/mirror_forward_messages.h"
+
+namespace spate::io {
+
+/// Fails with kProtocol if the request is none that a primary sends.
+Result<void> check_forward(const wire::MirrorForwardRequest& request);
+/// What the change concerns, first and last region.
+ChangedRegion first_region(const wire::MirrorForwardRequest& request);
+std::uint64_t last_region(const wire::MirrorForwardRequest& request);
+
+/// Notes the change and makes it. The caller has checked the request, and sees to it that nothing that overlaps runs at
+/// the same time. Both outlive the task. `data`: of a write.
+job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, const wire::MirrorForwardRequest& request,
+                                          ByteView data);
+
+}  // namespace spate::io

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/mirror/mirrors.h"
+
+#include <algorithm>
+
+#include "job/deadline.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::io {
+namespace {
+
+constexpr Duration kListPause = std::chrono::seconds(1);
+constexpr Duration kNoGroups = std::chrono::seconds(2);  // a server without groups looks so often
+constexpr Duration kAskPause = std::chrono::milliseconds(100);
+constexpr std::size_t kMostAsked = 1024;
+constexpr std::uint64_t kMirrorBuffers = 64ULL << 20U;
+constexpr std::size_t kNotesOfOneRead = 256;
+
+}  // namespace
+
+Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
+    : parts_(parts),
+      started_(parts.executor.now()),
+      pool_(parts.flow.network.network(), parts.executor, {kMirrorBuffers, flow::kMaxBufferBytes, "mirrors"}, metrics),
+      keeper_log_(parts.executor.clock()),
+      woken_(parts.executor),
+      gate_(parts.executor),
+      led_(metrics, "spate_server_io_groups_led"),
+      degraded_(metrics, "spate_server_io_groups_led_degraded"),
+      to_copy_(metrics, "spate_server_io_regions_to_copy") {}
+
+Mirrors::~Mirrors() = default;
+
+job::Task<Result<void>> Mirrors::load() {
+  trove::KeyRange range;
+  range.begin = group_note_first();
+  range.end = group_note_after_all();
+  range.limit = kNotesOfOneRead;
+  range.mode = trove::ReadMode::kSnapshot;
+  for (bool more = true; more;) {
+    job::Transaction transaction = parts_.keyval.begin();
+    const trove::KeyvalCompletion found = co_await transaction.range(range);
+    if (found.status != Errc::kOk) co_return found.status;
+    for (const trove::KeyValue& entry : found.entries) {
+      SPATE_CO_TRY(const GroupNote note, decode_group_note(entry.value));
+      MirrorGroup* const group = find_or_make(note.record);
+      if (group == nullptr) continue;  // the target has moved to another server
+      group->obeyed = note.record.epoch;
+      group->fresh = true;
+      group->lacks_all = note.lacks_all;
+      group->rebooted = note.boot != parts_.options.boot;
+      SPATE_CO_TRY(std::ignore, co_await group->log.load());
+    }
+    more = found.more;
+    if (!more) break;
+    range.begin = found.entries.back().key;
+    range.begin.push_back(std::byte{0});
+  }
+  co_return Result<void>();
+}
+
+void Mirrors::start(const RegistrationOptions& options, job::NetworkContext& network, Random& random) {
+  self_ = options.self.id;
+  identity_ = identity_of(options, parts_.options.fs);
+  keeper_ = std::make_unique<GroupKeeper>(options.meta, network, identity_, random);
+  peers_ = std::make_unique<MirrorPeers>(network, identity_, random);
+  job::spawn(gate_, run());
+}
+
+void Mirrors::leave() {
+  stopping_.request_stop();
+  for (const auto& [id, group] : groups_) {
+    if (group->reign != nullptr) group->reign->halt();
+  }
+}
+
+job::Task<void> Mirrors::stop() {
+  leave();
+  for (const auto& [id, group] : groups_) {
+    if (const auto reign = std::move(group->reign)) co_await reign->end();
+  }
+  co_await gate_.close();
+}
+
+Result<std::shared_ptr<Reign>> Mirrors::leading(TargetId id) {
+  const MirrorGroup* const group = find(id);
+  if (group != nullptr && group->reign != nullptr && group->reign->leads()) return group->reign;
+  if (group == nullptr && keeper_ != nullptr && asked_for_.size() < kMostAsked) {
+    asked_for_.insert(id);
+    woken_.set();
+  }
+  return Error::told(Errc::kNotPrimary, "this server does not lead group " + std::to_string(id.value) + " now");
+}
+
+bool Mirrors::settled() const {
+  return std::ranges::all_of(groups_, [](const auto& entry) {
+    const MirrorGroup& group = *entry.second;
+    const bool leads = !group.is_primary() || (group.reign != nullptr && group.reign->is_open());
+    return !group.fresh && group.obeyed == group.record.epoch && group.serves() && leads;
+  });
+}
+
+MirrorGroup* Mirrors::find(TargetId group) {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? nullptr : found->second.get();
+}
+
+/// Null if no target of this server is a member.
+MirrorGroup* Mirrors::find_or_make(const DataGroup& record) {
+  if (MirrorGroup* const known = find(record.id)) return known;
+  for (const GroupMember& member : record.members) {
+    for (Target& target : parts_.targets) {
+      if (target.description.id != member.target) continue;
+      auto group = std::make_unique<MirrorGroup>(parts_.executor, parts_.keyval, target, record.id);
+      group->record = record;
+      // Its first primary makes all members note it before anything is written. So a later one without a note at this
+      // member means that this member's store is new.
+      group->fresh = group->lacks_all = record.epoch > 1;
+      woken_.set();
+      return groups_.emplace(record.id, std::move(group)).first->second.get();
+    }
+  }
+  return nullptr;
+}
+
+job::Task<void> Mirrors::run() {
+  while (!stopping_.stopped()) {
+    look();
+    if (!groups_.empty() || !asked_for_.empty()) {
+      const auto slept = co_await parts_.executor.sleep(timing_.look, stopping_);
+      if (!slept) co_return;
+    } else {
+      woken_.reset();
+      job::DeadlineScope patience(parts_.executor, parts_.executor.now() + kNoGroups, stopping_);
+      std::ignore = co_await woken_.wait(patience.token());
+    }
+  }
+}
+
+void Mirrors::look() {
+  const MonoTime now = parts_.executor.now();
+  if (!reading_) job::spawn(gate_, read_records());
+  if (now >= beacons_from_) {
+    beacons_from_ = now + timing_.beacon;
+    send_beacons();
+  }
+  for (const auto& [id, group] : groups_) {
+    if (!group->minded) job::spawn(gate_, mind(*group));
+  }
+  show();
+}
+
+bool Mirrors::is_map_short() const {
+  for (const auto& [id, group] : groups_) {
+    for (const GroupMember& member : group->record.members) {
+      if (!peers_->knows(server_of(member.target))) return true;
+    }
+  }
+  return false;
+}
+
+job::Task<void> Mirrors::fetch_map() {
+  auto map = co_await keeper_->map(stopping_);
+  if (map) peers_->set_map(*std::move(map));
+}
+
+/// Asks the meta server for what may be unknown or out of date here.
+job::Task<void> Mirrors::read_records() {
+  reading_ = true;
+  const MonoTime now = parts_.executor.now();
+  if (is_map_short() && now >= maps_from_) {
+    maps_from_ = now + timing_.read_record;
+    co_await fetch_map();
+  }
+  Result<std::vector<DataGroup>> found = std::vector<DataGroup>();
+  if (now >= lists_from_) {
+    found = co_await keeper_->of_server(self_, stopping_);
+    lists_from_ = parts_.executor.now() + kListPause;
+  } else if (!asked_for_.empty() && now >= asks_from_) {
+    std::vector<TargetId> wanted(asked_for_.begin(), asked_for_.end());
+    asked_for_.clear();
+    asks_from_ = now + kAskPause;
+    found = co_await keeper_->read(std::move(wanted), stopping_);
+  } else if (now >= reads_from_) {
+    reads_from_ = now + (doubt_ ? kAskPause : timing_.read_record);
+    std::vector<TargetId> wanted;
+    for (const auto& [id, group] : groups_) {
+      const bool silent = !group->is_primary() && group->heard + timing_.read_record < now;
+      if (wanted.size() < wire::kMaxGroupsAsked && (doubt_ || group->fresh || silent)) wanted.push_back(id);
+    }
+    doubt_ = false;
+    found = co_await keeper_->read(std::move(wanted), stopping_);
+  }
+  if (found) {
+    for (const DataGroup& record : *found) learn(record);
+  } else if (groups_.empty() && asked_for_.empty()) {
+    // Nothing is missing, or the meta server is of a version without groups.
+  } else if (const auto more = keeper_log_.admit()) {
+    SPATE_LOG("server/io", warn, "the records of groups cannot be read now error={}{}", found.error(), *more);
+  }
+  reading_ = false;
+}
+
+void Mirrors::send_beacons() {
+  std::map<ServerId, wire::MirrorBeaconRequest> all;
+  for (const auto& [id, group] : groups_) {
+    const Reign* const reign = group->reign.get();
+    if (reign == nullptr) continue;
+    for (const GroupMember& member : group->record.members) {
+      if (member.target == group->self) continue;
+      wire::BeaconGroup beacon;
+      beacon.record = group->record;
+      beacon.reign = reign->number();
+      beacon.done_below = reign->done_below();
+      wire::MirrorBeaconRequest& request = all[server_of(member.target)];
+      request.groups.push_back(std::move(beacon));
+      if (request.groups.size() < wire::kMaxBeaconGroups) continue;
+      job::spawn(gate_, send_beacon(server_of(member.target), std::exchange(request, {})));
+    }
+  }
+  for (auto& [server, request] : all) {
+    if (!request.groups.empty()) job::spawn(gate_, send_beacon(server, std::move(request)));
+  }
+}
+
+job::Task<void> Mirrors::send_beacon(ServerId server, wire::MirrorBeaconRequest request) {
+  const MonoTime sent = parts_.executor.now();
+  rpc::CallOptions options;
+  options.deadline = sent + timing_.message;
+  options.priority = wire::Priority::kControl;
+  options.stop = stopping_;
+  const auto reply =
+      co_await peers_->call<wire::MirrorBeaconReply>(server, MirrorPeers::Lane::kBeacons, request, options);
+  if (!reply || reply->groups.size() != request.groups.size()) co_return;
+  for (std::size_t i = 0; i < request.groups.size(); ++i)
+    note_answer(request.groups[i].record.id, server, reply->groups[i], sent);
+}
+
+void Mirrors::note_answer(TargetId id, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent) {
+  MirrorGroup* const group = find(id);
+  if (group == nullptr || group->reign == nullptr) return;
+  if ((answer.flags & wire::BeaconAnswer::kKnowsLater) != 0) contradicted();
+  for (const auto& [target, follower] : group->reign->followers()) {
+    if (follower->server != server) continue;
+    follower->heard = parts_.executor.now();
+    follower->answers = true;
+    follower->fresh = (answer.flags & wire::BeaconAnswer::kFresh) != 0;
+    follower->lacks_all = (answer.flags & wire::BeaconAnswer::kLacksAll) != 0;
+    if ((answer.flags & wire::BeaconAnswer::kAcknowledged) != 0)
+      follower->acknowledged = std::max(follower->acknowledged, sent);
+  }
+}
+
+void Mirrors::show() {
+  std::int64_t led = 0;
+  std::int64_t degraded = 0;
+  std::int64_t to_copy = 0;
+  for (const auto& [id, group] : groups_) {
+    if (group->reign == nullptr) continue;
+    ++led;
+    if (!group->record.is_whole()) ++degraded;
+    to_copy += static_cast<std::int64_t>(group->reign->to_copy());
+  }
+  led_.set(led);
+  degraded_.set(degraded);
+  to_copy_.set(to_copy);
+}
+
+}  // namespace spate::io

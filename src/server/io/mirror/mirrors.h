@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mirrors: the groups of which targets of this server are members (docs/availability.md, "Mirrored data").
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "group/timing.h"
+#include "job/gate.h"
+#include "rpc/call.h"
+#include "server/io/mirror/group_keeper.h"
+#include "server/io/mirror/mirror_group.h"
+#include "server/io/mirror/reign.h"
+#include "server/io/parts.h"
+#include "server/io/registration.h"
+#include "wire/mirror_forward_messages.h"
+
+namespace spate::io {
+
+/// Life cycle: construct -> load() -> start() -> stop() awaited -> destroyed. Without start() it knows no group. One
+/// executor; pinned.
+class Mirrors final : public MirrorHost {
+ public:
+  explicit Mirrors(Parts& parts, metrics::Registry& metrics);
+  ~Mirrors() override;
+  Mirrors(const Mirrors&) = delete;
+  Mirrors& operator=(const Mirrors&) = delete;
+
+  /// Reads what an earlier process has left.
+  job::Task<Result<void>> load();
+  void start(const RegistrationOptions& options, job::NetworkContext& network, Random& random);
+  /// It leads no group from now on, and ends what it does.
+  void leave();
+  job::Task<void> stop();
+
+  /// The reign over this group, which leads now; else kNotPrimary. If the group is not known, the meta server is asked
+  /// for it, so that a later call may find it.
+  Result<std::shared_ptr<Reign>> leading(TargetId group);
+
+  /// Every group that this server knows is as its record says: this member serves, and leads if it is the primary.
+  bool settled() const;
+
+  // What other members ask. Each yields an answer, whatever it is.
+  job::Task<wire::MirrorForwardReply> take(const rpc::Call& call, wire::MirrorForwardRequest request);
+  job::Task<wire::MirrorBeaconReply> take(wire::MirrorBeaconRequest request);
+  job::Task<wire::MirrorObeyReply> take(wire::MirrorObeyRequest request);
+  wire::MirrorRecordsReply take(const wire::MirrorRecordsRequest& request);
+  job::Task<wire::MirrorWindowReply> take(wire::MirrorWindowRequest request);
+  job::Task<wire::MirrorFencesReply> take(wire::MirrorFencesRequest request);
+
+  Parts& parts() override { return parts_; }
+  MirrorPeers& peers() override { return *peers_; }
+  const group::Timing& timing() const override { return timing_; }
+  job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) override;
+  void contradicted() override { doubt_ = true; }
+
+ private:
+  MirrorGroup* find(TargetId group);
+  MirrorGroup* find_or_make(const DataGroup& record);
+
+  // What goes on by itself (mirrors.cc).
+  job::Task<void> run();
+  void look();
+  job::Task<void> read_records();
+  job::Task<void> fetch_map();
+  bool is_map_short() const;
+  void send_beacons();
+  job::Task<void> send_beacon(ServerId server, wire::MirrorBeaconRequest request);
+  void note_answer(TargetId group, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent);
+  void show();
+
+  // What becomes of a group (mirrors_groups.cc).
+  job::Task<void> mind(MirrorGroup& group);
+  void mind_members(Reign& reign);
+  bool must_take_over(const MirrorGroup& group) const;
+  job::Task<void> take_over(MirrorGroup& group);
+  void begin_reign(MirrorGroup& group);
+  job::Task<void> reign_over(std::shared_ptr<Reign> reign, std::vector<ChangedRegion> doubtful, MonoTime serves_from);
+  void learn(const DataGroup& record);
+  job::Task<void> obey_later(MirrorGroup& group);
+  /// Ends when this member obeys the newest record that it knows, or cannot.
+  job::Task<Result<void>> obey(MirrorGroup& group, job::StopToken stop);
+  job::Task<Result<void>> obey_now(MirrorGroup& group, DataGroup record);
+  static bool may_obey(const MirrorGroup& group, const DataGroup& record);
+
+  // What a member answers (mirrors_member.cc).
+  wire::BeaconAnswer answer_beacon(const wire::BeaconGroup& beacon);
+  static std::uint8_t flags_of(const MirrorGroup& group);
+  /// Null, and why, unless the group obeys this epoch as a member that is not its primary.
+  MirrorGroup* obeying(TargetId group, std::uint64_t epoch, wire::MirrorVerdict& why);
+  job::Task<Result<flow::PooledBuffer>> receive(const rpc::Call& call, std::uint64_t bytes);
+  job::Task<Errc> carry_out_once(MirrorGroup& group, const wire::MirrorForwardRequest& request, ByteView data);
+
+  Parts& parts_;
+  const group::Timing timing_;
+  const MonoTime started_;
+  rpc::Identity identity_;
+  std::unique_ptr<GroupKeeper> keeper_;  // null: not started
+  std::unique_ptr<MirrorPeers> peers_;
+  ServerId self_;
+  flow::BufferPool pool_;  // of what other members send: clients cannot use it up
+  std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
+  std::set<TargetId> asked_for_;  // unknown groups that requests name
+  bool doubt_ = false;            // some record may be out of date
+  bool reading_ = false;
+  MonoTime asks_from_;
+  MonoTime reads_from_;
+  MonoTime lists_from_;
+  MonoTime maps_from_;
+  MonoTime beacons_from_;
+  log::RateLimit keeper_log_;
+  job::Event woken_;  // set when there is something to look at
+  job::StopSource stopping_;
+  job::Gate gate_;
+  metrics::Gauge led_;
+  metrics::Gauge degraded_;
+  metrics::Gauge to_copy_;
+};
+
+}  // namespace spate::io

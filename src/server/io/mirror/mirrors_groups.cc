@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of a group: which record this member obeys, and when it takes over.
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "model/defect.h"
+#include "server/io/mirror/mirrors.h"
+
+namespace spate::io {
+namespace {
+
+constexpr Duration kRetry = std::chrono::milliseconds(100);
+constexpr Duration kWindow = std::chrono::seconds(10);
+// A member whose process was started anew waits longer: one that was there all the time goes first.
+constexpr Duration kFreshPrimary = std::chrono::seconds(3);
+constexpr Duration kFreshBackup = std::chrono::seconds(5);
+constexpr Duration kAfterReboot = std::chrono::seconds(7);
+
+}  // namespace
+
+void Mirrors::learn(const DataGroup& record) {
+  MirrorGroup* const group = find_or_make(record);
+  if (group == nullptr) return;
+  if (record.epoch > group->record.epoch) {
+    group->record = record;
+    group->heard = parts_.executor.now();  // whoever is the primary now is given time
+    group->pulse();
+  }
+  if (group->obeyed < group->record.epoch && may_obey(*group, group->record)) job::spawn(gate_, obey_later(*group));
+}
+
+/// A process that was started anew does not go on as a member that serves: others may have left it out, and it does
+/// not know what of a change it has seen. It is taken in again as one that returns.
+bool Mirrors::may_obey(const MirrorGroup& group, const DataGroup& record) {
+  return !group.fresh || !record.serves(group.self);
+}
+
+job::Task<void> Mirrors::obey_later(MirrorGroup& group) {
+  const auto obeyed = co_await obey(group, stopping_);
+  if (!obeyed && !stopping_.stopped())
+    SPATE_LOG("server/io", warn, "the record of a group is not stored yet group={} error={}", group.id, obeyed.error());
+}
+
+job::Task<Result<void>> Mirrors::obey(MirrorGroup& group, job::StopToken stop) {
+  SPATE_CO_TRY(const auto turn, co_await group.obey_turn.acquire(1, stop));
+  const DataGroup record = group.record;
+  if (group.obeyed >= record.epoch) co_return Result<void>();
+  if (!may_obey(group, record)) co_return Error(Errc::kTryAgain, "this member has to return first");
+  auto obeyed = co_await obey_now(group, record);
+  co_return obeyed;
+}
+
+job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) {
+  // Nothing of an earlier epoch begins from here on, and what has begun ends.
+  group.obeying = true;
+  if (group.reign != nullptr && record.primary != group.self) {
+    const std::shared_ptr<Reign> reign = std::move(group.reign);
+    co_await reign->end();
+  }
+  std::ignore = co_await group.taken.quiet().wait();
+  const bool serves = record.serves(group.self);
+  const GroupNote note{record, group.lacks_all && !serves, parts_.options.boot};
+  job::Transaction transaction = parts_.keyval.begin();
+  transaction.put(group_note_key(group.id), encode(note));
+  const trove::KeyvalCompletion done = co_await transaction.commit(trove::Durability::kMachine);
+  group.obeying = false;
+  if (done.status != Errc::kOk) co_return done.status;
+  group.obeyed = record.epoch;
+  group.lacks_all = note.lacks_all;
+  // From here on it is this process that takes part.
+  if (serves || group.state_of(group.self) == MemberState::kJoining) group.fresh = false;
+  if (group.reign != nullptr) group.reign->record_changed();
+  group.pulse();
+  co_return Result<void>();
+}
+
+job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopToken stop) {
+  const auto turn = co_await group.alter_turn.acquire(1, stop);
+  if (!turn) co_return;
+  while (!stop.stopped() && group.is_primary()) {
+    DataGroup next = group.record;
+    ++next.epoch;
+    for (const GroupMember& member : what.members) {
+      GroupMember* const own = next.find(member.target);
+      if (own != nullptr) own->state = member.state;
+    }
+    if (what.primary) next.primary = what.primary;
+    const bool differs = what.renew || next.members != group.record.members || next.primary != group.record.primary;
+    if (!differs || !check_change(group.record, next, group.self)) co_return;
+    wire::ChangeGroupRequest request;
+    request.from_epoch = group.record.epoch;
+    request.by = group.self;
+    request.next = next;
+    const auto reply = co_await keeper_->change(std::move(request), stop);
+    if (!reply) {
+      if (const auto more = keeper_log_.admit())
+        SPATE_LOG("server/io", warn, "the record of a group cannot be changed now group={} error={}{}", group.id,
+                  reply.error(), *more);
+      std::ignore = co_await parts_.executor.sleep(kRetry, stop);
+      continue;
+    }
+    learn(reply->now);
+    if (!group.is_primary()) co_return;  // this reign ends, and waits for its tasks, of which this may be one
+    Result<void> obeyed = Errc::kTryAgain;
+    while (!obeyed && !stop.stopped()) {
+      obeyed = co_await obey(group, stop);
+      if (!obeyed) std::ignore = co_await parts_.executor.sleep(kRetry, stop);
+    }
+    if (reply->made) co_return;
+  }
+}
+
+job::Task<void> Mirrors::mind(MirrorGroup& group) {
+  group.minded = true;
+  if (group.reign != nullptr) {
+    mind_members(*group.reign);
+  } else if (must_take_over(group)) {
+    co_await take_over(group);
+  } else if (group.obeyed < group.record.epoch && may_obey(group, group.record)) {
+    co_await obey_later(group);
+  } else if (group.is_primary() && !group.fresh && group.obeyed == group.record.epoch) {
+    begin_reign(group);
+  }
+  group.minded = false;
+}
+
+/// What the primary has to do about the others.
+void Mirrors::mind_members(Reign& reign) {
+  const MonoTime now = parts_.executor.now();
+  for (const auto& [target, follower] : reign.followers()) {
+    const bool silent = follower->heard + timing_.grace < now;
+    const bool serves = follower->state == MemberState::kServing;
+    const bool lost = follower->state == MemberState::kJoining && !follower->returns;
+    if (!follower->leaves && ((serves && (silent || follower->fresh)) || lost)) {
+      follower->leaves = true;
+      job::spawn(reign.gate(), reign.leave_out(follower, silent ? "it is silent" : "it was started anew"));
+    }
+    const bool there = follower->answers && follower->heard + timing_.message >= now;
+    if (follower->state == MemberState::kAbsent && there && !follower->returns && now >= follower->returns_from &&
+        reign.is_open()) {
+      follower->returns = true;
+      job::spawn(reign.gate(), reign.let_return(follower));
+    }
+  }
+}
+
+bool Mirrors::must_take_over(const MirrorGroup& group) const {
+  if (!group.serves() || group.lacks_all || keeper_ == nullptr || stopping_.stopped()) return false;
+  const MonoTime now = parts_.executor.now();
+  if (group.fresh && group.is_primary() && group.record.serving() == 1) return true;  // nobody has more
+  if (group.fresh) {
+    const Duration reboot = group.rebooted ? kAfterReboot : Duration(0);
+    const Duration patience = (group.is_primary() ? kFreshPrimary : kFreshBackup) + reboot;
+    return std::max(group.heard, started_) + patience < now;
+  }
+  // Of a new group that its primary may not know yet.
+  const Duration patience = timing_.grace + (group.record.epoch == 1 ? timing_.read_record : Duration(0));
+  return !group.is_primary() && group.obeyed == group.record.epoch && group.heard + patience < now;
+}
+
+job::Task<void> Mirrors::take_over(MirrorGroup& group) {
+  // Until the outcome is known nothing of the present epoch is acknowledged.
+  group.accusing = true;
+  wire::ChangeGroupRequest request;
+  request.from_epoch = group.record.epoch;
+  request.by = group.self;
+  request.next = group.record;
+  ++request.next.epoch;
+  request.next.primary = group.self;
+  for (GroupMember& member : request.next.members) {
+    const bool stays = member.state == MemberState::kServing && member.target != group.record.primary && !group.fresh;
+    if (member.target != group.self && !stays) member.state = MemberState::kAbsent;
+  }
+  if (group.is_primary() && group.rebooted) ++request.next.loss;  // what was not synced may be lost
+  SPATE_LOG("server/io", warn, "takes over a group whose primary is silent group={} primary={} epoch={}", group.id,
+            group.record.primary, group.record.epoch);
+  bool made = false;
+  while (!stopping_.stopped()) {
+    const auto reply = co_await keeper_->change(request, stopping_);
+    if (reply && reply->now.epoch > request.from_epoch) {
+      made = reply->made;
+      learn(reply->now);
+      break;
+    }
+    if (reply.code() == Errc::kInvalidArgument || reply.code() == Errc::kNotFound) break;
+    std::ignore = co_await parts_.executor.sleep(kRetry, stopping_);
+  }
+  if (made) group.fresh = false;
+  group.accusing = false;
+  group.heard = parts_.executor.now();
+  co_await obey_later(group);
+}
+
+void Mirrors::begin_reign(MirrorGroup& group) {
+  auto reign = std::make_shared<Reign>(*this, group, group.record.epoch);
+  group.reign = reign;
+  std::vector<ChangedRegion> doubtful = group.taken.doubtful();
+  group.taken.clear();
+  group.reign_taken = group.record.epoch;
+  // A group that has never had a primary before has no other that could still answer.
+  const MonoTime serves_from = group.record.epoch == 1 ? MonoTime() : group.acknowledged + timing_.grace;
+  job::spawn(gate_, reign_over(std::move(reign), std::move(doubtful), serves_from));
+}
+
+job::Task<void> Mirrors::reign_over(std::shared_ptr<Reign> reign, std::vector<ChangedRegion> doubtful,
+                                    MonoTime serves_from) {
+  co_await reign->open(std::move(doubtful), serves_from);
+  while (!reign->token().stopped()) {
+    const auto slept = co_await parts_.executor.sleep(kWindow, reign->token());
+    if (!slept) co_return;
+    co_await reign->close_window();
+  }
+}
+
+}  // namespace spate::io

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reign: the work of one process as the primary of a group (docs/availability.md, "Mirrored data").
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "flow/scheduler.h"
+#include "group/timing.h"
+#include "job/gate.h"
+#include "server/io/mirror/mirror_group.h"
+#include "server/io/mirror/peers.h"
+#include "server/io/mirror/range_locks.h"
+#include "server/io/parts.h"
+#include "wire/mirror_forward_messages.h"
+
+namespace spate::io {
+
+/// What a reign is part of.
+class MirrorHost {
+ public:
+  virtual ~MirrorHost() = default;
+  virtual Parts& parts() = 0;
+  virtual MirrorPeers& peers() = 0;
+  virtual const group::Timing& timing() const = 0;
+
+  /// A change of a group's record: the states of some members, and who is the primary (0: as it is).
+  struct Alteration {
+    std::vector<GroupMember> members;
+    TargetId primary;
+    bool renew = false;  // the epoch rises also if nothing else changes
+  };
+  /// Asks the meta server for it, again and again. Ends when the record is so, when this member may not do that, or
+  /// when `stop` fires.
+  virtual job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) = 0;
+  /// A member knows a later record.
+  virtual void contradicted() = 0;
+};
+
+/// Another member, from its joining to its absence.
+struct MirrorFollower {
+  MirrorFollower(TargetId its_target, MonoTime now) : target(its_target), server(server_of(its_target)), heard(now) {}
+  const TargetId target;
+  const ServerId server;
+  MonoTime acknowledged{Duration(-1)};  // when the newest acknowledged beacon was sent; negative: none was
+  MonoTime heard;                       // when it answered last, or since when it has been given time
+  std::uint64_t obeyed = 0;
+  bool answers = false;  // it has answered since it became absent
+  bool fresh = false;    // it must return before it may serve
+  bool lacks_all = false;
+  bool follows = false;   // joining: gets all changes
+  bool failed = false;    // joining: has missed one, so it begins again
+  bool returns = false;   // a task lets it return
+  bool leaves = false;    // a task makes it absent
+  bool promoted = false;  // it is about to serve: changes wait for it
+  MemberState state = MemberState::kAbsent;
+  MonoTime returns_from;  // not before
+  job::StopSource gone;   // it is absent now: nobody waits for it
+};
+using MirrorFollowerPtr = std::shared_ptr<MirrorFollower>;
+
+/// What a change of a datafile is to the other members, beside the storage operation.
+struct MirrorExtras {
+  std::uint64_t truncate_generation = 0;
+  WallTime tombstone_until{};  // of a removal; 0: it leaves no tombstone
+};
+
+/// Life cycle: construct -> open() awaited, then it leads -> end() awaited -> destroyed when the last request that has
+/// found it is over. One executor; pinned.
+class Reign {
+ public:
+  Reign(MirrorHost& host, MirrorGroup& group, std::uint64_t number);
+  Reign(const Reign&) = delete;
+  Reign& operator=(const Reign&) = delete;
+
+  /// Makes all members obey, and equal where they may differ. Ends without effect if the reign ends.
+  /// `doubtful`: what this member has of the reign before that others may not have. No answer is given before
+  /// `serves_from`.
+  job::Task<void> open(std::vector<ChangedRegion> doubtful, MonoTime serves_from);
+  /// It is no longer the primary: ends all its changes, and waits for them.
+  job::Task<void> end();
+  /// The same without waiting for them.
+  void halt();
+
+  Target& target() const { return group_.target; }
+  MirrorGroup& group() const { return group_; }
+  std::uint64_t number() const { return number_; }
+  /// It leads, and no other member can lead now.
+  bool leads() const;
+  bool is_open() const { return open_; }
+  /// kNotPrimary unless leads().
+  Result<void> check() const;
+
+  /// Carries out a change on all members, this one last: `request` is the operation on this one's datafile. Once
+  /// others have been told, it is carried out to the end, whatever `stop` says. The memory behind the request's spans
+  /// outlives the task.
+  job::Task<Result<trove::BytestreamCompletion>> change(trove::BytestreamRequest request, MirrorExtras extras,
+                                                        flow::Asker asker, job::StopToken stop);
+  /// Syncs the datafile on all other members.
+  job::Task<Result<void>> sync_others(DatafileId datafile);
+
+  // For Mirrors.
+  void record_changed();
+  const std::map<TargetId, MirrorFollowerPtr>& followers() const { return followers_; }
+  std::uint64_t done_below() const { return running_.empty() ? next_number_ : *running_.begin(); }
+  job::Task<void> evict(MirrorFollowerPtr follower, const char* why);
+  job::Task<void> leave_out(MirrorFollowerPtr follower, const char* why);
+  job::Task<void> let_return(MirrorFollowerPtr follower);
+  /// Makes changes durable on all members, and forgets their notes.
+  job::Task<void> close_window();
+  job::StopToken token() { return job::StopToken(stopping_); }
+  job::Gate& gate() { return gate_; }
+  std::uint64_t to_copy() const { return to_copy_; }
+
+ private:
+  /// A change's number, while it is under way.
+  class Running {
+   public:
+    explicit Running(Reign& reign) : reign_(reign), holder_(reign.gate_), number_(reign.next_number_++) {
+      reign_.running_.insert(number_);
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running() {
+      reign_.running_.erase(number_);
+      reign_.one_ended_.set();
+      reign_.one_ended_.reset();
+    }
+    std::uint64_t number() const { return number_; }
+
+   private:
+    Reign& reign_;
+    const job::Gate::Holder holder_;
+    const std::uint64_t number_;
+  };
+
+  wire::MirrorForwardRequest message(DatafileId datafile, wire::MirrorChange change) const;
+  wire::MirrorForwardRequest message_of(const trove::BytestreamRequest& request, const MirrorExtras& extras);
+  job::Task<Result<void>> note(const trove::BytestreamRequest& request);
+  job::Task<Result<trove::BytestreamCompletion>> change_in_order(const trove::BytestreamRequest& request,
+                                                                 const MirrorExtras& extras, flow::Asker asker);
+  /// Tells all others; `only` (null: none) tells one member only. Fails with what a member could not do.
+  job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only);
+  job::Task<Result<void>> tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request,
+                                   ByteView data);
+  bool counts(const MirrorFollower& follower) const;
+  job::Task<void> make_obey(MirrorFollowerPtr follower);
+  job::Task<Result<wire::MirrorObeyReply>> ask_to_obey(MirrorFollower& follower);
+  /// Makes the others' datafile equal to this one's where a change has failed.
+  job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);
+  job::Task<void> step_down(Errc why);
+  // The return of a member (reign_return.cc).
+  using Regions = std::map<DatafileId, std::vector<ChangedRegion>>;
+  job::Task<Result<void>> catch_up(MirrorFollowerPtr follower);
+  job::Task<Result<void>> tell_fences(MirrorFollower& follower);
+  job::Task<Result<void>> collect_records(MirrorFollower& follower, Regions& regions);
+  job::Task<Result<void>> collect_all(Regions& regions);
+  job::Task<Result<void>> copy_datafile(DatafileId datafile, const std::vector<ChangedRegion>& regions,
+                                        MirrorFollowerPtr only);
+  job::Task<Result<void>> copy_from(DatafileId datafile, std::uint64_t offset, MirrorFollowerPtr only);
+  job::Task<Result<void>> copy_hole(DatafileId datafile, std::uint64_t begin, std::uint64_t end,
+                                    MirrorFollowerPtr only);
+  job::Task<Result<void>> copy_range(DatafileId datafile, Extent range, MirrorFollowerPtr only);
+  job::Task<Result<void>> settle(DatafileId datafile, MirrorFollowerPtr only);
+
+  job::Task<Result<void>> window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget);
+
+  Parts& parts_;
+  MirrorHost& host_;
+  MirrorGroup& group_;
+  const std::uint64_t number_;
+  RangeLocks locks_;
+  std::map<TargetId, MirrorFollowerPtr> followers_;
+  std::uint64_t next_number_ = 1;
+  std::set<std::uint64_t> running_;
+  job::Event one_ended_;
+  std::uint64_t window_ = 1;
+  std::uint64_t to_copy_ = 0;
+  bool open_ = false;
+  job::StopSource stopping_;
+  job::Gate gate_;
+};
+
+}  // namespace spate::io

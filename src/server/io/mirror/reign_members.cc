@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other members: who they are, and that they obey.
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "server/io/mirror/reign.h"
+
+namespace spate::io {
+namespace {
+
+constexpr Duration kObeyPause = std::chrono::milliseconds(50);
+constexpr std::uint32_t kDoubtfulRoom = 256 * 1024;  // of a reply
+
+}  // namespace
+
+void Reign::record_changed() {
+  if (stopping_.stopped()) return;
+  for (const GroupMember& member : group_.record.members) {
+    if (member.target == group_.self) continue;
+    MirrorFollowerPtr& follower = followers_[member.target];
+    const bool left =
+        follower != nullptr && member.state == MemberState::kAbsent && follower->state != MemberState::kAbsent;
+    if (left) follower->gone.request_stop();
+    if (left || follower == nullptr) {
+      const MonoTime returns_from = follower == nullptr ? MonoTime() : follower->returns_from;
+      follower = std::make_shared<MirrorFollower>(member.target, parts_.executor.now());
+      follower->returns_from = returns_from;
+    }
+    follower->state = member.state;
+    if (member.state != MemberState::kAbsent) job::spawn(gate_, make_obey(follower));
+  }
+}
+
+job::Task<Result<wire::MirrorObeyReply>> Reign::ask_to_obey(MirrorFollower& follower) {
+  wire::MirrorObeyRequest request;
+  request.record = group_.record;
+  request.reign = number_;
+  rpc::CallOptions options;
+  options.deadline = parts_.executor.now() + host_.timing().grace;
+  options.priority = wire::Priority::kControl;
+  options.reply_room = kDoubtfulRoom;
+  options.stop = follower.gone;
+  auto reply =
+      co_await host_.peers().call<wire::MirrorObeyReply>(follower.server, MirrorPeers::Lane::kData, request, options);
+  if (reply && reply->verdict == wire::MirrorVerdict::kDone)
+    follower.obeyed = std::max(follower.obeyed, request.record.epoch);
+  if (reply && reply->verdict == wire::MirrorVerdict::kOld) host_.contradicted();
+  co_return reply;
+}
+
+/// Until the member obeys the present record, is absent, or this reign ends.
+job::Task<void> Reign::make_obey(MirrorFollowerPtr follower) {
+  while (!stopping_.stopped() && !follower->gone.stopped() && follower->obeyed < group_.record.epoch) {
+    const auto reply = co_await ask_to_obey(*follower);
+    if (reply && (reply->flags & wire::BeaconAnswer::kFresh) != 0) co_return;  // mind_members() sees to it
+    if (follower->obeyed >= group_.record.epoch) co_return;
+    const auto slept = co_await parts_.executor.sleep(kObeyPause, follower->gone);
+    if (!slept) co_return;
+  }
+}
+
+job::Task<void> Reign::open(std::vector<ChangedRegion> doubtful, MonoTime serves_from) {
+  const job::Gate::Holder in(gate_);
+  record_changed();
+  for (const GroupMember& member : std::vector<GroupMember>(group_.record.members)) {
+    if (member.target == group_.self) continue;
+    const MirrorFollowerPtr follower = followers_[member.target];
+    bool obeys = false;
+    while (!obeys && follower->state == MemberState::kServing && !stopping_.stopped() && !follower->gone.stopped()) {
+      const auto reply = co_await ask_to_obey(*follower);
+      obeys = reply && reply->verdict == wire::MirrorVerdict::kDone;
+      if (!obeys) {
+        std::ignore = co_await parts_.executor.sleep(kObeyPause, follower->gone);
+        continue;
+      }
+      for (const wire::MirrorRegion& region : reply->doubtful)
+        doubtful.push_back({{region.handle, region.slot}, region.to_the_end, region.region});
+    }
+  }
+  if (group_.record.epoch == 1 && !stopping_.stopped()) {  // from now on a member without a note has lost its data
+    MirrorHost::Alteration what;
+    what.renew = true;
+    co_await host_.alter(group_, std::move(what), stopping_);
+  }
+  std::ranges::sort(doubtful);
+  const auto repeated = std::ranges::unique(doubtful);
+  doubtful.erase(repeated.begin(), repeated.end());
+  for (std::size_t i = 0; i < doubtful.size() && !stopping_.stopped();) {
+    const std::vector<ChangedRegion> one(1, doubtful[i]);
+    const RangeLocks::Range whole;
+    auto lock = co_await locks_.take(doubtful[i].datafile, whole, stopping_);
+    if (!lock) co_return;
+    const auto copied = co_await copy_datafile(doubtful[i].datafile, one, nullptr);
+    if (copied) ++i;
+    if (copied || stopping_.stopped()) continue;
+    SPATE_LOG("server/io", warn, "the copies of a datafile are not made equal yet group={} error={}", group_.id,
+              copied.error());
+    std::ignore = co_await parts_.executor.sleep(kObeyPause, stopping_);
+  }
+  std::ignore = co_await parts_.executor.sleep_until(serves_from, stopping_);
+  if (stopping_.stopped()) co_return;
+  open_ = true;
+  SPATE_LOG("server/io", info, "leads a group group={} epoch={} doubtful={}", group_.id, group_.record.epoch,
+            doubtful.size());
+}
+
+job::Task<void> Reign::leave_out(MirrorFollowerPtr follower, const char* why) {
+  SPATE_LOG("server/io", warn, "a member of a group is left out: {} group={} target={}", why, group_.id,
+            follower->target);
+  MirrorHost::Alteration what;
+  what.members.push_back({follower->target, MemberState::kAbsent});
+  co_await host_.alter(group_, std::move(what), stopping_);
+  follower->leaves = false;
+}
+
+void Reign::halt() {
+  stopping_.request_stop(Errc::kNotPrimary);
+  for (const auto& [target, follower] : followers_) follower->gone.request_stop();
+}
+
+job::Task<void> Reign::end() {
+  halt();
+  co_await gate_.close();
+}
+
+/// The range is free while this waits for the whole datafile. Nothing that others do there is lost: it is made on all
+/// members.
+job::Task<Result<void>> Reign::mend(DatafileId datafile, RangeLocks::Range range) {
+  for (;;) {
+    const RangeLocks::Range whole;
+    SPATE_CO_TRY(const RangeLocks::Hold hold, co_await locks_.take(datafile, whole, stopping_));
+    std::vector<ChangedRegion> regions;
+    const std::uint64_t first = range.begin / ChangedRegion::kBytes;
+    const std::uint64_t last = range.end == 0 ? 0 : (range.end - 1) / ChangedRegion::kBytes;
+    if (last - first >= ChangeLog::kMostOfOneChange) {
+      regions.push_back({datafile, true, first});
+    } else {
+      for (std::uint64_t r = first; r <= last; ++r) regions.push_back({datafile, false, r});
+    }
+    const auto copied = co_await copy_datafile(datafile, regions, nullptr);
+    if (copied || stopping_.stopped()) co_return copied;
+    if (copied.code() == Errc::kIoError) co_return copied;
+    // A member does not even take what this one has: it is mended by its return.
+    for (const auto& [target, follower] : std::map<TargetId, MirrorFollowerPtr>(followers_)) {
+      if (counts(*follower)) co_await evict(follower, "its copy cannot be made equal");
+    }
+  }
+}
+
+}  // namespace spate::io

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The windows of the change log: what all members have made durable need not be noted any longer.
+#include <algorithm>
+
+#include "job/run_all.h"
+#include "log/fields.h"
+#include "log/log.h"
+#include "model/defect.h"
+#include "server/io/mirror/reign.h"
+#include "server/io/mirror/sync_noted.h"
+
+namespace spate::io {
+
+job::Task<Result<void>> Reign::window_of(MirrorFollowerPtr follower, std::uint64_t window, bool forget) {
+  wire::MirrorWindowRequest request;
+  request.group = group_.id;
+  request.epoch = group_.record.epoch;
+  request.up_to = window;
+  request.forget = forget;
+  rpc::CallOptions options;
+  options.deadline = parts_.executor.now() + std::chrono::seconds(60);
+  options.stop = follower->gone;
+  SPATE_CO_TRY(const auto reply, co_await host_.peers().call<wire::MirrorWindowReply>(
+                                     follower->server, MirrorPeers::Lane::kData, request, options));
+  if (reply.verdict != wire::MirrorVerdict::kDone) co_return Error(Errc::kTryAgain, "the member does not obey yet");
+  if (reply.status != Errc::kOk) co_await evict(follower, "it could not make changes durable");
+  if (reply.status != Errc::kOk) co_return reply.status;
+  co_return Result<void>();
+}
+
+job::Task<void> Reign::close_window() {
+  if (!leads() || !group_.record.is_whole() || group_.log.size() == 0) co_return;
+  const job::Gate::Holder in(gate_);
+  const std::uint64_t window = window_++;
+  // Changes that began in this window or before have lower numbers than this.
+  const std::uint64_t first_after = next_number_;
+  while (done_below() < first_after) {
+    const auto ended = co_await one_ended_.wait(stopping_);
+    if (!ended) co_return;
+  }
+  const std::uint64_t epoch = group_.record.epoch;
+  std::vector<MirrorFollowerPtr> all;
+  for (const auto& [target, follower] : followers_) all.push_back(follower);
+  std::vector<job::Task<Result<void>>> tasks;
+  if (!planted(Defect::kLogDroppedEarly)) {
+    tasks.push_back(sync_noted(parts_, group_, window, token()));
+    for (const MirrorFollowerPtr& follower : all) tasks.push_back(window_of(follower, window, false));
+  }
+  Result<void> done = co_await job::run_all(parts_.executor, std::move(tasks));
+  if (!done || !leads() || group_.record.epoch != epoch) co_return;
+  // All members have all of it. A member that is told this never lacks it, whatever happens to it.
+  for (const MirrorFollowerPtr& follower : all) std::ignore = co_await window_of(follower, window, true);
+  done = co_await group_.log.forget(window);
+  if (!done) SPATE_LOG("server/io", warn, "notes of changes stay for now group={} error={}", group_.id, done.error());
+}
+
+}  // namespace spate::io
