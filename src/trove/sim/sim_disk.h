@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -80,6 +81,9 @@ class SimDisk {
   bool owns(int fd) const;
   /// Reads an open datafile, as seen now: at most out.size() bytes; 0 at its end. kBadDescriptor: not open (any more).
   Result<std::size_t> read_file(int fd, std::uint64_t offset, MutableByteView out) const;
+
+  /// The content of a datafile as seen now; nothing if it was never written, or was removed.
+  std::optional<Bytes> content(const DatafileId& id) const;
 
   /// Leases on its datafiles, and the descriptors that are passed for them.
   SimLending& lending() { return lending_; }

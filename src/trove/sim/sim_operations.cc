@@ -240,6 +240,14 @@ void SimDisk::carry_out_on(SimFile& file, Operation& operation) {
   }
 }
 
+std::optional<Bytes> SimDisk::content(const DatafileId& id) const {
+  const FilePtr file = find(id);
+  if (file == nullptr) return std::nullopt;
+  Bytes out(file->stat().size);
+  std::ignore = file->read(0, out);
+  return out;
+}
+
 std::vector<DatafileId> SimDisk::list(const DatafileId& after, std::size_t max) const {
   std::vector<DatafileId> page;
   for (auto it = files_.upper_bound(after); it != files_.end() && page.size() < max; ++it) page.push_back(it->first);

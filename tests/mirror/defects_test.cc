@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each rule of mirrored files has a scene in which something is lost without it: all is well as the code is, and with
+// the rule's defect planted it is not.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "base/expect.h"
+#include "server/io/records.h"
+#include "tests/mirror/mirror_world.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using FilePtr = std::unique_ptr<client::File>;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kSize = 9000;
+
+Bytes filled(std::uint8_t with) { return Bytes(kSize, static_cast<std::byte>(with)); }
+
+/// A scene's world, with one file of one datafile that holds filled(1). What is wrong is noted, not asserted.
+class DefectScene {
+ public:
+  DefectScene(Defect defect, const WorldOptions& options)
+      : mirrors(options), world(mirrors.world), client(world.start_client()) {
+    planted_defect = defect;
+    client::NewObject object;
+    object.layout.slot_count = 1;
+    auto made = call(world, client, client.client().create(client::path_from_root("f"), kMirrorOpen, object));
+    SPATE_CHECK(made.has_value());
+    file = *std::move(made);
+    write(filled(1));
+    primary = mirrors.primary_of(*file);
+    backup = mirrors.backup_of(*file);
+  }
+  ~DefectScene() { planted_defect = Defect::kNone; }
+
+  void write(const Bytes& data) {
+    const auto done = call(world, client, file->write(0, data));
+    if (!done) wrong += "a write fails; ";
+  }
+  FilePtr open_by(ClientProcess& process) {
+    auto opened = call(world, process, process.client().open(client::path_from_root("f"), kMirrorOpen));
+    SPATE_CHECK(opened.has_value());
+    return *std::move(opened);
+  }
+  std::byte first_byte(ClientProcess& process, client::File& of) {
+    Bytes found(kSize);
+    const auto got = call(world, process, of.read(0, found));
+    if (!got) wrong += "a read fails; ";
+    return found[0];
+  }
+  void expect_byte(ClientProcess& process, client::File& of, std::uint8_t with) {
+    if (first_byte(process, of) != static_cast<std::byte>(with)) wrong += "a read sees something else; ";
+  }
+  void compare() {
+    if (!mirrors.become_whole()) wrong += "a group does not become whole; ";
+    wrong += mirrors.differences();
+  }
+  void cut_one_way(ServerId from, ServerId to, bool on) {
+    world.fabric().links().partition_one_way(from.value, to.value, on);
+  }
+
+  MirrorWorld mirrors;
+  World& world;
+  ClientProcess& client;
+  FilePtr file;
+  ServerId primary;
+  ServerId backup;
+  std::string wrong;
+};
+
+/// What nobody else has must not be read: the primary may be lost.
+std::string read_before_it_is_mirrored(Defect defect, std::uint64_t seed) {
+  DefectScene scene(defect, mirror_options(seed));
+  ClientProcess& reader = scene.world.start_client();
+  const FilePtr opened = scene.open_by(reader);
+  scene.cut_one_way(scene.primary, scene.backup, true);
+  const Bytes data = filled(2);
+  const auto pending = begin_call(scene.client, scene.file->write(0, data));
+  scene.world.run_for(500ms);
+  if (*pending) scene.wrong += "a write is answered without the backup; ";
+  scene.expect_byte(reader, *opened, 1);
+  scene.cut_one_way(scene.primary, scene.backup, false);
+  if (!end_call(scene.world, pending)) scene.wrong += "a write fails; ";
+  scene.compare();
+  return scene.wrong;
+}
+
+/// A change that an earlier primary has sent arrives when another one has gone on.
+std::string late_change(Defect defect, std::uint64_t seed) {
+  DefectScene scene(defect, mirror_options(seed));
+  scene.cut_one_way(scene.primary, scene.backup, true);
+  scene.write(filled(2));  // what the old primary sends is held up, the new one carries it out
+  scene.write(filled(3));
+  scene.cut_one_way(scene.primary, scene.backup, false);
+  scene.world.run_for(1s);
+  scene.expect_byte(scene.client, *scene.file, 3);
+  scene.compare();
+  return scene.wrong;
+}
+
+/// A primary that is cut off from all but a client must not answer from its copy any more.
+std::string stale_read(Defect defect, std::uint64_t seed) {
+  DefectScene scene(defect, mirror_options(seed));
+  ClientProcess& other = scene.world.start_client();
+  const FilePtr opened = scene.open_by(other);
+  scene.expect_byte(other, *opened, 1);
+  scene.mirrors.cut(scene.primary, scene.backup, true);
+  scene.mirrors.cut(scene.primary, kMetaServer, true);
+  scene.world.fabric().links().partition(scene.client.node(), scene.primary.value, true);
+  scene.write(filled(2));
+  scene.expect_byte(other, *opened, 2);
+  scene.mirrors.cut(scene.primary, scene.backup, false);
+  scene.mirrors.cut(scene.primary, kMetaServer, false);
+  scene.world.fabric().links().partition(scene.client.node(), scene.primary.value, false);
+  scene.compare();
+  return scene.wrong;
+}
+
+std::string return_with_changes(Defect defect, std::uint64_t seed) {
+  DefectScene scene(defect, mirror_options(seed));
+  scene.mirrors.kill(scene.backup);
+  scene.write(filled(2));
+  scene.mirrors.restart(scene.backup);
+  scene.compare();
+  return scene.wrong;
+}
+
+/// Notes may go when what they name is durable everywhere, and not before.
+std::string crash_after_the_notes_went(Defect defect, std::uint64_t seed) {
+  DefectScene scene(defect, mirror_options(seed));
+  scene.write(filled(2));
+  scene.world.run_for(25s);
+  scene.mirrors.kill(scene.backup, Death::kMachine);  // leaves what it likes of what was not synced
+  scene.mirrors.restart(scene.backup);
+  scene.compare();
+  return scene.wrong;
+}
+
+/// Of three members one alone has a change of a primary that is lost, with its client.
+std::string change_that_one_member_has(Defect defect, std::uint64_t seed) {
+  WorldOptions options = mirror_options(seed);
+  options.replicas = 3;
+  DefectScene scene(defect, options);
+  std::vector<ServerId> others;
+  for (const GroupMember& member : scene.mirrors.group_of(*scene.file).members) {
+    if (server_of(member.target) != scene.primary) others.push_back(server_of(member.target));
+  }
+  ClientProcess& writer = scene.world.start_client();
+  const FilePtr opened = scene.open_by(writer);
+  scene.world.run_for(25s);  // the notes of what all have go
+  scene.cut_one_way(scene.primary, others[0], true);
+  const Bytes data = filled(2);
+  const auto pending = begin_call(writer, opened->write(0, data));
+  scene.world.run_for(1s);
+  scene.mirrors.kill(scene.primary);
+  scene.world.kill_client(writer, Death::kProcess);
+  scene.mirrors.cut(others[0], others[1], true);
+  scene.world.run_for(4s);  // the first of the others takes over, without the second
+  if (scene.mirrors.primary_of(*scene.file) != others[0]) scene.wrong += "not as the scene wants it; ";
+  scene.expect_byte(scene.client, *scene.file, 1);
+  scene.mirrors.cut(others[0], others[1], false);
+  scene.cut_one_way(scene.primary, others[0], false);
+  scene.mirrors.restart(scene.primary);
+  scene.compare();
+  return scene.wrong;
+}
+
+std::set<Bytes> fences(DefectScene& scene, ServerId server) {
+  std::set<Bytes> found;
+  const Bytes first = io::fence_key(ClientId(1));
+  for (const trove::BatchWrite& record : scene.world.disks(server).records.contents()) {
+    if (record.key.size() == first.size() && record.key[0] == first[0] && record.key[1] == first[1])
+      found.insert(record.key);
+  }
+  return found;
+}
+
+/// A member returns that the meta server cannot reach: it must know which sessions have ended.
+std::string return_without_the_meta_server(Defect defect, std::uint64_t seed) {
+  DefectScene scene(defect, mirror_options(seed));
+  ClientProcess& gone = scene.world.start_client();
+  const FilePtr opened = scene.open_by(gone);
+  scene.expect_byte(gone, *opened, 1);
+  scene.mirrors.kill(scene.backup);
+  scene.world.kill_client(gone, Death::kMachine);
+  scene.world.run_for(10s);
+  if (fences(scene, scene.primary).empty()) scene.wrong += "the session has not ended; ";
+  scene.mirrors.cut(scene.backup, kMetaServer, true);
+  scene.mirrors.restart(scene.backup);
+  scene.compare();
+  if (fences(scene, scene.backup) != fences(scene, scene.primary)) scene.wrong += "fences are missing; ";
+  scene.mirrors.cut(scene.backup, kMetaServer, false);
+  return scene.wrong;
+}
+
+struct Rule {
+  const char* name;
+  Defect defect;
+  std::string (*scene)(Defect, std::uint64_t seed);
+};
+
+class MirrorRules : public ::testing::TestWithParam<Rule> {};
+
+TEST_P(MirrorRules, IsKept) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(GetParam().scene(Defect::kNone, seed), "") << seed;
+}
+
+TEST_P(MirrorRules, IsMissed) {
+  std::string found;
+  for (std::uint64_t seed = 1; seed <= 20 && found.empty(); ++seed) found = GetParam().scene(GetParam().defect, seed);
+  EXPECT_NE(found, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, MirrorRules,
+    ::testing::Values(Rule{"OwnCopyLast", Defect::kOwnCopyFirst, read_before_it_is_mirrored},
+                      Rule{"EpochChecked", Defect::kEpochUnchecked, late_change},
+                      Rule{"LeaseShorterThanGrace", Defect::kLongLease, stale_read},
+                      Rule{"JoiningIsNotServing", Defect::kJoiningServes, return_with_changes},
+                      Rule{"NotesGoAfterTheSync", Defect::kLogDroppedEarly, crash_after_the_notes_went},
+                      Rule{"ReturnersNotesCount", Defect::kReturnerForgotten, change_that_one_member_has},
+                      Rule{"FencesAreCopied", Defect::kFencesNotCopied, return_without_the_meta_server}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace spate::cluster

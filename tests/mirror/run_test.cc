@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random runs of mirrored files: MIRROR_SEED=N runs one, step by step.
+#include <cstdlib>
+
+#include "base/expect.h"
+#include "tests/mirror/mirror_run.h"
+
+namespace spate::cluster {
+namespace {
+
+TEST(MirrorRun, NothingFailsAndNothingIsLost) {
+  MirrorRunOptions options;
+  if (const char* const seed = std::getenv("MIRROR_SEED")) {
+    options.seed = std::strtoull(seed, nullptr, 10);
+    options.verbose = true;
+    const MirrorRunResult result = run_mirrored(options);
+    EXPECT_EQ(result.failure, "");
+    return;
+  }
+  const char* const most = std::getenv("MIRROR_SEEDS");
+  const std::uint64_t seeds = most != nullptr ? std::strtoull(most, nullptr, 10) : 3;
+  for (options.seed = 1; options.seed <= seeds; ++options.seed) {
+    const MirrorRunResult result = run_mirrored(options);
+    EXPECT_EQ(result.failure, "") << "MIRROR_SEED=" << options.seed;
+    EXPECT_GT(result.operations, 100U);
+  }
+}
+
+}  // namespace
+}  // namespace spate::cluster
