@@ -202,6 +202,32 @@ TEST_F(CheckFiles, TheNameSpaceKnowsItsDatafiles) {
   EXPECT_ERRC(asked<wire::MetaJudgeReply>(admin, std::move(request), no_id()), Errc::kInvalidArgument);
 }
 
+TEST_F(CheckFiles, MembersOfAGroupHoldItsDatafiles) {
+  const Handle f = file("f", 5000);
+  const Handle gone{kNowhere.value};
+  change_inode(f, [](InodeRecord& record) {
+    record.layout->redundancy = Redundancy::kMirror;
+    record.layout->slots = {Slot{{kFirstGroup}}};
+  });
+  const TargetId first = target_id(ServerId(1), 0);
+  const TargetId second = target_id(ServerId(2), 0);
+  const TargetId third = target_id(ServerId(3), 0);
+  EXPECT_THAT(judge({{f, {0, first}, 5000}}), testing::ElementsAre(Verdict::kMisplaced));
+  ASSERT_OK(run(role->core().data_groups().make({{first, second}}, {})));
+  EXPECT_THAT(check(), testing::IsEmpty());
+  EXPECT_EQ(judge({{f, {0, first}, 5000}, {f, {0, second}, 5001}, {f, {0, third}, 0}, {gone, {0, second}, 10}}),
+            (std::vector<Verdict>{Verdict::kGood, Verdict::kTooLong, Verdict::kMisplaced, Verdict::kOrphan}));
+  wire::ChangeGroupRequest evict;
+  evict.from_epoch = 1;
+  evict.by = first;
+  evict.next = *role->core().data_groups().find(kFirstGroup);
+  evict.next.epoch = 2;
+  evict.next.find(second)->state = MemberState::kAbsent;
+  ASSERT_OK(run(role->core().data_groups().change(evict)));
+  EXPECT_EQ(judge({{f, {0, second}, 5001}, {gone, {0, second}, 10}, {gone, {0, first}, 10}}),
+            (std::vector<Verdict>{Verdict::kGood, Verdict::kGood, Verdict::kOrphan}));
+}
+
 TEST_F(CheckFiles, UnknownKindsOfDamageAreRefused) {
   wire::MetaRepairRequest request;
   request.finding.damage = static_cast<Damage>(9999);

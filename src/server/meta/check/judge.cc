@@ -22,6 +22,22 @@ bool names(const DataGroups& groups, const Layout& layout, const wire::SlotRef& 
   });
 }
 
+/// Whether the target is a member that has yet to learn of changes, so that what lies there may be out of date.
+bool is_behind(const DataGroups& groups, TargetId target) {
+  return std::ranges::any_of(groups.all(), [target](const auto& item) {
+    const GroupMember* const member = item.second.find(target);
+    return member != nullptr && member->state != MemberState::kServing;
+  });
+}
+
+/// The targets of these datafiles that are behind.
+std::set<TargetId> targets_behind(const DataGroups& groups, const std::vector<wire::DatafileFact>& datafiles) {
+  std::set<TargetId> targets;
+  for (const wire::DatafileFact& datafile : datafiles) targets.insert(datafile.slot.target);
+  std::erase_if(targets, [&groups](TargetId target) { return !is_behind(groups, target); });
+  return targets;
+}
+
 /// Judges a datafile of a file whose inode exists.
 wire::Judgement judge_live(const DataGroups& groups, const InodeRecord& inode, const wire::DatafileFact& datafile) {
   if (!inode.is_regular() || !names(groups, *inode.layout, datafile.slot)) return {Verdict::kMisplaced, 0, 0};
@@ -56,12 +72,16 @@ Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJ
   }
   SPATE_CO_TRY(const std::set<Handle> leaving, co_await dying(operation, std::move(removals)));
   SPATE_CO_TRY(const std::uint64_t next, co_await next_handle(operation));
+  const DataGroups& groups = operation.core().data_groups();
+  const std::set<TargetId> behind = targets_behind(groups, request.datafiles);
   wire::MetaJudgeReply reply;
   for (const wire::DatafileFact& datafile : request.datafiles) {
     wire::Judgement& judgement = reply.judgements.emplace_back();
     const InodeState& inode = inodes.at(datafile.handle);
-    if (inode.readable()) {
-      judgement = judge_live(operation.core().data_groups(), inode.record, datafile);
+    if (behind.contains(datafile.slot.target) && (inode.readable() || inode.missing())) {
+      judgement.verdict = Verdict::kGood;  // it is brought up to date when its server is back
+    } else if (inode.readable()) {
+      judgement = judge_live(groups, inode.record, datafile);
     } else if (!inode.missing()) {
       judgement.verdict = Verdict::kUnreadable;
     } else if (leaving.contains(datafile.handle)) {
