@@ -80,6 +80,7 @@ meta::MetaOptions meta_options(const RoleSource& source) {
   meta.config_text = source.text;
   meta.strip_bytes = config.defaults.strip_bytes;
   meta.strip_count = config.defaults.strip_count;
+  meta.replicas = config.defaults.replicas;
   meta.sync = config.meta.sync;
   meta.gather_removals = std::chrono::milliseconds(5);
   meta.session_lease = config.meta.session_lease;

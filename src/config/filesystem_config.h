@@ -62,6 +62,7 @@ struct TlsConfig {
 struct DefaultsConfig {
   std::uint64_t strip_bytes = 1ULL << 20U;  // 4 KiB..4 GiB
   std::uint32_t strip_count = 0;            // number of targets of a file, 0..4096; 0 = all
+  std::uint32_t replicas = 1;               // copies of a file's data, on different io servers, 1..8
   friend bool operator==(const DefaultsConfig&, const DefaultsConfig&) = default;
 };
 

@@ -138,6 +138,11 @@ std::vector<Key> plain_rows() {
       row<&Config::defaults, &DefaultsConfig::strip_count>({"defaults", "strip_count", Type::kCount,
                                                             "Targets that a file is spread over; 0: all of them.", "",
                                                             0, kMaxSlots}),
+      row<&Config::defaults, &DefaultsConfig::replicas>(
+          {"defaults", "replicas", Type::kCount,
+           "Copies of a file's data, each on another io server (docs/availability.md). `spate policy` sets it for a "
+           "directory.",
+           "", 1, kMaxReplicas}),
       row<&Config::meta, &MetaConfig::sync>({"meta", "sync", Type::kSync,
                                              "How long a name-space change may be lost when a machine crashes; "
                                              "\"commit\": not at all. An fsync of a file "

@@ -41,6 +41,17 @@ Result<void> check_target(TargetId target, const std::vector<TargetId>& targets)
   return Error::told(Errc::kInvalidArgument, "there is no target " + std::to_string(target.value));
 }
 
+Result<void> check_replicas(std::uint64_t replicas, const std::vector<TargetId>& targets) {
+  if (replicas < 1 || replicas > kMaxReplicas)
+    return Error::told(Errc::kInvalidArgument, "replicas must be 1 to " + std::to_string(kMaxReplicas));
+  std::set<ServerId> servers;
+  for (const TargetId target : targets) servers.insert(server_of(target));
+  if (replicas <= servers.size()) return {};
+  return Error::told(Errc::kInvalidArgument, "replicas=" + std::to_string(replicas) +
+                                                 " needs as many io servers, and the file system has " +
+                                                 std::to_string(servers.size()));
+}
+
 Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base) {
   const std::vector<TargetId>& targets = defaults.targets;

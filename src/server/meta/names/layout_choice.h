@@ -25,5 +25,7 @@ Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHin
 Result<void> check_strip_bytes(std::uint64_t strip_bytes);
 Result<void> check_strip_count(std::uint64_t strip_count);
 Result<void> check_target(TargetId target, const std::vector<TargetId>& targets);
+/// Also refuses more copies than there are io servers.
+Result<void> check_replicas(std::uint64_t replicas, const std::vector<TargetId>& targets);
 
 }  // namespace spate::meta

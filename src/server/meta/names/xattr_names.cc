@@ -42,6 +42,11 @@ Result<void> set_hint(DirectoryHints& hints, std::string_view name, std::string_
     hints.strip_count = number;
     return {};
   }
+  if (name == kReplicasXattr) {
+    SPATE_TRY(std::ignore, check_replicas(number, targets));
+    hints.replicas = number;
+    return {};
+  }
   SPATE_TRY(std::ignore, check_target(TargetId(number), targets));
   hints.first_target = TargetId(number);
   return {};
@@ -49,7 +54,7 @@ Result<void> set_hint(DirectoryHints& hints, std::string_view name, std::string_
 
 bool is_hint(std::string_view name) {
   return name == kStripBytesXattr || name == kStripCountXattr || name == kFirstTargetXattr ||
-         name == kDistributionXattr;
+         name == kDistributionXattr || name == kReplicasXattr;
 }
 
 }  // namespace
@@ -90,6 +95,7 @@ std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_vi
   if (name == kStripCountXattr && hints.strip_count) return std::to_string(*hints.strip_count);
   if (name == kFirstTargetXattr && hints.first_target) return std::to_string(hints.first_target->value);
   if (name == kDistributionXattr && hints.distribution) return describe(*hints.distribution);
+  if (name == kReplicasXattr && hints.replicas) return std::to_string(*hints.replicas);
   return std::nullopt;
 }
 
@@ -98,7 +104,7 @@ Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::op
   if (name == kLayoutXattr) return Error::told(Errc::kNotPermitted, "a file's layout is set when it is made");
   if (!is_hint(name))
     return Error::told(Errc::kInvalidArgument,
-                       "user.spate.* has strip_bytes, strip_count, first_target and distribution");
+                       "user.spate.* has strip_bytes, strip_count, first_target, distribution and replicas");
   if (!inode.is_directory()) return Error::told(Errc::kInvalidArgument, "layout attributes are set on directories");
   if (value) return set_hint(inode.hints, name, *value, targets);
   if (!layout_xattr(inode, name)) return Errc::kNoAttribute;
@@ -106,12 +112,14 @@ Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::op
   if (name == kStripCountXattr) inode.hints.strip_count.reset();
   if (name == kFirstTargetXattr) inode.hints.first_target.reset();
   if (name == kDistributionXattr) inode.hints.distribution.reset();
+  if (name == kReplicasXattr) inode.hints.replicas.reset();
   return {};
 }
 
 std::vector<std::string> layout_xattr_names(const InodeRecord& inode) {
   std::vector<std::string> names;
-  for (const std::string_view name : {kStripBytesXattr, kStripCountXattr, kFirstTargetXattr, kDistributionXattr}) {
+  for (const std::string_view name :
+       {kStripBytesXattr, kStripCountXattr, kFirstTargetXattr, kDistributionXattr, kReplicasXattr}) {
     if (layout_xattr(inode, name)) names.emplace_back(name);
   }
   return names;

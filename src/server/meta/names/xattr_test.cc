@@ -31,6 +31,58 @@ TEST(MetaXattrs, XattrsAreKeptListedAndRemoved) {
   EXPECT_THAT(*user.listxattr("d"), testing::IsEmpty());
 }
 
+TEST(MetaXattrs, ADirectorySaysHowManyCopiesItsFilesHave) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.setxattr("d", "user.spate.replicas", "2"));
+  EXPECT_EQ(*user.getxattr("d", "user.spate.replicas"), "2");
+  ASSERT_OK(user.mkdir("d/sub"));
+  const auto mirrored = user.create("d/sub/file");
+  ASSERT_OK(mirrored);
+  EXPECT_EQ(mirrored->object.layout->redundancy, Redundancy::kMirror);
+  EXPECT_TRUE(is_group(mirrored->object.layout->slots[0].targets[0]));
+  EXPECT_EQ(user.create("beside")->object.layout->redundancy, Redundancy::kNone);
+  ASSERT_OK(user.setxattr("d/sub", "user.spate.replicas", "1"));
+  EXPECT_EQ(user.create("d/sub/single")->object.layout->redundancy, Redundancy::kNone);
+  EXPECT_EQ(user.stat("d/sub/file")->layout->redundancy, Redundancy::kMirror) << "an existing file stays as it is";
+  ASSERT_OK(user.removexattr("d", "user.spate.replicas"));
+  EXPECT_EQ(user.create("d/single")->object.layout->redundancy, Redundancy::kNone);
+}
+
+TEST(MetaXattrs, CopiesThatCannotBeKeptAreRefused) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  EXPECT_ERRC(user.setxattr("d", "user.spate.replicas", "0"), Errc::kInvalidArgument);
+  EXPECT_ERRC(user.setxattr("d", "user.spate.replicas", "9"), Errc::kInvalidArgument);
+  const auto more_than_servers = user.setxattr("d", "user.spate.replicas", "5");
+  ASSERT_ERRC(more_than_servers, Errc::kInvalidArgument);
+  EXPECT_EQ(more_than_servers.error().context(), "replicas=5 needs as many io servers, and the file system has 4");
+}
+
+/// `spate cp` within the file system gives a copy the layout of its source.
+TEST(MetaXattrs, AFileMayNameTheGroupsOfAnother) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.setxattr("d", "user.spate.replicas", "2"));
+  const auto source = user.create("d/source");
+  ASSERT_OK(source);
+  wire::CreateRequest request;
+  request.where = at("copy");
+  for (const Slot& slot : source->object.layout->slots) request.layout.targets.push_back(slot.targets[0]);
+  const auto copy = user.ask<wire::OpenReply>(request);
+  ASSERT_OK(copy);
+  EXPECT_EQ(copy->object.layout->slots, source->object.layout->slots);
+  EXPECT_EQ(copy->object.layout->redundancy, Redundancy::kMirror);
+  request.where = at("unknown");
+  request.layout.targets = {TargetId(kFirstGroup.value + 999)};
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument);
+  request.layout.targets = {source->object.layout->slots[0].targets[0], TargetId(512)};
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument);
+}
+
 TEST(MetaXattrs, XattrsOfOneObjectAreBounded) {
   TestFs fs;
   User user(fs, alice());
