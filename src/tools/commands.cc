@@ -11,8 +11,8 @@ std::vector<Command> all_commands() {
   for (auto make : {make_ls, make_tree, make_find, make_stat, make_du, make_df, make_sum, make_stats, make_top,
                     make_dashboard, make_bench, make_explain, make_getstripe, make_doctor})
     commands.push_back(make());
-  for (auto make :
-       {make_mkdir, make_rmdir, make_rm, make_mv, make_ln, make_touch, make_chmod, make_chown, make_setstripe})
+  for (auto make : {make_mkdir, make_rmdir, make_rm, make_mv, make_ln, make_touch, make_chmod, make_chown,
+                    make_setstripe, make_policy})
     commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_head, make_tail, make_put, make_get}) commands.push_back(make());
   for (auto make : {make_mount, make_umount, make_run, make_check_binary, make_export}) commands.push_back(make());

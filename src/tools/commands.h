@@ -46,6 +46,7 @@ Command make_touch();
 Command make_chmod();
 Command make_chown();
 Command make_setstripe();
+Command make_policy();
 
 Command make_cp();
 Command make_cat();

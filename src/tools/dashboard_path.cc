@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "dist/registry.h"
+#include "tools/groups.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -41,12 +42,12 @@ nlohmann::json entries_of(const wire::ReaddirReply& page) {
   return {{"entries", entries}, {"next", next}};
 }
 
-nlohmann::json slots_of_file(const Layout& layout, std::uint64_t size) {
+nlohmann::json slots_of_file(const Layout& layout, std::uint64_t size, const GroupMap& groups) {
   const auto distribution = make_distribution(layout);
   nlohmann::json slots = nlohmann::json::array();
   for (std::size_t i = 0; i < layout.slots.size(); ++i) {
     nlohmann::json targets = nlohmann::json::array();
-    for (const TargetId target : layout.slots[i].targets) {
+    for (const TargetId target : targets_of(layout.slots[i], groups)) {
       targets.push_back({{"target", target.value}, {"server", server_of(target).value}});
     }
     const auto slot = static_cast<std::uint32_t>(i);
@@ -104,7 +105,8 @@ Result<nlohmann::json> look_at_path(assembly::ClientProcess& process, const std:
     const std::uint64_t size = looked.object.attributes.size;
     SPATE_TRY(nlohmann::json strips, strips_of(layout, size, from));
     told["layout"] = to_json(layout);
-    told["layout"]["slots"] = slots_of_file(layout, size);
+    SPATE_TRY(const GroupMap groups, groups_of(process, layout));
+    told["layout"]["slots"] = slots_of_file(layout, size, groups);
     told.update(strips);
   } else if (looked.object.attributes.type == FileType::kDirectory) {
     told.update(entries_of(looked.entries));

@@ -159,6 +159,7 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   const auto keys = key_paths(plan.folder);
   config.fs.client_key_file = keys[0];
   config.fs.server_key_file = keys[1];
+  config.defaults.replicas = plan.replicas;
   for (std::uint32_t number = 1; number <= plan.meta_servers + plan.io_servers; ++number) {
     config::ServerConfig server = make_server(plan, number);
     server.trove = plan.trove;

@@ -20,6 +20,7 @@ struct DeploymentPlan {
   std::uint32_t etcd_members = 0;  // with several meta servers, unless the settings name meta.coordinator
   std::uint32_t io_servers = 4;    // 1..64
   std::uint32_t first_port = 7400;
+  std::uint32_t replicas = 1;  // of new files, 1..kMaxReplicas
   config::TroveKind trove = config::TroveKind::kAuto;
   bool tls = false;                             // tcp+tls:// addresses, encrypted under the file system's keys
   std::vector<config::Override> settings = {};  // further settings for spate.toml

@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/etcd_members.h"
+#include "tools/groups.h"
 #include "tools/known.h"
 #include "tools/mounts.h"
 #include "tools/name_space.h"
@@ -238,6 +239,18 @@ bool add_coordinator(const assembly::ClientProcess& process, nlohmann::json& lis
   return good;
 }
 
+/// Adds a row for the groups of targets, if there are any and the meta server answers. False: one lacks a copy.
+bool add_groups(Context& context, assembly::ClientProcess& process, const std::vector<ServerId>& io_servers,
+                nlohmann::json& list, std::string& text) {
+  const auto groups = all_groups(process);
+  if (!groups || groups->empty()) return true;
+  GroupHealth health = health_of(*groups);
+  if (!health.joining.empty()) health.to_copy_mib = mib_to_copy(context, io_servers);
+  list.push_back(to_json(health));
+  text += text_of(health);
+  return health.degraded == 0;
+}
+
 int run_status(Context& context, const DownOptions&) {
   context.names_dead_servers = false;
   auto process = context.file_system();
@@ -249,6 +262,8 @@ int run_status(Context& context, const DownOptions&) {
   std::string text;
   int code = kExitOk;
   std::vector<config::ServerConfig> dead;
+  std::vector<ServerId> io_servers;  // that are up
+  bool meta_answers = false;
   const auto found = ping_all(**process, ids, {});
   for (const config::ServerConfig& server : servers) {
     const Result<PingResult>& pinged = found.at(server.id);
@@ -265,6 +280,8 @@ int run_status(Context& context, const DownOptions&) {
       row["encryption"] = pinged->peer.security;
       const std::string part = part_of(pinged->reply);
       if (!part.empty()) row["group"] = part;
+      if (server.roles.io) io_servers.push_back(server.id);
+      meta_answers = meta_answers || (server.roles.meta && (part.empty() || part.starts_with("leads")));
       text += fmt::format("up   pid {:<8} for {}{}{}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
                           part.empty() ? "" : ", " + part,
                           pinged->peer.url == server.urls.front() ? "" : ", by " + pinged->peer.url,
@@ -279,6 +296,7 @@ int run_status(Context& context, const DownOptions&) {
     list.push_back(std::move(row));
   }
   if (!add_coordinator(**process, list, text)) code = kExitFailed;
+  if (meta_answers && !add_groups(context, **process, io_servers, list, text)) code = kExitFailed;
   if (context.json) {
     context.print_json(list);
   } else {

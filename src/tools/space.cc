@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "dist/registry.h"
 #include "tools/commands.h"
+#include "tools/groups.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
 #include "wire/xattr_messages.h"
@@ -199,6 +200,29 @@ void tell_directory(const config::FileSystemConfig& config, const std::string& n
                     first ? "target " + *first : "a target that differs from file to file", from(first.has_value())));
 }
 
+/// Prints the layout of a file, and returns it.
+Result<nlohmann::json> tell_file(const Context& context, assembly::ClientProcess& process, const std::string& name,
+                                 const Layout& layout) {
+  SPATE_TRY(const GroupMap groups, groups_of(process, layout));
+  nlohmann::json row = to_json(layout);
+  row["path"] = printable(name);
+  const bool mirrored = layout.redundancy != Redundancy::kNone;
+  if (mirrored) {
+    row["groups"] = nlohmann::json::array();
+    row["slots"] = nlohmann::json::array();
+    for (const Slot& slot : layout.slots) {
+      row["groups"].push_back(slot.targets.front().value);
+      nlohmann::json& targets = row["slots"].emplace_back(nlohmann::json::array());
+      for (const TargetId target : targets_of(slot, groups)) targets.push_back(target.value);
+    }
+  }
+  if (!context.json)
+    print(fmt::format("{}: {}, strips of {}, {}:{}\n", printable(name), describe(layout.distribution),
+                      human_size(layout.strip_bytes), counted(layout.slots.size(), mirrored ? "group" : "target"),
+                      slots_text(layout, groups)));
+  return row;
+}
+
 int run_getstripe(Context& context, const SpaceOptions& options) {
   std::vector<std::string> paths;
   for (const std::string& path : options.paths) {
@@ -219,25 +243,22 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
       continue;
     }
     if (object->layout) {
-      list.push_back(to_json(*object->layout));
-      list.back()["path"] = printable(name);
-      std::string targets;
-      for (const Slot& slot : object->layout->slots) targets += " " + std::to_string(slot.targets.front().value);
-      if (!context.json)
-        print(fmt::format("{}: {}, strips of {}, {}:{}\n", printable(name), describe(object->layout->distribution),
-                          human_size(object->layout->strip_bytes), counted(object->layout->slots.size(), "target"),
-                          targets));
+      const auto told = tell_file(context, **process, name, *object->layout);
+      if (told) list.push_back(*told);
+      if (!told) code = context.fail(told.error(), name);
       continue;
     }
     const auto strip = directory_setting(**process, path, "user.spate.strip_bytes");
     const auto count = directory_setting(**process, path, "user.spate.strip_count");
     const auto first = directory_setting(**process, path, "user.spate.first_target");
     const auto distribution = directory_setting(**process, path, "user.spate.distribution");
+    const auto replicas = directory_setting(**process, path, "user.spate.replicas");
     list.push_back({{"path", printable(name)},
                     {"distribution", distribution.value_or("default")},
                     {"strip_bytes", strip.value_or("default")},
                     {"strip_count", count.value_or("default")},
-                    {"first_target", first.value_or("default")}});
+                    {"first_target", first.value_or("default")},
+                    {"replicas", replicas.value_or("default")}});
     if (!context.json) tell_directory((*process)->config(), name, strip, count, first, distribution);
   }
   if (context.json) context.print_json(list);

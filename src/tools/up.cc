@@ -32,6 +32,7 @@ struct UpOptions {
   std::optional<std::uint64_t> io;
   std::optional<std::uint64_t> meta;
   std::optional<std::uint64_t> port;
+  std::optional<std::uint64_t> replicas;
   std::string trove;  // empty: not given
   bool enable = false;
   bool is_new = false;  // this call has created the file system
@@ -69,6 +70,8 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   if (options.io && *options.io != io) return fmt::format("--io {}", *options.io);
   if (options.meta && *options.meta != meta) return fmt::format("--meta {}", *options.meta);
   if (!options.trove.empty() && !trove) return "--trove " + options.trove;
+  if (options.replicas && *options.replicas != config.defaults.replicas)
+    return fmt::format("--replicas {}", *options.replicas);
   if (options.plan.tls && !assembly::uses_tls(config)) return "--tls";
   // Somebody has removed the TCP address by hand, so its port is unknown.
   const auto& urls = config.servers.front().urls;
@@ -278,6 +281,11 @@ int run_up(Context& context, UpOptions& options) {
   auto settings = settings_of(context);
   if (!settings) return context.usage(settings.error().message());
   plan.settings = *std::move(settings);
+  if (options.replicas && (*options.replicas < 1 || *options.replicas > kMaxReplicas))
+    return context.usage(fmt::format("--replicas takes 1 to {}", kMaxReplicas));
+  if (options.replicas && options.io && *options.replicas > *options.io)
+    return context.usage(fmt::format("--replicas {0} needs as many io servers: --io {0}", *options.replicas));
+  if (options.replicas.value_or(1) > 1) plan.replicas = static_cast<std::uint32_t>(*options.replicas);
   const bool has_coordinator = std::ranges::any_of(
       plan.settings, [](const config::Override& setting) { return setting.key == "meta.coordinator"; });
   if (plan.meta_servers > 1 && !has_coordinator) plan.etcd_members = kVotes;
@@ -322,7 +330,8 @@ Command make_up() {
       "servers\n"
       "three etcd processes run below the folder, unless --set meta.coordinator names others. An existing one in "
       "--dir is started again as it was;\n"
-      "--io, --port and --trove are refused when they are not true of it. --set goes into the spate.toml of a new "
+      "--io, --port, --replicas and --trove are refused when they are not true of it. --set goes into the spate.toml "
+      "of a new "
       "one.\n"
       "--fs and SPATE_FS name the folder, too.";
   command.options = {
@@ -334,6 +343,8 @@ Command make_up() {
        false,
        known_folders},
       {"--io", "io servers, for a new file system (4)", &options->io},
+      {"--replicas", "copies of each new file's data, on different io servers, for a new file system (1)",
+       &options->replicas},
       {"--meta", "meta servers, for a new file system (1); several need the package etcd-server", &options->meta},
       {"--port", "first TCP port, for a new file system (7400, or the next ones that are free)", &options->port},
       {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove},

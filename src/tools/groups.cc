@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/groups.h"
+
+#include <fmt/core.h>
+
+#include "client/client.h"
+#include "metrics/snapshot.h"
+#include "tools/asker.h"
+#include "tools/text.h"
+#include "wire/mirror_messages.h"
+
+namespace spate::tools {
+namespace {
+
+constexpr std::uint32_t kReplyRoom = 1U << 20U;
+constexpr Duration kPatience = std::chrono::seconds(5);
+
+job::Task<Result<wire::DataGroupsReply>> ask(client::Client& client, wire::DataGroupsRequest request) {
+  client::Session& session = client.session();
+  client::Limits limits = session.limits();
+  limits.deadline = std::min(limits.deadline, session.executor().now() + kPatience);
+  SPATE_CO_TRY(std::ignore, co_await session.ensure_open(limits));
+  auto reply = co_await session.ask<wire::DataGroupsReply>(request, limits, kReplyRoom);
+  co_return reply;
+}
+
+std::string servers_text(const std::map<ServerId, std::size_t>& servers, const char* what) {
+  std::string text;
+  for (const auto& [server, groups] : servers)
+    text += fmt::format("{} server {} ({})", text.empty() ? "" : ",", server.value, counted(groups, "group"));
+  return text.empty() ? text : fmt::format("; {}:{}", what, text);
+}
+
+nlohmann::json counts_of(const std::map<ServerId, std::size_t>& servers) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [server, groups] : servers) list.push_back({{"server", server.value}, {"groups", groups}});
+  return list;
+}
+
+}  // namespace
+
+Result<GroupMap> all_groups(assembly::ClientProcess& process) {
+  GroupMap groups;
+  wire::DataGroupsRequest request;
+  for (;;) {
+    SPATE_TRY(const wire::DataGroupsReply reply, process.run([&](client::Client& c) { return ask(c, request); }));
+    for (const DataGroup& group : reply.groups) groups.emplace(group.id, group);
+    if (!reply.more || reply.groups.empty()) return groups;
+    request.after = reply.groups.back().id;
+  }
+}
+
+Result<GroupMap> groups_of(assembly::ClientProcess& process, const Layout& layout) {
+  GroupMap groups;
+  if (layout.redundancy == Redundancy::kNone) return groups;
+  std::vector<TargetId> wanted;
+  for (const Slot& slot : layout.slots) wanted.push_back(slot.targets.front());
+  for (std::size_t at = 0; at < wanted.size(); at += wire::kMaxGroupsTold) {
+    wire::DataGroupsRequest request;
+    const std::size_t count = std::min(wanted.size() - at, wire::kMaxGroupsTold);
+    const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(at);
+    request.groups.assign(first, first + static_cast<std::ptrdiff_t>(count));
+    SPATE_TRY(const wire::DataGroupsReply reply, process.run([&](client::Client& c) { return ask(c, request); }));
+    for (const DataGroup& group : reply.groups) groups.emplace(group.id, group);
+  }
+  return groups;
+}
+
+std::vector<TargetId> targets_of(const Slot& slot, const GroupMap& groups) {
+  const auto group = groups.find(slot.targets.front());
+  if (group == groups.end()) return slot.targets;
+  std::vector<TargetId> targets{group->second.primary};
+  for (const GroupMember& member : group->second.members) {
+    if (member.target != group->second.primary) targets.push_back(member.target);
+  }
+  return targets;
+}
+
+std::string slots_text(const Layout& layout, const GroupMap& groups) {
+  std::string text;
+  for (const Slot& slot : layout.slots) {
+    const std::vector<TargetId> targets = targets_of(slot, groups);
+    for (std::size_t i = 0; i < targets.size(); ++i) text += fmt::format("{}{}", i == 0 ? " " : "+", targets[i].value);
+  }
+  return text;
+}
+
+GroupHealth health_of(const GroupMap& groups) {
+  GroupHealth health;
+  health.groups = groups.size();
+  for (const auto& [id, group] : groups) {
+    if (!group.is_whole()) ++health.degraded;
+    for (const GroupMember& member : group.members) {
+      if (member.state == MemberState::kAbsent) ++health.absent[server_of(member.target)];
+      if (member.state == MemberState::kJoining) ++health.joining[server_of(member.target)];
+    }
+  }
+  return health;
+}
+
+std::optional<std::uint64_t> mib_to_copy(Context& context, const std::vector<ServerId>& io_servers) {
+  auto asker = Asker::open(context);
+  if (!asker) return std::nullopt;
+  const auto replies = asker->ask<wire::StatsReply>(wire::StatsRequest(), io_servers);
+  if (!replies) return std::nullopt;
+  std::uint64_t sum = 0;
+  for (const auto& [server, reply] : *replies) {
+    if (!reply) return std::nullopt;
+    const auto snapshot = metrics::Snapshot::decode(reply->snapshot);
+    const metrics::Sample* const regions = snapshot ? snapshot->find("spate_server_io_regions_to_copy", {}) : nullptr;
+    if (regions == nullptr) return std::nullopt;
+    sum += static_cast<std::uint64_t>(std::max<std::int64_t>(regions->value, 0));  // regions of 1 MiB
+  }
+  return sum;
+}
+
+nlohmann::json to_json(const GroupHealth& health) {
+  nlohmann::json row = {{"groups", health.groups},
+                        {"degraded", health.degraded},
+                        {"absent", counts_of(health.absent)},
+                        {"joining", counts_of(health.joining)}};
+  if (health.to_copy_mib) row["to_copy_mib"] = *health.to_copy_mib;
+  return row;
+}
+
+std::string text_of(const GroupHealth& health) {
+  std::string state = "all whole";
+  if (health.degraded > 0) {
+    state = fmt::format("{} with fewer copies than they should have", health.degraded);
+    state += servers_text(health.absent, "absent") + servers_text(health.joining, "being brought up to date");
+  }
+  if (health.to_copy_mib) state += fmt::format(", {} MiB left at most", *health.to_copy_mib);
+  return fmt::format("{:<10} {} of targets, {}\n", "mirrors", counted(health.groups, "group"), state);
+}
+
+}  // namespace spate::tools

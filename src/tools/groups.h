@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of targets that keep the same datafiles, as the meta server knows them.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assembly/client_process.h"
+#include "model/data_group.h"
+#include "model/layout.h"
+#include "tools/context.h"
+
+namespace spate::tools {
+
+using GroupMap = std::map<TargetId, DataGroup>;
+
+/// All groups of the file system.
+Result<GroupMap> all_groups(assembly::ClientProcess& process);
+/// Those that the layout names.
+Result<GroupMap> groups_of(assembly::ClientProcess& process, const Layout& layout);
+
+/// The targets of a slot: itself, or the members of its group, the primary first.
+std::vector<TargetId> targets_of(const Slot& slot, const GroupMap& groups);
+/// "256+512 512+768": the targets of each slot.
+std::string slots_text(const Layout& layout, const GroupMap& groups);
+
+/// How many groups have fewer serving members than they should, and why.
+struct GroupHealth {
+  std::size_t groups = 0;
+  std::size_t degraded = 0;
+  std::map<ServerId, std::size_t> absent;    // by server: groups in which it receives nothing
+  std::map<ServerId, std::size_t> joining;   // by server: groups in which it is being given what it missed
+  std::optional<std::uint64_t> to_copy_mib;  // what these lack, at most; nothing: not known
+};
+GroupHealth health_of(const GroupMap& groups);
+/// Asks these servers how much is still to be copied to members that came back. Nothing: one has not answered.
+std::optional<std::uint64_t> mib_to_copy(Context& context, const std::vector<ServerId>& io_servers);
+nlohmann::json to_json(const GroupHealth& health);
+/// One line: "mirrors    6 groups of targets, all whole".
+std::string text_of(const GroupHealth& health);
+
+}  // namespace spate::tools
