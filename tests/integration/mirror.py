@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mirrored files: each io server is killed, stopped and wiped while programs write and read. No call fails, no byte is lost, and
+the server that comes back is brought up to date."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+from cluster import SPATE, Cluster, check, wait_until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# 2 s of silence before another member takes over, then the client's search for it. A loaded machine takes longer.
+LONGEST_PAUSE = float(os.environ.get("SPATE_LONGEST_PAUSE", "20"))
+META = 1
+
+
+class Worker:
+    """A program at work on a file of its own."""
+
+    def __init__(self, fs, number, preload):
+        self.name = "%s-%d" % ("preload" if preload else "library", number)
+        self.log = "%s/%s.out" % (fs.root, self.name)
+        program = [sys.executable, HERE + "/mirror_worker.py"]
+        if preload:
+            command = [SPATE, "run", *program, "/spate/" + self.name, str(number)]
+        else:
+            command = [*program, "/" + self.name, str(number), fs.dir]
+        with open(self.log, "wb") as out:
+            self.child = subprocess.Popen(command, env=fs.env, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE)
+        fs.seen.add(self.child.pid)
+
+    def lines(self):
+        with open(self.log) as f:
+            return f.read().split("\n")[:-1]
+
+    def goes_on(self):
+        before = len(self.lines())
+        wait_until(lambda: len(self.lines()) > before + 2 or self.child.poll() is not None, self.name + " goes on", 40)
+        check(self.child.poll() is None, "%s has ended: %s" % (self.name, self.child.stderr.read() if self.child.poll() is not None else ""))
+
+    def end(self):
+        self.child.stdin.close()
+        said = self.child.stderr.read().decode(errors="replace")
+        check(self.child.wait(timeout=60) == 0, "%s failed: %s" % (self.name, said))
+        last = self.lines()[-1].split()
+        check(last[0] == "longest", "%s did not end in order: %s" % (self.name, last))
+        return float(last[1])
+
+
+def health(fs):
+    """What `spate status` says of the groups."""
+    rows = json.loads(fs.run("status", "--json").stdout or b"[]")
+    return next((row for row in rows if "groups" in row), {"groups": 0, "degraded": 0})
+
+
+def wait_until_whole(fs):
+    wait_until(lambda: health(fs)["groups"] > 0 and health(fs)["degraded"] == 0, "all groups are whole again", 60)
+
+
+def restart(fs):
+    fs.spate("up", "-q", "--dir", fs.dir)
+    fs.seen.update(fs.pids().values())
+
+
+def killed(fs, server):
+    fs.kill(server)
+    return lambda: restart(fs)
+
+
+def stopped(fs, server):
+    fs.kill(server, sig=signal.SIGSTOP)
+    return lambda: fs.kill(server, sig=signal.SIGCONT)
+
+
+def wiped(fs, server):
+    fs.kill(server)
+    folder = "%s/server-%d" % (fs.dir, server)
+
+    def give_back():
+        shutil.rmtree(folder)
+        os.mkdir(folder, 0o700)
+        with open(folder + "/unformatted", "w"):
+            pass  # the mark of a server that has no store yet
+        restart(fs)
+
+    return give_back
+
+
+def disturbed(fs, workers, what, server):
+    """While one io server is away, and after it has come back, the programs go on."""
+    before = {worker: len(worker.lines()) for worker in workers}
+    give_back = what(fs, server)
+    for worker in workers:
+        worker.goes_on()
+    wait_until(lambda: health(fs)["degraded"] > 0, "status says that copies are missing")
+    give_back()
+    wait_until_whole(fs)
+    for worker in workers:
+        worker.goes_on()
+    print("%s, server %d: %s operations" % (what.__name__, server, [10 * (len(w.lines()) - before[w]) for w in workers]), flush=True)
+
+
+def each_server_may_be_lost(fs):
+    fs.up("--replicas", "2")
+    workers = [Worker(fs, 1, False), Worker(fs, 2, True)]
+    for worker in workers:
+        worker.goes_on()
+    check(health(fs)["groups"] > 0, "status says nothing of the groups")
+    for server in range(META + 1, META + 1 + fs.io):
+        for what in (killed, stopped, wiped):
+            disturbed(fs, workers, what, server)
+    pauses = [worker.end() for worker in workers]
+    print("longest calls: %s s" % pauses)
+    check(max(pauses) <= LONGEST_PAUSE, "a call took %.2f s" % max(pauses))
+    fs.fsck()
+
+
+def a_directory_says_how_many_copies(fs):
+    fs.up()
+    fs.spate("mkdir", "spate:/twice")
+    told = json.loads(fs.spate("policy", "--json", "get", "spate:/twice"))
+    check(told == [{"path": "spate:/twice", "replicas": 1, "default": True}], "policy get: %s" % told)
+    told = fs.fails("policy", "set", "spate:/twice", "replicas=4")
+    check("replicas=4 needs as many io servers, and the file system has 3" in told, told)
+    fs.spate("policy", "set", "spate:/twice", "replicas=2")
+    check(json.loads(fs.spate("policy", "--json", "get", "spate:/twice"))[0]["replicas"] == 2, "policy get")
+    fs.spate("mkdir", "spate:/twice/below")
+    fs.spate("put", "spate:/twice/below/file", input=b"x" * 100000)
+    fs.spate("put", "spate:/once", input=b"y" * 100000)
+    told = json.loads(fs.spate("getstripe", "--json", "spate:/twice/below/file", "spate:/once"))
+    check(all(len(set(slot)) == 2 for slot in told[0]["slots"]), "a mirrored file: %s" % told[0])
+    check(all(len(slot) == 1 for slot in told[1]["slots"]), "a file without copies: %s" % told[1])
+    check("mirrors" in fs.spate("status").decode(), "status tells of the groups")
+    for server in range(META + 1, META + 1 + fs.io):
+        fs.kill(server)
+        check(fs.run("cat", "spate:/twice/below/file").stdout == b"x" * 100000, "the file cannot be read without server %d" % server)
+        restart(fs)
+        wait_until_whole(fs)
+    fs.spate("policy", "set", "spate:/twice", "replicas=default")
+    check(json.loads(fs.spate("policy", "--json", "get", "spate:/twice"))[0]["default"], "the default again")
+    fs.fsck()
+
+
+if __name__ == "__main__":
+    for story in (a_directory_says_how_many_copies, each_server_may_be_lost):
+        with Cluster(io=3) as cluster:
+            story(cluster)
