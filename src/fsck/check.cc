@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fsck/check.h"
 
+#include "fsck/copies.h"
 #include "fsck/datafiles.h"
 #include "fsck/name_space.h"
 #include "wire/cluster_messages.h"
@@ -21,6 +22,8 @@ job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Obser
   DatafileCheck datafiles(servers, options, queue, observer);
   if (options.data) {
     SPATE_CO_TRY(std::ignore, co_await datafiles.run(pass));
+    CopyCheck copies(servers, options, queue);
+    SPATE_CO_TRY(std::ignore, co_await copies.run());
   }
   SPATE_CO_TRY(std::ignore, co_await queue.settle());
   summary.inodes = names.inodes();

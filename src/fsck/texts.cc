@@ -78,6 +78,9 @@ std::string of_object(const Finding& finding) {
     case Damage::kWrongSize:
       return "says it has " + std::to_string(finding.recorded) + " bytes, which does not fit the " +
              std::to_string(finding.actual) + " bytes of its datafile (" + datafile(finding) + ")";
+    case Damage::kUnequalCopies:
+      return "has a copy of " + std::to_string(finding.actual) + " bytes (" + datafile(finding) +
+             "), but another one of " + std::to_string(finding.recorded) + " bytes";
     default: return {};
   }
 }

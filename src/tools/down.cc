@@ -247,7 +247,7 @@ bool add_groups(Context& context, assembly::ClientProcess& process, const std::v
   GroupHealth health = health_of(*groups);
   if (!health.joining.empty()) health.to_copy_mib = mib_to_copy(context, io_servers);
   list.push_back(to_json(health));
-  text += text_of(health);
+  text += health_text(health);
   return health.degraded == 0;
 }
 

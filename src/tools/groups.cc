@@ -12,15 +12,15 @@
 namespace spate::tools {
 namespace {
 
-constexpr std::uint32_t kReplyRoom = 1U << 20U;
-constexpr Duration kPatience = std::chrono::seconds(5);
+constexpr std::uint32_t kGroupsRoom = 1U << 20U;
+constexpr Duration kGroupsPatience = std::chrono::seconds(5);
 
-job::Task<Result<wire::DataGroupsReply>> ask(client::Client& client, wire::DataGroupsRequest request) {
+job::Task<Result<wire::DataGroupsReply>> ask_for_groups(client::Client& client, wire::DataGroupsRequest request) {
   client::Session& session = client.session();
   client::Limits limits = session.limits();
-  limits.deadline = std::min(limits.deadline, session.executor().now() + kPatience);
+  limits.deadline = std::min(limits.deadline, session.executor().now() + kGroupsPatience);
   SPATE_CO_TRY(std::ignore, co_await session.ensure_open(limits));
-  auto reply = co_await session.ask<wire::DataGroupsReply>(request, limits, kReplyRoom);
+  auto reply = co_await session.ask<wire::DataGroupsReply>(request, limits, kGroupsRoom);
   co_return reply;
 }
 
@@ -43,7 +43,8 @@ Result<GroupMap> all_groups(assembly::ClientProcess& process) {
   GroupMap groups;
   wire::DataGroupsRequest request;
   for (;;) {
-    SPATE_TRY(const wire::DataGroupsReply reply, process.run([&](client::Client& c) { return ask(c, request); }));
+    SPATE_TRY(const wire::DataGroupsReply reply,
+              process.run([&](client::Client& c) { return ask_for_groups(c, request); }));
     for (const DataGroup& group : reply.groups) groups.emplace(group.id, group);
     if (!reply.more || reply.groups.empty()) return groups;
     request.after = reply.groups.back().id;
@@ -60,7 +61,8 @@ Result<GroupMap> groups_of(assembly::ClientProcess& process, const Layout& layou
     const std::size_t count = std::min(wanted.size() - at, wire::kMaxGroupsTold);
     const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(at);
     request.groups.assign(first, first + static_cast<std::ptrdiff_t>(count));
-    SPATE_TRY(const wire::DataGroupsReply reply, process.run([&](client::Client& c) { return ask(c, request); }));
+    SPATE_TRY(const wire::DataGroupsReply reply,
+              process.run([&](client::Client& c) { return ask_for_groups(c, request); }));
     for (const DataGroup& group : reply.groups) groups.emplace(group.id, group);
   }
   return groups;
@@ -123,7 +125,7 @@ nlohmann::json to_json(const GroupHealth& health) {
   return row;
 }
 
-std::string text_of(const GroupHealth& health) {
+std::string health_text(const GroupHealth& health) {
   std::string state = "all whole";
   if (health.degraded > 0) {
     state = fmt::format("{} with fewer copies than they should have", health.degraded);

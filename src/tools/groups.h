@@ -40,6 +40,6 @@ GroupHealth health_of(const GroupMap& groups);
 std::optional<std::uint64_t> mib_to_copy(Context& context, const std::vector<ServerId>& io_servers);
 nlohmann::json to_json(const GroupHealth& health);
 /// One line: "mirrors    6 groups of targets, all whole".
-std::string text_of(const GroupHealth& health);
+std::string health_text(const GroupHealth& health);
 
 }  // namespace spate::tools

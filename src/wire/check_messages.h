@@ -40,7 +40,8 @@ namespace spate::wire {
   X(OrphanDatafile, 60, "orphan-datafile")                \
   X(WrongSize, 61, "wrong-size")                          \
   X(MisplacedDatafile, 62, "misplaced-datafile")          \
-  X(DatafileNotGiven, 63, "datafile-not-given")
+  X(DatafileNotGiven, 63, "datafile-not-given")           \
+  X(UnequalCopies, 64, "unequal-copies")
 
 enum class Damage : std::uint16_t {
 #define SPATE_DAMAGE_ENUM(id, number, text) k##id = number,

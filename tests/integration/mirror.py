@@ -118,6 +118,22 @@ def each_server_may_be_lost(fs):
     fs.fsck()
 
 
+def fsck_compares_the_copies(fs, path):
+    """A copy is cut short behind Spate's back. An emptied server receives all copies anew."""
+    primary, other = json.loads(fs.spate("getstripe", "--json", path))[0]["slots"][0]
+    check(primary != other, "a group of one target")
+    server = other // 256
+    name = "%016x.0" % json.loads(fs.spate("stat", "--json", path))[0]["handle"]
+    datafile = next(file for file in fs.datafiles(server) if os.path.basename(file) == name)
+    os.truncate(datafile, os.path.getsize(datafile) - 10)
+    done = fs.run("fsck", "--json")
+    found = [finding["damage"] for finding in json.loads(done.stdout)["findings"]]
+    check(done.returncode == 4 and "unequal-copies" in found, "fsck says: exit %d, %s" % (done.returncode, found))
+    wiped(fs, server)()
+    wait_until_whole(fs)
+    fs.fsck()
+
+
 def a_directory_says_how_many_copies(fs):
     fs.up()
     fs.spate("mkdir", "spate:/twice")
@@ -139,6 +155,7 @@ def a_directory_says_how_many_copies(fs):
         check(fs.run("cat", "spate:/twice/below/file").stdout == b"x" * 100000, "the file cannot be read without server %d" % server)
         restart(fs)
         wait_until_whole(fs)
+    fsck_compares_the_copies(fs, "spate:/twice/below/file")
     fs.spate("policy", "set", "spate:/twice", "replicas=default")
     check(json.loads(fs.spate("policy", "--json", "get", "spate:/twice"))[0]["default"], "the default again")
     fs.fsck()

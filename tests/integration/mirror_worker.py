@@ -38,11 +38,12 @@ class Library:
         return result
 
     def write(self, offset, data):
-        return self.did("pwrite", self.file, data, ctypes.c_size_t(len(data)), ctypes.c_uint64(offset))
+        return self.did("pwrite", self.file, data, ctypes.c_size_t(len(data)), ctypes.c_long(offset))
 
     def read(self, offset, size):
         data = ctypes.create_string_buffer(size)
-        return data.raw[:self.did("pread", self.file, data, ctypes.c_size_t(size), ctypes.c_uint64(offset))]
+        count = self.did("pread", self.file, data, ctypes.c_size_t(size), ctypes.c_long(offset))
+        return data.raw[:count]
 
     def sync(self):
         self.did("fsync", self.file)

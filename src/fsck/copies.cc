@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fsck/copies.h"
+
+#include <algorithm>
+
+#include "wire/meta_messages.h"
+#include "wire/mirror_messages.h"
+
+namespace spate::fsck {
+namespace {
+
+constexpr std::uint32_t kCopiesListed = 1024;
+constexpr std::uint32_t kCopiesListRoom = kCopiesListed * 32 + 4096;
+constexpr std::uint32_t kGroupsRoom = 1U << 20U;
+/// Copies of a file that is being written differ for moments. They count as unequal if they do so each time.
+constexpr int kLooks = 4;
+constexpr Duration kLookPause = std::chrono::milliseconds(500);
+
+const std::string kWhichIsRight =
+    "reads return the copy of the group's primary, and Spate cannot say whether that is the right one: see "
+    "docs/fsck.md, \"By hand\"";
+
+}  // namespace
+
+job::Task<Result<void>> CopyCheck::learn_groups() {
+  groups_.clear();
+  wire::DataGroupsRequest request;
+  for (bool more = true; more;) {
+    auto reply = co_await servers_.ask_meta<wire::DataGroupsReply>(request, kGroupsRoom);
+    if (reply.code() == Errc::kNotSupported) co_return Result<void>();  // an older meta server, which has none
+    if (!reply) co_return std::move(reply).error();
+    more = reply->more && !reply->groups.empty();
+    for (DataGroup& group : reply->groups) {
+      request.after = group.id;
+      groups_.insert_or_assign(group.id, std::move(group));
+    }
+  }
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> CopyCheck::run() {
+  SPATE_CO_TRY(std::ignore, co_await learn_groups());
+  if (groups_.empty()) co_return Result<void>();
+  const ClusterMap map = servers_.map();
+  for (const ServerEntry& server : map.servers) {
+    for (const TargetId target : server.targets) {
+      SPATE_CO_TRY(std::ignore, co_await check_target(server.id, target));
+    }
+  }
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> CopyCheck::check_target(ServerId server, TargetId target) {
+  wire::DatafileListRequest request;
+  request.target = target;
+  request.max = std::min(kCopiesListed, options_.page * 4);
+  for (bool more = true; more;) {
+    const auto reply = co_await servers_.ask_io<wire::DatafileListReply>(server, request, kCopiesListRoom);
+    if (!reply || reply->datafiles.empty()) co_return Result<void>();
+    SPATE_CO_TRY(std::ignore, co_await check_page(reply->datafiles, target));
+    more = !reply->end;
+    request.after_handle = reply->datafiles.back().handle;
+    request.after_slot = reply->datafiles.back().slot.slot;
+  }
+  co_return Result<void>();
+}
+
+job::Task<Result<std::optional<Layout>>> CopyCheck::layout_of(Handle handle) {
+  const auto known = layouts_.find(handle);
+  if (known != layouts_.end()) co_return known->second;
+  wire::GetattrRequest request;
+  request.handle = handle;
+  auto reply = co_await servers_.ask_meta<wire::GetattrReply>(request);
+  std::optional<Layout> layout;
+  if (reply) layout = std::move(reply->layout);
+  layouts_.emplace(handle, layout);
+  co_return layout;  // of a file that is gone, or whose inode cannot be read: nothing; others report that
+}
+
+job::Task<Result<std::vector<CopyCheck::Pair>>> CopyCheck::pairs_of(wire::DatafileRef datafile, TargetId target) {
+  std::vector<Pair> pairs;
+  SPATE_CO_TRY(const std::optional<Layout> layout, co_await layout_of(datafile.handle));
+  const std::uint32_t slot = datafile.slot.slot;
+  if (!layout || layout->redundancy == Redundancy::kNone || slot >= layout->slots.size()) co_return pairs;
+  const auto group = groups_.find(layout->slots[slot].targets.front());
+  if (group == groups_.end() || !group->second.serves(target)) co_return pairs;
+  for (const GroupMember& member : group->second.members) {
+    if (member.target != target && member.state == MemberState::kServing)
+      pairs.push_back({datafile.handle, slot, group->first, target, member.target});
+  }
+  co_return pairs;
+}
+
+/// A missing datafile counts as one of 0 bytes.
+job::Task<Result<CopyCheck::Sizes>> CopyCheck::sizes_on(TargetId target, std::vector<wire::DatafileRef> datafiles) {
+  Sizes sizes;
+  for (std::size_t begin = 0; begin < datafiles.size(); begin += wire::kMaxProbed) {
+    wire::DatafileProbeRequest request;
+    const std::size_t end = std::min(datafiles.size(), begin + wire::kMaxProbed);
+    request.datafiles.assign(datafiles.begin() + static_cast<std::ptrdiff_t>(begin),
+                             datafiles.begin() + static_cast<std::ptrdiff_t>(end));
+    for (wire::DatafileRef& datafile : request.datafiles) datafile.slot.target = target;
+    const ServerId server = servers_.server_of(target);
+    if (!server) co_return Errc::kStaleMap;  // of which no server is known
+    const auto reply = co_await servers_.ask_io<wire::DatafileProbeReply>(server, request);
+    if (!reply) co_return Error(reply.error());
+    if (reply->datafiles.size() != end - begin) co_return Error(Errc::kProtocol, "datafile probe");
+    for (const wire::DatafilePresence& datafile : reply->datafiles)
+      sizes.push_back(datafile.present ? datafile.size : 0);
+  }
+  co_return sizes;
+}
+
+job::Task<Result<void>> CopyCheck::check_page(const std::vector<wire::DatafileRef>& page, TargetId target) {
+  layouts_.clear();
+  std::map<TargetId, std::vector<Pair>> by_member;
+  for (const wire::DatafileRef& datafile : page) {
+    SPATE_CO_TRY(const std::vector<Pair> pairs, co_await pairs_of(datafile, target));
+    for (const Pair& pair : pairs) by_member[pair.there].push_back(pair);
+  }
+  for (const auto& [there, pairs] : by_member) {
+    std::vector<wire::DatafileRef> datafiles;
+    for (const Pair& pair : pairs) datafiles.push_back({pair.handle, {pair.slot, target}});
+    const auto sizes_here = co_await sizes_on(target, datafiles);
+    const auto sizes_there = co_await sizes_on(there, datafiles);
+    if (!sizes_here || !sizes_there) continue;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if ((*sizes_here)[i] == (*sizes_there)[i]) continue;
+      SPATE_CO_TRY(std::ignore, co_await look_again(pairs[i]));
+    }
+  }
+  auto room = co_await queue_.make_room();
+  co_return room;
+}
+
+job::Task<bool> CopyCheck::differ(const Pair& pair) {
+  const std::vector<wire::DatafileRef> one(1, wire::DatafileRef{pair.handle, {pair.slot, pair.here}});
+  const auto here = co_await sizes_on(pair.here, one);
+  const auto there = co_await sizes_on(pair.there, one);
+  if (!here || !there) co_return false;
+  size_here_ = here->front();
+  size_there_ = there->front();
+  co_return size_here_ != size_there_;
+}
+
+job::Task<Result<void>> CopyCheck::look_again(Pair pair) {
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) std::ignore = co_await servers_.executor().sleep(kLookPause, {});
+    const bool unequal = co_await differ(pair);
+    if (!unequal) co_return Result<void>();
+  }
+  // One of them may have ceased to serve, or the file may be gone.
+  SPATE_CO_TRY(std::ignore, co_await learn_groups());
+  layouts_.erase(pair.handle);
+  const wire::DatafileRef datafile{pair.handle, {pair.slot, pair.here}};
+  SPATE_CO_TRY(const std::vector<Pair> pairs, co_await pairs_of(datafile, pair.here));
+  const auto same = [&pair](const Pair& other) { return other.there == pair.there; };
+  if (std::ranges::none_of(pairs, same)) co_return Result<void>();
+  wire::Finding finding;
+  finding.damage = wire::Damage::kUnequalCopies;
+  finding.handle = pair.handle;
+  finding.slot = {pair.slot, pair.there};
+  finding.recorded = size_here_;
+  finding.actual = size_there_;
+  queue_.suspect(std::move(finding), kWhichIsRight);
+  co_return Result<void>();
+}
+
+}  // namespace spate::fsck

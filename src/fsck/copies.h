@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// CopyCheck: compares the copies of mirrored files.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "fsck/repair_queue.h"
+#include "model/data_group.h"
+#include "model/layout.h"
+
+namespace spate::fsck {
+
+/// All members of a group that serve must hold the same datafiles, of the same size. Reads each target page by page.
+/// Nothing is asked if no file is mirrored. Life cycle: construct -> run() awaited once -> destroyed. One executor.
+/// Pinned.
+class CopyCheck {
+ public:
+  CopyCheck(Servers& servers, const Options& options, RepairQueue& queue)
+      : servers_(servers), options_(options), queue_(queue) {}
+  CopyCheck(const CopyCheck&) = delete;
+  CopyCheck& operator=(const CopyCheck&) = delete;
+
+  /// Fails if the meta server does not answer. DatafileCheck reports io servers that do not answer.
+  job::Task<Result<void>> run();
+
+ private:
+  /// A datafile on two members.
+  struct Pair {
+    Handle handle;
+    std::uint32_t slot = 0;
+    TargetId group;
+    TargetId here;
+    TargetId there;
+  };
+  using Sizes = std::vector<std::uint64_t>;
+
+  job::Task<Result<void>> learn_groups();
+  job::Task<Result<void>> check_target(ServerId server, TargetId target);
+  job::Task<Result<void>> check_page(const std::vector<wire::DatafileRef>& page, TargetId target);
+  /// The other members that serve and hold the datafile as well.
+  job::Task<Result<std::vector<Pair>>> pairs_of(wire::DatafileRef datafile, TargetId target);
+  job::Task<Result<std::optional<Layout>>> layout_of(Handle handle);
+  job::Task<bool> differ(const Pair& pair);
+  job::Task<Result<void>> look_again(Pair pair);
+  job::Task<Result<Sizes>> sizes_on(TargetId target, std::vector<wire::DatafileRef> datafiles);
+
+  Servers& servers_;
+  const Options& options_;
+  RepairQueue& queue_;
+  std::map<TargetId, DataGroup> groups_;
+  std::map<Handle, std::optional<Layout>> layouts_;  // of the files of one page
+  std::uint64_t size_here_ = 0;                      // as differ() has found them
+  std::uint64_t size_there_ = 0;
+};
+
+}  // namespace spate::fsck
