@@ -155,6 +155,7 @@ def a_directory_says_how_many_copies(fs):
         check(fs.run("cat", "spate:/twice/below/file").stdout == b"x" * 100000, "the file cannot be read without server %d" % server)
         restart(fs)
         wait_until_whole(fs)
+    fs.spate("rm", "spate:/once")  # a server is going to be emptied
     fsck_compares_the_copies(fs, "spate:/twice/below/file")
     fs.spate("policy", "set", "spate:/twice", "replicas=default")
     check(json.loads(fs.spate("policy", "--json", "get", "spate:/twice"))[0]["default"], "the default again")
