@@ -152,6 +152,7 @@ void ServerProcess::make_io() {
   options.server_key = settings_.server_key;
   options.boot = disks_.boot;
   options.learn_fences = true;
+  options.groups = settings_.replicas > 1;
   options.buffer_bytes = kSmallBuffers;
   options.stall_timeout = std::chrono::seconds(2);
   options.policy = settings_.policy;

@@ -77,7 +77,9 @@ IoService::~IoService() = default;
 
 job::Task<Result<void>> IoService::open(bool make) {
   SPATE_CO_TRY(std::ignore, co_await open_store(*parts_, make));
-  SPATE_CO_TRY(std::ignore, co_await parts_->mirrors->load());
+  if (parts_->options.groups) {
+    SPATE_CO_TRY(std::ignore, co_await parts_->mirrors->load());
+  }
   auto ended = co_await parts_->leases.end_left_over(parts_->stopping);
   co_return ended;
 }
@@ -85,7 +87,7 @@ job::Task<Result<void>> IoService::open(bool make) {
 void IoService::start() { job::spawn(parts_->gate, purge_again_and_again()); }
 
 void IoService::register_at(RegistrationOptions options, Random& random) {
-  parts_->mirrors->start(options, parts_->flow.network, random);
+  if (parts_->options.groups) parts_->mirrors->start(options, parts_->flow.network, random);
   registration_ = std::make_unique<Registration>(std::move(options), *parts_, parts_->flow.network, random);
   job::spawn(parts_->gate, registration_->run());
 }

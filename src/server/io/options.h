@@ -29,6 +29,9 @@ struct IoOptions {
   /// learned them.
   bool learn_fences = false;
 
+  /// Whether this server's targets can be members of groups. Without, it asks the meta server for none.
+  bool groups = true;
+
   /// Size of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
   std::uint64_t buffer_bytes = 256ULL << 20U;
   /// Bulk messages of one stream in flight at once, 1..64.
