@@ -14,14 +14,15 @@
 #include "assembly/keyval_place.h"
 #include "assembly/registry.h"
 #include "assembly/role_options.h"
-#include "assembly/storage/registry.h"
 #include "base/codec.h"
 #include "base/unique_fd.h"
 #include "config/key_file.h"
 #include "log/fields.h"
 #include "log/log.h"
 #include "log/output.h"
+#include "server/io/mirror/group_notes.h"
 #include "server/io/registration.h"
+#include "trove/target_folder.h"
 
 namespace spate::assembly {
 namespace {
@@ -147,6 +148,19 @@ Result<void> ServerProcess::listen() {
   return {};
 }
 
+/// A copy of mirrored files that is made anew beside records that count on it would be read as zeros.
+Result<void> ServerProcess::check_may_make(const TargetSettings& settings) {
+  const bool makes = settings.make && settings.kind != config::TroveKind::kMemory &&
+                     trove::read_target_identity(settings.folder).code() == Errc::kNotFound;
+  if (!makes) return {};
+  SPATE_TRY(const bool counted_on, executor_.run(io::is_counted_on(*records_, settings.target)));
+  if (!counted_on) return {};
+  return Error::told(Errc::kNotPermitted, settings.folder + " is empty, and mirrored files had a copy there: empty " +
+                                              keyval_folder(self_) +
+                                              ", too, and all other storage folders of this server. With --format it "
+                                              "then receives everything that it held of them");
+}
+
 Result<void> ServerProcess::open_stores() {
   if (!self_.roles.meta && !self_.roles.io) return {};
   const std::string keyval = keyval_folder(self_);
@@ -163,6 +177,7 @@ Result<void> ServerProcess::open_stores() {
     settings.fs = config_.fs.id;
     settings.target = target->id;
     settings.memory_bytes = kMemoryTargetBytes;
+    SPATE_TRY(std::ignore, check_may_make(settings));
     SPATE_TRY(target->store, open_target(settings));
     target->context = std::make_unique<job::StorageContext>(*target->store, executor_);
     target->device = device_of(self_, i);

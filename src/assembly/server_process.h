@@ -9,6 +9,7 @@
 
 #include "assembly/meta_group.h"
 #include "assembly/network_counters.h"
+#include "assembly/storage/registry.h"
 #include "base/random.h"
 #include "bmi/network.h"
 #include "config/load.h"
@@ -69,6 +70,7 @@ class ServerProcess {
   ServerProcess(config::LoadedConfig loaded, const ServerSettings& settings);
   Result<void> read_keys();
   Result<void> open_stores();
+  Result<void> check_may_make(const TargetSettings& settings);
   Result<void> listen();
   Result<void> open_group();
   job::KeyvalContext& records() { return group_ != nullptr ? group_->records() : *records_; }

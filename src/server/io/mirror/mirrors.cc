@@ -6,6 +6,7 @@
 #include "job/deadline.h"
 #include "log/fields.h"
 #include "log/log.h"
+#include "server/io/mirror/group_notes.h"
 
 namespace spate::io {
 namespace {
@@ -15,7 +16,6 @@ constexpr Duration kNoGroups = std::chrono::seconds(2);  // a server without gro
 constexpr Duration kAskPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostAsked = 1024;
 constexpr std::uint64_t kMirrorBuffers = 64ULL << 20U;
-constexpr std::size_t kNotesOfOneRead = 256;
 
 }  // namespace
 
@@ -33,29 +33,15 @@ Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
 Mirrors::~Mirrors() = default;
 
 job::Task<Result<void>> Mirrors::load() {
-  trove::KeyRange range;
-  range.begin = group_note_first();
-  range.end = group_note_after_all();
-  range.limit = kNotesOfOneRead;
-  range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = true; more;) {
-    job::Transaction transaction = parts_.keyval.begin();
-    const trove::KeyvalCompletion found = co_await transaction.range(range);
-    if (found.status != Errc::kOk) co_return found.status;
-    for (const trove::KeyValue& entry : found.entries) {
-      SPATE_CO_TRY(const GroupNote note, decode_group_note(entry.value));
-      MirrorGroup* const group = find_or_make(note.record);
-      if (group == nullptr) continue;  // the target has moved to another server
-      group->obeyed = note.record.epoch;
-      group->fresh = true;
-      group->lacks_all = note.lacks_all;
-      group->rebooted = note.boot != parts_.options.boot;
-      SPATE_CO_TRY(std::ignore, co_await group->log.load());
-    }
-    more = found.more;
-    if (!more) break;
-    range.begin = found.entries.back().key;
-    range.begin.push_back(std::byte{0});
+  SPATE_CO_TRY(const std::vector<GroupNote> notes, co_await load_group_notes(parts_.keyval));
+  for (const GroupNote& note : notes) {
+    MirrorGroup* const group = find_or_make(note.record);
+    if (group == nullptr) continue;  // the target has moved to another server
+    group->obeyed = note.record.epoch;
+    group->fresh = true;
+    group->lacks_all = note.lacks_all;
+    group->rebooted = note.boot != parts_.options.boot;
+    SPATE_CO_TRY(std::ignore, co_await group->log.load());
   }
   co_return Result<void>();
 }

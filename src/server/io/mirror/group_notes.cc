@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/mirror/group_notes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace spate::io {
+namespace {
+
+constexpr std::size_t kNotesOfOneRead = 256;
+
+}  // namespace
+
+job::Task<Result<std::vector<GroupNote>>> load_group_notes(job::KeyvalContext& keyval) {
+  std::vector<GroupNote> notes;
+  trove::KeyRange range;
+  range.begin = group_note_first();
+  range.end = group_note_after_all();
+  range.limit = kNotesOfOneRead;
+  range.mode = trove::ReadMode::kSnapshot;
+  for (;;) {
+    job::Transaction transaction = keyval.begin();
+    const trove::KeyvalCompletion found = co_await transaction.range(range);
+    if (found.status != Errc::kOk) co_return found.status;
+    for (const trove::KeyValue& entry : found.entries) {
+      SPATE_CO_TRY(GroupNote note, decode_group_note(entry.value));
+      notes.push_back(std::move(note));
+    }
+    if (!found.more) co_return notes;
+    range.begin = found.entries.back().key;
+    range.begin.push_back(std::byte{0});
+  }
+}
+
+job::Task<Result<bool>> is_counted_on(job::KeyvalContext& keyval, TargetId target) {
+  SPATE_CO_TRY(const std::vector<GroupNote> notes, co_await load_group_notes(keyval));
+  co_return std::ranges::any_of(
+      notes, [target](const GroupNote& note) { return !note.lacks_all && note.record.find(target) != nullptr; });
+}
+
+}  // namespace spate::io
