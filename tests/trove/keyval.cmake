@@ -7,6 +7,7 @@ if(TARGET spate_trove_rocksdb AND TARGET spate_trove_kvsim)
       keyval_serial_test.cc keyval_kill_test.cc keyval_tsan.cc
     DEPS trove_rocksdb trove_kvsim trove_kvmem trove_kvfault trove base
     LABELS tsan OPTIMIZED)
+  set_tests_properties(keyval_conformance_test PROPERTIES TIMEOUT 600)  # ThreadSanitizer is ten times slower
   target_include_directories(keyval_conformance_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(keyval_conformance_test PRIVATE
     SPATE_TEST_COMMIT_CHILD="$<TARGET_FILE:keyval_commit_child>")
