@@ -27,7 +27,7 @@ Result<void> check_openable(const Credential& who, const InodeRecord& inode, std
 }
 
 /// Nobody is told when an uncounted open ends, so it may only read.
-Result<void> check_flags(std::uint8_t flags) {
+Result<void> check_open_flags(std::uint8_t flags) {
   if ((flags & ~kOpenFlags) != 0) return Error::told(Errc::kInvalidArgument, "unknown open flags");
   constexpr std::uint8_t kOfUncounted = wire::kOpenUncounted | wire::kOpenNotesRead;
   if ((flags & kOfUncounted) == 0) return {};
@@ -81,7 +81,7 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
 }
 
 Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request) {
-  SPATE_CO_TRY(std::ignore, check_flags(request.open_flags));
+  SPATE_CO_TRY(std::ignore, check_open_flags(request.open_flags));
   const bool to_write = (request.open_flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0;
   if (to_write && operation.call().peer->reads_only())
     co_return Error::told(Errc::kReadOnly, "the user's key is for reading only");
