@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the io servers of one data group tell each other, with the server key only (docs/wire.md, "Mirrors").
+// The messages between the io servers of one data group. They need the server key (docs/wire.md, "Mirrors").
 #pragma once
 
 #include "model/data_group.h"

@@ -17,7 +17,7 @@ struct RegistrationOptions {
   rpc::HandshakePolicy handshake;
 };
 
-/// What this server is to other servers.
+/// The identity of this server towards other servers.
 rpc::Identity identity_of(const RegistrationOptions& options, FsId fs);
 
 /// Retries until the meta server has answered. First it joins: from then on the meta server sends it every fence. Then

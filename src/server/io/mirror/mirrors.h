@@ -59,7 +59,7 @@ class Mirrors final : public MirrorHost {
   MirrorGroup* find(TargetId group);
   MirrorGroup* find_or_make(const DataGroup& record);
 
-  // What goes on by itself (mirrors.cc).
+  // Background work (mirrors.cc).
   job::Task<void> run();
   void look();
   job::Task<void> read_records();
@@ -70,7 +70,7 @@ class Mirrors final : public MirrorHost {
   void note_answer(TargetId group, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent);
   void show();
 
-  // What becomes of a group (mirrors_groups.cc).
+  // The life of a group (mirrors_groups.cc).
   job::Task<void> mind(MirrorGroup& group);
   void mind_members(Reign& reign);
   bool must_take_over(const MirrorGroup& group) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a group: which record this member obeys, and when it takes over.
+// The life of a group at one member: the member obeys a record, takes over, and leads.
 #include <algorithm>
 
 #include "log/fields.h"
@@ -154,7 +154,7 @@ bool Mirrors::must_take_over(const MirrorGroup& group) const {
     const Duration patience = (group.is_primary() ? kFreshPrimary : kFreshBackup) + reboot;
     return std::max(group.heard, started_) + patience < now;
   }
-  // Of a new group that its primary may not know yet.
+  // The primary of a new group may not know the group yet.
   const Duration patience = timing_.grace + (group.record.epoch == 1 ? timing_.read_record : Duration(0));
   return !group.is_primary() && group.obeyed == group.record.epoch && group.heard + patience < now;
 }

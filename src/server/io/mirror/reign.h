@@ -61,7 +61,7 @@ struct MirrorFollower {
 };
 using MirrorFollowerPtr = std::shared_ptr<MirrorFollower>;
 
-/// What a change of a datafile is to the other members, beside the storage operation.
+/// The parts of a change that other members need, and that the storage operation does not have.
 struct MirrorExtras {
   std::uint64_t truncate_generation = 0;
   WallTime tombstone_until{};  // of a removal; 0: it leaves no tombstone

@@ -65,7 +65,7 @@ std::set<std::vector<TargetId>> groups_near(const Membership& membership, Target
   return lists;
 }
 
-/// Of the groups of this target, one whose members all serve is better than the one whose turn it is.
+/// Prefers a group of this target whose members all serve to the one whose turn it is.
 Result<const DataGroup*> choose_group(MetaCore& core, TargetId first, std::uint32_t replicas, std::uint64_t turn) {
   const DataGroup* chosen = nullptr;
   for (std::uint64_t i = 0; i < kMostPartners; ++i) {
