@@ -13,8 +13,8 @@
 namespace spate {
 namespace {
 
-constexpr std::uint32_t kInARow = 64;    // makes an owner
-constexpr std::uint32_t kTakenAway = 4;  // makes an ordinary mutex
+constexpr std::uint32_t kInARow = 64;    // so many locks in a row make a thread the owner
+constexpr std::uint32_t kTakenAway = 4;  // so many losses of the ownership end it for good
 
 bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
@@ -50,7 +50,7 @@ void BiasedMutex::lock_shared_way(std::uint64_t self) {
 void BiasedMutex::unlock_shared_way() {
   if (in_a_row_ >= kInARow && times_taken_away_ < kTakenAway && can_be_biased()) {
     in_a_row_ = 0;
-    owner_.store(last_, std::memory_order_relaxed);  // this thread's: it holds the lock
+    owner_.store(last_, std::memory_order_relaxed);  // last_ is this thread, which holds the lock
   }
   mutex_.unlock();
 }

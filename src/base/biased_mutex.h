@@ -46,7 +46,7 @@ class BiasedMutex {
   bool is_owner() const { return owner_.load(std::memory_order_relaxed) == this_thread(); }
 
  private:
-  /// > 0, never given to another thread.
+  /// A number > 0 that no other thread ever gets.
   static std::uint64_t this_thread() { return number_ != 0 ? number_ : new_number(); }
   static std::uint64_t new_number();
   void lock_shared_way(std::uint64_t self);

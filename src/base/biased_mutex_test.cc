@@ -63,7 +63,7 @@ TEST(BiasedMutex, TakingTheOwnershipWaitsForTheOwnersCriticalSection) {
 }
 
 TEST(BiasedMutex, ManyThreadsExcludeEachOther) {
-  for (int round = 0; round < 50; ++round) {  // each with owners to be had and to be lost
+  for (int round = 0; round < 50; ++round) {  // in each round threads gain and lose the ownership
     BiasedMutex mutex;
     long sum = 0;
     constexpr long kEach = 2000;

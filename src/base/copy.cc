@@ -7,17 +7,17 @@
 namespace spate {
 namespace {
 
-/// memcpy uses `rep movsb` for none that is smaller.
+/// memcpy uses no `rep movsb` for copies of fewer bytes.
 constexpr std::size_t kSmall = 2048;
 using Line = std::array<std::byte, 64>;
 
-/// By loads and stores of a cache line's bytes.
+/// Copies `lines` cache lines by ordinary loads and stores.
 void copy_lines(std::byte* to, const std::byte* from, std::size_t lines) {
   for (; lines > 0; --lines) {
     Line line;
     std::memcpy(&line, from, sizeof line);
     std::memcpy(to, &line, sizeof line);
-    asm volatile("" ::: "memory");  // or the compiler sees a memcpy in this loop
+    asm volatile("" ::: "memory");  // keeps the compiler from making a memcpy of this loop
     to += sizeof line;
     from += sizeof line;
   }
@@ -34,7 +34,7 @@ void copy_memory(std::byte* to, const std::byte* from, std::size_t size) {
     from += lines * sizeof(Line);
     size -= lines * sizeof(Line);
   }
-  if (size > 0) std::memcpy(to, from, size);  // a view of nothing may have no address
+  if (size > 0) std::memcpy(to, from, size);  // an empty view may have a null address
 }
 
 }  // namespace spate

@@ -33,7 +33,7 @@ std::string_view name(DigestKind kind) { return kind == DigestKind::kSha256 ? "s
 
 std::size_t digest_digits(DigestKind kind) { return kind == DigestKind::kSha256 ? 64 : 32; }
 
-/// One of the two libraries' states.
+/// The state of one of the two libraries: XXH3's if xxh_ is set, otherwise SHA-256's.
 class Digest::State {
  public:
   explicit State(DigestKind kind) {
@@ -66,7 +66,7 @@ class Digest::State {
   struct FreeXxh {
     void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
   };
-  sha256_ctx sha_;  // of SHA-256, where there is no other
+  sha256_ctx sha_;  // used if xxh_ is null
   std::unique_ptr<XXH3_state_t, FreeXxh> xxh_;
 };
 

@@ -10,12 +10,12 @@
 
 namespace spate {
 
-/// A whole SHA-256, or a whole HMAC-SHA-256.
+/// A SHA-256 or an HMAC-SHA-256 of full length.
 using Hash = std::array<std::byte, 32>;
 
 /// Hashes the parts, one after the other. Thread-safe.
 Hash sha256(std::initializer_list<ByteView> parts);
-/// The whole code, where hmac() cuts it to 16 bytes. Thread-safe.
+/// Yields all 32 bytes of the code, whereas hmac() cuts it to 16 bytes. Thread-safe.
 Hash hmac256(const Key& key, std::initializer_list<ByteView> parts);
 
 /// HKDF-Extract: a key from a secret that need not be uniform. Source: RFC 5869, sec. 2.2.

@@ -13,13 +13,13 @@ namespace spate {
 /// sequence with C1), or it reverses or breaks its line.
 std::size_t printable_size(std::string_view text);
 
-/// `text` with each byte that printable_size() refuses as \xNN (two digits, lower case), but for those in `kept`.
+/// Replaces each byte that printable_size() refuses by \xNN (two digits, lower case), except the bytes in `kept`.
 std::string escape_controls(std::string_view text, std::string_view kept = {});
 
 /// A name as a terminal, a pipe and JSON may see it: as escape_controls(), with backslashes escaped too. Thus replacing
 /// each \xNN gives the name back.
 std::string printable(std::string_view name);
-/// A message that may hold such names, for a terminal: each of its lines as printable() shows it.
+/// Applies printable() to each line of a message that may hold such names, so that it can go to a terminal.
 std::string printable_lines(std::string_view message);
 
 }  // namespace spate

@@ -72,7 +72,7 @@ TEST_F(ExecutorSleep, IsTheSourcesOwnIfItHasOne) {
   executor_.add_source(sleeper);
   EXPECT_EQ(sleeper.watched.size(), 3U) << "the other source, timers and posts";
   plain.ring();
-  executor_.turn();  // or it would sleep for ever
+  executor_.turn();  // a lost wake would let it sleep for ever
   EXPECT_EQ(sleeper.waits, 1);
   expect_a_post_wakes();
   executor_.remove_source(plain);
@@ -110,7 +110,7 @@ TEST_F(ExecutorSleep, ADisarmedTimerEndsAtMostOneSleep) {
     sleeper.ring();
     executor_.turn();  // the timer is set
   }
-  executor_.turn();  // ended by it
+  executor_.turn();  // the timer ends the sleep
   sleeper.ring();
   executor_.turn();
   EXPECT_EQ(sleeper.waits, 3);

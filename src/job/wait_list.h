@@ -43,7 +43,7 @@ class WaitList {
 
   /// Null when nobody waits.
   Waiter* first() const { return first_; }
-  /// The coroutine of `handle` waits, as the last one, until wake_first() or until the waiter's token stops.
+  /// Appends the coroutine of `handle` to the list. It waits until wake_first(), or until the waiter's token stops.
   void add(Waiter& waiter, std::coroutine_handle<> handle) {
     waiter.list_ = this;
     waiter.handle_ = handle;
@@ -52,7 +52,7 @@ class WaitList {
     last_ = &waiter;
     waiter.on_stop_.arm(waiter.stop_, &WaitList::on_stop, &waiter);
   }
-  /// The first coroutine continues, in a later turn. Somebody must wait.
+  /// Schedules the first waiting coroutine for a later turn. The list must not be empty.
   void wake_first() {
     Waiter& waiter = *first_;
     waiter.on_stop_.disarm();

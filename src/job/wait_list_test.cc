@@ -28,13 +28,13 @@ class WaitListTest : public testing::Test {
   Executor executor_{clock_};
   Gate gate_{executor_};
   Semaphore semaphore_{executor_, 3};
-  std::string log_;  // who got units, in order; a capital has given up
+  std::string log_;  // names of coroutines in the order in which they got units; a capital: it gave up
 };
 
 TEST_F(WaitListTest, TheFirstToComeIsServedFirstEvenIfLaterOnesFit) {
   auto held = semaphore_.try_acquire(2);
   start(2, 'a');
-  start(1, 'b');  // it fits, but must not overtake
+  start(1, 'b');  // there are units for it, but it must not overtake
   while (executor_.step()) {
   }
   EXPECT_EQ(log_, "");

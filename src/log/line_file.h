@@ -15,15 +15,15 @@ namespace spate::log {
 /// call reopen() while another one writes.
 class LineFile {
  public:
-  /// Opens the file, or makes it with mode 0640. It is followed as it is named.
+  /// Opens the file, or creates it with mode 0640. Follows symbolic links.
   static Result<std::unique_ptr<LineFile>> open(const std::string& path);
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
   /// Opens the path anew, for rotation. On failure the old file stays in use.
   Result<void> reopen();
-  /// Without a line end in `line`. On failure the line is lost. If a part of it was written, that part stays a line of
-  /// its own. One thread at a time.
+  /// `line` has no line end. On failure the line is lost. If a part of it was written, that part stays a line of its
+  /// own. One thread at a time.
   Result<void> write(std::string_view line);
 
  private:

@@ -91,7 +91,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-/// Else one event would read as the end of another.
+/// Otherwise the next event would look like the end of the line that was cut.
 TEST_F(LineFileTest, AfterALineThatWasCutTheNextOneBeginsALine) {
   const auto file = LineFile::open(path);
   ASSERT_OK(file);

@@ -124,7 +124,7 @@ Result<void> reopen_file() {
 void close_file() {
   const std::lock_guard lock(file_mutex);
   if (file_path.empty()) return;
-  // Make the descriptor another one of standard error, instead of closing it: a concurrent write may use its number.
+  // Makes the descriptor a duplicate of standard error instead of closing it: a concurrent write may use its number.
   if (::dup3(STDERR_FILENO, output_fd.load(std::memory_order_relaxed), O_CLOEXEC) >= 0) file_path.clear();
 }
 
