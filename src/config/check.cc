@@ -39,7 +39,7 @@ UrlParts split_url(std::string_view url) {
 }
 
 constexpr std::size_t kMaxShmName = 96;
-/// What a member of a group sends to another one in one request, at most.
+/// The most bytes that a member of a group sends to another member in one request.
 constexpr std::uint64_t kGroupMessageBytes = 128ULL << 10U;
 
 /// Whether it is a policy that bmi/shm/policy.h can parse.
@@ -135,7 +135,7 @@ void check_open_servers(const FileSystemConfig& config, std::vector<Problem>& ou
   }
 }
 
-/// A certificate lets clients in, so there is no way in without TLS, but from the own machine where the kernel vouches.
+/// Clients are admitted by their certificates. An address must therefore use TLS, or be shm: there the kernel vouches.
 void check_certificates_only(const FileSystemConfig& config, std::vector<Problem>& out) {
   if (config.fs.auth != Auth::kTls) return;
   for (std::size_t i = 0; i < config.servers.size(); ++i) {

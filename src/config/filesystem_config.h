@@ -38,12 +38,12 @@ enum class Protect : std::uint8_t { kControl = 0, kData = 1 };
 
 /// [auth]: the security that a handshake must have.
 struct AuthConfig {
-  bool nat = false;       // servers are reached at other addresses than those dialled (NAT)
+  bool nat = false;       // clients may reach servers at addresses other than the servers' own (NAT)
   bool allow_v1 = false;  // admit peers of version 1 of the protocol
   bool munge =
       false;  // servers: users are admitted by munge, too; clients: they prove their user by munge, not by a key
   std::string munge_socket;                // of munged; empty: libmunge's own
-  std::string munge_server_user = "root";  // the user whose processes the servers are
+  std::string munge_server_user = "root";  // the user that the servers run as
   Protect protect = Protect::kControl;
   friend bool operator==(const AuthConfig&, const AuthConfig&) = default;
 };
@@ -54,7 +54,7 @@ struct TlsConfig {
   std::string certificate;
   std::string key;
   std::string revoked;     // lists of revoked certificates; empty: none is looked at
-  bool plain_too = false;  // a server may have addresses of networks without TLS as well
+  bool plain_too = false;  // a server with a tcp+tls address may have unencrypted network addresses, too
   friend bool operator==(const TlsConfig&, const TlsConfig&) = default;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// [tls], and the addresses that go with it.
+// The section [tls], and the addresses that it allows servers to have.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"

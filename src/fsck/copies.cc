@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kCopiesListed = 1024;
 constexpr std::uint32_t kCopiesListRoom = kCopiesListed * 32 + 4096;
 constexpr std::uint32_t kGroupsRoom = 1U << 20U;
-/// Copies of a file that is being written differ for moments. They count as unequal if they do so each time.
+/// Copies of a file that is being written may differ for a moment. They are unequal if they differ at each look.
 constexpr int kLooks = 4;
 constexpr Duration kLookPause = std::chrono::milliseconds(500);
 
@@ -27,7 +27,7 @@ job::Task<Result<void>> CopyCheck::learn_groups() {
   wire::DataGroupsRequest request;
   for (bool more = true; more;) {
     auto reply = co_await servers_.ask_meta<wire::DataGroupsReply>(request, kGroupsRoom);
-    if (reply.code() == Errc::kNotSupported) co_return Result<void>();  // an older meta server, which has none
+    if (reply.code() == Errc::kNotSupported) co_return Result<void>();  // an older meta server has no groups
     if (!reply) co_return std::move(reply).error();
     more = reply->more && !reply->groups.empty();
     for (DataGroup& group : reply->groups) {
@@ -74,7 +74,7 @@ job::Task<Result<std::optional<Layout>>> CopyCheck::layout_of(Handle handle) {
   std::optional<Layout> layout;
   if (reply) layout = std::move(reply->layout);
   layouts_.emplace(handle, layout);
-  co_return layout;  // of a file that is gone, or whose inode cannot be read: nothing; others report that
+  co_return layout;  // nothing: the file is gone, or its inode cannot be read; other checks report that
 }
 
 job::Task<Result<std::vector<CopyCheck::Pair>>> CopyCheck::pairs_of(wire::DatafileRef datafile, TargetId target) {
@@ -101,7 +101,7 @@ job::Task<Result<CopyCheck::Sizes>> CopyCheck::sizes_on(TargetId target, std::ve
                              datafiles.begin() + static_cast<std::ptrdiff_t>(end));
     for (wire::DatafileRef& datafile : request.datafiles) datafile.slot.target = target;
     const ServerId server = servers_.server_of(target);
-    if (!server) co_return Errc::kStaleMap;  // of which no server is known
+    if (!server) co_return Errc::kStaleMap;  // the map has no server for this target
     const auto reply = co_await servers_.ask_io<wire::DatafileProbeReply>(server, request);
     if (!reply) co_return Error(reply.error());
     if (reply->datafiles.size() != end - begin) co_return Error(Errc::kProtocol, "datafile probe");
@@ -149,7 +149,7 @@ job::Task<Result<void>> CopyCheck::look_again(Pair pair) {
     const bool unequal = co_await differ(pair);
     if (!unequal) co_return Result<void>();
   }
-  // One of them may have ceased to serve, or the file may be gone.
+  // Meanwhile one of the members may have stopped serving, or the file may have been removed.
   SPATE_CO_TRY(std::ignore, co_await learn_groups());
   layouts_.erase(pair.handle);
   const wire::DatafileRef datafile{pair.handle, {pair.slot, pair.here}};

@@ -11,9 +11,9 @@
 
 namespace spate::fsck {
 
-/// All members of a group that serve must hold the same datafiles, of the same size. Reads each target page by page.
-/// Nothing is asked if no file is mirrored. Life cycle: construct -> run() awaited once -> destroyed. One executor.
-/// Pinned.
+/// Compares the members of each group that are serving: they must hold the same datafiles, of the same size. Reads each
+/// target page by page. Sends no request to io servers if no file is mirrored. Life cycle: construct -> run() awaited
+/// once -> destroyed. One executor. Pinned.
 class CopyCheck {
  public:
   CopyCheck(Servers& servers, const Options& options, RepairQueue& queue)
@@ -25,7 +25,7 @@ class CopyCheck {
   job::Task<Result<void>> run();
 
  private:
-  /// A datafile on two members.
+  /// The copies of a datafile on two members of a group.
   struct Pair {
     Handle handle;
     std::uint32_t slot = 0;
@@ -50,7 +50,7 @@ class CopyCheck {
   RepairQueue& queue_;
   std::map<TargetId, DataGroup> groups_;
   std::map<Handle, std::optional<Layout>> layouts_;  // of the files of one page
-  std::uint64_t size_here_ = 0;                      // as differ() has found them
+  std::uint64_t size_here_ = 0;                      // the sizes that differ() found
   std::uint64_t size_there_ = 0;
 };
 

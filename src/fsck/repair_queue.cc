@@ -120,7 +120,7 @@ job::Task<void> RepairQueue::settle_one(Suspicion& suspicion, Result<void>& fail
 job::Task<Result<void>> RepairQueue::look_and_mend(Suspicion& suspicion) {
   const bool of_datafile = is_of_datafile(suspicion.finding.damage);
   Result<wire::MetaRepairReply> reply = Errc::kUnknown;
-  if (suspicion.finding.damage == Damage::kUnequalCopies) {  // which was looked at again and again
+  if (suspicion.finding.damage == Damage::kUnequalCopies) {  // CopyCheck has looked several times already
     wire::MetaRepairReply confirmed;
     confirmed.outcome = RepairOutcome::kConfirmed;
     reply = std::move(confirmed);

@@ -58,8 +58,8 @@ class RepairQueue {
   Observer& observer_;
   unsigned pass_ = 1;
   std::vector<Suspicion> suspicions_;
-  std::unordered_set<std::uint64_t> met_;       // in this pass
-  std::unordered_set<std::uint64_t> reported_;  // and not repaired, in any pass
+  std::unordered_set<std::uint64_t> met_;       // findings of this pass, by identity
+  std::unordered_set<std::uint64_t> reported_;  // findings of any pass that were reported as not repaired, by identity
   bool overflowed_ = false;
   std::uint64_t found_ = 0;
   std::uint64_t repaired_ = 0;

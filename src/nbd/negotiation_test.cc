@@ -170,7 +170,7 @@ TEST(Negotiation, NoExportIsLookedAtBeforeRequiredTls) {
   EXPECT_EQ(negotiation.state(), State::kTalking);
 }
 
-/// Nobody waits for the servers of an export that he has not named.
+/// A client does not wait for the servers of an export that it has not named.
 TEST(Negotiation, OptionsThatNameNoExportLookAtNone) {
   const std::string far = go_data("far");
   const std::vector<std::pair<Option, std::string>> options = {
