@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asker: asks several servers at once what every server answers.
+// Asker: sends a request that every server answers to several servers at once.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@
 
 namespace spate::tools {
 
-/// Servers answer only callers with a session or the server key. Without a meta server there is no session, and the
-/// server key is used. Life cycle: open() -> ask(), wait() -> destroyed before the context.
+/// Servers answer only callers with a session or the server key. If no meta server listens, no session can be opened,
+/// and the server key is used. Life cycle: open() -> ask(), wait() -> destroyed before the context.
 class Asker {
  public:
   static Result<Asker> open(Context& context);

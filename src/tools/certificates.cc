@@ -17,7 +17,7 @@
 namespace spate::tools {
 namespace {
 
-constexpr long kDays = 36500;  // who may be a member is decided by who has the key
+constexpr long kDays = 36500;  // the certificates need not expire: a member is whoever has a key
 
 struct Free {
   void operator()(EVP_PKEY* key) const { ::EVP_PKEY_free(key); }
@@ -42,7 +42,7 @@ Result<PrivateKey> new_key() {
   return key;
 }
 
-/// A file that its user alone can read, in place of an earlier one.
+/// Makes a file that only its owner may read and write. Replaces an earlier file.
 Result<File> new_file(const std::string& path) {
   ::unlink(path.c_str());
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -76,7 +76,7 @@ bool add_extension(const Certificate& certificate, const Certificate& issuer, in
   return extension != nullptr && ::X509_add_ext(certificate.get(), extension.get(), -1) == 1;
 }
 
-/// A certificate without extensions and without a signature. It begins a day ago, for clocks that differ.
+/// A certificate without extensions and without a signature. It is valid from yesterday, since clocks may differ.
 Result<Certificate> blank(const PrivateKey& key, const char* name) {
   Certificate certificate(::X509_new());
   if (certificate == nullptr) return ssl_error("make a certificate");

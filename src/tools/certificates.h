@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates of the etcd cluster: an authority of its own, and for each machine a certificate for both directions.
+// Certificates of the etcd cluster: its own authority, and for each machine one certificate as server and client.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ inline constexpr const char* kCertificateKeyFile = "key.pem";
 
 /// Makes an authority in the folder, which exists. Keys have mode 0600.
 Result<void> make_authority(const std::string& folder);
-/// Makes a certificate by the folder's authority for these host names and IP addresses, of which there is at least one.
+/// Makes a certificate, signed by the folder's authority, for these host names and IP addresses. `hosts` is not empty.
 Result<void> make_certificate(const std::string& folder, const std::vector<std::string>& hosts);
 
 }  // namespace spate::tools

@@ -40,7 +40,7 @@ Result<void> change_object(assembly::ClientProcess& process, wire::NamePath wher
 }
 
 /// Changes the objects below a directory. Reports failures and goes on with the rest. Symbolic links stay, as with
-/// chmod -R. By a stack of its own, since a tree may be as deep as its owner likes.
+/// chmod -R. Uses a stack of its own, since a user may nest directories to any depth.
 class BelowChange {
  public:
   BelowChange(Context& context, assembly::ClientProcess& process, const MakeChange& make, int& code)
@@ -69,7 +69,7 @@ class BelowChange {
   }
 
  private:
-  /// A directory that a change is in.
+  /// A directory on the path from the beginning of the walk to the present object.
   struct Level {
     Handle directory;
     std::vector<Listed> entries;
@@ -89,7 +89,7 @@ class BelowChange {
   assembly::ClientProcess& process_;
   const MakeChange& make_;
   int& code_;
-  std::string path_;  // of what is being changed
+  std::string path_;  // of the object that is being changed
   std::vector<Level> levels_;
 };
 

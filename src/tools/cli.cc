@@ -147,7 +147,7 @@ std::string own_words(const CLI::ParseError& error) {
   return text;
 }
 
-/// `word` is no command: says so, and proposes the nearest one.
+/// `word` is no command: prints an error that proposes the nearest one.
 int refuse_command(const std::vector<Command>& commands, const std::string& word) {
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.name);

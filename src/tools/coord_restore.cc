@@ -16,16 +16,16 @@
 namespace spate::tools {
 namespace {
 
-constexpr std::uint32_t kMetaGroup = 0;  // the group of the meta servers
+constexpr std::uint32_t kMetaGroup = 0;  // the group that the meta servers form
 constexpr Duration kAnswerPatience = std::chrono::seconds(5);
 
 struct MemberReport {
   ServerId server;
-  std::optional<group::Answer> answer;  // nothing: it does not answer
+  std::optional<group::Answer> answer;  // nothing: the server does not answer
 };
 
 struct RestoreInput {
-  std::optional<coord::Record> found;  // the coordinator's record as it is
+  std::optional<coord::Record> found;  // the present record at the coordinator
   std::vector<MemberReport> reports;   // of all meta servers of spate.toml, in order
 };
 
@@ -55,7 +55,7 @@ std::uint64_t latest_epoch(const std::vector<MemberReport>& reports) {
   return epoch;
 }
 
-/// The member that holds the most; null: none holds everything that it once had.
+/// The member with the latest changes. Members whose copies are incomplete do not count; null: there is no other.
 const MemberReport* best_of(const std::vector<MemberReport>& reports) {
   const MemberReport* best = nullptr;
   for (const MemberReport& report : reports) {
@@ -65,7 +65,7 @@ const MemberReport* best_of(const std::vector<MemberReport>& reports) {
   return best;
 }
 
-/// Each member counts: one that does not answer may hold what the others lack.
+/// Fails unless each member answers or is in `without`: a silent member may hold changes that the others lack.
 Result<void> check_all_answer(const std::vector<MemberReport>& reports, const std::vector<std::string>& without) {
   for (const std::string& number : without) {
     const auto known = std::ranges::find_if(
@@ -87,7 +87,7 @@ Result<void> check_all_answer(const std::vector<MemberReport>& reports, const st
   return {};
 }
 
-/// The record from which the best member leads; nothing: the coordinator's record is as late as what all members know.
+/// A record by which the best member leads. Nothing: the coordinator's record is no older than any member's.
 Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, bool in_doubt) {
   std::optional<group::GroupRecord> old;
   if (input.found) {
@@ -107,7 +107,7 @@ Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, 
   record.epoch = std::max(epoch, old ? old->epoch : 0) + 1;
   record.primary = best->server;
   record.loss = old ? old->loss : 0;
-  // A number that the group has never had: clients are told that changes may be lost.
+  // A `loss` number that the group has never had tells clients that changes may be lost.
   if (in_doubt || best->answer->tail_unknown)
     record.loss = std::max(record.loss + 1, static_cast<std::uint64_t>(std::time(nullptr)));
   return std::optional(std::move(record));

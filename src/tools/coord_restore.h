@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate coord restore`: the coordinator's record of the meta servers, made anew from what they hold.
+// `spate coord restore`: rebuilds the coordinator's record of the meta servers from what these hold.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace spate::tools {
 
-/// `without`: numbers of meta servers that are gone for good, as typed. Returns the exit code.
+/// `without`: numbers of meta servers that are lost for good, as the user typed them. Returns the exit code.
 int restore_record(Context& context, const std::vector<std::string>& without);
 
 }  // namespace spate::tools

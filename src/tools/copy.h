@@ -68,11 +68,11 @@ inline constexpr std::size_t kFilesAtOnce = 128;
 inline std::size_t weight_of(std::uint64_t bytes) { return bytes <= (64U << 10U) ? 1 : 4; }
 
 // The functions below copy files and trees, with modes, times, links of both kinds and holes, several files at once;
-// root copies owners, too. Existing objects get these attributes, too; a directory never replaces anything else, or is
-// replaced by it. Errors go to run.troubles. A file whose data did not all arrive keeps the time of the attempt, so
-// that it is not taken for a complete copy by its size and time. Below a destination no symbolic link is followed, also
-// none that the copy itself has made: a file replaces it. Setuid and setgid are kept only if user and group are. `list`
-// and `run` outlive the task.
+// root copies owners, too. Existing objects get these attributes, too. A directory replaces nothing but a directory,
+// and nothing else replaces a directory. Errors go to run.troubles. A file whose data did not all arrive keeps the time
+// of the attempt, so that its size and time do not make it look complete. Below a destination no symbolic link is
+// followed, not even one that the copy has made: a file replaces it. Setuid and setgid are kept only if user and group
+// are. `list` and `run` outlive the task.
 
 /// Copies into the file system.
 job::Task<void> copy_in(client::Client& client, const CopyList& list, CopyRun& run);

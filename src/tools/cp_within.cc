@@ -93,7 +93,7 @@ job::Task<Result<std::optional<client::CopySpan>>> next_span(client::File& sourc
   co_return std::optional<client::CopySpan>();
 }
 
-/// `target` is empty.
+/// Copies all data of `source` to `target`, which is empty.
 job::Task<Result<void>> copy_spans(Within& within, client::File& source, client::File& target) {
   const Attributes& known = source.attributes();
   const bool sparse = known.size_known && known.allocated_bytes < known.size;
@@ -118,7 +118,7 @@ job::Task<Result<void>> copy_spans(Within& within, client::File& source, client:
 job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attributes& a, client::File& source) {
   client::NewObject object;
   object.attributes = attributes_of(a);
-  // With the layout of the source, so that each server copies its own part.
+  // The layout of the source lets each server copy its own part.
   object.layout.strip_bytes = source.layout().strip_bytes;
   object.layout.distribution = source.layout().distribution;
   for (const Slot& slot : source.layout().slots) object.layout.targets.push_back(slot.targets.front());
@@ -158,7 +158,7 @@ job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attrib
   SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, a));
   if (left_out) co_return Result<void>();
   SPATE_CO_TRY(std::ignore, co_await check_other(within, pair, a.handle));
-  // By its handle: the file that was examined, even if its name has another one by now.
+  // Opens the file that was examined by its handle, even if another file has its name now.
   wire::NamePath file;
   file.start = a.handle;
   auto source = co_await within.client.open(file, wire::kOpenRead);

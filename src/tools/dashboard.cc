@@ -20,9 +20,9 @@ struct DashboardOptions {
   std::uint64_t interval_s = 2;
 };
 
-/// A request for a path waits no longer than this for a server, unless the user says otherwise.
+/// The deadline of requests for a path of the page, unless the user has set client.deadline.
 constexpr const char* kPatience = "client.deadline=5s";
-/// Threads that answer; one may wait for a server meanwhile.
+/// Threads that answer HTTP requests. Each may wait for a server while the others go on.
 constexpr unsigned kThreads = 4;
 
 std::atomic<bool> dashboard_ends = false;  // set by a signal
@@ -51,7 +51,7 @@ void tell(Context& context, const std::string& url, const std::string& token) {
   std::fflush(stdout);
 }
 
-/// Looks a few times a second whether the command is to end.
+/// Sleeps until the next round, but looks a few times a second whether the command is to end.
 void wait_for_next(assembly::ClientProcess& process, std::uint64_t seconds) {
   const MonoTime next = process.clock().now() + std::chrono::seconds(seconds);
   while (!dashboard_ends && process.clock().now() < next) {

@@ -14,11 +14,11 @@ namespace spate::tools {
 inline constexpr std::size_t kMostStrips = 256;
 inline constexpr std::size_t kMostEntries = 200;
 
-/// The first strips of a file of `size` bytes that lie at or after the strip of byte `from`: [offset, bytes, slot,
-/// offset in the datafile] each; `next`: where the ones after begin, null at the end.
+/// Describes a file of `size` bytes from byte `from` to the next end of a strip, and then strip by strip, at most
+/// kMostStrips pieces: [offset, bytes, slot, offset in the datafile] each. `next`: where the rest begins, or null.
 Result<nlohmann::json> strips_of(const Layout& layout, std::uint64_t size, std::uint64_t from);
 
-/// The bytes that a name shown by printable() stands for: each \xNN is one.
+/// Reverses printable(): yields the bytes of a name that was shown with a \xNN for a byte that is not printable.
 std::string shown_name(std::string_view shown);
 
 /// The object at `path`: type, size, and its layout or its first entries. `from`: a file's byte, or the `next` of an

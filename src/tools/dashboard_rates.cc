@@ -21,7 +21,7 @@ std::string_view label_of(const metrics::Sample& sample, std::string_view label)
   return {};
 }
 
-/// The kind of load that an operation of this name is; none if it is no load, or only a newer server knows it.
+/// The kind of load that the operation `op` counts as. Nothing if it is no load, or only a newer server knows it.
 std::optional<wire::LoadKind> kind_of(std::string_view op) {
 #define SPATE_DASHBOARD_OP(id, number, text) \
   if (op == text) return rpc::load_kind(wire::Op::k##id);

@@ -11,7 +11,7 @@
 
 namespace spate::tools {
 
-/// Rates and latencies of one interval, over the servers that `change` is the sum of.
+/// Rates and latencies of one interval, summed over servers.
 struct RatePoint {
   std::int64_t time_ms = 0;  // since 1970, the end of the interval
   double read_bytes = 0;     // of file data, a second
@@ -25,13 +25,13 @@ struct RatePoint {
   std::array<Kind, wire::kLoadKinds> kinds;  // by wire::LoadKind
 };
 
-/// `change`: a difference of snapshots; `seconds` > 0: that it covers.
+/// `change`: what the servers' snapshots have grown by in an interval. `seconds`: its length, > 0.
 RatePoint rates_of(const metrics::Snapshot& change, double seconds, std::int64_t time_ms);
 nlohmann::json to_json(const RatePoint& point);
 
-/// Gauges of work that is left to do in the background, "spate_..._pending": each with its name and value.
+/// The gauges that count unfinished background work ("spate_..._pending"), each with its name and value.
 nlohmann::json pending_work(const metrics::Snapshot& snapshot);
-/// Whether a `spate fsck` asked something in this interval ("checks"), and whether it repaired something ("repairs").
+/// Whether a `spate fsck` sent requests in this interval ("checks"), and whether it repaired something ("repairs").
 nlohmann::json fsck_work(const metrics::Snapshot& change);
 
 }  // namespace spate::tools

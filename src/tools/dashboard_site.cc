@@ -11,7 +11,7 @@ namespace spate::tools {
 namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
-/// As long as a path in the file system may be, with each byte escaped.
+/// The longest path of the file system, with each byte escaped.
 constexpr std::size_t kMostPathBytes = 16'384;
 
 http::Response failure(unsigned status, std::string_view sentence) {
@@ -41,7 +41,7 @@ unsigned status_of(Errc code) {
   }
 }
 
-/// Nothing of the page comes from elsewhere, nothing of it is kept, and no other page may hold it.
+/// Forbids browsers to load parts of the page from other sites, to keep any of it, and to show it within another page.
 void add_rules(http::Response& response) {
   response.headers = {
       {"Content-Security-Policy",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DashboardSite: what `spate dashboard` answers by HTTP, and to whom.
+// DashboardSite: answers the HTTP requests to `spate dashboard`, and decides who gets an answer.
 #pragma once
 
 #include <functional>
@@ -19,12 +19,12 @@ struct PageFile {
 /// The file at a path; null: there is none.
 const PageFile* find_page_file(std::string_view path);
 
-/// The page's own files are for every caller on this machine, and hold nothing secret. What is under /api/ needs the
-/// token, in the header Authorization: it is never part of a URL that is sent, so that no log and no Referer has it. A
-/// Host that is not this machine is refused. Thread-safe if the functions are.
+/// Every caller on this machine gets the page's own files, which hold no secrets. Paths below /api/ need the token in
+/// the header Authorization. The token is never part of a URL that is sent, so no log and no Referer contains it. A
+/// request whose Host is another machine is refused. Thread-safe if the functions of Data are.
 class DashboardSite {
  public:
-  /// `state`, and `path(path, from)`: JSON. `path` yields an error with what to tell.
+  /// Both functions return JSON. The error of `path` is shown to the user.
   struct Data {
     std::function<std::string()> state;
     std::function<Result<std::string>(const std::string& path, std::uint64_t from)> path;

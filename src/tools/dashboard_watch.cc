@@ -42,7 +42,7 @@ nlohmann::json rows_of(LoadView view, std::string_view group) {
 
 }  // namespace
 
-/// The answers of the servers to one round of questions.
+/// The servers' answers of one round.
 struct DashboardWatch::Round {
   MonoTime asked;
   std::vector<config::ServerConfig> servers;

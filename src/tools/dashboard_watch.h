@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DashboardWatch: asks the servers again and again, and keeps what the dashboard shows.
+// DashboardWatch: asks the servers periodically, and keeps the state that the dashboard shows.
 #pragma once
 
 #include <deque>
@@ -17,22 +17,22 @@
 
 namespace spate::tools {
 
-/// One thread calls ask(); any thread calls state(). A server that does not answer costs one round a second, and the
-/// others are shown. The context and its process outlive it; the thread that asks has ended before the destructor.
+/// One thread calls ask(); any thread calls state(). A server that does not answer makes a round take a second longer;
+/// the state shows the others. The context and its process outlive it. ask() must have returned before the destructor.
 class DashboardWatch {
  public:
-  /// Points of the charts that are kept: ten minutes of rounds of 2 s.
+  /// How many points of the charts are kept: ten minutes with a round every 2 s.
   static constexpr std::size_t kMostPoints = 300;
-  /// Rows of each table of the busiest.
+  /// The most rows in each table of the busiest clients, jobs, users and files.
   static constexpr std::size_t kMostRows = 10;
 
   /// `process` is the context's.
   DashboardWatch(Context& context, assembly::ClientProcess& process);
   ~DashboardWatch();
 
-  /// Asks all servers once.
+  /// Runs one round of requests to all servers.
   void ask();
-  /// The last round, JSON (docs/json.md, "The dashboard").
+  /// The state after the last round, as JSON (docs/json.md, "The dashboard").
   std::string state() const;
 
  private:

@@ -184,7 +184,7 @@ void check_server(const Machine& machine, const config::ServerConfig& server, st
   if (!server.keyval.empty()) out.push_back(check_store(machine, server, server.keyval));
 }
 
-/// The etcd cluster of several meta servers: without a majority no server takes the place of one that dies.
+/// Checks that most members of the etcd cluster listen: without a majority, no server can replace a dead meta server.
 Diagnosis check_coordinator(const Machine& machine, const std::vector<std::string>& urls) {
   const auto up = static_cast<std::size_t>(std::ranges::count_if(urls, [&](const std::string& url) {
     return machine.listens(url.substr(std::min(url.find("://") + 3, url.size())));

@@ -59,7 +59,7 @@ void add(Usage& usage, const Usage& below) {
   usage.objects += below.objects;
 }
 
-/// By a stack of its own, since a tree may be as deep as its owner likes.
+/// Uses a stack of its own, since a user may nest directories to any depth.
 Result<Usage> measure(assembly::ClientProcess& process, Handle directory, std::string path, Measuring& measuring) {
   std::vector<MeasuredFolder> levels;
   SPATE_TRY(auto listed, list_directory(process, directory));

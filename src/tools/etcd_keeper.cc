@@ -19,15 +19,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause(200);
 constexpr std::chrono::milliseconds kLongestPause(10'000);
-constexpr std::chrono::seconds kRanWell(10);     // after that, its next end is not the same failure again
-constexpr std::chrono::seconds kMemberGrace(3);  // its records are on the disk at any time
+constexpr std::chrono::seconds kRanWell(10);     // after a run this long, the pause begins small again
+constexpr std::chrono::seconds kMemberGrace(3);  // then SIGKILL, which loses nothing: records are synced
 
 pid_t start(const std::string& program, const std::string& settings) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child != 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it has ended before that call
+  if (::getppid() != parent) ::_exit(127);  // the keeper ended before the prctl call
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -35,14 +35,14 @@ pid_t start(const std::string& program, const std::string& settings) {
   ::_exit(127);
 }
 
-/// Waits for a signal of the set; 0: `most` has passed.
+/// Waits for a signal of the set, at most `most`. 0: none came.
 int wait_signal(const sigset_t& set, std::chrono::milliseconds most) {
   const timespec time{most.count() / 1000, most.count() % 1000 * 1'000'000};
   const int signal = ::sigtimedwait(&set, nullptr, &time);
   return signal > 0 ? signal : 0;
 }
 
-/// Lets the time pass, whatever children end meanwhile. True: this process is to end.
+/// Sleeps for `pause`, even if children end meanwhile. True: a signal has told this process to end.
 bool pause_for(std::chrono::milliseconds pause, const sigset_t& set) {
   const auto until = std::chrono::steady_clock::now() + pause;
   for (;;) {
@@ -53,7 +53,7 @@ bool pause_for(std::chrono::milliseconds pause, const sigset_t& set) {
   }
 }
 
-/// Waits until the child ends or this process is to end. True: the latter; the child has ended, too.
+/// Waits until the child ends (false), or until a signal tells this process to end (true; the child is ended, too).
 bool watch(pid_t child, const sigset_t& set) {
   while (::waitpid(child, nullptr, WNOHANG) == 0) {
     const int signal = wait_signal(set, std::chrono::hours(1));

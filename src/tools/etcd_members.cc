@@ -57,7 +57,7 @@ Result<Keeper> start_keeper(const std::string& folder, const std::string& name) 
   if (!out) return errno_error(errno, "open " + log);
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    // etcd takes its options from there, too.
+    // etcd also reads options from the environment.
     if (!std::string_view(*entry).starts_with("ETCD_")) environment.emplace_back(*entry);
   }
   const std::string own = fs::read_symlink("/proc/self/exe").string();
@@ -91,7 +91,7 @@ std::string settings_text(const EtcdSettings& settings) {
                                {"auto-compaction-retention", "1h"},
                                {"client-transport-security", transport_security(settings.tls)},
                                {"peer-transport-security", transport_security(settings.tls)}};
-  return json.dump(2) + "\n";  // etcd reads YAML, and JSON is that
+  return json.dump(2) + "\n";  // etcd reads YAML, of which JSON is a part
 }
 
 Result<std::string> etcd_program() {

@@ -35,13 +35,13 @@ Result<std::string> etcd_program();
 
 // Below the folder of a deployment: coord/tls, coord/etcd-N.json, coord/etcd-N, log/etcd-N.log.
 
-inline constexpr std::uint32_t kVotes = 3;  // members on one machine: one process of them may be killed
+inline constexpr std::uint32_t kVotes = 3;  // members on one machine: the majority survives the end of one process
 
-/// The members of a new deployment on loopback, with the ports from `first_port` on, two each.
+/// The members of a new deployment on loopback. Member i has the ports first_port + 2i and first_port + 2i + 1.
 std::vector<EtcdMember> planned_members(std::uint32_t count, std::uint32_t first_port);
 std::string certificates_folder(const std::string& folder);
 Result<void> create_members(const std::string& folder, FsId fs, const std::vector<EtcdMember>& members);
-/// The members that the folder has settings of, in order. Those that another file system's etcd serves: none.
+/// Names of the members whose settings the folder holds, sorted. Empty if the file system uses another etcd cluster.
 std::vector<std::string> members_of(const std::string& folder);
 std::string member_log(const std::string& folder, const std::string& name);
 
@@ -56,8 +56,8 @@ Result<std::vector<Keeper>> start_members(const std::string& folder, MonoTime un
 /// Ends keepers and with them their members.
 Result<void> stop_members(const std::vector<Keeper>& keepers);
 
-/// The work of a keeper until SIGTERM: it starts `etcd`, and again whenever that ends. When this process ends in any
-/// way, the member ends, too.
+/// Runs as a keeper until SIGTERM: starts `etcd`, and starts it again whenever it ends. The member ends when this
+/// process ends, in whatever way. Returns the exit code.
 int keep_member(const std::string& folder, const std::string& name);
 
 }  // namespace spate::tools

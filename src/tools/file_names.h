@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileNames: the paths of files of which only the handles are known.
+// FileNames: finds the paths of files by their handles.
 #pragma once
 
 #include <map>
@@ -12,9 +12,9 @@
 
 namespace spate::tools {
 
-/// A file's record does not hold its path, and servers of file data know handles only. So this looks for the handles in
-/// the tree, directory by directory from the root down, and in no more than kMostNames names at a time. It keeps what
-/// it has found, and what it has not found, for kKept. One thread.
+/// A file's record does not hold its path, and io servers know files by handle only. So this class searches the tree
+/// for the handles, directory by directory from the root down, and ends a search after about kMostNames names. It keeps
+/// results for at most kKept, also that a handle was not found. One thread.
 class FileNames {
  public:
   static constexpr std::size_t kMostNames = 20'000;
@@ -22,7 +22,7 @@ class FileNames {
 
   explicit FileNames(assembly::ClientProcess& process) : process_(process), begun_(process.clock().now()) {}
 
-  /// Sets the path of the first `most` rows of files; that of a file which is not found stays empty.
+  /// Sets the paths of the first `most` rows. A row whose file is not found gets an empty path.
   void name(std::vector<LoadRow>& rows, std::size_t most);
 
  private:

@@ -172,7 +172,7 @@ class Finder {
   Finder(Context& context, assembly::ClientProcess& process, const Search& search)
       : context_(context), process_(process), search_(search) {}
 
-  /// By a stack of its own, since a tree may be as deep as its owner likes.
+  /// Uses a stack of its own, since a user may nest directories to any depth.
   void look(Found found) {
     std::vector<Level> levels;
     visit(found, levels);

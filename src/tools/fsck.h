@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks of src/fsck need of the servers of a file system.
+// Connects the checks of src/fsck with the command's client.
 #pragma once
 
 #include "fsck/servers.h"

@@ -111,7 +111,7 @@ std::optional<std::uint64_t> mib_to_copy(Context& context, const std::vector<Ser
     const auto snapshot = metrics::Snapshot::decode(reply->snapshot);
     const metrics::Sample* const regions = snapshot ? snapshot->find("spate_server_io_regions_to_copy", {}) : nullptr;
     if (regions == nullptr) return std::nullopt;
-    sum += static_cast<std::uint64_t>(std::max<std::int64_t>(regions->value, 0));  // regions of 1 MiB
+    sum += static_cast<std::uint64_t>(std::max<std::int64_t>(regions->value, 0));  // one region is 1 MiB
   }
   return sum;
 }

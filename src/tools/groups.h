@@ -19,10 +19,10 @@ using GroupMap = std::map<TargetId, DataGroup>;
 
 /// All groups of the file system.
 Result<GroupMap> all_groups(assembly::ClientProcess& process);
-/// Those that the layout names.
+/// The groups that the layout names.
 Result<GroupMap> groups_of(assembly::ClientProcess& process, const Layout& layout);
 
-/// The targets of a slot: itself, or the members of its group, the primary first.
+/// The targets that hold a slot's data: the slot's own target, or the members of its group, the primary first.
 std::vector<TargetId> targets_of(const Slot& slot, const GroupMap& groups);
 /// "256+512 512+768": the targets of each slot.
 std::string slots_text(const Layout& layout, const GroupMap& groups);
@@ -31,12 +31,12 @@ std::string slots_text(const Layout& layout, const GroupMap& groups);
 struct GroupHealth {
   std::size_t groups = 0;
   std::size_t degraded = 0;
-  std::map<ServerId, std::size_t> absent;    // by server: groups in which it receives nothing
-  std::map<ServerId, std::size_t> joining;   // by server: groups in which it is being given what it missed
-  std::optional<std::uint64_t> to_copy_mib;  // what these lack, at most; nothing: not known
+  std::map<ServerId, std::size_t> absent;    // by server: groups whose changes it does not receive
+  std::map<ServerId, std::size_t> joining;   // by server: groups in which it still receives missed changes
+  std::optional<std::uint64_t> to_copy_mib;  // the most that joining members still lack; nothing: not known
 };
 GroupHealth health_of(const GroupMap& groups);
-/// Asks these servers how much is still to be copied to members that came back. Nothing: one has not answered.
+/// Asks the io servers how much the members that came back still lack. Nothing if one of them does not answer.
 std::optional<std::uint64_t> mib_to_copy(Context& context, const std::vector<ServerId>& io_servers);
 nlohmann::json to_json(const GroupHealth& health);
 /// One line: "mirrors    6 groups of targets, all whole".

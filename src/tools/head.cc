@@ -43,7 +43,7 @@ job::Task<Result<std::uint64_t>> print_range(client::File& file, std::uint64_t f
   co_return from;
 }
 
-/// The offset behind the first `lines` lines.
+/// The offset just after the first `lines` lines.
 job::Task<Result<std::uint64_t>> end_of_lines(client::File& file, std::uint64_t lines) {
   Bytes memory(kBlock);
   std::uint64_t offset = 0;

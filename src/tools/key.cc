@@ -161,8 +161,8 @@ int issue(Context& context, const KeyOptions& options) {
   return kExitOk;
 }
 
-/// When these keys end by themselves, as the record says that `spate key issue` has made beside the client key; 0: they
-/// do not, or it does not know them.
+/// When each of these keys expires, by the record that `spate key issue` keeps beside the client key. 0: never, or the
+/// record does not have the key.
 std::vector<WallTime> recorded_ends(const std::string& client_key_file, const std::vector<KeyId>& ids) {
   std::vector<WallTime> ends(ids.size());
   std::ifstream lines(client_key_file + ".issued");
@@ -177,7 +177,7 @@ std::vector<WallTime> recorded_ends(const std::string& client_key_file, const st
   return ends;
 }
 
-/// Revokes these keys, and yields all that are revoked.
+/// Revokes these keys, and returns all revoked keys of the file system.
 Result<std::vector<wire::RevokedKey>> revoke_at_server(Context& context, const wire::RevokeKeysRequest& request) {
   constexpr std::uint32_t kReplyRoom = 128U << 10U;
   SPATE_TRY(assembly::ClientProcess * process, context.file_system());
@@ -213,7 +213,7 @@ int revoke(Context& context, const KeyOptions& options) {
   if (const auto config = load(context)) {
     request.ends = recorded_ends(config->fs.client_key_file, request.keys);
     const bool any = std::ranges::any_of(request.ends, [](WallTime end) { return end.ns != 0; });
-    if (any) request.keys.emplace_back();  // the mark that the ends follow
+    if (any) request.keys.emplace_back();  // an empty id tells the server that `ends` follow
   }
   const auto revoked = revoke_at_server(context, request);
   if (!revoked) return context.fail(revoked.error());

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Beside the file with the name of the last one; empty: this user has no home folder.
+/// The list lies beside the file that names the current file system. Empty: this user has no home folder.
 fs::path list_file() {
   const fs::path current = assembly::current_file();
   return current.empty() ? fs::path() : current.parent_path() / "file-systems";
@@ -28,7 +28,7 @@ void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) out << line << "\n";
 }
 
-/// The last of these that runs; empty: none.
+/// The last file of the list whose servers run; empty: none.
 std::string last_running(const std::vector<std::string>& files) {
   const std::vector<RunningServer> servers = running_servers();
   const auto runs = [&](const std::string& file) {

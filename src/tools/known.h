@@ -7,14 +7,14 @@
 
 namespace spate::tools {
 
-/// Those that `spate up` has started and `spate destroy` has not removed. A file may be missing all the same.
+/// Paths of spate.toml: `spate up` has started these, and `spate destroy` has not removed them. A file may be missing.
 std::vector<std::string> known_file_systems();
 /// Their folders.
 std::vector<std::string> known_folders();
-/// The file system was just started: commands use it if no other one is named.
+/// Notes that the file system was just started: commands use it if the user names no other one.
 void remember_file_system(const std::string& config_file);
-/// Commands no longer use it. If they did, they use the last started one of those that run; returns that one, else an
-/// empty text.
+/// Commands no longer use this file system. If it was the current one, the last started one that still runs takes its
+/// place. Returns that one's spate.toml; empty if nothing has changed or none runs.
 std::string forget_file_system(const std::string& config_file);
 
 }  // namespace spate::tools

@@ -15,16 +15,16 @@ namespace spate::tools {
 namespace {
 
 using wire::LoadCounts;
-using Key = std::pair<wire::PeerKind, std::uint64_t>;  // of a file: kClient and its handle
+using Key = std::pair<wire::PeerKind, std::uint64_t>;  // a file has kClient and its handle
 
 constexpr double kBytesOfARequest = 64.0 * 1024;
 constexpr std::array<const char*, wire::kLoadKinds> kKindNames = {"read", "write", "look", "change"};
 
 LoadCounts count_at(const std::vector<LoadCounts>& counts, std::size_t kind) {
-  return kind < counts.size() ? counts[kind] : LoadCounts();  // a server of another version may have other kinds
+  return kind < counts.size() ? counts[kind] : LoadCounts();  // servers of other versions may have other kinds
 }
 
-/// A difference of counts that do not fall; a server that says otherwise is not believed.
+/// The increase of a count that never falls. Yields 0 if a server reports a smaller number than before.
 double grown(std::uint64_t now, std::uint64_t before) { return now < before ? 0 : static_cast<double>(now - before); }
 
 void add(LoadRates& rates, const std::vector<LoadCounts>& now, const std::vector<LoadCounts>& before, double seconds) {
@@ -64,7 +64,7 @@ Key key_of(const wire::FileLoad& load) { return {wire::PeerKind::kClient, load.f
 const std::vector<wire::ClientLoad>& loads_of(const wire::ListLoadsReply& reply) { return reply.clients; }
 const std::vector<wire::FileLoad>& loads_of(const wire::ListFileLoadsReply& reply) { return reply.files; }
 
-/// One server's part of the view. `Reply` counts `Load`s.
+/// The loads that one server reported in two replies. `Load` is ClientLoad or FileLoad.
 template <typename Reply, typename Load>
 class ServerLoads {
  public:
@@ -76,7 +76,7 @@ class ServerLoads {
   }
 
   double seconds() const { return seconds_; }
-  /// `name(row, load)` tells whose a new row is.
+  /// Adds this server's rates. `name(row, load)` describes the client or file in a row that is new.
   template <typename Name>
   void add_to(std::map<Key, LoadRow>& rows, LoadView& view, Name name) {
     if (seconds_ <= 0) return;
@@ -88,7 +88,7 @@ class ServerLoads {
       add(row->second.rates, one.kinds, same ? found->second->kinds : std::vector<LoadCounts>(), seconds_);
       if (same) before_.erase(found);
     }
-    // What was counted for a client before it made room is among the others now. It was not asked in this interval.
+    // The counts of clients that the server has dropped are among its `others` now. They are not of this interval.
     for (const auto& [key, gone] : before_) add(others_before_, gone->kinds);
     add(view.others, now_.others, others_before_, seconds_);
   }
@@ -101,7 +101,7 @@ class ServerLoads {
   std::vector<LoadCounts> others_before_;
 };
 
-/// `Load`: what the replies count.
+/// `Load`: the kind of load that the replies list.
 template <typename Load, typename Replies, typename Name>
 LoadView view_of(const Replies& before, const Replies& now, Name name) {
   LoadView view;
@@ -127,7 +127,7 @@ double weight_of(const LoadRow& row, std::string_view order) {
   return sum.requests + sum.bytes / kBytesOfARequest;
 }
 
-/// The field that stays; the others of the name are emptied.
+/// Clears the row's name and user except for the field `group`, which it returns.
 std::string keep_only(LoadRow& row, std::string_view group) {
   const LoadRow whole = row;
   row.name = {};
@@ -170,7 +170,7 @@ std::string name_of(const LoadRow& row) {
   return text;
 }
 
-/// Its first characters, as long as each takes one column.
+/// The beginning of the line that fits `columns` columns; each character takes one column.
 std::string cut(const std::string& line, std::size_t columns) {
   if (columns == 0) return line;
   std::size_t end = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who loads the servers: rates out of two answers of each server, as rows, a table and JSON.
+// Who loads the servers: computes rates from two replies of each server, and shows them as rows, a table and JSON.
 #pragma once
 
 #include <array>
@@ -22,55 +22,55 @@ struct ClientName {
   std::string program;
   std::string job;
 };
-/// Any text is a program if it has not that form. Bytes that must not reach a terminal are escaped.
+/// Text that does not have this form is taken as the program. Bytes that must not reach a terminal are escaped.
 ClientName parse_description(std::string_view description);
 
-/// What is asked in a second.
+/// Requests of one kind in a second.
 struct LoadRate {
   double requests = 0;
   double failed = 0;
-  double time_ns = 0;  // of all these requests together
+  double time_ns = 0;  // the sum of these requests' durations
   double bytes = 0;
 };
 using LoadRates = std::array<LoadRate, wire::kLoadKinds>;
 LoadRate sum_of(const LoadRates& rates);
 
-/// A client, several that are one in this view, or a file.
+/// One line of a view: a client, several clients that were grouped, or a file.
 struct LoadRow {
   ClientName name;
   std::string user;
-  Handle file;       // of a view of files only
+  Handle file;       // in a view of files only
   std::string path;  // of the file, if it is known
   std::uint64_t clients = 1;
   LoadRates rates{};
 };
 
-/// The answers of servers by which rates are known.
+/// The replies from which rates are computed.
 using LoadReplies = std::map<ServerId, wire::ListLoadsReply>;
 using FileLoadReplies = std::map<ServerId, wire::ListFileLoadsReply>;
 
 struct LoadView {
-  std::vector<LoadRow> rows;  // without those that have asked nothing
-  LoadRates others{};         // of clients that the servers have no counts of
+  std::vector<LoadRow> rows;  // without rows that had no requests
+  LoadRates others{};         // clients that the servers do not count separately
   double seconds = 0;         // between the answers
   bool of_files = false;      // the rows are files
 };
-/// A server that is not in both is left out. One that was started anew in between counts since then.
+/// Leaves out servers that are not in both rounds. A server that has restarted in between counts from its restart.
 LoadView loads_between(const LoadReplies& before, const LoadReplies& now, std::string (*user_name)(std::uint32_t uid));
 
-/// A row for each file, without its path.
+/// Yields a row for each file, without its path.
 LoadView file_loads_between(const FileLoadReplies& before, const FileLoadReplies& now);
 
 inline constexpr std::string_view kLoadGroups[] = {"client", "job", "user", "host", "program", "file"};
 inline constexpr std::string_view kLoadOrders[] = {"load", "bytes", "requests", "time"};
-/// Makes one row of all clients of a job, user, host or program. `group`: one of kLoadGroups; "client" and "file" leave
-/// the rows as they are.
+/// Joins the rows of all clients of the same job, user, host or program. `group`: one of kLoadGroups; "client" and
+/// "file" leave the rows as they are.
 std::vector<LoadRow> grouped(std::vector<LoadRow> rows, std::string_view group);
-/// Sorts the rows; the greatest is first. `order`: one of kLoadOrders; "load": requests, and bytes where 64 KiB are
-/// one.
+/// Sorts the rows, the largest first. `order`: one of kLoadOrders; "load" orders by requests, and counts 64 KiB as one
+/// request.
 void sort_rows(std::vector<LoadRow>& rows, std::string_view order);
 
-/// The path of a row of a file, or its handle.
+/// The path of a row's file, or the handle if the path is not known.
 std::string file_name(const LoadRow& row);
 /// At most `most` rows, and a line for the sum; no line is longer than `columns` (0: any length).
 std::string load_table(const LoadView& view, std::size_t most, std::size_t columns);

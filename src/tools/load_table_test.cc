@@ -64,7 +64,7 @@ TEST(LoadTable, RatesAreWhatCameBetweenTheAnswersOfEachServer) {
                         {ServerId(2), reply_at(54, {one(7)})},
                         {ServerId(3), reply_at(9, {one(1000)})}};
   const LoadView view = loads_between(before, now, &name_of_uid);
-  ASSERT_EQ(view.rows.size(), 1U);  // a client of several servers is one
+  ASSERT_EQ(view.rows.size(), 1U);  // one client of several servers makes one row
   EXPECT_DOUBLE_EQ(requests_of(view.rows[0]), 20);
   EXPECT_DOUBLE_EQ(sum_of(view.rows[0].rates).bytes, 20.0 * (1U << 20U));
   EXPECT_DOUBLE_EQ(sum_of(view.rows[0].rates).time_ns, 20'000);
@@ -84,7 +84,7 @@ TEST(LoadTable, AServerThatWasStartedAnewCountsSinceThen) {
   EXPECT_DOUBLE_EQ(sum_of(view.others).requests, 0);
 }
 
-/// The server adds all counts of a client that makes room to those of the others.
+/// When a server makes room by dropping a client, it adds all counts of the client to the others' counts.
 TEST(LoadTable, AClientThatMadeRoomIsNoLoadAmongTheOthers) {
   const auto before = reply_at(10, {load_of(5, "h:1:p", 1000)}, 3);
   const LoadView view = view_of(before, reply_at(11, {load_of(6, "h:2:q", 4)}, 1005));
@@ -137,7 +137,7 @@ TEST(LoadTable, ATableHasNoMoreThanFits) {
   const std::string table = load_table(view, 2, 0);
   EXPECT_THAT(table, HasSubstr("job2"));
   EXPECT_THAT(table, HasSubstr("... and 2 more\n"));
-  EXPECT_THAT(table, HasSubstr("56.0 MiB"));  // all
+  EXPECT_THAT(table, HasSubstr("56.0 MiB"));  // the sum of all rows
   EXPECT_THAT(table, Not(HasSubstr("a:1")));
   const std::string all = load_table(view, 20, 0);
   EXPECT_EQ(escape_controls(all, "\n"), all);

@@ -36,7 +36,7 @@ std::string sibling(const char* name) {
   return (fs::read_symlink("/proc/self/exe", error).parent_path() / name).string();
 }
 
-/// The program itself prints it; with --upgrade it is the program that takes over.
+/// Executes spate-mount in place of this process, so that it prints its output itself.
 int run_itself(Context& context, const char* what, const std::string& directory) {
   const std::string program = sibling("spate-mount");
   ::execl(program.c_str(), program.c_str(), what, directory.c_str(), nullptr);
@@ -71,7 +71,7 @@ int run_status(Context& context, const std::string& directory) {
     text.append(part.data(), static_cast<std::size_t>(n));
   ::close(ends[0]);
   int status = 0;
-  // It has printed the reason.
+  // spate-mount has printed the reason.
   if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) return kExitFailed;
   std::istringstream lines(text);
   print(as_json(lines));

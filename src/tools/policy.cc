@@ -23,7 +23,7 @@ struct PolicyOptions {
   std::vector<std::string> words;
 };
 
-/// The value behind "replicas=". kInvalidArgument: the word says something else.
+/// The value behind "replicas=". kInvalidArgument: the word does not begin like that.
 Result<std::string> replicas_of(const std::string& word) {
   if (!word.starts_with(kReplicas))
     return Error::told(Errc::kInvalidArgument, "policy takes replicas=N, not \"" + word + "\"");

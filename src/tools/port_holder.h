@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that listens on a TCP port of this machine, for messages.
+// Finds the process that listens on a TCP port of this machine, so that messages can name it.
 #pragma once
 
 #include <cstdint>

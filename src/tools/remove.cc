@@ -67,8 +67,8 @@ job::Task<void> remove_folder(Run& run, std::unique_ptr<const Folder> folder) {
   if (folder->above == nullptr) run.ended.set();
 }
 
-/// To remove a directory releases the one above, which may be empty then, and so on: a loop, since a tree may be as
-/// deep as its owner likes.
+/// Removing a directory releases the one above, which may then be empty, and so on. This is a loop and not a recursion,
+/// since a user may nest directories to any depth.
 void remove_emptied(Run& run) {
   if (std::exchange(run.removing, true)) return;
   while (!run.emptied.empty()) {
@@ -87,7 +87,7 @@ FolderPtr make_folder(Run& run, Folder folder) {
   return FolderPtr(new Folder(std::move(folder)), end);
 }
 
-/// A directory that the walk has entered, and what it has listed of it and not looked at.
+/// A directory that the walk has entered, with the listed entries that the walk has not looked at yet.
 struct EnteredFolder {
   explicit EnteredFolder(FolderPtr its_folder) : folder(std::move(its_folder)) { request.handle = folder->handle; }
   bool listed() const { return next == entries.size(); }
@@ -107,7 +107,7 @@ job::Task<Result<void>> list(Run& run, EnteredFolder& level) {
   co_return Result<void>();
 }
 
-/// Depth first, by a stack of its own.
+/// Removes everything below `root`, depth first. Uses a stack of its own instead of recursion.
 job::Task<void> empty(Run& run, FolderPtr root) {
   std::vector<EnteredFolder> levels;
   levels.emplace_back(std::move(root));

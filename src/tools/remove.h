@@ -9,9 +9,9 @@
 
 namespace spate::tools {
 
-/// Removes `directory`, which is `name` in `parent`. Goes on to further directories while changes are under way, so
-/// that many of them go to the meta server together. What others have removed meanwhile is no error. After another
-/// error nothing more is removed, and the first one is returned.
+/// Removes `directory`, which is `name` in `parent`. While removals are in flight it goes on to further directories, so
+/// that many of them go to the meta server in one request. An object that others have removed meanwhile is no error.
+/// After any other error it begins no more removals, and returns the first error.
 job::Task<Result<void>> remove_tree(client::Client& client, Handle parent, std::string name, Handle directory);
 
 }  // namespace spate::tools

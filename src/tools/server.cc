@@ -191,15 +191,15 @@ Result<void> start_in_deployment(const Addition& added) {
   return Error::told(Errc::kUnreachable, why_not);
 }
 
-/// Makes its stores and starts its service on this machine. Another server whose disk is not mounted now must not get
-/// an empty store.
+/// Makes the server's stores and starts its service on this machine. Only this server's stores are made: another server
+/// of this machine whose disk is not mounted now must not get an empty store.
 Result<void> start_service(ServerId id) {
   const std::string command = fmt::format("spate-setup --format --server {}", id.value);
   if (std::system(command.c_str()) == 0) return {};
   return Error::told(Errc::kUnreachable, command + " has failed");
 }
 
-/// Until it is destroyed, this command alone reads and replaces the file.
+/// The lock holds until it is destroyed: meanwhile only this command reads and replaces the file.
 Result<FolderLock> lock_file(Addition& added) {
   SPATE_TRY(FolderLock lock, added.deployment ? lock_folder(added.folder, kLockPatience)
                                               : lock_configuration(added.folder, kLockPatience));

@@ -99,7 +99,7 @@ void show(Context& context, const StatsOptions& options, const config::FileSyste
   }
 }
 
-/// Fails if no server could be asked.
+/// Sends a request for statistics to the servers. Fails if no server could be asked.
 Result<Snapshots> ask(Asker& asker, const std::vector<ServerId>& servers) {
   SPATE_TRY(const auto replies, asker.ask<wire::StatsReply>(wire::StatsRequest(), servers));
   Snapshots snapshots;

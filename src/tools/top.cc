@@ -81,7 +81,7 @@ void show(Context& context, const TopOptions& options, LoadView view, std::size_
   print(text + load_table(view, most, terminal_columns(context)));
 }
 
-/// Shows one view after the other; `view(before, now)` makes it of two rounds of answers.
+/// Shows one view after the other. `view(before, now)` computes it from two rounds of replies.
 template <typename Reply, typename Request, typename View>
 int watch(Context& context, const TopOptions& options, Asker& asker, const std::vector<ServerId>& servers,
           std::uint64_t rounds, View view) {
