@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The patterns over bmi, each process a network instance of its own. Prints one number, as mpi_program.c.
+// Measures the patterns over bmi, with a network instance in each process. Prints one number, as mpi_program.c does.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ std::string listen_url(const std::string& network) {
   return network + (network == "shm" || network == "ofi+shm" ? "://*" : "://127.0.0.1:0");
 }
 
-/// A file system with an address of the network. tcp+tls: encrypted under the key file SPATE_BENCH_KEY.
+/// A file system with one address of that network. For tcp+tls, the file SPATE_BENCH_KEY holds the key.
 config::FileSystemConfig config_for(const std::string& network) {
   config::FileSystemConfig config;
   config.fs.id = FsId(1);
@@ -40,7 +40,7 @@ config::FileSystemConfig config_for(const std::string& network) {
   return config;
 }
 
-/// One process's end: an instance, a context, and the peers it has spoken to.
+/// The side of one process: a network instance, a context, and the peers that it has talked to.
 class End {
  public:
   explicit End(const plan& plan) : plan_(plan) {
@@ -51,7 +51,7 @@ class End {
   }
 
   std::string listen() { return network_->listen(listen_url(plan_.network), context_).value(); }
-  /// The peer behind `url`, connected.
+  /// Connects to the process at `url` and returns its address.
   bmi::Address call(const std::string& url) {
     const bmi::Address peer = network_->lookup(std::array{url}).value();
     bmi::Message hello;
@@ -63,18 +63,18 @@ class End {
     while (!network_->peer_info(peer).connected) step();
     return peer;
   }
-  /// The next process that calls.
+  /// Waits for the next process that calls, and admits it.
   bmi::UnexpectedMessage answer() {
     std::array<bmi::UnexpectedMessage, 1> message;
     while (network_->test_unexpected(context_, message) == 0) step();
-    network_->admit(message[0].peer);  // strangers may open no connection for bulk data
+    network_->admit(message[0].peer);  // a peer that is not admitted may open no connection for bulk data
     return std::move(message[0]);
   }
   std::size_t answer_if_there(std::span<bmi::UnexpectedMessage> out) {
     return network_->test_unexpected(context_, out);
   }
 
-  /// `open` counts what is under way; null: open().
+  /// `open` counts the operations in flight; null: open() counts them.
   void receive(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList to,
                std::uint64_t* open = nullptr) {
     std::uint64_t& counter = open == nullptr ? open_ : *open;
@@ -97,7 +97,7 @@ class End {
   void drain() {
     while (open_ > 0) step();
   }
-  /// Takes what has completed; sleeps when nothing has, unless told to poll.
+  /// Handles completions. If there are none, it sleeps until there may be some, or returns at once when told to poll.
   void step() {
     const std::size_t n = network_->test_context(context_, done_);
     for (std::size_t i = 0; i < n; ++i) {
@@ -114,7 +114,7 @@ class End {
   }
 
  private:
-  /// What is measured is gone: says why, and ends the process.
+  /// Reports why the measurement cannot go on, and ends the process.
   void give_up(Errc status) const {
     fmt::print(stderr, "bmi_program: {}\n", describe(status));
     if (called_) {
@@ -142,11 +142,11 @@ class End {
   bmi::ContextId context_;
   bmi::Address called_;
   std::uint64_t open_ = 0;
-  std::array<bmi::Completion, 64> done_;  // here: to clear it each time would cost more than to test
+  std::array<bmi::Completion, 64> done_;  // a member, since clearing it for each test would cost more than the test
   std::vector<std::vector<std::byte>> plain_;
 };
 
-/// Rank 0 listens and rank 1 calls: the other one's address.
+/// Rank 0 listens and rank 1 connects to it. Returns the other process's address.
 bmi::Address meet(End& end, Group& group, int rank) {
   if (rank == 0) group.tell(0, end.listen());
   group.barrier();
@@ -187,8 +187,8 @@ double stream(const plan& plan, Group& group, int rank) {
   return static_cast<double>(plan.count) * static_cast<double>(plan.size) / seconds;
 }
 
-/// Small round trips, alone or while bulk data of rank 1 fills the line: their 99th percentile, or another,
-/// microseconds.
+/// Small round trips, alone or while rank 1 sends bulk data all the time. Yields the percentile plan.percent of their
+/// times, in microseconds.
 double priority(const plan& plan, Group& group, int rank) {
   End end(plan);
   const bmi::Address peer = meet(end, group, rank);
@@ -258,7 +258,7 @@ void read_all(End& end, std::span<const bmi::Address> servers, MutableByteView r
   end.drain();
 }
 
-/// Seconds of this client; 0 of a server.
+/// Every client reads from every server, plan.rounds times. Yields the bytes per second of all clients together.
 double parallel_read(const plan& plan, Group& group, int rank) {
   End end(plan);
   const bool server = rank < plan.servers;
@@ -287,7 +287,7 @@ double parallel_read(const plan& plan, Group& group, int rank) {
     double slowest = 0;
     for (int r = plan.servers; r < plan.servers + plan.clients; ++r)
       slowest = std::max(slowest, std::stod(group.hear(r)));
-    if (round > 0) seconds += slowest / plan.rounds;  // the first warms up
+    if (round > 0) seconds += slowest / plan.rounds;  // round 0 warms up
     group.barrier();
   }
   return static_cast<double>(plan.servers) * plan.clients * static_cast<double>(READ_PAIR_BYTES) / seconds;

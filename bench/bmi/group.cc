@@ -22,7 +22,7 @@ namespace {
 constexpr int kMost = 64;
 }
 
-/// In memory that all processes share. Barriers are entered by spinning with sched_yield: nobody is measured there.
+/// Lies in memory that all processes share. A barrier spins with sched_yield, since no time is measured there.
 struct Group::Shared {
   int size = 0;
   std::atomic<int> arrived = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of one measurement: forked, pinned, in step.
+// The processes of one measurement: they are forked, pinned to processors, and meet at barriers.
 #pragma once
 
 #include <functional>
@@ -8,16 +8,16 @@
 
 namespace spate::bench {
 
-/// What a process of a group has of the others. A process that fails ends the whole group.
+/// The view of one process on the group that it is part of. If one process fails, the whole group ends.
 class Group {
  public:
-  /// Runs `body(group, rank)` in `size` processes, rank r on processor r modulo their number, and gives what each
-  /// returned. Call before the process has threads.
+  /// Runs `body(group, rank)` in `size` processes, rank r on processor r modulo the number of processors. Returns their
+  /// results by rank. Call it before the process starts threads.
   static std::vector<double> run(int size, const std::function<double(Group&, int rank)>& body);
 
-  /// Everybody waits for everybody.
+  /// Waits until all processes of the group have called it.
   void barrier();
-  /// Says a line to all; everybody else gets it from hear(). At most 4,000 bytes.
+  /// Publishes a line under this rank, which other processes read with hear(rank) after a barrier. Under 4,096 bytes.
   void tell(int rank, const std::string& text);
   std::string hear(int rank) const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// instructions_program NETWORK KIND BYTES COUNT: two network instances in one process exchange COUNT messages, one step
-// of each after the other. Nothing sleeps and nothing spins, so that two runs execute the same instructions: for
-// callgrind. KIND: unexpected, control or bulk.
+// instructions_program NETWORK KIND BYTES COUNT: two network instances in one process exchange COUNT messages. The
+// instances take turns, step by step. Nothing sleeps or spins, so every run executes the same instructions, as
+// callgrind needs. KIND: unexpected, control or bulk.
 #include <fmt/core.h>
 
 #include <array>
@@ -52,7 +52,7 @@ bmi::Message message_to(End& end, bmi::SegmentList segments) {
   return message;
 }
 
-/// Builds of before strangers were told apart have no admit().
+/// Older builds of bmi, with which this one is compared, do not have Network::admit().
 template <typename Network>
 void admit(Network& network, bmi::Address peer) {
   if constexpr (requires { network.admit(peer); }) network.admit(peer);

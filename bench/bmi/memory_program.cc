@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bare limits of shared memory between two processes: a round trip of the message's bytes with flags to poll or
-// eventfds to sleep on, and a stream through a ring: copied in, copied out, nothing else. Prints one number.
+// Measures the limits of shared memory between two processes: a round trip of a message, with flags to poll or eventfds
+// to sleep on; and a stream that is copied into a ring and out of it, with nothing else. Prints one number.
 #include <fmt/core.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -31,10 +31,10 @@ struct alignas(64) Flag {
   std::atomic<std::uint64_t> value{0};
 };
 
-/// What both processes see; made before they are.
+/// The memory that both processes share. It is mapped before they are forked.
 struct Memory {
-  std::array<Flag, 2> flags;  // of each rank: messages sent, or bytes written and taken
-  alignas(64) std::array<std::array<std::byte, kChunk>, 2> messages;  // of each rank
+  std::array<Flag, 2> flags;  // by rank: messages sent (round trips), or bytes written and taken (streams)
+  alignas(64) std::array<std::array<std::byte, kChunk>, 2> messages;  // by rank
   alignas(64) std::array<std::byte, kRing> ring;
 };
 
@@ -112,7 +112,7 @@ class Probe {
     std::memcpy(data.data(), memory_.messages[from].data(), data.size());
   }
 
-  Memory& memory_;  // until the process ends
+  Memory& memory_;  // never unmapped
   std::array<UniqueFd, 2> bells_;
 };
 

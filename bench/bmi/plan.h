@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each of the three programs (bmi, raw sockets, MPI) is told to do. C, since the MPI one is. */
+/* The orders for the programs of this folder (bmi, raw sockets, memory, MPI). In C, since the MPI program is. */
 #ifndef SPATE_BENCH_BMI_PLAN_H
 #define SPATE_BENCH_BMI_PLAN_H
 
@@ -32,7 +32,7 @@ struct plan {
   int percent;   /* of the priority pattern: which percentile is told */
 };
 
-/* NAME=VALUE arguments; 0 when one is unknown. */
+/* Parses NAME=VALUE arguments. Returns 0 if one is unknown or out of range. */
 static int plan_parse(struct plan* plan, int argc, char** argv) {
   const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 0, 5, 0, 99};
   *plan = usual;
@@ -77,7 +77,7 @@ static int plan_parse(struct plan* plan, int argc, char** argv) {
          plan->percent >= 0 && plan->percent < 100;
 }
 
-/* A round trip is the median of batches: on a busy machine some of them are interrupted. */
+/* The time of a round trip is the median over batches, since a busy machine interrupts some of them. */
 enum { BATCHES = 50 };
 struct batches {
   double begun[BATCHES + 1];
@@ -85,7 +85,7 @@ struct batches {
   long next; /* round trip that begins a batch; those before 0 warm up */
 };
 
-/* Round trip `batches->next` begins at `now` (seconds). */
+/* Call it when round trip `batches->next` begins; `now` is the time in seconds. */
 static void batches_note(struct batches* batches, const struct plan* plan, double now) {
   batches->begun[batches->count++] = now;
   batches->next = batches->count <= BATCHES ? plan->count * batches->count / BATCHES : -plan->count;
@@ -97,7 +97,7 @@ static int batches_compare(const void* a, const void* b) {
   return *x < *y ? -1 : *x > *y;
 }
 
-/* Microseconds of one. */
+/* The median time of one round trip, microseconds. */
 static double batches_median(struct batches* batches, const struct plan* plan) {
   for (int i = 0; i + 1 < batches->count; ++i) batches->begun[i] = batches->begun[i + 1] - batches->begun[i];
   qsort(batches->begun, (size_t)(batches->count - 1), sizeof(double), batches_compare);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The patterns over plain non-blocking TCP sockets in an epoll set: the least that does the same work. Prints one
-// number.
+// Measures the patterns over plain non-blocking TCP sockets in an epoll set: the least code that does the same work.
+// Prints one number.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -33,12 +33,12 @@ void make_ready(int fd) {
   SPATE_CHECK(::fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
 }
 
-/// Bytes to go one way: pieces, sent or filled in their order.
+/// The bytes that go in one direction, as pieces that are sent or filled in order.
 class Flow {
  public:
   void add(void* data, std::size_t size) { pieces_.push_back({data, size}); }
   bool done() const { return at_ == pieces_.size(); }
-  /// False: the socket takes or has no more for now.
+  /// Moves some bytes. False: the socket can take no more, or has no more, for now.
   bool move(int fd, bool out) {
     msghdr message{};
     message.msg_iov = &pieces_[at_];
@@ -71,7 +71,7 @@ struct Line {
   Flow in;
 };
 
-/// The connections of one process, driven together.
+/// All connections of one process.
 class End {
  public:
   explicit End(bool poll) : poll_(poll), epoll_(epoll_create1(0)) {}
@@ -98,7 +98,7 @@ class End {
   }
   Line& answer() { return add(UniqueFd(::accept(listener_.get(), nullptr, nullptr))); }
 
-  /// Until everything that is to go has gone and come.
+  /// Sends and receives until the queues of all connections are empty.
   void drain() {
     for (;;) {
       bool open = false;
@@ -181,8 +181,8 @@ double stream(const plan& plan, Group& group, int rank) {
   return static_cast<double>(plan.count) * static_cast<double>(plan.size) / seconds;
 }
 
-/// Small round trips on one connection while another one is kept full, 64 KiB at a time in between: a percentile,
-/// microseconds.
+/// Small round trips on one connection, while rank 1 sends 64 KiB after 64 KiB on another one. Yields the percentile
+/// plan.percent of their times, in microseconds.
 double priority(const plan& plan, Group& group, int rank) {
   End end(plan.poll != 0);
   Line& control = meet(end, group, rank);
@@ -220,7 +220,7 @@ double priority(const plan& plan, Group& group, int rank) {
   return times[times.size() * static_cast<std::size_t>(plan.percent) / 100] * 1e6;
 }
 
-/// One request of each client, then the acknowledgment and the data to it.
+/// Answers one request on each connection with the acknowledgment and the data.
 void serve(End& end, std::vector<char>& data, std::vector<char>& small) {
   struct State {
     bool answered = false;

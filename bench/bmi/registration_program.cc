@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remote reads over a libfabric provider by what is done about registration (ORFA, Figure 3), and what registering and
-// copying cost by themselves. Prints one number: bytes a second, or microseconds.
+// Measures remote reads over a libfabric provider with different treatments of registration (ORFA, Figure 3), and the
+// cost of registering and of copying by themselves. Prints one number: bytes per second, or microseconds.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ constexpr bmi::Tag kData(2);
 constexpr std::size_t kRequestBytes = 25;
 
 struct Job {
-  std::string_view what = "cache";  // cache, register, copy: reads; registering, copying: what these cost
+  std::string_view what = "cache";  // cache, register, copy: a kind of reads; registering, copying: their cost alone
   std::string url = "ofi+tcp://127.0.0.1:0";
   std::size_t size = 65536;
   long count = 1000;
@@ -38,14 +38,14 @@ struct Job {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// One process's end; never sleeps.
+/// The side of one process. It never sleeps.
 class End {
  public:
   explicit End(std::string_view what) {
     bmi::NetworkOptions options;
-    options.connect_timeout_ms = 50'000;  // an emulated processor takes its time
+    options.connect_timeout_ms = 50'000;  // connecting is slow on an emulated processor
     bmi::ofi::OfiOptions module;
-    // By way of packets as far as there is credit for them, or never.
+    // With "copy", messages of any size are copied through packets; otherwise none is.
     const bool copies = what == "copy";
     options.eager_limit_bytes = copies ? options.eager_limit_bytes : 0;
     options.copy_limit_bytes = copies ? std::numeric_limits<std::uint64_t>::max() : 0;
@@ -111,7 +111,7 @@ class End {
   std::size_t open_ = 0;
 };
 
-/// Rank 1 reads from rank 0, one request at a time: bytes a second.
+/// Rank 1 reads from rank 0, one request at a time. Yields bytes per second.
 double read(const Job& job, Group& group, int rank) {
   End end(job.what);
   const bmi::Address peer = rank == 0 ? end.answer(job.url, group) : end.call(group);
@@ -137,7 +137,7 @@ double read(const Job& job, Group& group, int rank) {
   }
   end.drain();
   const double seconds = now() - begin;
-  // Nobody leaves while the other one is at work, and what was measured is what was meant.
+  // Neither process may end before the other one is done. Then check that memory was registered as `what` says.
   group.barrier();
   const bmi::PinCounters pins = end.module().pin_counters();
   if (rank == 0) SPATE_CHECK((pins.misses + pins.hits > 0) == (job.what != "copy"));
@@ -145,7 +145,7 @@ double read(const Job& job, Group& group, int rank) {
   return static_cast<double>(job.size) * static_cast<double>(job.count) / seconds;
 }
 
-/// Microseconds to register and deregister memory of that size, which is there already.
+/// Microseconds to register and deregister `size` bytes of memory that is already mapped and touched.
 double registering(const Job& job, Group& group, int rank) {
   End end(job.what);
   (void)(rank == 0 ? end.answer(job.url, group) : end.call(group));
@@ -161,7 +161,7 @@ double registering(const Job& job, Group& group, int rank) {
   return seconds / static_cast<double>(job.count) * 1e6;
 }
 
-/// Microseconds to copy so much, out of memory that the caches do not hold.
+/// Microseconds to copy `size` bytes from memory that is not in the processor's caches.
 double copying(const Job& job) {
   constexpr std::size_t kPool = std::size_t{64} << 20U;
   std::vector<std::byte> pool(kPool, std::byte{1});

@@ -21,17 +21,17 @@ namespace {
 constexpr double kGiB = static_cast<double>(1ULL << 30U);
 constexpr std::uint64_t kRequestBytes = 1ULL << 20U;
 constexpr std::size_t kInFlight = 4;
-/// What a read of 4 KiB puts on the wire, with the frame's header: the request and what is around the data of the
-/// reply. As counted with strace.
+/// The bytes on the wire for a read of 4 KiB, with frame headers: the request, and what surrounds the data in the
+/// reply. Counted with strace.
 constexpr std::uint64_t kSmallRequestBytes = 330;
 constexpr std::uint64_t kSmallReplyBytes = 4096 + 140;
 
 struct Settings {
   std::string config_file;
   std::vector<pid_t> servers;
-  std::string folder = "/dev/shm";  // of the probe's files: the same kind of storage
+  std::string folder = "/dev/shm";  // folder of the probe's files; must be the same kind of storage
   std::string json_file;
-  std::string only;  // a part of the names of the figures to measure
+  std::string only;  // measure only figures whose names contain this
   std::uint64_t file_bytes = 2ULL << 30U;
   int runs = 5;
   int client_cpu = -1;
@@ -40,7 +40,7 @@ struct Settings {
 
 const char* const kFilePath = "/spate-data-bench";
 
-/// Value and processor time of one run of `work`, which moves `units` (bytes or requests).
+/// The value and the processor time of one run of a side.
 struct Measured {
   double seconds = 0;
   double client_cpu = 0;
@@ -70,11 +70,11 @@ class Bench {
  private:
   struct Side {
     std::function<Result<double>()> run;  // yields the value
-    double units_per_run = 0;             // GiB, or requests / 1e6: what processor seconds are divided by
+    double units_per_run = 0;             // processor seconds are divided by this: GiB, or requests / 1e6
   };
 
   Result<void> measure_all() {
-    SPATE_TRY(std::ignore, spate_stream(true));  // warm: the file is there
+    SPATE_TRY(std::ignore, spate_stream(true));  // warms up, and creates the file
     SPATE_TRY(std::ignore, raw_stream(true));
     const double gib = static_cast<double>(settings_.file_bytes) / kGiB;
     Goal stream_goal;
@@ -89,8 +89,8 @@ class Bench {
     constexpr std::uint64_t kRoundTrips = 20'000;
     Goal latency_goal;
     latency_goal.above_probe_at_most = 8;
-    // Two that take turns: on one processor or on two makes a factor of two, so the placement must not be the kernel's
-    // choice.
+    // A client and a server that take turns are about twice as fast on one processor as on two. So the kernel must not
+    // choose their processors.
     const bool chosen = settings_.client_cpu >= 0 || settings_.server_cpu >= 0;
     SPATE_TRY(std::ignore, chosen ? Result<void>() : pin_all(0, 1));
     SPATE_TRY(std::ignore, figure(
@@ -247,7 +247,7 @@ Result<std::vector<Figure>> run(const Settings& settings) {
   probe.peers = settings.servers.size();
   probe.folder = settings.folder;
   probe.file_bytes = settings.file_bytes / settings.servers.size();
-  SPATE_TRY(measure::RawPeers peers, measure::RawPeers::start(probe));  // forks: before anything has threads
+  SPATE_TRY(measure::RawPeers peers, measure::RawPeers::start(probe));  // it forks, so before there are threads
   assembly::ClientSettings client;
   client.config_file = settings.config_file;
   client.program = "data_bench";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the data bench tells: a table for people, JSON for programs.
+// The results of the data bench: a table for people, JSON for programs.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace spate::bench {
 
-/// One run of something, of the raw probe or of Spate.
+/// The result of one run, either of the raw probe or of Spate.
 struct Sample {
   double value = 0;       // in the figure's unit
   double client_cpu = 0;  // seconds per GiB, or microseconds per request
@@ -18,11 +18,11 @@ struct Sample {
   double cpu() const { return client_cpu + server_cpu; }
 };
 
-/// What a figure must reach.
+/// The values that a figure must reach.
 struct Goal {
-  std::optional<double> ratio_at_least;  // of the probe's value
+  std::optional<double> ratio_at_least;  // Spate's value divided by the probe's
   std::optional<double> cpu_ratio_at_most;
-  std::optional<double> above_probe_at_most;  // in the figure's unit
+  std::optional<double> above_probe_at_most;  // Spate's value minus the probe's, in the figure's unit
   std::optional<double> at_least;
   std::optional<double> at_most;
   bool any() const { return ratio_at_least || cpu_ratio_at_most || above_probe_at_most || at_least || at_most; }
@@ -38,7 +38,7 @@ struct Figure {
 
   measure::Summary raw_value() const { return summary(raw, &Sample::value); }
   measure::Summary value() const { return summary(spate, &Sample::value); }
-  /// Of Spate to the probe, each run by itself.
+  /// Spate's value divided by the probe's, for each pair of runs.
   measure::Summary ratio() const;
   measure::Summary cpu_ratio() const;
   bool met() const;

@@ -7,7 +7,7 @@
 namespace spate::bench {
 namespace {
 
-/// What the lanes of one stream share.
+/// State that the lanes of one stream share.
 struct Moving {
   client::File& file;
   const Stream& stream;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same few calls by two front ends: the C library's, which a mount or the preload library may be behind, and
-// libspate's.
+// The same few calls by two front ends: the C library (over a mount, the preload library or a local file system), and
+// libspate.
 #pragma once
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 namespace spate::bench {
 
-/// One thread at a time. Failures are -errno.
+/// One thread at a time. Calls return -errno on failure.
 class Calls {
  public:
   using File = std::intptr_t;
@@ -30,7 +30,7 @@ class Calls {
 };
 
 std::unique_ptr<Calls> system_calls();
-/// `where`: spate.toml. Null with a message on stderr when it cannot be used.
+/// `where`: the path of spate.toml. Returns null, and prints the reason on stderr, when it cannot be used.
 std::unique_ptr<Calls> native_calls(const std::string& where);
 
 }  // namespace spate::bench

@@ -58,7 +58,7 @@ class Program {
  public:
   Program(const Settings& settings, Calls& calls) : settings_(settings), calls_(calls) {}
 
-  /// False: it failed, as was said.
+  /// Runs one case and prints its line. False: a call failed, and the reason was printed.
   bool run(const Case& one) {
     if (one.what == "write" || one.what == "read" || one.what == "random" || one.what == "cold") return run_data(one);
     if (one.what == "new" || one.what == "append") return run_new(one);
@@ -118,7 +118,7 @@ class Program {
     });
   }
 
-  /// What any call on a descriptor pays for being looked at.
+  /// Measures what a call on a descriptor outside of Spate costs, since the preload library looks at each descriptor.
   static bool run_seek(const Case& one) {
     const int file = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
     const auto begin = std::chrono::steady_clock::now();

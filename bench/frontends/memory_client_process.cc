@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// assembly::ClientProcess as the front ends know it, on a file system that lies in the process itself: linked before
-// the real one, into libraries that otherwise are those of the product. Its files end with the program.
+// Replaces assembly::ClientProcess by one whose file system lies in the process itself. It is linked before the real
+// one into libraries that are otherwise the product's. Its files are gone when the program ends.
 #include <unistd.h>
 
 #include "assembly/client_process.h"
@@ -9,7 +9,7 @@
 namespace spate::assembly {
 namespace {
 
-/// A program has one client; the class that is stood in for has no place for it.
+/// A global, since the header of the replaced class has no member for it. A program has only one client.
 std::unique_ptr<bench::MemoryCluster> the_cluster;
 
 }  // namespace

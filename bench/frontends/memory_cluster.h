@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryCluster: a meta server and an io server in the client's own process, on its executor, with their stores and the
-// network in memory: what a call costs besides is the front end's.
+// MemoryCluster: a meta server and an io server in the client's own process, on its executor, with stores and network
+// in memory. So most of a call's remaining time is spent in the front end.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@
 
 namespace spate::bench {
 
-/// Life: construct -> start() awaited -> clients by client_network() -> those are gone -> stop() awaited -> destroyed.
-/// One executor, which outlives it.
+/// Life cycle: construct -> start() awaited -> client_network() and a client -> both destroyed -> stop() awaited ->
+/// destroyed. One executor, which outlives it.
 class MemoryCluster {
  public:
   explicit MemoryCluster(job::Executor& executor);
@@ -31,13 +31,13 @@ class MemoryCluster {
   job::Task<Result<void>> start();
   job::Task<Result<void>> stop();
 
-  /// Map and key.
+  /// The cluster map and the client key.
   client::Options client_options() const;
-  /// The one client's; outlived by this.
+  /// The network for the one client. The cluster outlives it.
   std::unique_ptr<bmi::Network> client_network();
 
  private:
-  /// Packets arrive in the next turn: the fabric's own time does not matter.
+  /// Delivers packets in the next turn, whatever the simulated time of their arrival.
   class FabricSource final : public job::Source {
    public:
     FabricSource(bmi::sim::Fabric& fabric, job::Executor& executor) : fabric_(fabric), executor_(executor) {
@@ -55,7 +55,7 @@ class MemoryCluster {
     job::Executor& executor_;
   };
 
-  /// Network, records and rpc server of one server.
+  /// The network, records and rpc server of one simulated host.
   struct Host {
     Host(MemoryCluster& cluster, std::uint32_t number);
     metrics::Registry metrics;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A FUSE file system that knows names and sizes and no data: what the kernel and libfuse cost by themselves, with the
-// sizes, timeouts and threads of Spate's mount with cache=none.
+// A FUSE file system that keeps names and sizes but no data. It shows the cost of the kernel and libfuse alone, with
+// the sizes, timeouts and threads of Spate's mount with cache=none.
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
@@ -16,11 +16,11 @@ namespace {
 
 constexpr unsigned kMostBytes = 1U << 20U;
 
-/// Inodes are never reused; odd ones are directories.
+/// The names and sizes of all files and directories. Inode numbers are never reused; those of directories are odd.
 /// Thread-safe.
 class Files {
  public:
-  /// 0: no such name. `make`: then it is made.
+  /// The inode of a name; 0: there is no such name. With `make`, a missing name is created.
   fuse_ino_t find(const std::string& name, bool make, bool directory = false) {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(name);
@@ -74,7 +74,7 @@ fuse_entry_param entry(fuse_ino_t inode) {
 
 void init(void*, fuse_conn_info* connection) { connection->max_write = kMostBytes; }
 
-/// The name in its directory.
+/// The key of a name in the directory `parent`.
 std::string entry_name(fuse_ino_t parent, const char* name) { return std::to_string(parent) + "/" + name; }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {

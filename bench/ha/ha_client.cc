@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ha_client SPATE.TOML DIRECTORY SECONDS
-// Makes DIRECTORY and then empty files in it, one after the other, for so long. Prints one line of JSON: how many, in
-// how many seconds, and the longest call, s.
+// Makes DIRECTORY, and then empty files in it, one after the other, for SECONDS. Prints one line of JSON: the number of
+// files, the seconds that they took, and the time of the longest call in seconds.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

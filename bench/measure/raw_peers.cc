@@ -21,7 +21,7 @@
 namespace spate::measure {
 namespace {
 
-// --- the peer: a process of its own; a failure ends it, and its caller sees the connection end ---
+// --- the peer: a process of its own. After a failure it exits, and its caller sees the connection end. ---
 
 bool receive_all(int socket, std::byte* into, std::uint64_t size) {
   while (size > 0) {

@@ -61,8 +61,8 @@ class Client {
     RawRequest request;
     std::size_t slot;
     MutableByteView memory;
-    std::uint64_t moved;     // bytes of memory; of a write: with the request before them
-    std::uint64_t answered;  // bytes of a write's answer
+    std::uint64_t moved;     // bytes of `memory`; for a write with the request before them
+    std::uint64_t answered;  // bytes of the answer to a write
   };
   using Lane = std::deque<Transfer>;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bmi over TCP against plain epoll sockets on loopback, both in the same run and by turns: round trips of 64 bytes and
-// streams of large messages. Prints a table, and one JSON line a figure with --json. See docs/wire-tcp.md.
+// Compares bmi over TCP with plain epoll sockets on loopback. Both take turns in the same run: round trips of 64 bytes,
+// and streams of large messages. Prints a table, and with --json a line for each figure. See docs/wire-tcp.md.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -37,7 +37,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// An instance and the thread that tests it.
+/// A network instance with one context, which one thread tests.
 class Side {
  public:
   Side() {
@@ -46,7 +46,7 @@ class Side {
     network = make_network(std::move(modules));
     context = network->open_context();
   }
-  /// The next completions; waits for them.
+  /// Waits for completions and returns how many there are.
   std::size_t completions(std::span<Completion> out, bool spin) {
     for (;;) {
       const std::size_t n = network->test_context(context, out);
@@ -69,7 +69,7 @@ class Side {
 
 Address address_of(Side& from, const std::string& url) { return from.network->lookup(std::array{url}).value(); }
 
-/// Answers requests until one of tag 0 comes. One send is in flight at a time.
+/// Answers requests until one with tag 0 comes. One send is in flight at a time.
 void serve(Side& server, bool spin) {
   std::array<std::byte, kSmall> answer{};
   for (;;) {
@@ -149,7 +149,7 @@ void stream_out(Side& server, const Segment& segment, std::uint64_t messages, bo
   }
 }
 
-/// Receives as many, with `ahead` receives posted; returns the seconds from the request to the last one.
+/// Receives `messages` messages with `ahead` receives posted. Returns the seconds from the request to the last message.
 double stream_in(Side& client, const Message& receive, std::uint64_t messages, std::uint64_t ahead) {
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
@@ -174,7 +174,7 @@ double stream_in(Side& client, const Message& receive, std::uint64_t messages, s
   return now() - begin;
 }
 
-/// The server streams to the client, which has posted every receive (`ready`) or eight at a time (rendezvous).
+/// A stream from server to client. `ready`: all receives are posted before; otherwise eight at a time (rendezvous).
 double bmi_stream(std::uint64_t size, int file, bool ready) {
   Side client;
   Side server;
@@ -211,7 +211,7 @@ void compare(const Case& c, bool json) {
   std::vector<double> bmi;
   double raw_cpu = 0;
   double bmi_cpu = 0;
-  for (int i = 0; i < kRepetitions; ++i) {  // by turns: the machine's mood strikes both
+  for (int i = 0; i < kRepetitions; ++i) {  // in turns, since the machine's other load must hit both
     const double before = cpu_seconds();
     raw.push_back(c.raw());
     const double between = cpu_seconds();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to find a slot's part of a request. items/s are pieces, bytes/s the file bytes they stand for; the
-// reference is BM_NaiveStrips, the walk over all strips that a server without SlotCursor would make.
+// The cost of finding a slot's part of a request. items/s counts pieces, bytes/s counts the file bytes of these pieces.
+// For comparison, BM_NaiveStrips walks over all strips, as a server without SlotCursor would.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a transaction costs over the store under it. The references of the same run: RocksDB's own Put, WriteBatch, Get,
-// MultiGet and iterator with the same options, and kvmem for what is not RocksDB at all. Warm: data in the system's
-// cache.
+// What a transaction costs in addition to the store under it. References in the same run: RocksDB's own Put,
+// WriteBatch, Get, MultiGet and iterator with the same options; and kvmem, whose time has no part of RocksDB. Warm: the
+// data is in the system's cache.
 #include <benchmark/benchmark.h>
 #include <poll.h>
 #include <rocksdb/db.h>
@@ -27,7 +27,7 @@ constexpr std::size_t kInodeBytes = 100;
 constexpr std::uint64_t kInodes = 1'000'000;
 constexpr std::size_t kBatch = 256;
 
-/// Big-endian, so that numbers are ordered as keys are: as an inode's key.
+/// A key whose number is big-endian, as in an inode's key, so that keys have the order of their numbers.
 Bytes key_of(char kind, std::uint64_t number) {
   Bytes key(17);
   key[0] = static_cast<std::byte>(kind);
@@ -41,7 +41,7 @@ Bytes key_of(char kind, std::uint64_t number) {
 std::string value_of(std::uint64_t number, std::size_t size) {
   std::string value(size, '\0');
   SeededRandom random(number);
-  random.fill({reinterpret_cast<std::byte*>(value.data()), size / 2});  // half of a record compresses
+  random.fill({reinterpret_cast<std::byte*>(value.data()), size / 2});  // half of a record is random, half compresses
   return value;
 }
 
@@ -77,7 +77,7 @@ KeyvalCompletion get(Keyval& store, Transaction& transaction, ByteView key) {
   return done;
 }
 
-/// A create: the parent and the absent entry are read; entry, inode, parent and the request's answer are written.
+/// A create: reads the parent and the absent entry; writes entry, inode, parent and the answer kept for resends.
 void create(Keyval& store, std::uint64_t number, const std::string& value, Durability durability) {
   const auto transaction = store.begin();
   get(store, *transaction, key_of('i', 1));
@@ -126,7 +126,7 @@ void BM_RawWriteBatch4(benchmark::State& state) {
   }
 }
 
-/// The same operations as a create, without the transaction: what the overhead is counted against.
+/// The operations of a create without the transaction: the reference for its overhead.
 void BM_RawGetGetWriteBatch4(benchmark::State& state) {
   const auto db = open_raw(scratch("kvbench-getbatch"));
   const std::string value = value_of(1, kValueBytes);
@@ -157,7 +157,7 @@ void BM_CreateSynced(benchmark::State& state) {
 }
 void BM_CreateInMemory(benchmark::State& state) { create_many(state, *make_memory_keyval(), Durability::kProcess); }
 
-/// As BM_Create, with other transactions alive all the time, so that commits are recorded and snapshots are taken.
+/// As BM_Create, with other transactions open all the time. So the store records commits and takes snapshots.
 void BM_CreateAmongOthers(benchmark::State& state) {
   const auto store = open_store("kvbench-others");
   const std::string value = value_of(1, kValueBytes);
@@ -183,7 +183,7 @@ void BM_Put(benchmark::State& state) {
   }
 }
 
-/// A million inodes, written once for all reading benches.
+/// A folder with a million inodes, written once for all benchmarks that read.
 const std::string& inodes_folder() {
   static const std::string folder = [] {
     RocksdbOptions options;
@@ -198,7 +198,7 @@ const std::string& inodes_folder() {
       SPATE_CHECK(db->Write({}, &batch).ok());
       batch.Clear();
     }
-    // So that nothing is left to compact while the benches read.
+    // Compact now, so that no compaction runs while the benchmarks read.
     rocksdb::CompactRangeOptions whole;
     whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
     SPATE_CHECK(db->Flush({}).ok() && db->CompactRange(whole, nullptr, nullptr).ok());
@@ -207,7 +207,7 @@ const std::string& inodes_folder() {
   return folder;
 }
 
-/// 256 keys: a directory's inodes (neighbours), or any (scattered).
+/// 256 keys of inodes: consecutive ones, as those of a directory, or random ones (`scattered`).
 std::vector<Bytes> some_keys(Random& random, bool scattered) {
   std::vector<Bytes> keys;
   const std::uint64_t first = random.below(kInodes - kBatch);
@@ -217,7 +217,7 @@ std::vector<Bytes> some_keys(Random& random, bool scattered) {
   return keys;
 }
 
-/// Reads everything once, so that a cache that is large enough holds it.
+/// Reads everything once. A block cache that is large enough then holds all of it.
 void warm(Keyval& store) {
   KeyRange range;
   range.begin = key_of('i', 0);
@@ -337,7 +337,7 @@ BENCHMARK(BM_Create);
 BENCHMARK(BM_CreateAmongOthers);
 BENCHMARK(BM_CreateInMemory);
 BENCHMARK(BM_CreateSynced)->UseRealTime();
-// {0 neighbours, 1 scattered} x MiB of block cache: the default, and one that holds everything.
+// {0: consecutive keys, 1: scattered} x MiB of block cache: the default, and a cache that holds everything.
 BENCHMARK(BM_RawMultiGet256)->ArgsProduct({{0, 1}, {8, 256}})->UseRealTime();
 BENCHMARK(BM_GetMany256)->ArgsProduct({{0, 1}, {8, 256}})->UseRealTime();
 BENCHMARK(BM_GetOne)->ArgsProduct({{0, 1}, {8, 256}})->UseRealTime();

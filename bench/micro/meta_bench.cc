@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU that the meta server spends on one operation, without network, over the store in memory and over RocksDB in
-// /dev/shm. Requests come encoded and leave encoded, as from the wire; each has its answer remembered.
+// The meta server's processor time for one operation, without a network, over the store in memory and over RocksDB in
+// /dev/shm. Requests are decoded and replies encoded, as on the wire. Each answer is stored for resends.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 

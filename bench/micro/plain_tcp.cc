@@ -85,7 +85,7 @@ double raw_round_trip(bool spin) {
     for (int i = 0; i < kRounds; ++i) {
       waiter.wait(spin);
       ssize_t n = ::recv(pair.b.get(), data.data(), data.size(), 0);
-      while (n < 0) {  // the event was for something else
+      while (n < 0) {  // an earlier event ended the wait
         waiter.wait(spin);
         n = ::recv(pair.b.get(), data.data(), data.size(), 0);
       }

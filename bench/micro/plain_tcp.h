@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bmi_tcp_bench compares with: the same transfers by plain epoll sockets on loopback, and how much is transferred.
+// The reference for bmi_tcp_bench: the same transfers over plain epoll sockets on loopback, and their sizes.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ inline double now() {  // in seconds
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Microseconds a round trip. `spin`: both sides poll instead of sleeping.
+/// Microseconds of a round trip. `spin`: both sides poll instead of sleeping.
 double raw_round_trip(bool spin);
-/// GB/s of pieces of `size` bytes, out of memory, or by sendfile out of `file` unless that is negative.
+/// GB/s of pieces of `size` bytes. They come from memory if `file` is negative, otherwise from `file` by sendfile.
 double raw_stream(std::uint64_t size, int file);
 
 }  // namespace spate::bmi

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytestreams against plain pread and pwrite on the same file, by turns in the same run: trove_bench [folder ...],
-// default /dev/shm and the current folder. One operation at a time (with a sleep for its completion) and sixteen side
-// by side, over 64 MiB that stay in the page cache. Prints microseconds and CPU microseconds an operation, median of
-// five.
+// Compares bytestreams with plain pread and pwrite on the same file, in turns in the same run: trove_bench [folder
+// ...], default /dev/shm and the current folder. One operation at a time (with a sleep until its completion), and
+// sixteen in flight, over 64 MiB that stay in the page cache. Prints microseconds and CPU microseconds of an operation,
+// the median of five runs.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -53,7 +53,7 @@ struct Load {
   std::size_t size;
   std::size_t depth;
   std::size_t count() const { return size > 65'536 ? 300 : 10'000; }
-  /// Offsets step through the file and start anew at its end.
+  /// Offsets step through the file, and begin at 0 again behind its end.
   std::uint64_t offset(std::size_t i) const { return i * size % kFileBytes; }
 };
 

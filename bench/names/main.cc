@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name space of a running file system against the least that it could cost, a bare round trip and a bare RocksDB
-// put in the same run: bench/run starts the servers and this.
+// Compares the name space of a running file system with its least possible cost: a bare round trip and a bare RocksDB
+// put in the same run. bench/run starts the servers and this program.
 #include <fmt/core.h>
 #include <getopt.h>
 
@@ -19,7 +19,7 @@
 namespace spate::bench {
 namespace {
 
-/// What a create and its answer put on the wire, with the frame's headers; as counted with strace.
+/// The bytes of a create and of its answer on the wire, with frame headers. Counted with strace.
 constexpr std::uint64_t kRequestBytes = 260;
 constexpr std::uint64_t kReplyBytes = 320;
 constexpr std::size_t kTasks = 8;
@@ -29,7 +29,7 @@ struct Settings {
   pid_t server = 0;  // the meta server
   std::string folder = "/dev/shm";
   std::string json_file;
-  std::string only;  // a part of the names of the figures to measure
+  std::string only;  // measure only figures whose names contain this
   std::uint64_t operations = 20'000;
   std::uint64_t entries = 1'000'000;
   int runs = 5;
@@ -57,8 +57,8 @@ class Bench {
  private:
   using Work = std::function<Result<double>()>;  // yields operations a second
 
-  /// Two that take turns are twice as fast on one processor as on two of a virtual machine: where the kernel happens to
-  /// put them would decide the figures.
+  /// A client and a server that take turns are twice as fast on one processor of a virtual machine as on two. So the
+  /// kernel must not choose their processors.
   Result<void> pin_all(int client_cpu, int server_cpu) {
     SPATE_TRY(std::ignore, peers_.pin(server_cpu));
     SPATE_TRY(std::ignore, measure::pin(0, client_cpu));
@@ -116,7 +116,7 @@ class Bench {
     return {};
   }
 
-  /// One folder of a million files, filled by many requests at once, then listed with attributes.
+  /// One folder of a million files. Many requests in flight create them; then the folder is listed with attributes.
   Result<void> large_directory() {
     Goal goal;
     goal.at_most = 5;
@@ -182,7 +182,7 @@ class Bench {
     return static_cast<double>(settings_.operations) / (now() - begin);
   }
 
-  /// One after the other: a bare round trip and, for a change, a bare put.
+  /// Operations a second of bare round trips, each followed by a bare put if `put`, as a change needs.
   Result<double> raw(bool put) {
     measure::RatePlan plan;
     plan.requests = settings_.operations;
@@ -207,7 +207,7 @@ class Bench {
 Result<std::vector<Figure>> run(const Settings& settings) {
   measure::RawPeersOptions probe;
   probe.peers = 1;
-  SPATE_TRY(measure::RawPeers peers, measure::RawPeers::start(probe));  // forks: before anything has threads
+  SPATE_TRY(measure::RawPeers peers, measure::RawPeers::start(probe));  // it forks, so before there are threads
   SPATE_TRY(RawStore store, RawStore::open(settings.folder + "/names-bench-store"));
   assembly::ClientSettings client;
   client.config_file = settings.config_file;

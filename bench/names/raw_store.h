@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawStore: a bare RocksDB with the options that the meta server's has.
+// RawStore: a bare RocksDB with the options of the meta server's store.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class DB;
 
 namespace spate::bench {
 
-/// Its folder goes with it. One thread.
+/// The destructor removes the folder. One thread.
 class RawStore {
  public:
   static Result<RawStore> open(const std::string& folder);
@@ -24,9 +24,9 @@ class RawStore {
   RawStore& operator=(const RawStore&) = delete;
   ~RawStore();
 
-  /// `count` puts of 200 bytes under new keys, each its own write, not synced.
+  /// Makes `count` puts of 200 bytes under new keys. Each is a write of its own, and is not synced.
   Result<double> puts_per_second(std::uint64_t count);
-  /// Seconds to read `count` records, which are put first if they are not there, by an iterator.
+  /// Seconds in which an iterator reads `count` records. Missing records are put before.
   Result<double> scan_seconds(std::uint64_t count);
 
  private:

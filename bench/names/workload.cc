@@ -10,7 +10,7 @@ std::string file_in(const std::string& folder, const char* kind, std::uint64_t n
   return folder + "/" + kind + std::to_string(n);
 }
 
-/// What the tasks of create_many share.
+/// State that the tasks of create_many() share.
 struct Creating {
   client::Client& client;
   std::uint64_t left;

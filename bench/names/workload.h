@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one client does in the bench of names.
+// The work of the client in the bench of names.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace spate::bench {
 
 job::Task<Result<void>> make_folder(client::Client& client, std::string folder);
 
-// One operation each on file number `n` of a folder.
-/// A file that is not opened: one request.
+// Each function does one operation on file number `n` of a folder.
+/// Creates a file without opening it: one request.
 job::Task<Result<void>> create_file(client::Client& client, std::string folder, std::uint64_t n);
-/// As open(O_CREAT) and close() do: two requests, on names that create_file does not use.
+/// As open(O_CREAT) and close(): two requests. Uses other names than create_file().
 job::Task<Result<void>> create_open_close(client::Client& client, std::string folder, std::uint64_t n);
 job::Task<Result<void>> stat_file(client::Client& client, std::string folder, std::uint64_t n);
 job::Task<Result<void>> unlink_file(client::Client& client, std::string folder, std::uint64_t n);
 
-/// Files made by several tasks at once, each in a folder of its own below `folder`, or all in this one.
+/// Several tasks make files at once, each in a folder of its own below `folder`, or all of them in `folder`.
 struct Creation {
   std::string folder;
   std::size_t tasks = 8;
@@ -27,7 +27,7 @@ struct Creation {
 };
 job::Task<Result<void>> create_many(client::Client& client, Creation creation);
 
-/// Reads all entries with their attributes; how many there are.
+/// Reads all entries with their attributes. Yields their number.
 job::Task<Result<std::uint64_t>> list_folder(client::Client& client, std::string folder);
 
 }  // namespace spate::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nbd_client: random aligned reads or writes of any NBD server, so many at once, and how long each took. README.md.
+// nbd_client: random aligned reads or writes on any NBD server, with a given depth; measures each request. README.md.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -32,7 +32,7 @@ struct Options {
   std::size_t depth = 16;
   std::size_t connections = 1;
   double seconds = 1;
-  double rate = 0;  // bytes a second; 0: as fast as it goes
+  double rate = 0;  // bytes a second; 0: no limit
   bool write = false;
 };
 
@@ -79,7 +79,7 @@ void receive_all(int fd, MutableByteView bytes) {
   }
 }
 
-/// One connection: simple replies, data thrown away.
+/// One connection. It asks for simple replies, and drops the data.
 class Connection {
  public:
   Connection(const Options& options, Random& random)
@@ -110,7 +110,7 @@ class Connection {
     send_all(fd_.get(), output_);
     output_.clear();
   }
-  /// Takes what has come; asks for as much again unless `last`.
+  /// Handles replies that have come. Sends a new request for each reply, unless `last`.
   void take(const Clock& clock, bool last) {
     const ssize_t n = ::recv(fd_.get(), input_.data() + have_, input_.size() - have_, 0);
     if (n <= 0) die("recv");
@@ -155,7 +155,7 @@ class Connection {
   bool in_reply_ = false;
   std::size_t outstanding_ = 0;
   std::vector<std::uint32_t> latencies_;
-  double steps_us_ = 0;  // the sum of what each latency differs from the one before
+  double steps_us_ = 0;  // the sum of the differences between consecutive latencies
 };
 
 double cpu_seconds() {
@@ -167,14 +167,14 @@ double cpu_seconds() {
 
 using Connections = std::vector<std::unique_ptr<Connection>>;
 
-/// Until as many bytes were due as have come.
+/// Sleeps until the bytes received so far were due at the given rate.
 void keep_to_rate(const Options& options, const Connections& all, const Clock& clock, MonoTime start) {
   if (options.rate <= 0) return;
   std::size_t requests = 0;
   for (const auto& one : all) requests += one->latencies().size();
   const double due = static_cast<double>(requests * options.size) / options.rate;
   const double early = due - std::chrono::duration<double>(clock.now() - start).count();
-  // The rate that was asked for.
+  // This sleep makes the load's rate.
   if (early > 0) std::this_thread::sleep_for(std::chrono::duration<double>(early));
 }
 
@@ -228,7 +228,7 @@ void run(const Options& options) {
 
 }  // namespace
 
-/// nbd_client WHERE SIZE DEPTH CONNECTIONS SECONDS read|write [RATE]; WHERE: a port of this machine, or unix:PATH;
+/// nbd_client WHERE SIZE DEPTH CONNECTIONS SECONDS read|write [RATE]. WHERE: a port of this machine, or unix:PATH.
 /// RATE: bytes a second.
 int main(int argc, char** argv) {
   if (argc != 7 && argc != 8) return 2;

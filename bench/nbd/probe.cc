@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nbd_probe: the limit that servers are held against, not a server: one connection after the other, no checks. It reads
-// requests as they come, and answers by pread into one buffer, or by sendfile. README.md.
+// nbd_probe: shows the best that an NBD server could reach. It is no real server: one thread, and no checks. It reads
+// requests as they come, and answers them with pread into one buffer or with sendfile. README.md.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -67,14 +67,14 @@ class Probe {
     Bytes init;
     nbd::BigEndian(init).u64(nbd::kInitMagic).u64(nbd::kOptionMagic).u16(3);
     std::ignore = send_all(fd, init.data(), init.size(), 0);
-    Bytes hello(21);  // flags, and EXPORT_NAME with a name of one letter
+    Bytes hello(21);  // flags, and EXPORT_NAME with a name of one byte
     ::recv(fd, hello.data(), hello.size(), MSG_WAITALL);
     Bytes info;
     nbd::BigEndian(info).u64(size).u16(nbd::kHasFlags);
     std::ignore = send_all(fd, info.data(), info.size(), 0);
     have_ = 0;
   }
-  /// Answers what has come; false at the end.
+  /// Answers the requests that have come. False: the client has ended.
   bool turn(int fd) {
     const ssize_t n = ::recv(fd, input_.data() + have_, input_.size() - have_, 0);
     if (n <= 0) return false;
@@ -130,14 +130,14 @@ class Probe {
 
 }  // namespace
 
-/// nbd_probe pread|sendfile FILE WHERE; WHERE: a port, or unix:PATH.
+/// nbd_probe pread|sendfile FILE WHERE. WHERE: a port, or unix:PATH.
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const UniqueFd file(::open(argv[2], O_RDONLY | O_CLOEXEC));
   struct stat st{};
   if (!file || ::fstat(file.get(), &st) != 0) die(argv[2]);
   const UniqueFd listening = listen_at(argv[3]);
-  // Many connections, for the streams: the same loop over all that are ready.
+  // The streams need many connections: each turn of the loop serves all that are ready.
   struct Client {
     UniqueFd fd;
     std::unique_ptr<Probe> probe;

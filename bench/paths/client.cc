@@ -46,7 +46,7 @@ struct Pass {
   std::uint64_t next = 0;
   Result<void> first;
   std::vector<double> latencies_us;
-  double steps_us = 0;  // the sum of what a lane's latency differs from its last one
+  double steps_us = 0;  // the sum of the differences between consecutive latencies of a lane
   std::uint64_t steps = 0;
 };
 
@@ -120,7 +120,7 @@ void print(Pass& pass, double seconds, double used) {
   std::fflush(stdout);
 }
 
-/// What a first request costs besides (handshake, a lease) is not what is measured.
+/// The first requests make the handshake and take a lease, which must not be measured.
 job::Task<Result<void>> warm_up(client::File& file, const Plan& plan) {
   Bytes one(plan.request, std::byte{1});
   if (plan.work == "write") {
@@ -136,7 +136,7 @@ job::Task<Result<void>> warm_up(client::File& file, const Plan& plan) {
   co_return Result<void>();
 }
 
-/// Of a request's size from `at` on; touched.
+/// A buffer of at + request bytes, touched; the request uses it from `at` on.
 Buffer buffer_for(const Plan& plan) {
   Buffer memory(plan.at + plan.request, Buffer::kPageAlignment);
   std::memset(memory.data(), 42, memory.size());
@@ -153,7 +153,7 @@ job::Task<Result<void>> run(client::Client& client, const Plan& plan, std::uniqu
   job::Executor& executor = client.cluster().executor();
   std::vector<Buffer> memory;
   for (std::uint64_t i = 0; i < plan.depth; ++i) memory.push_back(buffer_for(plan));
-  std::printf("go\n");  // who watches the server begins here
+  std::printf("go\n");  // a program that watches the servers begins here
   std::fflush(stdout);
   if (std::getchar() == EOF) co_return Errc::kCancelled;
   const double cpu = cpu_seconds();
@@ -166,7 +166,7 @@ job::Task<Result<void>> run(client::Client& client, const Plan& plan, std::uniqu
   const double used = cpu_seconds() - cpu;
   if (!pass->first) co_return pass->first.error();
   print(*pass, seconds, used);
-  if (std::getchar() == EOF) co_return Errc::kCancelled;  // the server has been looked at
+  if (std::getchar() == EOF) co_return Errc::kCancelled;  // waits until the program that watches the servers is done
   auto closed = co_await file->close();
   if (!closed) co_return std::move(closed).error();
   co_return Result<void>();
@@ -177,7 +177,7 @@ int fail(const Error& error) {
   return 1;
 }
 
-/// False for what is no KEY=VALUE of ours.
+/// Parses one KEY=VALUE word. False: there is no such key.
 bool take(Plan& plan, const std::string& word) {
   const std::size_t at = word.find('=');
   if (at == std::string::npos) return false;

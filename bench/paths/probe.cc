@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// paths_probe FILE REQUEST_BYTES DEPTH pread|direct: reads the file from its begin to its end and sends it to a TCP
-// socket of this machine, with no file system around it, and prints JSON: bytes, seconds, processor seconds. What
-// `buffered` and `direct` of an io server are held against:
+// paths_probe FILE REQUEST_BYTES DEPTH pread|direct: reads the file from beginning to end and sends it to a TCP socket
+// of this machine, without a file system around it. Prints JSON: bytes, seconds, processor seconds. It is the reference
+// for the io servers' paths `buffered` and `direct`:
 //   pread   from the page cache, into one buffer
 //   direct  past it (O_DIRECT), by io_uring, DEPTH requests ahead, into memory that the ring knows; sent in order
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ using namespace spate;
   std::exit(1);
 }
 
-/// A connected socket whose other end is a process that throws away what comes.
+/// A connected socket. The process at its other end drops everything that it receives.
 UniqueFd drained_socket() {
   const UniqueFd listening(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// triad SECONDS MIB: STREAM's triad, a = b + k * c, over three arrays of MIB each, again and again; prints how long a
-// pass took in the median, in seconds, and how many there were: JSON. A program that lives on memory bandwidth, to see
-// what a neighbour costs it.
+// triad SECONDS MIB: repeats STREAM's triad, a = b + k * c, over three arrays of MIB each. Prints JSON: the median
+// seconds of a pass, and the number of passes. The program depends on memory bandwidth only, so it shows what a
+// neighbour takes from it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +14,7 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Not inlined: each pass is to go to memory.
+/// Not inlined, so that each pass really reads and writes memory.
 [[gnu::noinline]] void pass(std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& c,
                             double k) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = b[i] + k * c[i];

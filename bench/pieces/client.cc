@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pieces_client SPATE.TOML PIECE STRIDE ROUNDS SERVER-PID...: writes and reads 16384 pieces of PIECE bytes, STRIDE
-// bytes apart, with one request, ROUNDS times; and as many bytes in one piece. Prints a JSON line for each kind and
-// direction: nanoseconds of processor time a piece, of the servers and of this process, and of the clock. With "-" in
-// place of SPATE.TOML and a file's name in place of the servers: one pread or pwrite a piece on that file.
+// bytes apart, with one request, ROUNDS times; and the same number of bytes in one piece. Prints a JSON line for each
+// kind and direction: nanoseconds per piece, of the servers' and of this process's processor time, and of elapsed time.
+// With "-" instead of SPATE.TOML and a file's name instead of the servers: one pread or pwrite a piece on that file.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ bool run_spate(const char* config, const Plan& plan) {
   strided.level_count = 1;
   strided.levels[0] = {kPieces, plan.stride};
   std::vector<spate_range> list;
-  // Not quite regular, so that no shorter description says the same.
+  // The pieces are not quite regular, so that the list cannot be sent as a strided description.
   for (std::uint64_t i = 0; i < kPieces; ++i) list.push_back({i * plan.stride + i % 2, plan.piece});
   bool done =
       measure_row(plan, "strided", "write", [&] { return spate_write_strided(file, &strided, &all, 1) == whole; }) &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client of the experiment as a process: opens the file and says "ready"; moves its part each time it reads a line,
-// "write" or "read", and prints the seconds.
+// One client of the experiment, as a process. It opens the file and prints "ready". For each line "write" or "read"
+// that it gets, it moves its part and prints the seconds.
 #include <fmt/core.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The experiment in the simulation: real roles and clients in virtual time, on links of a given bandwidth. Prints a
-// line of JSON for each number of servers and clients and each seed.
+// Runs the experiment in the simulation: real roles and clients in virtual time, on links of a given bandwidth. Prints
+// a line of JSON for each number of servers, number of clients, and seed.
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -21,16 +21,16 @@ struct Plan {
   std::uint64_t bytes = 0;  // of each client
   std::uint64_t rate = 12'500'000;
   std::uint64_t seed = 1;
-  std::uint64_t side = 0;  // BTIO: of the cube of cells that the clients share; 0: one part for each client
+  std::uint64_t side = 0;  // BTIO: side of the cube of cells that clients share; 0: each client has one part
 };
 
-/// What all clients of a run share.
+/// State that all clients of a run share.
 struct Experiment {
   std::uint32_t opened = 0;
   std::uint32_t moved = 0;
   Result<void> first;
   std::vector<std::unique_ptr<client::File>> files;
-  std::vector<std::vector<Extent>> pieces;  // BTIO
+  std::vector<std::vector<Extent>> pieces;  // by client, for BTIO
 };
 
 job::Task<void> open_one(client::Client& client, Experiment& experiment, std::size_t number) {
@@ -58,7 +58,7 @@ job::Task<void> close_one(Experiment& experiment, std::size_t number) {
   --experiment.opened;
 }
 
-/// Bytes a second of all clients together. From the common start to the last one's end.
+/// Bytes a second of all clients together, from their common start to the end of the last one.
 double phase(cluster::World& world, std::vector<cluster::ClientProcess*>& clients, Experiment& experiment,
              const Plan& plan, bool write) {
   experiment.moved = 0;

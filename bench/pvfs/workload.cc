@@ -10,7 +10,7 @@ namespace {
 struct Moving {
   client::File& file;
   const Part& part;
-  std::uint64_t next = 0;  // bytes of the part
+  std::uint64_t next = 0;  // offset in the part, bytes
   Result<void> first;
 };
 

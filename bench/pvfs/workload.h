@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The experiments of the PVFS paper: many clients, each with its own part of one file, or with its cells of BTIO's
-// array. Used by real processes and by the simulation alike. Source: PVFS, sec. 4.2 and 5.2.
+// array. Real processes and the simulation both use this. Source: PVFS, sec. 4.2 and 5.2.
 #pragma once
 
 #include <vector>
@@ -16,17 +16,17 @@ struct Part {
   bool write = false;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t request_bytes = kStripBytes;  // one strip of every server
+  std::uint64_t request_bytes = kStripBytes;  // one strip on each server
   std::size_t in_flight = 2;
 };
 job::Task<Result<void>> move_part(client::File& file, Part part);
 
-/// What a client of BTIO has of a cube of `side`^3 cells of 40 bytes, as the benchmark's "full MPI-IO" version asks for
-/// it: one block in each of sqrt(clients) slabs. One piece a row of cells, in ascending order.
+/// The cells of one BTIO client in a cube of `side`^3 cells of 40 bytes, as in the benchmark's version "full MPI-IO":
+/// one block in each of sqrt(clients) slabs. One piece for each row of cells, in ascending order.
 std::vector<Extent> btio_pieces(std::uint64_t side, std::uint64_t clients, std::uint64_t client);
 job::Task<Result<void>> move_pieces(client::File& file, std::span<const Extent> pieces, bool write);
 
-/// The shared file, striped over all servers; made by the first to come.
+/// Opens the shared file, which is striped over all servers. The first client creates it.
 job::Task<Result<std::unique_ptr<client::File>>> open_shared(client::Client& client, std::string path);
 
 }  // namespace spate::bench

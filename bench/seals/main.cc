@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What seals cost: the same work sealed and bare, by turns in one process. bench/run starts this; see README.md.
+// Measures the cost of seals: the same work, sealed and bare, in turns. bench/run starts it; see README.md.
 #include <fmt/core.h>
 #include <getopt.h>
 
@@ -19,16 +19,16 @@ namespace spate::bench {
 namespace {
 
 struct Settings {
-  std::vector<std::string> configs;         // sealed, bare: operations of running file systems instead of round trips
-  std::vector<std::vector<pid_t>> servers;  // of each
-  std::string only;                         // a part of the names of the figures to measure
-  std::string mode;                         // sealed or bare: that alone, once, for a profiler
+  std::vector<std::string> configs;         // of two file systems, sealed and bare; empty: round trips of this process
+  std::vector<std::vector<pid_t>> servers;  // by file system
+  std::string only;                         // measure only figures whose names contain this
+  std::string mode;                         // "sealed" or "bare": run only that, once, for a profiler
   int turns = 31;
   std::uint64_t count = 4000;  // in one turn of one mode
   int cpu = 0;                 // everything runs on it; < 0: anywhere
 };
 
-/// One mode of one figure.
+/// One mode (sealed or bare) of a figure.
 struct Side {
   std::function<Result<void>(std::uint64_t count)> work;
   std::function<Result<double>()> cpu_seconds;
@@ -41,8 +41,8 @@ Result<double> microseconds_each(const Side& side, std::uint64_t count) {
   return (after - before) * 1e6 / static_cast<double>(count);
 }
 
-/// The median of the differences within a turn is steadier than the difference of the medians: a slow moment meets
-/// both.
+/// Uses the median of the differences within a turn. It is steadier than the difference of the medians, since a slow
+/// moment slows both modes of a turn.
 Result<void> compare(const std::string& name, const Settings& settings, const Side& sealed, const Side& bare) {
   if (name.find(settings.only) == std::string::npos) return {};
   if (!settings.mode.empty()) return (settings.mode == "sealed" ? sealed : bare).work(settings.count);
@@ -97,13 +97,13 @@ Result<void> run_operations(const Settings& settings) {
   }
   struct Row {
     const char* name;
-    std::uint64_t divisor;  // of Settings::count: large transfers take longer
+    std::uint64_t divisor;  // divides Settings::count, since large transfers take longer
     std::function<Result<void>(Operations&, std::uint64_t)> run;
   };
   constexpr std::size_t kSmall = 4096;
-  // Bulk data, whose messages are bare. File and memory together stay in the second-level cache of a processor, usually
-  // 1 to 2 MiB: with 1 MiB each, their places in memory decide whether they do, and a run takes three times another's
-  // time.
+  // The messages of bulk data are not sealed. The file and the memory must stay in the processor's second-level cache
+  // (1 to 2 MiB usually). With 1 MiB each, their addresses decide whether they do, and one run may take three times as
+  // long as another.
   constexpr std::size_t kLarge = std::size_t{256} << 10U;
   const std::array<Row, 6> all{
       {{"stat", 1, [](Operations& o, std::uint64_t n) { return o.stat(n); }},
@@ -124,8 +124,8 @@ Result<void> run_operations(const Settings& settings) {
   return {};
 }
 
-/// Who takes turns with another process is several times as fast on its processor as on another one of a virtual
-/// machine: where the kernel happens to put them would decide the figures.
+/// On a virtual machine, two processes that take turns are several times as fast on one processor as on two. So the
+/// kernel must not choose their processors.
 Result<void> run(const Settings& settings) {
   SPATE_TRY(std::ignore, measure::pin(0, settings.cpu));
   return settings.configs.empty() ? run_rounds(settings) : run_operations(settings);

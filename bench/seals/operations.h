@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations: operations of a client of a running file system, and the processor time that they cost all.
+// Operations: a client's operations on a running file system, and the processor time of client and servers for them.
 #pragma once
 
 #include <sys/types.h>
@@ -18,16 +18,16 @@ class Operations {
  public:
   static Result<std::unique_ptr<Operations>> open(const std::string& config_file, std::vector<pid_t> servers);
 
-  /// `count` times `stat` of the file, by its path.
+  /// Looks up the file's attributes by its path, `count` times.
   Result<void> stat(std::uint64_t count);
-  /// `count` times a read of the file's first `bytes`, at most 1 MiB.
+  /// Reads the first `bytes` (at most 1 MiB) of the file, `count` times.
   Result<void> read(std::uint64_t count, std::size_t bytes);
-  /// `count` times a write of them.
+  /// Writes these bytes, `count` times.
   Result<void> write(std::uint64_t count, std::size_t bytes);
-  /// `count` times a file that is made and removed again.
+  /// Creates a file and removes it again, `count` times.
   Result<void> create(std::uint64_t count);
 
-  /// Seconds that this process and the servers have taken so far.
+  /// Processor seconds that this process and the servers have used so far.
   Result<double> cpu_seconds() const;
 
  private:

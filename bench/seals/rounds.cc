@@ -16,7 +16,7 @@ namespace {
 constexpr FsId kFs{0xF5};
 constexpr wire::Op kEcho = wire::Op::kGetattr;
 
-/// Each request begins with the size of its reply.
+/// A service. The body of each request begins with the size of its reply.
 class Echo final : public rpc::Service {
  public:
   Echo() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds: round trips of rpc over tcp on loopback, sealed and bare, with both ends on one thread.
+// Rounds: rpc round trips over tcp on loopback, sealed or bare, with both ends on one thread.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace spate::bench {
 
-/// A client and a server that answers each request with as many bytes as it asks for. Both run on the thread that
-/// calls, so the processor time of that thread is that of both ends. Nobody sleeps.
+/// A client and a server that answers each request with as many bytes as the request names. Both run on the calling
+/// thread, so that thread's processor time is the sum of both. Neither ever sleeps.
 class Rounds {
  public:
-  /// `sealed`: both have a key, so that each request and reply after the handshake is sealed.
+  /// `sealed`: both have a key, so each request and reply after the handshake is sealed.
   explicit Rounds(bool sealed);
   ~Rounds();
   Rounds(const Rounds&) = delete;
