@@ -10,13 +10,13 @@
 
 namespace spate::trove {
 
-/// A key's new value, or none when it is erased.
+/// A key's new value. No value: the commit erases the key.
 struct BatchWrite {
   Bytes key;
   std::optional<Bytes> value;
 };
 
-/// In key order, each key once.
+/// The writes are in key order, and each key appears once.
 using Batch = std::vector<BatchWrite>;
 
 inline Batch batch_of(const WriteSet& writes) {

@@ -33,7 +33,7 @@ struct BytestreamStat {
 /// Whether a target's datafiles can be read and written past the page cache (O_DIRECT), and how.
 struct DirectAbility {
   std::uint32_t alignment = 0;  // of offsets, sizes and memory, bytes; 0: no direct access
-  std::string refusal;          // the reason then, for people
+  std::string refusal;          // why there is no direct access, as a text for people
 };
 
 /// An open datafile. Its descriptor stays valid while this object lives, even after the datafile was removed.
@@ -51,15 +51,15 @@ enum class BytestreamOp : std::uint8_t {
   kAllocate,  // space for extents is reserved; the change counter moves, size and mtime stay unless it is to `extend`
   kSync,      // everything completed before is durable, the datafile's existence included
   kStat,
-  kRemove,        // succeeds when there is none
+  kRemove,        // also succeeds if the datafile does not exist
   kOpen,          // yields `file`; kNotFound when the datafile was never written
   kMakeResident,  // extents are in the page cache afterwards (best effort), so that sendfile does not block
   kDataRanges,  // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
-  kCopy,        // `source` from `source_offset` on -> the one extent, also its holes; creates the datafile
-  kProbeCache,  // `bytes`: of the extents, how many are in the page cache now; kNotSupported: no such call
+  kCopy,        // copies `source` from `source_offset` on to the one extent, holes included; creates the datafile
+  kProbeCache,  // `bytes`: how many bytes of the extents the page cache holds; kNotSupported: the kernel lacks the call
   kLend,        // `file`: a new descriptor for another process (`lend` says what it allows); kNotFound as kOpen
   kNoteChange,  // another process has changed the content: counter and mtime move as for a write
-  kReplace,     // moves the content to a new local file, durably; holders of the old one change nothing any more
+  kReplace,     // moves the content to a new local file, durably; later writes by holders of the old one have no effect
 };
 
 enum class Lend : std::uint8_t { kRead, kWrite, kBoth };
@@ -78,8 +78,8 @@ struct BytestreamRequest {
   /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else
   /// kInvalidArgument.
   bool direct = false;
-  /// Write: nobody but this store's operations changes the datafile now. Then small extents with small gaps may be
-  /// written by one call, together with what lies between them, which was read before.
+  /// Write: only this store's operations change the datafile now. The store may then write small extents with small
+  /// gaps by one call: it reads the bytes of the gaps before and writes them back.
   bool may_rewrite_gaps = false;
   /// Direct only: the memory belongs to a PCI device. kNotSupported: the target's device cannot move data to and from
   /// it.
@@ -111,9 +111,9 @@ struct SpaceInfo {
   std::uint64_t free_files = 0;
 };
 
-/// One target. Not thread-safe: one thread at a time uses it, that of its executor. A failed write may have had part of
-/// its effect. A failed truncate, punch or remove may have had its effect or not. kNoSpace leaves earlier data intact.
-/// The destructor waits for the operations in flight.
+/// One target. Not thread-safe: one thread at a time uses it, the thread of its executor. A failed write may have had
+/// part of its effect. A failed truncate, punch or remove may have had its effect or not. kNoSpace leaves earlier data
+/// intact. The destructor waits for the operations in flight.
 class Bytestreams {
  public:
   virtual ~Bytestreams() = default;
@@ -129,7 +129,7 @@ class Bytestreams {
   virtual Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) = 0;
   /// May block briefly (statfs).
   virtual Result<SpaceInfo> space() = 0;
-  /// Does not change. Default: no direct access.
+  /// The answer never changes. By default there is no direct access.
   virtual DirectAbility direct() const { return {0, "this target's storage has no direct access"}; }
   /// Tries whether the target's device can move data to `memory` of a PCI device by itself. It reads into `memory`,
   /// which must hold at least one block of the direct alignment, aligned to it, and which is overwritten.
@@ -142,10 +142,10 @@ class Bytestreams {
   /// memory as any other.
   virtual Result<void> register_memory(MutableByteView memory);
   virtual void forget_memory(MutableByteView /*memory*/) {}
-  /// Makes a page for a bypass lease (lease_page.h). kNotSupported: datafiles are no files that other processes can
-  /// open.
+  /// Makes a page for a bypass lease (lease_page.h). kNotSupported: other processes cannot open this module's
+  /// datafiles.
   virtual Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title);
-  /// The pages that an earlier process left. Call it once. May block.
+  /// Returns the pages that an earlier process left. Call it only once. May block.
   virtual Result<std::vector<std::unique_ptr<LeasePage>>> left_leases();
   /// "uring", "pool", "mem", "sim", "fault(...)": for logs and status.
   virtual std::string describe() const = 0;

@@ -31,7 +31,7 @@ class DatafilePath {
   std::array<char, 40> text_{};
 };
 
-/// The id named by a file name ("0000000000000007.0"); none unless it is exactly what DatafilePath would write.
+/// The id that a file name ("0000000000000007.0") names; nothing unless it is exactly what DatafilePath would write.
 std::optional<DatafileId> parse_datafile_name(std::string_view name);
 
 /// The order of listing: by folder, then handle, then slot.

@@ -13,9 +13,9 @@ namespace spate::trove {
 /// only a hint: a wrong one changes the size of a request, never its result. Not thread-safe.
 class DeviceExtents {
  public:
-  /// How much of [offset, offset + size) one request to the device should take, 1..size bytes: up to the end of its
-  /// extent on the device, and at most kMaxRequestBytes. Cuts lie at multiples of 4096 from `offset` (`offset` and
-  /// `size` being such multiples).
+  /// Returns how much of [offset, offset + size) one request to the device should take, 1..size bytes: up to the end of
+  /// its extent on the device, and at most kMaxRequestBytes. `offset` and `size` are multiples of 4096, and so are the
+  /// cuts.
   std::uint64_t left_in(int fd, std::uint64_t offset, std::uint64_t size);
 
   /// Larger requests are cut, so that a device with several queues or channels uses all of them. Measured with

@@ -15,8 +15,8 @@ struct LocalAbilities {
   std::atomic<bool> cachestat{true};
 };
 
-/// Executes a checked request and fills `done`, all but `user`. May block. A read or write that try_execute() has begun
-/// continues at `done.bytes` (0 for a new one); for such a read, done.stat.change_counter is kept.
+/// Executes a checked request and fills all of `done` except `user`. May block. A read or write that try_execute() has
+/// begun continues at `done.bytes` (0 for a new one). Such a read keeps done.stat.change_counter.
 void execute(DatafileStore& store, const BytestreamRequest& request, BytestreamCompletion& done);
 
 /// Executes as much as it can without blocking. True: complete. False: call execute() with the same `done` or, for a

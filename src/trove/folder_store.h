@@ -31,8 +31,8 @@ class FolderStore final : public DatafileStore {
   Errc replace(const DatafileId& id) override;
   Errc sync_entry(const DatafileId& id) override;
 
-  /// Up to `max` ids after `after` ({} to begin), by hashed folder, handle, slot. Costs a reading of each folder that
-  /// it touches. Names that are no datafile's are left out and counted.
+  /// Up to `max` ids after `after` ({} to begin), by hashed folder, handle, slot. Reads each folder that it touches.
+  /// Skips names that are not a datafile's, and counts them.
   Result<std::vector<DatafileId>> list(const DatafileId& after, std::size_t max);
   /// Foreign names seen by the listings so far (a name is counted each time its folder is read).
   std::uint64_t foreign_names() const { return foreign_names_.load(std::memory_order_relaxed); }
@@ -48,8 +48,8 @@ class FolderStore final : public DatafileStore {
   std::mutex& stripe(const DatafileId& id);
   Datafile insert(const DatafileId& id, UniqueFd fd, const ChangeTimes& times);
   Result<Datafile> adopt(const DatafileId& id, UniqueFd fd, bool created);
-  /// Evicts the least recently used until the limit holds. False: the limit does not hold, since the rest is in use or,
-  /// if it may not block, dirty.
+  /// Evicts the least recently used datafiles until the limit holds. False: the limit does not hold, because the other
+  /// datafiles are in use or, if it may not block, dirty.
   bool make_room(std::size_t limit, bool may_block);
   Datafile pick_victim(bool may_block);
   void put_out(const Datafile& victim);

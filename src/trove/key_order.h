@@ -10,7 +10,7 @@
 
 namespace spate::trove {
 
-/// < 0, 0, > 0 as a stands before, at or after b.
+/// Returns < 0, 0 or > 0 if `a` comes before `b`, equals it or comes after it.
 inline int compare_keys(ByteView a, ByteView b) {
   const std::size_t common = std::min(a.size(), b.size());
   const int by_bytes = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);

@@ -31,7 +31,7 @@ struct KeyvalCompletion {
   Errc status = Errc::kOk;
   std::optional<Bytes> value;     // get: empty when there is none
   std::vector<KeyValue> entries;  // range, in key order
-  bool more = false;              // range: `limit` ended it (commit does not check this, only the entries)
+  bool more = false;              // range: entries beyond `limit` may exist (the commit checks only those returned)
 };
 
 /// Whether a read joins the set that commit checks.
@@ -83,8 +83,8 @@ class CommitObserver {
   virtual void decided(WriteSet& writes) = 0;
 };
 
-/// One store. Not thread-safe: one thread begins, posts and tests, that of its executor. A stall inside (compaction,
-/// sync, cold read) never blocks the caller: the operation moves to the store's own threads and completes later. All
+/// One store. Not thread-safe: one thread, its executor's, begins, posts and tests. A stall inside (compaction, sync,
+/// cold read) never blocks the caller: the operation moves to the store's own threads and completes later. All
 /// transactions must be destroyed before the store.
 class Keyval {
  public:
@@ -101,7 +101,7 @@ class Keyval {
   virtual void observe_commits(CommitObserver* observer) = 0;
   /// Whether the device has so little space left that only operations that free space should run. Cheap; any thread.
   virtual bool short_of_space() const { return false; }
-  /// The store is idle: it gives back memory that it holds only for speed.
+  /// Call it when the store is idle: it gives back memory that it holds only for speed.
   virtual void trim_memory() {}
 };
 

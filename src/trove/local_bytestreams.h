@@ -55,7 +55,7 @@ class LocalBytestreams : public Bytestreams {
   }
 
  protected:
-  /// Takes the operation, which is null afterwards, or leaves it to the threads.
+  /// Either takes the operation, and leaves `op` null, or leaves it to the threads.
   virtual void start(std::unique_ptr<QueuedOp>& /*op*/) {}
   void run_on_threads(std::unique_ptr<QueuedOp> op);
   /// Operations that the threads have not ended yet.

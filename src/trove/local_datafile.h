@@ -57,14 +57,14 @@ class LocalDatafile {
   /// A second descriptor of the same file, with O_DIRECT, opened at the first call; -errno when that is refused.
   int direct_fd() const;
 
-  /// Call these around each change of content, also one that fails. The counter moves at both, so a reader that saw it
-  /// before the end of a change finds it changed afterwards.
-  /// begin_change() waits while a change under way is alone(); such changes are short, but they read.
+  /// Call these around each change of content, even one that fails. The counter moves at both, so a reader that saw it
+  /// before the end of a change finds it changed afterwards. begin_change() waits until a change that has to be the
+  /// only one (try_be_alone()) has ended. Such changes are short, but they read.
   void begin_change(WallTime now);
   void end_change(WallTime now);
   /// As begin_change(), for a thread that must not wait. False: the change under way is alone, and nothing has begun.
   [[nodiscard]] bool try_begin_change(WallTime now);
-  /// The caller's change, which has begun, is to be the only one until it ends. False: others are under way.
+  /// Makes the caller's change, which has begun, the only one until it ends. False: other changes are under way.
   [[nodiscard]] bool try_be_alone();
   /// Something other than a change of content may have changed the inode's times. Makes the next write-back store our
   /// times again.

@@ -16,7 +16,7 @@ enum class GroupKey : char {
   kPosition = 'p',    // LogPosition of the last entry that is applied, and the index of the first one that is kept
   kBoot = 'b',        // the boot of the machine in which the log's end was known last
   kEpoch = 'e',       // epoch of the last entries; the first entry of an epoch writes only this record
-  kIncomplete = 'i',  // there while a copy of another member is being taken
+  kIncomplete = 'i',  // present while the store is being copied from another member
 };
 
 inline Bytes group_key(GroupKey key) { return {kGroupKeys, static_cast<std::byte>(key)}; }

@@ -10,7 +10,7 @@
 
 namespace spate::trove {
 
-/// Bytes are copied into the arena, which outlives it. Not thread-safe.
+/// Copies keys into the arena, which outlives the set. Not thread-safe.
 class ReadSet {
  public:
   struct Range {  // [begin, end)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReplicatedKeyval: a keyval store whose commits become entries of a log that others receive.
+// ReplicatedKeyval: a keyval store whose commits become entries of a log that the other members of a group receive.
 #pragma once
 
 #include <deque>
@@ -55,9 +55,9 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   /// Begins a transaction that writes only a mark of the epoch. Its entry is the first of each epoch. So if an earlier
   /// primary has left entries at the end of another member's log, that log is recognized as a different one.
   std::unique_ptr<Transaction> begin_mark();
-  /// Fewer members than the group's `min` serve: commits fail with kBusy and have no effect.
+  /// Set while fewer members than the group's `min` serve: commits then fail with kBusy and have no effect.
   void refuse_commits(bool refuse) { refusing_ = refuse; }
-  /// A decided commit could not be applied: this store no longer is what its log says, and must not answer anybody.
+  /// True: a decided commit could not be applied. The store differs from its log, so it must not answer anybody.
   bool broken() const { return broken_; }
   /// Called for each entry, when it is decided.
   void on_entry(UniqueFunction<void(LogPosition at, std::shared_ptr<const Bytes> entry)> action) {
@@ -69,7 +69,7 @@ class ReplicatedKeyval final : public Keyval, private CommitObserver {
   void synced(std::uint64_t index);
   /// The index that synced() must reach to complete all waiting operations.
   std::uint64_t sync_wanted() const { return waiting_.empty() ? 0 : waiting_.rbegin()->first; }
-  /// Another member has no space left.
+  /// Whether another member is short of space. short_of_space() reports that, too.
   void others_short_of_space(bool is) { short_of_space_ = is; }
   /// The store no longer leads: operations that wait for a sync fail with `status`.
   void fail_waiting(Errc status);

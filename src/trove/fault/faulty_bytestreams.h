@@ -28,7 +28,7 @@ struct BytestreamFault {
   Duration delay{0};
 };
 
-/// A sweep sets nth = 1, 2, 3, ... until fired() stays 0. Each fault fires once; of several that match, the first.
+/// Each fault fires once; of several that match, the first. A sweep sets nth = 1, 2, 3, ... until fired() stays 0.
 class FaultyBytestreams final : public Bytestreams {
  public:
   /// `clock` is for delays; not owned.
@@ -37,7 +37,7 @@ class FaultyBytestreams final : public Bytestreams {
   bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) override;
   std::size_t test(std::span<BytestreamCompletion> out) override;
   int wait_descriptor() const override { return inner_->wait_descriptor(); }
-  /// Returns false while a completion is delayed, since its time causes no wake.
+  /// Returns false while a completion is delayed, because no descriptor becomes readable when the delay ends.
   bool prepare_to_wait() override { return held_.empty() && inner_->prepare_to_wait(); }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_->list(after, max); }
   Result<SpaceInfo> space() override { return inner_->space(); }
@@ -83,7 +83,7 @@ class FaultyBytestreams final : public Bytestreams {
   std::vector<Planned> plan_;
   std::array<std::uint64_t, 16> posted_{};
   std::uint64_t fired_ = 0;
-  std::unordered_map<void*, std::unique_ptr<Tracked>> tracked_;  // in flight with a fault; by the user pointer inside
+  std::unordered_map<void*, std::unique_ptr<Tracked>> tracked_;  // in flight with a fault; key: the user pointer inside
   std::vector<Held> held_;
   bool device_memory_refused_ = false;
 };

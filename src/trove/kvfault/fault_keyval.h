@@ -21,14 +21,14 @@ inline constexpr std::size_t kFaultPoints = 5;
 /// The fault of one operation.
 struct KeyvalFault {
   FaultPoint point = FaultPoint::kCommit;
-  std::uint64_t nth = 1;      // counted from the fault's order, >= 1
-  Errc status = Errc::kOk;    // what it reports instead of its own outcome; kOk: it is only late
-  bool takes_effect = false;  // a failing operation is run all the same: a commit that is found after a restart
-  Duration delay{0};          // completes so much later than it would
+  std::uint64_t nth = 1;      // counted from order() on, >= 1
+  Errc status = Errc::kOk;    // what the operation reports instead of its own outcome; kOk: it is only late
+  bool takes_effect = false;  // a failing operation still runs, like a commit that is found after a restart
+  Duration delay{0};          // how much later the operation completes
 };
 
-/// One thread. Store and clock outlive it. With a manual clock, delays end when the clock has passed them and test() is
-/// called; with the system's, its descriptor wakes.
+/// Not thread-safe. The store and the clock outlive it. With a manual clock, a delay ends at the first test() after its
+/// time; with the system's clock, the wait descriptor also becomes readable then.
 class FaultKeyval final : public Keyval {
  public:
   FaultKeyval(Keyval& inner, Clock& clock);
@@ -52,7 +52,7 @@ class FaultKeyval final : public Keyval {
 
  private:
   class FaultTransaction;
-  /// The user pointer that the inner store sees of an operation that is to fail or to be late.
+  /// An operation that is to fail or to be late. The inner store gets its address as the user pointer.
   struct Struck {
     KeyvalFault fault;
     void* user = nullptr;
@@ -73,7 +73,7 @@ class FaultKeyval final : public Keyval {
   Keyval& inner_;
   Clock& clock_;
   std::array<std::uint64_t, kFaultPoints> counts_{};
-  std::vector<KeyvalFault> orders_;  // nth is absolute here
+  std::vector<KeyvalFault> orders_;  // nth counts from the beginning here
   KeyvalFault struck_;
   std::map<void*, std::unique_ptr<Struck>> in_flight_;
   std::deque<Late> late_;  // by due time

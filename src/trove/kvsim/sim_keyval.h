@@ -27,15 +27,15 @@ struct SimKeyvalOptions {
   SimLatency read{std::chrono::microseconds(2), std::chrono::microseconds(300)};
   SimLatency commit{std::chrono::microseconds(5), std::chrono::microseconds(500)};
   SimLatency sync{std::chrono::microseconds(100), std::chrono::milliseconds(5)};
-  /// So many of 1000 operations that could complete at their post do so.
+  /// How many of 1000 operations that could complete at their post do so.
   std::uint32_t immediate_per_mille = 500;
   std::size_t conflict_window_bytes = std::size_t{1} << 20;
   /// Opening the store makes durable what an earlier process left in its log. False: a planted bug.
   bool sync_recovered = true;
 };
 
-/// One thread. The clock, the random numbers and the disk outlive it. Commits reach the disk in their order, each at a
-/// time between its post and its completion.
+/// Not thread-safe. The clock, the random numbers and the disk outlive it. Commits reach the disk in their order, each
+/// at a time between its post and its completion.
 class SimKeyval final : public Keyval {
  public:
   SimKeyval(SimKeyvalDisk& disk, ManualClock& clock, Random& random, SimKeyvalOptions options = {});

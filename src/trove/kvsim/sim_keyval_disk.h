@@ -22,8 +22,8 @@ struct SimKeyvalFaults {
   std::uint32_t sync_error_per_mille = 0;    // syncs: the same
 };
 
-/// One thread. Lives longer than the stores on it; one store at a time. Each store that is opened on it begins a log of
-/// its own; a sync makes a log durable, not those before it.
+/// Not thread-safe. Outlives the stores that are opened on it, one at a time. Each store begins a log of its own. A
+/// sync makes that log durable, but not the logs before it.
 class SimKeyvalDisk {
  public:
   SimKeyvalDisk() = default;
@@ -46,7 +46,7 @@ class SimKeyvalDisk {
   std::uint64_t position() const { return position_; }
   /// Commits of the current log up to `position` survive a crash from now on.
   void sync_to(std::uint64_t position);
-  /// So do those of all earlier logs.
+  /// The commits of all earlier logs survive a crash from now on.
   void sync_recovered();
 
  private:

@@ -12,8 +12,8 @@ namespace spate::trove {
 /// test).
 class MemBytestreams final : public Bytestreams {
  public:
-  /// `direct_alignment`: for tests of what stands above, direct requests are taken if they have this alignment, and
-  /// carried out as any other; 0: there are none.
+  /// `direct_alignment`, for tests of upper layers: the module accepts direct requests with this alignment, and
+  /// executes them like any others; 0: it has no direct access.
   explicit MemBytestreams(std::shared_ptr<MemStore> store, std::uint32_t direct_alignment = 0)
       : store_(std::move(store)), direct_alignment_(direct_alignment) {}
 

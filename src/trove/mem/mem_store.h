@@ -11,8 +11,8 @@
 namespace spate::trove {
 
 /// Each datafile is a memfd, so that an opened one is a real descriptor (sendfile, descriptor passing). Lost with the
-/// process. A datafile costs a descriptor: beyond half of RLIMIT_NOFILE a new one is kNoSpace. Lookups are thread-safe;
-/// changes keep to the capacity exactly when they come from one thread at a time.
+/// process. A datafile costs a descriptor: beyond half of RLIMIT_NOFILE a new one is kNoSpace. Lookups are thread-safe.
+/// The capacity is exact only if one thread at a time changes datafiles.
 class MemStore final : public DatafileStore {
  public:
   /// Bytes that all datafiles together may take, counted in pages.

@@ -11,7 +11,7 @@ namespace spate::trove {
 
 /// The record as this build writes it.
 Bytes format_record();
-/// kFormatTooNew for a store of a newer build, kCorrupt for what is no format record. `folder` is for the error.
+/// kFormatTooNew for a store of a newer build, kCorrupt if the bytes are no format record. `folder` is for the error.
 Result<void> check_format_record(ByteView record, const std::string& folder);
 
 }  // namespace spate::trove

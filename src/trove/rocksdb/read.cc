@@ -9,8 +9,8 @@
 namespace spate::trove {
 namespace {
 
-// The inodes of a directory are mostly neighbours; in one page of a large directory, they lie a few keys apart. In
-// tenths of a look-up by filters and index (keyval_bench): a step to the next key costs 1, a seek of the iterator 20.
+// The inodes of a directory are mostly neighbours; in one page of a large directory, they lie a few keys apart. Costs
+// are in tenths of a look-up by filters and index (keyval_bench): a step to the next key costs 1, a seek 20.
 constexpr std::size_t kFewestNeighbours = 8;
 constexpr std::size_t kSeekCost = 20;
 constexpr std::size_t kLookUpCost = 10;

@@ -77,7 +77,7 @@ class ManyRead final : public Read {
 
 class RangeRead final : public Read {
  public:
-  /// `wanted`: of the store's entries, >= 1. Keeps its own copy of the writes in the range when there are some.
+  /// `wanted` (>= 1): how many of the store's entries to read. Keeps a copy of the transaction's writes in the range.
   RangeRead(const KeyRange& range, std::size_t wanted, const TransactionState& state);
   Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) override;
   void finish(TransactionState& state, KeyvalCompletion& done) override;

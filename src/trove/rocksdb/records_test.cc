@@ -58,7 +58,7 @@ TEST_F(RecordsTest, ARefusedCommitDoesNotChangeTheCache) {
 }
 
 TEST_F(RecordsTest, RandomReadsAndWritesAgreeWithAStoreWithoutACache) {
-  options_.record_cache_bytes = 4096;  // some twenty of two hundred: each kind of turn comes often
+  options_.record_cache_bytes = 4096;  // some twenty of the two hundred: each kind of access is frequent
   open();
   SeededRandom random(11);
   std::map<std::string, std::string> model;

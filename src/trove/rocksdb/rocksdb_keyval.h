@@ -14,7 +14,7 @@ class Env;
 
 namespace spate::trove {
 
-/// Sizes are chosen for a daemon that rests in 40 MiB; a busy metadata server gives more to the block cache.
+/// The sizes are chosen for a daemon that takes 40 MiB at rest. A busy metadata server gives more to the block cache.
 struct RocksdbOptions {
   std::string folder;  // made when it does not exist; the folder above must exist
   std::size_t block_cache_bytes = std::size_t{8} << 20;
@@ -25,13 +25,13 @@ struct RocksdbOptions {
   // False: threads do everything, for file systems where even a write into the system's cache may block (NFS).
   bool inline_reads = true;
   bool inline_commits = true;
-  bool short_of_space = false;  // behaves as if the device had room for a start only; for tests
+  bool short_of_space = false;  // for tests: behaves as if the device had only the room that a start needs
   rocksdb::Env* env = nullptr;  // null: the system's. Not owned, outlives the store. For tests
 };
 
 /// Opens or creates a store. May block (replays the log). kBusy: another process uses it; kFormatTooNew: a newer
 /// version of Spate wrote it; kWrongFileSystem: the folder holds a RocksDB store that is not ours; kCorrupt, kNotFound,
-/// kPermissionDenied, kNoSpace, kIoError: as the context says. The store must not outlive its transactions' use.
+/// kPermissionDenied, kNoSpace, kIoError: see the error's context. All transactions are destroyed before the store.
 Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options);
 
 }  // namespace spate::trove

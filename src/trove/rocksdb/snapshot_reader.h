@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotReader: what the store knows of a transaction.
+// SnapshotReader: the store's view of a transaction.
 #pragma once
 
 #include <rocksdb/snapshot.h>
@@ -22,10 +22,10 @@ class SnapshotReader {
   virtual ~SnapshotReader() = default;
   /// The next commit changes the state that it reads: from now on it reads at `snapshot`.
   virtual void pin(SnapshotRef snapshot) = 0;
-  /// A read of it has ended in a thread. Fills in `done`.
+  /// One of its reads has ended in a thread. Fills in `done`.
   virtual void finish_read(Read& read, KeyvalCompletion& done) = 0;
 
-  std::size_t watch_index = 0;  // the store's
+  std::size_t watch_index = 0;  // only the store uses it
 };
 
 }  // namespace spate::trove

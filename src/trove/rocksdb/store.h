@@ -85,7 +85,7 @@ class RocksdbStore : public Keyval {
   rocksdb::WriteBatch batch_;  // reused from commit to commit
   Version synced_ = 0;
   EventQueue events_;
-  // Destroyed in reverse: the writer hands on to the syncer.
+  // Members are destroyed in reverse order: the writer, which passes work to the syncer, ends before it.
   Syncer syncer_;
   Workers writer_{"kv-write", 1};
   Workers readers_{"kv-read", read_threads_};

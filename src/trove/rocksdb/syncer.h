@@ -27,8 +27,8 @@ class Syncer {
   /// could not write, so a later success would say nothing about them.
   void add(void* user, Version version);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
-  /// What became of the last write to the log. After one that failed, syncs fail until another one succeeds: RocksDB
-  /// must not be asked to sync such a log (a build of it with assertions ends the process).
+  /// Tells whether the last write to the log succeeded. After a failed write, syncs fail until another write succeeds:
+  /// RocksDB must not be asked to sync such a log (a build of it with assertions ends the process).
   void note_write(bool good) { writable_.store(good, std::memory_order_relaxed); }
 
  private:
@@ -42,7 +42,7 @@ class Syncer {
 
   rocksdb::DB& db_;
   EventQueue& events_;
-  SpaceReserve reserve_;  // of the thread
+  SpaceReserve reserve_;  // used by the syncer's thread only
   std::atomic<bool> failed_{false};
   std::atomic<bool> writable_{true};
   std::mutex mutex_;

@@ -34,7 +34,7 @@ class TestDisk {
     if (!changed_.wait_for(lock, std::chrono::seconds(10), [&] { return !closed_[gate]; })) timed_out_ = true;
     --waiting_;
   }
-  /// Returns once somebody stands before a closed gate.
+  /// Returns once a thread waits at a closed gate.
   void wait_for_waiter() {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::seconds(10), [&] { return waiting_ > 0; })) timed_out_ = true;

@@ -9,8 +9,8 @@ namespace spate::trove {
 
 /// While no other transaction commits, it reads the store's present state, which costs nothing. The store calls pin()
 /// just before a commit changes that state. While the writer has commits in flight, there is no state to pin, and the
-/// first read takes a snapshot by itself. One thread: that which tests the store, which outlives it. None of its reads
-/// may be under way at the destructor.
+/// first read takes a snapshot by itself. Only the thread that tests the store uses it. The store outlives it. No read
+/// may be in flight when it is destroyed.
 class RocksdbTransaction final : public Transaction, public SnapshotReader {
  public:
   explicit RocksdbTransaction(RocksdbStore& store);
@@ -36,7 +36,7 @@ class RocksdbTransaction final : public Transaction, public SnapshotReader {
 
   RocksdbStore& store_;
   TransactionState state_;
-  SnapshotRef snapshot_;  // null: watched by the store, and the present state is what it reads
+  SnapshotRef snapshot_;  // null: it reads the present state, and the store watches it
 };
 
 }  // namespace spate::trove

@@ -28,7 +28,7 @@ struct SimDiskModel {
   Duration jitter{0};                                      // added to each operation, uniform in [0, jitter]
   /// Reads find their data in the page cache, and writes leave it there until a sync. Else both go to the device.
   bool page_cache = true;
-  /// So many of 1000 operations on data in memory complete in their post.
+  /// How many of 1000 operations on data in memory complete in their post.
   std::uint32_t immediate_per_mille = 300;
   std::uint64_t capacity_bytes = std::uint64_t{1} << 40U;
   std::uint64_t max_datafile_bytes = std::uint64_t{1} << 44U;  // as ext4 has it: a larger one is kFileTooBig

@@ -12,7 +12,7 @@
 
 namespace spate::trove {
 
-/// Sparse content in pages, in two images: as programs see it, and as it is on the disk for certain. One thread.
+/// Sparse content in pages, in two images: as programs see it, and as it is on the disk for certain. Not thread-safe.
 class SimFile {
  public:
   static constexpr std::uint64_t kPage = 4096;
@@ -31,14 +31,14 @@ class SimFile {
   void truncate(std::uint64_t size);
   void punch(const Extent& extent);
   void allocate(const Extent& extent);
-  /// The size is at least that from now on.
+  /// Makes the file at least `size` bytes long.
   void extend(std::uint64_t size);
-  /// Ranges of written pages from `from` on, at most `max`; where the look ended.
+  /// Adds at most `max` ranges of written pages from `from` on. Returns where the search ended.
   std::uint64_t data_ranges(std::uint64_t from, std::size_t max, std::vector<Extent>& out) const;
-  /// Each change of content, failed ones too.
+  /// Call it at each change of content, even one that fails.
   void changed(WallTime when);
 
-  /// Makes everything that programs see durable, but for what write-back has lost.
+  /// Makes everything that programs see durable, except what write-back has lost.
   void sync();
   /// Write-back meets errors: of the dirty pages with data, `random` chooses those that are written. The others stay as
   /// programs see them and are no longer dirty, as on Linux: no later sync writes them. Sizes and holes are metadata,

@@ -26,8 +26,8 @@ struct SimLentFile {
   Lend access = Lend::kRead;
 };
 
-/// Belongs to one disk. One thread. `alive` tells whether the process that asked still lives. If it does not, its later
-/// stores to a page go to a private copy, since a dead process changes nothing.
+/// Belongs to one disk. Not thread-safe. `alive` tells whether the process that asked still lives. If it does not, its
+/// later stores to a page go to a private copy, because a dead process changes nothing.
 class SimLending {
  public:
   using Alive = std::shared_ptr<const bool>;

@@ -26,7 +26,7 @@ struct RingStep {
   std::uint64_t left = 0;       // bytes
   std::uint64_t stream_at = 0;  // position of what is left in the request's stream
   unsigned retries = 0;
-  bool registered = false;  // what the ring has now names a registered region
+  bool registered = false;  // the entry that the ring has now names a registered region
 
   /// Takes `bytes` (<= left) off the front.
   void advance(std::uint64_t bytes);
