@@ -57,7 +57,7 @@ bool keeps_attributes(const ClientSettings& settings, config::AttributeCache wan
   return settings.may_keep_attributes || settings.background_thread || settings.progress_thread;
 }
 
-/// A running program may go on with a newer key, but not as somebody else.
+/// A running program may switch to a newer key, but only to one of the same user.
 Result<ClientKey> newer_key(const std::string& file, std::uint32_t uid) {
   SPATE_TRY(ClientKey key, config::read_client_key(file));
   if (!key.is_users()) return key;
@@ -79,7 +79,7 @@ Result<void> use_client_key(const std::string& file, client::Options& options) {
   return {};
 }
 
-/// The uid of servers that are users of this name, number, or "same".
+/// The uid that the servers run as. `user` is a user's name or number, or "same" for this process's own uid.
 Result<std::uint32_t> uid_of_servers(const std::string& user) {
   if (user == "same") return ::geteuid();
   std::uint32_t uid = 0;
@@ -93,7 +93,7 @@ Result<std::uint32_t> uid_of_servers(const std::string& user) {
   return Error::told(Errc::kInvalidArgument, "auth.munge_server_user: this machine has no user " + user.substr(0, 64));
 }
 
-/// The servers learn from munge who this process's user is, and believe nothing else. Root is squashed.
+/// The servers learn from munge which user runs this process, and trust nothing else. Root is squashed.
 Result<void> use_munge(const config::FileSystemConfig& config, client::Options& options) {
   SPATE_TRY(const std::uint32_t servers, uid_of_servers(config.auth.munge_server_user));
   SPATE_TRY(const auto munge, rpc::Munge::open({config.auth.munge_socket, servers}));

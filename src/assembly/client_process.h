@@ -18,7 +18,7 @@ struct ClientSettings {
   std::string config_file;
   std::vector<config::Override> overrides;
   std::string program;  // for `spate status`
-  /// The user; own_credential(): of this process. The holder of a user's key acts as that user instead.
+  /// The user to act for, as a rule own_credential(). The holder of a user's key acts as that key's user instead.
   Credential credential;
   std::optional<Duration> deadline;  // deadline of one operation, instead of client.deadline
   bool server_key = false;           // fsck: also reads the server key

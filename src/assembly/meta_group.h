@@ -23,9 +23,9 @@ struct MetaGroupOptions {
   rpc::HandshakePolicy handshake;
 };
 
-/// Life: construct -> start() awaited -> `lead` is called when this member is chosen, `ended` once when it has resigned
-/// -> hand_over() -> stop() awaited, when nothing uses the records any more -> destroyed. One executor. Store, network
-/// and random numbers outlive it.
+/// Life cycle: construct -> start() awaited -> `lead` is called when the group chooses this member, and `ended` once
+/// after it has resigned and waited for Member::pause() -> hand_over() -> stop() awaited, when nothing uses the records
+/// any more -> destroyed. Used on one executor. The store, the network and the random numbers outlive it.
 class MetaGroup {
  public:
   MetaGroup(MetaGroupOptions options, std::unique_ptr<coord::Coordinator> coordinator, trove::Keyval& store,
@@ -34,7 +34,7 @@ class MetaGroup {
   MetaGroup& operator=(const MetaGroup&) = delete;
 
   struct Actions {
-    std::function<job::Task<Result<void>>()> lead;  // starts what stands on the records; a failure: it resigns
+    std::function<job::Task<Result<void>>()> lead;  // starts the roles above the records; on failure it resigns
     std::function<void()> ended;
   };
   job::Task<Result<void>> start(Actions actions);
@@ -42,11 +42,11 @@ class MetaGroup {
   job::Task<void> hand_over();
   job::Task<void> stop();
 
-  /// Of the member that leads; what the group replicates.
+  /// The records that the group replicates. Only the member that leads may use them.
   job::KeyvalContext& records() { return *records_; }
   group::MessageService& service() { return service_; }
   bool has_resigned() { return member_.resigned().is_set(); }
-  /// Changes only when what was not synced may be lost on all members: their records are the same.
+  /// Changes only when unsynced writes may be lost on all members, because all members have the same records.
   Incarnation incarnation() const;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace spate::assembly {
 
-/// Destroyed before the network and the registry.
+/// It is destroyed before the network and the registry.
 class NetworkCounters {
  public:
   NetworkCounters(metrics::Registry& metrics, const bmi::Network& network) {

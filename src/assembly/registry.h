@@ -11,8 +11,8 @@
 
 namespace spate::assembly {
 
-/// All network modules of this build, with the limits of [network]. `clock` outlives it. `server`: for a server's
-/// process.
+/// Makes a network of all modules of this build, with the limits of [network]. `clock` outlives it. `server`: whether
+/// this process is a server.
 Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::FileSystemConfig& config, bool server);
 
 rpc::HandshakePolicy handshake_policy(const config::AuthConfig& config);

@@ -44,7 +44,7 @@ flow::PolicyOptions policy_of(const config::FlowConfig& config) {
   return policy;
 }
 
-/// A server without it works, only not by this path: the file is one for all servers, the devices are not.
+/// Without this memory the server works, only path p2p does not: all servers share one spate.toml, but not the devices.
 void open_peer_memory(const config::FlowConfig& config, io::IoOptions& io) {
   if (config.p2p_memory.empty()) return;
   auto mapped = flow::PeerMemory::map(config.p2p_memory, config.p2p_size);

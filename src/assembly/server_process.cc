@@ -29,9 +29,9 @@ namespace {
 
 constexpr std::uint64_t kMemoryTargetBytes = 4ULL << 30U;
 
-/// Names the device that a target lies on: the same for all servers of this host, another one on every other host, so
-/// that `df` counts each device once. The boot id tells hosts apart (cloned machines share /etc/machine-id); where the
-/// kernel does not tell it, and for what is only kept in memory, a target is a device of its own.
+/// Names the device that a target lies on. All servers of this host give a device the same number, and servers of other
+/// hosts another one, so that `df` counts each device once. The boot id tells hosts apart (cloned machines share
+/// /etc/machine-id). Without a boot id, or for a store in memory, each target counts as a device of its own.
 std::uint64_t device_of(const config::ServerConfig& server, std::size_t place) {
   const std::uint64_t host = boot_id();
   struct stat st{};
@@ -73,8 +73,8 @@ void sync_device(const std::string& folder) {
   }
 }
 
-/// What people can do about an address that cannot be listened at; the module knows the reason, not whose address it
-/// is.
+/// Adds to the error what people can do about an address that this process cannot listen at. The module knows the
+/// reason, but not which server the address belongs to.
 Error cannot_listen(Error error, const std::string& url, ServerId server) {
   const std::string name = "server " + std::to_string(server.value);
   switch (error.code()) {
@@ -148,7 +148,7 @@ Result<void> ServerProcess::listen() {
   return {};
 }
 
-/// A copy of mirrored files that is made anew beside records that count on it would be read as zeros.
+/// Refuses to make an empty target if the records expect a copy of mirrored files in it: it would be read as zeros.
 Result<void> ServerProcess::check_may_make(const TargetSettings& settings) {
   const bool makes = settings.make && settings.kind != config::TroveKind::kMemory &&
                      trove::read_target_identity(settings.folder).code() == Errc::kNotFound;
@@ -224,7 +224,7 @@ Result<void> ServerProcess::make_services() {
 void ServerProcess::make_meta_role() {
   const RoleSource source{config_, config_text_, self_, server_keys_, format_};
   meta::MetaOptions meta = meta_options(source);
-  if (group_ != nullptr) meta.make_store = true;  // whoever leads holds all that there is
+  if (group_ != nullptr) meta.make_store = true;  // the leader has every record that exists: an empty store is new
   io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers_options(source), *context_, random_);
   meta_ = std::make_unique<meta::MetaRole>(meta, records(), random_, metrics_, *io_servers_);
   meta_->core().revoked_keys().on_change([this](std::set<KeyId> keys) { server_->set_revoked_keys(std::move(keys)); });
@@ -243,7 +243,7 @@ Result<void> ServerProcess::open_group() {
   const std::size_t metas = static_cast<std::size_t>(
       std::ranges::count_if(config_.servers, [](const config::ServerConfig& server) { return server.roles.meta; }));
   if (!self_.roles.meta || metas < 2) return {};
-  records_.reset();  // the group has its own, and a store is asked by one context
+  records_.reset();  // the group has its own context, and only one context may use a store
   MetaGroupOptions options;
   options.fs = config_.fs.id;
   options.self = self_.id;
@@ -258,7 +258,7 @@ Result<void> ServerProcess::open_group() {
   return {};
 }
 
-/// This member of the group has been chosen: from now on it is the meta server.
+/// The group has chosen this member: from now on it is the meta server.
 job::Task<Result<void>> ServerProcess::lead() {
   make_meta_role();
   server_->set_incarnation(group_->incarnation());
@@ -267,7 +267,7 @@ job::Task<Result<void>> ServerProcess::lead() {
   co_return Result<void>();
 }
 
-/// The meta server may be another one, or this one, and need not run yet.
+/// Registers the io role at the meta server, which may be this process or another one, and need not run yet.
 void ServerProcess::register_io() {
   const ClusterMap map = config::cluster_map(config_);
   io::RegistrationOptions options;
@@ -317,7 +317,7 @@ job::Task<Result<void>> ServerProcess::stop() {
   if (meta_ != nullptr) ended = co_await meta_->stop();
   if (group_ == nullptr) co_return ended;
   co_await group_->stop();
-  co_return Result<void>();  // what could not be written any more is the next leader's to write
+  co_return Result<void>();  // a failure does no harm: the next leader writes what is missing
 }
 
 void ServerProcess::trim_memory() {

@@ -47,8 +47,8 @@ class ServerProcess {
   /// have ended and everything committed is durable.
   Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
-  /// run() has ended since this member of the group of meta servers leads no more, or cannot go on: it is to be opened
-  /// anew.
+  /// True: run() has ended because this member of the group of meta servers no longer leads, or cannot go on. The
+  /// caller then opens the server anew.
   bool is_to_restart() const { return restart_; }
   const config::ServerConfig& self() const { return self_; }
   /// Any thread may read it until this is destroyed.

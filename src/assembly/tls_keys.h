@@ -12,8 +12,8 @@ namespace spate::assembly {
 /// Whether a server has a tcp+tls:// address.
 bool uses_tls(const config::FileSystemConfig& config);
 
-/// Loads nothing until it is opened. Reads the key files then, and for each connection that this process makes.
-/// `server`: the process is a server, and proves the server key to others.
+/// It loads nothing before the module opens it. Then, and for each connection that this process makes, it reads the key
+/// files. `server`: the process is a server, and proves the server key to others.
 std::shared_ptr<tls::Context> make_tls(const config::FileSystemConfig& config, bool server);
 
 }  // namespace spate::assembly

@@ -25,7 +25,7 @@ std::vector<std::string> words_of(const assembly::ServerSettings& settings) {
   return words;
 }
 
-/// In the child, between fork and exec: system calls only.
+/// Runs in the child between fork and exec, so it makes only system calls.
 [[noreturn]] void become(char* const* words, pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
@@ -55,7 +55,7 @@ BlockRole::BlockRole(pid_t child, std::function<void()> on_end) : child_(child),
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask: other threads handle signals
   waiter_ = std::thread([this] { wait(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -71,7 +71,7 @@ bool BlockRole::ask_to_end() {
   return child != 0 && ::kill(child, SIGTERM) == 0;
 }
 
-/// Its number is given up before it is reaped: nobody else's process is ever asked to end.
+/// Clears child_ before it reaps the child, so that ask_to_end() never signals a process that has got the same number.
 void BlockRole::wait() {
   const pid_t child = child_;
   siginfo_t how{};

@@ -30,7 +30,7 @@ class BlockRole {
 
   /// Asks the child to end. For signal handlers. False: it has ended already.
   bool ask_to_end();
-  /// Whether the child has ended without a request.
+  /// Whether the child ended without a request to end, or with a status other than 0.
   bool failed() const { return failed_; }
 
  private:

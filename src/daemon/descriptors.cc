@@ -12,7 +12,7 @@ namespace {
 
 /// The keyval store takes up to 256, datafiles as many, and there must be room for clients.
 constexpr rlim_t kFewest = 512;
-/// Tables are sized by the limit; where it is infinite, by this.
+/// The limit is raised to at most this. It may be infinite, and some tables are sized by it.
 constexpr rlim_t kMost = rlim_t{1} << 20U;
 
 }  // namespace

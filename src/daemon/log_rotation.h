@@ -20,8 +20,8 @@ class LogRotation {
   LogRotation(const LogRotation&) = delete;
   LogRotation& operator=(const LogRotation&) = delete;
 
-  /// Opens another file anew at the same signal; null: none any more. Called on this object's thread. Does not return
-  /// while the earlier function runs.
+  /// Sets a function that opens another file anew at the same signal; null: none. It is called on this object's thread.
+  /// on_signal() does not return while the earlier function runs.
   void on_signal(std::function<Result<void>()> reopen);
 
  private:

@@ -45,7 +45,7 @@ constexpr const char* kUsage =
     "\n"
     "Ends with 0 after an orderly stop, 1 when it cannot serve, 2 when the command line is wrong.\n";
 
-// Written before the handlers are installed; request_exit() is an atomic store and a write to an eventfd.
+// Set before the handlers are installed. A handler may call request_exit(): an atomic store and a write to an eventfd.
 std::atomic<spate::assembly::ServerProcess*> running{nullptr};
 
 std::atomic<spate::daemon::BlockRole*> block{nullptr};
@@ -53,7 +53,7 @@ std::atomic<spate::daemon::BlockRole*> block{nullptr};
 /// A signal has asked for the end, perhaps between two openings of the server.
 std::atomic<bool> asked_to_end{false};
 
-/// The role block ends first, while what it flushes to is there; its end asks for the rest.
+/// The role block ends first, because it flushes to this server. When it has ended, it asks the server to end.
 void on_signal(int) {
   asked_to_end = true;
   auto* const role = block.load();
@@ -71,7 +71,7 @@ int fail(const spate::Error& error) {
   return 1;
 }
 
-/// 0 for what is no server's number.
+/// Returns 0 if the text is not a server's number.
 spate::ServerId parse_server(const char* text) {
   std::uint32_t id = 0;
   const char* const end = text + std::strlen(text);
@@ -79,7 +79,7 @@ spate::ServerId parse_server(const char* text) {
   return spate::ServerId(error == std::errc() && stop == end ? id : 0);
 }
 
-/// The end of one is the end of the other.
+/// Starts the role block. If it ends, or cannot start, the server ends, too.
 spate::Result<void> start_block(const spate::assembly::ServerSettings& settings, spate::assembly::ServerProcess& server,
                                 std::unique_ptr<spate::daemon::BlockRole>& role) {
   auto started = spate::daemon::BlockRole::start(settings, [&server] { server.request_exit(); });
@@ -92,7 +92,7 @@ spate::Result<void> start_block(const spate::assembly::ServerSettings& settings,
   return {};
 }
 
-/// Makes the stores and ends. Whoever asks in between is answered: it is an ordinary start.
+/// Makes the stores and ends. It is an ordinary start, so requests that come meanwhile are answered.
 int format(const spate::assembly::ServerSettings& settings) {
   std::signal(SIGXFSZ, SIG_IGN);
   auto process = spate::assembly::ServerProcess::open(settings);
@@ -104,7 +104,7 @@ int format(const spate::assembly::ServerSettings& settings) {
   return std::printf("server %u can be started; its stores are in%s\n", settings.server.value, folders.c_str()) < 0;
 }
 
-/// Null without an address. `serving`: whether requests are answered.
+/// Returns null if `address` is empty. `serving`: whether requests are answered, for /healthz.
 spate::Result<std::unique_ptr<spate::http::Server>> start_metrics(const std::string& address,
                                                                   const spate::assembly::ServerProcess& server,
                                                                   const std::atomic<bool>& serving) {
@@ -114,7 +114,7 @@ spate::Result<std::unique_ptr<spate::http::Server>> start_metrics(const std::str
   return page;
 }
 
-/// Until a signal, or until the server is to be opened anew: `again` says so.
+/// Serves until a signal comes, or until the server is to be opened anew: then sets `again`. Returns the exit status.
 int serve_once(const spate::assembly::ServerSettings& settings, const std::string& metrics_address,
                spate::daemon::LogRotation& rotation, spate::daemon::MemoryTrimmer& memory, bool& again) {
   again = false;
@@ -126,7 +126,7 @@ int serve_once(const spate::assembly::ServerSettings& settings, const std::strin
   running = process->get();
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
-  if (asked_to_end) (*process)->request_exit();  // by a signal that found no process
+  if (asked_to_end) (*process)->request_exit();  // the signal came while no process was open
   memory.on_trim([&server = **process] { server.trim_memory(); });
   rotation.on_signal([&server = **process] { return server.reopen_audit(); });
   std::unique_ptr<spate::daemon::BlockRole> role;
@@ -155,7 +155,7 @@ int serve(const spate::assembly::ServerSettings& settings, const std::string& me
   spate::daemon::LogRotation rotation;
   spate::daemon::MemoryTrimmer memory;
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
+  std::signal(SIGXFSZ, SIG_IGN);  // makes a write beyond the limit of file size fail with an error instead
   const auto raised = spate::daemon::raise_descriptor_limit();
   if (!raised) return fail(raised.error());
   int code = 0;

@@ -29,7 +29,7 @@ MemoryTrimmer::MemoryTrimmer() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask: other threads handle signals
   thread_ = std::thread([this] { keep(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -29,8 +29,8 @@ class MemoryTrimmer {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool ending_ = false;            // guarded by mutex_, as is
-  std::function<void()> on_rest_;  // which is called with it held
+  bool ending_ = false;            // guarded by mutex_
+  std::function<void()> on_rest_;  // guarded by mutex_, and called while it is locked
   std::thread thread_;
 };
 

@@ -15,7 +15,7 @@ namespace spate::assembly {
 #ifdef SPATE_COORD_ETCD
 namespace {
 
-/// What the keys of a file system begin with.
+/// The prefix of all keys of a file system.
 std::string prefix_of(FsId fs) {
   const std::uint64_t id = fs.value;
   std::string text;
@@ -23,7 +23,7 @@ std::string prefix_of(FsId fs) {
   return "/spate/" + text + "/";
 }
 
-/// Who has the key may write in etcd which meta server leads.
+/// The holder of the private key can write in etcd which meta server leads.
 Result<coord::HttpTls> tls_files_in(const std::string& folder) {
   coord::HttpTls files{folder + "/ca.pem", folder + "/cert.pem", folder + "/key.pem"};
   for (const std::string& file : {files.authority, files.certificate, files.key}) {

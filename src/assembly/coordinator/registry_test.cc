@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose private key a meta server shows to etcd.
+// The private keys that a meta server accepts for etcd.
 #include "assembly/coordinator/registry.h"
 
 #include <gmock/gmock.h>

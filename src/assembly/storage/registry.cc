@@ -23,7 +23,7 @@ Error no_store(const std::string& folder, std::string_view what) {
                          "start spated with --format once, which makes an empty one");
 }
 
-/// The system's error names neither the folder nor the setting.
+/// Adds the folder and the setting, which the system's error does not name.
 Error in_folder(Error error, const std::string& folder) {
   if (error.code() == Errc::kPermissionDenied || error.code() == Errc::kNotPermitted) {
     return std::move(error).within("storage folder " + folder + " must belong to the server's user (uid " +
