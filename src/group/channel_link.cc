@@ -20,7 +20,7 @@ ChannelLink::ChannelLink(ChannelLinkOptions options, job::NetworkContext& networ
     channel.urls = std::move(member.urls);
     channel.server = member.server;
     channel.attempt_timeout = Timing().copy_message;  // send() has a deadline for each message
-    channel.longest_backoff = Timing().beacon;        // it may be back at any moment
+    channel.longest_backoff = Timing().beacon;        // the member may be back at any moment
     channels_.emplace(member.server, std::make_unique<rpc::Channel>(std::move(channel), network_, identity_, random_));
   }
 }

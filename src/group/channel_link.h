@@ -25,7 +25,7 @@ struct ChannelLinkOptions {
   std::string description;  // "meta server 1"
 };
 
-/// One channel to each other member. One executor; pinned. Network and random numbers outlive it.
+/// Has one channel to each other member. One executor uses it; not movable. The network and random numbers outlive it.
 class ChannelLink final : public Link {
  public:
   ChannelLink(ChannelLinkOptions options, job::NetworkContext& network, Random& random);

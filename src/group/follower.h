@@ -22,15 +22,15 @@ struct Follower {
   State state = State::kProbe;
   std::uint64_t next = 1;          // kStream: the next entry to send
   std::uint64_t matched = 0;       // its log agrees with ours up to this entry
-  std::uint64_t synced = 0;        // and is synced up to this one
-  std::uint64_t process = 0;       // the run of its process for which that holds
+  std::uint64_t synced = 0;        // its log is synced up to this entry
+  std::uint64_t process = 0;       // the run of its process that `matched` and `synced` describe
   std::optional<MonoTime> leased;  // when the latest beacon that it has acknowledged was sent
   MonoTime answered;               // when it last answered, or when this member began to lead
   MonoTime progressed;             // when it last had everything or advanced
   /// The record says that it serves, or a change under way may make it say so: nothing counts as replicated without it.
   bool required = false;
-  bool promoting = false;  // it is being found out whether it may serve, or the record is being changed
-  MonoTime not_before;     // it was found not to sync in time: until then it is not tried again
+  bool promoting = false;  // promote() is finding out whether it may serve, or is changing the record
+  MonoTime not_before;     // it did not sync in time: promote() is not tried again before
   bool short_of_space = false;
   /// The record says that it serves, but it must not: it lacks entries, or may lack some.
   bool unfit = false;

@@ -7,7 +7,7 @@
 namespace spate::group {
 namespace {
 
-/// Every how many looks the log says why there is no group yet.
+/// Number of looks after which the log says again why there is no group yet.
 constexpr unsigned kTellEvery = 10;
 
 job::Task<bool> all_are_new(const FounderOptions& options, const GroupRecord& record, Link& link, job::StopToken stop) {

@@ -15,9 +15,9 @@ struct FounderOptions {
   Timing timing;
 };
 
-/// Ends when there is a record, or with `stop`. The record is made when all members say that they hold nothing: where
-/// one of them holds entries the coordinator has lost the record, and a new one would give the group to a member
-/// without them. All outlive it.
+/// Ends when there is a record, or with `stop`. It makes the record once all members say that they hold nothing. If a
+/// member holds entries, the coordinator has lost the record, and a new one would give the group to a member without
+/// these entries. All arguments outlive the task.
 job::Task<void> found_group(FounderOptions options, coord::Coordinator& coordinator, Link& link, const Member& member,
                             job::Executor& executor, job::StopToken stop);
 

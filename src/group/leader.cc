@@ -72,7 +72,7 @@ void Leader::record_changed() {
   pulse();
 }
 
-/// A member that others wait for has no room left: from now on only changes that free space are to run.
+/// Tells the store whether a required member is short of space. While one is, only changes that free space should run.
 void Leader::note_space() {
   const auto is_short = [](const Follower& follower) { return follower.required && follower.short_of_space; };
   keyval_.others_short_of_space(std::any_of(followers_.begin(), followers_.end(), is_short));
@@ -196,7 +196,7 @@ job::Task<void> Leader::mind_members() {
         co_await evict(follower);
       } else if (may_serve(follower)) {
         follower.promoting = true;
-        job::spawn(gate_, promote(follower));  // it takes time, and others may have to go meanwhile
+        job::spawn(gate_, promote(follower));  // runs beside this loop: others may have to be evicted meanwhile
       }
     }
   }
@@ -218,7 +218,7 @@ job::Task<void> Leader::promote(Follower& follower) {
   if (!good) good = co_await has_synced(follower, process, replicated());
   if (good && !planted(Defect::kJoiningServes)) {
     follower.required = true;
-    // Whatever the others have synced without it came before this.
+    // Entries that the others have synced without this member are not beyond the last one of this moment.
     good = co_await has_synced(follower, process, keyval_.last().index);
   }
   if (good && !stopping_.stopped()) {

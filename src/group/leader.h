@@ -48,7 +48,7 @@ class Leader {
   Leader& operator=(const Leader&) = delete;
 
   void start();
-  /// It no longer leads, since the record names another primary: ends all its work as a leader.
+  /// Ends all its work as a leader, for example because the record names another primary.
   void halt();
   job::Task<void> stop();
 
@@ -92,7 +92,7 @@ class Leader {
   job::Task<void> mind_members();
   job::Task<void> evict(Follower& follower);
   job::Task<void> promote(Follower& follower);
-  /// Whether that run of its process has synced its log up to `needed`. Ends within some time.
+  /// Whether the run `process` has synced its log up to `needed`. Takes at most about Timing::lease + Timing::message.
   job::Task<bool> has_synced(Follower& follower, std::uint64_t process, std::uint64_t needed);
   void note_space();
   bool must_go(const Follower& follower) const;

@@ -29,7 +29,7 @@ class LocalLog {
   bool incomplete() const { return incomplete_; }
   /// The store is empty: it was formatted, or it was lost.
   bool is_new() const { return is_new_; }
-  /// Another member has found that this one holds all entries, or this one holds the most of all: its log is complete.
+  /// Declares the log complete: another member found that it holds all entries, or it holds the most of all members.
   job::Task<Result<void>> tail_is_known();
 
   /// The epoch of the entry at `index`; nothing if it is no longer kept, or does not exist yet.
@@ -43,7 +43,7 @@ class LocalLog {
   /// Syncs the log, and yields the index up to which it is synced.
   job::Task<Result<std::uint64_t>> sync();
 
-  /// Erases everything. From then on until end_copy() the store is incomplete, also after a crash.
+  /// Erases everything. From then on until end_copy() the store is incomplete, even after a crash.
   job::Task<Result<void>> begin_copy();
   job::Task<Result<void>> add_page(std::vector<trove::KeyValue> page);
   job::Task<Result<void>> end_copy(trove::LogPosition position);

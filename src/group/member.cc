@@ -56,7 +56,7 @@ Duration Member::pause() const { return why_.code() == Errc::kConflict ? Duratio
 // The record.
 
 void Member::adopt(const GroupRecord& record, std::uint64_t revision) {
-  // A later epoch under an earlier revision: an operator has made the record anew after etcd had lost it.
+  // A later epoch may come with an earlier revision: an operator has made the record anew after etcd had lost it.
   if (revision <= revision_ && record.epoch <= record_.epoch) return;
   const bool new_epoch = record.epoch > record_.epoch || revision_ == 0;
   record_ = record;
@@ -92,7 +92,7 @@ job::Task<bool> Member::read_record() {
 job::Task<void> Member::alter(GroupRecord wanted, job::StopToken stop) {
   const std::uint64_t from = revision_;
   const std::string key = record_key(options_.group);
-  // Only a take-over, or a change by the primary of this epoch.
+  // The only allowed changes are a take-over and a change by the primary of this epoch.
   SPATE_CHECK(wanted.epoch == record_.epoch + 1 || (wanted.epoch == record_.epoch && record_.primary == options_.self));
   bool unknown = false;
   while (!stop.stopped() && revision_ == from) {
@@ -114,7 +114,7 @@ bool Member::found_complete() const {
   return self != nullptr && self->serving && self->process == options_.process;
 }
 
-/// The primary has found, after this process began, that this member holds everything.
+/// Declares the log complete once the primary of this process's time has found that this member holds everything.
 job::Task<void> Member::note_complete() {
   // Nobody has led yet, so an empty log is complete.
   const bool begins = log_.is_new() && record_.epoch == 1;
@@ -159,7 +159,7 @@ job::Task<void> Member::step() {
   }
   if (!accuses()) co_return;
   if (!handed_over_ && !co_await record_is_current()) co_return;
-  wanted.find(record_.primary)->serving = false;  // silent, or its process ends
+  wanted.find(record_.primary)->serving = false;  // it is silent, or it has handed over
   co_await take_over(std::move(wanted));
 }
 
@@ -226,7 +226,7 @@ job::Task<void> Member::lead() {
   if (!resigned_.is_set()) led_.set();
 }
 
-/// The machine has lost unsynced entries. If that is true of all serving members, the one with the most entries leads.
+/// If all serving members may have lost unsynced entries, makes the one with the most entries the primary.
 job::Task<void> Member::consider_tails() {
   if (executor_.now() - silent_since_ < options_.timing.grace) co_return;
   const std::uint64_t revision = revision_;

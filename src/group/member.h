@@ -59,7 +59,7 @@ class Member final : public Leadership {
 
   const GroupRecord& record() const override { return record_; }
   std::uint64_t revision() const override { return revision_; }
-  /// It serves, and knows the end of its log: it takes over when the primary is silent.
+  /// Whether it serves and knows the end of its log, so that it takes over when the primary is silent.
   bool stands_by() const {
     const bool whole = !log_.incomplete() && (!log_.tail_unknown() || found_complete());
     return whole && record_.serves(options_.self) && !resigned_.is_set();
@@ -102,12 +102,12 @@ class Member final : public Leadership {
   GroupRecord record_;
   std::uint64_t revision_ = 0;  // 0: not read yet
   MonoTime read_at_;            // when the record was read last
-  MonoTime heard_;              // when the primary was last heard, or since when it has been given time
+  MonoTime heard_;              // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged_;       // when a beacon was acknowledged last, or this process began
-  MonoTime silent_since_;       // as heard_, for a member that may not lead: for Timing::tail_wait
+  MonoTime silent_since_;       // as heard_: consider_tails() measures Timing::tail_wait from it
   bool accusing_ = false;  // a take-over is under way or its outcome unknown: nothing of the old epoch is acknowledged
   bool handed_over_ = false;      // the primary has ended its lease in favour of this member
-  bool lease_ended_ = false;      // this member, as the primary, has done so
+  bool lease_ended_ = false;      // this member, as the primary, has ended its own lease
   MonoTime serves_from_;          // of a primary: when it may begin to answer
   std::uint64_t copy_epoch_ = 0;  // epoch of the copy that is being received, or was received last
   std::uint64_t copy_ = 0;

@@ -22,7 +22,7 @@ job::Task<Result<void>> MessageService::join(rpc::Peer& /*peer*/, const wire::Au
 }
 
 job::Task<Result<void>> MessageService::pass(job::StopToken stop) {
-  if (!serving_) co_return Result<void>();  // nothing that depends on the store has answered
+  if (!serving_) co_return Result<void>();  // no reply can depend on the store yet
   const auto passed = co_await member_.pass(stop);
   if (passed) co_return Result<void>();
   if (stop.stopped() && !member_.resigned().is_set()) {

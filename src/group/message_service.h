@@ -11,8 +11,8 @@
 
 namespace spate::group {
 
-/// The table row of group messages, and the gate of the server that has it. Life: construct -> added to a rpc::Server
-/// -> begin_to_serve() once the member leads and its roles answer -> destroyed after the server. One executor.
+/// Answers group messages, and gates the replies of its server. Life cycle: construct -> added to an rpc::Server ->
+/// begin_to_serve() once the member leads and its roles answer -> destroyed after the server. One executor.
 class MessageService final : public rpc::Service, public rpc::ReplyGate {
  public:
   /// The member outlives it.
@@ -22,7 +22,7 @@ class MessageService final : public rpc::Service, public rpc::ReplyGate {
   void begin_to_serve() { serving_ = true; }
   bool serves() const override { return serving_ && member_.leads(); }
 
-  /// Clients are let in where their session is kept.
+  /// Refuses clients while this member does not serve: their sessions are kept by the member that leads.
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override;
   job::Task<Result<void>> pass(job::StopToken stop) override;
@@ -31,7 +31,7 @@ class MessageService final : public rpc::Service, public rpc::ReplyGate {
   std::string part() const override;
 
  private:
-  /// A message of which some parts have come.
+  /// A message that has not arrived with all its parts yet.
   struct Partial {
     std::uint64_t message = 0;
     std::uint32_t next = 0;

@@ -9,7 +9,7 @@
 namespace spate::group {
 namespace {
 
-/// Members that nobody runs: each answers what it was given, or nothing.
+/// Stands for members that do not run: each gives the answer that the test has set, or none.
 class TableLink final : public Link {
  public:
   job::Task<Result<Answer>> send(ServerId to, std::shared_ptr<const Message> /*message*/, Duration /*patience*/,
@@ -39,7 +39,7 @@ class GroupMember : public testing::Test {
     const rpc::RawHandler& handler = service_->operations().at(wire::Op::kGroupMessage).handler;
     return executor_.run(handler(call_, body));
   }
-  /// Of `parts` parts as long as they may be, but for the last one.
+  /// An encoded query of `parts` parts, all but the last one of the greatest length.
   static Bytes query(std::size_t parts) {
     Message message;
     message.from = ServerId(2);

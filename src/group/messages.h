@@ -12,7 +12,7 @@
 namespace spate::group {
 
 enum class MessageKind : std::uint8_t {
-  kQuery = 0,      // how far is your log? In any epoch; the answer obeys nobody
+  kQuery = 0,      // asks how far the log has come, in any epoch; the receiver does not obey the sender by it
   kBeacon = 1,     // the primary is alive
   kProbe = 2,      // as a beacon; the answer reports the log's end after all earlier messages were carried out
   kAppend = 3,     // entries after `position`

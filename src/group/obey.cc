@@ -8,8 +8,8 @@
 namespace spate::group {
 namespace {
 
-/// Most messages that are being carried out at once. A primary sends fewer, but gives up those that take too long: so
-/// many are under way only where the disk hangs.
+/// Most messages that are carried out at once. A primary sends fewer, but it gives up messages that take too long. So
+/// many are under way only if the disk hangs.
 constexpr unsigned kMostUnderWay = 4;
 
 struct Counted {
@@ -27,7 +27,7 @@ bool Member::obeys(const Message& message) {
   if (message.kind == MessageKind::kQuery || revision_ == 0 || stopping_.stopped()) return false;
   if (planted(Defect::kEpochUnchecked)) return !resigned_.is_set();
   if (message.epoch != message.record.epoch || message.from != message.record.primary) return false;
-  // Before the record is adopted, which settles this member's own accusation.
+  // Adopting the record settles this member's own accusation, so `accusing_` is checked afterwards.
   if (message.epoch >= record_.epoch) adopt(message.record, message.revision);
   if (leader_ != nullptr || resigned_.is_set()) return false;
   if (accusing_) return false;
@@ -39,8 +39,8 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   answer.process = options_.process;
   if (obeys(*message)) {
     if (message->kind != MessageKind::kBeacon) co_await obey(*message, answer);
-    // may have changed: carrying out the message took time, and an acknowledgment must not belong to an epoch that is
-    // over
+    // The conditions may have changed while the message was carried out, and an acknowledgment must not belong to an
+    // epoch that is over.
     const bool still = message->epoch == record_.epoch && !accusing_ && leader_ == nullptr && !resigned_.is_set();
     answer.obeyed = still || planted(Defect::kEpochUnchecked);
   }

@@ -8,8 +8,8 @@
 
 namespace spate::group {
 
-/// For members that are nearly up to date; the others receive entries that are read from the store. It keeps at least
-/// the newest entry, and otherwise no more than the given number and bytes.
+/// Serves members that are nearly up to date; the others receive entries that are read from the store. It keeps at
+/// least the newest entry, and otherwise no more than the given number and bytes.
 class RecentEntries {
  public:
   struct Limits {

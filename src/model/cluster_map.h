@@ -53,8 +53,8 @@ struct ClusterMap {
   const ServerEntry* find_server(ServerId id) const;
   /// The server that holds a target; null when there is none. O(log servers).
   const ServerEntry* server_of_target(TargetId target) const;
-  /// Where requests to the meta server go. Of several, which hold the same records, one with the URLs of all and
-  /// without an id: whichever of them leads answers. The map has one at least.
+  /// Where requests to the meta server go. If several meta servers hold the same records, the result has the URLs of
+  /// all and no id, because whichever of them leads answers. The map has at least one meta server.
   ServerEntry meta_server() const;
   /// All targets, in a fixed order that takes one target of each server in turn. So consecutive targets are on
   /// different servers.

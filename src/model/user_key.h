@@ -30,7 +30,7 @@ struct UserKey {
   friend bool operator==(const UserKey&, const UserKey&) = default;
 };
 
-/// Why these restrictions can be those of no key; empty: they can.
+/// Why no key can have these restrictions; empty: a key can have them.
 std::string fault_of(const UserKey& key);
 /// docs/wire.md, "Keys of users". One encoding for each value.
 Bytes encoded(const UserKey& key);
@@ -42,13 +42,13 @@ constexpr std::size_t kMaxUserKeyBytes = 1 + 8 + 4 + 4 + 4 + 4 * kMaxGroups + 1 
 /// Whether a holder of the key may act as `who`: the key's user, in some or all of the key's groups.
 bool covers(const UserKey& key, const Credential& who);
 
-/// As much of the claim as the key covers: its user, in those of the key's groups that are claimed.
+/// The part of the claim that the key covers: its user, in those of the key's groups that are claimed.
 Credential within(const UserKey& key, const Credential& claim);
 
-/// Root, and root's group, as nobody: what a user's machine says about root is not believed.
+/// Replaces root, and root's group, by nobody: the servers do not believe what a user's machine says about root.
 Credential squash_root(Credential who);
 
-/// The key that a client proves: that of a key file of the file system, or one that was derived from it for a user.
+/// The key that a client proves to have: from a key file of the file system, or derived from such a key for a user.
 struct ClientKey {
   ClientKey() = default;
   ClientKey(const Key& of_file) : secret(of_file) {}  // NOLINT(google-explicit-constructor): the operator's
