@@ -7,8 +7,8 @@ namespace spate::client {
 namespace {
 
 constexpr Duration kKeepAlivePeriod = std::chrono::seconds(1);
-/// Between two calls of a busy program no thread drives for a moment. If a thread took over each time, it would only be
-/// in the program's way.
+/// Between two calls of a busy program no thread drives for a moment. A thread that took over in each of these moments
+/// would only delay the program's next call.
 constexpr Duration kIdlePeriod = std::chrono::milliseconds(3);
 
 }  // namespace
@@ -45,8 +45,8 @@ void Driver::stop_driving() {
   if (sleepers_ != nullptr) {
     sleepers_->wake.notify_one();
   } else if (kind_ == ProgressMode::kAlways) {
-    // In the other modes the background thread looks from time to time. If each call woke it, it would be in the way of
-    // the next call.
+    // In the other modes the background thread looks from time to time. If each call woke it, it would delay the next
+    // call.
     idle_.notify_one();
   }
 }
@@ -60,7 +60,7 @@ void Driver::drive(std::span<CallBase* const> calls) {
   }
 }
 
-/// False: one of the calls is done. True: no thread drives, and this one may.
+/// False: one of the calls is done. True: no thread drives, and the caller may.
 bool Driver::sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<CallBase* const> calls) {
   const auto one_done = [&] {
     return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; });
@@ -110,7 +110,7 @@ void Driver::begin(CallBase& call) {
   ++drives_;
   lock.unlock();
   submit(call);
-  executor_.step();  // sends what the call has posted now, not when somebody waits
+  executor_.step();  // sends now what the call has posted, instead of when a thread waits for the call
   lock.lock();
   stop_driving();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driver: lets many threads use one executor, with blocking calls, or with calls that they begin now and wait for
-// later.
+// Driver: lets many threads use one executor.
+// A thread makes blocking calls, or begins a call now and waits for it later.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ namespace spate::client {
 
 /// Which thread drives the executor while no thread waits for anything.
 enum class ProgressMode : std::uint8_t {
-  kNone,   // none: for short-lived programs that are always inside a call
-  kSlow,   // a thread looks once a second, which keeps the session alive
-  kReady,  // a thread sleeps in it while no other thread drives, so that requests of servers are answered at once
+  kNone,   // no thread: for short-lived programs that are always inside a call
+  kSlow,   // a thread drives it for a moment once a second, which keeps the session alive
+  kReady,  // a thread drives it while no other thread does, so that requests of servers are answered at once
   kAlways  // a thread drives it all the time, so that started operations continue by themselves
 };
 
-/// Thread-safe. The calling thread runs the executor until its own task has ended. Other threads that call in the
-/// meantime hand over their tasks and sleep. When the first task is done, one of these threads continues to drive. Only
+/// The calling thread runs the executor until its own task has ended. Other threads that call in the meantime hand over
+/// their tasks and sleep. When the first task is done, one of these threads continues to drive. Thread-safe; but only
 /// tasks may touch objects of the executor.
 class Driver {
   struct Sleeper {
@@ -46,7 +46,7 @@ class Driver {
   Driver& operator=(const Driver&) = delete;
 
   /// Runs `make()`, a function that returns a Task<T>, on the executor and returns the task's result. The driving
-  /// thread calls the function. The function and everything it refers to outlive the call.
+  /// thread calls the function. The function and everything that it refers to outlive the call.
   template <typename Make>
   auto run(Make&& make) {
     using T = typename std::invoke_result_t<Make&>::Value;
@@ -80,11 +80,11 @@ class Driver {
     begin(started->call());
     return std::unique_ptr<StartedTask<T>>(std::move(started));
   }
-  /// Runs the executor without waiting, unless another thread drives it. True when the task is done.
+  /// Runs the executor without sleeping, unless another thread drives it. True when the task is done.
   bool test(Started& started);
   /// Whether the task is done. Does not run the executor.
   bool is_done(Started& started);
-  /// Waits until one of the tasks (at least one) is done. Yields its index.
+  /// Waits until at least one of the tasks is done. Returns the index of one that is done.
   std::size_t wait_any(std::span<Started* const> started);
   void wait(Started& started) {
     Started* const one = &started;

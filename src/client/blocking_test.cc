@@ -13,7 +13,7 @@ namespace {
 
 job::Task<int> give(int value) { co_return value; }
 
-/// Lets other tasks run in between, so that a test would notice two threads on the executor at once.
+/// Lets other tasks run between two steps, so that a test would notice two threads on the executor at once.
 job::Task<int> count_up(job::Executor& executor, int& counter) {
   const int before = counter;
   co_await executor.yield();
@@ -47,7 +47,7 @@ TEST_F(DriverTest, ManyThreadsAreOneAtATimeOnTheExecutor) {
   Driver driver(executor, ProgressMode::kSlow);
   std::atomic<bool> on_executor{false};
   std::atomic<int> overlaps{0};
-  int plain = 0;  // has no lock: only tasks touch it
+  int plain = 0;  // not guarded by a lock, because only tasks touch it
   const auto touch = [&]() -> job::Task<int> {
     if (on_executor.exchange(true)) ++overlaps;
     ++plain;

@@ -104,7 +104,7 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
       reply->attributes = *complete;
       break;
     }
-    // The object was removed after the name was looked up, perhaps by the one that has the name now.
+    // The object was removed after the name was looked up. The name may lead to another object now.
     const bool again = complete.code() == Errc::kStaleHandle && reply->attributes.handle != removed;
     if (!again) co_return std::move(complete).error();
     removed = reply->attributes.handle;
@@ -189,10 +189,10 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.open_flags = open_flags;
   if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
   auto reply = co_await cluster_.change<wire::CreateReply>(request, session().limits());
-  // The server derives the owner itself here. A later open must state it.
+  // In a create the server derives the owner itself. A later open must state the owner.
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
-  // Bits of a create mean something else in an open (kOpenTemporary is kOpenUncounted there).
+  // Some bits of a create mean something else in an open (kOpenTemporary is kOpenUncounted there).
   const int opened_as = (open_flags & (wire::kOpenRead | wire::kOpenWrite)) | (for_user ? wire::kOpenByUser : 0);
   auto file = co_await opened(std::move(reply), static_cast<std::uint8_t>(opened_as));
   co_return file;
@@ -301,7 +301,7 @@ job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest reque
     if (!entry.attributes || entry.attributes->size_known || !entry.layout) continue;
     auto complete = co_await complete_attributes(cluster_, *entry.attributes, *entry.layout, limits);
     // A listing continues when a server is down or a file has been removed. The entry then keeps the meta server's
-    // values.
+    // values for the file.
     if (complete) entry.attributes = *complete;
   }
   co_return reply;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client: the name space of a file system, asynchronous. Blocking calls on top: client/blocking.h.
+// Client: the name space of a file system, as asynchronous calls. client/blocking.h turns them into blocking calls.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace spate::client {
 
 using wire::NamePath;
 
-/// A path below the root; links are followed inside the file system. Links at the end: follow_last.
+/// A path below the root. Links are followed inside the file system; a link at the end only if `follow_last`.
 NamePath path_from_root(std::string path, bool follow_last = true);
 
 /// The properties of a new object.
@@ -24,41 +24,41 @@ struct NewObject {
   wire::LayoutHints layout;
 };
 
-/// Every call is one request to the meta server unless it says more; each has the deadline of the options and yields
-/// the server's error, or kTimeout or kUnreachable naming the server. One executor; any number of calls at once. Life
-/// cycle: construct -> calls -> stop() awaited -> destroyed; Files are closed before.
+/// A call sends one request to the meta server unless its comment says otherwise, and ends by the deadline of the
+/// options. It fails with the server's error, or with kTimeout or kUnreachable and the server's name. One executor; any
+/// number of calls at once. Life cycle: construct -> calls -> stop() awaited -> destroyed; Files are closed before.
 class Client {
  public:
   Client(Options options, job::NetworkContext& network, Random& random);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Opens the session. Other calls do that themselves.
+  /// Opens the session. Other calls open it themselves if it is not open.
   job::Task<Result<void>> connect();
   job::Task<void> stop();
 
-  /// Attributes, with size and times from the datafiles when the file is being written (one more request to each
-  /// server).
+  /// The attributes. If the file is being written, size and times come from its datafiles (one more request to each of
+  /// their servers).
   job::Task<Result<wire::ObjectReply>> stat(NamePath where);
   job::Task<Result<wire::ObjectReply>> lookup(NamePath where);
-  /// Whether anything can be kept under leases. Thread-safe.
+  /// Whether this client keeps anything under leases. Thread-safe.
   bool keeps_attributes() const { return cluster_.attributes().on(); }
-  /// The answer of stat() if it is kept under a lease; else nothing. Thread-safe; it does not wait for the executor.
+  /// The answer of stat() if it is kept under a lease; else nothing. Thread-safe. Never waits for the executor.
   std::optional<Result<Attributes>> kept_attributes(const NamePath& where) {
     return cluster_.attributes().find_attributes(where);
   }
   /// As stat(), but kPermissionDenied unless this client has all rights in `want`: 4 read, 2 write, 1 execute.
   job::Task<Result<wire::ObjectReply>> access(NamePath where, std::uint8_t want);
-  /// If mtime is set on a file that is being written, it first asks the datafiles for their state
+  /// If the request sets mtime on a file that is being written, this first asks the datafiles for their state
   /// (SetattrRequest.data).
   job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
 
   job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
-  /// Takes over the file that an earlier process of this session has opened and not closed
+  /// Takes over a file that an earlier process of this session opened and did not close
   /// (client/session/handover_state.h).
   job::Task<Result<std::unique_ptr<File>>> open_again(HandoverState::Open& record);
-  /// Closes such a file without opening it again, or continues its close. `on_ended`: as File::close(); `record` must
-  /// live until then.
+  /// Closes such a file without opening it again, or continues a close that the earlier process began. `on_ended`: as
+  /// in File::close(); `record` must live until then.
   job::Task<Result<void>> close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended = {});
   /// Creates and opens a file. Without kOpenExclusive it opens a file that exists.
   job::Task<Result<std::unique_ptr<File>>> create(NamePath where, std::uint8_t open_flags, NewObject object);
@@ -70,8 +70,8 @@ class Client {
   job::Task<Result<void>> rmdir(NamePath where);
   job::Task<Result<void>> rename(NamePath from, NamePath to, std::uint8_t flags = 0);
   job::Task<Result<void>> truncate(NamePath where, std::uint64_t size);
-  /// One page of a directory, with at least one entry unless at the end. Attributes are as those of stat(). Where it
-  /// pays, it asks for leases on the entries (AttributeCache::worth_listing()).
+  /// One page of a directory: at least one entry, unless the directory ends there. Attributes are as those of stat().
+  /// Asks for leases on the entries where AttributeCache::worth_listing() says that they pay.
   job::Task<Result<wire::ReaddirReply>> readdir(wire::ReaddirRequest request);
 
   job::Task<Result<Bytes>> getxattr(NamePath where, std::string name);
@@ -79,12 +79,12 @@ class Client {
   job::Task<Result<std::vector<std::string>>> listxattr(NamePath where);
   job::Task<Result<void>> removexattr(NamePath where, std::string name);
 
-  /// The sums over all io servers. A device that several targets share is counted once.
+  /// The sums over all io servers. A device that several targets share counts once.
   job::Task<Result<SpaceUse>> statfs();
-  /// As statfs(), but an io server that does not answer within `patience` is left out of the sums
+  /// As statfs(), but the sums leave out an io server that does not answer within `patience`
   /// (SpaceUse::Server::answered).
   job::Task<Result<SpaceUse>> space_of_those_there(Duration patience);
-  /// Afterwards all name-space changes that were acknowledged before survive a crash of the meta server's machine.
+  /// All name-space changes that were acknowledged before the call survive a crash of the meta server's machine.
   job::Task<Result<void>> sync();
 
   Cluster& cluster() { return cluster_; }
@@ -95,7 +95,7 @@ class Client {
   job::Task<Result<wire::ReaddirReply>> list_and_keep(const wire::ReaddirRequest& request);
   job::Task<Result<bool>> lists_with_leases(Handle directory);
   job::Task<Result<wire::ReaddirReply>> page_of(const wire::ReaddirRequest& request);
-  /// Asks the meta server, even if an answer is cached.
+  /// Asks the meta server, even if the attribute cache has an answer.
   job::Task<Result<wire::ObjectReply>> look_again(NamePath where, Limits limits);
   template <typename Reply, typename Request>
   job::Task<Result<void>> change(const Request& request);

@@ -8,7 +8,7 @@
 namespace spate::client {
 namespace {
 
-/// Whether the code is an answer of the name space, so that nothing was changed. (A close may have been done all the
+/// Whether the code is an answer about names, so that nothing was changed. (A close may have taken effect all the
 /// same.)
 bool without_effect(wire::Op op, Errc code) {
   const auto number = static_cast<unsigned>(code);
@@ -61,7 +61,7 @@ job::Task<void> Cluster::stop(Limits limits) {
   co_await closes_.close();
 }
 
-/// Kept attributes must not be older than a change that was answered, to this client or to another.
+/// The cache must not keep attributes that are older than a change that was answered, to this client or to another.
 job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits,
                                                       const ChangePlan& plan) {
   if (!attributes_.on()) {
@@ -69,7 +69,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
     co_return reply;
   }
   OwnChange change(attributes_, plan);
-  // Others may see the change before its answer is here.
+  // Other clients may see the change before its answer has come.
   auto dropped = co_await copies_dropped(options().copies, executor(), limits.stop);
   if (!dropped) {
     change.end_without_effect();
@@ -77,8 +77,8 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   }
   auto reply = co_await session_.send_change(op, body, limits);
   if (!reply) {
-    // If the change takes effect later, the server must not regard it as known to this client. A new handshake prevents
-    // that.
+    // If the change takes effect later, the server must not believe that this client knows of it. A new handshake
+    // prevents that.
     if (may_be_under_way(reply.code())) session_.meta().repeat_handshake();
     if (without_effect(op, reply.code())) change.end_without_effect();
     co_return reply;
@@ -104,7 +104,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   co_return reply;
 }
 
-// The rest of close(). It continues after its caller has stopped waiting.
+// The rest of close(). It continues after the caller of close() has stopped waiting.
 
 struct Cluster::Closing {
   explicit Closing(job::Executor& executor) : ended(executor) {}
@@ -113,7 +113,7 @@ struct Cluster::Closing {
   job::Event ended;
 };
 
-/// It keeps one request id until the end. With another one it could end another open of the file.
+/// The request keeps one id until the end. With a new id it could end another open of the file.
 job::Task<void> Cluster::close_for_sure(wire::CloseWritersRequest request, Limits limits,
                                         std::shared_ptr<Closing> closing) {
   if (request.opens > 1) {
@@ -127,7 +127,7 @@ job::Task<void> Cluster::close_for_sure(wire::CloseWritersRequest request, Limit
 
 job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseWritersRequest request, rpc::SessionEpoch opened_in,
                                                    Limits limits, UniqueFunction<void()> on_ended) {
-  // The close itself has it, too, and may outlive this call.
+  // The task close_for_sure() shares this object, and may outlive this call.
   const auto closing = std::make_shared<Closing>(executor());
   closing->on_ended = std::move(on_ended);
   Limits for_sure = limits;
@@ -142,7 +142,7 @@ job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseWritersRequest req
     if (waited.code() != Errc::kTimeout) co_return waited.error();
     co_return Error(Errc::kTimeout, session_.meta().name() + " has not answered a close yet");
   }
-  // The program has this descriptor. So the error must be that the session has ended, not that the descriptor is bad.
+  // The program has this descriptor. So the error must say that the session has ended, not that the descriptor is bad.
   const Errc code = closing->reply.code();
   if (session_ended(code) || code == Errc::kBadDescriptor)
     co_return Error(Errc::kSessionFenced, "the file was closed with its session");

@@ -15,8 +15,8 @@
 
 namespace spate::client {
 
-/// The session and its contents: locks, rights to append, attributes under leases, and writes that are not synced. One
-/// executor; pinned. Life cycle: construct -> requests -> stop() awaited -> destroyed.
+/// The session and what belongs to it: locks, rights to append, attributes under leases, and unsynced writes. One
+/// executor; must not move. Life cycle: construct -> requests -> stop() awaited -> destroyed.
 class Cluster final : private SessionObserver {
  public:
   Cluster(Options options, job::NetworkContext& network, Random& random);
@@ -24,11 +24,11 @@ class Cluster final : private SessionObserver {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  /// Ends all waits, the closes that are in flight, and the session at the meta server (best effort, within `limits`).
+  /// Ends all waits, the closes in flight, and the session at the meta server (best effort, within `limits`).
   job::Task<void> stop(Limits limits);
 
-  /// Sends a request that changes something to the meta server. The attribute cache is never older than a change that
-  /// was answered, to this client or to another.
+  /// Sends a request that changes something to the meta server. Once the change is answered, to this client or to
+  /// another, the attribute cache holds nothing older than the change.
   template <typename Reply, typename Request>
   job::Task<Result<Reply>> change(const Request& request, Limits limits) {
     Bytes body;
@@ -40,11 +40,11 @@ class Cluster final : private SessionObserver {
     co_return reply;
   }
 
-  /// Ends an open of a file that was opened in that epoch of the session. It continues until it is answered, or until
-  /// the open has ended with its session, even if the call itself fails with `limits`. So nothing stays open for long.
-  /// kSessionFenced: the open has ended with its session already. `on_ended`, if any, is called when nothing is left
-  /// open, perhaps after this has failed; it is not called if the client is stopped before. More than one open in
-  /// `request`: the meta server must have agreed on the feature closes.
+  /// Ends an open of a file that was opened in the epoch `opened_in` of the session. Even if the call fails because of
+  /// `limits`, this object repeats the request until the server answers, or until the open has ended with its session.
+  /// So no file stays open for long. kSessionFenced: the open has already ended with its session. `on_ended`, if not
+  /// empty, is called when nothing is left open, perhaps after the call has failed. It is not called if the client is
+  /// stopped before. If `request` has more than one open, the meta server must have agreed on the feature closes.
   job::Task<Result<wire::CloseReply>> close(wire::CloseWritersRequest request, rpc::SessionEpoch opened_in,
                                             Limits limits, UniqueFunction<void()> on_ended = {});
 

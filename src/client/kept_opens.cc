@@ -10,12 +10,12 @@
 namespace spate::client {
 namespace {
 
-// Guesses: how many opens the meta server should have to keep for one client, and how long after a program's last
-// close.
+// Guesses: how many opens the meta server should keep for
+// one client, and for how long after a program's last close.
 constexpr std::size_t kMost = 4096;
 constexpr Duration kLongestIdle = std::chrono::seconds(60);
 constexpr Duration kLookInterval = std::chrono::seconds(2);
-/// A capability that is taken over is valid for at least this time.
+/// A kept capability must be valid for at least this time when a new open takes it over.
 constexpr Duration kLeastLife = std::chrono::minutes(5);
 
 }  // namespace
@@ -36,7 +36,7 @@ bool KeptOpens::is_good(const Kept& open) const {
 
 bool KeptOpens::keep(Kept& open) {
   if (gate_.closed() || stopping_.stopped() || !is_good(open)) return false;
-  // Without a lease nobody would tell this client that the file is to be removed, or that it may no longer be read.
+  // Without a lease nothing would tell this client that the file is to be removed, or that it may no longer be read.
   const auto now = attributes_.find_attributes({open.handle, {}, 0});
   if (!now || !*now || !(*now)->size_known || (*now)->version != open.version) return false;
   if (idle_.size() >= kMost) close_soon(remove(idle_.begin()));
@@ -69,7 +69,7 @@ KeptOpens::Kept KeptOpens::remove(Place place) {
 }
 
 /// The attributes under the lease show whether anything has changed since the server judged the open: a change of mode,
-/// owner or access list makes a new version. They also give the server's answer, except for a file that is being
+/// owner or access list makes a new version. They also are the server's answer, except for a file that is being
 /// written.
 std::optional<wire::OpenReply> KeptOpens::take(const wire::NamePath& where, std::uint8_t open_flags) {
   if (idle_.empty() || !can_be_kept(open_flags)) return std::nullopt;
@@ -98,7 +98,7 @@ void KeptOpens::distrust_all() {
   for (Idle& idle : idle_) idle.trusted = false;
 }
 
-/// Nobody waits for this close. It is sent until it is answered.
+/// Nobody waits for this close. It is repeated until it is answered.
 job::Task<void> KeptOpens::close(Kept open, Limits limits) {
   wire::CloseRequest request;
   request.handle = open.handle;
@@ -108,7 +108,7 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
   UniqueFunction<void()> on_ended = [ended = std::move(open.on_ended), id = open.request_id,
                                      handover = session_.handover()]() mutable {
     if (ended) ended();
-    if (handover != nullptr && id != 0) handover->call_answered(id);  // the program needs the answer no more
+    if (handover != nullptr && id != 0) handover->call_answered(id);  // the program no longer needs the answer
   };
   const Handle handle = open.handle;
   wire::CloseWritersRequest one{std::move(request), 1};
@@ -118,7 +118,7 @@ job::Task<void> KeptOpens::close(Kept open, Limits limits) {
               closed.error().message());
 }
 
-/// If it cannot begin, the open ends with the session, which will end soon.
+/// If the close cannot begin, the open ends with the session, which will end soon.
 void KeptOpens::close_soon(Kept open) {
   std::ignore = job::spawn(gate_, close(std::move(open), session_.limits(stopping_)));
 }
@@ -135,7 +135,7 @@ std::vector<KeptOpens::Kept> KeptOpens::remove_outlived() {
   return outlived;
 }
 
-/// Closes them one after the other, so that other requests come in between.
+/// Closes outlived opens one after the other, so that other requests come in between.
 job::Task<void> KeptOpens::close_outlived() {
   while (!idle_.empty() && !stopping_.stopped()) {
     std::ignore = co_await session_.executor().sleep(kLookInterval, stopping_);

@@ -21,44 +21,44 @@
 
 namespace spate::client {
 
-/// While there is a lease on a file, the last close of a file that was only read sends nothing to the meta server. The
-/// next open for reading takes over the open with its capability, without a request. The server ends it with the
-/// session, like any other open, and a removed file lives as long as it is open. So it is closed when the lease is
-/// recalled or expires, when this client changes the file, after a restart of the meta server, and when nobody has
-/// wanted it for a minute. One executor, except where a function says otherwise. Life cycle: construct -> calls ->
-/// stop() -> destroyed.
+/// While there is a lease on a file that was only read, its last close sends nothing to the meta server. The next open
+/// for reading takes over the kept open with its capability, without a request. As with any other open, the server ends
+/// a kept open with the session, and a removed file lives as long as it is open. So this object closes a kept open when
+/// the lease is recalled or expires, when this client changes the file, after a restart of the meta server, and when no
+/// program has opened the file for a minute. One executor, except where a function says otherwise. Life cycle:
+/// construct -> calls -> stop() -> destroyed.
 class KeptOpens {
  public:
   struct Kept {
     Handle handle;
     std::uint8_t open_flags = 0;  // the wire::OpenFlags that the server has judged
-    std::uint64_t version = 0;    // version of the attributes with which it judged them
+    std::uint64_t version = 0;    // version of the attributes by which the server judged them
     Capability capability;
     Incarnation meta;                 // of the meta server that knows of the open
-    std::uint64_t request_id = 0;     // request id of the program's call that closed it, and of its close
-    UniqueFunction<void()> on_ended;  // called when the open has ended, or when somebody else takes account of it
+    std::uint64_t request_id = 0;     // request id of the program's close, and of the close sent later
+    UniqueFunction<void()> on_ended;  // called when the open has ended, or when a new open has taken it over
   };
 
   /// Ends one open at the meta server; see Cluster::close.
   using Close = UniqueFunction<job::Task<Result<wire::CloseReply>>(wire::CloseWritersRequest, rpc::SessionEpoch, Limits,
                                                                    UniqueFunction<void()> on_ended)>;
-  /// `session` and `attributes` outlive it, and so does what `close` uses.
+  /// `session` and `attributes` outlive this object, and so do objects that `close` uses.
   KeptOpens(Session& session, AttributeCache& attributes, Close close);
   KeptOpens(const KeptOpens&) = delete;
   KeptOpens& operator=(const KeptOpens&) = delete;
 
   /// Whether such an open can be taken over by a later one.
   static bool can_be_kept(std::uint8_t open_flags);
-  /// Keeps the open. False: it is not kept, and `open` is unchanged.
+  /// Keeps the open. False: this object does not keep it, and `open` is unchanged.
   bool keep(Kept& open);
-  /// Takes a kept open that serves this request, and returns the answer that the server would give. Nothing: the server
+  /// Takes a kept open that serves this request. Returns the answer that the server would give. Nothing: the server
   /// must be asked.
   std::optional<wire::OpenReply> take(const wire::NamePath& where, std::uint8_t open_flags);
 
-  /// The lease was recalled, or this client has changed the file.
+  /// The lease on the file was recalled, or this client has changed the file.
   void changed(Handle file);
-  /// The meta server may be another process that does not know of the opens. None is taken any more, and all are closed
-  /// within seconds.
+  /// The meta server may now be another process, which does not know of the opens. No kept open is taken any more, and
+  /// all are closed within seconds.
   void distrust_all();
   /// Closes all opens, within `limits`.
   job::Task<void> stop(Limits limits);

@@ -19,9 +19,9 @@ class Copies;
 class HandoverState;
 class LentFiles;
 
-/// For which operations on datafiles of this machine a client asks for leases, to move the data itself.
+/// For which operations on datafiles of its own machine a client asks for leases, to move the data itself.
 enum class BypassMode : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
-/// When reading a file sets its atime.
+/// Whether a read of a file sets the file's atime.
 enum class Atime : std::uint8_t {
   kRelative,  // when atime is not later than mtime or ctime, or a day old
   kNever,
@@ -35,9 +35,9 @@ enum class Listings : std::uint8_t {
   kObjects  // always
 };
 
-/// When a lease seems worth its requests. Guesses.
+/// When a lease seems worth its requests. The values are guesses.
 struct BypassOptions {
-  /// Bytes that an open file must have moved before it asks; one of the two limits.
+  /// An open file asks for a lease once it has moved so many bytes, or has made so many transfers.
   std::uint64_t after_bytes = 64 * 1024;
   std::uint64_t after_transfers = 4;
   Duration ask_again_after = std::chrono::seconds(3);  // pause after a refusal
@@ -57,28 +57,28 @@ struct Options {
 
   /// Time for one operation, resends included. After that it fails with kTimeout or kUnreachable.
   Duration deadline = std::chrono::seconds(30);
-  /// One attempt ends after this time and is repeated over a new connection.
+  /// An attempt that takes longer ends, and is repeated over a new connection.
   Duration attempt_timeout = std::chrono::seconds(10);
   /// Largest message of bulk data, bytes; 4 KiB..8 MiB.
   std::uint32_t unit_bytes = 1U << 20U;
   /// Reads of at most this many bytes per server come in the reply. Guess, until bench/ says otherwise.
   std::uint32_t inline_read_bytes = 64U * 1024;
-  /// Writes of at most this many bytes per server go in the request. Below the network's max_unexpected.
+  /// Writes of at most this many bytes per server go in the request. Must be below the network's max_unexpected.
   std::uint32_t inline_write_bytes = 64U * 1024;
-  /// Only for servers that are reached by shm:// and allow it.
+  /// Works only with servers that are reached by shm:// and that allow it.
   BypassMode bypass = BypassMode::kOff;
   BypassOptions bypass_when;
-  /// Opens the descriptors of leases; null: those of the kernel. Not owned; outlives the client.
+  /// Opens the descriptors of leases. Null: as descriptors of the kernel. Not owned; outlives the client.
   LentFiles* lent_files = nullptr;
-  /// A larger read or write is divided into several, one after the other. Bytes.
+  /// Bytes. A larger read or write is divided into several, one after the other.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
-  /// A longer list of pieces is divided, too, because a request must not be larger than the network's max_unexpected.
+  /// A longer list of pieces is divided, too, because a request must fit into the network's max_unexpected.
   std::size_t max_list_pieces = 8192;
   Atime atime = Atime::kRelative;
-  /// The state that outlives the process; null: none does. Not owned; outlives the client.
+  /// The state that outlives the process. Null: no state does. Not owned; outlives the client.
   HandoverState* handover = nullptr;
   /// Whether attributes and names are kept under leases. Only for a process whose executor is driven all the time,
-  /// because others wait for its answer to a recall.
+  /// because other clients wait for its answer to a recall.
   bool keep_attributes = false;
   std::size_t most_kept = 50000;  // objects and names together
   Listings listings = Listings::kAuto;

@@ -9,7 +9,7 @@
 namespace spate::client {
 namespace {
 
-/// Never fails itself; `out` says whether the server answered.
+/// The task never fails; `out` says whether the server answered.
 job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, SpaceUse::Server& out) {
   const wire::IoStatfsRequest request;
   const rpc::CallOptions options = limits.call_options();

@@ -12,13 +12,13 @@ namespace spate::client {
 struct SpaceUse {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0;
-  std::uint64_t total_files = 0;  // limited by what the io servers' devices can hold
+  std::uint64_t total_files = 0;  // limited by what the devices of the io servers can hold
   std::uint64_t free_files = 0;
   std::uint64_t objects = 0;  // in the name space
   struct Server {
     ServerId server;
     std::vector<wire::TargetSpace> targets;
-    Result<void> answered = {};  // if it is an error: why there are no targets
+    Result<void> answered = {};  // an error says why there are no targets
   };
   std::vector<Server> servers;
 };

@@ -23,7 +23,7 @@ bool may_be_a_name(std::string_view component) {
   return component.size() <= kMaxNameBytes && component.find('\0') == std::string_view::npos;
 }
 
-/// A shorter time is of no use for somebody who keeps a copy.
+/// A copy that may be used for a shorter time is of no use for its holder.
 constexpr Duration kLeastCopyTime = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -37,10 +37,10 @@ AttributeCache::AttributeCache(Options options, const Clock& clock)
   SPATE_CHECK(options.most >= 16);
 }
 
-/// A tenth of the lease is left unused, because the clocks of two machines differ a little in speed.
+/// Leaves a tenth of the lease unused, because the clocks of two machines differ a little in speed.
 Duration AttributeCache::usable() const { return lease_ - lease_ / 10; }
 
-/// Follows the path in the cache. Nothing: the server must be asked. Links and dots are the server's work.
+/// Follows the path in the cache. Nothing: the server must be asked, also for links and dots.
 std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& where) {
   if (!options_.on) return std::nullopt;
   const MonoTime now = clock_.now();
@@ -122,8 +122,8 @@ std::optional<AttributeCache::KnownSize> AttributeCache::known_size(Handle file)
   return KnownSize{attributes.size, attributes.ctime};
 }
 
-/// How long a copy may be used from its answer on. A tenth of the lease is reserved for the way of the answer to the
-/// holder of the copy.
+/// How long a copy may be used after its answer. A tenth of the lease is reserved for the time that the answer takes to
+/// reach the holder of the copy.
 Duration AttributeCache::copy_time(const KeptObject& object, MonoTime now) const {
   const Duration left = objects_.end_of(object) - now - lease_ / 10;
   return left < kLeastCopyTime ? Duration(0) : left;
@@ -219,8 +219,8 @@ void AttributeCache::drop_all() {
   events_.note_all();
 }
 
-/// Whether own changes may touch anything. That is so when nobody knows what a change touches, or when the names that
-/// told it are not known any more.
+/// Whether own changes may touch any object. That is so when it is not known what a change touches, or when the names
+/// by which that was known are not known any more.
 bool AttributeCache::all_blocked(MonoTime now) const {
   return changes_.touch_anything([&](Handle directory) { return objects_.in_force(directory, now); });
 }
@@ -248,7 +248,7 @@ void AttributeCache::heard(MonoTime asked, std::uint64_t table, bool complete) {
     table_ = 0;
     return;
   }
-  // If a lease has expired, the attributes may have changed, because the server no longer waits for this client.
+  // After a lease has expired, the attributes may have changed, because the server no longer waits for this client.
   objects_.expire(clock_.now());
   if (complete) objects_.renew_all(asked + usable());
 }

@@ -21,17 +21,17 @@
 
 namespace spate::client {
 
-/// Keeps objects and names that a meta server has granted, until the lease is recalled or expires, or this client
-/// changes them. Answers only for the credential of the session, since the server checked its right to look up each
-/// name when it granted it. Thread-safe, so that a hit needs no executor. Pure: it sends no messages. Life cycle: off
-/// when constructed; on once Options say so.
+/// Keeps objects and names that a meta server has granted to this client, until the lease is recalled or expires, or
+/// until this client changes them. The cache answers only for the session's credential, because the server checked that
+/// credential's right to look up each name when it granted the name. Thread-safe, so a hit needs no executor. Sends no
+/// messages. Life cycle: off when constructed, unless Options::on says that it is on.
 class AttributeCache {
  public:
   struct Options {
     bool on = false;
-    /// The most objects and names together. Beyond it, the one that was used longest ago is dropped. At least 16.
+    /// The most objects and names together, at least 16. Beyond it, the cache drops the one that was used longest ago.
     std::size_t most = 50000;
-    /// Copies that callers of the client keep (a kernel). Null: nobody keeps any. Not owned; outlives the cache.
+    /// Holder of copies of the cache's answers, such as a kernel. Null: there is none. Not owned; outlives the cache.
     Copies* copies = nullptr;
     /// Decides worth_listing().
     Listings listings = Listings::kAuto;
@@ -42,15 +42,15 @@ class AttributeCache {
 
   bool on() const { return options_.on; }
 
-  /// The answer of a lookup (kNotFound for a name that is known not to exist), or nothing when the server must be
-  /// asked.
+  /// The answer of a lookup; kNotFound for a name that is
+  /// known not to exist. Nothing: the server must be asked.
   std::optional<Result<wire::ObjectReply>> find(const wire::NamePath& where);
-  /// The attributes alone, if they are complete. They are not while a file is being written, unless only this client
-  /// writes it and knows its data (size_known is false even then).
+  /// The attributes alone, if the cache knows all of them. It does not while a file is being written, unless only this
+  /// client writes the file and knows its data (size_known is false even then).
   std::optional<Result<Attributes>> find_attributes(const wire::NamePath& where);
 
-  /// The size of a file, and the time of the change that gave it, while nobody writes the file; else nothing. If two
-  /// calls return equal values, the file had this size all the time between them.
+  /// The size of a file, and the time of the change that gave it that size. Nothing while somebody may be writing the
+  /// file. If two calls return equal values, the file had this size all the time between the calls.
   struct KnownSize {
     std::uint64_t bytes = 0;
     WallTime changed;
@@ -63,22 +63,22 @@ class AttributeCache {
   void begin_writing(Handle file);
   void end_writing(Handle file, const std::optional<wire::DataSummary>& data);
 
-  /// The attributes of an object as find_attributes() returns them, for a caller that keeps them. It may use them for
-  /// `good_for` after the answer has come, and drops them earlier when Copies says so. Nothing: they must not be kept.
+  /// The attributes of an object as find_attributes() returns them, for a caller that keeps a copy. It may use the copy
+  /// for `good_for` after the answer has come, and drops it earlier if Copies says so. Nothing: it must keep none.
   struct Copy {
     Attributes attributes;
     Duration good_for{0};
   };
   std::optional<Copy> copy_attributes(Handle object);
-  /// As copy_attributes(), for a name and the object that it leads to (0: to nothing). Zero: it must not be kept. The
-  /// caller itself corrects its copies of names when this client's own changes give a name to another object.
+  /// As copy_attributes(), for a name and the object that it leads to (0: to nothing). Zero: the caller must not keep
+  /// it. When own changes give a name to another object, the caller itself corrects its copies of names.
   Duration copy_name(Handle directory, std::string_view name, Handle object);
-  /// The holder of the copies will not learn how an own change has altered its names, so all its copies of names must
-  /// be dropped.
+  /// Call it if the holder of the copies will not learn how an own change has altered its names. All its copies of
+  /// names are dropped.
   void drop_copied_names();
 
-  /// Begins a lookup that may bring leases. Call it before the request is sent, so that the cache keeps nothing that is
-  /// recalled or changed in the meantime.
+  /// Begins a lookup that may bring leases. Call it before the request is sent: the cache then keeps nothing of the
+  /// answer that is recalled or changed in the meantime.
   struct Lookup {
     MonoTime asked;
     std::uint64_t events_before = 0;
@@ -88,30 +88,30 @@ class AttributeCache {
   void end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply);
   /// As end_lookup(), for a page of a directory.
   void end_listing(const Lookup& lookup, Handle directory, const wire::ListLeaseReply* reply);
-  /// Whether a listing of the directory should ask for leases. It should while entries that listings brought are used,
-  /// or would have saved look-ups, and while there is room for more of the directory's names.
+  /// Whether a listing of the directory should ask for leases. It should while programs use entries that listings
+  /// brought or might have brought, and while there is room for more of the directory's names.
   bool worth_listing(Handle directory) const;
 
-  /// Begin and end of this client's own change. Between the two the cache answers nothing that the change may touch,
-  /// because others may see the change already.
+  /// Begin and end of a change by this client. In between, the cache answers nothing that the change may touch, because
+  /// other clients may already see the change.
   using ChangePtr = ChangesUnderWay::Ptr;
   ChangePtr begin_change(const ChangePlan& plan);
-  /// `touched` null: nothing was changed. Otherwise the touched objects are dropped, or everything if they are not
-  /// known, and the objects that were granted with the answer are kept. `opened`: for a change with
+  /// `touched` null: nothing was changed. Otherwise the cache drops the touched objects, or everything if it is not
+  /// known what was touched, and keeps the objects that were granted with the answer. `opened`: for a change with
   /// ChangePlan::Data::kOpened.
   void end_change(ChangePtr change, const wire::Touched* touched, const wire::Granted& granted, OpenedFile opened = {});
 
   /// The server has recalled the lease on an object.
   void recalled(Handle object);
-  /// The server was asked for events at the time `asked` and has answered. `complete`: the answer had all events.
+  /// The server was asked for events at the time `asked`, and has answered. `complete`: the answer had all events.
   void heard(MonoTime asked, std::uint64_t table, bool complete);
-  /// Sets the process of the meta server that grants leases from now on. Drops leases of any other process, also those
+  /// From now on the meta server's process `table` grants the leases. Drops the leases of any other process, also those
   /// that are still on their way.
   void server_is(std::uint64_t table);
   /// The session has ended, or nobody knows what was changed: drops everything.
   void clear();
-  /// Whether anything is kept. Then the leases must be renewed, and other clients that change the objects wait for this
-  /// one.
+  /// Whether anything is kept. If so, this client must renew the leases, and other clients that change the objects wait
+  /// for this client.
   bool wants_events() const;
   /// Whether there is a lease on the object. This does not count as a use of it.
   bool has_lease(Handle object) const;
@@ -122,7 +122,7 @@ class AttributeCache {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
     std::uint64_t recalls = 0;
-    std::uint64_t copied = 0;  // attributes and names that others got copies of
+    std::uint64_t copied = 0;  // copies of attributes and names that were given away
     std::uint64_t listed = 0;  // objects that listings have brought
   };
   Counters counters() const;
@@ -168,7 +168,7 @@ class AttributeCache {
   ListingCredit listing_credit_;
 };
 
-/// Encloses a change. If it is destroyed without an outcome, it treats everything as changed.
+/// Encloses a change. If the object is destroyed without an outcome, the cache treats everything as changed.
 class OwnChange {
  public:
   OwnChange(AttributeCache& cache, const ChangePlan& plan) : cache_(cache), change_(cache.begin_change(plan)) {}

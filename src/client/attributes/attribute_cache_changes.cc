@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache and this client's own changes. While a change is under way, the cache does not answer what it may touch.
-// Afterwards it keeps what the server granted with the answer.
+// The cache and this client's own changes. While a change is under way, the cache gives no answer that the change may
+// alter. Afterwards it keeps what the server granted with the answer.
 #include <algorithm>
 
 #include "client/attributes/attribute_cache.h"
@@ -34,8 +34,8 @@ void keep_granted_name(KeptObjects& objects, const wire::LeaseStep& step) {
   objects.forget_name(directory, {step.directory, step.name});
 }
 
-/// The reply to a change that went in a batch names the objects that all its changes have touched. Only those count
-/// that this one may have touched. If it has made a file, nothing is written to it yet.
+/// The reply to a change that went in a batch names the objects that all changes of the batch have touched. Only those
+/// count that this change may have touched. If this change has made a file, nothing is written to the file yet.
 void note_writing(const PendingChange& change, const OpenedFile& opened, Handle handle, KeptObject& file) {
   switch (change.data) {
     case ChangePlan::Data::kStays: return;
@@ -52,7 +52,7 @@ void note_writing(const PendingChange& change, const OpenedFile& opened, Handle 
 
 }  // namespace
 
-/// A caller that keeps names has moved its copies along with the objects. They now depend on the lease of the new
+/// A caller that keeps names has moved its copies along with the objects. The copies now depend on the lease of the new
 /// directory, which must last as long as they are used.
 void AttributeCache::keep_moved_names(const wire::Touched& touched) {
   if (!copies_.any_names() || touched.names.size() < 2) return;
@@ -65,7 +65,7 @@ void AttributeCache::keep_moved_names(const wire::Touched& touched) {
     if (copies_.has_names(given)) until = std::max(until, given.until);
     all_kept_until = std::min(all_kept_until, objects_.end_of(*directory));
   }
-  if (until == MonoTime()) return;  // there were no copies in them
+  if (until == MonoTime()) return;  // there were no copies of their names
   if (all_kept_until < until) return copies_.drop_names();
   for (const wire::TouchedName& name : touched.names)
     copies_.give_name(objects_.find(name.directory)->name_copies, until);
@@ -119,7 +119,7 @@ void AttributeCache::end_change(ChangePtr ended, const wire::Touched* touched, c
   forget_events();
 }
 
-/// Whether the object was recalled, or changed by a later own change, since this one began.
+/// Whether the object was recalled, or changed by a later own change, since `change` began.
 bool AttributeCache::newer_known(const PendingChange& change, Handle object, std::uint64_t order) const {
   if (events_.too_long_ago(change.events_before)) return true;
   return events_.any_since(change.events_before, [&](const RecentEvents::Event& event) {
@@ -162,7 +162,7 @@ void AttributeCache::keep_changed(const PendingChange& change, const wire::Touch
 }
 
 /// Forgets the object's attributes, unless a later change has renewed them. If only entries changed, the rights to look
-/// up names are the same as before.
+/// up names are as before.
 void AttributeCache::forget_changed(Handle object, std::uint64_t order, bool entries_only) {
   KeptObject* const found = objects_.find(object);
   if (found == nullptr || (order != 0 && found->order > order)) return;

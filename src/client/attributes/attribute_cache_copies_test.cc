@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that others keep of the cache's answers, and when they are told to drop them.
+// Copies of the cache's answers that others keep, and when the cache has them dropped.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -41,7 +41,7 @@ class KernelCopiesOfAttributesTest : public AttributeCacheTest {
     ASSERT_TRUE(copy(kFile));
     ASSERT_TRUE(copy("f", kFile));
   }
-  /// Makes an own change that is granted nothing.
+  /// Makes an own change that gets no leases.
   template <typename Request>
   void change(const Request& request, const wire::Touched& touched) {
     OwnChange change(copied, plan_of(request));
@@ -65,7 +65,7 @@ TEST_F(KernelCopiesOfAttributesTest, OnlyWhatTheCacheKeepsIsCopied) {
   learn(none);
   EXPECT_TRUE(copy("g", Handle()));
   EXPECT_LE(copied.copy_name(Handle(99), "g", Handle()).count(), 0);
-  EXPECT_EQ(cache.copy_attributes(kFile), std::nullopt);  // nobody keeps copies of that cache
+  EXPECT_EQ(cache.copy_attributes(kFile), std::nullopt);  // nobody keeps copies of the answers of that cache
 }
 
 TEST_F(KernelCopiesOfAttributesTest, AttributesOfAFileThatIsBeingWrittenAreNotCopied) {
@@ -112,7 +112,7 @@ TEST_F(KernelCopiesOfAttributesTest, ARecallOfTheLeaseDropsCopies) {
   copied.recalled(kDirectory);
   EXPECT_EQ(copies.names_dropped, 1);
   learn(file_reply());
-  copied.recalled(kDirectory);  // no name was copied since
+  copied.recalled(kDirectory);  // no name has been copied since
   copied.recalled(kFile);
   EXPECT_EQ(copies.names_dropped, 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cache keeps when a change was granted leases, and what it knows of directories that this client has made.
+// What the cache keeps when a change comes back with leases, and what it knows of directories that this client made.
 #include "client/attributes/attribute_cache_test.h"
 
 namespace spate::client {
@@ -85,7 +85,7 @@ TEST_F(GrantsTest, AllNamesOfANewDirectoryAreKnown) {
   }
   EXPECT_EQ(answer({kDirectory, "f", 0}), Errc::kNotFound);
   EXPECT_FALSE(kept({kFile, "", 0}));
-  cache.recalled(kDirectory);  // somebody adds a name
+  cache.recalled(kDirectory);  // another client adds a name
   wire::LookupLeaseReply again = file_reply();
   learn(again);
   EXPECT_EQ(answer({kDirectory, "f", 0}), Errc::kOk);

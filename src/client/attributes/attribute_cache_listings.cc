@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache and listings: the leases that a page of a directory brings, and whether to ask for them.
+// The cache and listings: the leases that a page of a directory brings, and whether to ask for such leases.
 #include <unordered_set>
 #include <utility>
 

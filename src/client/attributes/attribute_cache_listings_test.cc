@@ -111,7 +111,7 @@ TEST_F(ListingsTest, AListingDoesNotEvictItsOwnDirectory) {
   list(page(0, 400));
   EXPECT_TRUE(kept(in_directory(name(0))));
   EXPECT_FALSE(kept(in_directory(name(399))));
-  EXPECT_EQ(cache.counters().listed, 250U);  // a quarter of 1000 objects and names
+  EXPECT_EQ(cache.counters().listed, 250U);  // the names may take a quarter of the 1000
   EXPECT_FALSE(cache.worth_listing(kDirectory));
   EXPECT_TRUE(cache.worth_listing(kRootHandle));
   for (std::uint64_t i = 0; i < 5; ++i) {
@@ -132,7 +132,7 @@ TEST_F(ListingsTest, UnusedListingsStopAskingForLeases) {
   EXPECT_GT(listed, 10'000U);
   learn(file_reply());  // a look-up that a listing would have saved
   EXPECT_TRUE(cache.worth_listing(kRootHandle));
-  // One in five of the listed entries is used, which is enough for ever.
+  // Programs use one in five of the listed entries, which is enough to go on for ever.
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const Handle directory(1'000'000 + i);
     const wire::ListLeaseReply reply = page(1'000'000 + 5 * i, 5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that this client has made and that only it writes: it knows their data without asking.
+// Files that this client has made and that only it writes: the cache knows their data without asking a server.
 #include "client/attributes/attribute_cache_test.h"
 
 namespace spate::client {
@@ -149,7 +149,7 @@ TEST_F(OwnWritingCacheTest, ACreateThatOpensWhatWasThereBeginsNothing) {
   EXPECT_EQ(size(), std::nullopt);
 }
 
-/// In the form of a batch's reply.
+/// The answer has the form of a batch's reply.
 TEST_F(OwnWritingCacheTest, AFileThatIsTouchedBesideOneThatIsMadeStaysAsItIs) {
   const wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}, {kDirectory, "g"}}};
   wire::CreateRequest other = creation();
@@ -176,7 +176,7 @@ TEST_F(OwnWritingCacheTest, AFileThatIsTouchedBesideOneThatIsMadeStaysAsItIs) {
   EXPECT_EQ(size(), 5000U);
 }
 
-/// Only the meta server can tell whether a write has cleared them.
+/// Only the meta server can tell whether a write has cleared setuid and setgid.
 TEST_F(OwnWritingCacheTest, RightsThatAFileLendsAreForTheServerToTell) {
   make_file();
   wire::GrantedObject lends = written_file();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangePlan: what a request to the meta server may change, as far as the client knows before the answer.
+// ChangePlan: what a request to the meta server may change, as far as the client knows before the answer comes.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace spate::client {
 
-/// A value that refers to its request.
+/// A value that refers to its request, which therefore must outlive the plan.
 struct ChangePlan {
   struct ChangedName {
     const wire::NamePath* where = nullptr;
-    bool entry = false;  // the name is added, removed or given to another object; otherwise only the object changes
-    bool fresh = false;  // if the name exists, nothing is changed
+    bool entry = false;  // the name is added, removed or given to another object; false: only the object changes
+    bool fresh = false;  // if the name exists, the request changes nothing
   };
   /// What happens to the data of the files that the request touches.
   enum class Data : std::uint8_t {

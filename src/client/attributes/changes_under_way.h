@@ -15,7 +15,7 @@
 
 namespace spate::client {
 
-/// An own change that was not answered yet. Others may see it already.
+/// A change by this client that was not answered yet. Other clients may see it already.
 struct PendingChange {
   MonoTime asked;
   std::uint64_t events_before = 0;  // RecentEvents::count() when the change began
@@ -24,15 +24,15 @@ struct PendingChange {
   std::vector<Handle> objects;             // their attributes may change and, in directories, their names
   std::vector<Handle> directories;         // their entries change, and their attributes with them
   std::vector<wire::TouchedName> names;    // names that change
-  std::vector<wire::TouchedName> trusted;  // names that tell which other objects the change touches
+  std::vector<wire::TouchedName> trusted;  // names by which the client knows which other objects the change touches
 };
 
-/// Before a change is sent, copies of everything that it may touch are taken back. Not thread-safe; the caller
+/// Takes back copies of everything that a change may touch before the change is sent. Not thread-safe; the caller
 /// serialises calls.
 class ChangesUnderWay {
  public:
   using Ptr = std::list<PendingChange>::iterator;
-  /// Outlives it.
+  /// `copies` outlives this object.
   explicit ChangesUnderWay(GivenCopies& copies) : copies_(copies) {}
 
   bool empty() const { return changes_.empty(); }
@@ -42,8 +42,8 @@ class ChangesUnderWay {
   bool touch(Handle object) const;
   bool touch(Handle directory, std::string_view name) const;
   bool touch_entries_of(Handle directory) const;
-  /// Whether some change may touch anything, because it is not known what it touches. `known(directory)`: whether names
-  /// in it are still known.
+  /// Whether a change under way may touch any object, because this client does not know what it touches.
+  /// `known(directory)`: whether the client still knows names in that directory.
   template <typename Known>
   bool touch_anything(Known known) const {
     const auto lost = [&](const wire::TouchedName& name) { return !known(name.directory); };
@@ -52,7 +52,7 @@ class ChangesUnderWay {
     });
   }
 
-  /// Names in the directory may lead elsewhere from now on, so changes that use them may touch anything.
+  /// Names in the directory may lead to other objects from now on. So changes that use them may touch anything.
   void names_lost(Handle directory);
   void name_lost(Handle directory, std::string_view name);
   void all_names_lost();

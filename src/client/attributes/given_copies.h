@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GivenCopies: records of which answers somebody keeps copies, so that they can be taken back.
+// GivenCopies: records of which answers the cache has given copies away, so that the copies can be taken back.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace spate::client {
 
 /// The copies of names in one directory.
 struct NameCopies {
-  std::uint64_t epoch = 0;  // GivenCopies::epoch_ when a name was copied last; 0: never
-  MonoTime until;           // when the last copy of that epoch is no longer used
+  std::uint64_t epoch = 0;  // the value of GivenCopies::epoch_ when a name was copied last; 0: never
+  MonoTime until;           // the time from which on nobody uses the last copy of that epoch
 };
 
-/// Copies of attributes are taken back for each object, copies of names all at once. Those of one directory cannot be
-/// taken back alone without waiting for the process that is changing it. Not thread-safe; the caller serialises calls.
+/// Copies of attributes are taken back for each object, copies of names only all at once: for those of one directory
+/// alone, one would have to wait for the process that is changing it. Not thread-safe; the caller serialises calls.
 class GivenCopies {
  public:
-  /// `copies` null: nobody keeps any. It outlives this object.
+  /// `copies` outlives this object. Null: nobody keeps copies.
   explicit GivenCopies(Copies* copies) : copies_(copies) {}
 
   bool possible() const { return copies_ != nullptr; }
@@ -46,7 +46,7 @@ class GivenCopies {
     directory.epoch = last_given_ = epoch_;
   }
   bool has_names(const NameCopies& directory) const { return directory.epoch == epoch_; }
-  /// Whether anybody has a copy of any name.
+  /// Whether the holder may have a copy of any name.
   bool any_names() const { return last_given_ == epoch_; }
   void drop_names() {
     if (!any_names()) return;
@@ -59,8 +59,8 @@ class GivenCopies {
 
  private:
   Copies* const copies_;
-  std::unordered_set<Handle> attributes_;  // objects of which somebody has copies of the attributes
-  std::uint64_t epoch_ = 1;                // copies of names from earlier epochs were dropped
+  std::unordered_set<Handle> attributes_;  // objects whose attributes the holder may have copies of
+  std::uint64_t epoch_ = 1;                // copies of names that were given away in earlier epochs have been dropped
   std::uint64_t last_given_ = 0;           // the value of epoch_ when a name was copied last
 };
 

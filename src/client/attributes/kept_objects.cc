@@ -4,7 +4,7 @@
 namespace spate::client {
 namespace {
 
-/// Listing one directory may fill at most 1/4 of the cache.
+/// The names that listings add to one directory take at most 1/4 of the cache, and their objects as much again.
 constexpr std::size_t kPartOfOneDirectory = 4;
 
 }  // namespace

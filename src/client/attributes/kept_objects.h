@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptObjects: the objects and names that the attribute cache keeps under leases, the latest used ones.
+// KeptObjects: the objects and names that the attribute cache keeps under leases, ordered by their last use.
 #pragma once
 
 #include <algorithm>
@@ -30,39 +30,39 @@ struct KeptObject {
   std::optional<wire::ObjectReply> reply;
   std::unordered_map<std::string, KeptName, TextHash, std::equal_to<>> names;  // the names in a directory
   bool complete = false;                                                       // the directory has no other names
-  bool listed = false;                  // it came with a listing, and nobody has asked for it since
-  MonoTime until;                       // end of the lease by its own grant; renewals hold for all objects
+  bool listed = false;                  // a listing brought it, and nobody has asked for it since
+  MonoTime until;                       // end of the lease by its own grant; a renewal prolongs all leases (until_)
   std::uint64_t order = 0;              // number of the own change whose answer had the attributes; 0: a lookup's
   NameCopies name_copies;               // copies of the names in a directory
   std::optional<OwnWriting> writing;    // for a file that only this client may be writing
   std::list<Handle>::iterator place{};  // its place in the order of use
 
-  /// For an object that has a reply. A write by anybody but root clears the bits that lend rights (setuid, setgid).
-  /// While a file may be written, only the meta server can tell whether it still has them.
+  /// For an object that has a reply. A write by any user but root clears the bits that lend rights (setuid, setgid).
+  /// While a file may be written, only the meta server can tell whether the file still has them.
   bool may_lose_rights() const {
     constexpr std::uint32_t kLent = 06000;
     const Attributes& now = reply->attributes;
     return now.type == FileType::kRegular && !now.size_known && (now.mode & kLent) != 0;
   }
-  /// The datafiles' state of a file that has a reply; null if it is not known.
+  /// For a file that has a reply: the state of its datafiles. Null if this client does not know it.
   const wire::DataSummary* written_data() const {
     return writing && writing->under_way == 0 && writing->data ? &*writing->data : nullptr;
   }
 };
 
-/// When an object is dropped, its names and all copies go, too. Objects beyond the limit are dropped in the order of
-/// their last use. Not thread-safe; the caller serialises calls.
+/// Drops an object together with its names and all copies. Drops objects beyond the limit in the order of their last
+/// use. Not thread-safe; the caller serialises calls.
 class KeptObjects {
  public:
-  /// `most`: objects and names together. The other parameters outlive it.
+  /// `most`: limit of objects and names together. The other parameters outlive this object.
   KeptObjects(std::size_t most, const Clock& clock, ChangesUnderWay& changes, GivenCopies& copies)
       : most_(most), clock_(clock), changes_(changes), copies_(copies) {}
 
   bool empty() const { return objects_.empty(); }
-  /// Null: not kept. This does not count as a use.
+  /// Null: the object is not kept. The call does not count as a use.
   KeptObject* find(Handle handle);
   const KeptObject* find(Handle handle) const;
-  /// Null: not kept, or its lease has expired, or an own change may touch it. Counts as a use.
+  /// Null: the object is not kept, its lease has expired, or an own change may touch it. Counts as a use.
   KeptObject* use(Handle handle, MonoTime now);
   /// Begins to keep the object, or keeps it longer, under a lease that ends at `until`.
   KeptObject& renewed(Handle handle, MonoTime until);
@@ -72,7 +72,7 @@ class KeptObjects {
   /// The end of the object's lease.
   MonoTime end_of(const KeptObject& object) const { return std::max(object.until, until_); }
   bool in_force(Handle handle, MonoTime now) const;
-  /// All leases that have not expired last at least until `until`.
+  /// Every lease that has not expired lasts at least until `until`.
   void renew_all(MonoTime until) { until_ = std::max(until_, until); }
   /// Drops objects whose leases have expired.
   void expire(MonoTime now);
@@ -85,9 +85,9 @@ class KeptObjects {
   void forget_names(Handle handle, KeptObject& directory);
 
   void make_room();
-  /// Makes room for two more. False: only the directory and what came with it is left.
+  /// Makes room for two more. False: only the directory and objects that came with its listing are left to drop.
   bool make_room_beside(Handle directory);
-  /// Whether a listing may add names to the directory. There must be room for the objects of these names, too.
+  /// Whether a listing may add names to the directory. The limit leaves room for the objects of these names, too.
   bool has_room_for(const KeptObject& directory) const;
 
  private:
@@ -98,7 +98,7 @@ class KeptObjects {
   std::unordered_map<Handle, KeptObject> objects_;
   std::list<Handle> used_;  // the longest unused first
   std::size_t names_ = 0;
-  MonoTime until_;  // end of all leases by the last renewal
+  MonoTime until_;  // every lease lasts at least so long, by the last renewal
 };
 
 }  // namespace spate::client

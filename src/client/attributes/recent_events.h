@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecentEvents: which objects were recalled or changed while somebody asks the server for something.
+// RecentEvents: which objects were recalled or changed while requests to the server are under way.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 namespace spate::client {
 
 /// A request remembers count() before it is sent. Events that are noted later are newer than its answer. The list is
-/// bounded: when it is full, everything counts as changed. Not thread-safe; the caller serialises calls.
+/// bounded: when it is full, every object counts as changed. Not thread-safe; the caller serialises calls.
 class RecentEvents {
  public:
   struct Event {
     std::uint64_t number = 0;
     Handle object;
-    std::uint64_t order = 0;  // number that the server gave to the own change; else 0
+    std::uint64_t order = 0;  // number that the server gave to the own change; 0: a recall, or no number is known
   };
 
   std::uint64_t count() const { return count_; }
-  /// An object was recalled, or changed by the own change `order`. `kept`: a request is under way that needs to know.
+  /// An object was recalled, or was changed by the own change `order`. `kept`: some request under way needs to know.
   void note(Handle object, std::uint64_t order, bool kept) {
     ++count_;
     if (!kept) return;
@@ -31,14 +31,14 @@ class RecentEvents {
     }
     events_.push_back({count_, object, order});
   }
-  /// Everything has changed.
+  /// Every object may have changed.
   void note_all() { forgotten_ = ++count_; }
   /// No request is under way.
   void clear() { events_.clear(); }
 
-  /// Whether events since then have been forgotten.
+  /// Whether events after event number `since` have been forgotten.
   bool too_long_ago(std::uint64_t since) const { return since < forgotten_; }
-  /// Whether `matches(event)` holds for an event since then.
+  /// Whether `matches(event)` holds for an event after event number `since`.
   template <typename Matches>
   bool any_since(std::uint64_t since, Matches matches) const {
     return std::any_of(events_.begin(), events_.end(),

@@ -8,7 +8,7 @@
 namespace spate::client {
 namespace {
 
-/// Learns the tag of the request. The descriptors come under the tags that follow it.
+/// Learns the tag of the request. The descriptors come under the tags that follow this tag.
 class TagWatch final : public rpc::Bulk {
  public:
   void post(bmi::Address its_peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& /*seals*/) override {
@@ -68,8 +68,8 @@ bool Bypass::worth_it(const BypassParams& params) {
     if (slots_[ref.slot].not_before > now) return false;
   }
   if (params.channel.peer_info().passes_descriptors) return true;
-  // The server is on another machine, or on another network. A connection may move, so this is checked again from time
-  // to time.
+  // The server is on another machine, or on another network. A connection may move, so the question is asked again from
+  // time to time.
   for (const wire::SlotRef& ref : params.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
   return false;
 }
@@ -78,7 +78,7 @@ job::Task<bool> Bypass::ready(const BypassParams& params, Limits limits) {
   if (holds(params)) co_return true;
   if (asking_ && params.path != wire::DataPath::kBypass) co_return false;
   auto turn = co_await turn_.acquire(1);
-  if (!turn || holds(params)) co_return turn.has_value();  // the earlier call may have got the leases
+  if (!turn || holds(params)) co_return turn.has_value();  // the call before this one may have got the leases
   asking_ = true;
   const auto asked = co_await ask(params, limits);
   asking_ = false;
@@ -141,7 +141,7 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
 }
 
 job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
-  const HeldPtr held = find(work.slot, work.is_write);  // keeps it alive, whatever happens to the table
+  const HeldPtr held = find(work.slot, work.is_write);  // keeps the lease alive if it leaves the table during the move
   if (held == nullptr) co_return std::optional<Moved>();
   if (work.is_write) {
     const bool ours = held->file->size().has_value();

@@ -31,20 +31,20 @@ struct BypassParams {
   bool for_writing = false;
 };
 
-/// The bypass leases of one open file. It asks for a lease when that seems to pay, returns it with give_back(), and
-/// stops using it when the server recalls it; from then on the server moves the data. One executor.
+/// The bypass leases of one open file. Asks for a lease when that seems to pay, returns it with give_back(), and stops
+/// using it when the server recalls it. From then on the server moves the data. One executor.
 class Bypass {
  public:
-  /// Both outlive it.
+  /// Both parameters outlive this object.
   Bypass(Session& session, LentFiles& lent_files);
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
-  /// Whether ready() may succeed. It is cheap enough for each read and write. It also counts them, since a file that
-  /// moves little data gets no lease.
+  /// Whether ready() may succeed. Cheap enough to call for each read and write. It must be called for each, because it
+  /// counts them: a file that moves little data gets no lease.
   bool considers(const BypassParams& params);
-  /// Whether leases for all of these slots are held. Asks for missing ones. One call asks at a time. Other calls do not
-  /// wait for it, unless the path kBypass is demanded.
+  /// Whether leases for all of these slots are held. Asks for missing ones. Only one call asks at a time. Other calls
+  /// do not wait for it, unless they demand the path kBypass.
   job::Task<bool> ready(const BypassParams& params, Limits limits);
   /// Why ready() returned false, for people.
   const std::string& refusal() const { return refusal_; }
@@ -52,14 +52,14 @@ class Bypass {
   /// The result of one slot's share.
   struct Moved {
     std::uint64_t bytes = 0;
-    std::uint64_t datafile_bytes = 0;  // size of the datafile afterwards
+    std::uint64_t datafile_bytes = 0;  // size of the datafile after the move
     std::uint64_t counter = 0;         // a lower bound of the datafile's change counter; 0: unknown
   };
-  /// Nothing: the lease has been recalled, and the server must be asked. kLostWrite: the server has fenced this client
-  /// in the middle of the write, whose data may be lost.
+  /// Nothing: the server has recalled the lease, and must be asked to move the data. kLostWrite: the server has fenced
+  /// this client in the middle of the write, so the written data may be lost.
   job::Task<Result<std::optional<Moved>>> move(const SlotWork& work);
 
-  /// Call it before the file is closed: tells the servers how much was moved, and returns all leases.
+  /// Call it before the file is closed. Tells the servers how much was moved, and returns all leases.
   job::Task<void> give_back(Limits limits);
   /// Bytes that this file has moved past the servers, in both directions.
   std::uint64_t bytes_moved() const { return bytes_moved_; }
@@ -68,7 +68,7 @@ class Bypass {
   struct Held {
     rpc::Channel* channel = nullptr;
     std::uint64_t id = 0;
-    std::unique_ptr<LentFile> file;  // null: granted, but useless here
+    std::unique_ptr<LentFile> file;  // null: the server granted a lease that this client cannot use
     bool writable = false;
     std::uint64_t read_bytes = 0;
     std::uint64_t written_bytes = 0;

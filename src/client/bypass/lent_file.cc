@@ -20,8 +20,8 @@ bool lies_in_memory(int fd) {
   return ::fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
-/// Whether there are enough free descriptors. They are numbered from the lowest free one, and the upper half of the
-/// numbers is for the program.
+/// Whether there are enough free descriptors. The kernel gives the lowest free number, and the upper half of the
+/// numbers is left for the program.
 bool has_room(int fd) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
@@ -79,7 +79,7 @@ class KernelLentFile final : public LentFile, private FileCalls {
   Workers& workers_;
   bool readable_ = true;
   std::optional<NowaitIo> io_;
-  dev_t device_ = 0;  // identifies the file, with inode_
+  dev_t device_ = 0;  // identifies the file together with inode_
   ino_t inode_ = 0;   // the program may close descriptors that it does not know, and open other files in their place
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LentFile: the datafile and lease page behind the two descriptors of a bypass lease. LentFiles: makes a LentFile of
-// descriptors, those of the real kernel or of the simulated one.
+// LentFile: the datafile and the lease page behind the two descriptors of a bypass lease. LentFiles: makes a LentFile
+// from descriptors of the real kernel, or of a simulated one.
 #pragma once
 
 #include <sys/types.h>
@@ -26,32 +26,32 @@ class LentFile {
  public:
   virtual ~LentFile() = default;
 
-  /// The holder of a read lease uses only `state`.
+  /// The lease page. The holder of a read lease uses only its member `state`.
   virtual LeaseWords& words() = 0;
   virtual bool readable() const = 0;
-  /// Size in bytes. Nothing: the descriptor no longer refers to the passed file, because the program has closed it and
-  /// opened another file in its place.
+  /// Size in bytes. Nothing: the descriptor does not refer to the passed file any more, because the program has closed
+  /// the descriptor and opened another file under its number.
   virtual std::optional<std::uint64_t> size() const = 0;
-  /// The descriptor belongs to the program by now, so LentFile must not close it.
+  /// The descriptor belongs to the program by now, so LentFile does not close it.
   virtual void disown() = 0;
   /// As LocalMove::try_now().
   virtual bool try_now(LocalMove& move) = 0;
-  /// Moves the rest, however long that takes.
+  /// Moves the rest, however long it takes.
   virtual job::Task<void> finish(LocalMove& move) = 0;
 };
 
 class LentFiles {
  public:
   virtual ~LentFiles() = default;
-  /// kProtocol: the descriptors are not those of a lease. kBusy: this process has no room for more.
+  /// kProtocol: the descriptors are not those of a lease. kBusy: this process has too few free descriptors.
   virtual Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) = 0;
 };
 
-/// Files of this machine's kernel. One executor; calls that may wait for a device run on four threads, which start when
-/// needed. The destructor waits for these threads.
+/// Files of this machine's kernel. One executor; calls that may wait for a device run on up to four threads, which
+/// start when they are needed. The destructor waits for these threads.
 class KernelLentFiles final : public LentFiles {
  public:
-  /// The executor and this object outlive the opened files, whose work has ended before the destructor.
+  /// The executor and this object outlive the opened files. All moves have ended before the destructor is called.
   explicit KernelLentFiles(job::Executor& executor) : executor_(executor) {}
   Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
 

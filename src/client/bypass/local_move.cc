@@ -10,7 +10,7 @@ namespace spate::client {
 namespace {
 
 constexpr std::size_t kPiecesPerCall = 512;
-/// The calling thread copies at most this much. More would keep it from its other work. Guess.
+/// The calling thread copies at most this much. More would keep it from its other work for too long. Guess.
 constexpr std::uint64_t kMostNow = 4U << 20U;
 
 }  // namespace
@@ -40,7 +40,7 @@ bool LocalMove::try_now(LocalIo& io) {
   return go_on(io, false);
 }
 
-/// Continues the move. False: it would have had to wait.
+/// Continues the move. False: the next call would have had to wait.
 bool LocalMove::go_on(LocalIo& io, bool wait) {
   while (at_ < runs_.size()) {
     if (!step(io, wait)) return false;

@@ -23,12 +23,12 @@ class LocalIo {
     int count = 0;             // 1 to 512
     std::uint64_t offset = 0;  // in the datafile
   };
-  /// As preadv and pwritev; a failure is a negative errno. Without `wait` it returns -EAGAIN when it would wait for a
-  /// device.
+  /// As preadv and pwritev, but a failure is a negative errno. Without `wait` the call returns -EAGAIN if it would wait
+  /// for a device.
   virtual ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) = 0;
 };
 
-/// One slot's share of a transfer. It outlives the move.
+/// One slot's share of a transfer. It outlives its LocalMove.
 struct SlotWork {
   const datatype::Description& what;
   const Distribution& distribution;
@@ -37,24 +37,24 @@ struct SlotWork {
   bool is_write = false;
 };
 
-/// Moves one share. Call try_now() and, if that does not complete it, finish() on a thread that may wait. Only for
-/// ordered descriptions.
+/// Moves one share. Call try_now(). If that does not complete the move, call finish() on a thread that may wait. Only
+/// for ordered descriptions.
 class LocalMove {
  public:
   explicit LocalMove(const SlotWork& work);
 
-  /// Moves as much as is possible without waiting for a device. True: the move is complete.
+  /// Moves what it can without waiting for a device; nothing of a share over 4 MiB. True: the move is complete.
   bool try_now(LocalIo& io);
   void finish(LocalIo& io) { go_on(io, true); }
 
   bool is_write() const { return is_write_; }
 
-  /// Reads stop at the datafile's end, with success.
+  /// kOk also for a read that stops at the end of the datafile.
   Errc status() const { return status_; }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  struct Run {  // contiguous in the datafile
+  struct Run {  // a part of the share that is contiguous in the datafile
     std::uint64_t offset = 0;
     std::size_t first = 0;  // index of its first element in pieces_
     std::size_t count = 0;

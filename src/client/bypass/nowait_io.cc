@@ -39,7 +39,7 @@ ssize_t NowaitIo::move_pieces(const Pieces& pieces, bool is_write, bool wait) {
   if (is_write && !latency_.tells()) return write_now(pieces);
   const ssize_t n = move(pieces, is_write, RWF_NOWAIT);
   if (n >= 0 || n == -EINTR) return n;
-  if (n != -EOPNOTSUPP || !is_write) return -EAGAIN;  // a blocking call will meet any other error, too
+  if (n != -EOPNOTSUPP || !is_write) return -EAGAIN;  // a blocking call meets any other error as well
   latency_.does_not_tell();
   return write_now(pieces);
 }
@@ -56,7 +56,7 @@ ssize_t NowaitIo::move(const Pieces& pieces, bool is_write, int flags) {
   return !is_write && reads_slowly(pieces) ? read_by_bounce(pieces, flags) : calls_.move(pieces, is_write, flags);
 }
 
-/// Reads the first piece by a buffer whose alignment suits both sides. Two fast copies replace a slow one.
+/// Reads the first piece through a buffer whose alignment suits both sides. Two fast copies replace a slow one.
 ssize_t NowaitIo::read_by_bounce(const Pieces& pieces, int flags) {
   Buffer memory(kBounceBytes + kPageBytes, kPageBytes);
   auto* const to = static_cast<std::byte*>(pieces.first->iov_base);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NowaitIo: reads and writes of a datafile in its local file system. It avoids waiting for a device, as far as that can
-// be known or guessed, and reaches full speed for any alignment of the caller's memory.
+// NowaitIo: reads and writes a datafile in its local file system. Avoids waiting for a device, as far as it can know or
+// guess whether a call would wait. Reaches full speed for any alignment of the caller's memory.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ class FileCalls {
 };
 
 /// The recent history of writes to one device. Some file systems (ext4) cannot say whether a write through the page
-/// cache would wait, so asking them is a wasted call. Nearly no write waits, and a thread for each costs as much as the
-/// copy. So this class guesses that a write is as prompt as the previous ones. After a write that waited, the next ones
-/// leave the calling thread for a while, and for a longer while if the one after that waits, too. Not thread-safe: only
-/// the calling thread uses it.
+/// cache would wait, so asking them wastes a call. Nearly no write waits, and to hand each write to a thread would cost
+/// as much as the copy itself. So this class guesses that a write is as prompt as the previous ones. After a write that
+/// waited, the next ones leave the calling thread for a while, which doubles if the first write after it waits, too.
+/// Not thread-safe: only the calling thread uses it.
 class WriteLatency {
  public:
-  /// Whether the file system can say if a write would wait. True until it refuses.
+  /// Whether the file system can say if a write would wait. True until the file system refuses to say it.
   bool tells() const { return tells_; }
   void does_not_tell() { tells_ = false; }
   bool seem_prompt(MonoTime now) const { return now >= trusted_from_; }
@@ -40,14 +40,14 @@ class WriteLatency {
   MonoTime trusted_from_;
 };
 
-/// Moves data of one file. Only the executor's thread calls move_pieces() without `wait`; any thread may call it with
-/// `wait`.
+/// Moves data of one file. Only the executor's thread may call move_pieces() without `wait`; any thread may call it
+/// with `wait`.
 class NowaitIo final : public LocalIo {
  public:
-  /// All outlive it.
+  /// All parameters outlive this object.
   NowaitIo(FileCalls& calls, WriteLatency& latency, const Clock& clock)
       : calls_(calls), latency_(latency), clock_(clock) {}
-  /// The file is in memory, so no call ever waits.
+  /// The file lies in memory (tmpfs), so no call ever waits.
   void never_waits() { in_memory_ = true; }
 
   ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) override;

@@ -38,7 +38,7 @@ class FakeFile final : public FileCalls {
   struct Call {
     bool is_write;
     bool asked;  // with RWF_NOWAIT
-    bool slow;   // to memory for which the kernel's copy is slow
+    bool slow;   // into memory for which the kernel's copy is slow
   };
   std::vector<Call> calls;
   Bytes data;

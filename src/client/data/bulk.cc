@@ -25,7 +25,7 @@ void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
   std::uint64_t posted = 0;
   std::uint64_t number = 0;
   while (posted < share_.stream_bytes[index]) {
-    // Units are filled completely, because the server cuts the same stream at the same places.
+    // Units are filled completely, because the server divides the same stream at the same places.
     std::uint64_t size = 0;
     views.clear();
     while (size < unit_bytes && !cursor.done()) {
@@ -65,7 +65,7 @@ void BulkData::post_unit(Unit& unit, bmi::Message& message, std::span<const Muta
   }
 }
 
-/// Checks a message that has moved `moved` bytes and was announced to carry `expected` bytes of the stream.
+/// Checks a message that moved `moved` bytes and was announced as carrying `expected` bytes of the stream.
 Result<void> BulkData::check(Unit& unit, std::uint64_t moved, std::uint64_t expected) {
   if (moved != expected + (seals_ != nullptr ? wire::BulkSeals::kSize : 0)) {
     return Error(Errc::kProtocol, "server sent a bulk message of another length than it announced");
@@ -92,7 +92,7 @@ job::Task<Result<void>> BulkData::finish(std::span<const std::uint64_t> stream_b
   Result<void> result;
   for (auto& unit : units_) {
     const std::uint64_t begin = unit->stream_end - unit->size;
-    if (begin >= stream_bytes[unit->slot_index]) unit->op.cancel();  // the stream ended before it
+    if (begin >= stream_bytes[unit->slot_index]) unit->op.cancel();  // the stream ended before this unit
   }
   while (!units_.empty()) {
     Unit& unit = *units_.front();

@@ -16,20 +16,20 @@ namespace spate::client {
 
 /// Posts one receive (or send) for each `unit_bytes` of each slot's stream, directly on the caller's memory: list
 /// operations on the pieces that the distribution gives (BMI sec. 2.2). Life cycle: construct -> post() for each
-/// attempt, and abandon() awaited after one that failed -> finish() awaited -> destroyed. One executor. The memory is
-/// free again when finish() or abandon() has ended.
+/// attempt of the request, with abandon() awaited after a failed one -> finish() awaited -> destroyed. The network uses
+/// the memory until finish() or abandon() has ended. One executor.
 class BulkData final : public rpc::Bulk {
  public:
   enum class Direction { kReceive, kSend };
 
-  /// `share`, `what` and the memory outlive it.
+  /// `share`, `what` and the memory outlive this object.
   BulkData(const TransferTarget& target, const Share& share, const datatype::Description& what,
            const datatype::MemoryMap& memory, Direction direction);
 
   void post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) override;
   job::Task<void> abandon() override;
-  /// After the reply: waits for the messages that carry `stream_bytes` of each slot's stream, and cancels the others.
-  /// kCorrupt: a message arrived altered.
+  /// Call it after the reply. Waits for the messages that carry `stream_bytes` of each slot's stream, and cancels the
+  /// others. kCorrupt: a message was altered on its way.
   job::Task<Result<void>> finish(std::span<const std::uint64_t> stream_bytes, job::StopToken stop);
 
  private:
@@ -37,13 +37,13 @@ class BulkData final : public rpc::Bulk {
     explicit Unit(job::NetworkContext& context) : op(context) {}
     job::NetworkOp op;
     std::size_t slot_index = 0;
-    std::uint64_t stream_end = 0;  // end of this unit in the slot's stream
+    std::uint64_t stream_end = 0;  // where this unit ends in the slot's stream
     std::uint64_t size = 0;
     // Only if bulk data are sealed:
     bmi::Tag tag;
     std::uint64_t number = 0;  // number in the slot's stream
     wire::BulkSeals::Code code{};
-    std::vector<ByteView> views;  // of a receive: where its data go
+    std::vector<ByteView> views;  // of a receive: where the data goes
   };
   void post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag);
   void post_unit(Unit& unit, bmi::Message& message, std::span<const MutableByteView> views);
@@ -54,7 +54,7 @@ class BulkData final : public rpc::Bulk {
   const datatype::Description& what_;
   const datatype::MemoryMap& memory_;
   Direction direction_;
-  std::shared_ptr<wire::BulkSeals> seals_;  // null: none
+  std::shared_ptr<wire::BulkSeals> seals_;  // null: bulk data is not sealed
   std::vector<bmi::Segment> segments_;      // of the message that is being posted
   std::deque<std::unique_ptr<Unit>> units_;
 };

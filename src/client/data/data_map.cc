@@ -16,7 +16,7 @@ constexpr std::uint32_t kRangesReplyPerSlot = 64;
 constexpr std::uint32_t kBytesPerRange = 16;
 constexpr std::uint64_t kAllSeen = (std::uint64_t{1} << 63U) - 1;
 
-/// One pending question to a server. It lives in the frame of ask_data.
+/// A question to one server that is not answered yet. Lives in the frame of ask_data().
 struct Question {
   const TransferTarget& target;
   std::uint64_t from = 0;
@@ -26,7 +26,7 @@ struct Question {
   std::vector<std::uint64_t> sizes;
 };
 
-/// Checks ranges of a server, which must ascend and lie at or after the requested offset.
+/// Checks the ranges of a server's answer, which must ascend and lie at or after the requested offset.
 Result<void> check_ranges(const wire::SlotRanges& slot, std::uint64_t from) {
   std::uint64_t last = from;
   for (const wire::DataRange& range : slot.ranges) {

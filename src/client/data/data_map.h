@@ -10,15 +10,15 @@
 
 namespace spate::client {
 
-/// The combined answer of all io servers of a file, from some offset on. Offsets are logical, in bytes. A value; refers
-/// to the distribution.
+/// The combined answer of all io servers of a file, from the requested offset on. Offsets are logical, in bytes. A
+/// value; refers to the distribution, which must outlive it.
 class DataMap {
  public:
-  /// For each datafile its ranges and its size: `slots[slot_count]` and `sizes[slot_count]`.
+  /// `slots[slot_count]` and `sizes[slot_count]`: the ranges and the size of each datafile.
   DataMap(const Distribution& distribution, std::vector<wire::SlotRanges> slots, std::span<const std::uint64_t> sizes);
 
   std::uint64_t file_size() const { return file_size_; }
-  /// The answers are valid below this offset. It is at least file_size() when everything is known.
+  /// Offset below which the answers are valid. It is at least file_size() when the whole file is known.
   std::uint64_t known_to() const { return known_to_; }
   /// The first byte of data at or after `from`; file_size() when there is none.
   std::uint64_t next_data(std::uint64_t from) const;
@@ -32,7 +32,7 @@ class DataMap {
   std::uint64_t known_to_ = 0;
 };
 
-/// Asks all servers of the file at once. The target's capability may give any right.
+/// Asks all servers of the file at the same time. The target's capability may be for any right.
 job::Task<Result<DataMap>> ask_data(TransferTarget target, std::uint64_t from, std::uint32_t max_ranges, Limits limits);
 
 }  // namespace spate::client

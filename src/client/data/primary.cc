@@ -7,11 +7,11 @@
 namespace spate::client {
 namespace {
 
-/// A primary that has not answered for so long may be gone: the meta server is asked who leads, and then again and
-/// again.
+/// A primary that has not answered for kSilence may be gone. Then the meta server is asked who leads, and is asked
+/// again every kAskAgainWhoLeads.
 constexpr Duration kSilence = std::chrono::seconds(1);
 constexpr Duration kAskAgainWhoLeads = std::chrono::milliseconds(500);
-/// The pause after a member has said that it does not lead.
+/// The pause after a member has said that it does not lead. It doubles up to the longest pause.
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 
@@ -21,10 +21,10 @@ struct Attempt {
   TargetId group;
   TargetId primary;
   job::StopSource& source;  // stops the call
-  bool moved = false;       // it was stopped since another member leads
+  bool moved = false;       // stopped because another member leads
 };
 
-/// Runs beside the call until `answered`.
+/// Runs beside the call until `answered` stops it. Stops the call when another member leads the group.
 job::Task<void> watch(Attempt& attempt, Limits limits, job::StopToken answered) {
   job::Executor& executor = attempt.session.executor();
   const std::vector<TargetId> group(1, attempt.group);
@@ -44,7 +44,7 @@ job::Task<void> watch(Attempt& attempt, Limits limits, job::StopToken answered) 
   }
 }
 
-/// The share with the channel to the present primary.
+/// The share, with the channel to the present primary of its group.
 Result<Share> share_now(Session& session, const Share& share) {
   Share now = share;
   SPATE_TRY(now.channel, session.servers().io_channel(share.group));

@@ -35,7 +35,7 @@ void scatter(const Transfer& transfer, std::uint32_t slot, ByteView stream) {
   }
 }
 
-/// Fills with zeros what a slot did not send of the first `valid` bytes of the whole stream.
+/// Fills with zeros those of the first `valid` bytes of the whole stream that the slot did not send.
 void fill_unsent(const Transfer& transfer, std::uint32_t slot, std::uint64_t sent, std::uint64_t valid) {
   datatype::SlotCursor cursor(transfer.what, transfer.target.distribution, slot);
   std::vector<datatype::SlotPiece> pieces;
@@ -62,8 +62,8 @@ Result<std::uint64_t> check_streams(const wire::ReadReply& reply, const Share& s
   return total;
 }
 
-/// If the connection broke between the reply and the last of its data, it fails with an error for which is_lost()
-/// holds, before the deadline.
+/// If the connection breaks between the reply and the last of its data, this fails before the deadline, with an error
+/// for which is_lost() holds.
 job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
   const Options& settings = transfer.target.session.options();
   const std::uint64_t total = share.total_bytes();
@@ -109,8 +109,8 @@ job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
 }
 
-/// Repeats the read until all data has come. The rpc layer resends only until the reply, and the data follows the
-/// reply.
+/// Repeats the read until all data has come. The rpc layer resends a request only until its reply, and the data follows
+/// the reply.
 job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
   if (may_bypass(transfer, share, false)) {
     SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, false));
@@ -128,7 +128,7 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
   }
 }
 
-/// Asks all datafiles for the file's size, because only they know it together while somebody may be writing.
+/// Asks all datafiles for the file's size: while somebody may be writing, only all of them together know it.
 job::Task<Result<std::uint64_t>> ask_for_size(const Transfer& transfer, std::span<const SlotState> told) {
   const std::size_t slot_count = transfer.target.distribution.slot_count();
   std::vector<std::uint64_t> sizes(slot_count, 0);
@@ -148,9 +148,9 @@ job::Task<Result<std::uint64_t>> ask_for_size(const Transfer& transfer, std::spa
   co_return transfer.target.distribution.logical_size(sizes);
 }
 
-/// Whether the whole stream lies within the file, as far as the servers that were read know. It is unknown if fewer
+/// Whether the whole stream lies within the file, as far as the servers that were read know. They do not know if fewer
 /// bytes came than the stream has. An unordered description needs more: its servers send zeros for a piece beyond the
-/// end of their datafile when a later piece lies within. So the last byte of the file that it names must be there.
+/// end of their datafile if a later piece lies within. So the last byte of the file that it names must exist.
 bool is_whole(const Transfer& transfer, std::span<const SlotState> told) {
   const std::uint64_t sent = std::accumulate(transfer.sent.begin(), transfer.sent.end(), std::uint64_t{0});
   if (sent < transfer.what.total_bytes()) return false;
@@ -160,8 +160,8 @@ bool is_whole(const Transfer& transfer, std::span<const SlotState> told) {
                      [&](const SlotState& s) { return s.slot == last.slot && s.state.size > last.offset; });
 }
 
-/// Finds out whether a short read ends at a hole or at the end of the file. `told`: the states from the servers that
-/// were read. `before`: the size under a lease when the read began.
+/// Finds out whether a short read ended at a hole or at the end of the file. `told`: the states from the servers that
+/// were read. `before`: the size that was known under a lease when the read began.
 job::Task<Result<std::uint64_t>> settle_short_read(Transfer& transfer, const std::vector<Share>& shares,
                                                    std::span<const SlotState> told,
                                                    std::optional<AttributeCache::KnownSize> before) {

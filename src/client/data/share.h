@@ -26,10 +26,10 @@ struct TransferTarget {
   const Distribution& distribution;
   const Capability& capability;
   wire::DataPath path = wire::DataPath::kAutomatic;
-  Bypass* bypass = nullptr;  // of the open file; null: only the servers move data
+  Bypass* bypass = nullptr;  // the leases of the open file; null: only the servers move data
 };
 
-/// The slots of a transfer that one server holds. Of a mirrored file: the slots of one group.
+/// The slots of a transfer that one server holds. For a mirrored file: the slots of one group.
 struct Share {
   rpc::Channel* channel = nullptr;
   TargetId group;                           // 0: the slots name targets of the server

@@ -12,8 +12,8 @@ struct SlotState {
   std::uint32_t slot = 0;
   wire::DatafileState state;
   Incarnation incarnation;
-  bool by_client = false;  // written past the server: `state` has only a lower bound of the write's change counter
-  std::uint64_t lost = 0;  // a sync: writes up to this change counter may be lost; 0: none
+  bool by_client = false;  // a write bypassed the server: `state` has only a lower bound of its change counter
+  std::uint64_t lost = 0;  // answer of a sync: writes up to this change counter may be lost; 0: none
 };
 
 }  // namespace spate::client

@@ -9,7 +9,7 @@
 namespace spate::client {
 namespace {
 
-/// The most that a reply with inline data has besides the data: header, datafile states, lengths.
+/// The most bytes that a reply with inline data has besides the data: header, datafile states, lengths.
 constexpr std::uint32_t kReplyOverhead = 4096;
 constexpr std::uint32_t kBytesPerSlotInReply = 48;
 
@@ -96,7 +96,7 @@ bool is_lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::
 
 bool may_bypass(const Transfer& transfer, const Share& share, bool is_write) {
   const TransferTarget& target = transfer.target;
-  if (share.group) return target.path == wire::DataPath::kBypass;  // only to be refused
+  if (share.group) return target.path == wire::DataPath::kBypass;  // the server would only refuse that path
   if (target.bypass == nullptr) return target.path == wire::DataPath::kBypass;
   return target.bypass->considers(bypass_params(transfer, share, is_write));
 }

@@ -15,7 +15,7 @@ namespace spate::client {
 
 struct TransferResult {
   std::uint64_t bytes = 0;       // bytes of the stream that were read or written
-  std::vector<SlotState> slots;  // the slots that were asked, in no order
+  std::vector<SlotState> slots;  // the slots that were asked, in any order
 };
 
 /// The common state of the shares of one running transfer. It lives in the frame of read() or write().
@@ -25,13 +25,13 @@ struct Transfer {
   const datatype::MemoryMap& memory;
   Limits limits;
   std::vector<SlotState> states;
-  std::vector<std::uint64_t> sent;  // reads: [slot_count] how much came of each slot's stream
+  std::vector<std::uint64_t> sent;  // reads: [slot_count] how many bytes of each slot's stream came
 };
 
 /// The shares of all servers that the transfer touches.
 Result<std::vector<Share>> shares_of(const Transfer& transfer);
 
-/// Runs the tasks, one for each share, and waits for all of them. Without tasks the result is that nothing was moved.
+/// Runs the tasks, one for each share, and waits for all of them. Without tasks it reports that nothing was moved.
 job::Task<Result<TransferResult>> run_transfer(Transfer& transfer, std::vector<job::Task<Result<void>>> tasks);
 
 /// The options for a request of this share whose reply carries no data.
@@ -41,7 +41,7 @@ rpc::CallOptions call_options(const Transfer& transfer, const Share& share);
 Result<void> note_states(Transfer& transfer, const Share& share, std::span<const wire::DatafileState> states,
                          Incarnation incarnation);
 
-/// Adds the server's name to an error of its storage, because somebody has to go there.
+/// Adds the server's name to an error of its storage, because an administrator has to look at that server.
 Error refused_by(const Share& share, Error error);
 
 /// A reply without bulk data.
@@ -60,7 +60,7 @@ job::Task<Result<Answer<Reply>>> call_share(const Share& share, wire::Op op, Byt
   co_return answer;
 }
 
-/// Whether the share's data travel in the request or reply itself. Not if a data path is demanded.
+/// Whether the share's data travels in the request or reply itself. False if the caller demands a data path.
 bool in_message(const Transfer& transfer, const Share& share, std::uint32_t most_bytes);
 
 /// Whether the connection broke, or could not be made.
@@ -68,8 +68,8 @@ bool is_lost(Errc code);
 
 /// Whether to call move_by_client(), which most transfers do not need.
 bool may_bypass(const Transfer& transfer, const Share& share, bool is_write);
-/// Moves the share's data without the server, under leases. False: this client has no leases, or has them no more, and
-/// nobody was told anything.
+/// Moves the share's data under leases, without the server. False: this client has no leases for it, or lost them, and
+/// the servers were told nothing.
 job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, bool is_write);
 
 }  // namespace spate::client

@@ -56,7 +56,7 @@ void UnsyncedFile::synced(std::span<const SlotState> slots) {
     if (slot.since && (lost || *slot.since != s.incarnation)) lose(slot);
     if (!slot.dirty) {
       slots_.erase(found);
-    } else if (slot.first != kNone) {  // written again in the meantime
+    } else if (slot.first != kNone) {  // written again during the sync
       slot.since = s.incarnation;
     }
   }
@@ -71,7 +71,7 @@ bool UnsyncedFile::clean() const { return slots_.empty() && losses_ == losses_to
 UnsyncedFiles::FilePtr UnsyncedFiles::join(Handle handle, std::uint32_t slot_count, bool made) {
   if (planted(Defect::kFsyncOfOwnWrites)) {
     auto own = std::make_shared<UnsyncedFile>(handle, slot_count, executor_);
-    own->users_ = 2;  // so that it is never put with the closed ones
+    own->users_ = 2;  // so that it never gets among the closed files
     return own;
   }
   const auto [entry, fresh] = files_.try_emplace(handle);

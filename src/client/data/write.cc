@@ -10,7 +10,7 @@
 namespace spate::client {
 namespace {
 
-/// Appends the stream of one slot to `out`, for the inline data of a write.
+/// Appends the stream of one slot to `out`, for a write with inline data.
 void gather(const Transfer& transfer, std::uint32_t slot, Bytes& out) {
   datatype::SlotCursor cursor(transfer.what, transfer.target.distribution, slot);
   std::vector<datatype::SlotPiece> pieces;
@@ -70,7 +70,7 @@ job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::D
   SPATE_CO_TRY(std::ignore, datatype::check_disjoint(what));
   std::vector<MutableByteView> views;
   views.reserve(memory.size());
-  // The memory is only read. The map and the network's segments have one type for both directions.
+  // The memory is only read. MemoryMap and the network's segments have one type for both directions.
   for (const ByteView view : memory) views.emplace_back(const_cast<std::byte*>(view.data()), view.size());
   const datatype::MemoryMap map(views);
   SPATE_CHECK(map.total_bytes() >= what.total_bytes());

@@ -7,7 +7,7 @@
 namespace spate::client {
 namespace {
 
-/// Why this client's options refuse the bypass, for a transfer with automatic path; empty if they do not refuse it.
+/// Why this client's options refuse the bypass for a transfer with automatic path. Empty: they do not.
 std::string own_refusal(const Options& options, bool is_write) {
   if (options.bypass == BypassMode::kOff) return "client.bypass is off";
   if (is_write && options.bypass != BypassMode::kWrite) return "client.bypass is for reading only";
@@ -57,7 +57,7 @@ job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const da
     request.where = slot_set(target, share);
     request.what = what;
     request.is_write = is_write;
-    // The bypass is no path of a server. Each answer says whether the server gives leases.
+    // The bypass is not a path of the server. Each answer says whether the server gives leases.
     request.path = target.path == wire::DataPath::kBypass ? wire::DataPath::kAutomatic : target.path;
     rpc::CallOptions options = limits.call_options();
     options.capability = &target.capability;

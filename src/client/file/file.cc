@@ -121,7 +121,7 @@ job::Task<Result<void>> File::sync_datafiles(Limits limits) {
   co_return Result<void>();
 }
 
-/// Syncs the file's name and inode. A meta server that was restarted may have lost them if its machine went down.
+/// Syncs the file's name and inode. A meta server that restarted may have lost both if its machine went down.
 job::Task<Result<void>> File::sync_names(Limits limits) {
   const wire::MetaSyncRequest request;
   SPATE_CO_TRY(std::ignore, co_await cluster_.session().ask<wire::MetaSyncReply>(request, limits));
@@ -135,7 +135,7 @@ job::Task<Result<void>> File::sync_names(Limits limits) {
   co_return Error(Errc::kLostWrite, "the file itself is gone");
 }
 
-/// Reports losses that this client knows of. sync() asks the servers, this does not: POSIX promises nothing more for a
+/// Reports losses that this client knows of. Unlike sync(), this asks no server: POSIX promises nothing more for a
 /// close.
 Result<void> File::check_lost() {
   const std::uint64_t told_before = written_.losses_told();
@@ -156,7 +156,7 @@ job::Task<Result<std::uint64_t>> File::change_sum_now() {
 
 bool File::knows_data() const { return !capability_.interrupted() && allows(capability_.rights(), Rights::kWrite); }
 
-/// Learns what other opens have written. False: the io servers have not answered.
+/// Learns what other opens have written. False: this open cannot know it, or the io servers have not answered.
 job::Task<bool> File::learn_data(std::uint32_t writers) {
   if (!knows_data() || !capability_.in_current_epoch()) co_return false;
   std::vector<std::uint32_t> slots = writers > 1 ? data_.all_slots() : written_.unknown_slots();
@@ -170,7 +170,7 @@ void File::keep_when_closed(std::uint8_t open_flags) {
   if (KeptOpens::can_be_kept(open_flags)) kept_flags_ = open_flags;
 }
 
-/// Tries to keep the open instead of a close that would report nothing.
+/// Tries to keep the open instead of sending a close that would report nothing.
 bool File::kept_open(const wire::CloseRequest& request, std::uint64_t request_id, UniqueFunction<void()>& on_ended) {
   if (kept_flags_ == 0 || request.atime || request.mtime || request.mode) return false;
   KeptOpens::Kept open{handle_,           kept_flags_, attributes_.version, capability_.now(),
@@ -187,7 +187,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   if (writers > 1 && (cluster_.session().meta().features() & wire::kFeatureCloses) == 0) writers = 0;
   bool learned = false;
   if (options.learn_data && writers > 0) learned = co_await learn_data(writers);
-  if (writers > 1 && !learned && !planted(Defect::kPartAsSize)) writers = 0;  // it knows only its own part
+  if (writers > 1 && !learned && !planted(Defect::kPartAsSize)) writers = 0;  // this open knows only its own part
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = capability_.rights();
@@ -212,7 +212,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   wire::CloseWritersRequest close{std::move(request), std::max(writers, 1U)};
   auto reply = co_await cluster_.close(std::move(close), opened_in, limits, std::move(on_ended));
   written_.leave(reply && reply->attributes.link_count == 0);
-  if (!lost) co_return lost.error();  // reported here even if something else failed, because nobody is told again
+  if (!lost) co_return lost.error();  // reported even if something else failed, because nobody is told again
   if (!reply) co_return std::move(reply).error();
   co_return reply->attributes;
 }
@@ -221,7 +221,7 @@ job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes a
                                                   Limits limits) {
   if (attributes.type != FileType::kRegular || attributes.size_known) co_return attributes;
   auto kept = cluster.attributes().find_attributes({attributes.handle, {}, 0});
-  if (kept && *kept) co_return *std::move(kept);  // only this client has written it
+  if (kept && *kept) co_return *std::move(kept);  // only this client has written the file
   SPATE_CO_TRY(auto distribution, make_distribution(layout));
   const Capability none;
   const TransferTarget target{cluster.session(), cluster.attributes(), attributes.handle, layout, *distribution, none};

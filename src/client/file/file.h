@@ -19,56 +19,56 @@ namespace spate::client {
 
 /// The options of a close: times and mode that the same request sets (cp -p).
 struct CloseOptions {
-  /// A writer asks the io servers, for a second at most, for datafiles that it does not know. Then the meta server
-  /// learns the size from the close, if nobody else writes, and need not ask them itself.
+  /// A writer first asks the io servers, for a second at most, for datafiles that it does not know. The meta server
+  /// then learns the size from the close, if nobody else writes, and need not ask the io servers itself.
   bool learn_data = false;
-  /// If given, it is called when nothing is written through this open any more, just before the close is sent. It
-  /// returns how many of this client's opens for writing have overlapped, this one included, if nothing is written
-  /// through any of them any more; 0 while others continue. If several end together, the io servers are asked for all
-  /// datafiles. If they do not answer, the close reports no size.
+  /// If not empty, it is called just before the close is sent, when nothing is written through this open any more. It
+  /// returns how many of this client's opens for writing have overlapped, this one included, or 0 while one of the
+  /// others continues. If several have overlapped, the close asks the io servers for all datafiles, and reports no size
+  /// if they do not answer.
   UniqueFunction<std::uint32_t()> last_of_writers;
-  /// Nobody learns the result of the close, so a write that may be lost is left for the next open to report.
+  /// Nobody learns the result of the close. So a write that may be lost is left for the next open to report.
   bool unheard = false;
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
   std::optional<std::uint32_t> mode;
 };
 
-/// One open of one file. Any number of reads and writes may run at the same time. Every later read of any client sees a
-/// completed write. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One executor.
+/// One open of one file. Any number of reads and writes may run at once. A completed write is seen by every later read
+/// of any client. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One executor.
 class File {
  public:
-  /// `open_flags`: the wire::OpenFlags of the open. It keeps those that a later open must repeat.
+  /// `open_flags`: the wire::OpenFlags of the open. The File keeps those flags that a later open must repeat.
   File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// From now on the next process finds in `record` what it must know about this file
-  /// (client/session/handover_state.h). `record` outlives it.
+  /// From now on `record` has what the next process must know about this file (client/session/handover_state.h).
+  /// `record` outlives this object.
   void keep_in(HandoverState::Open& record);
-  /// Another process has opened this file, and `record` describes it; includes keep_in().
+  /// Takes over a file that another process has opened and that `record` describes. Includes keep_in().
   void inherit(HandoverState::Open& record);
 
-  /// The server has just judged an open with these flags, so the last close may keep the open
+  /// The server has just judged an open with these flags, so the last close may leave the file open
   /// (client/kept_opens.h).
   void keep_when_closed(std::uint8_t open_flags);
 
-  /// The process ends and another one continues: returns what servers have lent to this one.
+  /// This process ends and another one continues. Returns what servers have lent to this process.
   job::Task<void> hand_over(Limits limits);
 
-  /// The epoch of the session in which the file is open. After a resent open this epoch may have ended already. Then
-  /// the next operation opens the file again, and close() has nothing to close (kSessionFenced).
+  /// The epoch of the session in which the file is open. If the open request was resent, this epoch may have ended
+  /// already. Then the next operation opens the file again, and close() has nothing to close (kSessionFenced).
   std::uint32_t session_epoch() const { return capability_.now().session_epoch; }
   Handle handle() const { return handle_; }
   const Layout& layout() const { return layout_; }
   /// The attributes that open returned.
   const Attributes& attributes() const { return attributes_; }
   Rights rights() const { return capability_.rights(); }
-  /// Root's session has opened it for another user, so the servers clear set-uid and set-gid when it is written.
+  /// Root's session has opened the file for another user. So the servers clear set-uid and set-gid when it is written.
   bool by_user() const { return capability_.by_user(); }
   job::Executor& executor() { return cluster_.executor(); }
 
-  /// At most memory.size() bytes from `offset`; fewer at the end of the file, 0 beyond it. Holes read as zeros.
+  /// Reads at most memory.size() bytes from `offset`; fewer at the end of the file, 0 beyond it. Holes read as zeros.
   job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop = {}) {
     return data_.read(offset, memory, stop);
   }
@@ -86,12 +86,12 @@ class File {
                                      job::StopToken stop = {}) {
     return data_.write_list(what, memory, stop);
   }
-  /// Writes all of `memory` at the end that the file has by then. Appends of all clients follow one another. Returns
-  /// the offset. After a failure a part may have been written.
+  /// Writes all of `memory` at the end of the file. Appends of all clients take place one after another. Returns the
+  /// offset of the data. After a failure a part of the data may have been written.
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop = {}) {
     return append_.append(memory, stop);
   }
-  /// Makes the file at least so large; new bytes are zeros. It does not cut off what others append in the meantime.
+  /// Makes the file at least so large; new bytes are zeros. Keeps what others append in the meantime.
   job::Task<Result<void>> extend_to(std::uint64_t size) { return append_.extend_to(size); }
   /// punch() zeros a range (the size stays); allocate() reserves its space.
   job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size) {
@@ -102,28 +102,28 @@ class File {
   }
   job::Task<Result<void>> truncate(std::uint64_t size);
 
-  /// The data and holes from `offset` on, as far as `max_ranges` ranges of each datafile (1 to 256) tell, and the size.
+  /// The size, and the data and holes from `offset` on. Asks for `max_ranges` (1 to 256) ranges of each datafile.
   job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges) {
     return data_.data_map(offset, max_ranges);
   }
-  /// Copies from `source`, at most to its end, and holes as holes. `source` may be this file if the ranges do not
-  /// overlap. Returns the bytes copied. The io servers do it alone if the datafiles are on the same servers, else the
-  /// data goes through this client. After a failure a part may have been copied. Needs the right to read there and to
-  /// write here.
+  /// Copies from `source`, at most to its end; holes stay holes. `source` may be this file if the ranges do not
+  /// overlap. Returns the number of bytes copied. The io servers copy by themselves if the datafiles are on the same
+  /// servers; else the data goes through this client. After a failure a part may have been copied. Needs the right to
+  /// read `source` and to write this file.
   job::Task<Result<std::uint64_t>> copy_from(File& source, CopySpan span);
 
   /// The present attributes. If the file is being written, size and times come from the datafiles.
   job::Task<Result<Attributes>> stat();
-  /// The sum of the change counters of all datafiles, if the io servers answer within a second. It differs after any
-  /// change of the file's data by anybody.
+  /// The sum of the change counters of all datafiles; a failure if the io servers do not answer within a second. The
+  /// sum differs after any change of the file's data by anybody.
   job::Task<Result<std::uint64_t>> change_sum_now();
   /// Whether a change through this open that has failed may still take effect.
   bool may_change_later() const { return written_.uncertain(); }
-  /// Afterwards everything that this client has written and truncated before, through any open of the file, and the
-  /// file's entry and inode, survive a crash of any machine. kLostWrite if a server restarted before an earlier write
-  /// was synced, so that the write may be gone. That is reported once to each open that existed then and to all syncs
-  /// that overlap; if there was none, to the next one. Also if the file itself is gone because the meta server's
-  /// machine went down before its creation was durable.
+  /// Everything that this client has written and truncated before, through any open of the file, and the file's entry
+  /// and inode, then survive a crash of any machine. kLostWrite: a server restarted before it synced an earlier write,
+  /// so the write may be gone; or the file itself is gone, because the meta server's machine went down before the
+  /// file's creation was durable. A lost write is reported once to each open that existed at that time and to all syncs
+  /// that overlap. If there was no open, it is reported to the next one.
   job::Task<Result<void>> sync();
   /// kLostWrite, once, if this client knows that a write may be lost. Asks no server.
   Result<void> check_lost();
@@ -133,15 +133,15 @@ class File {
   bool read_counts() const { return data_.read_counts(); }
 
   /// Ends the open. The object must not be used afterwards, whatever the result is. The request of a reader also has
-  /// the time of its last read, if that must set atime (Options::atime). kLostWrite as in sync(). `on_ended`: as
-  /// Cluster::close().
+  /// the time of its last read, if that read must set atime (Options::atime). kLostWrite as in sync(). `on_ended`: as
+  /// in Cluster::close().
   job::Task<Result<Attributes>> close(CloseOptions options = {}, UniqueFunction<void()> on_ended = {});
 
-  /// The path that a read or write of this range would take, slot by slot.
+  /// The path that a read or write of this range would take, for each slot.
   job::Task<Result<std::vector<SlotPath>>> explain(std::uint64_t offset, std::uint64_t size, bool is_write);
-  /// For measurements: forces a data path. With kBypass, what this client cannot do itself fails.
+  /// For measurements: forces a data path. With kBypass, a transfer fails if this client cannot do all of it by itself.
   void force_path(wire::DataPath path) { data_.force_path(path); }
-  /// How many bytes this client has read and written past the servers.
+  /// How many bytes this client has read and written without the servers.
   std::uint64_t bypassed_bytes() const { return data_.bypass().bytes_moved(); }
 
  private:
@@ -164,7 +164,7 @@ class File {
   Incarnation meta_incarnation_;  // the meta server that opened the file, or that knew it later
 };
 
-/// Fills in the size and times of a file whose size is not known, from its datafiles.
+/// Fills in from the datafiles the size and times of a file whose size the meta server does not know.
 job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
                                                   Limits limits);
 

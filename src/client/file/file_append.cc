@@ -31,8 +31,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append(std::span<const ByteView> me
   co_return end;
 }
 
-/// The last byte gets disk space and belongs to the file, but is not written. So SEEK_DATA does not find data there,
-/// and bytes that others append in the meantime stay. A truncation could cut them off.
+/// The last byte gets disk space and belongs to the file, but is not written. So SEEK_DATA finds no data there, and
+/// bytes that others append in the meantime stay. A truncation could cut such bytes off.
 job::Task<Result<void>> FileAppend::extend_by_servers(std::uint64_t size) {
   SPATE_CO_TRY(const std::uint64_t end, co_await data_.size_now(data_.session().limits()));
   if (end >= size) co_return Result<void>();
@@ -40,7 +40,7 @@ job::Task<Result<void>> FileAppend::extend_by_servers(std::uint64_t size) {
   co_return done;
 }
 
-/// If the servers or their local file systems do not support that, it writes a zero byte, as posix_fallocate(3) does.
+/// If the servers or their local file systems cannot do that, this writes a zero byte, as posix_fallocate(3) does.
 job::Task<Result<void>> FileAppend::extend_to(std::uint64_t size) {
   if (!allows(data_.capability().rights(), Rights::kWrite)) co_return Errc::kBadDescriptor;
   if (size == 0) co_return Result<void>();
@@ -68,8 +68,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_in_turn(Params params) {
   co_return end;
 }
 
-/// Waits for the append right, but no longer than for any other request, because its holder may be cut off and the meta
-/// server down.
+/// Waits for the right to append, but no longer than for any other request: the holder of the right may be cut off
+/// while the meta server is down.
 job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
   job::DeadlineScope patience(data_.cluster().executor(), data_.session().limits().deadline, stop);
   auto right = co_await rights().take(file, patience.token());
@@ -77,7 +77,7 @@ job::Task<Result<void>> FileAppend::right_in_time(Appends::AppendedPtr file, job
   co_return Result<void>();
 }
 
-/// Call it with this client's turn. The file may be closed in the meantime, so `file` is a reference of its own.
+/// Call it with this client's turn. `file` is a reference of its own, because the file may be closed in the meantime.
 job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr file, Params params) {
   Result<std::uint64_t> end = Errc::kSessionFenced;
   for (int tries = 0; tries < kMostTries && must_renew(end.code()); ++tries) {
@@ -87,7 +87,7 @@ job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr fil
     const Capability before = data_.capability().now();
     SPATE_CO_TRY(std::ignore, co_await data_.capability().make_current(limits));
     if (data_.capability().now().mac != before.mac)
-      continue;  // perhaps of another epoch, in which others have the right
+      continue;  // takes the right again if the new epoch does not have it
     end = co_await append_once(*file, params);
     if (must_renew(end.code())) {
       SPATE_CO_TRY(std::ignore, co_await data_.capability().renew(limits, before, end.code()));
@@ -96,13 +96,13 @@ job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr fil
   co_return end;
 }
 
-/// Call it with the right to append, in the epoch of the capability.
+/// Call it with the right to append, in the epoch of the file's capability.
 job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file, Params params) {
   const Capability capability = data_.capability().now();
   const std::uint64_t size = std::accumulate(params.memory.begin(), params.memory.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
   const std::vector<std::uint32_t> slots = data_.all_slots();
-  // An answer also means that no request of an older connection is under way any more (docs/consistency.md, "Resends").
+  // Once it is answered, no request of an older connection is under way any more (docs/consistency.md, "Resends").
   SPATE_CO_TRY(auto states,
                co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop)));
   std::uint64_t end = summarize(data_.distribution(), states).size;
@@ -119,7 +119,7 @@ job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file
   if (!what) co_return std::move(what).error();
   auto written = co_await data_.write_list(*what, params.memory, params.stop, capability.session_epoch);
   if (written) co_return end;
-  // Part of the write may still take effect, and must not overwrite what others append there.
+  // Part of the write may still take effect. It must not overwrite data that others append at its place.
   file.unsettled = true;
   auto settled = co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop));
   if (settled) file.unsettled = false;

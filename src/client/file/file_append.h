@@ -12,7 +12,7 @@ namespace spate::client {
 /// The appends of one open file. One executor. Life cycle: construct -> calls -> leave() -> destroyed.
 class FileAppend {
  public:
-  /// Outlives it.
+  /// `data` outlives this object.
   explicit FileAppend(FileData& data) : data_(data) {}
   FileAppend(const FileAppend&) = delete;
   FileAppend& operator=(const FileAppend&) = delete;
@@ -20,11 +20,11 @@ class FileAppend {
   /// As File::append() and File::extend_to().
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop);
   job::Task<Result<void>> extend_to(std::uint64_t size);
-  /// Call it when the file is closed.
+  /// Call it before the file is closed.
   job::Task<void> leave();
 
  private:
-  /// Writes `memory` at the end or, if `least` is not 0, a zero byte that makes the file as long, unless it is.
+  /// Writes `memory` at the end. If `least` is not 0: writes a zero byte that makes a shorter file as long.
   struct Params {
     std::span<const ByteView> memory;
     std::uint64_t request_id = 0;

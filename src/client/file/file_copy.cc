@@ -15,8 +15,8 @@ constexpr std::uint32_t kCopyReplyPerSlot = 64;
 constexpr std::uint64_t kCopyBuffer = 4U << 20U;
 constexpr std::uint32_t kRangesAtOnce = 256;
 
-/// Whether both ranges are divided among their datafiles in the same way, strip for strip. Files with one datafile each
-/// always are.
+/// Whether both ranges are divided among their datafiles in the same way, strip for strip. That always holds for two
+/// files with one datafile each.
 bool same_shape(const Layout& from, const Layout& to, const Distribution& distribution, CopySpan span) {
   if (from.slots.size() != to.slots.size()) return false;
   if (from.slots.size() == 1) return true;
@@ -27,7 +27,7 @@ bool same_shape(const Layout& from, const Layout& to, const Distribution& distri
 
 }  // namespace
 
-/// The parts of the copy by server. kNotSupported if the datafiles are not on the same servers.
+/// The parts of the copy, by server. kNotSupported if the datafiles are not on the same servers.
 Result<FileCopy::Shares> FileCopy::shares_of(CopySpan span) {
   const Error no(Errc::kNotSupported, "the files' datafiles do not lie side by side");
   if (!same_shape(from_.layout(), to_.layout(), to_.distribution(), span)) return no;
@@ -94,7 +94,7 @@ job::Task<Result<void>> FileCopy::copy_by_servers(CopySpan span) {
   co_return done;
 }
 
-/// Copies a range that is data, or may be. Returns how much was there.
+/// Copies a range that is data, or may be. Returns how many bytes the source had there.
 job::Task<Result<std::uint64_t>> FileCopy::copy_data(CopySpan span) {
   Bytes buffer(static_cast<std::size_t>(std::min(span.size, kCopyBuffer)));
   std::uint64_t done = 0;
@@ -108,15 +108,15 @@ job::Task<Result<std::uint64_t>> FileCopy::copy_data(CopySpan span) {
     }
     done += got;
     if (got == want) continue;
-    // The source was truncated in the meantime. The old bytes at the destination must not look like a copy of it.
+    // The source was truncated in the meantime. Old bytes at the destination must not look like a copy of it.
     SPATE_CO_TRY(std::ignore, co_await to_.punch(span.to + done, span.size - done, Punch::kZeros));
     break;
   }
   co_return done;
 }
 
-/// Copies the data through this client. Returns where the last written data end in this file, at most the end of the
-/// span. The caller sets the size.
+/// Copies the data through this client. Returns the offset in this file at which the last written data ends, at most
+/// the end of the span. The caller sets the size.
 job::Task<Result<std::uint64_t>> FileCopy::copy_by_client(CopySpan span) {
   const std::uint64_t end = span.from + span.size;
   std::uint64_t at = span.from;
@@ -165,7 +165,7 @@ job::Task<Result<std::uint64_t>> FileCopy::run(CopySpan span) {
     from_.note_read();
     done += part.size;
   }
-  // Done once, and only for a hole at the end, because it takes a block.
+  // Done once, and only for a hole at the end, because the extension takes a block.
   if (reached < span.to + total) {
     SPATE_CO_TRY(std::ignore, co_await end_.extend_to(span.to + total));
   }

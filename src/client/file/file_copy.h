@@ -10,7 +10,7 @@
 
 namespace spate::client {
 
-/// A range of one file, and the offset in the other file to which it is copied, bytes.
+/// A range of one file, and the offset in the other file to which it is copied. All are in bytes.
 struct CopySpan {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
@@ -20,7 +20,7 @@ struct CopySpan {
 /// One copy, for File::copy_from(). One executor.
 class FileCopy {
  public:
-  /// All parameters outlive it. `end`: of the file that is written.
+  /// All parameters outlive this object. `end`: of the file that is written.
   FileCopy(FileData& from, FileData& to, FileAppend& end) : from_(from), to_(to), end_(end) {}
 
   job::Task<Result<std::uint64_t>> run(CopySpan span);

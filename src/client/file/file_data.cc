@@ -27,7 +27,7 @@ bool read_moves_atime(Cluster& cluster, const Attributes& attributes) {
   return a.atime <= a.mtime || a.atime <= a.ctime || cluster.session().fs_time().ns - a.atime.ns >= kDay.count();
 }
 
-/// A transfer that may be larger than one request. The spans belong to the caller of read or write.
+/// A transfer, which may be larger than one request. The spans belong to the caller of read or write.
 struct FileData::Operation {
   Kind kind;
   const datatype::Description& what;
@@ -125,7 +125,7 @@ job::Task<Result<std::uint64_t>> FileData::run(Operation operation) {
   while (done < total) {
     const std::uint64_t size =
         std::min(operation.what.request_bytes(done, options.max_list_pieces), options.max_transfer_bytes);
-    Result<datatype::Description> part = operation.what;  // the usual case: one part
+    Result<datatype::Description> part = operation.what;  // the usual case: the operation has one part
     Operation piece = operation;
     std::vector<MutableByteView> read_part;
     std::vector<ByteView> write_part;
@@ -166,7 +166,7 @@ job::Task<Result<TransferResult>> FileData::run_part(Operation& operation, const
   for (int tries = 1;; ++tries) {
     if (wrong_epoch()) co_return Errc::kSessionFenced;
     SPATE_CO_TRY(std::ignore, co_await capability_.make_current(limits));
-    if (wrong_epoch()) co_return Errc::kSessionFenced;  // may have changed
+    if (wrong_epoch()) co_return Errc::kSessionFenced;  // the epoch may have changed while this waited
     Capability capability = capability_.now();
     if (changes) {
       SPATE_CO_TRY(capability, capability_.to_change());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileData: reads and writes of an open file. It divides them into requests, and repeats them with a new capability
-// where needed.
+// FileData: reads and writes of an open file. Divides them into requests, and repeats requests with a new capability
+// where that is needed.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ bool read_moves_atime(Cluster& cluster, const Attributes& attributes);
 /// documents the methods.
 class FileData {
  public:
-  /// Objects that outlive it.
+  /// These objects outlive the FileData.
   struct Params {
     Handle handle;
     const Layout& layout;
@@ -33,8 +33,8 @@ class FileData {
     WrittenData& written;
   };
   FileData(Cluster& cluster, Params params);
-  /// Lasts as long as a change of the data. While one is under way this client asks the servers for the file's size,
-  /// even if it is the only one that writes (client/attributes/own_writing.h).
+  /// Lasts as long as a change of the data. While a change is under way this client asks the servers for the file's
+  /// size, even if only this client writes the file (client/attributes/own_writing.h).
   class Change {
    public:
     explicit Change(FileData& data);
@@ -51,8 +51,8 @@ class FileData {
 
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory,
                                              job::StopToken stop);
-  /// `only_epoch` is for an append: it ends with kSessionFenced instead of continuing in another epoch, because others
-  /// may have the right to append then. 0: any epoch.
+  /// `only_epoch` is for an append: the write ends with kSessionFenced instead of continuing in another epoch, in which
+  /// other clients may have the right to append. 0: any epoch.
   job::Task<Result<void>> write_list(const datatype::Description& what, std::span<const ByteView> memory,
                                      job::StopToken stop, std::uint32_t only_epoch = 0);
   job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop);
@@ -61,15 +61,15 @@ class FileData {
 
   /// As ask_datafiles(), with a valid capability.
   job::Task<Result<std::vector<SlotState>>> ask_slots(std::vector<std::uint32_t> slots, bool sync, Limits limits);
-  /// As ask_slots(), but for a second at most, because somebody waits for an open or a close. It does not renew the
-  /// capability, which a question does not need.
+  /// As ask_slots(), but for a second at most, because a program waits for its open or close. Does not renew the
+  /// capability, because the servers answer a question without a valid one.
   job::Task<Result<std::vector<SlotState>>> ask_soon(std::vector<std::uint32_t> slots);
   std::vector<std::uint32_t> all_slots() const;
   job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges);
   job::Task<Result<std::uint64_t>> size_now(Limits limits);
 
-  /// `capability`: the caller passes a copy of its own, since another operation may renew that of the file in the
-  /// meantime.
+  /// `capability`: the caller's own copy, because another
+  /// operation may renew the file's capability in the meantime.
   TransferTarget target(const Capability& capability);
   void force_path(wire::DataPath path) { path_ = path; }
   Bypass& bypass() { return bypass_; }

@@ -25,7 +25,7 @@ std::optional<KeptPages::Kept> KeptPages::find(Handle handle) const {
   return kept.handle == handle.value ? std::optional(kept) : std::nullopt;
 }
 
-/// The process may be killed between any two stores. So the handle is there only while the rest belongs to it.
+/// The process may be killed between any two stores. So the handle is set only while the rest belongs to it.
 void KeptPages::put(const Attributes& attributes) {
   Kept& kept = place(attributes.handle);
   std::atomic_ref handle(kept.handle);
@@ -42,7 +42,7 @@ void KeptPages::erase(Handle handle) {
   if (kept.handle == handle.value) std::atomic_ref(kept.handle).store(0, std::memory_order_seq_cst);
 }
 
-/// If files were opened in different epochs of the session, others may have written them in between.
+/// Files that were opened in different epochs of the session may have been written by others in between.
 void KeptPages::begin_writing(const File& file) {
   Writing& writing = writing_[file.handle()];
   if (writing.files.empty()) {
@@ -79,7 +79,7 @@ job::Task<bool> KeptPages::opened(File& file) {
   co_return same;
 }
 
-/// It stores nothing while the file is open for writing, because the open's attributes do not describe it then.
+/// Stores nothing while the file is open for writing, because the attributes of the open do not describe it then.
 void KeptPages::dropped(const Attributes& as_opened) {
   const std::lock_guard lock(mutex_);
   if (as_opened.size_known && !writing_.contains(as_opened.handle)) put(as_opened);
@@ -101,8 +101,8 @@ bool KeptPages::followed(const File& file) {
   return found != writing_.end() && found->second.files.contains(&file) && !found->second.spoiled;
 }
 
-/// The counted opens have overlapped at the meta server, too. Each one was answered before it came into `files`, and
-/// none is closed there before it has left `files`.
+/// The opens that this counts have overlapped at the meta server, too: each one was answered before it came into
+/// `files`, and none is closed there before it has left `files`.
 std::uint32_t KeptPages::stop_writing(const File& file) {
   const std::lock_guard lock(mutex_);
   const auto found = writing_.find(file.handle());

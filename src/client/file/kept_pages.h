@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeptPages: records for which files the pages of a cache above this client are those on the servers (docs/mount.md,
-// "Reading back").
+// KeptPages: records for which files the pages of a cache above this client agree with the data on the servers
+// (docs/mount.md, "Reading back").
 #pragma once
 
 #include <mutex>
@@ -13,35 +13,35 @@
 namespace spate::client {
 
 /// Close-to-open consistency for the one page cache above this client (a mount's kernel). An open keeps the pages if
-/// the file's datafiles have not changed since the pages were known to agree with them. They agree after an open that
-/// dropped them, and after a time in which only this client had the file open for writing and all changes went through
-/// the pages. The datafiles' change counters tell. Thread-safe; the coroutines run on the client's executor.
+/// the file's datafiles, as their change counters tell, have not changed since the pages agreed with them. The pages
+/// agree after an open that dropped them, and after a time in which only this client had the file open for writing and
+/// all changes went through the pages. Thread-safe; the coroutines run on the client's executor.
 class KeptPages {
  public:
   using Kept = HandoverState::Kept;
-  /// `memory`: what an earlier process knew, all zeros at first. Its size, a power of two, is the most files that are
-  /// remembered. It outlives this object. Every entry is correct at any moment at which the process may end.
+  /// `memory`: the records of an earlier process; at first all zeros. Its size, a power of two, limits how many files
+  /// are remembered. It outlives this object. Each record is correct at any moment at which the process may end.
   explicit KeptPages(std::span<Kept> memory);
   KeptPages(const KeptPages&) = delete;
   KeptPages& operator=(const KeptPages&) = delete;
 
-  /// Whether the pages of a file that was just opened may stay. If somebody may be writing the file, it asks the io
+  /// Whether the pages of a file that was just opened may stay. If somebody may be writing the file, this asks the io
   /// servers, for a second at most. After false the caller drops the pages and then calls dropped().
   job::Task<bool> opened(File& file);
-  /// The pages were dropped after opened() demanded it, for a file with these attributes.
+  /// The caller has dropped the pages because opened() demanded it. `as_opened`: the attributes that the open returned.
   void dropped(const Attributes& as_opened);
-  /// Closes the file, for a kernel that tells nobody the result. If the pages have followed all changes, they agree
-  /// with the datafiles afterwards. `on_ended`: as File::close().
+  /// Closes the file for a kernel that tells no program the result. If the pages have followed all changes, they agree
+  /// with the datafiles afterwards. `on_ended`: as in File::close().
   job::Task<Result<Attributes>> close(File& file, UniqueFunction<void()> on_ended = {});
-  /// The file's data has changed, or may have, and its pages have not followed. The next open drops them.
+  /// The file's data has changed, or may have, and the pages have not followed. So the next open drops them.
   void spoil(Handle handle);
 
  private:
   /// The opens of one file for writing.
   struct Writing {
     std::set<const File*> files;  // the open files that may write
-    std::uint32_t opens = 0;      // how many have been among `files`
-    const File* last = nullptr;   // the last of them, whose close is under way
+    std::uint32_t opens = 0;      // the number of opens that have been among `files`
+    const File* last = nullptr;   // the last of them to end; its close is under way
     std::uint32_t epoch = 0;      // of the session in which they were opened
     bool spoiled = false;
   };
@@ -55,7 +55,7 @@ class KeptPages {
   std::uint32_t stop_writing(const File& file);
   void end_writing(const File& file, const Result<Attributes>& closed);
 
-  std::mutex mutex_;  // guards all
+  std::mutex mutex_;  // guards all other members
   const std::span<Kept> memory_;
   std::unordered_map<Handle, Writing> writing_;
 };

@@ -16,9 +16,9 @@ OpenCapability::OpenCapability(Cluster& cluster, const Layout& layout, Params pa
       capability_(std::move(params.first)),
       renew_turn_(cluster.executor(), 1) {}
 
-/// A change needs the locks on the file that it began with. If they were lost with their epoch, the change is not made
-/// in the next epoch, when others may have locks. A user passes the capability on by value, so that the io servers
-/// refuse it once its own epoch has ended.
+/// A change needs the locks on the file that it began with. If they were lost with their epoch, the change must not be
+/// made in the next epoch, in which others may have locks. The caller passes on a copy of the capability, so that the
+/// io servers refuse it once its own epoch has ended.
 Result<Capability> OpenCapability::to_change() const {
   if (!planted(Defect::kWriteAfterLoss) && cluster_.locks().lost(handle_)) return Errc::kLostLock;
   return capability_;
@@ -49,7 +49,7 @@ job::Task<Result<void>> OpenCapability::renew(Limits limits, Capability refused,
   co_return opened;
 }
 
-/// In the session in which the file is open it asks only for the capability. In a later session it opens the file
+/// In the session in which the file is open, this asks only for the capability. In a later session it opens the file
 /// again.
 job::Task<Result<void>> OpenCapability::open_again(Limits limits) {
   wire::OpenRequest request;

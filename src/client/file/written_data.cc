@@ -28,7 +28,7 @@ WrittenData::WrittenData(Cluster& cluster, Params params)
           cluster.unsynced().join(params.handle, static_cast<std::uint32_t>(layout_.slots.size()), params.created)),
       losses_told_(unsynced_->losses_told()) {
   if (params.created) {
-    for (auto& state : states_) state.emplace();  // nothing is written yet, so all is zero
+    for (auto& state : states_) state.emplace();  // nothing is written yet, so all states are zero
   }
   if (params.truncated) unsynced_->note_all();
 }
@@ -52,7 +52,7 @@ void WrittenData::note_truncated() {
   unsynced_->note_all();
 }
 
-/// If this open has made the file, the state is known before the first write: there are no data.
+/// If this open has made the file, the state is known before the first write: there is no data.
 std::optional<wire::DataSummary> WrittenData::summary(const Distribution& distribution) const {
   if (uncertain_ || wrote_by_itself_) return std::nullopt;
   std::vector<SlotState> states;
@@ -77,7 +77,7 @@ void WrittenData::learn(const std::vector<SlotState>& slots) {
   wrote_by_itself_ = false;
 }
 
-/// Reports the losses that came after the `before` ones, which this open's user knew when the call began.
+/// Reports the losses after the first `before` ones. This open's user knew of those when the call began.
 Result<void> WrittenData::tell_losses(std::uint64_t before) {
   losses_told_ = std::max(losses_told_, unsynced_->losses());
   unsynced_->tell(losses_told_);
@@ -125,12 +125,12 @@ void WrittenData::keep_synced() {
   for (HandoverState::Open* const record : unsynced_->records()) {
     if (unsynced_->all_safe()) record->unsynced = 0;
   }
-  record_->lost_write = false;  // the user has just been told
+  record_->lost_write = false;  // this open's user has just been told
 }
 
 void WrittenData::keep_close(const wire::CloseRequest& request, std::uint64_t request_id) {
   if (record_ == nullptr) return;
-  unsynced_->records().erase(record_);  // after the close the record may belong to another open
+  unsynced_->records().erase(record_);  // after the close the record may describe another open
   record_->close_data = request.data;
   record_->close_atime = request.atime;
   record_->close_request_id = request_id;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WrittenData: the knowledge of one open about the file's datafiles, and about its own writes that are not synced.
+// WrittenData: what one open knows about the file's datafiles, and about its own writes that are not synced.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ namespace spate::client {
 /// Size, allocation, mtime and change sum of all slots together. `states` holds each slot once.
 wire::DataSummary summarize(const Distribution& distribution, std::span<const SlotState> states);
 
-/// Remembers what one open file has written, and sends no messages. One executor. Life cycle: construct -> [keep_in()
-/// or inherit()] -> calls -> leave() -> destroyed.
+/// Remembers what was written through one open. Sends no messages. One executor. Life cycle: construct -> [keep_in() or
+/// inherit()] -> calls -> leave() -> destroyed.
 class WrittenData {
  public:
-  /// All parameters outlive it. `created`, `truncated`: by this open.
+  /// All parameters outlive the WrittenData. `created`, `truncated`: by this open.
   struct Params {
     Handle handle;
     const Layout& layout;
@@ -34,18 +34,18 @@ class WrittenData {
 
   /// Notes the states from replies to writes.
   void note(const std::vector<SlotState>& slots);
-  /// The effect of a request is not known, or others may have written in between.
+  /// It is not known whether a request took effect, or others may have written in between.
   void note_uncertain() { uncertain_ = true; }
   bool uncertain() const { return uncertain_; }
-  /// The file was truncated, so the meta server knows its datafiles better now.
+  /// The file was truncated, so the meta server knows more about its datafiles now than this open does.
   void note_truncated();
 
-  /// Size, times and change counter for the close request. Nothing unless this open knows the state of each datafile
-  /// after the last change.
+  /// Size, times and change counter for the close request. Nothing if this open does not know the state of each
+  /// datafile after the last change.
   std::optional<wire::DataSummary> summary(const Distribution& distribution) const;
-  /// The slots that summary() lacks. None if asking for them does not help.
+  /// The slots whose state summary() lacks. None if it does not help to ask for them.
   std::vector<std::uint32_t> unknown_slots() const;
-  /// Takes answers for all of those slots. The servers know the writes that bypassed them, because this client has
+  /// Takes the answers for all of those slots. The servers know the writes that bypassed them, because this client has
   /// returned its leases.
   void learn(const std::vector<SlotState>& slots);
 
@@ -53,24 +53,24 @@ class WrittenData {
   bool made_file() const { return made_file_; }
 
   UnsyncedFile& unsynced() { return *unsynced_; }
-  /// How many losses were reported to this open.
+  /// How many losses this open was told of.
   std::uint64_t losses_told() const { return losses_told_; }
-  /// kLostWrite if a write was lost after the `before` losses that this open's user knows. From now on it counts as
-  /// reported.
+  /// kLostWrite if a write was lost after the first `before` losses, which this open's user knows of. From then on that
+  /// loss counts as reported.
   Result<void> tell_losses(std::uint64_t before);
   /// The open ends. `removed`: the file has no name any more.
   void leave(bool removed);
 
-  /// From now on the next process finds in `record` what it must know about this open
-  /// (client/session/handover_state.h). `record` outlives it.
+  /// From now on `record` has what the next process must know about this open (client/session/handover_state.h).
+  /// `record` outlives this object.
   void keep_in(HandoverState::Open& record) { record_ = &record; }
-  /// This open was made by an earlier process, and `record` describes it; includes keep_in(). It is not known what was
-  /// written and not synced, so the next sync covers everything.
+  /// An earlier process made this open, and `record` describes it. Includes keep_in(). This process does not know which
+  /// writes are unsynced, so the next sync covers the whole file.
   void inherit(HandoverState::Open& record);
   /// Records that a sync has succeeded.
   void keep_synced();
-  /// The open's close is about to be sent. The next process sends the same request with the same id, because this one
-  /// may have been done by then.
+  /// The close of this open is about to be sent. A next process would send the same request with the same id, because
+  /// the server may have carried out this one by then.
   void keep_close(const wire::CloseRequest& request, std::uint64_t request_id);
 
  private:

@@ -22,7 +22,7 @@ job::Task<void> Appends::stop() {
 }
 
 /// Whether the right must be kept because an append of an earlier process of this client must still be finished at its
-/// place. Another holder of the right could put something there.
+/// place. Another holder of the right could put other data there.
 bool Appends::must_keep(Handle handle) const {
   return handover_ != nullptr && !stopping_.stopped() && handover_->may_append_again(handle);
 }
@@ -34,9 +34,9 @@ Appends::AppendedPtr Appends::join(Handle handle) {
   return file;
 }
 
-/// The file stays in files_, and the turn is held, until the server has answered. An open in the meantime asks for the
-/// right afterwards. Otherwise the server might see that request first, and this client would use a right that it has
-/// given back.
+/// The file stays in files_, and this holds the turn, until the server has answered. So an open in the meantime asks
+/// for the right after that. Otherwise the server might see that open's request first, and this client would use a
+/// right that it has given back.
 job::Task<void> Appends::leave(AppendedPtr file) {
   if (file->users == 1) {
     auto turn = co_await file->turn.acquire(1);  // an append whose caller gave up may still be under way
@@ -59,7 +59,7 @@ job::Task<Result<void>> Appends::take(AppendedPtr file, job::StopToken stop) {
   while (!locks_.holds(file->handle, kRight)) {
     auto taken = co_await locks_.set(right, true, stop);
     if (taken.code() == Errc::kLostLock)
-      taken = co_await locks_.release(file->handle, kRight);  // again, in this session
+      taken = co_await locks_.release(file->handle, kRight);  // take it again, in this session
     if (!taken) co_return taken;
   }
   co_return Result<void>();
@@ -81,9 +81,9 @@ void Appends::recall(Handle handle) {
   job::spawn(gate_, give_up(handle));
 }
 
-/// Waits for the end of a running append first.
+/// Waits until a running append has ended.
 job::Task<void> Appends::give_up(Handle handle) {
-  const AppendedPtr file = join(handle);  // nobody asks for the right while it is given back
+  const AppendedPtr file = join(handle);  // with this entry, nobody asks for the right while it is given back
   while (must_keep(handle)) std::ignore = co_await executor_.sleep(kLookAgain, stopping_);
   {
     auto turn = co_await file->turn.acquire(1);

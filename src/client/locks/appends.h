@@ -14,17 +14,17 @@ namespace spate::client {
 
 class HandoverState;
 
-/// The first append to a file takes the right. The client keeps it until another client wants it, or until its last
-/// open that appends is closed. One executor. It outlives everything that appends. Life cycle: construct -> calls ->
-/// stop() -> destroyed.
+/// The first append to a file takes the right to append. The client keeps the right until another client wants it, or
+/// until its last open that appends is closed. One executor. This object outlives everything that appends. Life cycle:
+/// construct -> calls -> stop() -> destroyed.
 class Appends {
  public:
-  /// One file with appends. All of this client's opens of the file share it.
+  /// One file with appends, shared by all of this client's opens of the file.
   struct Appended {
     Appended(Handle its_handle, job::Executor& executor) : handle(its_handle), turn(executor, 1) {}
     const Handle handle;
     job::Semaphore turn;     // one append at a time
-    unsigned users = 0;      // opens
+    unsigned users = 0;      // number of opens
     bool recalled = false;   // another client waits for the right
     bool unsettled = false;  // a write that failed may still take effect, so the right is not passed on
   };
@@ -39,7 +39,7 @@ class Appends {
   job::Task<void> leave(AppendedPtr file);
   /// Waits for the right. The caller has the turn.
   job::Task<Result<void>> take(AppendedPtr file, job::StopToken stop);
-  /// Call it when an append has ended. If a client waits for the right, the right goes to it. The caller has the turn.
+  /// Call it when an append has ended. Another client that waits for the right gets it. The caller has the turn.
   job::Task<void> done(AppendedPtr file);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events about locks from the meta server, and what happens to locks when it has restarted.
+// Events about locks from the meta server, and what happens to locks after the server has restarted.
 #include <algorithm>
 
 #include "client/attributes/attribute_cache.h"
@@ -14,12 +14,12 @@ namespace {
 constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr std::size_t kClaimsInOneRequest = 500;
 constexpr std::uint32_t kEventsRoom = 32 * 1024;
-/// A reply with as many events may not have all of them.
+/// A reply with this many events may not contain all of them.
 constexpr std::size_t kFullOfEvents = 256;
 
 }  // namespace
 
-/// Whether anything needs events: somebody waits for a lock here, or another client may want this client's right to
+/// Whether this client needs events: a caller waits for a lock, or another client may want this client's right to
 /// append, or may want to change what this client keeps.
 bool Locks::wants_events() const {
   if (!waits_.empty() || untold_ || attributes_.wants_events()) return true;
@@ -46,8 +46,8 @@ job::Task<void> Locks::listen() {
     if (!untold_ || table_ != 0)
       request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
     const std::uint32_t epoch = session_.identity().epoch;
-    // The cache has dropped everything that this request acknowledges. The copies that others have of it must be gone,
-    // too.
+    // The cache has dropped everything that this request
+    // acknowledges. Copies that others have of it must be gone, too.
     const auto dropped = co_await copies_dropped(session_.options().copies, session_.executor(), stopping_);
     if (!dropped || epoch != session_.identity().epoch) continue;
     const MonoTime asked = session_.executor().now();
@@ -91,8 +91,8 @@ void Locks::take(const std::vector<wire::LockEvent>& events) {
   keep_state();
 }
 
-/// Before the server learns that this client knows its present table, the client must not keep anything that another
-/// process of the server has granted.
+/// The server is about to learn that this client knows its present table. By then the client must not keep anything
+/// that another process of the server has granted.
 void Locks::know_table(std::uint64_t table) {
   if (table == table_) return;
   table_ = table;
@@ -101,12 +101,12 @@ void Locks::know_table(std::uint64_t table) {
   start_listening();
 }
 
-/// Returns the old table if the server has restarted since and may wait for this client's claims. 0 means that all lock
-/// requests so far have failed, so that it is not known which process answered them. Nothing: no claim is needed.
+/// Returns the old table if the server has restarted since and may wait for this client's claims. 0: all lock requests
+/// so far have failed, so it is not known which process answered them. Nothing: no claim is needed.
 std::optional<std::uint64_t> Locks::hear(MonoTime asked, const wire::LockEventsRequest& request,
                                          const wire::LockEventsReply& reply) {
   const bool knew_table = table_ != 0;
-  // A client that has ever locked something must send a claim, even an empty one, because the server waits for it.
+  // A client that has ever locked something must send a claim, even an empty one: the server waits for it.
   if (table_ == 0 || !has_locked_) {
     if (table_ != reply.table) acknowledged_ = 0;
     know_table(reply.table);
@@ -132,7 +132,7 @@ void Locks::heard() {
   if (!job::spawn(gate_, check_table())) checking_ = false;
 }
 
-/// Also when nothing is held, because the server waits for every session that has ever taken a lock.
+/// Needed also if nothing is held, because the server waits for every session that has ever taken a lock.
 job::Task<void> Locks::check_table() {
   const std::uint32_t connection = session_.meta().peer_info().connection;
   wire::LockEventsRequest request;
@@ -158,7 +158,7 @@ job::Task<void> Locks::check_table() {
   checking_ = false;
 }
 
-/// One claim at a time; calls that come in the meantime share its result.
+/// Only one claim runs at a time. Calls that come in the meantime share its result.
 job::Task<Result<void>> Locks::reclaim(std::uint64_t stale) {
   if (!reclaiming_) {
     reclaiming_ = true;
@@ -172,8 +172,8 @@ job::Task<Result<void>> Locks::reclaim(std::uint64_t stale) {
   co_return reclaimed_;
 }
 
-/// A server process that is gone may have granted what it has not answered, and may then have granted others the same
-/// bytes. Only those others claim them.
+/// The earlier server process may have granted a request without an answer. It may then have granted other clients the
+/// same bytes. Only those other clients claim the bytes.
 void Locks::give_up_what_is_in_doubt() {
   std::vector<wire::LockSpec> all;
   for (const auto& [handle, owners] : held_) {

@@ -51,7 +51,7 @@ std::uint64_t Locks::next_sequence() {
   return last_sequence_;
 }
 
-/// The locks of an ended epoch are fenced and may be granted to others, so they are lost.
+/// The locks of an ended epoch are lost, because they are fenced and may be granted to others.
 void Locks::check_session() {
   const rpc::Identity& identity = session_.identity();
   if (identity.client == client_ && identity.epoch == epoch_) return;
@@ -60,7 +60,7 @@ void Locks::check_session() {
   }
   if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
   doubts_.forget();
-  if (client_) attributes_.clear();  // otherwise it is the first session
+  if (client_) attributes_.clear();  // no client id: this is the first session
   client_ = identity.client;
   epoch_ = identity.epoch;
   has_locked_ = false;
@@ -89,7 +89,7 @@ bool Locks::holds(Handle handle, LockHolder holder) {
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
   const auto held = file->second.find(holder);
-  // An earlier process may have given back a right to append just before its end, which only the server knows.
+  // An earlier process may have given back a right to append just before it ended. Then only the server knows.
   const bool known = held == file->second.end() || holder.kind != LockKind::kAppend || held->second.pid == 0;
   return held != file->second.end() && !held->second.lost && known && !doubts_.any(handle, holder);
 }
@@ -126,8 +126,8 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   co_return reply;
 }
 
-/// A request about held locks is valid only in the epoch that holds them. In another one it would take or release locks
-/// that nobody here knows.
+/// A request about held locks is valid only in the epoch that holds them. In another epoch it would take or release
+/// locks that this client does not know.
 Limits Locks::limits_here(job::StopToken stop) const {
   Limits limits = session_.limits(stop);
   limits.only_in = rpc::SessionEpoch{client_, epoch_};
@@ -152,7 +152,7 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     check_session();
     if (lost(lock)) {
       if (lock.mode != LockMode::kNone) co_return Errc::kLostLock;
-      note(lock, last_sequence_);  // the server holds nothing of it any more
+      note(lock, last_sequence_);  // the server holds none of it any more
       co_return Result<void>();
     }
     if (reclaiming_) {  // a claim names everything that is held, so nothing may be added while it is in flight
@@ -203,8 +203,8 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
   co_return Error(Errc::kSessionFenced, "the session ends again and again");
 }
 
-/// It is not known whether the request was carried out. What it may have taken is released when the owner closes the
-/// file. What it waits for may be granted at any time, and is released then.
+/// It is not known whether the request was carried out. Locks that it may have taken are released when the owner closes
+/// the file. A lock that it waits for may be granted at any time, and is released then.
 void Locks::leave_in_doubt(const wire::LockSpec& lock, std::uint64_t sequence, const WaitPtr& wait) {
   if (wait != nullptr) {
     doubts_.leave(sequence, nullptr);
@@ -237,8 +237,8 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
   }
 }
 
-/// Ends a wait that nobody is interested in. If the server cannot be reached, or has granted the lock, listen()
-/// finishes it.
+/// Ends a wait that no caller needs any more. If the server cannot be reached, or has granted the lock, listen() ends
+/// the wait.
 job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   wire::LockCancelRequest request;
   request.sequence = sequence;
@@ -248,7 +248,7 @@ job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopTok
   if (reply->ended || (table_ != 0 && reply->table != table_)) {
     end_wait(sequence, WaitState::kRefused);
   } else if (!wait->queued) {
-    end_wait(sequence, WaitState::kGranted);  // granted at once; or the request never arrived, and never will
+    end_wait(sequence, WaitState::kGranted);  // granted at once; or the request has not arrived and never will
   }
 }
 
@@ -263,7 +263,7 @@ void Locks::end_wait(std::uint64_t sequence, WaitState state) {
   if (state == WaitState::kGranted && wait->abandoned) job::spawn(gate_, give_back(wait->lock));
 }
 
-/// Restores the range of a lock that was granted after its owner had given up: the owner gets back what it had before.
+/// Undoes a grant that came after its owner had given up: the owner gets back what it held of the range before.
 job::Task<void> Locks::give_back(wire::LockSpec lock) {
   LockRanges before;
   const auto file = held_.find(lock.handle);

@@ -21,8 +21,8 @@ namespace spate::client {
 class AttributeCache;
 class Session;
 
-/// Knows which locks are held. So closing a file without locks costs nothing, and the client can claim its locks again
-/// after a restart of the meta server. A wait keeps no request open: one request of the whole client fetches all
+/// Knows which locks are held. So a close of a file without locks costs nothing, and the client can claim its locks
+/// again after a restart of the meta server. A wait keeps no request open: one request of the client fetches all
 /// events. One executor; any number of calls at once. Life cycle: construct -> calls -> stop() -> destroyed.
 class Locks {
  public:
@@ -35,34 +35,34 @@ class Locks {
   job::Task<void> stop();
 
   /// Sets the mode of a range for the owner in `lock.owner` and `kind`. With `wait` it waits until the lock is granted
-  /// or `stop` fires, whose reason it returns then. Otherwise kTryAgain if another owner has it. kDeadlock, kNoLocks.
-  /// kLostLock: the owner's locks were lost with the session; it gets no locks on the file until it has released
-  /// everything there.
+  /// or `stop` fires, whose reason it then returns. Without it: kTryAgain if another owner has the lock. kDeadlock,
+  /// kNoLocks. kLostLock: the owner's locks were lost with the session. It gets no locks on the file until it has
+  /// released everything there.
   job::Task<Result<void>> set(wire::LockSpec lock, bool wait, job::StopToken stop = {});
-  /// The lock that would conflict, also one of another client.
+  /// The lock that conflicts with `lock`, also one of another client. Nothing: none does.
   job::Task<Result<std::optional<wire::LockSpec>>> test(wire::LockSpec lock);
   /// Releases all locks of this owner on the file. Sends no request if there are none.
   job::Task<Result<void>> release(Handle handle, LockHolder holder);
 
   bool holds(Handle handle, LockHolder holder);
-  /// Whether a lock of some program on the file was lost and is not released yet. Others may have changed what it
-  /// protected.
+  /// Whether a lock of some program on the file was lost and has not been released since. Others may have changed the
+  /// data that the lock protected.
   bool lost(Handle handle);
-  /// Call it when the session may be another one, or in another epoch. Marks locks of the old one as lost.
+  /// Call it when the session may be another one, or in another epoch. Marks the locks of the old session as lost.
   void check_session();
-  /// Called when another client waits for the right to append to a file.
+  /// Sets the function to call when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
-  /// Called when the lease on an object was recalled, after it was dropped.
+  /// Sets the function to call when the lease on an object was recalled and the object was dropped.
   void on_lease_recall(UniqueFunction<void(Handle)> action) { on_lease_recall_ = std::move(action); }
 
-  /// Takes over the locks of an earlier process. Call it before everything else, when the session is that of the
-  /// earlier process already.
+  /// Takes over the locks of an earlier process. Call it before all other functions, when the session already is that
+  /// of the earlier process.
   void inherit();
-  /// Ends waits that programs began through an earlier process. The programs ask this process again
+  /// Ends waits that programs began through an earlier process. The programs make the same calls again to this process
   /// (client/session/handover_state.h).
   job::Task<void> end_inherited_waits();
 
-  /// Begins to fetch events, because leases on attributes were granted, whose recalls come with the events of locks.
+  /// Begins to fetch events, because a lease was granted: recalls of leases come with the events of locks.
   void start_listening();
   /// The meta server has answered. Over a new connection it may be a new process that has forgotten everything.
   void heard();
@@ -79,8 +79,8 @@ class Locks {
     wire::LockSpec lock;
     WaitState state = WaitState::kWaiting;
     bool queued = false;     // the server has said that the lock waits
-    bool abandoned = false;  // nobody waits for it here any more; it must be cancelled, or released if it was granted
-    job::Event ended;        // set when `state` has changed or nobody waits any more
+    bool abandoned = false;  // no caller waits for it any more: it must be cancelled or, if it was granted, released
+    job::Event ended;        // set when `state` has changed or when no caller waits any more
   };
   using WaitPtr = std::shared_ptr<Wait>;
 
@@ -118,7 +118,7 @@ class Locks {
   std::uint64_t table_ = 0;         // the server's table; 0: unknown
   std::uint64_t acknowledged_ = 0;  // the last event that was acknowledged
   std::uint32_t connection_ = 0;    // the connection over which the table was last reported
-  bool has_locked_ = false;  // a server that restarts may remember this session, and waits until it claims its locks
+  bool has_locked_ = false;         // the server may remember this session if it restarts, and then waits for its claim
   /// The server waits to learn that recalled objects, or objects kept under another table, were dropped.
   bool untold_ = false;
 

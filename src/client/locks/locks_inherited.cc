@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The locks of a session whose process has ended and whose successor is this one (client/session/handover_state.h).
+// The locks of a session whose process has ended and that this process continues (client/session/handover_state.h).
 #include "client/attributes/attribute_cache.h"
 #include "client/locks/locks.h"
 #include "client/session/handover_state.h"
@@ -30,7 +30,7 @@ void Locks::inherit() {
   acknowledged_ = state.acknowledged;
   last_sequence_ = state.last_sequence;
   has_locked_ = true;
-  untold_ = attributes_.on();  // nothing of what was recalled from the earlier process is kept
+  untold_ = attributes_.on();  // this process keeps nothing of what was recalled from the earlier one
   for (const HandoverState::Held& piece : handover->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
     held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX
@@ -42,10 +42,10 @@ void Locks::inherit() {
 }
 
 job::Task<void> Locks::end_inherited_waits() {
-  // No lease lasts longer than an attempt, see LeaseManager::lease().
+  // No lease lasts longer than an attempt: see LeaseManager::lease().
   if (attributes_.on()) inherited_until_ = session_.executor().now() + session_.options().attempt_timeout;
   start_listening();
-  std::vector<Handle> rights;  // rights to append, which the earlier process may have been asked to give back
+  std::vector<Handle> rights;  // rights to append; the earlier process may have been asked to give them back
   for (const auto& [handle, owners] : held_) {
     if (owners.contains({LockKind::kAppend, 0})) rights.push_back(handle);
   }
@@ -68,7 +68,7 @@ job::Task<void> Locks::end_inherited_waits() {
       session_.handover()->end_wait(sequence);
       continue;
     }
-    // It was granted, or may have been. The owner's close releases it.
+    // The lock was granted, or may have been. It is released when its owner closes the file.
     doubts_.begin(sequence, lock);
     doubts_.leave(sequence, session_.handover());
     if (lock.kind == LockKind::kAppend && on_recall_) on_recall_(lock.handle);

@@ -12,24 +12,24 @@
 namespace spate::client {
 namespace {
 
-/// The most changes and batches in flight while others wait for them. Two keep a server busy: it runs one while the
-/// answer to the other travels.
+/// While this many changes and batches are in flight, other changes wait for them. Two keep a server busy: it runs one
+/// while the answer to the other travels.
 constexpr unsigned kUnderWay = 2;
-/// Limits of one batch: changes and bytes. The server runs nothing else between its changes, and the answer is about as
-/// large.
+/// Limits of one batch, in changes and bytes. The server runs nothing else between the changes of a batch, and the
+/// answer is about as large as the batch.
 constexpr std::size_t kMostTogether = 32;
 constexpr std::size_t kMostBytes = std::size_t{16} << 10U;
 constexpr std::size_t kLargestChange = 4096;
 /// Room for the answers, with the objects that they touch and grant.
 constexpr std::uint32_t kReplyRoom = 64U << 10U;
-/// If nothing is answered for so long, those under way wait for somebody else, and the waiting changes do not wait for
+/// If no answer comes for this long, the changes in flight wait for another client, and the waiting changes go without
 /// them.
 constexpr Duration kPatience = std::chrono::milliseconds(5);
-/// The deadlines of one batch are no further apart than this. The batch has the latest of them.
+/// The deadlines in one batch differ by at most this much. The batch has the latest of them.
 constexpr Duration kDeadlines = std::chrono::seconds(1);
 
 /// Whether the error means that the server has done nothing of the batch and may accept each of its changes alone.
-/// Errors that may come after the commit are not among these: with another request id a change would be made twice.
+/// Errors that may come after the commit are not among these: sent again with another id, a change would be made twice.
 bool refuses_batch(Errc code) {
   return code == Errc::kNotSupported || code == Errc::kInvalidArgument || code == Errc::kBusy;
 }
@@ -37,15 +37,15 @@ bool refuses_batch(Errc code) {
 /// Whether the server has not made this change of a batch, and may accept it alone.
 bool refuses_in_batch(Errc code) { return code == Errc::kNotSupported || code == Errc::kMessageTooBig; }
 
-/// An open for writing waits for the disk of the server.
+/// Whether the open is not for writing. An open for writing waits for the disk of the server.
 bool only_reads(ByteView body) {
   const auto request = wire::decode_body<wire::OpenRequest>(body);
   constexpr std::uint8_t kOfUncounted = wire::kOpenUncounted | wire::kOpenNotesRead;
   return request && (request->open_flags & ~kOfUncounted) == wire::kOpenRead && !request->renew;
 }
 
-/// The reply of one change as if it had been sent alone: its body after `before`, which lists what the batch has
-/// touched and granted.
+/// The reply of one change as if it had been sent alone: `before`, which lists what the batch has touched and granted,
+/// and then `body`.
 rpc::RawReply reply_of(std::uint64_t features, ByteView before, const Bytes& body) {
   rpc::RawReply reply;
   reply.features = features;
@@ -64,7 +64,7 @@ struct ChangeBatcher::Change {
   const wire::Op op;
   const Bytes body;
   const Limits limits;
-  std::optional<Result<rpc::RawReply>> reply;  // set when done; empty: it must be sent alone
+  std::optional<Result<rpc::RawReply>> reply;  // set when done; empty: the change must be sent alone
   bool waiting = true;                         // not sent yet
   job::Event done;
 };
@@ -92,7 +92,7 @@ job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body,
     const bool was_waiting = std::exchange(change->waiting, false);
     if (was_waiting) std::erase(waiting_, change);
     if (was_waiting && limits.stop.stopped()) co_return limits.stop.reason();
-    if (!was_waiting) {  // it is in flight or was answered; after the deadline the error says why
+    if (!was_waiting) {  // in flight or answered; after the deadline the error says why
       SPATE_CO_TRY(std::ignore, co_await change->done.wait(limits.stop));
       if (change->reply) co_return std::move(*change->reply);
     }
@@ -101,8 +101,8 @@ job::Task<Result<rpc::RawReply>> ChangeBatcher::send(wire::Op op, ByteView body,
   co_return reply;
 }
 
-/// Waits until the change is sent, its deadline has come or its caller gives up. If no answer comes for long, starts
-/// further batches.
+/// Waits until the change is sent, its deadline has come, or its caller gives up. If no answer comes for long, this
+/// starts further batches.
 job::Task<void> ChangeBatcher::wait_for_turn(Change& change) {
   const Limits& limits = change.limits;
   while (change.waiting && !limits.stop.stopped() && executor_.now() < limits.deadline) {
@@ -138,7 +138,7 @@ void ChangeBatcher::start_batch() {
   }
 }
 
-/// Takes waiting changes of one epoch of the session, or of any, whose deadlines are close to each other.
+/// Takes waiting changes whose deadlines are close to each other, and that are for one epoch of the session or for any.
 ChangeBatcher::Changes ChangeBatcher::take_some() {
   Changes out;
   std::size_t bytes = 0;

@@ -15,13 +15,13 @@
 
 namespace spate::client {
 
-/// A change is sent at once while few are in flight. Otherwise it waits until one of these is answered, and then goes
-/// with the other waiting ones. They also go if nothing is answered for long. So one task is as fast as without
-/// batches, and many tasks cost the server one transaction for several changes (group commit). One executor; pinned.
-/// Every send() has ended when it is destroyed.
+/// Sends a change at once while few changes are in flight. Otherwise the change waits until one of these is answered,
+/// and then goes together with other waiting ones. If nothing is answered for long, the waiting changes go without an
+/// answer. So one task is as fast as without batches, and changes of many tasks share one transaction of the server
+/// (group commit). One executor; must not move. Every send() has ended when this object is destroyed.
 class ChangeBatcher {
  public:
-  /// Sends a change with a request id of its own, and again in a new session where that is allowed.
+  /// Sends one change with a request id of its own, and again in a new session where that is allowed.
   using SendOne = UniqueFunction<job::Task<Result<rpc::RawReply>>(wire::Op op, ByteView body, Limits limits,
                                                                   std::uint32_t reply_room)>;
   struct Counters {
@@ -29,13 +29,13 @@ class ChangeBatcher {
     std::uint64_t batched = 0;  // changes in these batches
   };
 
-  /// `gate`: for the tasks that wait for batches. It outlives this object and is closed first. `stop` ends their waits.
+  /// `gate`: for tasks that wait for batches. It outlives this object and is closed first. `stop` ends their waits.
   ChangeBatcher(job::Executor& executor, job::Gate& gate, job::StopToken stop, SendOne send_one)
       : executor_(executor), gate_(gate), stop_(stop), send_one_(std::move(send_one)) {}
   ChangeBatcher(const ChangeBatcher&) = delete;
   ChangeBatcher& operator=(const ChangeBatcher&) = delete;
 
-  /// Whether such a change may wait for others and go with them.
+  /// Whether such a change may wait for other changes and go with them.
   static bool takes(wire::Op op, ByteView body, const Limits& limits);
   /// As SendOne.
   job::Task<Result<rpc::RawReply>> send(wire::Op op, ByteView body, Limits limits);

@@ -15,16 +15,16 @@ class Groups {
  public:
   /// Null: the client has not asked for this group yet.
   const DataGroup* find(TargetId group) const;
-  /// Older records than the known ones change nothing. What note_answer() has doubted is settled for these groups.
+  /// Records older than the known ones change nothing. Ends the doubts of note_answer() for these groups.
   void learn(const std::vector<DataGroup>& records);
 
-  /// A member has answered: the server `server` in its run `incarnation`. If another server or run answered before, the
-  /// group may have lost unsynced writes meanwhile, and only its record says whether it has.
+  /// A member of the group has answered: `server`, in its run `incarnation`. If another server or run answered before,
+  /// the group may have lost unsynced writes meanwhile. Only the group's record says whether it has.
   void note_answer(TargetId group, ServerId server, Incarnation incarnation);
-  /// Whether the record must be asked for before loss() counts.
+  /// Whether the client must ask for the group's record before loss() counts.
   bool in_doubt(TargetId group) const;
-  /// Takes the place of a server's incarnation for writes to a mirrored file: it changes when the group may have lost
-  /// unsynced writes on all members. 0: unknown.
+  /// For a mirrored file this replaces the incarnation of the server that took a write. The value changes when the
+  /// group may have lost unsynced writes on all members. 0: unknown.
   Incarnation loss(TargetId group) const;
 
  private:

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x5265646765'4C7053;
 constexpr std::uint32_t kMostSlots = 4096;
 constexpr std::size_t kMostServers = 4096;
-// The most locks and rights of one session (LockLimits), twice, because old records stay until they are replaced.
+// The most locks and rights of one session (LockLimits), doubled because old records stay until they are replaced.
 constexpr std::uint32_t kMostHeld = 1U << 17U;
 constexpr std::uint32_t kMostWaits = 1U << 13U;
 constexpr std::uint32_t kMostAppends = 1U << 12U;
@@ -29,12 +29,12 @@ constexpr std::size_t kMostKept = 1U << 16U;
 /// The number of places where one object's record may be.
 constexpr std::size_t kCopiedPlaces = 16;
 
-/// Keeps the stores before it before those after it, as far as a process that is killed in between can tell.
+/// A process that is killed has done stores before this call if it has done stores after it.
 void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace
 
-/// Pages of the file that are never touched take no memory.
+/// Takes memory only for those pages of the file that are touched.
 struct HandoverState::Layout {
   struct Server {
     ServerId server;
@@ -116,7 +116,7 @@ HandoverState::~HandoverState() { ::munmap(&layout_, sizeof(Layout)); }
 
 std::uint64_t HandoverState::generation() const { return layout_.generation; }
 
-/// Two copies, so that one is always complete.
+/// Keeps two copies, so that one is always complete.
 void HandoverState::keep_session(const SessionRecord& session) {
   layout_.session[(layout_.session_number + 1) % 2] = session;
   in_order();
@@ -153,8 +153,8 @@ void HandoverState::begin_request(std::uint32_t index, const RequestSlot& slot) 
 
 void HandoverState::end_request(std::uint32_t index) { layout_.slots.at(index).ended = true; }
 
-/// It stores the number of the call instead of a flag, because the slot may have another request by the time of the
-/// store.
+/// Stores the number of the call instead of a flag, because by
+/// the time of the store the slot may have another request.
 void HandoverState::call_answered(std::uint64_t request_id) {
   const std::uint32_t used = slots_used_;
   for (std::uint32_t i = 0; i < used; ++i) {
@@ -203,15 +203,15 @@ void HandoverState::keep_lock_state(const LockState& state) {
   in_order();
 }
 
-/// The new pieces come first. If the process is killed in between, too much counts as locked, which the file's close
-/// corrects.
+/// Publishes the new pieces before it removes the old ones. If the process is killed in between, too much counts as
+/// locked; the file's close corrects that.
 void HandoverState::keep_held(const Held& like, const std::vector<HeldLock>& pieces) {
   std::vector<Held*>& kept = pieces_[{like.handle, like.kind, like.owner}];
   std::vector<Held*> before;
   before.swap(kept);
   for (const HeldLock& piece : pieces) {
     Held* const record = held_->take();
-    if (record == nullptr) break;  // after a restart of the meta server a successor will not claim it
+    if (record == nullptr) break;  // a successor will not claim this piece after a restart of the meta server
     *record = like;
     record->in_use = 0;
     record->stamp = ++stamp_;

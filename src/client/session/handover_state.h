@@ -25,12 +25,12 @@
 
 namespace spate::client {
 
-/// Records of one type in shared memory. If the process ends between take() and publish(), nothing is left behind: the
-/// next process finds only published records. Not thread-safe.
+/// Records of one type in shared memory. If the process ends between take() and publish(), the next process does not
+/// find the record, because it finds only published ones. Not thread-safe.
 template <typename Record>
 class HandoverRecords {
  public:
-  /// `high`, which is shared, too: no record from this index on was ever published.
+  /// `high`, which lies in shared memory, too: no record from this index on was ever published.
   HandoverRecords(Record* records, std::uint32_t capacity, std::uint64_t& high)
       : records_(records), capacity_(capacity), high_(high) {
     if (high_ > capacity_) high_ = capacity_;
@@ -39,7 +39,7 @@ class HandoverRecords {
     }
   }
 
-  /// A record to be filled in and published. Null: there are too many.
+  /// A record that the caller fills in and publishes. Null: there is no room for another.
   Record* take() {
     if (!free_.empty()) {
       Record& record = records_[free_.back()];
@@ -76,10 +76,10 @@ class HandoverRecords {
 /// flight, locks, and open files. One process uses it at a time. A killed process may leave it between any two machine
 /// instructions; each part documents the order of its writes, which makes that safe. A *request_id* is the number of
 /// the program's call that a request belongs to: the kernel repeats the call to a new process under the same number.
-/// One executor uses it, except where a function says otherwise.
+/// One executor uses the state, except where a function says otherwise.
 class HandoverState {
  public:
-  /// Version of the layout in memory. A process with another version cannot take over.
+  /// Version of the layout in memory. A process with another version cannot take over the state.
   static constexpr std::uint32_t kVersion = 5;
   static constexpr std::size_t kFrontendBytes = 4096;
 
@@ -91,13 +91,13 @@ class HandoverState {
     SessionTicket ticket;
     std::int64_t fs_clock_offset_ns = 0;
   };
-  /// The last request of a request slot. The kernel repeats the program's call until that call is answered, which is
-  /// later than the answer of the server.
+  /// The last request of a request slot. The kernel repeats the program's call until the call is answered, which
+  /// happens later than the server's answer.
   struct RequestSlot {
     std::uint64_t sequence = 0;
     std::uint64_t request_id = 0;
     std::uint64_t digest = 0;    // digest of the request
-    std::uint64_t answered = 0;  // the call that was answered last, of those that had a request in this slot
+    std::uint64_t answered = 0;  // number of the call that was answered last, of those that had a request in this slot
     bool ended = false;          // the server has answered the request, or nobody waits for its answer
     bool may_come_again() const { return request_id != 0 && !(ended && answered == request_id); }
   };
@@ -128,14 +128,14 @@ class HandoverState {
     ClientId client;  // the client in whose session it has the right to append
     std::uint64_t epoch = 0;
   };
-  /// An object whose attributes the kernel may have a copy of. The record is replaced after that time.
+  /// An object whose attributes the kernel may have a copy of. The record may be replaced after the time `until`.
   struct Copied {
     Handle handle;
     MonoTime until;
   };
-  /// A file whose pages are cached above this client, and the state of its datafiles with which they agree.
+  /// A file whose pages are cached above this client, and the state of its datafiles with which the pages agree.
   struct Kept {
-    std::uint64_t handle = 0;  // 0: nothing
+    std::uint64_t handle = 0;  // 0: the record is empty
     std::uint64_t size = 0;
     std::uint64_t change_sum = 0;
   };
@@ -145,12 +145,12 @@ class HandoverState {
     std::uint64_t number = 0;  // the front end's number
     std::uint64_t request_id = 0;
     Handle handle;
-    std::uint64_t unsynced = 0;  // note_written() of the first write since the last sync; 0: none
+    std::uint64_t unsynced = 0;  // result of note_written() for the first write since the last sync; 0: none
     std::uint8_t open_flags = 0;
     bool direct = false;
     bool reads_count = true;
     bool lost_write = false;
-    bool released = false;  // the front end uses it no more; only its close is not answered
+    bool released = false;  // the front end uses the file no more, but its close is not answered
     bool closing = false;   // its close has been sent; the following members describe it
     std::uint64_t close_request_id = 0;
     std::optional<wire::DataSummary> close_data;
@@ -165,15 +165,15 @@ class HandoverState {
     LockKind kind = LockKind::kProcess;
   };
 
-  /// Maps the memory behind `fd`, and initialises it if it is empty. kVersionMismatch: another version's; kCorrupt.
+  /// Maps the memory behind `fd`, and initialises it if it is empty. kVersionMismatch: of another version. kCorrupt.
   static Result<std::unique_ptr<HandoverState>> open(int fd);
   ~HandoverState();
   HandoverState(const HandoverState&) = delete;
   HandoverState& operator=(const HandoverState&) = delete;
 
-  /// 1 for the process that made it, and one more for each later process.
+  /// 1 for the process that created the memory, and one more for each later process.
   std::uint64_t generation() const;
-  /// Counters of this generation begin here, so their numbers differ from those of other generations.
+  /// Counters of this generation begin here. So their numbers differ from those of other generations.
   std::uint64_t first_number() const { return generation() << 40U; }
   bool inherited() const { return generation() > 1; }
 
@@ -185,15 +185,15 @@ class HandoverState {
   /// Records the slot's next request. Call it before the request is sent.
   void begin_request(std::uint32_t index, const RequestSlot& slot);
   void end_request(std::uint32_t index);
-  /// The program's call has been answered, so no later process gets it. Called for each call of the kernel, after the
-  /// answer. Thread-safe.
+  /// The program's call has been answered, so the kernel gives it to no later process. Called after the answer of each
+  /// call of the kernel. Thread-safe.
   void call_answered(std::uint64_t request_id);
 
-  /// Notes that an io server's process has accepted a write. Returns a number that changes when any server has
-  /// restarted; never 0.
+  /// Records that an io server's process has accepted a write. Returns a number that changes when any server that had
+  /// accepted a write has restarted; never 0.
   std::uint64_t note_written(ServerId server, Incarnation incarnation);
   std::uint64_t write_number() const;
-  /// The process that took this client's last write at the server.
+  /// The process of the server that took this client's last write there. Nothing: it has taken none.
   std::optional<Incarnation> last_writer(ServerId server) const;
 
   struct LockState {
@@ -205,26 +205,26 @@ class HandoverState {
   void keep_lock_state(const LockState& state);
   /// Records the locks of one owner on one file; `like` has the owner.
   void keep_held(const Held& like, const std::vector<HeldLock>& pieces);
-  /// All of them, in the order in which they were recorded.
+  /// All records of locks, in the order in which they were made.
   std::vector<Held> held() const;
   void keep_wait(std::uint64_t sequence, const Held& lock);
   void end_wait(std::uint64_t sequence);
   std::vector<Wait> waits() const;
 
-  /// The offset for this append: its old place if an earlier process began it, else after `end` and after everything
-  /// that may be written again. Recorded before the data is written.
+  /// The offset for this append: its old one if an earlier process began it, else `append.offset`, or the end of the
+  /// appends that may be repeated if that is greater. Records it, so call this before the data is written.
   std::uint64_t place_append(Append append);
   /// Thread-safe, as are the next two.
   void end_append(std::uint64_t request_id);
   /// The kernel has repeated a call of an earlier process.
   void asked_again(std::uint64_t request_id);
-  /// Whether an append of an earlier process to this file may be repeated. Until then nobody else may append.
+  /// Whether an append of an earlier process to this file may be repeated. While that is so, nobody else may append.
   /// Thread-safe.
   bool may_append_again(Handle handle);
-  /// Requests that the kernel has not repeated by now will never come again.
+  /// Forgets the appends of earlier processes that the kernel has not repeated by now, because it never will.
   void forget_unasked();
 
-  /// Records that somebody keeps a copy of the object's attributes, which is used until `until` at the latest. False:
+  /// Records that the kernel keeps a copy of the object's attributes, and uses it until `until` at the latest. False:
   /// there are too many copies. One caller at a time.
   bool note_copy(Handle object, MonoTime until, MonoTime now);
   /// The objects of which a copy may still be in use.
@@ -249,7 +249,7 @@ class HandoverState {
   std::unique_ptr<HandoverRecords<Append>> appends_;
   std::unique_ptr<HandoverRecords<Open>> opens_;
   std::unique_ptr<HandoverRecords<LockUse>> lock_uses_;
-  std::atomic<std::uint32_t> slots_used_ = 0;  // no slot from this index on has a request
+  std::atomic<std::uint32_t> slots_used_ = 0;  // no slot from this index on ever had a request
   std::uint64_t stamp_ = 0;
   std::map<Owner, std::vector<Held*>> pieces_;
   std::mutex append_mutex_;

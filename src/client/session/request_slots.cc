@@ -19,7 +19,7 @@ void RequestSlots::reset(std::uint16_t count) {
     sequences_[slot] = last.sequence;
     inherited_[slot] = last.may_come_again();
   }
-  // Slots whose request may come again are used last, because a new request would make the server forget its answer.
+  // Slots whose request may come again are used last, because a new request makes the server forget the old answer.
   for (const bool inherited : {true, false}) {
     for (std::uint16_t slot = count; slot > 0; --slot) {
       if (inherited_[slot - 1U] == inherited) free_.push_back(static_cast<std::uint16_t>(slot - 1));
@@ -27,8 +27,8 @@ void RequestSlots::reset(std::uint16_t count) {
   }
 }
 
-/// The next request in a slot makes the server forget the slot's last answer, so slots whose call is not answered yet
-/// come last. Among these it takes the one that has been free for longest, because one call may make any number of
+/// A new request in a slot makes the server forget the slot's last answer. So slots whose call is not answered yet come
+/// last. Among these this takes the one that has been free for longest, because one call may make any number of
 /// requests.
 std::vector<std::uint16_t>::iterator RequestSlots::best_free() {
   const auto may_be_used = [&](std::uint16_t slot) { return !handover_->slot(slot).may_come_again(); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestSlots: gives an id to each request that changes something, so that a server answers a resend without running
-// it again (docs/consistency.md, "Resends").
+// RequestSlots: gives an id to each request that changes something, so that a server can answer a resent request
+// without running it again (docs/consistency.md, "Resends").
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace spate::client {
 
 class HandoverState;
 
-/// One per session. A slot serves one request at a time, and its sequence grows with each. With a handover state, a
-/// slot is used again only after the program's call of its last request has been answered
+/// One object per session. A slot serves one request at a time, and its sequence grows with each request. With a
+/// handover state, a slot is used again only after the program's call of its last request has been answered
 /// (HandoverState::call_answered()). Otherwise the next process could repeat a request that the server has forgotten.
 /// One executor.
 class RequestSlots {
@@ -24,7 +24,7 @@ class RequestSlots {
   /// `handover` may be null.
   RequestSlots(job::Executor& executor, HandoverState* handover) : executor_(executor), handover_(handover) {}
 
-  /// Call it when a session was opened, with `count` slots. Sequences continue, so no id is used twice.
+  /// Call it when a session was opened with `count` slots. Sequences continue, so no id is used twice.
   void reset(std::uint16_t count);
   bool ready() const { return units_ != nullptr; }
 
@@ -49,12 +49,12 @@ class RequestSlots {
     job::Semaphore::Units units_;
   };
 
-  /// What the request is. `request_id`: the program's call that it belongs to; 0: unknown.
+  /// Describes the request. `request_id`: the program's call that the request belongs to; 0: unknown.
   struct Params {
     std::uint64_t request_id = 0;
     std::uint64_t digest = 0;
   };
-  /// Waits for a free slot. A request that an earlier process began gets its old id.
+  /// Waits for a free slot. A request that an earlier process began gets the id that it had there.
   job::Task<Result<Use>> acquire(Params params, job::StopToken stop);
 
  private:
@@ -67,7 +67,7 @@ class RequestSlots {
   std::unique_ptr<job::Semaphore> units_;
   std::vector<std::uint16_t> free_;  // the last one is taken next
   std::vector<std::uint64_t> sequences_;
-  std::vector<bool> inherited_;  // the slot's last request is that of an earlier process
+  std::vector<bool> inherited_;  // the last request of the slot is that of an earlier process
 };
 
 }  // namespace spate::client

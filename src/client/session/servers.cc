@@ -62,7 +62,7 @@ std::vector<TargetId> Servers::unknown_groups(const Layout& layout) const {
   return unknown;
 }
 
-/// In other respects the newer map may be older than that of this process.
+/// Takes from the newer map only what was added. In other respects it may be older than the map of this process.
 Result<void> Servers::add(const ClusterMap& newer) {
   SPATE_TRY(std::ignore, map_.grow(newer));
   for (const ServerEntry& server : map_.servers) {

@@ -18,12 +18,12 @@
 
 namespace spate::client {
 
-/// One channel for each server. The first request that uses a channel makes the handshake. One executor, except where a
-/// function says otherwise. Life cycle: construct -> calls -> stop() awaited -> destroyed; the channels live as long as
+/// One channel for each server. The first request over a channel makes the handshake. One executor, except where a
+/// function says otherwise. Life cycle: construct -> calls -> stop() awaited -> destroyed. The channels live as long as
 /// this object.
 class Servers {
  public:
-  /// All parameters outlive it. Each handshake sends `identity`, which the session changes.
+  /// All parameters outlive this object. Each handshake sends `identity`, which the session changes.
   Servers(const Options& options, job::NetworkContext& network, rpc::Identity& identity, Random& random);
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
@@ -31,8 +31,8 @@ class Servers {
   job::Task<void> stop();
 
   rpc::Channel& meta() { return *meta_; }
-  /// The channel to the server that holds a target, or the primary of a group. kStaleMap: it is not known; see
-  /// Session::learn_targets().
+  /// The channel to the server that holds a target, or to the primary of a group. kStaleMap: this client does not know
+  /// the server; see Session::learn_targets().
   Result<rpc::Channel*> io_channel(TargetId target);
   /// All channels by server id; 0: the channel to the meta servers of a group.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
@@ -41,18 +41,18 @@ class Servers {
   Groups& groups() { return groups_; }
   const Groups& groups() const { return groups_; }
 
-  /// Whether this process knows the servers of all targets of a layout, and of its groups' primaries.
+  /// Whether this client knows the servers of all targets of a layout, and of the primaries of its groups.
   bool knows_targets(const Layout& layout) const;
-  /// The groups of a layout that this process does not know.
+  /// The groups of a layout that this client does not know.
   std::vector<TargetId> unknown_groups(const Layout& layout) const;
-  /// Adds servers and targets that only `newer` has. Known ones do not change.
+  /// Adds servers and targets that only `newer` has. Known servers and targets do not change.
   Result<void> add(const ClusterMap& newer);
 
-  /// Whether any server was seen to restart. If none was, no write is lost. Thread-safe.
+  /// Whether this client has seen any server restart. If it has not, no write is lost. Thread-safe.
   bool any_restarted() const;
   /// The servers that keep calls waiting for at least `least`.
   std::vector<rpc::ServerWait> waits(Duration least) const;
-  /// For other channels of this process. Null: nobody wants to be told.
+  /// For other channels of this process. Null: Options::on_wait is empty.
   rpc::WaitWatch* watch() { return watch_ ? &*watch_ : nullptr; }
 
  private:
@@ -65,7 +65,7 @@ class Servers {
   Random& random_;
   ClusterMap map_;
   Groups groups_;
-  std::optional<rpc::WaitWatch> watch_;  // set if somebody wants to be told
+  std::optional<rpc::WaitWatch> watch_;  // set if Options::on_wait is
   // Only the executor's thread adds channels, with the mutex held. Other threads read with the mutex held.
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   mutable std::mutex mutex_;

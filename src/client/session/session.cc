@@ -13,8 +13,8 @@
 namespace spate::client {
 namespace {
 
-/// Within this time the kernel repeats the requests that an earlier process has not answered. It repeats them before it
-/// sends others.
+/// The kernel repeats the requests that an earlier process has not answered before it sends others. It does so within
+/// this time.
 constexpr Duration kAskAgainPatience = std::chrono::seconds(5);
 
 constexpr std::size_t kGroupsAtOnce = wire::kMaxGroupsTold;
@@ -99,7 +99,7 @@ job::Task<Result<void>> Session::ensure_open(Limits limits) {
 }
 
 job::Task<Result<void>> Session::renew(Limits limits, rpc::SessionEpoch ended) {
-  if (identity_.session() != ended) co_return Result<void>();  // another request has learnt it before
+  if (identity_.session() != ended) co_return Result<void>();  // another request has learnt of the end before
   auto result = co_await handshake_with_meta(limits);
   co_return result;
 }
@@ -186,8 +186,8 @@ job::Task<void> Session::keep_alive() {
     const rpc::SessionEpoch session = identity_.session();
     auto alive = co_await meta().call<wire::KeepAliveReply>(request, options);
     if (!alive && session_ended(alive.code())) {
-      // A client that does nothing must learn, too, that its locks are lost, and must have its files and waits in the
-      // new epoch.
+      // A client that sends no requests must learn, too, that its locks are lost, and must have its files and waits in
+      // the new epoch.
       std::ignore = co_await renew(limits(stopping_), session);
       continue;
     }
@@ -213,8 +213,8 @@ job::Task<Result<rpc::RawReply>> Session::send_query(wire::Op op, ByteView body,
   co_return reply;
 }
 
-/// A process that hands its state to a successor sends each change alone, because the successor recognises a change by
-/// its id.
+/// A process that hands its state to a successor sends each change alone, because the successor recognises a repeated
+/// change by its id.
 job::Task<Result<rpc::RawReply>> Session::send_change(wire::Op op, ByteView body, Limits limits) {
   const bool together = options_.handover == nullptr && (meta().features() & wire::kFeatureBatches) != 0 &&
                         ChangeBatcher::takes(op, body, limits);
@@ -250,7 +250,7 @@ job::Task<Result<rpc::RawReply>> Session::send_one_change(wire::Op op, ByteView 
   }
 }
 
-/// The meta server has placed the file on these targets, so it knows them.
+/// The meta server has placed the file on these targets. So it knows them.
 job::Task<Result<void>> Session::learn_targets(const Layout& layout, Limits limits) {
   if (servers_.knows_targets(layout)) co_return Result<void>();
   SPATE_CO_TRY(const auto turn, co_await map_turn_.acquire(1, limits.stop));
@@ -300,7 +300,7 @@ job::Task<Result<void>> Session::learn_map(Limits limits) {
 job::Task<Result<void>> Session::learn_newer_map(Limits limits) {
   if (knows_newest_map()) co_return Result<void>();
   SPATE_CO_TRY(const auto turn, co_await map_turn_.acquire(1, limits.stop));
-  if (knows_newest_map()) co_return Result<void>();  // may have changed
+  if (knows_newest_map()) co_return Result<void>();  // another call may have learnt it meanwhile
   auto fetched = co_await fetch_map(std::move(limits));
   co_return fetched;
 }

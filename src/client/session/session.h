@@ -22,10 +22,10 @@ namespace spate::client {
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
-  /// The next handshake with the meta server begins. The server may be another process that knows nothing about this
+  /// The next handshake with the meta server begins. The server may be another process, which knows nothing about this
   /// client.
   virtual void handshake_begins() = 0;
-  /// The session is open, perhaps in another epoch, or it is another session.
+  /// The session is open. It may be in another epoch, or another session.
   virtual void session_changed() = 0;
   /// The meta server has answered a keep-alive.
   virtual void heard() = 0;
@@ -35,8 +35,8 @@ class SessionObserver {
   virtual bool lost_lock(Handle file) = 0;
 };
 
-/// The first request opens the session, and a task keeps it alive while the executor is driven. When it ends, for
-/// example because it expired, the next request opens a new epoch or another session. One executor. Life cycle:
+/// The first request opens the session, and a task keeps it alive while the executor is driven. When the session ends,
+/// for example because it expired, the next request opens a new epoch or another session. One executor. Life cycle:
 /// construct -> observe() -> requests -> request_stop() -> stop() awaited -> destroyed.
 class Session {
  public:
@@ -62,23 +62,23 @@ class Session {
     auto reply = wire::decode_body<Reply>(raw->body);
     co_return reply;
   }
-  /// Sends a request to the meta server that changes something. It has a request id, so it can be resent safely.
+  /// Sends a request that changes something to the meta server. The request has an id, so it can be resent safely.
   /// Changes that are made at the same time may go together (ChangeBatcher).
   job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
 
   /// Opens the session if it is not open, because io servers demand its ticket.
   job::Task<Result<void>> ensure_open(Limits limits);
   /// Call it after kSessionFenced or kSessionUnknown in the epoch `ended`. Makes a new handshake with the meta server,
-  /// which begins a new epoch or session. Sends nothing if there is a new one already. The io servers learn it with the
-  /// next request to each.
+  /// which begins a new epoch or session. Sends nothing if a new one has begun already. Each io server learns of it
+  /// with the next request.
   job::Task<Result<void>> renew(Limits limits, rpc::SessionEpoch ended);
-  /// Continues the session of an earlier process, if there is one, before the first request. Others wait until the
-  /// leases of that process are given back.
+  /// Continues the session of an earlier process, if there is one. Call it before the first request. Other requests
+  /// wait until the leases of that process are given back.
   void resume();
-  /// Whether it continues the session of an earlier process.
+  /// Whether this session was continued from an earlier process.
   bool inherited() const { return inherited_; }
   /// Asks the meta server for the servers of targets that were added after this process read its spate.toml, and for
-  /// the groups of a mirrored file. Returns at once if all are known. The deadline of `limits` applies; after a failure
+  /// the groups of a mirrored file. Returns at once if all are known. The deadline of `limits` applies. After a failure
   /// it may be called again.
   job::Task<Result<void>> learn_targets(const Layout& layout, Limits limits);
   /// Asks the meta server for the records of these groups, and for the servers of their primaries if they are not
@@ -91,7 +91,7 @@ class Session {
 
   /// Limits for a new operation: the deadline of the options, and a new trace id.
   Limits limits(job::StopToken stop = {});
-  /// The operation that begins next, in this turn, belongs to the program's call `request_id`
+  /// The operation that begins next, in this turn of the executor, is part of the program's call `request_id`
   /// (client/session/handover_state.h).
   void next_request_id(std::uint64_t request_id) { next_request_id_ = request_id; }
 
@@ -99,7 +99,7 @@ class Session {
   rpc::Channel& meta() { return servers_.meta(); }
   const Options& options() const { return options_; }
   const rpc::Identity& identity() const { return identity_; }
-  /// The state that outlives this process; may be null.
+  /// The state that outlives this process. May be null.
   HandoverState* handover() const { return options_.handover; }
   job::Executor& executor() { return network_.executor(); }
   job::NetworkContext& network() { return network_; }
