@@ -29,7 +29,7 @@ void Cursor::next_outside(std::uint64_t from, std::uint64_t to) {
   load();
 }
 
-/// The last block of a row is left out, since it may merge with the first of the next row.
+/// Leaves out the last block of a row, because it may merge with the first of the next row.
 Cursor::Run Cursor::run() const {
   const std::span<const Level> levels = description_->levels();
   if (levels.empty() || piece_.size != block_size_ || raw_.size != block_size_) return {};
@@ -131,7 +131,7 @@ void Cursor::seek_block(std::uint64_t block) {
   place_block();
 }
 
-/// Computes the begin of the block ahead from the indices.
+/// Computes from the indices where the block ahead begins.
 void Cursor::place_block() {
   const std::span<const Level> levels = description_->levels();
   block_offset_ = description_->offset();
@@ -142,8 +142,8 @@ void Cursor::place_block() {
   }
 }
 
-/// Skips the block ahead. Then it skips, level by level from the innermost, all repetitions that lie completely in
-/// [from, to). Their number is a division, since each is `stride` after the one before.
+/// Skips the block ahead. Then skips, level by level from the innermost, all repetitions that lie completely in [from,
+/// to). A division gives their number, because each is `stride` after the one before.
 void Cursor::skip_blocks(std::uint64_t from, std::uint64_t to) {
   const std::span<const Level> levels = description_->levels();
   for (std::size_t k = levels.size(); k-- > 0;) {

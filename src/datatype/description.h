@@ -19,7 +19,7 @@ constexpr std::size_t kMaxListPieces = 16384;
 constexpr std::size_t kMaxLevels = 8;
 /// The most bytes that one description may name.
 constexpr std::uint64_t kMaxTotalBytes = 1ULL << 40U;
-/// The most blocks of a description in a request. It bounds the server's work for one request. See request_bytes().
+/// The most blocks of a description in a request. This bounds the server's work for one request; see request_bytes().
 constexpr std::uint64_t kMaxRequestBlocks = 1ULL << 20U;
 
 /// `count` repetitions of the inner level, each `stride` bytes after the one before.
@@ -50,11 +50,11 @@ class Description {
   static Result<Description> list(std::span<const Extent> pieces);
   /// Blocks of `block_bytes`, the first at `offset`; levels[0] is the outermost of at most kMaxLevels, each count >= 1.
   static Result<Description> strided(std::uint64_t offset, std::uint64_t block_bytes, std::span<const Level> levels);
-  /// The same with the stream cut to `size` bytes from byte `first` on. Only the window counts for kMaxTotalBytes: the
-  /// pattern may be as large as a file. MPI-IO's file view is a pattern, and an access to it a window.
+  /// As strided(), with the stream cut to `size` bytes from byte `first` on. Only the window counts for kMaxTotalBytes:
+  /// the pattern may be as large as a file. MPI-IO's file view is a pattern, and an access to it is a window.
   static Result<Description> strided_window(std::uint64_t offset, std::uint64_t block_bytes,
                                             std::span<const Level> levels, Extent window);
-  /// `size` bytes of this description's stream from byte `first` on; kInvalidArgument if it has fewer.
+  /// `size` bytes of this description's stream from byte `first` on. kInvalidArgument: the stream has fewer.
   Result<Description> window(std::uint64_t first, std::uint64_t size) const;
 
   Kind kind() const;
@@ -65,19 +65,19 @@ class Description {
   bool ordered() const { return ordered_; }
   /// The number of blocks or pieces that the stream touches, before neighbours are merged.
   std::uint64_t blocks() const;
-  /// How many bytes of the stream from `first` on may be sent as one description: all, or fewer if there are more than
-  /// kMaxRequestBlocks blocks, or a list has more than `max_pieces` (at least 1) pieces. At least 1 for first <
-  /// total_bytes(). A client splits a larger request by window(first, this).
+  /// How many bytes of the stream from `first` on may be sent as one description. All of them, or fewer if they have
+  /// more than kMaxRequestBlocks blocks, or if a list has more than `max_pieces` (at least 1) pieces. At least 1 for
+  /// first < total_bytes(). A client splits a larger request by window(first, this).
   std::uint64_t request_bytes(std::uint64_t first, std::size_t max_pieces = kMaxListPieces) const;
 
   friend bool operator==(const Description&, const Description&) = default;
 
   // The parts of the description, for cursors and the codec.
-  /// kContiguous: the first byte. kStrided: of the pattern.
+  /// kContiguous: the first byte. kStrided: the first byte of the pattern.
   std::uint64_t offset() const { return offset_; }
-  /// kStrided: of the pattern; kContiguous: all.
+  /// kStrided: size of one block of the pattern. kContiguous: size of all.
   std::uint64_t block_bytes() const { return block_bytes_; }
-  /// The begin of the stream in the pattern's stream; 0 unless kStrided.
+  /// kStrided: where the stream begins in the pattern's stream. Otherwise 0.
   std::uint64_t first() const { return first_; }
   std::span<const Level> levels() const { return {levels_.data(), level_count_}; }
   std::span<const Extent> pieces() const { return pieces_; }
@@ -101,7 +101,7 @@ class Description {
 constexpr std::size_t kEncodedPieceBytes = 16;
 /// docs/wire.md, "Description". blocks() must be <= kMaxRequestBlocks, or the receiver refuses it.
 void encode(Encoder& out, const Description& description);
-/// Fails the decoder on anything out of range. Allocates no more than the bytes that are there.
+/// Fails the decoder on a value out of range. Allocates no more bytes than the input has.
 Description decode_description(Decoder& in);
 
 }  // namespace spate::datatype

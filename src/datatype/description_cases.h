@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: random descriptions, each with the bytes that it means by the definition.
+// For tests: random descriptions, each with the bytes that it names by definition.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzer: gives any bytes to the decoder of descriptions, and walks over accepted ones for a bounded number of steps.
-// The first four bytes choose the distribution, the rest is a description.
+// The first four bytes choose the distribution, and the rest is a description.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

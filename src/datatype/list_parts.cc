@@ -44,9 +44,9 @@ class Dealer {
   const Distribution& distribution_;
   std::span<const std::size_t> group_of_;
   std::vector<std::vector<Extent>> parts_;
-  std::size_t number_ = 0;         // of the piece, from 1 on
-  std::vector<std::size_t> last_;  // of each group: the piece that it got last
-  // The strip that was looked at last: many pieces lie in one.
+  std::size_t number_ = 0;         // number of the current piece, from 1 on
+  std::vector<std::size_t> last_;  // for each group: the piece that it got last
+  // The strip that was looked up last, because many pieces lie in one strip.
   std::uint64_t strip_begin_ = 0;
   std::uint64_t strip_end_ = 0;
   std::size_t strip_group_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each server needs of a list.
+// Splits a list into the parts that the servers need.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace spate::datatype {
 
-/// Splits a list among groups of slots (servers): each part has the pieces of which at least one byte lies in a slot of
-/// the group, in the list's order. A slot's stream is the same in the part as in the list, so a server that gets only
-/// its part does the same work, without a look at what concerns others. `group_of[slot]` is below `groups`, or larger
-/// where nobody wants the slot. Precondition: `list` is of kind kList. O(pieces + strips that they span).
+/// Splits a list among groups of slots (servers). Each part has those pieces of which at least one byte lies in a slot
+/// of the group, in the list's order. A slot's stream is the same in the part as in the list, so a server that gets
+/// only its part does the same work without a look at the pieces of others. `group_of[slot]`: below `groups`, or larger
+/// if no group wants the slot. Precondition: `list` is of kind kList. O(pieces + strips that they span).
 std::vector<Description> split_list(const Description& list, const Distribution& distribution,
                                     std::span<const std::size_t> group_of, std::size_t groups);
 

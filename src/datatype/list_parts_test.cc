@@ -45,7 +45,7 @@ TEST(ListParts, EachPartHasItsSlotsStreamsAndNoPieceThatLiesElsewhere) {
     ++lists;
     const SimpleStripe dist(1 + random.below(6), 1 + random.below(40));
     const std::size_t groups = 1 + random.below(3);
-    std::vector<std::size_t> group_of;  // one past the last: nobody's
+    std::vector<std::size_t> group_of;  // one past the last: no group wants the slot
     for (std::size_t slot = 0; slot < dist.slot_count(); ++slot) group_of.push_back(random.below(groups + 1));
     const std::vector<Description> parts = split_list(c.description, dist, group_of, groups);
     ASSERT_EQ(parts.size(), groups);
@@ -56,7 +56,7 @@ TEST(ListParts, EachPartHasItsSlotsStreamsAndNoPieceThatLiesElsewhere) {
     for (std::size_t group = 0; group < groups; ++group) {
       std::size_t wanted = 0;
       for (const Extent& piece : c.description.pieces()) wanted += touches(piece, dist, group_of, group) ? 1 : 0;
-      ASSERT_LE(parts[group].blocks(), wanted);  // fewer where what lay between them is another's
+      ASSERT_LE(parts[group].blocks(), wanted);  // fewer where the pieces between belong to another group
       for (const Extent& piece : parts[group].pieces()) ASSERT_TRUE(touches(piece, dist, group_of, group));
     }
   }

@@ -18,8 +18,8 @@ struct Touched {
 };
 
 /// Adds the slots of one piece: strip by strip or, if the piece has more strips than there are slots, slot by slot.
-/// Returns the strip in which the piece ends, if the walk has reached it, since other bytes in that strip need no look;
-/// otherwise nothing.
+/// Returns the strip in which the piece ends, because other bytes in that strip need no look. Returns an empty extent
+/// if the walk has not reached that strip.
 Extent add_slots(const Piece& piece, const Distribution& distribution, Touched& touched) {
   std::uint64_t at = piece.offset;
   for (std::size_t strips = 0; strips < touched.seen.size(); ++strips) {
@@ -68,7 +68,7 @@ bool disjoint(std::vector<Extent> pieces) {
   return true;
 }
 
-/// Whether the levels, sorted by stride, repeat without overlap. Their order does not change which bytes are named.
+/// Whether the levels, sorted by stride, repeat without overlap. The order of levels does not change the bytes named.
 bool nests_when_sorted(const Description& description) {
   std::vector<Level> levels(description.levels().begin(), description.levels().end());
   std::sort(levels.begin(), levels.end(), [](const Level& a, const Level& b) { return a.stride < b.stride; });

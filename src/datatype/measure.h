@@ -12,7 +12,7 @@
 namespace spate::datatype {
 
 /// The most blocks, counted once for each slot, that a server examines for data that comes in a request or goes into
-/// its reply. Such data has no other bound: the blocks may all lie in slots that the request does not name.
+/// its reply. Nothing else bounds these blocks: all of them may lie in slots that the request does not name.
 constexpr std::uint64_t kMaxInlineBlocks = 1ULL << 20U;
 /// Whether the data of `slots` slots may come in the request or go into the reply, as far as the description is
 /// concerned. Client and server must agree.
@@ -36,14 +36,14 @@ std::uint64_t file_end(const Description& description);
 /// are holes and read as zeros.
 std::uint64_t valid_bytes(const Description& description, std::uint64_t logical_size);
 
-/// The length of the prefix of the slot's stream that a datafile of `datafile_size` bytes can fill: up to the last byte
-/// that it has. A server need not send more. The rest is a hole or beyond the end, which the client learns from
-/// valid_bytes().
+/// The length of the prefix of the slot's stream that a datafile of `datafile_size` bytes can fill, up to its last
+/// byte. A server need not send more. The rest is a hole or lies beyond the end of the file; valid_bytes() tells the
+/// client which.
 std::uint64_t present_bytes(const Description& description, const Distribution& distribution, std::uint32_t slot,
                             std::uint64_t datafile_size);
 
-/// Fails with kInvalidArgument if two pieces share a byte, or may share one: an interleaved strided pattern of more
-/// than kMaxListPieces blocks. A client calls it before it writes.
+/// Fails with kInvalidArgument if two pieces share a byte. It may also fail, without such pieces, for an interleaved
+/// strided pattern of more than kMaxListPieces blocks. A client calls it before it writes.
 Result<void> check_disjoint(const Description& description);
 
 }  // namespace spate::datatype

@@ -11,8 +11,8 @@
 namespace spate::datatype {
 
 /// Maps ranges of the stream to ranges of buffers: byte i of the stream is byte i of the buffers laid end to end.
-/// Copies the views, not the memory, which outlives the map. Immutable; any thread may use it. View: MutableByteView
-/// (reads) or ByteView (writes).
+/// Copies the views, but not the memory, which outlives the map. Immutable; any thread may use it. View:
+/// MutableByteView (reads) or ByteView (writes).
 template <typename View>
 class BasicMemoryMap {
  public:
@@ -20,8 +20,8 @@ class BasicMemoryMap {
   explicit BasicMemoryMap(std::span<const View> buffers);
 
   std::uint64_t total_bytes() const { return total_; }
-  /// Appends the memory of stream bytes [stream, stream + size), which must lie within total_bytes(); merges with the
-  /// last element of `out` when they are neighbours in memory and in one buffer. O(log buffers + appended).
+  /// Appends the memory of stream bytes [stream, stream + size), which must lie within total_bytes(). Merges it with
+  /// the last element of `out` if both are neighbours in memory and in one buffer. O(log buffers + appended).
   void append(std::uint64_t stream, std::uint64_t size, std::vector<View>& out) const;
 
  private:

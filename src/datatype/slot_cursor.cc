@@ -100,7 +100,7 @@ void SlotCursor::find_run(std::uint64_t logical) {
   run_ = {logical, begin, begin + distribution_->contiguous_bytes(begin), physical};
 }
 
-/// The next bytes of the slot from the position on, which lies in run_ and in the current piece.
+/// The next bytes of the slot from the position on. The position lies in run_ and in the current piece.
 SlotPiece SlotCursor::peek(std::uint64_t max_bytes, bool across_strips) const {
   const Piece& piece = cursor_.piece();
   SlotPiece next;
@@ -115,7 +115,7 @@ SlotPiece SlotCursor::peek(std::uint64_t max_bytes, bool across_strips) const {
   return next;
 }
 
-/// How many blocks after `piece` lie in run_ as it does; with it at most `most`.
+/// How many blocks after `piece` lie in run_ in the same way. With `piece` there are at most `most`.
 std::uint64_t SlotCursor::more_in_row(const SlotPiece& piece, const Cursor::Run& row, std::uint64_t most) const {
   const Piece& block = cursor_.piece();
   if (row.count == 0 || most == 0 || piece.size != block.size || block.end() > run_.end) return 0;

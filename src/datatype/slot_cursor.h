@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlotCursor: yields the part of a description that one slot holds.
+// SlotCursor: gives the part of a description that one slot holds.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ struct BatchLimits {
 /// server move only these bytes, without a header for each piece. Byte i is the same byte on both sides, however each
 /// cuts its batches: the client asks for pieces with their place in its memory, the server for extents.
 ///
-/// Lazy: it holds only one batch in memory, and takes time for the pieces of this slot. A contiguous request is one
-/// extent of the datafile, found in O(1), however many strips it spans. Strided or ordered list requests skip bytes of
-/// other slots. One batch never examines more than kMaxStepsPerBatch pieces, of this slot or others, so that no request
-/// stalls a server's loop. So a batch may be smaller than its limits, and may be empty before the end, if all examined
-/// pieces belong to other slots. The loop is
-///   while (!cursor.done()) { cursor.next_extents(limits, batch); ...; }
-/// Description and distribution outlive the cursor. One thread at a time; a copy is a bookmark.
+/// Lazy: it holds only one batch in memory, and takes time only for the pieces of this slot. A contiguous request is
+/// one extent of the datafile, found in O(1), however many strips it spans. Strided or ordered list requests skip bytes
+/// of other slots. One batch never examines more than kMaxStepsPerBatch pieces, of this slot or others, so that no
+/// request stalls a server's loop. So a batch may be smaller than its limits. It may even be empty before the end, if
+/// all examined pieces belong to other slots. The loop is
+/// while (!cursor.done()) { cursor.next_extents(limits, batch); ...; }
+/// Description and distribution outlive the cursor. One thread at a time; a copy remembers the position.
 class SlotCursor {
  public:
   static constexpr std::size_t kMaxStepsPerBatch = 65536;
@@ -47,10 +47,10 @@ class SlotCursor {
   /// Bytes of the slot's stream in all batches so far.
   std::uint64_t slot_offset() const { return slot_offset_; }
 
-  /// For a server: the next physical extents, neighbours in the datafile merged. Replaces `out`; returns its bytes.
+  /// For a server: the next extents of the datafile, neighbours merged. Replaces `out`; returns the bytes in it.
   std::uint64_t next_extents(const BatchLimits& limits, std::vector<Extent>& out);
-  /// For a client: the same bytes as pieces with their stream offset; merged if they are neighbours on both sides. Both
-  /// calls may be mixed. Replaces `out`; returns its bytes.
+  /// For a client: the same bytes as pieces with their stream offset, merged if they are neighbours on both sides.
+  /// Calls of both functions may be mixed. Replaces `out`; returns the bytes in it.
   std::uint64_t next_batch(const BatchLimits& limits, std::vector<SlotPiece>& out);
 
  private:
@@ -67,8 +67,8 @@ class SlotCursor {
     std::uint64_t more = 0;
     std::uint64_t stride = 0;
   };
-  /// Calls accept(next row of the slot) for at most max_bytes. It returns how many of the pieces it takes; the walk
-  /// ends when it takes none. Returns the bytes accepted.
+  /// Calls accept(next row of the slot) for at most max_bytes. `accept` returns how many of the row's pieces it takes;
+  /// the walk ends when it takes none. Returns the number of bytes accepted.
   template <typename Accept>
   std::uint64_t walk(std::uint64_t max_bytes, bool across_strips, const Accept& accept);
   bool settle();

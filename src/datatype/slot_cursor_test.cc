@@ -76,8 +76,8 @@ BatchLimits draw_limits(Random& random) {
   return limits;
 }
 
-/// Appends the next batch, as a client or as a server sees it, byte by byte. A server does not learn stream offsets and
-/// gets those of `expected`. Returns the cursor's size of the batch.
+/// Appends the next batch, as a client or as a server sees it, byte by byte. A server does not learn stream offsets, so
+/// it gets those of `expected`. Returns the size of the batch that the cursor reports.
 std::uint64_t append_batch(SlotCursor& cursor, Random& random, const std::vector<SlotByte>& expected,
                            std::vector<SlotByte>& out) {
   const BatchLimits limits = draw_limits(random);
@@ -195,7 +195,7 @@ TEST(SlotCursor, BytesOfOtherSlotsAreSkipped) {
 }
 
 TEST(SlotCursor, ABatchExaminesALimitedNumberOfPieces) {
-  // Every block lies in slot 0, since the stride is one stripe. Slot 1 finds nothing, in bounded batches.
+  // Every block lies in slot 0, because the stride is one stripe. Slot 1 finds nothing, in bounded batches.
   const SimpleStripe dist(2, 4096);
   const std::vector<Level> level{{1ULL << 20U, 8192}};
   const Description d = *Description::strided(0, 1, level);

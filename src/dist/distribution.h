@@ -37,7 +37,7 @@ class Distribution {
   /// `physical` is allowed, also one that came from outside.
   virtual std::uint64_t to_logical(std::uint32_t slot, std::uint64_t physical) const = 0;
   /// How many bytes from `logical` on lie in the same slot without a byte of another slot between them: the rest of the
-  /// strip. At least 1; the end may lie beyond kMaxFileBytes.
+  /// strip. At least 1. The end of these bytes may lie beyond kMaxFileBytes.
   virtual std::uint64_t contiguous_bytes(std::uint64_t logical) const = 0;
   /// How many of the file's first `logical_size` bytes lie in the slot. This is the largest size of its datafile in a
   /// file of that size, and the size to which truncate cuts it. It is also the physical offset of the slot's first byte
@@ -45,7 +45,7 @@ class Distribution {
   /// range.
   virtual std::uint64_t physical_size(std::uint32_t slot, std::uint64_t logical_size) const = 0;
   /// If a range of the file moves by a multiple of this, its pieces in the datafiles keep their shape: each piece of
-  /// one slot becomes one piece, of the same size, of one slot. Then servers can copy between the two ranges without a
+  /// one slot becomes one piece, of the same size, of one slot. So servers can copy between the two ranges without a
   /// client. At least 1.
   virtual std::uint64_t shift_bytes() const = 0;
 

@@ -11,10 +11,10 @@ namespace spate {
 /// All of them, the default first. The list lives for ever.
 std::span<const DistributionType* const> distribution_types();
 
-/// "NAME" or "NAME:PARAMETERS", as users choose one (docs/commands.md, setstripe). kInvalidArgument: no such name
-/// (the message lists them), or parameters that it does not take.
+/// Parses "NAME" or "NAME:PARAMETERS", as users choose a distribution (docs/commands.md, setstripe). kInvalidArgument:
+/// there is no such name (the message lists the names), or the distribution does not take these parameters.
 Result<DistributionSpec> parse_distribution(std::string_view text);
-/// The form that parse_distribution() reads; "distribution 77" for what this build does not know or cannot read.
+/// The form that parse_distribution() reads. "distribution 77" if this build does not know the kind or its parameters.
 std::string describe(const DistributionSpec& spec);
 
 /// How many slots a new file gets (DistributionType::slots). kNotSupported: this build does not know the kind.

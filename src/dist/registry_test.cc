@@ -185,7 +185,7 @@ TEST(EachDistribution, RefusesTruncatedOrAlteredParameters) {
       spec.parameters.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
       const auto slots = slots_of(spec, kMaxSlots, kMaxSlots);
       if (!slots) continue;
-      EXPECT_OK(make_distribution(spec, kMinStripBytes, *slots));  // shorter, but complete
+      EXPECT_OK(make_distribution(spec, kMinStripBytes, *slots));  // with fewer slots, but complete
     }
     for (int i = 0; i < 300; ++i) {
       spec.parameters = whole;

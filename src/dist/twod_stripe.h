@@ -7,8 +7,8 @@
 namespace spate {
 
 /// The slots form groups of equal size. The file goes over the first group `factor` rounds long, then over the second,
-/// and so on, and from the last group back to the first. A client that streams talks to the servers of one group at a
-/// time; clients at different places of a file use different groups. Source: OrangeFS's distribution of that name.
+/// and so on, and after the last group over the first again. A client that streams talks to the servers of one group at
+/// a time; clients at different places of a file use different groups. Source: OrangeFS's distribution of that name.
 class TwodStripe final : public Distribution {
  public:
   struct Groups {

@@ -58,7 +58,7 @@ Result<std::vector<VarStrip::Strip>> decode_strips(ByteView parameters) {
   return strips;
 }
 
-/// "[SLOT:]SIZE"; `next`: the slot when none is named.
+/// Parses "[SLOT:]SIZE". `next`: the slot if the text names none.
 Result<VarStrip::Strip> parse_strip(std::string_view text, std::uint32_t next) {
   VarStrip::Strip strip;
   strip.slot = next;

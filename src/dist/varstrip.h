@@ -31,7 +31,7 @@ class VarStrip final : public Distribution {
   /// A strip of the first round.
   struct PlacedStrip {
     std::uint64_t logical;   // its first byte in the file
-    std::uint64_t physical;  // and in its datafile
+    std::uint64_t physical;  // its first byte in the slot's datafile
     std::uint64_t bytes;
     std::uint32_t slot;
   };
@@ -47,8 +47,8 @@ class VarStrip final : public Distribution {
   std::uint64_t round_bytes_ = 0;
 };
 
-/// "varstrip:[SLOT:]SIZE,...": without a slot's number, the strip goes to the slot after that of the strip before (the
-/// first to slot 0). New files get as many slots as the list names.
+/// "varstrip:[SLOT:]SIZE,...". A strip without a slot's number goes to the slot after that of the strip before it, and
+/// the first strip to slot 0. New files get as many slots as the list names.
 const DistributionType& varstrip_type();
 
 }  // namespace spate

@@ -6,11 +6,11 @@
 namespace spate::flow {
 
 BlockAligner::Blocks BlockAligner::take(MutableByteView buffer, std::uint64_t size) {
-  const std::uint64_t base = down(next_);  // place of the buffer's first byte
+  const std::uint64_t base = down(next_);  // place of the buffer's first byte in the datafile
   const std::uint64_t end = next_ + size;
   const MutableByteView message = buffer.subspan(next_ - base, size);
   std::uint64_t begin = carry_at_;
-  if (begin % alignment_ != 0) {  // still in the run's first block, whose beginning belongs to others
+  if (begin % alignment_ != 0) {  // still in the run's first block, whose beginning is not part of the run
     const std::uint64_t block_end = down(begin) + alignment_;
     const std::uint64_t rest = std::min(block_end, end) - next_;
     carry_.insert(carry_.end(), message.begin(), message.begin() + static_cast<std::ptrdiff_t>(rest));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockAligner: cuts a run of bytes that arrives in messages, so that everything but its two ends is written in whole
+// BlockAligner: cuts a run of bytes that arrives in messages, so that all of it but its two ends is written in whole
 // blocks.
 #pragma once
 
@@ -10,23 +10,23 @@
 
 namespace spate::flow {
 
-/// An end of a run that does not fill a block. It is written through the page cache. Reading, changing and writing the
-/// block would undo what others write into the rest of it.
+/// An end of a run that does not fill a block. It is written through the page cache: to read, change and write the
+/// whole block would undo what others write into the rest of the block.
 struct Edge {
   std::uint64_t offset = 0;  // in the datafile
   Bytes data;
 };
 
 /// Each message is received at the place in its buffer that corresponds to its place in the block on the device. When
-/// two messages share a block, the bytes of the first are carried to the front of the second one's buffer, so less than
-/// a block is copied a message. A value, for one run.
+/// two messages share a block, the bytes of the first are copied to the front of the second one's buffer. So less than
+/// a block is copied for each message. A value, for one run.
 class BlockAligner {
  public:
   /// `offset`: where the run begins in the datafile. `alignment`: a power of two.
   BlockAligner(std::uint64_t offset, std::uint32_t alignment)
       : next_(offset), alignment_(alignment), carry_at_(offset) {}
 
-  /// How many bytes to leave free in the buffer before the message that begins at `offset`.
+  /// How many bytes of the buffer to leave free before the message that begins at `offset`.
   std::uint64_t lead(std::uint64_t offset) const { return offset % alignment_; }
 
   /// Whole blocks to write now. `data` lies in the buffer. Empty: none.
@@ -34,7 +34,7 @@ class BlockAligner {
     std::uint64_t offset = 0;
     ByteView data;
   };
-  /// Takes the next `size` bytes of the run, which lie in `buffer` behind lead(). Keeps the bytes that cannot be
+  /// Takes the next `size` bytes of the run, which lie in `buffer` after lead() bytes. Keeps the bytes that cannot be
   /// written yet.
   Blocks take(MutableByteView buffer, std::uint64_t size);
   /// The run has ended. Returns its ends, at most two.
@@ -42,7 +42,7 @@ class BlockAligner {
 
  private:
   std::uint64_t down(std::uint64_t offset) const { return offset / alignment_ * alignment_; }
-  std::uint64_t next_;  // of the run, what the next message begins with
+  std::uint64_t next_;  // where the next message begins in the datafile
   std::uint32_t alignment_;
   std::uint64_t carry_at_;  // place of the first byte of carry_, which ends at next_
   Bytes carry_;

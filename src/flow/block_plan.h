@@ -11,24 +11,24 @@
 
 namespace spate::flow {
 
-/// For direct reads: the device fills the buffer with whole blocks, and the wanted pieces are sent from where they lie.
-/// Extents may overlap and come in any order. A value; reused from message to message.
+/// For direct reads: the device fills the buffer with whole blocks, and the wanted pieces are sent from their places in
+/// it. Extents may overlap and come in any order. A value; reused from message to message.
 class BlockPlan {
  public:
-  /// `alignment`: a power of two. False: the blocks together do not fit `room` bytes.
+  /// `alignment`: a power of two. False: all blocks together do not fit into `room` bytes.
   bool make(std::span<const Extent> extents, std::uint32_t alignment, std::uint64_t room);
 
-  /// Builds a read request: the blocks before `file_size` rounded up, ascending, and their memory in `buffer`
-  /// (aligned). It is valid until the next call of any function of this class.
+  /// Builds a read request: the blocks up to `file_size`, which is rounded up to whole blocks, ascending, and their
+  /// memory in `buffer` (aligned). It is valid until the next call of any function of this class.
   void read_request(MutableByteView buffer, std::uint64_t file_size);
   std::span<const Extent> ranges() const { return ranges_; }
   std::span<const MutableByteView> memory() const { return memory_; }
   /// How many bytes the request yields of a datafile of this size.
   std::uint64_t readable(std::uint64_t file_size) const;
-  /// The first `got` bytes have been read. Fills the rest of the plan with zeros.
+  /// Call it when the first `got` bytes have been read. Fills the rest of the plan with zeros.
   void zero_behind(MutableByteView buffer, std::uint64_t got) const;
 
-  /// The extents in the order in which make() was given them, in `buffer`.
+  /// Gives the parts of `buffer` that hold the extents, in the order in which make() got them.
   void segments(MutableByteView buffer, std::span<const Extent> extents, std::vector<bmi::Segment>& out) const;
 
  private:
@@ -39,7 +39,7 @@ class BlockPlan {
   std::uint32_t alignment_ = 1;
   std::uint64_t total_ = 0;
   std::vector<Extent> sorted_;
-  std::vector<Block> blocks_;  // ascending, apart from each other
+  std::vector<Block> blocks_;  // ascending; no two touch
   std::vector<Extent> ranges_;
   std::vector<MutableByteView> memory_;
 };

@@ -68,7 +68,7 @@ MutableByteView BufferPool::take_memory(std::uint64_t size) {
     spare_bytes_ -= size;
     return {memory, size};
   }
-  // Kept buffers count as used memory: free those of other sizes to make room.
+  // Kept buffers count as used memory, so those of other sizes are freed to make room.
   while (used_ + spare_bytes_ > total_) {
     const auto largest = std::prev(spare_.end());
     source_->free({largest->second.back(), largest->first});

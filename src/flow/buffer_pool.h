@@ -35,19 +35,19 @@ class BufferSource {
 };
 
 struct BufferPoolOptions {
-  /// Size of all buffers together, in use and kept for reuse, bytes; at least 2 * largest_bytes (a smaller value is
-  /// raised).
+  /// Size of all buffers together, both in use and kept for reuse, bytes. At least 2 * largest_bytes; a smaller value
+  /// is raised.
   std::uint64_t total_bytes = 256ULL << 20U;
   /// The largest buffer that callers request, bytes.
   std::uint64_t largest_bytes = kMaxBufferBytes;
-  /// Tells the pools of one server apart in its metrics. Empty: the only pool, or the first.
+  /// Distinguishes the pools of one server in its metrics. Empty: the only pool, or the first.
   std::string name = {};
 };
 
-/// The pool takes memory from Network::mem_alloc (registered where a module registers) or from another source, at the
-/// first use, and keeps it for reuse. Clients wait in turn and get one buffer a turn. A client that holds half of the
-/// pool waits even if buffers are free, so that a stalled client leaves room for the others. Not thread-safe: one
-/// executor. Pinned. It outlives its leases.
+/// Takes memory from Network::mem_alloc (registered where a module registers memory), or from another source, when it
+/// is first needed, and keeps it for reuse. Clients wait in turn and get one buffer a turn. A client that holds half of
+/// the pool waits even if buffers are free, so that a stalled client leaves room for the others. Not thread-safe: one
+/// executor. Not movable. The pool outlives its buffers.
 class BufferPool {
  public:
   BufferPool(bmi::Network& network, job::Executor& executor, const BufferPoolOptions& options,
@@ -87,11 +87,11 @@ class BufferPool {
     MutableByteView memory_;
   };
 
-  /// A buffer, if `owner` can have one now and no other client waits for it. `size`:
+  /// A buffer, if `owner` can have one now without overtaking another client. `size`:
   /// kMinUnitBytes..BufferPoolOptions::largest_bytes.
   std::optional<PooledBuffer> try_acquire(ClientId owner, std::uint64_t size);
-  /// Waits for a buffer. Yields a Result<PooledBuffer>; if stopped first, the token's reason. Never wait while holding
-  /// a buffer whose transfer does not progress by itself: the pool could be full of such buffers, a deadlock.
+  /// Waits for a buffer. Yields a Result<PooledBuffer>; if stopped before: the token's reason. Never wait while holding
+  /// a buffer whose transfer does not progress by itself: the pool could be full of such buffers, which is a deadlock.
   auto acquire(ClientId owner, std::uint64_t size, job::StopToken stop) { return Awaiter(*this, owner, size, stop); }
 
   std::uint64_t total_bytes() const { return total_; }
@@ -139,7 +139,7 @@ class BufferPool {
   std::map<std::uint64_t, std::vector<std::byte*>> spare_;  // by size; last used first out: it is still in the caches
   std::unordered_map<ClientId, Owner> owners_;
   std::deque<ClientId> turns_;  // owners with waiters, next first
-  bool short_of_room_ = false;  // the client whose turn it is waits for free memory of the pool
+  bool short_of_room_ = false;  // the client whose turn it is waits until the pool has memory again
   metrics::Gauge used_gauge_;
   metrics::Counter waits_;
 };

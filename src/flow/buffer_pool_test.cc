@@ -77,7 +77,7 @@ TEST_F(BufferPoolTest, OneOwnerGetsAtMostHalf) {
   for (int i = 0; i < 10; ++i) take(1, kMiB);
   EXPECT_EQ(pool_->used_bytes(), 8 * kMiB);
   EXPECT_EQ(pool_->try_acquire(ClientId(1), kMiB), std::nullopt);
-  EXPECT_TRUE(take(2, kMiB).ended);  // what is left is for others, though owner 1 waits
+  EXPECT_TRUE(take(2, kMiB).ended);  // what is left is for other owners, though owner 1 waits
   takers_[0]->lease.reset();
   turn();
   EXPECT_TRUE(takers_[8]->ended);
@@ -109,7 +109,7 @@ TEST_F(BufferPoolTest, ALargeRequestDoesNotStarve) {
   Taker& large = take(1, 8 * kMiB);
   takers_[0]->lease.reset();
   turn();
-  EXPECT_EQ(pool_->try_acquire(ClientId(2), kMiB), std::nullopt);  // there is room, but it is spoken for
+  EXPECT_EQ(pool_->try_acquire(ClientId(2), kMiB), std::nullopt);  // there is room, but a waiting owner is to get it
   for (std::size_t i = 1; i < 8; ++i) takers_[i]->lease.reset();
   turn();
   EXPECT_TRUE(large.ended);

@@ -14,18 +14,18 @@ namespace spate::flow {
 enum class Direction : std::uint8_t { kRead = 0, kWrite = 1 };
 
 /// The paths that are counted apart: streams in a request or reply (kInline), and the bulk paths. kBypass counts what
-/// clients report to have read and written by themselves, under leases that they have returned.
-/// Their numbers are those of wire::DataPath, of which 0 is no path.
+/// clients report to have read and written by themselves under leases, once they return the leases. The numbers are
+/// those of wire::DataPath, in which 0 names no path.
 enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4, kPeer = 5 };
 
 /// The lane of a bulk path; kInline for kAutomatic.
 constexpr Lane lane_of(wire::DataPath path) { return static_cast<Lane>(path); }
 
 /// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
-/// bytes that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
-/// `spate_flow_fallbacks_total{path,direction}`: times that the policy or a stream wanted this path and had to take
-/// another. `spate_flow_registered_bytes_total{direction}`: whole blocks that the device moved to or from memory that
-/// was registered with the ring.
+/// bytes that the processor copied for that, between page cache, buffers and sockets, as the path does it over TCP.
+/// `spate_flow_fallbacks_total{path,direction}`: how often the policy or a stream wanted this path and had to take
+/// another one. `spate_flow_registered_bytes_total{direction}`: whole blocks that the device moved to or from memory
+/// that was registered with the ring.
 class Counters {
  public:
   explicit Counters(metrics::Registry& registry);
@@ -35,9 +35,9 @@ class Counters {
     pair.bytes.add(bytes);
     pair.copied.add(bytes * copies(lane));
   }
-  /// Counts bytes that were copied once more than the path usually does.
+  /// Counts bytes that were copied once more than this path usually copies them.
   void copied_again(Lane lane, Direction direction, std::uint64_t bytes) { pair_of(lane, direction).copied.add(bytes); }
-  /// Counts that `wanted` was not possible and another path was taken. (A path that was requested by name is refused
+  /// Counts that `wanted` was not possible and another path was taken. (A path that a request names is refused
   /// instead.)
   void fell_back(Lane wanted, Direction direction) { pair_of(wanted, direction).fallbacks.add(); }
   /// Counts those bytes of the direct path that moved to or from registered memory.
@@ -61,8 +61,8 @@ class Counters {
     metrics::Counter fallbacks;
   };
   /// cached: the page cache itself is sent. direct: buffer to socket, or back; the device reads and writes the buffer.
-  /// p2p: the same with a buffer in another device's memory; main memory has no part in it but as the socket's.
-  /// bypass: nothing on the server. buffered and inline: page cache to buffer and buffer to socket, or back.
+  /// p2p: the same with a buffer in another device's memory; main memory only has the socket's copy. bypass: nothing on
+  /// the server. buffered and inline: page cache to buffer and buffer to socket, or back.
   static std::uint64_t copies(Lane lane) {
     if (lane == Lane::kCached || lane == Lane::kBypass) return 0;
     return lane == Lane::kDirect || lane == Lane::kPeer ? 1 : 2;

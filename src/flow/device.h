@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: one storage target with its scheduler; and the other parameters of a flow.
+// Device: one storage target with its scheduler. Also the other parameters of a flow.
 #pragma once
 
 #include "bmi/network.h"
@@ -14,7 +14,7 @@
 
 namespace spate::flow {
 
-/// One target. Not thread-safe: one executor. Pinned. It outlives the flows on it.
+/// One target. Not thread-safe: one executor. Not movable. It outlives the flows on it.
 class Device {
  public:
   Device(job::StorageContext& storage, job::Executor& executor, SchedulerOptions options = {})
@@ -33,9 +33,9 @@ class Device {
 };
 
 struct FlowOptions {
-  /// Messages of one stream under way at once, 1..64. Guess.
+  /// How many messages of one stream are in flight at once, 1..64. Guess.
   std::size_t in_flight = 4;
-  /// A stream whose peer moves nothing for one to two times this ends with kTimeout.
+  /// A stream whose peer moves nothing for one to two times this period ends with kTimeout.
   Duration stall_timeout = std::chrono::seconds(30);
 };
 
@@ -47,19 +47,19 @@ struct FlowContext {
   FlowOptions options;
   /// Buffers in the memory of a PCI device (peer_memory.h); null: there are none.
   BufferPool* peer_pool = nullptr;
-  /// Registered buffers for the direct path (registered_memory.h), for messages of up to kPeerUnitBytes. null: the
+  /// Registered buffers for the direct path (registered_memory.h), for messages of up to kPeerUnitBytes. Null: the
   /// direct path uses any buffer.
   BufferPool* direct_pool = nullptr;
 };
 
 /// How a stream bypasses the server's page cache.
 struct PastCache {
-  std::uint32_t alignment = 0;  // the target's, bytes
-  bool may_fall_back = false;   // if it is not possible: true: take another path and count that; false: kNotSupported
-  bool peer = false;            // by buffers of FlowContext::peer_pool
+  std::uint32_t alignment = 0;  // alignment of the target, bytes
+  bool may_fall_back = false;   // if impossible: true: take another path and count that; false: kNotSupported
+  bool peer = false;            // use buffers of FlowContext::peer_pool
 };
 
-/// Carries out the writes of a stream in place of its device.
+/// Carries out the writes of a stream instead of its device.
 class WriteCarrier {
  public:
   virtual ~WriteCarrier() = default;
@@ -74,7 +74,7 @@ struct DatafileStream {
   DatafileId datafile;
   const datatype::Description& what;
   const Distribution& distribution;
-  bool may_rewrite_gaps = false;    // of a write: see trove::BytestreamRequest
+  bool may_rewrite_gaps = false;    // for a write: see trove::BytestreamRequest
   WriteCarrier* carrier = nullptr;  // of a write; null: the device itself. It outlives the flow.
 };
 
@@ -83,7 +83,7 @@ struct Route {
   bmi::Address peer;
   bmi::Tag tag;
   std::uint32_t unit_bytes = 0;                      // kMinUnitBytes..kMaxUnitBytes
-  std::shared_ptr<wire::BulkSeals> seals = nullptr;  // each message begins with a code by these; null: with none
+  std::shared_ptr<wire::BulkSeals> seals = nullptr;  // each message begins with a code by these; null: no codes
 };
 
 }  // namespace spate::flow

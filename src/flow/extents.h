@@ -10,7 +10,7 @@
 
 namespace spate::flow {
 
-/// Extents in one storage operation or message batch: bounds the memory of a request of many small pieces.
+/// The most extents in one storage operation or message batch. Bounds the memory of a request with many small pieces.
 constexpr std::size_t kMaxPieces = 1024;
 
 /// How many bytes of the extents, taken in order, lie before the first byte at or beyond `file_size`.

@@ -22,7 +22,7 @@ bool in_sysfs(int fd) {
   return ::fstatfs(fd, &fs) == 0 && static_cast<long>(fs.f_type) == kSysfs;
 }
 
-/// A file that is shorter than its mapping would end the process when it is touched.
+/// Checks the length because an access beyond the end of a mapped file would end the process.
 bool long_enough(int fd, std::uint64_t bytes) {
   struct stat st{};
   return ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && static_cast<std::uint64_t>(st.st_size) >= bytes;

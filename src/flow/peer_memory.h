@@ -10,18 +10,18 @@
 
 namespace spate::flow {
 
-/// Largest message of the p2p path, bytes. It is the clients' default. All buffers have one size, so that the little
-/// memory of a device is never fragmented.
+/// Largest message of the p2p path, bytes. It is the clients' default unit. All buffers have one size, so that the
+/// scarce memory of a device never becomes fragmented.
 constexpr std::uint64_t kPeerUnitBytes = 1ULL << 20U;
 constexpr std::uint64_t kPeerBufferBytes = kPeerUnitBytes + kBlockSlackBytes;
 
-/// One mapping, cut into buffers of kPeerBufferBytes. The kernel allocates the device's memory with the mapping and
-/// frees it when the mapping ends, with this object; all buffers must be free then. Not thread-safe.
+/// One mapping, cut into buffers of kPeerBufferBytes. The kernel allocates the device's memory with the mapping. It
+/// frees the memory when the mapping ends, in the destructor; all buffers must be free then. Not thread-safe.
 class PeerMemory final : public BufferSource {
  public:
-  /// Maps `bytes` (rounded down to whole buffers, at least two) of `path`: Linux names it
-  /// /sys/bus/pci/devices/DEVICE/p2pmem/allocate. Tests may name any other file that can be mapped: it is main memory
-  /// then.
+  /// Maps `bytes` (rounded down to whole buffers, at least two) of `path`, which Linux names
+  /// /sys/bus/pci/devices/DEVICE/p2pmem/allocate. Tests may name any other file that is long enough and can be mapped;
+  /// then the memory is main memory.
   static Result<std::unique_ptr<PeerMemory>> map(const std::string& path, std::uint64_t bytes);
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
@@ -32,7 +32,7 @@ class PeerMemory final : public BufferSource {
   void free(MutableByteView memory) override;
 
   std::uint64_t total_bytes() const { return memory_.size(); }
-  /// The path names a file that is no p2pmem of a PCI device.
+  /// The path names a file that is not p2pmem of a PCI device.
   bool only_a_file() const { return only_a_file_; }
   const std::string& path() const { return path_; }
 

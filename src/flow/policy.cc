@@ -60,7 +60,7 @@ Result<PathChoice> named(DataPath path, const PathFacts& facts) {
   return Error(Errc::kInvalidArgument, "data path " + std::to_string(static_cast<unsigned>(path)) + " is not known");
 }
 
-/// The datafile is too large for the page cache, and its pieces are large enough for a request to the device each.
+/// Whether the datafile is too large for the page cache, and its pieces large enough for a device request each.
 bool would_go_direct(const PathFacts& facts, const PolicyOptions& options) {
   if (facts.datafile_bytes < options.direct_from_bytes || average_piece(facts) < options.direct_piece_bytes)
     return false;
@@ -80,7 +80,7 @@ PathChoice automatic(const PathFacts& facts, const PolicyOptions& options) {
                  : facts.bypass_writer ? "direct would suit it, but a client writes the datafile itself"
                                        : "large, but in the page cache already";
   }
-  // If each message is one piece, sending it from the cache costs no more than a buffer would, however small it is.
+  // If each message is one piece, however small, sending it from the cache costs no more than through a buffer.
   const bool large = facts.first_pieces <= 1 || average_piece(facts) >= options.cached_piece_bytes;
   const bool cached = facts.direction == Direction::kRead && facts.has_descriptor && large && !facts.sealed;
   choice.path = cached ? DataPath::kCached : DataPath::kBuffered;
@@ -94,7 +94,7 @@ PathChoice automatic(const PathFacts& facts, const PolicyOptions& options) {
   return choice;
 }
 
-/// For a server that is configured to use the memory of a device: uses it where it can, else the next best path.
+/// For a server whose configuration names p2p: takes p2p where it is possible, else the next best path.
 PathChoice peer_or_next_best(const PathFacts& facts, const PolicyOptions& options) {
   const auto best = named_peer(facts);
   if (best) {

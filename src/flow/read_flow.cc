@@ -9,8 +9,8 @@
 namespace spate::flow {
 namespace {
 
-/// Most file ranges in one message. Only strided requests of small pieces that name the cached path can reach this
-/// limit; a list has fewer pieces.
+/// The most file ranges in one message. Only strided requests of small pieces that name the cached path can reach this
+/// limit, because a list has fewer pieces.
 constexpr std::size_t kMaxSegments = 32768;
 
 }  // namespace
@@ -35,7 +35,7 @@ void ReadFlow::post(bmi::SegmentList segments, PooledBuffer buffer) {
   out.op.emplace(context_.network).post_send(message);
 }
 
-/// Puts the message's code before it. Precondition: all segments are memory.
+/// Puts the message's code in front of it. Precondition: all segments are memory.
 bmi::SegmentList ReadFlow::seal(bmi::SegmentList segments, Outgoing& out) {
   std::vector<ByteView> data;
   sealed_.assign(1, bmi::Segment::of(MutableByteView(out.code)));
@@ -60,7 +60,7 @@ job::Task<Result<void>> ReadFlow::wait_oldest() {
   co_return Result<void>();
 }
 
-/// Removes messages that have left from the window, without waiting.
+/// Removes messages that have left from the window. Does not wait.
 Result<void> ReadFlow::retire_done() {
   while (!window_.empty() && window_.front().op->done()) {
     Outgoing& out = window_.front();
@@ -75,7 +75,7 @@ Result<void> ReadFlow::retire_done() {
   return {};
 }
 
-/// Prefers the buffer that was sent from last: it is still in the processor's caches.
+/// Prefers the buffer from which a message left last, because the processor's caches still have it.
 job::Task<Result<PooledBuffer>> ReadFlow::take_buffer(std::uint64_t size) {
   for (;;) {
     SPATE_CO_TRY(std::ignore, retire_done());
@@ -144,7 +144,7 @@ job::Task<Result<void>> ReadFlow::send_cached(std::shared_ptr<const trove::OpenD
   co_return Result<void>();
 }
 
-/// Collects the extents of the next message; yields its size in bytes.
+/// Collects the extents of the next message. Yields the message's size in bytes.
 job::Task<Result<std::uint64_t>> ReadFlow::gather() {
   std::uint64_t bytes = 0;
   extents_.clear();
@@ -169,7 +169,7 @@ job::Task<Result<std::uint64_t>> ReadFlow::gather() {
   co_return bytes;
 }
 
-/// Cuts the batch where the stream ends; true when it does. (Ranges beyond the datafile's end are sent as zeros.)
+/// Cuts the batch where the stream ends; true if it does. Sends ranges beyond the datafile's end as zeros.
 bool ReadFlow::cut_at_end() {
   std::uint64_t bytes = 0;
   for (const Extent& extent : batch_) bytes += extent.size;
@@ -180,7 +180,7 @@ bool ReadFlow::cut_at_end() {
   return left_ == 0;
 }
 
-/// Brings the extents into the page cache first, so that sending never waits for a device inside the network's loop.
+/// Brings the extents into the page cache first, so that the network's loop never waits for a device while it sends.
 job::Task<Result<void>> ReadFlow::make_resident() {
   std::uint64_t bytes = 0;
   for (const Extent& extent : extents_) bytes += extent.size;

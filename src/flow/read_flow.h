@@ -14,29 +14,29 @@
 namespace spate::flow {
 
 /// Life cycle: construct -> one of the send calls, awaited -> drain(), awaited -> destroyed. The client has posted a
-/// receive for each message before (wire::ReadRequest), so all messages leave in ready mode. At most
-/// FlowOptions::in_flight messages are in flight. Pinned. Not thread-safe: one executor.
+/// receive for each message before its request (wire::ReadRequest), so all messages leave in ready mode. At most
+/// FlowOptions::in_flight messages are in flight. Not movable. Not thread-safe: one executor.
 class ReadFlow {
  public:
   ReadFlow(FlowContext& context, Device& device, const DatafileStream& share, const Route& route);
   ReadFlow(const ReadFlow&) = delete;
   ReadFlow& operator=(const ReadFlow&) = delete;
 
-  /// Reads into buffers of the pool and sends these. It reads on while earlier messages leave. Ends when all messages
-  /// have left, or with the first failure.
+  /// Reads into buffers of the pool and sends these. It continues to read while earlier messages leave. Ends when all
+  /// messages have left, or with the first failure.
   job::Task<Result<void>> send_buffered(job::StopToken stop);
-  /// Sends ranges of `file`, straight from the page cache, after bringing them there. Ends when all messages are
-  /// posted; drain() waits until they have left. `stat` is the datafile's: the stream ends at its size.
+  /// Brings ranges of `file` into the page cache and sends them from there. Ends when all messages are posted; drain()
+  /// waits until they have left. `stat` is the datafile's state: the stream ends at its size.
   job::Task<Result<void>> send_cached(std::shared_ptr<const trove::OpenDatafile> file, trove::BytestreamStat stat,
                                       job::StopToken stop);
-  /// Reads whole blocks past the page cache into buffers of the pool and sends the wanted pieces from these. Ends as
-  /// send_buffered(). Pieces so small that their blocks do not fit a buffer are read through the cache and counted if
-  /// `may_fall_back`, else kNotSupported. The same holds if the target's device cannot move blocks to the other
-  /// device's memory (how.peer): these and all following blocks then use buffers of the pool. `stat` as in
-  /// send_cached().
+  /// Reads whole blocks past the page cache into buffers of the pool, and sends the wanted pieces from the buffers.
+  /// Ends as send_buffered() does. If pieces are so small that their blocks do not fit into a buffer, they are read
+  /// through the cache and counted, or with `may_fall_back` false this fails with kNotSupported. The same holds if the
+  /// target's device cannot move blocks to the other device's memory (how.peer); then these and all following blocks
+  /// use buffers of the pool. `stat` as in send_cached().
   job::Task<Result<void>> send_direct(PastCache how, trove::BytestreamStat stat, job::StopToken stop);
-  /// Waits until all messages have left. Stopping the token that was given to send_* cancels them. Failures are
-  /// dropped: the connection is lost then, and the client notices that by itself.
+  /// Waits until all messages have left. To cancel them, stop the token that was given to send_*. Drops failures: after
+  /// one the connection is lost, and the client notices that by itself.
   job::Task<void> drain();
 
   /// Bytes of the stream that were sent.
@@ -70,7 +70,7 @@ class ReadFlow {
     if (how_.peer) return *context_.peer_pool;
     return registered() ? *context_.direct_pool : context_.pool;
   }
-  /// Whether it goes past the page cache with registered buffers.
+  /// Whether the stream goes past the page cache with registered buffers.
   bool registered() const {
     return how_.alignment > 0 && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes;
   }
@@ -96,8 +96,8 @@ class ReadFlow {
   // send_direct only.
   PastCache how_;
   BlockPlan plan_;
-  std::uint64_t peer_bytes_ = 0;    // of the stream, by the other device's memory
-  std::uint64_t direct_bytes_ = 0;  // in whole blocks by main memory
+  std::uint64_t peer_bytes_ = 0;    // bytes of the stream that went through the other device's memory
+  std::uint64_t direct_bytes_ = 0;  // bytes of the stream that went in whole blocks through main memory
   bool peer_refused_ = false;
 
   // send_cached and send_direct.
@@ -105,7 +105,7 @@ class ReadFlow {
   std::vector<Extent> batch_;
   std::vector<Extent> extents_;  // of the message under construction
   std::vector<bmi::Segment> segments_;
-  std::uint64_t left_ = 0;  // of an unordered description's stream
+  std::uint64_t left_ = 0;  // rest of the stream, if the description is unordered
   bool ended_ = false;
 };
 

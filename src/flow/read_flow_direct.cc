@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The direct path of a read: whole blocks from the device into a buffer, the wanted pieces from there to the network.
+// The direct path of a read: the device reads whole blocks into a buffer, and the wanted pieces are sent from there.
 #include "flow/read_flow.h"
 
 namespace spate::flow {
 namespace {
 
-/// Short reads in a row, before the end of the datafile, after which the read fails.
+/// After this many short reads in a row, before the end of the datafile, the read fails.
 constexpr int kMaxShortBlocks = 4;
 
 std::uint64_t sum(std::span<const Extent> extents) {
@@ -73,7 +73,7 @@ job::Task<Result<PooledBuffer>> ReadFlow::read_message(std::uint64_t bytes) {
   co_return buffer;
 }
 
-/// Uses main memory from here on; replaces `buffer` by a buffer of main memory.
+/// Uses main memory from here on. Replaces `buffer` by a buffer in main memory.
 job::Task<Result<void>> ReadFlow::leave_peer(PooledBuffer& buffer) {
   context_.counters.fell_back(Lane::kPeer, Direction::kRead);
   buffer = PooledBuffer();
@@ -112,7 +112,7 @@ job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
   co_return Error(Errc::kIoError, "read fewer bytes than the datafile has");
 }
 
-/// Through the page cache; what lies beyond the datafile's end reads as zeros.
+/// Reads through the page cache. Bytes beyond the datafile's end read as zeros.
 job::Task<Result<void>> ReadFlow::read_pieces(MutableByteView buffer) {
   const SchedulerRequest place{share_.asker.client, share_.datafile, extents_.front().offset, buffer.size(),
                                share_.asker.priority};

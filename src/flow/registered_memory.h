@@ -11,17 +11,17 @@
 
 namespace spate::flow {
 
-/// Buffers of kPeerBufferBytes, cut from slabs. It allocates slabs one by one, in huge pages where available, and
-/// registers each with the network (Network::mem_alloc) and with every target. A target that cannot register memory (or
-/// may not, by RLIMIT_MEMLOCK) still moves it as any other memory. The destructor takes the registrations back; all
-/// buffers must be free then. Not thread-safe.
+/// Buffers of kPeerBufferBytes, cut from slabs. Slabs are allocated one by one, in huge pages where available. Each is
+/// registered with the network (Network::mem_alloc) and with every target. A target that cannot register memory, or may
+/// not because of RLIMIT_MEMLOCK, still moves it like any other memory. The destructor takes the registrations back;
+/// all buffers must be free then. Not thread-safe.
 class RegisteredMemory final : public BufferSource {
  public:
   static constexpr std::size_t kBuffersPerSlab = 8;
   static constexpr std::uint64_t kSlabBytes = kBuffersPerSlab * kPeerBufferBytes;  // five huge pages
   static_assert(kSlabBytes % (2ULL << 20U) == 0);
 
-  /// Both outlive it.
+  /// Both parameters outlive this object.
   RegisteredMemory(bmi::Network& network, std::vector<trove::Bytestreams*> targets);
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
@@ -29,7 +29,7 @@ class RegisteredMemory final : public BufferSource {
 
   /// `size` is kPeerBufferBytes.
   MutableByteView allocate(std::uint64_t size) override;
-  /// Keeps the slab until the end, since registering it again would cost more.
+  /// Keeps the slab until this object ends, because to register it again would cost more.
   void free(MutableByteView memory) override { free_.push_back(memory.data()); }
 
  private:

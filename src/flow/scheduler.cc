@@ -23,7 +23,7 @@ void Scheduler::Queue::add(Awaiter& waiter) {
   ++size_;
   Client& client = clients_[waiter.request_.client];
   if (client.in_round < per_round_ && client.later.empty()) {
-    // Operations ahead of the sweep join this round; those behind it run when the sweep starts over.
+    // Operations ahead of the sweep join this round. Those behind it run when the sweep starts over.
     join_round(waiter, client);
   } else {
     client.later.push_back(&waiter);

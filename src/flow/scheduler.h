@@ -15,13 +15,13 @@
 namespace spate::flow {
 
 struct SchedulerOptions {
-  std::size_t running = 32;               // operations given to the device at once. Guess
-  std::size_t waiting = 16384;            // beyond it new ones are refused with kBusy
-  std::uint64_t small_bytes = 16 * 1024;  // up to this an operation goes before larger ones. Guess
+  std::size_t running = 32;               // operations that the device has at once. Guess
+  std::size_t waiting = 16384;            // with more, new operations are refused with kBusy
+  std::uint64_t small_bytes = 16 * 1024;  // operations of at most this size go before larger ones. Guess
   unsigned per_round = 4;                 // operations of one client in a round. Guess
-  unsigned small_run = 8;                 // so many small ones in a row, then a large one if one waits. Guess
-  unsigned control_run = 64;              // so many control ones in a row, then another if one waits. Guess
-  unsigned others_run = 32;               // so many others in a row, then one of the background if one waits. Guess
+  unsigned small_run = 8;                 // after this many small ones in a row a large one goes, if one waits. Guess
+  unsigned control_run = 64;              // after this many control ones in a row another one goes, if one waits. Guess
+  unsigned others_run = 32;               // after this many others in a row a background one goes, if one waits. Guess
 };
 
 /// The client that an operation serves, and its urgency.
@@ -46,8 +46,8 @@ struct SchedulerRequest {
 /// sweep in the order of (datafile, offset). So neighbouring operations reach the device together, and no client waits
 /// longer than a round for its turn. Small operations have rounds of their own, which go first. Operations with
 /// priority kControl go before all others, those with kBackground after all others. Now and then one of a lower class
-/// goes first, so that nothing starves. While fewer than `running` operations are in flight, nothing waits and nothing
-/// is allocated. Not thread-safe: one executor. Pinned. It outlives its tickets.
+/// goes first, so that none waits for ever. While fewer than `running` operations are in flight, nothing waits and
+/// nothing is allocated. Not thread-safe: one executor. Not movable. It outlives its tickets.
 class Scheduler {
  public:
   explicit Scheduler(job::Executor& executor, SchedulerOptions options = {});
@@ -75,14 +75,14 @@ class Scheduler {
     Scheduler* owner_ = nullptr;
   };
 
-  /// Waits for a ticket. Yields a Result<Ticket>: kBusy if too many wait, the token's reason if stopped first.
+  /// Waits for a ticket. Yields a Result<Ticket>: kBusy if too many wait; if stopped before, the token's reason.
   auto admit(const SchedulerRequest& request, job::StopToken stop = {}) { return Awaiter(*this, request, stop); }
 
   std::size_t running() const { return running_; }
   std::size_t waiting() const { return control_.size() + small_.size() + large_.size() + background_.size(); }
 
  private:
-  /// An operation's request in a sweep. Ties are ordered by arrival.
+  /// Place of an operation in a sweep. Operations at the same place are ordered by arrival.
   struct Position {
     DatafileId datafile;
     std::uint64_t offset = 0;
@@ -119,12 +119,12 @@ class Scheduler {
     std::size_t size() const { return size_; }
     void add(Awaiter& waiter);
     void remove(Awaiter& waiter);
-    /// Only while size() > 0.
+    /// Call it only while size() > 0.
     Awaiter& take();
 
    private:
     struct Client {
-      unsigned in_round = 0;       // of its operations this round had or has
+      unsigned in_round = 0;       // how many of its operations this round has or had
       std::deque<Awaiter*> later;  // for the next rounds
     };
     void next_round();
@@ -149,7 +149,7 @@ class Scheduler {
   Queue background_;
   std::size_t running_ = 0;
   unsigned control_in_a_row_ = 0;
-  unsigned others_in_a_row_ = 0;  // since one of the background
+  unsigned others_in_a_row_ = 0;  // since the last background one
   unsigned small_in_a_row_ = 0;
   std::uint64_t next_order_ = 0;
 };

@@ -7,8 +7,8 @@
 
 namespace spate::flow {
 
-/// Its token stops with `parent`, and with kTimeout if progress() was not called for one to two times `limit`. It uses
-/// one timer, whatever the number of messages. Pinned. Not thread-safe: one executor.
+/// The token stops with `parent`. It stops with kTimeout if progress() was not called for one to two times `limit`.
+/// Uses one timer, whatever the number of messages. Not movable. Not thread-safe: one executor.
 class StallWatch {
  public:
   StallWatch(job::Executor& executor, Duration limit) : timer_(executor), executor_(executor), limit_(limit) {}

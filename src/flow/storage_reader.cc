@@ -10,8 +10,8 @@
 namespace spate::flow {
 namespace {
 
-/// Short reads in a row, without a byte or without an end of the datafile that explains them, after which the read
-/// fails.
+/// After this many short reads in a row, of no bytes or not
+/// explained by the end of the datafile, the read fails.
 constexpr int kMaxShortReads = 4;
 
 trove::BytestreamRequest read_request(const DatafileStream& share, std::span<const Extent> extents,
@@ -62,8 +62,8 @@ job::Task<Result<std::uint64_t>> StorageReader::fill(MutableByteView out, job::S
   co_return filled;
 }
 
-/// The store read less than the datafile's size says: the datafile has grown meanwhile, or the store is at fault. The
-/// caller still holds the ticket of the first read.
+/// The store has read less than the datafile's size allows. Either the datafile has grown meanwhile, or the store is at
+/// fault. The caller still holds the ticket of the first read.
 job::Task<Result<std::uint64_t>> StorageReader::read_rest(MutableByteView out, std::uint64_t got, job::StopToken stop) {
   std::vector<Extent> rest = extents_;
   drop_first(rest, got);
@@ -102,7 +102,7 @@ job::Task<Result<std::uint64_t>> StorageReader::read_unordered(MutableByteView o
     std::uint64_t asked = 0;
     for (const Extent& extent : present_) asked += extent.size;
     const bool shrank = done.stat.size < stat_.size;
-    // A datafile that grew is read as long as it was: later batches must agree with the stream's length.
+    // Of a datafile that grew only the old length is read, because later batches must agree with the stream's length.
     if (shrank) stat_ = done.stat;
     if (done.bytes == asked) co_return wanted;
     if (!shrank) break;

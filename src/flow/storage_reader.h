@@ -10,20 +10,20 @@
 namespace spate::flow {
 
 /// The stream has present_bytes() bytes: it ends with the last byte that the datafile has. In an unordered description,
-/// a piece beyond the datafile's end may stand before a piece within; it reads as zeros. If the datafile becomes
-/// shorter while it is read, the stream ends early or continues with zeros. stat() then shows the new size, so that a
-/// client never takes such zeros for data. Pinned. Not thread-safe: one executor, one fill() at a time.
+/// a piece beyond the datafile's end may precede a piece within; it reads as zeros. If the datafile becomes shorter
+/// while it is read, the stream ends early or continues with zeros. stat() then shows the new size, so a client never
+/// takes such zeros for data. Not movable. Not thread-safe: one executor, one fill() at a time.
 class StorageReader {
  public:
   StorageReader(Device& device, const DatafileStream& share);
   StorageReader(const StorageReader&) = delete;
   StorageReader& operator=(const StorageReader&) = delete;
 
-  /// Reads the next bytes of the stream; fewer than out.size() only at its end. kIoError: the store gave fewer bytes
-  /// than the datafile has. After a failure do not use the reader again.
+  /// Reads the next bytes of the stream; fewer than out.size() only at its end. kIoError: the store returned fewer
+  /// bytes than the datafile has. After a failure the reader must not be used again.
   job::Task<Result<std::uint64_t>> fill(MutableByteView out, job::StopToken stop);
   bool ended() const { return ended_ || cursor_.done(); }
-  /// The datafile's state at the last read. If nothing was read, it asks the store.
+  /// The datafile's state at the last read, or before if it only grew since. Asks the store if nothing was read.
   job::Task<Result<trove::BytestreamStat>> stat(job::StopToken stop);
 
  private:
@@ -38,11 +38,11 @@ class StorageReader {
   const DatafileStream share_;
   datatype::SlotCursor cursor_;
   std::vector<Extent> extents_;  // of the batch under way
-  std::uint64_t bytes_ = 0;      // in it
+  std::uint64_t bytes_ = 0;      // how many bytes it has
   trove::BytestreamStat stat_;
   bool has_stat_ = false;
   bool ended_ = false;
-  // Unordered descriptions only: what is left of the stream; the pieces that the datafile has.
+  // Unordered descriptions only: the rest of the stream, and the pieces that the datafile has.
   std::uint64_t left_ = 0;
   std::vector<Extent> present_;
   std::vector<MutableByteView> present_memory_;

@@ -28,7 +28,7 @@ job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView d
 
 job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, Through through,
                                                      job::StopToken stop) {
-  // kWrite only reads the memory.
+  // kWrite only reads the memory; the request has one type of span for both directions.
   const MutableByteView from(const_cast<std::byte*>(data.data()), data.size());
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kWrite;

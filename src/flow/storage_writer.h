@@ -12,7 +12,7 @@ namespace spate::flow {
 /// How to write: through the page cache, or past it from main memory or from memory of a PCI device.
 enum class Through : std::uint8_t { kCache, kMainMemory, kDeviceMemory };
 
-/// Pinned. Not thread-safe: one executor, one write() at a time.
+/// Not movable. Not thread-safe: one executor, one write() at a time.
 class StorageWriter {
  public:
   /// `fs_time` becomes the datafile's mtime.
@@ -21,16 +21,16 @@ class StorageWriter {
   StorageWriter(const StorageWriter&) = delete;
   StorageWriter& operator=(const StorageWriter&) = delete;
 
-  /// Writes the stream's bytes from `at` on and moves `at` past them. At least data.size() bytes must be left there.
-  /// After a failure a part may have been written.
+  /// Writes the stream's bytes from `at` on and moves `at` past them. The stream must have at least data.size() bytes
+  /// left at `at`. After a failure a part may have been written.
   job::Task<Result<void>> write(datatype::SlotCursor& at, ByteView data, job::StopToken stop);
-  /// Writes `data` at `offset` of the datafile. Past the page cache, offset, size and memory are multiples of the
-  /// target's alignment. kNotSupported: the target's device cannot reach the other device's memory.
+  /// Writes `data` at `offset` of the datafile. If it goes past the page cache, offset, size and memory must be
+  /// multiples of the target's alignment. kNotSupported: the target's device cannot reach the other device's memory.
   job::Task<Result<void>> write_at(std::uint64_t offset, ByteView data, Through through, job::StopToken stop);
   /// Bytes that were written from registered memory.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   bool has_stat() const { return has_stat_; }
-  /// The datafile's state after the last write. Valid after the first write.
+  /// The datafile's state after the last write. Valid only after the first write.
   const trove::BytestreamStat& stat() const { return stat_; }
 
  private:

@@ -33,7 +33,7 @@ class Pauses {
 
  private:
   job::Executor& executor_;
-  const std::uint64_t blocks_;  // that one batch may examine
+  const std::uint64_t blocks_;  // the most that one batch may examine
   std::uint64_t examined_ = 0;
 };
 

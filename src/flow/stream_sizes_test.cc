@@ -86,7 +86,7 @@ TEST_F(StreamSizesTest, OthersRunWhileSlotsWithoutAByteAreMeasured) {
     all += looks;
   }
   EXPECT_EQ(sizes, std::vector<std::uint64_t>(slots.size(), 0));
-  EXPECT_GE(all, kBlocks * slots.size());  // it is a walk that needs pauses
+  EXPECT_GE(all, kBlocks * slots.size());  // so the walk needs pauses
   EXPECT_LE(most, 2 * datatype::SlotCursor::kMaxStepsPerBatch);
 }
 

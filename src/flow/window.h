@@ -9,7 +9,7 @@
 
 namespace spate::flow {
 
-/// A ring of at most `depth` elements that never move (posted operations are pinned). Not thread-safe.
+/// A ring of at most `depth` elements, which never move because posted operations cannot be moved. Not thread-safe.
 template <typename T>
 class Window {
  public:
@@ -23,7 +23,7 @@ class Window {
     SPATE_CHECK(!full());
     return ring_[(first_ + count_++) % depth_];
   }
-  /// Removes the oldest element. Its place is reused as it is.
+  /// Removes the oldest element. Its place is reused with its contents.
   void pop() {
     SPATE_CHECK(!empty());
     first_ = (first_ + 1) % depth_;

@@ -71,7 +71,7 @@ job::Task<Result<void>> WriteFlow::move_all() {
   }
 }
 
-/// Posts receives for the messages ahead while there are buffers.
+/// Posts receives for the next messages while there are buffers.
 job::Task<Result<void>> WriteFlow::post_receives() {
   while (!window_.full() && !ahead_.done()) {
     if (!spare_.is_from(&pool())) {
@@ -180,8 +180,8 @@ job::Task<Result<void>> WriteFlow::store_blocks(const BlockAligner::Blocks& bloc
   co_return stored;
 }
 
-/// Writes what has already arrived in the other device's memory. Waiting for a buffer while holding one is safe here:
-/// they belong to two pools, and no flow waits in the opposite order.
+/// Writes data that has arrived in the other device's memory. Waiting for a buffer while holding one is safe here: the
+/// two buffers belong to two pools, and no flow waits for them in the opposite order.
 job::Task<Result<void>> WriteFlow::write_by_main_memory(const BlockAligner::Blocks& blocks) {
   SPATE_CO_TRY(const PooledBuffer buffer,
                co_await context_.pool.acquire(share_.asker.client, main_buffer_bytes(), watch_.token()));

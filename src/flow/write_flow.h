@@ -15,26 +15,26 @@ namespace spate::flow {
 
 /// Life cycle: construct -> run() or run_direct(), awaited -> write_edges(), awaited, if has_edges() -> destroyed. It
 /// posts a receive only when it has a buffer (pull), at most FlowOptions::in_flight at a time. While it writes one
-/// message, the next ones arrive. Pinned. Not thread-safe: one executor.
+/// message, the next ones arrive. Not movable. Not thread-safe: one executor.
 class WriteFlow {
  public:
   WriteFlow(FlowContext& context, Device& device, const DatafileStream& share, const Route& route, WallTime fs_time);
   WriteFlow(const WriteFlow&) = delete;
   WriteFlow& operator=(const WriteFlow&) = delete;
 
-  /// Ends when the whole stream is written. After the first failure it ends when no receive is in flight. kProtocol: a
-  /// message has not the size that the request says. After a failure part of the stream may have been written.
+  /// Ends when the whole stream is written; after a failure, when no receive is in flight. kProtocol: a message does
+  /// not have the size that the request says. After a failure a part of the stream may have been written.
   job::Task<Result<void>> run(job::StopToken stop);
   /// As run(), for a stream that is one range of the datafile, `run`. It writes whole blocks past the page cache and
   /// keeps the ends that fill no block for write_edges(). If the target's device cannot reach the other device's memory
   /// (how.peer), data is copied to main memory first and counted, or it fails with kNotSupported.
   job::Task<Result<void>> run_direct(Extent run, PastCache how, job::StopToken stop);
-  /// Writes the ends through the page cache. Nobody may write near them past the page cache meanwhile.
+  /// Writes the ends through the page cache. Nobody may write near them past the page cache during this call.
   job::Task<Result<void>> write_edges(job::StopToken stop);
   bool has_edges() const { return !edges_.empty(); }
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   const StorageWriter& writer() const { return writer_; }
-  /// As ReadFlow's.
+  /// As ReadFlow::peer_refused().
   bool peer_refused() const { return peer_refused_; }
 
  private:
@@ -43,7 +43,7 @@ class WriteFlow {
     std::optional<datatype::SlotCursor> at;  // where its bytes go
     PooledBuffer buffer;
     std::uint64_t size = 0;
-    std::uint64_t lead = 0;  // bytes of the buffer before it
+    std::uint64_t lead = 0;  // bytes of the buffer before the message
     wire::BulkSeals::Code code{};
   };
 
@@ -59,7 +59,7 @@ class WriteFlow {
     if (how_.peer) return *context_.peer_pool;
     return registered() ? *context_.direct_pool : context_.pool;
   }
-  /// Whether it goes past the page cache with registered buffers.
+  /// Whether the stream goes past the page cache with registered buffers.
   bool registered() const { return aligner_ && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes; }
   std::uint64_t main_buffer_bytes() const { return route_.unit_bytes + (aligner_ ? kBlockSlackBytes : 0); }
   std::uint64_t buffer_bytes() const { return how_.peer || registered() ? kPeerBufferBytes : main_buffer_bytes(); }
@@ -75,15 +75,15 @@ class WriteFlow {
   StorageWriter writer_;
   StallWatch watch_;
   Window<Incoming> window_;
-  datatype::SlotCursor ahead_;  // behind the last message that a receive was posted for
+  datatype::SlotCursor ahead_;  // after the last message for which a receive was posted
   std::vector<Extent> scratch_;
   PooledBuffer spare_;
   std::uint64_t stream_bytes_ = 0;
   std::optional<BlockAligner> aligner_;  // run_direct only
-  std::uint64_t ahead_at_ = 0;           // then: where in the datafile `ahead_` is
+  std::uint64_t ahead_at_ = 0;           // run_direct only: where `ahead_` is in the datafile
   std::vector<Edge> edges_;
   PastCache how_;
-  std::uint64_t peer_bytes_ = 0;  // written from the other device's memory
+  std::uint64_t peer_bytes_ = 0;  // bytes that were written from the other device's memory
   bool peer_refused_ = false;
 };
 

@@ -41,7 +41,7 @@ Result<void> set_time(timespec time, std::optional<WallTime>& value, bool& now) 
 timespec to_timespec(WallTime time) {
   std::int64_t seconds = time.ns / kNanosecondsPerSecond;
   std::int64_t rest = time.ns % kNanosecondsPerSecond;
-  if (rest < 0) {  // before 1970: the nanoseconds count forward all the same
+  if (rest < 0) {  // before 1970: nanoseconds still count forward
     rest += kNanosecondsPerSecond;
     --seconds;
   }
@@ -49,7 +49,7 @@ timespec to_timespec(WallTime time) {
 }
 
 WallTime to_wall_time(timespec time) {
-  // Times beyond the years 1677 .. 2262 become the nearest one that fits.
+  // Times outside of the years 1677 to 2262 become the nearest time that fits.
   constexpr std::int64_t kMost = INT64_MAX / kNanosecondsPerSecond - 1;
   const std::int64_t seconds = std::clamp<std::int64_t>(time.tv_sec, -kMost, kMost);
   return {seconds * kNanosecondsPerSecond + time.tv_nsec};

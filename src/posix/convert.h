@@ -9,7 +9,7 @@
 
 namespace spate::posix {
 
-/// Leaves st_dev 0, since each front end has its own. st_blksize is `block_bytes`: the strip of a file, if known.
+/// Leaves st_dev 0, because each front end has its own. st_blksize is `block_bytes`: a file's strip, if known.
 struct stat to_stat(const Attributes& attributes, std::uint64_t block_bytes = 1U << 20U);
 /// Leaves f_fsid 0. Blocks are 4096 bytes.
 struct statvfs to_statvfs(const client::SpaceUse& use);
@@ -17,15 +17,15 @@ struct statvfs to_statvfs(const client::SpaceUse& use);
 timespec to_timespec(WallTime time);
 WallTime to_wall_time(timespec time);
 
-/// type_bits(): the S_IFMT bits of a type. The other function converts back; kInvalidArgument for a type that no object
-/// can have.
+/// type_bits(): the S_IFMT bits of a type. type_of_mode() converts back; kInvalidArgument for a type that no object can
+/// have.
 mode_t type_bits(FileType type);
 Result<FileType> type_of_mode(mode_t mode);
 /// DT_... of <dirent.h>.
 unsigned char entry_type(FileType type);
 
-/// Fills in the times of `request`. `times` is as utimensat takes it; null: both are the present time. kInvalidArgument
-/// for nanoseconds out of range.
+/// Sets the times of `request`. `times` has the form of utimensat; null: both times are the present time.
+/// kInvalidArgument: nanoseconds are out of range.
 Result<void> set_times(const timespec times[2], wire::SetattrRequest& request);
 
 }  // namespace spate::posix

@@ -8,7 +8,7 @@
 
 namespace spate::posix {
 
-/// Checks in the order of Linux, since it decides the error of a call with two mistakes.
+/// Checks in the same order as Linux, because the order decides the error of a call with two mistakes.
 Result<void> OpenFile::check_copy(const OpenFile& source) const {
   if ((source.flags_ & O_PATH) != 0 || (flags_ & O_PATH) != 0) return Errc::kBadDescriptor;
   if (source.type_ == FileType::kDirectory || type_ == FileType::kDirectory) return Errc::kIsDirectory;

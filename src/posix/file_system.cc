@@ -32,7 +32,7 @@ bool ends_in_dots(std::string_view path) {
   return last == "." || last == "..";
 }
 
-/// The path without following a last link, as for mkdir, rename and similar calls.
+/// The same path, but a link at its end is not followed, as for mkdir, rename and similar calls.
 Where not_followed(Where where) {
   where.follow = false;
   return where;
@@ -136,7 +136,7 @@ job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags)
   };
   const bool dots = ends_in_dots(from.path) || ends_in_dots(to.path);
   auto done = co_await paths_.walk_both(not_followed(std::move(from)), not_followed(std::move(to)), operation);
-  // Linux returns EBUSY. Between client and server, kBusy means that a retry may succeed.
+  // Linux returns EBUSY. In Spate's protocol kBusy means that a retry may succeed, so the servers do not use it here.
   if (dots && done.code() == Errc::kInvalidArgument) co_return Errc::kBusy;
   co_return done;
 }

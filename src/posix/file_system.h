@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSystem: the calls of POSIX on a file system. The front ends share it; each maps its descriptors itself.
+// FileSystem: the calls of POSIX on a file system. All front ends use it; each maps its descriptors itself.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ namespace spate::posix {
 
 struct FileSystemOptions {
   /// Bits that are removed from the modes of new objects, unless the directory has a default access control list. A
-  /// front end whose umask changes gives it with each mode instead, from bit wire::NewAttributes::kUmaskShift on.
+  /// front end whose umask changes adds it to each mode instead, from bit wire::NewAttributes::kUmaskShift on.
   std::uint32_t umask = 0;
-  /// The mount place of this file system in the tree that the program sees ("/spate"). An absolute link whose target
-  /// lies below it is followed there. A link that leads out ends the call with kCrossDevice; the error's context is the
-  /// path to continue with, which begins with '/'. Empty: absolute links begin at the file system's root.
+  /// The place of this file system in the tree that the program sees ("/spate"). An absolute link whose target lies
+  /// below it is followed there. A link that leads out ends the call with kCrossDevice, and the error's context is the
+  /// path to continue with (it begins with '/'). Empty: absolute links begin at the file system's root.
   std::string link_prefix;
 };
 
@@ -32,55 +32,55 @@ struct OpenRequest {
   wire::LayoutHints layout;
 };
 
-/// Every function has the name of its system call and fails as that does (errno by posix/errno.h). The meta server
-/// walks the paths in the operation's own transaction, so a call is one request unless its comment says otherwise. Not
-/// thread-safe: one executor, any number of calls at a time. It outlives its OpenFiles.
+/// Every function has the name of its system call and fails as that call does (posix/errno.h gives the errno). The meta
+/// server walks the paths in the operation's own transaction, so a call is one request unless its comment says
+/// otherwise. Not thread-safe: one executor, any number of calls at a time. It outlives its OpenFiles.
 class FileSystem {
  public:
   FileSystem(client::Client& client, FileSystemOptions options);
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
 
-  /// A fifo, socket or device: kNoSuchDevice. O_DIRECT and O_NONBLOCK change nothing. A directory
-  /// costs a second request.
+  /// kNoSuchDevice: the object is a fifo, socket or device. O_DIRECT and O_NONBLOCK have no effect. A directory costs a
+  /// second request.
   job::Task<Result<std::unique_ptr<OpenFile>>> open(OpenRequest request);
 
   job::Task<Result<Attributes>> stat(Where where);
-  /// The answer of stat, if the client has it under a lease; otherwise nothing. Thread-safe; it does not wait for the
+  /// The answer of stat, if the client has it under a lease; otherwise nothing. Thread-safe. Does not wait for the
   /// executor.
   std::optional<Result<Attributes>> kept_attributes(const Where& where) const;
-  /// R_OK | W_OK | X_OK, or F_OK.
+  /// `wanted`: R_OK | W_OK | X_OK, or F_OK.
   job::Task<Result<void>> access(Where where, int wanted);
   job::Task<Result<std::string>> readlink(Where where);
-  /// `mode` with the S_IFMT bits of a file, fifo, socket or device.
+  /// `mode` has the S_IFMT bits of a file, fifo, socket or device.
   job::Task<Result<Attributes>> mknod(Where where, std::uint32_t mode, std::uint64_t device);
   job::Task<Result<Attributes>> mkdir(Where where, std::uint32_t mode);
   job::Task<Result<void>> rmdir(Where where);
   job::Task<Result<void>> unlink(Where where);
   job::Task<Result<Attributes>> symlink(std::string target, Where where);
   job::Task<Result<Attributes>> link(Where existing, Where where);
-  /// RENAME_NOREPLACE, RENAME_EXCHANGE; kInvalidArgument for other flags.
+  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE; kInvalidArgument for others.
   job::Task<Result<void>> rename(Where from, Where to, unsigned flags);
   job::Task<Result<void>> truncate(Where where, std::int64_t size);
-  /// chmod, chown and utimensat: sets the attributes that `request` has. Sets its `where` itself. chmod of a link
-  /// itself: kNotSupported.
+  /// chmod, chown and utimensat: sets the attributes that `request` has. Sets the request's `where` itself.
+  /// kNotSupported: chmod of a link itself.
   job::Task<Result<Attributes>> set_attributes(Where where, wire::SetattrRequest request);
 
   job::Task<Result<Bytes>> getxattr(Where where, std::string name);
-  /// XATTR_CREATE, XATTR_REPLACE. kArgumentTooLong for a value that is too long.
+  /// `flags`: XATTR_CREATE, XATTR_REPLACE. kArgumentTooLong: the value is too long.
   job::Task<Result<void>> setxattr(Where where, std::string name, Bytes value, int flags);
   job::Task<Result<std::vector<std::string>>> listxattr(Where where);
   job::Task<Result<void>> removexattr(Where where, std::string name);
 
   job::Task<Result<client::SpaceUse>> statfs() { return client_.statfs(); }
-  /// Afterwards all name-space changes that were acknowledged before survive a crash of the meta server's machine.
+  /// All name-space changes that were acknowledged before the call survive a crash of the meta server's machine.
   job::Task<Result<void>> sync() { return client_.sync(); }
 
   client::Client& client() { return client_; }
 
  private:
   struct OpenParams;
-  /// The mode of a new object, together with the umask.
+  /// The mode of a new object, combined with the umask.
   std::uint32_t new_mode(std::uint32_t mode) const;
   job::Task<Result<std::unique_ptr<OpenFile>>> open_once(const OpenParams& params, wire::NamePath path);
   job::Task<Result<std::unique_ptr<OpenFile>>> open_place(int flags, wire::NamePath path);

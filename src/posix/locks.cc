@@ -19,7 +19,7 @@ Result<LockMode> mode_of(short type) {
   }
 }
 
-/// `start` and `size` as in struct flock: a size below 0 reaches back from the start, 0 is to the end.
+/// `start` and `size` as in struct flock: a negative size is the range before the start, and 0 extends to the end.
 Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t size) {
   std::int64_t first = 0;
   if (__builtin_add_overflow(base, start, &first)) return Errc::kOutOfRange;
@@ -118,7 +118,7 @@ struct ::flock OpenFile::as_flock(const struct ::flock& asked, const std::option
   return out;
 }
 
-/// Releases the locks of this open file, and those that processes have made through it: its last descriptor is closed.
+/// The last descriptor was closed: releases the locks of this open file, and those that processes made through it.
 job::Task<Result<void>> OpenFile::release_locks() {
   Result<void> all;
   for (const client::LockHolder& holder : std::exchange(locks_, {})) {

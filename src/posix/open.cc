@@ -10,7 +10,7 @@ namespace {
 
 bool has(int flags, int flag) { return (flags & flag) == flag; }
 
-/// Refuses flags that Linux refuses before it looks at the path.
+/// Refuses the flags that Linux refuses before it looks at the path.
 Result<void> check_flags(int flags) {
   if (has(flags, O_TMPFILE)) return (flags & (O_WRONLY | O_RDWR)) != 0 ? Result<void>() : Errc::kInvalidArgument;
   if (has(flags, O_PATH)) return {};
@@ -78,7 +78,7 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenPar
   co_return std::move(file).error();
 }
 
-/// If the object does not exist or cannot be reached, the open itself reports that.
+/// If the object does not exist or cannot be reached, the check passes and the open itself reports that.
 job::Task<Result<void>> FileSystem::check_owner(wire::NamePath path) {
   const std::uint32_t uid = client_.cluster().options().credential.uid;
   if (uid == 0) co_return Result<void>();

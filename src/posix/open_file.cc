@@ -105,7 +105,7 @@ job::Task<Result<std::uint64_t>> OpenFile::end_of_file() {
   co_return now.size;
 }
 
-/// Yields the offset at which the data was written.
+/// Returns the offset at which the data was written.
 job::Task<Result<std::uint64_t>> OpenFile::append(std::span<const ByteView> memory) {
   SPATE_CO_TRY(const std::uint64_t end, co_await file_->append(memory));
   if (is_synchronous(flags_)) {
@@ -191,7 +191,7 @@ job::Task<Result<Attributes>> OpenFile::stat() {
   wire::NamePath self;
   self.start = handle_;
   auto object = co_await client_.stat(std::move(self));
-  // The servers do not know that it is open, so it is gone when its last name is removed.
+  // The servers do not know that it is open. So it is gone when its last name is removed.
   if (object) {
     attributes_ = object->attributes;
   } else if (object.code() == Errc::kStaleHandle) {

@@ -14,31 +14,31 @@
 
 namespace spate::posix {
 
-/// A record lock of fcntl(2) and its owner. The owner is a process, by a number that the front end chooses, or with
-/// `open_file` the open file description itself.
+/// A record lock of fcntl(2) and its owner. The owner is a process, by a number that the front end chooses. With
+/// `open_file` the owner is the open file description itself.
 struct RecordLock {
   struct ::flock range{};
   std::uint64_t process = 0;
   bool open_file = false;
 };
 
-/// The offset of the next read or write. A front end may keep it in memory that processes share (fork). It must then
+/// The offset of the next read or write. A front end may keep it in memory that processes share (fork). Then it must
 /// make sure that they do not use it at the same time.
 using Position = std::atomic<std::uint64_t>;
 
-/// One entry of a directory, "." and ".." among them.
+/// One entry of a directory, also "." or "..".
 struct DirectoryItem {
   std::string name;
   Handle handle;
   FileType type = FileType::kRegular;
   std::uint64_t next = 0;                // for seek(): the position after this entry
-  std::optional<Attributes> attributes;  // if requested; not for "." and ".."
+  std::optional<Attributes> attributes;  // if requested; never for "." and ".."
 };
 
 /// A regular file, a directory, or an object that only serves as a place (O_PATH). Calls that its kind or access mode
 /// does not allow fail as POSIX says: kBadDescriptor, kIsDirectory, kNotDirectory, kInvalidArgument. Not thread-safe:
 /// one executor, any number of calls at a time; those that use the position take turns. Life cycle: FileSystem::open()
-/// -> calls -> close() awaited -> destroyed. Without close() the servers count it as open until the session ends.
+/// -> calls -> close() awaited -> destroyed. Without close() the servers count the file as open until the session ends.
 class OpenFile {
  public:
   struct Parts {
@@ -63,16 +63,16 @@ class OpenFile {
     else
       flags_.fetch_and(~O_APPEND, std::memory_order_relaxed);
   }
-  /// The client's file, for calls that POSIX does not have. null: not a regular file.
+  /// The client's file, for calls that POSIX does not have. Null: this is not a regular file.
   client::File* file() { return file_.get(); }
 
-  /// Uses `position` from now on. The caller has initialised it, and it outlives this object.
+  /// From now on the file uses `position`, which the caller has initialised and which outlives this object.
   void share_position(Position& position) { position_ = &position; }
 
   // Read and write at a given offset. Reads are short only at the end of the file; holes read as zeros.
   job::Task<Result<std::uint64_t>> pread(std::uint64_t offset, std::span<const MutableByteView> memory);
   /// Writes everything or fails; after a failure a part may have been written. With O_APPEND it writes at the end, as
-  /// Linux does, and the appends of all clients run one after another.
+  /// on Linux, and the appends of all clients run one after another.
   job::Task<Result<std::uint64_t>> pwrite(std::uint64_t offset, std::span<const ByteView> memory);
   /// Reads or writes pieces of the file in any shape, with one request to each server (list and strided I/O).
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what,
@@ -83,13 +83,13 @@ class OpenFile {
   job::Task<Result<std::uint64_t>> read(std::span<const MutableByteView> memory);
   job::Task<Result<std::uint64_t>> write(std::span<const ByteView> memory);
   /// SEEK_SET, SEEK_CUR, SEEK_END. SEEK_DATA and SEEK_HOLE depend on the io servers' local file systems: written bytes
-  /// are never in a hole, but other bytes in the same block of a datafile may count as data. A directory: SEEK_SET to a
-  /// value of DirectoryItem::next, or 0. kInvalidArgument, kNoSuchDevice (no data there).
+  /// are never in a hole, but other bytes in the same block of a datafile may count as data. Of a directory: SEEK_SET
+  /// to 0 or to a value of DirectoryItem::next. kInvalidArgument; kNoSuchDevice: there is no data.
   job::Task<Result<std::uint64_t>> seek(std::int64_t offset, int whence);
 
   /// copy_file_range(2) from `source`. If an offset is not given, that file's position is used and moved. Returns the
-  /// bytes copied; fewer at the source's end. kBadDescriptor (also with O_APPEND), kIsDirectory, kInvalidArgument
-  /// (ranges of one file that overlap), kFileTooBig.
+  /// number of bytes copied; fewer at the source's end. kBadDescriptor (also with O_APPEND), kIsDirectory,
+  /// kInvalidArgument (ranges of one file overlap), kFileTooBig.
   struct CopyParams {
     std::optional<std::int64_t> from;
     std::optional<std::int64_t> to;
@@ -100,32 +100,32 @@ class OpenFile {
   job::Task<Result<void>> truncate(std::int64_t size);
   /// fallocate(2); see posix/sparse.h.
   job::Task<Result<void>> allocate(int mode, std::int64_t offset, std::int64_t size);
-  /// fsync. A directory: name-space changes acknowledged before are durable.
+  /// fsync. Of a directory: name-space changes that were acknowledged before become durable.
   job::Task<Result<void>> sync();
   job::Task<Result<Attributes>> stat();
-  /// Sets the attributes that `request` has. Sets its `where` itself.
+  /// Sets the attributes that `request` has. Sets the request's `where` itself.
   job::Task<Result<Attributes>> set_attributes(wire::SetattrRequest request);
 
-  /// The next entry, or nothing at the end. It may return or skip entries that are created or removed meanwhile; it
-  /// returns every other entry once.
+  /// The next entry, or nothing at the end. An entry that is created or removed meanwhile may be returned or not; every
+  /// other entry is returned once.
   job::Task<Result<std::optional<DirectoryItem>>> next_entry(bool with_attributes = false);
 
-  /// flock(2) of this open file: LOCK_SH, LOCK_EX or LOCK_UN, perhaps with LOCK_NB (kTryAgain). If stopped: the token's
-  /// reason.
+  /// flock(2) of this open file: LOCK_SH, LOCK_EX or LOCK_UN, perhaps with LOCK_NB (kTryAgain). If stopped before: the
+  /// token's reason.
   job::Task<Result<void>> flock(int operation, job::StopToken stop = {});
-  /// fcntl(2) with F_SETLK (`wait`: F_SETLKW), or the F_OFD_ ones. kTryAgain, kDeadlock, kNoLocks.
+  /// fcntl(2) with F_SETLK (`wait`: F_SETLKW), or with their F_OFD_ forms. kTryAgain, kDeadlock, kNoLocks.
   job::Task<Result<void>> set_lock(RecordLock lock, bool wait, job::StopToken stop = {});
-  /// F_GETLK, F_OFD_GETLK: the lock that conflicts, or l_type F_UNLCK.
+  /// F_GETLK, F_OFD_GETLK: the lock that conflicts; l_type F_UNLCK if none does.
   job::Task<Result<struct ::flock>> get_lock(RecordLock lock);
-  /// The lock that flock() and set_lock() would request, without `owner`, or the error if this open file does not allow
-  /// it. For a front end whose locks another process holds.
+  /// The lock that flock() and set_lock() would request, without `owner`. Fails if this open file does not allow the
+  /// lock. For a front end whose locks are held by another process.
   Result<wire::LockSpec> flock_spec(int operation) const;
   job::Task<Result<wire::LockSpec>> record_lock_spec(RecordLock lock, bool sets);
-  /// The answer of F_GETLK to `asked`. Without `found`: F_UNLCK.
+  /// The answer of F_GETLK to `asked`. `found`: the lock that conflicts; nothing: the answer is F_UNLCK.
   static struct ::flock as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found);
 
-  /// Ends the open. kLostWrite: a write that was not synced may be lost. Do not use the object afterwards, whatever the
-  /// result.
+  /// Ends the open. kLostWrite: a write that was not synced may be lost. The object must not be used afterwards,
+  /// whatever the result is.
   job::Task<Result<void>> close();
 
  private:
@@ -145,17 +145,17 @@ class OpenFile {
   const FileType type_;
   std::atomic<int> flags_;
   std::unique_ptr<client::File> file_;
-  Attributes attributes_;  // of a directory or other object without data, as last seen
+  Attributes attributes_;  // for an object without data, such as a directory: as last seen
   Position own_position_{0};
   Position* position_ = &own_position_;
   job::Semaphore position_turn_;
   const std::uint64_t number_;          // its number as an owner of locks
   std::set<client::LockHolder> locks_;  // owners that have had locks through this open file
 
-  // Directories: the page that the server sent last, and how far it was read.
+  // Directories: the page that the server sent last, and how far this open has read it.
   wire::ReaddirReply page_;
   std::size_t page_index_ = 0;
-  std::uint64_t page_position_ = 0;  // where reading continues; if position_ differs, the caller has sought
+  std::uint64_t page_position_ = 0;  // where reading continues; if position_ differs, the caller has called seek()
   bool page_loaded_ = false;
   bool page_with_attributes_ = false;
 };

@@ -11,20 +11,20 @@
 
 namespace spate::posix {
 
-/// The task of one call of fallocate(2).
+/// What one call of fallocate(2) has to do.
 struct Allocation {
   Extent range;  // size > 0
   bool zero = false;
   bool keep_size = false;
 };
-/// 0 reserves, PUNCH_HOLE | KEEP_SIZE and ZERO_RANGE zero; KEEP_SIZE may be added. kInvalidArgument: the range;
-/// kNotSupported: another mode.
+/// `mode`: 0 reserves space; PUNCH_HOLE | KEEP_SIZE and ZERO_RANGE zero the range; KEEP_SIZE may be added.
+/// kInvalidArgument: the range is not valid. kNotSupported: another mode.
 Result<Allocation> allocation_of(int mode, std::int64_t offset, std::int64_t size);
-/// kFileTooBig: the range ends behind the largest file; nothing has changed.
+/// kFileTooBig: the range ends beyond the largest possible file, and nothing has changed.
 job::Task<Result<void>> allocate(client::File& file, Allocation allocation);
 
-/// The first byte of data from `offset` on, or of a hole (the end of the file is one). kNoSuchDevice: there is none, or
-/// `offset` is not in the file.
+/// The first byte of data at or after `offset` or, with `hole`, of a hole (the file's end is one). kNoSuchDevice: there
+/// is none, or `offset` is not in the file.
 job::Task<Result<std::uint64_t>> find_data(client::File& file, std::int64_t offset, bool hole);
 
 }  // namespace spate::posix

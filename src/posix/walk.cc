@@ -19,9 +19,9 @@ Result<wire::NamePath> PathWalk::beyond_link(const Error& error, const wire::Nam
 
 job::Task<Result<Where>> PathWalk::parent_of(Where where) {
   const std::size_t end = where.path.find_last_not_of('/');
-  if (end == std::string::npos) co_return where;  // the base or the root itself
+  if (end == std::string::npos) co_return where;  // the path is the base or the root itself
   const std::size_t slash = where.path.rfind('/', end);
-  if (slash == std::string::npos) co_return where;  // one name: there is no path to walk
+  if (slash == std::string::npos) co_return where;  // the path has one component: there is nothing to walk
   Where parent = where;
   parent.path = where.path.substr(0, slash + 1);
   parent.follow = true;

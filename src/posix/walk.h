@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PathWalk: runs an operation on a path. If a link ends the meta server's walk, it runs the operation again behind the
-// link.
+// PathWalk: runs an operation on a path. If a link ends the meta server's walk, it runs the operation again on the path
+// that the link leads to.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace spate::posix {
 
-/// Walks paths of one file system, which the program sees at `link_prefix` (FileSystemOptions). One executor. It
-/// outlives its tasks.
+/// Walks paths of one file system, which the program sees at `link_prefix` (FileSystemOptions). One executor. The
+/// object outlives its tasks.
 class PathWalk {
  public:
-  /// The client outlives it.
+  /// `client` outlives this object.
   PathWalk(client::Client& client, std::string link_prefix) : client_(client), link_prefix_(std::move(link_prefix)) {}
 
   /// Absolute links begin at the file system's root.
   bool rooted() const { return link_prefix_.empty(); }
-  /// Runs `operation(NamePath)`, which returns a Task, and again behind each link that ends the walk. `operation`
-  /// outlives the returned task.
+  /// Runs `operation(NamePath)`, which returns a Task, and runs it again beyond each link that ends the walk.
+  /// `operation` outlives the returned task.
   template <typename Operation>
   auto walk(Where where, const Operation& operation);
   /// The same for two paths. If a link ends the walk, both paths are first walked up to their last component.
@@ -42,7 +42,7 @@ class PathWalk {
 template <typename Operation>
 auto PathWalk::walk(Where where, const Operation& operation) {
   using Done = std::invoke_result_t<const Operation&, wire::NamePath>;
-  struct Walk {  // `operation` and everything it refers to live in the caller's frame
+  struct Walk {  // `operation` and everything that it refers to live in the caller's frame
     static Done run(PathWalk& self, Where from, const Operation& act) {
       const bool rooted = self.rooted();
       auto path = to_name_path(from, rooted);

@@ -14,16 +14,16 @@ namespace spate::posix {
 struct Where {
   Handle base = kRootHandle;
   std::string path;
-  bool follow = true;          // a symbolic link at the path's end
-  bool empty_is_base = false;  // AT_EMPTY_PATH; else an empty path is kNotFound
+  bool follow = true;          // whether to follow a symbolic link at the path's end
+  bool empty_is_base = false;  // AT_EMPTY_PATH; without it an empty path is kNotFound
 
   /// The object itself, named by an inode number or an open descriptor.
   static Where object(Handle handle) { return {handle, {}, true, true}; }
-  /// One entry of a directory, never followed, as FUSE asks for it.
+  /// One entry of a directory, as FUSE names it; a link is not followed.
   static Where entry(Handle directory, std::string name) { return {directory, std::move(name), false, false}; }
 };
 
-/// The longest path that is accepted, bytes; a longer one is kNameTooLong. (PATH_MAX counts the NUL.)
+/// The longest path that is accepted, bytes; for a longer one: kNameTooLong. (PATH_MAX counts the NUL, this does not.)
 constexpr std::size_t kLongestPath = kMaxPathBytes - 1;
 
 /// The path for the meta server, which walks it. `rooted_links`: absolute links begin at the file system's root;
