@@ -5,7 +5,7 @@ namespace spate::io {
 
 bool DatafileLock::try_take(Mode mode) {
   if (holders_ > 0 && (held_ != mode || mode == Mode::kExclusive)) return false;
-  if (!converting_.empty()) return false;  // otherwise a row of direct writes would keep it waiting for ever
+  if (!converting_.empty()) return false;  // otherwise successive direct writes would keep a conversion waiting forever
   held_ = mode;
   ++holders_;
   return true;

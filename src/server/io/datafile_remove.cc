@@ -17,8 +17,8 @@ constexpr std::size_t kMaxRemovals = 4096;
 
 constexpr std::size_t kRedoBatch = 256;
 
-/// A removal waits so much longer for its datafile than the recall of a lease may take. Shorter than the deadline of a
-/// meta server's request, so that the answer arrives although one datafile stays in use.
+/// How much longer a removal waits for its datafile than the recall of a lease may take. Shorter than the deadline of a
+/// meta server's request, so that the answer arrives even if one datafile stays in use.
 constexpr Duration kPatienceAfterRecall = std::chrono::seconds(1);
 
 /// Datafiles whose tombstones are stored. Outlives the tasks that work on it.
@@ -29,7 +29,7 @@ struct RemoveWork {
   std::vector<Place> places;    // for each datafile
   flow::Asker asker;
   job::StopToken stop;
-  Result<void> failure;  // the first of a datafile
+  Result<void> failure;  // the first failure at a datafile
 };
 
 /// Waits for requests that began before the tombstone was stored. They have been stopped; kTryAgain if they take too
@@ -61,7 +61,7 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   co_return Result<void>();
 }
 
-/// Never fails, since one datafile that stays must not keep the others.
+/// Never fails: a datafile that cannot be removed must not prevent the removal of the others.
 job::Task<Result<void>> try_to_remove(RemoveWork& work, std::size_t index) {
   auto removed = co_await remove_one(work, index);
   if (!removed && work.failure) work.failure = std::move(removed);

@@ -17,7 +17,7 @@ DatafileTable::Use DatafileTable::use(const DatafileKey& key) {
   return Use(entry);
 }
 
-/// Its last user has gone.
+/// The entry has no users any more, so it may be dropped.
 void DatafileTable::retire(Entry& entry) {
   idle_.splice(idle_.begin(), in_use_, entry.position_);
   trim();

@@ -28,7 +28,7 @@ class DatafileTable {
     Entry(DatafileTable& table, const DatafileKey& its_key)
         : key(its_key), lock(table.executor_), sync_turn(table.executor_, 1), table_(table) {}
     const DatafileKey key;
-    /// Writes and punches share it; truncate and removal take it exclusively.
+    /// Writes and punches hold it shared, or direct past the page cache; truncate and removal hold it exclusively.
     DatafileLock lock;
     /// The newest layout generation that a genuine capability for this datafile has shown; 0: none yet.
     std::uint32_t layout_generation = 0;
@@ -58,7 +58,7 @@ class DatafileTable {
     std::list<Entry*>::iterator in_open_;  // valid while file_ is set
   };
 
-  /// Keeps an entry in the table. Move-only. It ends after everything that holds the entry's lock.
+  /// Keeps an entry in the table. Move-only. It must outlive every hold of the entry's lock.
   class Use {
    public:
     Use() = default;

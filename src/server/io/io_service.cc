@@ -121,7 +121,7 @@ job::Task<void> IoService::purge_again_and_again() {
 
 job::Task<Result<void>> IoService::purge() {
   const WallTime now = parts_->now();
-  // One step that fails keeps no other from being done.
+  // A step that fails does not prevent the others.
   Result<void> failure = co_await parts_->leases.end_expired(parts_->stopping);
   const auto keep_first = [&failure](Result<void> done) {
     if (!done && failure) failure = std::move(done);

@@ -45,10 +45,10 @@ class IoService final : public rpc::Service {
   bool has_redone_removals() const;
   /// Ends the background work, and reads that have been answered but are still sending.
   job::Task<void> stop();
-  /// It leads no group from now on, and ends what it does for groups. Call it before rpc::Server::stop(), which waits
-  /// for requests that may wait for other servers.
+  /// Stops leading groups, and ends the work for groups. Call it before rpc::Server::stop(), which waits for requests
+  /// that may wait for other servers.
   void leave_groups();
-  /// As a member of groups it serves in all of them.
+  /// Whether this server takes part in every group that it knows as the group's record says (Mirrors::settled()).
   bool groups_settled() const;
 
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
@@ -62,7 +62,7 @@ class IoService final : public rpc::Service {
   std::uint64_t buffers_used() const;
 
  private:
-  // One source file for each.
+  // Each of these has a source file of its own.
   job::Task<Result<Bytes>> read(rpc::Call& call, wire::ReadRequest request);
   job::Task<Result<wire::WriteReply>> write(rpc::Call& call, wire::WriteRequest request);
   job::Task<Result<wire::PunchReply>> punch(rpc::Call& call, wire::PunchRequest request);

@@ -72,10 +72,10 @@ class Leases {
   /// The datafile has a tombstone: ends its leases at once, and fences holders at work. Nothing is copied, since nobody
   /// will read what they still write.
   void abandon(const DatafileKey& key);
-  /// Ends all of the client's leases that were granted below this epoch. A lease that cannot be ended keeps no other;
-  /// its failure is reported at the end.
+  /// Ends all of the client's leases that were granted below this epoch. A lease that cannot be ended does not prevent
+  /// the end of the others. Its failure is reported when all have been tried.
   job::Task<Result<void>> end_client(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop);
-  /// Likewise.
+  /// Ends all leases that have expired, in the same way.
   job::Task<Result<void>> end_expired(job::StopToken stop);
   /// Brings the datafile's change counter up to date with the writes of lease holders.
   job::Task<Result<void>> note(const DatafileKey& key, job::StopToken stop);

@@ -29,7 +29,7 @@ struct IoOptions {
   /// learned them.
   bool learn_fences = false;
 
-  /// Whether this server's targets can be members of groups. Without, it asks the meta server for none.
+  /// Whether this server's targets can be members of groups. False: the server asks the meta server for no groups.
   bool groups = true;
 
   /// Size of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
@@ -48,9 +48,9 @@ struct IoOptions {
   BypassPolicy bypass = BypassPolicy::kOff;
   /// The user that this server runs as: only that user may write datafiles directly.
   std::uint32_t own_uid = 0;
-  /// A lease holder that is still at work so long after a recall is fenced.
+  /// A lease holder that is still at work this long after a recall is fenced.
   Duration recall_deadline = std::chrono::seconds(5);
-  /// If several clients write a datafile, no lease for writing it is granted for so long after a recall. Guess.
+  /// If several clients write a datafile, no lease for writing it is granted for this long after a recall. Guess.
   Duration contended_for = std::chrono::seconds(2);
   std::size_t max_leases = 16384;
 

@@ -31,7 +31,7 @@ struct InlineRead {
   const datatype::Description& what;
   flow::Asker asker;
   ActiveRequest& active;
-  std::vector<std::uint64_t> sizes;  // at most so many bytes of each stream
+  std::vector<std::uint64_t> sizes;  // most bytes of each stream
   std::vector<SlotRead> done;
 };
 

@@ -100,7 +100,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   if (slot.reign == nullptr) {
     SPATE_CO_TRY(chosen, co_await path_for(work.parts, slot, params, before, true));
   } else {
-    // The other members get it from memory.
+    // The other members get the data from this server's memory, so the write must be buffered.
     if (work.request.path == wire::DataPath::kPeerToPeer)
       co_return Error::told(Errc::kNotSupported, "other servers have copies of the datafile");
     chosen.choice.path = wire::DataPath::kBuffered;
