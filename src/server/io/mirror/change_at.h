@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of datafiles, wherever they are.
+// Changes a datafile on its target, or on all members of its group.
 #pragma once
 
 #include "server/io/mirror/reign.h"

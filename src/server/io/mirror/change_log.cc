@@ -109,7 +109,7 @@ job::Task<Result<void>> ChangeLog::store(DatafileId datafile, std::vector<Positi
   co_return Result<void>();
 }
 
-/// The regions of the datafile with the most notes, which become one note. It is among them, as the last one.
+/// Merges the notes of the datafile that has the most. Returns the regions of its old notes, and then the merged one.
 std::vector<ChangedRegion> ChangeLog::merge_largest() {
   const auto largest = std::max_element(notes_.begin(), notes_.end(),
                                         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangeLog: which ranges of a group's datafiles have changed since all members were known to hold the same, durably.
+// ChangeLog: the ranges of a group's datafiles that may not be the same, durably, on all members.
 #pragma once
 
 #include <map>
@@ -13,9 +13,9 @@
 
 namespace spate::io {
 
-/// Each member keeps its own, for its group. A change is noted before it is made; the note survives the process. Notes
-/// belong to windows, which the primary numbers. A window's notes go when all its changes are durable on all members.
-/// Above kMostRegions the largest datafile's notes become one note for the whole of it. One executor; pinned.
+/// Each member keeps its own log for its group. A change is noted before it is made; the note survives the process.
+/// Notes belong to windows, which the primary numbers. A window's notes go when all its changes are durable on all
+/// members. Above kMostRegions the largest datafile's notes become one note for the whole of it. One executor; pinned.
 class ChangeLog {
  public:
   static constexpr std::size_t kMostRegions = 1U << 20U;
@@ -39,8 +39,8 @@ class ChangeLog {
   /// Drops the notes of this window and of those before it.
   job::Task<Result<void>> forget(std::uint64_t window);
 
-  /// Up to `max` datafiles of the group behind `after`, whether or not there are notes of them: all that ever had one
-  /// and were not removed.
+  /// Returns up to `max` datafiles of the group after `after`: all that ever had a note and were not removed, even if
+  /// they have no note now.
   job::Task<Result<std::vector<DatafileId>>> list(DatafileId after, std::size_t max);
   /// The datafile was removed. Its notes stay.
   job::Task<Result<void>> unlist(DatafileId datafile);

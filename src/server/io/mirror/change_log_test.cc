@@ -21,7 +21,7 @@ class ChangeLogTest : public ::testing::Test {
     ASSERT_OK(executor_.run(log.note(datafile, {&extent, 1}, window)));
   }
   std::vector<ChangedRegion> all(const ChangeLog& log) { return log.page(std::nullopt, 1000); }
-  /// As another process finds it.
+  /// The notes as another process finds them.
   std::vector<ChangedRegion> stored() {
     ChangeLog log(context_, kNotedGroup);
     EXPECT_OK(executor_.run(log.load()));

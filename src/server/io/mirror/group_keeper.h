@@ -22,13 +22,13 @@ class GroupKeeper {
   GroupKeeper(const GroupKeeper&) = delete;
   GroupKeeper& operator=(const GroupKeeper&) = delete;
 
-  /// Those of `groups` that exist; of no more than wire::kMaxGroupsAsked.
+  /// Returns those of `groups` that exist. At most wire::kMaxGroupsAsked may be asked for.
   job::Task<Result<std::vector<DataGroup>>> read(std::vector<TargetId> groups, job::StopToken stop);
-  /// All with a target of this server.
+  /// Returns all groups that have a target of this server.
   job::Task<Result<std::vector<DataGroup>>> of_server(ServerId server, job::StopToken stop);
   /// Asks once for the change. After an error it is unknown whether it was made, or will be.
   job::Task<Result<wire::ChangeGroupReply>> change(wire::ChangeGroupRequest request, job::StopToken stop);
-  /// The servers' addresses.
+  /// Returns the servers and their addresses.
   job::Task<Result<ClusterMap>> map(job::StopToken stop);
 
  private:

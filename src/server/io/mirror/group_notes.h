@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server has noted of the groups of which its targets are members.
+// The notes that a server keeps of the groups that its targets belong to.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace spate::io {
 
-/// All of them. The context outlives the task.
+/// Loads all notes. The context outlives the task.
 job::Task<Result<std::vector<GroupNote>>> load_group_notes(job::KeyvalContext& keyval);
 
-/// Whether a group counts on what this target holds. Then the target must not be made anew beside records that say that
-/// it holds it: an empty copy would be taken for a whole one.
+/// Whether a group counts on the data of this target. If so, the target must not be made anew while records say that it
+/// holds the data: its empty copy would be taken for a whole one.
 job::Task<Result<bool>> is_counted_on(job::KeyvalContext& keyval, TargetId target);
 
 }  // namespace spate::io

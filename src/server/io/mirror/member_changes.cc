@@ -75,8 +75,8 @@ job::Task<Result<void>> remove_member(MemberWork& work) {
   co_return unlisted;
 }
 
-/// The change counter becomes the primary's, unless it is beyond that. A change that was made at a time moves the
-/// counter to that time in ns, and one more when it ends.
+/// Raises the change counter to the primary's. A change with a time moves the counter to that time in ns, and one
+/// further when it ends.
 job::Task<Result<void>> settle_member(MemberWork& work) {
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await work.datafile->lock.exclusive({}));
   const flow::Asker asker(ClientId(), wire::Priority::kControl);

@@ -10,12 +10,12 @@ namespace spate::io {
 
 /// Fails with kProtocol if the request is none that a primary sends.
 Result<void> check_forward(const wire::MirrorForwardRequest& request);
-/// What the change concerns, first and last region.
+/// The first and the last region that the change concerns.
 ChangedRegion first_region(const wire::MirrorForwardRequest& request);
 std::uint64_t last_region(const wire::MirrorForwardRequest& request);
 
-/// Notes the change and makes it. The caller has checked the request, and sees to it that nothing that overlaps runs at
-/// the same time. Both outlive the task. `data`: of a write.
+/// Notes the change and makes it. The caller has checked the request, and lets no overlapping change run at the same
+/// time. All arguments outlive the task. `data`: the bytes of a write.
 job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, const wire::MirrorForwardRequest& request,
                                           ByteView data);
 

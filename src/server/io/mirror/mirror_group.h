@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MirrorGroup: what this process knows of a group of which one of its targets is a member.
+// MirrorGroup: what this process knows of a group that one of its targets belongs to.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace spate::io {
 
 class Reign;
 
-/// One executor; pinned. Only the class Mirrors and what it is made of change it.
+/// One executor; pinned. Only Mirrors and its parts change it.
 struct MirrorGroup {
   MirrorGroup(job::Executor& executor, job::KeyvalContext& keyval, Target& its_target, TargetId its_id)
       : id(its_id),
@@ -35,24 +35,24 @@ struct MirrorGroup {
   const TargetId self;  // the target's number
   const MonoTime known_since;
 
-  /// The newest record that anybody has told. Without members while there is none.
+  /// The newest record that this process has been told. It has no members while there is none.
   DataGroup record;
-  /// The epoch that this member obeys; what belongs to an earlier one is refused. 0: none yet.
+  /// The epoch that this member obeys. It refuses everything that belongs to an earlier epoch. 0: none yet.
   std::uint64_t obeyed = 0;
-  /// A process before this one has obeyed an epoch, and this one has not been taken in since.
+  /// An earlier process has obeyed an epoch, and this process has not been taken into the group since.
   bool fresh = false;
-  /// This member has not what the group has.
+  /// This member lacks the group's data, or a part of it.
   bool lacks_all = false;
-  /// Since that process the machine was started anew.
+  /// The machine has been booted since that earlier process.
   bool rebooted = false;
-  /// It has asked to become the primary, and the outcome is not known: nothing of the present epoch is acknowledged.
+  /// This member has asked to become the primary. Until the outcome is known, it acknowledges nothing of this epoch.
   bool accusing = false;
-  bool obeying = false;           // a later epoch; until then nothing is taken
-  MonoTime heard;                 // a beacon of the primary
-  MonoTime acknowledged;          // and this one promised to let it be the primary for a while
+  bool obeying = false;           // about to obey a later epoch; until then it takes no changes
+  MonoTime heard;                 // when the primary's last beacon came
+  MonoTime acknowledged;          // when this member last promised to let the primary lead for a while
   std::uint64_t reign_taken = 0;  // the primary's reign to which `taken` belongs
   TakenChanges taken;
-  std::vector<ChangedRegion> doubtful;  // of the reign before that: others may not have these changes
+  std::vector<ChangedRegion> doubtful;  // of the reign before `reign_taken`: others may not have these changes
   ChangeLog log;
   /// Set while this member is the primary, or is about to be.
   std::shared_ptr<Reign> reign;

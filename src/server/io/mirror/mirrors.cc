@@ -12,7 +12,7 @@ namespace spate::io {
 namespace {
 
 constexpr Duration kListPause = std::chrono::seconds(1);
-constexpr Duration kNoGroups = std::chrono::seconds(2);  // a server without groups looks so often
+constexpr Duration kNoGroups = std::chrono::seconds(2);  // how often a server without groups looks for some
 constexpr Duration kAskPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostAsked = 1024;
 constexpr std::uint64_t kMirrorBuffers = 64ULL << 20U;
@@ -100,8 +100,8 @@ MirrorGroup* Mirrors::find_or_make(const DataGroup& record) {
       if (target.description.id != member.target) continue;
       auto group = std::make_unique<MirrorGroup>(parts_.executor, parts_.keyval, target, record.id);
       group->record = record;
-      // Its first primary makes all members note it before anything is written. So a later one without a note at this
-      // member means that this member's store is new.
+      // The first primary of a group makes all members note the group before anything is written. So if the epoch is a
+      // later one and this member has no note, its store is new.
       group->fresh = group->lacks_all = record.epoch > 1;
       woken_.set();
       return groups_.emplace(record.id, std::move(group)).first->second.get();
@@ -151,7 +151,7 @@ job::Task<void> Mirrors::fetch_map() {
   if (map) peers_->set_map(*std::move(map));
 }
 
-/// Asks the meta server for what may be unknown or out of date here.
+/// Asks the meta server for the records that may be unknown or out of date here.
 job::Task<void> Mirrors::read_records() {
   reading_ = true;
   const MonoTime now = parts_.executor.now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mirrors: the groups of which targets of this server are members (docs/availability.md, "Mirrored data").
+// Mirrors: the groups that targets of this server belong to (docs/availability.md, "Mirrored data").
 #pragma once
 
 #include <map>
@@ -30,18 +30,18 @@ class Mirrors final : public MirrorHost {
   /// Reads what an earlier process has left.
   job::Task<Result<void>> load();
   void start(const RegistrationOptions& options, job::NetworkContext& network, Random& random);
-  /// It leads no group from now on, and ends what it does.
+  /// Ends the work for groups. From now on this server leads none.
   void leave();
   job::Task<void> stop();
 
-  /// The reign over this group, which leads now; else kNotPrimary. If the group is not known, the meta server is asked
-  /// for it, so that a later call may find it.
+  /// The reign over this group if it leads now; otherwise kNotPrimary. If the group is not known, this also has the
+  /// meta server asked for it, so that a later call may find it.
   Result<std::shared_ptr<Reign>> leading(TargetId group);
 
   /// Every group that this server knows is as its record says: this member serves, and leads if it is the primary.
   bool settled() const;
 
-  // What other members ask. Each yields an answer, whatever it is.
+  // Requests of other members. Each call yields a reply, even if it refuses the request.
   job::Task<wire::MirrorForwardReply> take(const rpc::Call& call, wire::MirrorForwardRequest request);
   job::Task<wire::MirrorBeaconReply> take(wire::MirrorBeaconRequest request);
   job::Task<wire::MirrorObeyReply> take(wire::MirrorObeyRequest request);
@@ -87,7 +87,7 @@ class Mirrors final : public MirrorHost {
   // What a member answers (mirrors_member.cc).
   wire::BeaconAnswer answer_beacon(const wire::BeaconGroup& beacon);
   static std::uint8_t flags_of(const MirrorGroup& group);
-  /// Null, and why, unless the group obeys this epoch as a member that is not its primary.
+  /// The group, if it obeys this epoch and this member is not its primary. Otherwise null, with the reason in `why`.
   MirrorGroup* obeying(TargetId group, std::uint64_t epoch, wire::MirrorVerdict& why);
   job::Task<Result<flow::PooledBuffer>> receive(const rpc::Call& call, std::uint64_t bytes);
   job::Task<Errc> carry_out_once(MirrorGroup& group, const wire::MirrorForwardRequest& request, ByteView data);
@@ -99,7 +99,7 @@ class Mirrors final : public MirrorHost {
   std::unique_ptr<GroupKeeper> keeper_;  // null: not started
   std::unique_ptr<MirrorPeers> peers_;
   ServerId self_;
-  flow::BufferPool pool_;  // of what other members send: clients cannot use it up
+  flow::BufferPool pool_;  // for data from other members: clients cannot use it up
   std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
   std::set<TargetId> asked_for_;  // unknown groups that requests name
   bool doubt_ = false;            // some record may be out of date

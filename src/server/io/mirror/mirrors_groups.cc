@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kRetry = std::chrono::milliseconds(100);
 constexpr Duration kWindow = std::chrono::seconds(10);
-// A member whose process was started anew waits longer: one that was there all the time goes first.
+// A member whose process was started anew waits longer, so that a member that was there all the time goes first.
 constexpr Duration kFreshPrimary = std::chrono::seconds(3);
 constexpr Duration kFreshBackup = std::chrono::seconds(5);
 constexpr Duration kAfterReboot = std::chrono::seconds(7);
@@ -24,14 +24,14 @@ void Mirrors::learn(const DataGroup& record) {
   if (group == nullptr) return;
   if (record.epoch > group->record.epoch) {
     group->record = record;
-    group->heard = parts_.executor.now();  // whoever is the primary now is given time
+    group->heard = parts_.executor.now();  // gives the present primary time
     group->pulse();
   }
   if (group->obeyed < group->record.epoch && may_obey(*group, group->record)) job::spawn(gate_, obey_later(*group));
 }
 
-/// A process that was started anew does not go on as a member that serves: others may have left it out, and it does
-/// not know what of a change it has seen. It is taken in again as one that returns.
+/// A process that was started anew does not go on as a serving member: others may have left it out, and it does not
+/// know which part of a change it has seen. The primary takes it in again as a returning member.
 bool Mirrors::may_obey(const MirrorGroup& group, const DataGroup& record) {
   return !group.fresh || !record.serves(group.self);
 }
@@ -68,7 +68,7 @@ job::Task<Result<void>> Mirrors::obey_now(MirrorGroup& group, DataGroup record) 
   if (done.status != Errc::kOk) co_return done.status;
   group.obeyed = record.epoch;
   group.lacks_all = note.lacks_all;
-  // From here on it is this process that takes part.
+  // From here on this process takes part, and not only an earlier one.
   if (serves || group.state_of(group.self) == MemberState::kJoining) group.fresh = false;
   if (group.reign != nullptr) group.reign->record_changed();
   group.pulse();
@@ -125,7 +125,7 @@ job::Task<void> Mirrors::mind(MirrorGroup& group) {
   group.minded = false;
 }
 
-/// What the primary has to do about the others.
+/// Starts the tasks that the primary needs for the other members.
 void Mirrors::mind_members(Reign& reign) {
   const MonoTime now = parts_.executor.now();
   for (const auto& [target, follower] : reign.followers()) {
@@ -148,7 +148,7 @@ void Mirrors::mind_members(Reign& reign) {
 bool Mirrors::must_take_over(const MirrorGroup& group) const {
   if (!group.serves() || group.lacks_all || keeper_ == nullptr || stopping_.stopped()) return false;
   const MonoTime now = parts_.executor.now();
-  if (group.fresh && group.is_primary() && group.record.serving() == 1) return true;  // nobody has more
+  if (group.fresh && group.is_primary() && group.record.serving() == 1) return true;  // nobody has more data
   if (group.fresh) {
     const Duration reboot = group.rebooted ? kAfterReboot : Duration(0);
     const Duration patience = (group.is_primary() ? kFreshPrimary : kFreshBackup) + reboot;

@@ -87,7 +87,7 @@ MirrorGroup* Mirrors::obeying(TargetId id, std::uint64_t epoch, MirrorVerdict& w
   return group;
 }
 
-/// A message of bulk data that comes with a forwarded write.
+/// Receives the message of bulk data that comes with a forwarded write.
 job::Task<Result<flow::PooledBuffer>> Mirrors::receive(const rpc::Call& call, std::uint64_t bytes) {
   SPATE_CO_TRY(flow::PooledBuffer buffer,
                co_await pool_.acquire(ClientId(), std::max(bytes, flow::kMinUnitBytes), call.stop));

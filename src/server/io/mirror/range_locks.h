@@ -13,13 +13,13 @@
 
 namespace spate::io {
 
-/// Ranges of whole granules. A request waits for earlier ones that overlap with it, also for those that wait
+/// Locks ranges of whole granules. A request waits for earlier ones that overlap with it, even for those that wait
 /// themselves. Disjoint ones run side by side. Not thread-safe: one executor. Pinned. It outlives its holds.
 class RangeLocks {
  public:
   static constexpr std::uint64_t kGranule = 64 * 1024;
 
-  /// The bytes begin..end of a datafile; end is exclusive. A default one is the whole datafile.
+  /// The bytes begin..end of a datafile; end is exclusive. A default range is the whole datafile.
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = ~std::uint64_t{0};

@@ -21,7 +21,7 @@ Error not_primary(const MirrorGroup& group) {
   return Error::told(Errc::kNotPrimary, "this server does not lead group " + std::to_string(group.id.value) + " now");
 }
 
-/// What the change concerns: the hull of its extents, or the whole datafile.
+/// The range that the change concerns: the hull of its extents, or the whole datafile.
 RangeLocks::Range range_of(const trove::BytestreamRequest& request) {
   using trove::BytestreamOp;
   if (request.op == BytestreamOp::kTruncate || request.op == BytestreamOp::kRemove) return {};
@@ -219,7 +219,7 @@ job::Task<Result<void>> Reign::tell_one(MirrorFollowerPtr follower, const wire::
   co_return Result<void>();
 }
 
-/// Ends when the member is absent, or when this is no longer the primary.
+/// Ends when the member is absent, or when this process is no longer the primary.
 job::Task<void> Reign::evict(MirrorFollowerPtr follower, const char* why) {
   if (follower->state == MemberState::kJoining && !follower->promoted) {
     follower->failed = true;  // nobody depends on it, and its return will end
@@ -228,7 +228,7 @@ job::Task<void> Reign::evict(MirrorFollowerPtr follower, const char* why) {
   co_await leave_out(std::move(follower), why);
 }
 
-/// Its own copy does not take changes any more: another member becomes the primary.
+/// Makes another member the primary, because this member's own copy takes no changes any more.
 job::Task<void> Reign::step_down(Errc why) {
   for (const auto& [target, follower] : followers_) {
     if (follower->state != MemberState::kServing) continue;

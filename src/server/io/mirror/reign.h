@@ -18,7 +18,7 @@
 
 namespace spate::io {
 
-/// What a reign is part of.
+/// The interface to the server that a reign is part of.
 class MirrorHost {
  public:
   virtual ~MirrorHost() = default;
@@ -26,16 +26,16 @@ class MirrorHost {
   virtual MirrorPeers& peers() = 0;
   virtual const group::Timing& timing() const = 0;
 
-  /// A change of a group's record: the states of some members, and who is the primary (0: as it is).
+  /// A change of a group's record: new states of some members, and the new primary (0: it stays).
   struct Alteration {
     std::vector<GroupMember> members;
     TargetId primary;
     bool renew = false;  // the epoch rises also if nothing else changes
   };
-  /// Asks the meta server for it, again and again. Ends when the record is so, when this member may not do that, or
-  /// when `stop` fires.
+  /// Asks the meta server for it, again and again. Ends when the record is as wanted, when this member may not make it
+  /// so, or when `stop` fires.
   virtual job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) = 0;
-  /// A member knows a later record.
+  /// A member knows a later record, so the record should be read again.
   virtual void contradicted() = 0;
 };
 
@@ -45,19 +45,19 @@ struct MirrorFollower {
   const TargetId target;
   const ServerId server;
   MonoTime acknowledged{Duration(-1)};  // when the newest acknowledged beacon was sent; negative: none was
-  MonoTime heard;                       // when it answered last, or since when it has been given time
+  MonoTime heard;                       // when it answered last, or when its time to answer began
   std::uint64_t obeyed = 0;
   bool answers = false;  // it has answered since it became absent
   bool fresh = false;    // it must return before it may serve
   bool lacks_all = false;
-  bool follows = false;   // joining: gets all changes
-  bool failed = false;    // joining: has missed one, so it begins again
-  bool returns = false;   // a task lets it return
-  bool leaves = false;    // a task makes it absent
+  bool follows = false;   // joining: it receives all changes
+  bool failed = false;    // joining: it has missed a change, so it begins again
+  bool returns = false;   // a task is making it return
+  bool leaves = false;    // a task is making it absent
   bool promoted = false;  // it is about to serve: changes wait for it
   MemberState state = MemberState::kAbsent;
-  MonoTime returns_from;  // not before
-  job::StopSource gone;   // it is absent now: nobody waits for it
+  MonoTime returns_from;  // its return does not begin before this
+  job::StopSource gone;   // fires when it becomes absent: nobody waits for it then
 };
 using MirrorFollowerPtr = std::shared_ptr<MirrorFollower>;
 
@@ -67,27 +67,27 @@ struct MirrorExtras {
   WallTime tombstone_until{};  // of a removal; 0: it leaves no tombstone
 };
 
-/// Life cycle: construct -> open() awaited, then it leads -> end() awaited -> destroyed when the last request that has
-/// found it is over. One executor; pinned.
+/// Life cycle: construct -> open() awaited, then it leads -> end() awaited -> destroyed after the last request that
+/// uses it. One executor; pinned.
 class Reign {
  public:
   Reign(MirrorHost& host, MirrorGroup& group, std::uint64_t number);
   Reign(const Reign&) = delete;
   Reign& operator=(const Reign&) = delete;
 
-  /// Makes all members obey, and equal where they may differ. Ends without effect if the reign ends.
-  /// `doubtful`: what this member has of the reign before that others may not have. No answer is given before
+  /// Makes all members obey, and makes their copies equal where they may differ. Ends without effect if the reign ends.
+  /// `doubtful`: changes of the reign before that this member has and others may not have. No answer is given before
   /// `serves_from`.
   job::Task<void> open(std::vector<ChangedRegion> doubtful, MonoTime serves_from);
-  /// It is no longer the primary: ends all its changes, and waits for them.
+  /// Ends all changes of this reign and waits for them, because this member is no longer the primary.
   job::Task<void> end();
-  /// The same without waiting for them.
+  /// The same without waiting for the changes.
   void halt();
 
   Target& target() const { return group_.target; }
   MirrorGroup& group() const { return group_; }
   std::uint64_t number() const { return number_; }
-  /// It leads, and no other member can lead now.
+  /// Whether it leads, and no other member can lead now.
   bool leads() const;
   bool is_open() const { return open_; }
   /// kNotPrimary unless leads().
@@ -141,7 +141,7 @@ class Reign {
   job::Task<Result<void>> note(const trove::BytestreamRequest& request);
   job::Task<Result<trove::BytestreamCompletion>> change_in_order(const trove::BytestreamRequest& request,
                                                                  const MirrorExtras& extras, flow::Asker asker);
-  /// Tells all others; `only` (null: none) tells one member only. Fails with what a member could not do.
+  /// Sends the change to all other members, or to `only` if it is not null. Fails with the failure of a member.
   job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only);
   job::Task<Result<void>> tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request,
                                    ByteView data);

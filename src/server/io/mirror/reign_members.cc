@@ -49,7 +49,7 @@ job::Task<Result<wire::MirrorObeyReply>> Reign::ask_to_obey(MirrorFollower& foll
   co_return reply;
 }
 
-/// Until the member obeys the present record, is absent, or this reign ends.
+/// Asks until the member obeys the present record or is absent, or until this reign ends.
 job::Task<void> Reign::make_obey(MirrorFollowerPtr follower) {
   while (!stopping_.stopped() && !follower->gone.stopped() && follower->obeyed < group_.record.epoch) {
     const auto reply = co_await ask_to_obey(*follower);
@@ -124,8 +124,8 @@ job::Task<void> Reign::end() {
   co_await gate_.close();
 }
 
-/// The range is free while this waits for the whole datafile. Nothing that others do there is lost: it is made on all
-/// members.
+/// Others may change the range while this waits for the whole datafile. Such changes are not lost, because they are
+/// made on all members.
 job::Task<Result<void>> Reign::mend(DatafileId datafile, RangeLocks::Range range) {
   for (;;) {
     const RangeLocks::Range whole;
@@ -141,7 +141,7 @@ job::Task<Result<void>> Reign::mend(DatafileId datafile, RangeLocks::Range range
     const auto copied = co_await copy_datafile(datafile, regions, nullptr);
     if (copied || stopping_.stopped()) co_return copied;
     if (copied.code() == Errc::kIoError) co_return copied;
-    // A member does not even take what this one has: it is mended by its return.
+    // A member that does not even take this member's data becomes absent. Its return mends its copy.
     for (const auto& [target, follower] : std::map<TargetId, MirrorFollowerPtr>(followers_)) {
       if (counts(*follower)) co_await evict(follower, "its copy cannot be made equal");
     }

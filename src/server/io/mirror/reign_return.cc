@@ -87,7 +87,7 @@ job::Task<Result<void>> Reign::catch_up(MirrorFollowerPtr follower) {
   co_return Result<void>();
 }
 
-/// What the member itself may have changed, and nobody else.
+/// Collects what the returning member may have changed, and nobody else.
 job::Task<Result<void>> Reign::collect_records(MirrorFollower& follower, Regions& regions) {
   wire::MirrorRecordsRequest request;
   request.group = group_.id;
@@ -162,7 +162,7 @@ job::Task<Result<void>> Reign::copy_from(DatafileId datafile, std::uint64_t offs
   look.id = datafile;
   look.max_ranges = 256;
   if (only != nullptr) {
-    // It has no data there then but what is copied. It does not serve, so nobody reads it meanwhile.
+    // After the cut the member has only data that is copied to it. It does not serve, so nobody reads it meanwhile.
     const RangeLocks::Range whole;
     SPATE_CO_TRY(const RangeLocks::Hold hold, co_await locks_.take(datafile, whole, stopping_));
     const Running running(*this);
@@ -193,7 +193,7 @@ job::Task<Result<void>> Reign::copy_from(DatafileId datafile, std::uint64_t offs
   }
 }
 
-/// Of members that serve: one that returns was cut, and has no data there.
+/// Only for members that serve: a returning member was cut, and has no data there.
 job::Task<Result<void>> Reign::copy_hole(DatafileId datafile, std::uint64_t begin, std::uint64_t end,
                                          MirrorFollowerPtr only) {
   if (only != nullptr || begin >= end) co_return Result<void>();
@@ -242,7 +242,7 @@ job::Task<Result<void>> Reign::copy_range(DatafileId datafile, Extent range, Mir
   co_return Result<void>();
 }
 
-/// The datafile's end and what is known of it, once its content is equal.
+/// Makes the datafile's end, counters and tombstone equal, once its content is.
 job::Task<Result<void>> Reign::settle(DatafileId datafile, MirrorFollowerPtr only) {
   RangeLocks::Hold hold;
   if (only != nullptr) {

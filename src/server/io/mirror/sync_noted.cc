@@ -10,7 +10,7 @@ namespace spate::io {
 job::Task<Result<void>> sync_mirrored(Parts& parts, MirrorGroup& group, DatafileId datafile, job::StopToken stop) {
   SPATE_CO_TRY(const SyncOutcome outcome, co_await sync_datafile(parts, group.target, datafile, stop));
   if (outcome.lossy) co_return Error(Errc::kIoError, "write-back has failed");
-  // Without its place in the list it would not be copied to a member that lacks all.
+  // Without its place in the list, the datafile would not be copied to a member that lacks all data.
   auto durable = co_await group.log.make_durable();
   co_return durable;
 }

@@ -11,7 +11,7 @@ namespace spate::io {
 /// have lost a change.
 job::Task<Result<void>> sync_noted(Parts& parts, MirrorGroup& group, std::uint64_t window, job::StopToken stop);
 
-/// One datafile of this member. Fails if it may have lost a change.
+/// Syncs one datafile of this member. Fails if it may have lost a change.
 job::Task<Result<void>> sync_mirrored(Parts& parts, MirrorGroup& group, DatafileId datafile, job::StopToken stop);
 
 }  // namespace spate::io

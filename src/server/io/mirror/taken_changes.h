@@ -11,8 +11,8 @@
 
 namespace spate::io {
 
-/// A change that arrives twice is carried out once. What the primary has not called done yet is doubtful: other members
-/// may not have it. One executor; pinned.
+/// Carries out a change that arrives twice only once. A change that the primary has not reported as done is doubtful:
+/// other members may not have it. One executor; pinned.
 class TakenChanges {
  public:
   struct Change {
@@ -28,7 +28,7 @@ class TakenChanges {
   TakenChanges(const TakenChanges&) = delete;
   TakenChanges& operator=(const TakenChanges&) = delete;
 
-  /// It has ended on all members, so whoever sends it has its answer.
+  /// True: the change has ended on all members, so its sender has its answer.
   bool is_past(std::uint64_t number) const { return number < lowest_; }
   /// Null when it has not arrived before.
   std::shared_ptr<Change> find(std::uint64_t number) const;
