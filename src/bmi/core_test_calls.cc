@@ -22,7 +22,7 @@ ContextId Core::open_context() { return tables_.contexts.open(started_).id(); }
 void Core::close_context(ContextId id) {
   std::unique_ptr<Context> closed;
   {
-    // So that a thread which found the context under the lock has finished with it.
+    // The lock makes this call wait until a thread that found the context under the lock has finished with it.
     const std::lock_guard lock(tables_.mutex);
     SPATE_CHECK(find_context(id).completions().size() == 0);
     sleepers_.remove(find_context(id));
@@ -42,7 +42,7 @@ void Core::progress() {
   // costs a system call. A tester that goes to sleep is woken by every module's descriptor.
   constexpr std::uint32_t kIdleTurns = 64;
   constexpr std::uint32_t kAskEvery = 8;
-  // This is no locked instruction. If two threads count at the same time, one count is lost, which does no harm.
+  // This increment is not atomic. If two threads count at the same time, one count is lost, which does no harm.
   const std::uint32_t turn = turn_.load(std::memory_order_relaxed);
   turn_.store(turn + 1, std::memory_order_relaxed);
   for (Loaded& loaded : modules_) {
@@ -52,7 +52,7 @@ void Core::progress() {
     loaded.idle_turns.store(busy ? 0 : idle + 1, std::memory_order_relaxed);
   }
   // After progress() a module may poll its peers and expect the next progress(), but this thread may never call it
-  // again. The sleepers of other contexts then need a module that wakes them, or one of them has to do what is left.
+  // again. If a module cannot wake the sleepers of other contexts, this wakes one of them to do the work that is left.
   if (!sleepers_.any() || prepare(started_)) return;
   const std::lock_guard lock(tables_.mutex);
   sleepers_.wake_one();

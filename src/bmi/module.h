@@ -37,8 +37,8 @@ class Sink {
   virtual ~Sink() = default;
 
   /// Reports each op exactly once, unless its post reported the outcome. kUnreachable: nothing of the operation left,
-  /// and the peer's URL could not be connected. The core then posts it again on the address's next URL.
-  /// kConnectionLost: it may or may not have taken effect; the core never repeats it.
+  /// and the peer's URL could not be connected. The core then posts the operation again on the address's next URL.
+  /// kConnectionLost: the operation may or may not have taken effect; the core never repeats it.
   virtual void completed(std::span<const Outcome> outcomes) = 0;
 
   /// A process connected to the listener that was bound to `context`. Comes before any other call about that peer.
@@ -172,10 +172,10 @@ class Module {
   /// See Network::admit. A process that connects to the module's listeners is a stranger until then, if NetworkOptions
   /// says so.
   virtual void admit(PeerId /*peer*/) {}
-  /// See Network::set_link_key. `connection`: as Post has it. Default: all of a peer goes over one connection.
+  /// See Network::set_link_key. `connection`: see Post. Default: no effect, for modules with one connection per peer.
   virtual void set_link_key(PeerId /*peer*/, std::uint32_t /*connection*/, const Key& /*key*/) {}
 
-  /// Posts an operation; never blocks. On failure nothing was posted. kConnectionLost: an inbound peer that is gone.
+  /// Posts an operation; never blocks. On failure nothing was posted. kConnectionLost: `post.peer` is inbound and gone.
   virtual Result<PostResult> post_send(const Post& post) = 0;
   virtual Result<PostResult> post_recv(const Post& post) = 0;
   /// Size <= NetworkOptions::max_unexpected_bytes (checked by the core).
@@ -190,7 +190,7 @@ class Module {
   /// See Network::cancel. Completes `op` through the Sink, in the call or later. Unknown op: no effect.
   virtual void cancel(PeerId peer, OpId op) = 0;
 
-  /// See Network::cancel. Completes `op` through the Sink, in the call or later. No effect if the op is unknown.
+  /// The caller has taken an unexpected message: returns its `charge` (see Sink::unexpected) to the peer's credit.
   virtual void consumed(PeerId peer, std::uint64_t charge) = 0;
 
   /// Does what can be done without blocking and reports it to the sink. Several threads may call it at the same time;

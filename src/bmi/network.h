@@ -56,7 +56,7 @@ struct Message {
   SegmentList segments;
   /// Sends only: the receiver is known to have posted the matching receive (MPI's "ready" mode), so a large message
   /// leaves without rendezvous. If the receive is gone when the message arrives, the receiver drops the payload and
-  /// counts it.
+  /// counts the message as dropped.
   bool receiver_ready = false;
 };
 
@@ -97,15 +97,15 @@ struct PeerInfo {
   std::uint32_t connection = 0;
   bool same_host = false;
   std::optional<std::uint32_t> uid;  // the user of the peer's process, if the kernel vouches for it (local sockets)
-  /// Pass_descriptor() may work: the peer is connected, by a module that can pass descriptors.
+  /// pass_descriptor() may work: the peer is connected, by a module that can pass descriptors.
   bool passes_descriptors = false;
   /// The accepting side's address on this connection, as the network names it. Both sides see the same text unless a
   /// relay or address translation is between them. Empty: the module cannot tell, or never connected.
   std::string reached;
   /// How the network encrypts this connection, for people; empty: it does not.
   std::string security;
-  /// Known to the two ends of this connection only, if the network encrypts it: a relay has another value on each side.
-  /// Else zeros.
+  /// A value that only the two ends of an encrypted connection share. A relay between them has another value on each
+  /// side. Zeros: the network does not encrypt the connection.
   Hash binding{};
   std::vector<FailedUrl> failed;  // the URLs whose last attempt failed, in order of preference
 };
@@ -175,7 +175,7 @@ class Network {
   /// Opens a completion space. Operations that are posted in it complete in it and in no other one (BMI sec. 2.1). Any
   /// thread.
   virtual ContextId open_context() = 0;
-  /// Closes it. Everything that was posted in it must have completed.
+  /// Closes a context. All its operations must have completed, and their completions must have been taken.
   virtual void close_context(ContextId context) = 0;
 
   /// The address for a server's URLs in order of preference; no traffic. The same list yields the same address.
@@ -217,22 +217,22 @@ class Network {
   /// arrives, the peer's take_descriptor() finds the copy. It cannot be taken back. Never blocks. kNotSupported: this
   /// peer can receive none (see peer_info()); kBusy: too many are under way; else the kernel's reason.
   virtual Result<void> pass_descriptor(Address peer, Tag tag, int fd) = 0;
-  /// The oldest descriptor that the peer passed under `tag`. The caller owns it (close-on-exec). kNotFound: there is
-  /// none. Descriptors that nobody takes are closed with the connection. Those beyond the module's bound (64 from a
+  /// Takes the oldest descriptor that the peer passed under `tag`. The caller owns it (close-on-exec). kNotFound: there
+  /// is none. Descriptors that nobody takes are closed with the connection. Those beyond the module's bound (64 from a
   /// server, none from a client) are closed at once.
   virtual Result<UniqueFd> take_descriptor(Address peer, Tag tag) = 0;
 
-  /// Posts an operation. On success the segments' memory belongs to the operation until its completion is seen,
-  /// cancelled or not; on failure nothing was posted. Never blocks. A receive takes the next message with its (peer,
+  /// Posts an operation. On success the segments' memory belongs to the operation until its completion is seen, even if
+  /// it is cancelled; on failure nothing was posted. Never blocks. A receive takes the next message with its (peer,
   /// class, tag). A message longer than the receive fails it with kMessageTooBig and is dropped.
   virtual Result<Posted> post_send(const Message& message, ContextId context, void* user) = 0;
   virtual Result<Posted> post_recv(const Message& message, ContextId context, void* user) = 0;
   /// Payload <= max_unexpected_bytes. Always of the control class.
   virtual Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) = 0;
 
-  /// Asks for an early end. The operation completes, with kCancelled or as it would have, only when neither the device
-  /// nor the peer can touch its buffer any more. If necessary its connection is dropped. No effect on an unknown or
-  /// complete op.
+  /// Asks for an early end of the operation. It completes, with kCancelled or as it would have, only when neither the
+  /// device nor the peer can touch its buffer any more. If necessary, the module drops the operation's connection. No
+  /// effect on an unknown or complete op.
   virtual void cancel(OpId op) = 0;
 
   /// Makes progress, then yields the next completions of `context`, at most out.size(). O(completions).
@@ -241,8 +241,8 @@ class Network {
   /// queued. Each completion is given once, by the first call that finds it.
   virtual std::optional<Completion> test(ContextId context, OpId op) = 0;
   virtual std::size_t test_some(ContextId context, std::span<const OpId> ops, std::span<Completion> out) = 0;
-  /// The next unexpected messages bound to `context`, each peer's in the order in which it sent them; at most
-  /// out.size().
+  /// Yields the next unexpected messages for `context`, at most out.size(). The messages of one peer come in the order
+  /// in which the peer sent them.
   virtual std::size_t test_unexpected(ContextId context, std::span<UnexpectedMessage> out) = 0;
 
   /// Becomes readable when testing `context` may find something. Valid while the context is open. -1 for modules in

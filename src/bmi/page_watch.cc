@@ -20,7 +20,7 @@
 namespace spate::bmi {
 namespace {
 
-// Only events are wanted, never page faults. So user mode is enough, which an ordinary user may have.
+// PageWatch needs events only, never page faults. The kernel permits this user-mode-only form to ordinary users.
 constexpr int kUserModeOnly = 1;
 
 Result<UniqueFd> open_userfault() {

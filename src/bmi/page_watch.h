@@ -32,8 +32,8 @@ class PageWatch final : public PageWatcher {
   bool watch(const PageRange& range) override;
   void unwatch(const PageRange& range) override;
 
-  /// Calls `ended` for each run of pages that went away since the last call; ranges that were never watched may be
-  /// among them. One thread at a time.
+  /// Calls `ended` for each run of pages that went away since the last call. Some of the runs may contain pages that
+  /// were never watched. One thread at a time.
   void take_ended(const std::function<void(const PageRange&)>& ended);
 
  private:

@@ -9,7 +9,7 @@
 
 namespace spate::bmi {
 
-/// The destructor unmaps the memory. Move-only.
+/// A mapping, which may be empty. Move-only; the destructor unmaps the memory.
 class Pages {
  public:
   static constexpr std::size_t kHuge = std::size_t{2} << 20;  // x86-64 and arm64
@@ -24,7 +24,7 @@ class Pages {
   /// out of memory.
   static Pages map(std::size_t size);
 
-  /// The whole memory. It is aligned to kHuge if it is at least as large, else to a page.
+  /// The whole memory. It is aligned to kHuge if it is at least that large, else to a page.
   MutableByteView memory() const { return memory_; }
   bool set_aside() const { return set_aside_; }
 

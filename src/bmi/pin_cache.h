@@ -25,11 +25,11 @@ struct PageRange {
   friend bool operator==(const PageRange&, const PageRange&) = default;
 };
 
-/// The device: makes memory usable by it.
+/// Registers memory with the network device.
 class Registrar {
  public:
   virtual ~Registrar() = default;
-  /// A handle for the range, for unpin() and for users of the registration. On failure nothing is registered.
+  /// Returns a handle for unpin() and for the users of the registration. On failure nothing is registered.
   virtual Result<void*> pin(const PageRange& range) = 0;
   virtual void unpin(void* handle) = 0;
 };
@@ -50,7 +50,7 @@ struct PinCounters {
   std::uint64_t merges = 0;         // regions that became part of a larger one
   std::uint64_t invalidations = 0;  // regions whose pages went away
   std::uint64_t refused = 0;        // ranges that could not be registered
-  std::uint64_t pinned_bytes = 0;   // registered so far; less unpinned_bytes it is what is registered now
+  std::uint64_t pinned_bytes = 0;   // registered so far; minus unpinned_bytes: registered now
   std::uint64_t unpinned_bytes = 0;
 };
 
@@ -101,7 +101,7 @@ class PinCache {
   Result<void> keep(MutableByteView memory);
   void drop(MutableByteView memory);
 
-  /// The pages are gone, or were replaced by others.
+  /// The caller reports that these pages are gone, or were replaced by others.
   void invalidate(const PageRange& range);
   /// Deregisters regions that are neither in use nor kept.
   void clear();

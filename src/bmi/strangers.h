@@ -74,8 +74,8 @@ class Strangers {
     std::size_t size() const { return silent.size() + asking.size(); }
   };
 
-  /// The source with the most members, where the newest one of `own` does not count. Among equal sources it chooses at
-  /// random. Null: there is no other stranger.
+  /// Returns the source with the most members, without counting the newest member of `own`. Among equal sources it
+  /// chooses at random. Null: there is no other stranger.
   const Group* most_crowded(const Group& own, Random& random) const {
     const Group* crowd = nullptr;
     std::size_t most = 1;
@@ -89,7 +89,7 @@ class Strangers {
     }
     return crowd;
   }
-  /// Not `key`, the newest. Nothing when there is no other.
+  /// Returns a member other than `key`, which is the newest stranger. Nothing when there is no other member.
   static std::optional<Key> other_of(const Group& group, Key key, Random& random) {
     const std::size_t silent = group.silent.size() - (!group.silent.empty() && group.silent.back() == key ? 1 : 0);
     const std::vector<Key>& members = silent > 0 ? group.silent : group.asking;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complaints: what a module logs of its peers.
+// Complaints: what a module logs about its peers.
 #pragma once
 
 #include <string_view>

@@ -36,8 +36,8 @@ TEST(ProtocolCredit, DetectsAPeerThatSendsMoreThanItsWindow) {
   EXPECT_TRUE(credit.charge(60, 100));
 }
 
-// Neither end breaks the rules. No message is refused, the receiver never holds more than the window, and all credit is
-// free again at the end.
+// If neither end breaks the rules, no message is refused, the receiver never holds more than the window, and all credit
+// is free again at the end.
 TEST(ProtocolCredit, TheTwoHalvesAgree) {
   SeededRandom random(7);
   constexpr std::uint64_t kWindow = 10'000;

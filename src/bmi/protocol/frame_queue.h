@@ -25,9 +25,9 @@ class FrameQueue {
   Withdrawn withdraw(Op& op, const Header* instead);
 
   /// Writes until there is no room. True when everything is out. A Writer has
-  ///   bool room(std::uint64_t wanted, bool message, Room& room): room for a frame with up to `wanted` bytes of
-  ///   payload,
-  ///     which belong to a message or to the frame itself; false: none now;
+  ///   bool room(std::uint64_t wanted, bool message, Room& room): finds room for a frame with up to `wanted` bytes of
+  ///     payload. `message`: the payload belongs to a message; else to the frame itself.
+  ///     False: there is no room now;
   ///   void publish(const Header& header, std::uint64_t payload): sends what was written to room().
   template <typename Writer>
   bool flush(Writer& writer, Sender& sender) {

@@ -23,8 +23,8 @@ inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
 /// connections, and it tells the acceptor that a peer has come back.
 using LinkId = std::array<std::byte, 16>;
 
-/// A charged message costs its payload and this overhead, which stands for the receiver's bookkeeping, of the credit of
-/// its class.
+/// A charged message takes its payload and this overhead from the credit of its class. The overhead stands for the
+/// receiver's bookkeeping.
 inline constexpr std::uint64_t kMessageOverhead = 256;
 inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
 
@@ -44,7 +44,7 @@ inline Limits limits_of(const NetworkOptions& options, std::uint32_t max_announc
           options.max_unexpected_bytes, max_announced, 0};
 }
 
-/// Credit of `c` that expected messages do not touch: half of the window, and room for the largest unexpected message.
+/// Credit that expected messages do not touch: half the window, at least the cost of the largest unexpected message.
 inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
   if (c == MessageClass::kBulk) return 0;  // the bulk class has no unexpected messages
   return std::max(limits.window / 2, cost_of(limits.max_unexpected));

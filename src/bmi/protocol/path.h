@@ -35,7 +35,7 @@ class Path {
   /// flush_posted() sends what a post has queued for one class; flush_all() sends what any call has queued.
   virtual void flush_posted(MessageClass c) = 0;
   virtual void flush_all() = 0;
-  /// Returns the credit that the peer has given back by other ways than frames. `sleeps`: the protocol does not ask
+  /// Returns the credit that the peer has given back in other ways than frames. `sleeps`: the protocol does not ask
   /// again until the peer says that there is more.
   virtual std::uint64_t fetch_credit(MessageClass /*c*/, bool /*sleeps*/) { return 0; }
   /// An operation needs the class, which is not open: the module connects.

@@ -16,8 +16,8 @@
 namespace spate::bmi::protocol {
 
 /// Part of Peer; the module's lock guards it. Another process wrote everything that arrives. Functions that return bool
-/// return false when it breaks the protocol, and the module drops the peer. Operations outlive a connection; reset()
-/// drops buffered messages.
+/// return false when that process breaks the protocol, and the module drops the peer. Operations outlive a connection;
+/// reset() drops buffered messages.
 class Receiver {
  public:
   Receiver(ModuleState& module, Path& path, PeerRecord& owner, std::uint64_t seed);
