@@ -48,8 +48,8 @@ Peer* Acceptance::stranger(Endpoint& endpoint, const Hello& hello) {
   peer.admit_by = state_.clock.now() + std::chrono::milliseconds(state_.options->strangers.deadline_ms);
   peer.came_in(hello.link, endpoint.context);
   state_.outbox.inbound(peer);
-  // The address is the one that the hello states. The answer must reach the peer there, so it cannot be false. The port
-  // is left out.
+  // The source is the address that the hello states, without the port. It cannot be false, since the answer must reach
+  // the peer there.
   const std::string address = endpoint.wire->text_of(hello.address);
   const auto victim =
       state_.strangers.add(&peer, address.substr(0, address.rfind(':')), state_.options->strangers, state_.random);

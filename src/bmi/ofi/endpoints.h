@@ -28,10 +28,10 @@ struct Endpoint {
   std::vector<std::pair<protocol::Op*, bool>> ended_reads;  // with shm; they are handled after the next poll
 };
 
-/// Each URL that the module listens on has an endpoint of its own. Outbound peers share one endpoint per device. The
-/// module's lock guards it. Life cycle: construct -> watch_pages() -> other calls -> close(), which waits for last
-/// packets
-/// -> destroyed.
+/// Each URL that the module listens on has an endpoint of its own. Outbound peers share one endpoint per device.
+/// The module's lock guards it. Life cycle: construct -> watch_pages() -> other calls -> close() -> destroyed.
+/// close() waits a limited time for the last packets of closed routes, since such a packet may announce the end of a
+/// session.
 class Endpoints {
  public:
   Endpoints(const Clock& clock, const OfiOptions& options, protocol::EventSet& events, Agenda& agenda)

@@ -34,7 +34,7 @@ struct InfoFreer {
 };
 using Info = std::unique_ptr<fi_info, InfoFreer>;
 
-/// The version of its interface.
+/// The version of libfabric's interface that this code uses.
 inline constexpr std::uint32_t kApi = FI_VERSION(1, 15);
 
 /// The context of a completion. libfabric may use the first member while the operation is in flight.

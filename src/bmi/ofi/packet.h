@@ -73,15 +73,15 @@ void encode(std::span<const Extent> extents, Bytes& out);
 /// Empty unless the extents are 1 to kMaxExtents, none is empty or wraps around, and they add up to `length`.
 std::optional<std::vector<Extent>> decode_extents(ByteView bytes, std::uint64_t length);
 
-/// A provider's address is at most so long.
+/// The longest address of a provider, bytes.
 inline constexpr std::size_t kMaxAddress = 256;
 
 struct Hello {
   std::uint16_t version_min = kVersionMin;
   std::uint16_t version_max = kVersionMax;
-  std::uint32_t pid = 0;  // of the connector, for the shm provider: so that its end is noticed
+  std::uint32_t pid = 0;  // the connector's process; with shm the acceptor watches it, to notice its end
   LinkId link{};
-  std::uint64_t session = 0;  // what the answer and everything after it is to carry
+  std::uint64_t session = 0;  // the number that the answer and all later packets to the connector carry
   Limits limits;
   Bytes address;  // of the connector, as its provider gives it
   friend bool operator==(const Hello&, const Hello&) = default;

@@ -142,7 +142,7 @@ class Peer final : public protocol::Peer {
   std::array<protocol::Incoming, kClasses> incoming_;
   PacketBuffer* buffer_ = nullptr;  // taken by room()
   NodeList pulls_;                  // operations that have reads to begin
-  NodeList ending_;                 // kHeld: with reads in flight whose data is no longer wanted
+  NodeList ending_;                 // operations in kHeld: they have reads in flight whose data nobody wants any more
   std::uint32_t reads_ = 0;
   std::vector<Extent> extents_;  // scratch
 };

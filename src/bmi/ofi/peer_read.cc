@@ -10,7 +10,7 @@
 namespace spate::bmi::ofi {
 namespace {
 
-// The size of one read, and of all reads of one peer at a time. So much keeps a link busy. A control packet that shares
+// The size of one read, and the most reads of one peer at a time. This keeps a link busy. A control packet that shares
 // the link with the answers waits for a few of them at most.
 constexpr std::uint64_t kReadBytes = 512 * 1024;
 constexpr std::uint32_t kReadsAtOnce = 4;

@@ -11,7 +11,7 @@
 
 namespace spate::bmi::ofi {
 
-/// The module's lock guards it. A session is a number in all packets of a peer, one for each direction.
+/// The module's lock guards it. All packets of a session carry its number; each direction has a number of its own.
 class Sessions {
  public:
   Sessions(State& state, Agenda& agenda) : state_(state), agenda_(agenda) {}

@@ -200,7 +200,7 @@ Route* Wire::open_route(ByteView name, void* owner) { return parts_->addresses.o
 void Wire::close_route(Route& route) {
   constexpr std::size_t kParting = 64;  // they hold packets that others need
   route.owner = nullptr;
-  // Not with shm, where the other process's memory is unmapped with the route.
+  // Not with shm: there the other process's memory is unmapped together with the route.
   const bool parts = route.refused != nullptr && !route.failed && !on_this_host() && parting_.size() < kParting;
   if (parts) return parting_.push_back(&route);
   if (route.refused != nullptr) parts_->packets.give(*std::exchange(route.refused, nullptr));

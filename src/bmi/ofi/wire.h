@@ -94,8 +94,8 @@ class Wire {
   /// of the regions that hold the pieces, from descriptor_of(). on_read(who) reports the end.
   Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
              void* who);
-  /// Closes the endpoint and opens a new one. This is the only way to make sure that a read which does not end no
-  /// longer touches its memory. At another address peers treat the endpoint as a stranger. No ends of operations are
+  /// Closes the endpoint and opens a new one, the only way to make sure that a read which does not end no longer
+  /// touches its memory. At another address, peers treat the endpoint as a stranger. The ends of operations are not
   /// reported, and every route is dead.
   Result<void> reopen(bool at_its_address);
 

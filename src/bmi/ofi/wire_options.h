@@ -14,7 +14,7 @@ struct WireOptions {
   bool on_this_host() const { return provider == "shm"; }
 
   std::string provider;  // libfabric's name: "tcp;ofi_rxm"
-  std::string node;      // node and service are this side's address
+  std::string node;      // node and service: the remote address, or with `bind` this side's
   std::string service;
   bool bind = false;                 // node and service are this side's
   std::size_t packet_bytes = 16128;  // at most

@@ -101,7 +101,7 @@ Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users) {
   }
   if (failed == EADDRINUSE) return Error::told(Errc::kExists, "another server listens on " + url_of(endpoint));
   if (failed != 0) return errno_error(failed, "listen on " + url_of(endpoint));
-  // The kernel still tells who connects. Users that may not connect cannot reach the socket at all.
+  // Users that may not connect cannot reach the socket at all. The kernel tells who the others are.
   if (!endpoint.abstract && ::chmod(endpoint.name.c_str(), for_all_users ? 0666 : 0600) != 0) {
     return errno_error(errno, "rights of " + endpoint.name);
   }

@@ -48,9 +48,9 @@ struct Welcome {
 struct Note {
   enum class Kind : std::uint8_t {
     kBell = 1,        // the sender has written to the segment
-    kArena = 2,       // with its memory: number `number`, `value` bytes
-    kDescriptor = 3,  // with the descriptor; `value`: its tag
-    kLanes = 4,       // from the acceptor, once, before the first kWiden: with the memory of the full lanes
+    kArena = 2,       // with an arena's descriptor: number `number`, `value` bytes
+    kDescriptor = 3,  // with a descriptor that the peer passes; `value`: its tag
+    kLanes = 4,       // with the memory of the full lanes: from the acceptor, once, before the first kWiden
   };
   Kind kind = Kind::kBell;
   std::uint32_t number = 0;

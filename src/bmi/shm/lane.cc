@@ -89,7 +89,7 @@ void LaneWriter::publish(const FrameHeader& header, std::uint64_t chunk, const I
   byte_ += in_data(chunk);
   bytes_free_ -= in_data(chunk);
   --slots_free_;
-  // The reader's cache has these lines since the last lap. The next message may be as long as this one.
+  // Fetches lines that have been in the reader's cache since the last lap. The next message may be as long as this one.
   prefetch_to_write(&slots_[slot_ & (slots_.size() - 1)]);
   const std::uint64_t ahead = std::min(in_data(chunk), kAhead);
   for (std::uint64_t i = 0; i < ahead; i += kLine) prefetch_to_write(&data_[(byte_ + i) & (data_.size() - 1)]);
@@ -101,7 +101,7 @@ LaneReader::LaneReader(std::span<FrameSlot> slots, MutableByteView data, std::at
 
 LaneReader::Look LaneReader::look(Frame& frame) const {
   const FrameSlot& slot = slots_[slot_ & (slots_.size() - 1)];
-  // The payload arrives together with its slot instead of after it.
+  // Fetches the payload together with its slot instead of after it.
   __builtin_prefetch(&data_[byte_ & (data_.size() - 1)]);
   const std::uint64_t word = slot[0].load(std::memory_order_acquire);
   if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(slot_ + 1)) return Look::kNothing;

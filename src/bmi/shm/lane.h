@@ -11,7 +11,7 @@
 
 namespace spate::bmi::shm {
 
-/// A frame that was read once, into private memory. Only LaneReader's promises about it were checked.
+/// A frame that was read once, into private memory. It was checked only as far as LaneReader::look() promises.
 struct Frame {
   FrameHeader header;
   std::uint32_t chunk = 0;  // payload bytes that come with this frame

@@ -146,7 +146,7 @@ Peer& Listeners::returning_peer(Link& link, const Hello& hello) {
 bool Listeners::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
   const bool strange = state_.options->strangers.apply();
   welcome.version = std::min(hello.version_max, kVersionMax);
-  // It keeps them as long as the link exists.
+  // A stranger that speaks version 1 keeps narrow lanes as long as the link exists.
   if (strange && welcome.version < kVersionOfNarrowLanes) welcome.geometry = kNarrow;
   Result<UniqueFd> segment = link.make_segment(welcome.geometry, welcome.version);
   const bool watched = segment && events_.watch_bell(link);

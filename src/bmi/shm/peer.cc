@@ -140,7 +140,7 @@ bool Peer::send_at_once(const Post& post, bool unexpected) {
 }
 
 bool Peer::offer(Op& op, const FrameHeader& header) {
-  // Only processes that could read this process's memory anyway get it, because an arena holds more than this message.
+  // Only processes that could read this process's memory anyway get an arena, since it holds more than this message.
   if (!link->trusted || !host_.arenas().locate(op.segments.view(), extents_)) return false;
   for (const Extent& extent : extents_) {
     if (!link->show_arena(host_.arenas(), extent.arena)) return false;
@@ -161,8 +161,8 @@ std::uint64_t Peer::fetch_credit(MessageClass c, bool sleeps) {
   // The peer may return more credit than this link has charged: the window began smaller than its full size while
   // messages of an earlier link were not taken. The sum stays within what this side can count and never decreases.
   constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
-  // Announced before this side sleeps until credit comes. So the peer wakes it, or has given back the credit just
-  // before.
+  // This side announces that it waits before it reads the count. So the peer either wakes it, or has given back the
+  // credit before that read.
   if (sleeps) link->wait_for(kWakeCredit);
   std::uint64_t& fetched = fetched_[index_of(c)];
   const std::uint64_t returned = link->theirs().returned[index_of(c)].load(std::memory_order_seq_cst);
@@ -190,8 +190,8 @@ bool Peer::flush(MessageClass c, std::uint64_t budget) {
 }
 
 void Peer::flush_posted(MessageClass c) {
-  // As much is copied before the post returns. The rest follows in turns, so that no other thread waits longer for the
-  // lock.
+  // How many bytes are copied before the post returns. The rest follows in turns, so that no other thread waits longer
+  // for the lock.
   constexpr std::uint64_t kPostBudget = 256 * 1024;
   flush(c, kPostBudget);
   announce_progress();

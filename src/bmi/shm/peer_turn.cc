@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes in over a link. Another process wrote all of it. Functions that return bool return false when it breaks
-// the protocol, and the module drops the peer.
+// What comes in over a link. Another process wrote all of it. Functions that return bool return false when that process
+// breaks the protocol, and the module drops the peer.
 #include <algorithm>
 #include <array>
 #include <utility>

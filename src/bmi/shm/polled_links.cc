@@ -9,7 +9,7 @@
 namespace spate::bmi::shm {
 namespace {
 
-// As many links are read in each turn, however idle they are, because that costs less than a bell.
+// This many links are read in each turn, however idle they are, because that costs less than a bell.
 constexpr std::size_t kAlwaysPolled = 8;
 constexpr std::uint32_t kIdleTurns = 64;  // after so many idle turns the other links rest
 

@@ -124,7 +124,7 @@ TEST_F(Processes, APeerThatIsKilledIsNoticedAndLeavesNothing) {
   EXPECT_EQ(shared_mappings(), mappings);
 }
 
-// The end of the socket is seen together with the bell, before anything that was written. A send that has completed
+// The server sees the end of the socket together with the bell, before it has read anything. A send that has completed
 // lies in the shared lane. A send that waits for room there is lost with its process, and the client may still use its
 // narrow lane.
 TEST_F(Processes, MessagesThatAPeerWroteBeforeItsDeathArrive) {

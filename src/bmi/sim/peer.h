@@ -83,7 +83,7 @@ class Peer final : private Line {
   std::uint64_t next_order_ = 0;
   Sender sender_;
   Receiver receiver_;
-  std::deque<std::pair<Tag, int>> descriptors_;  // that a server passed and nobody has taken
+  std::deque<std::pair<Tag, int>> descriptors_;  // descriptors that a server passed and that nobody has taken
 };
 
 }  // namespace spate::bmi::sim

@@ -216,8 +216,8 @@ void Receiver::on_announce(const Packet& packet) {
 void Receiver::on_ready(const Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
   if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return line_.violation();
-  // Nothing is buffered, but each message costs an entry until its data have come. So there may be no more of them than
-  // announcements.
+  // Nothing is buffered, but each message costs an entry until its data have come. So their number may not exceed the
+  // announcements that both classes allow and the posted receives together.
   if (incoming_.size() >= 2 * most_of(kAnnounceControlPool) + receives_.size()) return line_.violation();
   OpId op = first_waiting(key);
   if (!op) host_.fabric.mutable_statistics().ready_dropped += 1;

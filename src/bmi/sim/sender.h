@@ -24,8 +24,8 @@ class Sender {
 
   /// A connection has been made, and `other` holds its limits. Sends messages that waited.
   void connected(const Hello& other);
-  /// Takes the credit of a packet and sends messages that waited for it, which may end the connection. False: there was
-  /// none.
+  /// Takes the credit of a packet and sends messages that waited for it, which may end the connection. False: the
+  /// packet carried no credit.
   bool give(const Credits& credits);
   /// The connection is gone. Moves all operations to `posted`.
   void lose(OpQueue& posted);

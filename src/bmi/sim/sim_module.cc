@@ -10,7 +10,7 @@
 namespace spate::bmi::sim {
 SimModule::SimModule(Fabric& fabric, NetworkInterface interface)
     : fabric_(fabric), scheme_(url_scheme(url_of(interface))), host_{fabric, interface, 0, nullptr, nullptr, outbox_} {
-  // Entered now, so that a second process at the same place is refused at once and not when it starts.
+  // The module enters now, so that a second process at the same place is refused at once and not when it starts.
   host_.instance = fabric_.enter(interface, *this);
 }
 

@@ -95,8 +95,8 @@ ReadStatus Connection::read(ReceiveScratch& scratch, std::uint64_t limit) {
   return status;
 }
 
-/// Sets from how many bytes on the socket is readable. In the middle of a large payload that is a good part of the
-/// rest, so that not each packet is an event.
+/// Sets how many bytes must have arrived before the socket counts as readable. In the middle of a large payload this is
+/// a good part of the rest, so that not every packet causes an event.
 void Connection::wake_for_payload() {
   const bool large = incoming_.active && incoming_.left >= kDirectBytes && !closed_for_input_;
   const std::uint64_t ahead = large && stream_ != nullptr ? std::min(incoming_.left - 1, kStreamReadsAhead) : 0;

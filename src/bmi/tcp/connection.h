@@ -39,8 +39,8 @@ class FrameHandler {
   virtual void on_payload(Connection& connection) = 0;
 };
 
-/// The connections of a module share it. It holds nothing between two reads. It begins at a page, like data that is
-/// sent by sendfile.
+/// Memory for received bytes until their place is known. The connections of a module share it, and it holds nothing
+/// between two reads. It begins at a page, like data that is sent by sendfile.
 struct alignas(4096) ReceiveScratch : std::array<std::byte, 64 * 1024> {};
 
 /// A bulk connection whose ends are proving the link's key to each other.
@@ -77,15 +77,15 @@ class Connection : public Pollable {
   void secure(std::unique_ptr<tls::Stream> stream) { stream_ = std::move(stream); }
   /// Null: a plain connection.
   tls::Stream* stream() const { return stream_.get(); }
-  /// Where to send; after the TLS handshake, if there is one.
+  /// Where to send. If there is a TLS handshake, call this after it.
   Outlet outlet() const {
     const bool in_kernel = stream_ == nullptr || stream_->kernel_sends();
     return {socket(), in_kernel ? nullptr : stream_.get()};
   }
   /// tls::Stream::binding(), or empty.
   Bytes binding() const { return stream_ == nullptr ? Bytes() : to_bytes(stream_->binding()); }
-  /// Sends a part of the module's own handshake. So little was sent before that it fits into the socket. If it does
-  /// not, the caller drops the connection.
+  /// Sends a part of the module's own handshake. It fits into the socket's buffer, since little was sent before. False:
+  /// it did not fit, and the caller drops the connection.
   bool send_whole(ByteView bytes);
   void set_handler(FrameHandler& handler) { handler_ = &handler; }
 
@@ -100,7 +100,7 @@ class Connection : public Pollable {
 
   /// Ignores everything that arrives from now on.
   void drop_input() { closed_for_input_ = true; }
-  /// Closes the socket. The kernel sends nothing more of the memory that it was lent, and the caller may use that
+  /// Closes the socket. The kernel then sends no more from the memory that it was lent, and the caller may use that
   /// memory again.
   void close();
 

@@ -129,7 +129,7 @@ bool EventLoop::secure(Connection& connection, std::uint32_t events) {
   const bool outbound = connection.peer != nullptr;
   const bool open = went == TlsStarts::Went::kDone && (!outbound || parts_.connector.say_hello(connection));
   if (open) read(connection, parts_.slices.size());
-  // The other side may have refused this side's certificate meanwhile: what it said is still there.
+  // The other side may have refused this side's certificate in the meantime. This read fetches what it said.
   if (!open && went == TlsStarts::Went::kDone) std::ignore = connection.read(*scratch_, 1);
   if (!open && went != TlsStarts::Went::kWaits) connection_failed(connection, false);
   return open && !connection.closed;

@@ -27,8 +27,8 @@ class Events {
   bool wake_for(int fd) { return set_.add(fd, EPOLLIN, &foreign_); }
   bool wake_for_timer(int fd) { return set_.add(fd, EPOLLIN, &timer_); }
   void wake_no_more_for(int fd) { set_.remove(fd); }
-  // Without EPOLLOUT, except while a socket is full. Otherwise a socket that was read without an event would still
-  // count as ready.
+  // Does not ask for EPOLLOUT; watch_again() does while a socket is full. Otherwise a socket that was read without an
+  // event would still count as ready.
   bool watch(Connection& connection) { return watch(connection.socket(), kRead, connection); }
   /// Makes epoll report the connection's present state, and its room while it waits for room or for the end of
   /// connect(2).

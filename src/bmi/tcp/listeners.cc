@@ -133,8 +133,8 @@ bool Listeners::accept_bulk(Connection& connection, const Hello& hello, const st
   return open_bulk(connection, *peer, hello.channel);
 }
 
-/// The acceptor proves first. Until the connector has proved, too, the acceptor keeps the connection half open, as a
-/// stranger's.
+/// The acceptor proves that it knows the key before the connector does. Until the connector has proved that, too, the
+/// acceptor treats the connection as a stranger's.
 bool Listeners::begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes) {
   auto handshake = std::make_unique<BulkHandshake>();
   std::copy_n(bytes, kHelloSize, handshake->hello.begin());

@@ -75,7 +75,7 @@ class Peer final : public protocol::Peer, public FrameHandler, public SendObserv
   /// Bytes that its open connections have carried. A change means that the peer is in use.
   std::uint64_t traffic() const;
 
-  /// Writes out whatever handling frames has queued.
+  /// Writes the frames that were queued while other frames were handled.
   void flush_all() override;
 
   Endpoint remote;                 // of an outbound peer
@@ -83,7 +83,7 @@ class Peer final : public protocol::Peer, public FrameHandler, public SendObserv
   std::uint64_t token = 0;         // of the current control connection
   std::optional<Key> link_key;     // of the current control connection; bulk connections prove it
   unsigned bulk_count = 1;
-  bool bulk_wanted = false;            // the bulk connections were requested, or are being made
+  bool bulk_wanted = false;            // the bulk connections were requested, or this side is making them
   std::uint64_t traffic_at_sweep = 0;  // outbound peers: traffic() at the last sweep
   unsigned idle_sweeps = 0;            // sweeps in a row that found no traffic
   bool same_host = false;

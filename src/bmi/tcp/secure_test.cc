@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tcp+tls:// addresses: what comes before TLS is done, and how its failures are told.
+// tcp+tls:// addresses: the time before the TLS handshake has ended, and the reports of its failures.
 #include <netinet/in.h>
 
 #include <cstring>

@@ -39,9 +39,9 @@ struct Outlet {
 /// Not thread-safe: the module's lock guards it.
 class SendQueue {
  public:
-  /// From this size on, bytes, a message's memory is lent to the kernel if lending is on. Smaller messages cost less
-  /// when they are copied. The kernel's documentation says "around 10 KB"; this is a guess above it, since each call
-  /// causes a wake.
+  /// A message of at least this many bytes is lent to the kernel if lending is on. Smaller messages cost less when they
+  /// are copied. The kernel's documentation says "around 10 KB"; this is a guess above it, since each call causes a
+  /// wake.
   static constexpr std::uint64_t kLendFrom = 64 * 1024;
 
   /// Whether large messages that are pushed from now on are sent without a copy (MSG_ZEROCOPY). The socket must support
@@ -54,7 +54,7 @@ class SendQueue {
   /// Bytes that the socket has accepted without a copy.
   std::uint64_t bytes_lent() const { return bytes_lent_; }
 
-  /// Appends a frame. If `op` is given, its payload is the rest of the operation's cursor. `credit`: see FrameHeader.
+  /// Appends a frame. If `op` is given, the payload is what its cursor has not passed. `credit`: see FrameHeader.
   void push(const protocol::Header& header, std::uint32_t credit, Op* op);
   /// Removes a frame unless a part of it has left, and puts `substitute`, if any, in its place. Returns whether it did.
   bool withdraw(Op& op, const protocol::Header* substitute);

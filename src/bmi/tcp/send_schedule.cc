@@ -92,7 +92,7 @@ std::uint64_t SendSchedule::write(Connection& connection, std::uint64_t limit) {
   const std::uint64_t bytes = queue.bytes_sent() - before;
   state_.tcp_counters.sent_bytes += bytes;
   state_.tcp_counters.lent_bytes += queue.bytes_lent() - lent_before;
-  // OpenSSL 3.0 cannot give the kernel another key.
+  // The connection must end before its key is used up, since OpenSSL 3.0 cannot give the kernel another key.
   if (connection.stream() != nullptr && connection.stream()->kernel_sends() &&
       queue.bytes_sent() > tls::Stream::kKeyBytes) {
     state_.lose_later(*connection.peer, Errc::kConnectionLost);

@@ -17,15 +17,15 @@ class TlsStarts {
 
   TlsStarts(State& state, Connections& connections) : state_(state), connections_(connections) {}
 
-  /// Loads TLS, and reads its files.
+  /// Loads TLS and reads its files. On failure this side can neither make nor accept connections of tcp+tls.
   Result<void> ready();
-  /// False: this side cannot; it is logged.
+  /// Begin a handshake, as the connecting and as the accepting side. False: this side cannot; the reason is logged.
   bool connect(Connection& connection, const std::string& host);
   bool accept(Connection& connection);
   /// kFailed: the caller drops the connection; the reason is logged.
   Went go_on(Connection& connection);
-  /// Logs why TLS broke, if it did. For connections whose peer refused this side after the handshake: it is told by the
-  /// first read.
+  /// Logs why TLS broke, if it did. Also for connections whose peer refused this side after the handshake, which this
+  /// side learns by its first read.
   void note_end(const Connection& connection);
 
  private:

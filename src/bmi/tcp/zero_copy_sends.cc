@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/zero_copy_sends.h"
 
-// It must come before errqueue.h, which needs its timespec.
+// errqueue.h uses timespec without declaring it. The header above declares it.
 #include <linux/errqueue.h>
 #include <sys/socket.h>
 
