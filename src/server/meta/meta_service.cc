@@ -14,7 +14,7 @@ namespace spate::meta {
 
 namespace {
 
-/// Empty if the request only lists.
+/// The text for the audit log; empty if the request only lists.
 std::string deed_of(const std::vector<Revocation>& keys) {
   std::string deed;
   for (const Revocation& key : keys) deed += (deed.empty() ? "revoke keys " : ", ") + text_of(key.id);

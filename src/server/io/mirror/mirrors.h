@@ -38,7 +38,7 @@ class Mirrors final : public MirrorHost {
   /// meta server asked for it, so that a later call may find it.
   Result<std::shared_ptr<Reign>> leading(TargetId group);
 
-  /// Every group that this server knows is as its record says: this member serves, and leads if it is the primary.
+  /// Whether each known group is as its record says: this member serves, and leads if it is the primary.
   bool settled() const;
 
   // Requests of other members. Each call yields a reply, even if it refuses the request.

@@ -21,7 +21,7 @@ struct FileIntentRecovery::ToDo {
   std::optional<TruncateIntent> intent;
   std::optional<UnsettledRecord> unsettled;
   std::optional<InodeRecord> inode;
-  /// The inode's flag without an intent, in a damaged store: requests that wait for the truncation would wait for ever.
+  /// In a damaged store the inode may have the flag without an intent. Requests would wait for the truncation for ever.
   bool flag_alone() const { return inode && inode->truncating && !intent; }
   bool nothing() const { return !intent && !unsettled && !flag_alone(); }
 };

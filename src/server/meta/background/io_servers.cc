@@ -48,8 +48,8 @@ Error named(Error error, const rpc::Channel& channel) {
   return std::move(error).within(channel.name());
 }
 
-/// Where to cut the datafiles, which are in the order of their files, so that no file is cut: near the middle. 0: all
-/// are of one file.
+/// Returns where to cut the datafiles, near the middle, so that no file is cut. They are in the order of their files.
+/// 0: all of them belong to one file.
 std::size_t file_boundary(std::span<const wire::DatafileRef> datafiles) {
   const std::size_t middle = datafiles.size() / 2;
   for (std::size_t at = middle; at > 0; --at) {
@@ -250,8 +250,8 @@ struct ChannelIoServers::RemoveShare {
   TargetId group;  // 0: the datafiles lie on targets of the server
   WallTime tombstone_until;
   std::vector<wire::DatafileRef> datafiles;
-  std::set<Handle> refused;  // files of which the server cannot remove a datafile
-  Result<void> failure;      // the first
+  std::set<Handle> refused;  // files with a datafile that the server cannot remove
+  Result<void> failure;      // the first failure
 };
 
 /// Fails if the server does not answer. If it refuses a request, the halves of that request are tried, until the files
@@ -334,7 +334,7 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
   co_return outcome;
 }
 
-/// The share's server did not answer.
+/// Notes in `outcome` that the share's server did not answer.
 void ChannelIoServers::note_failure(const std::vector<DeadFile>& files, const RemoveShare& share,
                                     RemoveOutcome& outcome) {
   for (std::size_t i = 0; i < files.size(); ++i) {

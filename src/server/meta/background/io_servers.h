@@ -52,15 +52,15 @@ class ChannelIoServers final : public IoServers {
     std::vector<wire::DatafileState> states;  // filled by the reply
   };
   struct RemoveShare;
-  /// By server; the shares of groups by server and group.
+  /// By server and group; group 0: the datafiles lie on targets of the server.
   using RemoveShares = std::map<std::pair<ServerId, TargetId>, RemoveShare>;
   struct Gathered;
   class Asking;
   Result<std::vector<Share>> shares_of(const Layout& layout);
-  /// Of a group: the channel to its primary.
+  /// The channel to the target's server; for a group, the channel to its primary.
   Result<rpc::Channel*> channel_of(TargetId target);
   using ShareTask = job::Task<Result<void>>;
-  /// Runs `once(share, stop)`, of a share of a group again when another member leads.
+  /// Runs `once(share, stop)`. If the share is a group's and another member leads now, runs it again.
   ShareTask at_primary(Share& share, UniqueFunction<ShareTask(Share&, job::StopToken)> once, job::StopToken stop);
   rpc::CallOptions call_options(job::StopToken stop, std::size_t reply_bytes) const;
   job::Task<Result<void>> stat_share(Handle handle, Share& share, job::StopToken stop);
@@ -78,7 +78,7 @@ class ChannelIoServers final : public IoServers {
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   GroupRoutes groups_;
-  /// Channels whose answer is outstanding, by the file they were asked about.
+  /// Channels that have not answered yet, by the file that the request concerns.
   std::multimap<Handle, const rpc::Channel*> asked_;
 };
 

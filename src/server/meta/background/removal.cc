@@ -13,11 +13,11 @@ namespace {
 constexpr std::size_t kBatch = 64;  // files removed by one request to each server
 constexpr std::size_t kMaxFresh = 4096;
 constexpr std::size_t kCountPage = 2000;
-/// If more files than these are refused, the fault is not theirs: their targets are left alone for a while.
+/// If more files than this are refused, the targets are probably at fault, and are left alone for a while.
 constexpr std::size_t kMaxRefused = 1024;
 constexpr Duration kFirstRetry = std::chrono::milliseconds(200);
 constexpr Duration kLongestRetry = std::chrono::seconds(30);
-/// Capabilities expire by the io servers' clocks, which may be a little behind ours.
+/// Capabilities expire by the io servers' clocks, which may be a little behind this server's clock.
 constexpr Duration kMargin = std::chrono::minutes(10);
 
 bool is_out_of_reach(const RemoveOutcome& outcome, TargetId target) {

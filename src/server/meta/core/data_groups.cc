@@ -59,7 +59,7 @@ const DataGroup* DataGroups::with_members(const std::vector<TargetId>& members) 
   return found == by_members_.end() ? nullptr : find(found->second);
 }
 
-/// Without an await. A slower change may come after a newer one.
+/// Must not await. A change that was committed before a newer one may arrive after it, and is ignored.
 void DataGroups::use(DataGroup group) {
   const auto [known, added] = groups_.try_emplace(group.id, group);
   if (!added && known->second.epoch >= group.epoch) return;

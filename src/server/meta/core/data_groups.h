@@ -14,8 +14,8 @@
 namespace spate::meta {
 
 /// The records of all groups, in the store and in memory. A record is durable before anybody is told of it. The members
-/// of a group change its record; this class only sees to it that each change is legal and made once. One executor;
-/// pinned. Life cycle: construct -> start() awaited -> the other calls.
+/// of a group change its record. This class only ensures that each change is legal and made once. One executor; pinned.
+/// Life cycle: construct -> start() awaited -> the other calls.
 class DataGroups {
  public:
   /// All outlive it.
@@ -28,11 +28,11 @@ class DataGroups {
 
   /// Null: there is no such group.
   const DataGroup* find(TargetId group) const;
-  /// In the order of their numbers.
+  /// All groups, in the order of their numbers.
   const std::map<TargetId, DataGroup>& all() const { return groups_; }
   /// kInvalidArgument: more groups than a request may name.
   Result<wire::DataGroupsReply> list(const wire::DataGroupsRequest& request) const;
-  /// wire::ChangeGroupRequest. It may run at the same time as other changes, also of the same group.
+  /// Carries out a ChangeGroupRequest. Other changes may run at the same time, even of the same group.
   job::Task<Result<wire::ChangeGroupReply>> change(wire::ChangeGroupRequest request);
 
   /// A group with these members in this order, if there is one.

@@ -88,7 +88,7 @@ void Operation::end_changes(bool committed) {
 
 Result<void> Operation::lock(std::vector<Handle> directories) {
   if (locks_.try_take(directories)) return {};
-  // Together with the locks it has: the next run may need all of them in another order.
+  // Asks for the held locks, too, because the next run may need all of them in another order.
   wanted_locks_ = locks_.handles();
   wanted_locks_.insert(wanted_locks_.end(), directories.begin(), directories.end());
   return Errc::kConflict;

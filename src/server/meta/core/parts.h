@@ -96,8 +96,8 @@ class Opens {
   virtual job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) = 0;
   /// False: no session has it open, and no operation under way is about to open it. Does not read the store.
   virtual bool may_be_open(Handle /*handle*/) const { return true; }
-  /// An open record without a file or session was erased. The end of the client's session has one record fewer to look
-  /// at.
+  /// An open record without a file or session was erased, so the end of the client's session has one record fewer to
+  /// examine.
   virtual void dropped(ClientId /*client*/, Handle /*handle*/) {}
 };
 

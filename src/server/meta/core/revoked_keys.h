@@ -18,12 +18,12 @@ struct Revocation {
   WallTime until;  // the key's own end; 0: none, or not known
 };
 
-/// A list in the store, so that it survives restarts and is that of every meta server of a group. A key that was
-/// revoked stays so until its own end: kKept after it, when the next key is revoked, the list forgets it. One executor;
-/// pinned. Life cycle: construct -> start() awaited -> the other calls.
+/// The list is in the store, so that it survives restarts and every meta server of a group has it. A key stays revoked
+/// until its own end. The list forgets it kKept later, when the next key is revoked. One executor; pinned. Life cycle:
+/// construct -> start() awaited -> the other calls.
 class RevokedKeys {
  public:
-  /// A server that takes over may have a clock that is behind: no key may come to life again.
+  /// A server that takes over may have a clock that is behind, and must not accept a revoked key again.
   static constexpr std::chrono::hours kKept{24};
 
   explicit RevokedKeys(job::KeyvalContext& store) : store_(store), turn_(store.executor(), 1) {}

@@ -296,7 +296,7 @@ std::optional<MonoTime> LeaseManager::others_until(const Operation& operation) {
     for (auto& [client, lease] : *leases) {
       if (lease.holder == own) continue;  // the client drops it when it sends the request and when it gets the reply
       const auto session = sessions_.find(client);
-      // The session has been silent for so long that all its leases have expired.
+      // This session has been silent for so long that all its leases have expired.
       if (session == sessions_.end() || now - session->second.heard >= this->lease()) {
         silent.push_back(client);
         continue;

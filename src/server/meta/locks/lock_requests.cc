@@ -9,7 +9,7 @@
 namespace spate::meta {
 namespace {
 
-/// Most answers kept for one session: so many of its requests may be under way.
+/// Most answers kept for one session, and so the most requests that it may have under way.
 constexpr std::size_t kMostAnswers = 4096;
 
 }  // namespace
@@ -20,9 +20,9 @@ Result<void> LockManager::admit(const rpc::Call& call) const {
   return {};
 }
 
-/// The holder of a user's key locks only what it may read or write, or has open, and sees only there who has locked
-/// what. Who holds the client key is believed:
-/// the right was checked by the kernel of the client's machine, when the program opened the file.
+/// The holder of a user's key may lock only files that it may read or write, or has open, and learns only there who has
+/// locked what. The holder of the client key is believed, because the kernel of the client's machine has checked the
+/// right when the program opened the file.
 job::Task<Result<void>> LockManager::check_user(const rpc::Call& call, std::vector<wire::LockSpec> locks) const {
   job::Transaction store = core_.store().begin();
   for (const wire::LockSpec& lock : locks) {
@@ -58,7 +58,7 @@ Result<LockParams> LockManager::params_of(const rpc::Call& call, const wire::Loc
 }
 
 /// The stored answer; nothing if the request is new. A sequence below the client's oldest outstanding one is a late
-/// copy, for which nobody waits.
+/// copy, and nobody waits for its answer.
 Result<std::optional<wire::LockReply>> LockManager::earlier_answer(SessionLocks& session,
                                                                    const wire::LockRequest& request) const {
   if (request.sequence < session.floor) return Errc::kForgottenRequest;

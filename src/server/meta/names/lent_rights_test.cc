@@ -109,7 +109,7 @@ TEST_F(MetaLentRights, SetDuringAnOpenAreClearedByTheNextWrite) {
   EXPECT_EQ(mode(), 04775U) << "after them nothing was written";
 }
 
-/// cp -p and tar do it so.
+/// cp -p and tar set the bits after they have written the data.
 TEST_F(MetaLentRights, SetAfterTheLastCloseStay) {
   const auto made = create(user, "copy", wire::kOpenWrite);
   ASSERT_OK(made);

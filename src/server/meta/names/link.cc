@@ -8,9 +8,9 @@
 namespace spate::meta {
 namespace {
 
-/// Linux has this rule by default (fs.protected_hardlinks). A link keeps a file from being removed: for instance a
-/// program with set-uid, until a fault in it is known. If the caller has the client key, the kernel of its machine has
-/// checked the rule.
+/// Linux has this rule by default (fs.protected_hardlinks): a link prevents the removal of a file, for example of a
+/// set-uid program in which a fault was found. If the caller has the client key, the kernel of its machine has checked
+/// the rule.
 Result<void> check_linkable(const Operation& operation, const InodeRecord& object) {
   const Credential& who = operation.who();
   if (!operation.call().peer->user_key || owns(who, object.attributes)) return {};

@@ -9,7 +9,7 @@
 namespace spate::meta {
 namespace {
 
-/// When a group is missing, those of so many targets are made at once.
+/// If a group is missing, the groups of this many targets are made at once.
 constexpr std::size_t kTargetsAtOnce = 64;
 
 /// The host in the first URL that shows one; empty if none does.
@@ -65,7 +65,7 @@ std::set<std::vector<TargetId>> groups_near(const Membership& membership, Target
   return lists;
 }
 
-/// Prefers a group of this target whose members all serve to the one whose turn it is.
+/// Prefers a group of this target whose members all serve to the group whose turn it is.
 Result<const DataGroup*> choose_group(MetaCore& core, TargetId first, std::uint32_t replicas, std::uint64_t turn) {
   const DataGroup* chosen = nullptr;
   for (std::uint64_t i = 0; i < kMostPartners; ++i) {

@@ -6,8 +6,8 @@
 
 namespace spate::meta {
 
-/// A target's groups lie on at most so many other servers. When a server fails, so many share its work, and when two
-/// fail, few files have lost both copies.
+/// A target's groups lie on at most this many other servers. If a server fails, this many share its work. If two fail,
+/// few files lose both copies.
 constexpr std::size_t kMostPartners = 12;
 
 /// The targets of a group with `replicas` members (2..kMaxReplicas) whose first one is `first`. They are on different
@@ -18,9 +18,9 @@ Result<std::vector<TargetId>> group_members(const ClusterMap& map, TargetId firs
 
 inline bool names_groups(const Layout& layout) { return is_group(layout.slots.front().targets.front()); }
 
-/// Makes `layout`, whose slots name targets, that of a file with so many copies: each slot names a group. Slots that
-/// name groups already stay. Yields kConflict if a group was missing: the operation runs again when the group exists.
-/// kNoSpace, kNotSupported (an older client) with a sentence.
+/// Turns `layout`, whose slots name targets, into that of a file with `replicas` copies: each slot names a group. Slots
+/// that name a group already stay. Yields kConflict if a group was missing: the operation runs again when the group
+/// exists. kNoSpace, kNotSupported (an older client) with a sentence.
 Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas, std::uint64_t turn);
 
 }  // namespace spate::meta

@@ -105,7 +105,7 @@ job::Task<Result<void>> check_no_loop(Operation& operation, Move& move) {
   co_return {};
 }
 
-/// An ancestor of the moving object cannot be replaced: it is not empty.
+/// Fails if the target is an ancestor of the moving object: such a directory is not empty.
 job::Task<Result<void>> check_not_above(Operation& operation, Move& move) {
   if (move.exchange || !move.target || !move.target->is_directory() || move.target->attributes.size == 0) co_return {};
   auto apart = co_await check_not_below(operation, move.from_directory(), move.target->handle());

@@ -31,7 +31,7 @@ bool believes_summary_of(Operation& operation, const InodeRecord& inode) {
   return !users || !lends_rights(inode.attributes.mode) || owns(operation.who(), inode.attributes);
 }
 
-/// Once writers is 0 it stays 0 until the last writer has closed. After 2^32 opens it is 0, too.
+/// Once `writers` is 0, it stays 0 until the last writer has closed. It also becomes 0 after 2^32 opens.
 void begin_write(InodeRecord& inode) {
   if (inode.write_opens == 0) {
     inode.writers = 1;

@@ -14,8 +14,8 @@ void store_summary(InodeRecord& inode, const wire::DataSummary& data);
 /// Counts an open for writing.
 void begin_write(InodeRecord& inode);
 
-/// Whether the server takes the caller's word for what the file's datafiles hold. Not the holder of a user's key for
-/// another user's program: by naming the change sum from before its writes it would keep set-uid and set-gid.
+/// Whether the server believes the caller's report about the datafiles. It does not believe the holder of a user's key
+/// about another user's program: the change sum from before a write would keep set-uid and set-gid.
 bool believes_summary_of(Operation& operation, const InodeRecord& inode);
 /// Ends `opens` opens for writing. True when nobody writes the file any more: then call store_summary() or
 /// leave_unsettled().

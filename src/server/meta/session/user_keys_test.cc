@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A new operation is missing here until somebody has decided what the holder of a user's key may do with it.
+/// A new operation fails this test until somebody has decided what the holder of a user's key may do with it.
 TEST_F(MetaUserKeys, EachOperationSaysWhoMayUseIt) {
   using wire::Op;
   std::map<rpc::Access, std::set<Op>> by_access;
@@ -90,7 +90,7 @@ TEST_F(MetaUserKeys, AUserLocksOnlyWhatHeMayReadOrWriteOrHasOpen) {
   EXPECT_OK(lock(user, readable, LockMode::kNone));
   EXPECT_ERRC(lock(user, readable, LockMode::kExclusive, LockKind::kAppend), Errc::kPermissionDenied);
   EXPECT_ERRC(lock(user, Handle(987654), LockMode::kShared), Errc::kStaleHandle);
-  // Whoever holds the client key is believed.
+  // The holder of the client key is believed.
   TestClient believed = connect();
   EXPECT_OK(lock(believed, hidden, LockMode::kShared));
   // An open file can be locked, whatever its mode is by now.

@@ -30,7 +30,7 @@ struct Superblock {
 };
 
 /// The servers and targets of this file system. Each store has one, under global_key("cluster"). It has the servers of
-/// spate.toml, which win if both name a server, and those that were added since.
+/// spate.toml, and those that were added since. If both name a server, spate.toml counts.
 struct ClusterRecord {
   ClusterMap map;
   std::vector<ServerId> added;    // the servers of `map` that joined by themselves; ascending

@@ -35,7 +35,7 @@ class StandInIo final : public rpc::Service {
   std::set<Handle> removed;
   std::vector<wire::FenceRequest> fences;
   Errc failure = Errc::kOk;
-  unsigned failures = 0;          // so many requests for states fail, then none; 0: all of them
+  unsigned failures = 0;          // how many requests for states fail before the others succeed; 0: all of them
   Errc refusal = Errc::kIoError;  // of requests to remove a file of `refused`
   std::set<Handle> refused;
   bool answers_too_little = false;
