@@ -30,7 +30,7 @@ enum class Defect : std::uint8_t {
   kAnswerNotShipped,   // answers of requests are missing in the entries that other members receive
   kJoiningServes,      // a joining member counts as one that serves
   kOpenAfterChange,    // a client reuses a kept open for reading although the file was changed meanwhile
-  kPartAsSize,         // the last of several writers to close tells what it knows itself as the size of the file
+  kPartAsSize,         // the last of several writers to close reports as the file's size only what it knows itself
   kEarlySlot,          // a request gets a slot whose last request is not answered yet
   kForgottenServer,    // a restarted meta server does not know the servers that were added
   kEarlyServer,        // a new io server admits clients before it knows which of them are fenced

@@ -30,7 +30,7 @@ bool LocalBytestreams::has_room(std::uint64_t bytes) {
     return true;
   }
   const auto space = target_->space();
-  if (!space) return true;  // the write itself tells what is wrong
+  if (!space) return true;  // the write itself will report what is wrong
   if (space->free_bytes < bytes) return false;
   unlooked_bytes_ = (space->free_bytes - bytes) / 8;
   return true;

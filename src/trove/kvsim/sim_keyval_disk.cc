@@ -61,7 +61,7 @@ void SimKeyvalDisk::crash_machine(Random& random) {
   SPATE_CHECK(!attached_);
   std::map<std::uint64_t, std::uint64_t> unsynced{{log_, 0}};  // how many, by log
   for (const Commit& commit : commits_) unsynced[commit.log] += commit.synced ? 0 : 1;
-  for (auto& [log, count] : unsynced) count = random.below(count + 1);  // so many stay
+  for (auto& [log, count] : unsynced) count = random.below(count + 1);  // how many stay
   for (Commit& commit : commits_) {
     std::uint64_t& stay = unsynced[commit.log];
     if (commit.synced || stay == 0) continue;

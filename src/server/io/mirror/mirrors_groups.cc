@@ -101,7 +101,7 @@ job::Task<void> Mirrors::alter(MirrorGroup& group, Alteration what, job::StopTok
       continue;
     }
     learn(reply->now);
-    if (!group.is_primary()) co_return;  // this reign ends, and waits for its tasks, of which this may be one
+    if (!group.is_primary()) co_return;  // this reign ends, and waits for its tasks; this may be one of them
     Result<void> obeyed = Errc::kTryAgain;
     while (!obeyed && !stop.stopped()) {
       obeyed = co_await obey(group, stop);

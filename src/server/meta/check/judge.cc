@@ -12,7 +12,7 @@ namespace {
 
 using wire::Verdict;
 
-/// `slot` names the target on which the datafile was found.
+/// `slot` names the target where the datafile was found.
 bool names(const DataGroups& groups, const Layout& layout, const wire::SlotRef& slot) {
   if (slot.slot >= layout.slots.size()) return false;
   return std::ranges::any_of(layout.slots[slot.slot].targets, [&](TargetId named) {

@@ -251,7 +251,7 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   }
   if (!operation.wanted_locks_.empty()) {
     auto wanted = std::move(operation.wanted_locks_);
-    const rpc::Aside aside(operation.call());  // whoever holds the locks may itself wait for others
+    const rpc::Aside aside(operation.call());  // the operation that holds the locks may itself wait for others
     auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
     co_return waited;
   }

@@ -61,7 +61,7 @@ job::Task<Result<void>> HolderNotes::erase(Operation& operation, ClientId client
 
 job::Task<Result<void>> HolderNotes::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
   Errand errand = [this, client, epoch](Operation& operation) { return put(operation, client, epoch); };
-  // After a crash of the machine, the notes must tell for whom to wait.
+  // After a crash of the machine, a restarted server learns from the notes which sessions to wait for.
   auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kMachine, stop);
   co_return done;
 }

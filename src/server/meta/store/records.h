@@ -127,7 +127,7 @@ struct SessionRecord {
   std::string description;
   WallTime opened;
   WallTime ended;                 // kExpired: when
-  std::optional<KeyId> user_key;  // with which the client has joined; none: the client key
+  std::optional<KeyId> user_key;  // the key with which the client has joined; none: the client key
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
 
