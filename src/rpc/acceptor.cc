@@ -19,7 +19,7 @@ Error issuer_unknown() {
                      "this file system, or ask its operator for a new one (spate key issue)");
 }
 
-/// A batch holds changes of several kinds: the holder of a key that only reads sends each request by itself.
+/// A key for reading only gets no batches, since a batch may hold changes that its holder must not make.
 std::uint64_t features_for(const Handshake& handshake) {
   const bool reads = handshake.user_key && handshake.user_key->read_only;
   return reads ? ~std::uint64_t{wire::kFeatureBatches} : ~std::uint64_t{0};

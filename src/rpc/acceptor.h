@@ -33,8 +33,8 @@ struct Handshake {
   wire::Nonce client_nonce{};
   wire::Nonce server_nonce{};
   std::optional<wire::KeyRole> role;  // version 2: the role of the key that the initiator named; none: it named no key
-  std::optional<UserKey> user_key;    // that key is a user's
-  std::optional<Vouched> vouched;     // set before hello(): by munge, for a hello with a credential
+  std::optional<UserKey> user_key;    // set if that key is a user's
+  std::optional<Vouched> vouched;     // set before hello() if the hello has a credential of munge
   Key key{};                          // the key that this server shares with the holders of that key
   std::optional<wire::Transcript> transcript;  // only with a role
   wire::Protect protect = wire::Protect::kNone;
@@ -44,8 +44,8 @@ struct Handshake {
 struct Accepted {
   wire::AuthenticateRequest request;
   std::optional<UserKey> user_key;               // none: the key of a file, which is good for every user
-  std::optional<wire::SessionKeys> keys;         // none: version 1, or nobody has a key
-  bool by_munge = false;                         // of the claimed groups, those that are not the user's are left out
+  std::optional<wire::SessionKeys> keys;         // none: version 1, or the handshake used no key
+  bool by_munge = false;                         // claimed groups that are not the user's are left out
   wire::Protect protect = wire::Protect::kNone;  // from the reply to this request on
   Mac server_proof{};                            // version 1 only: goes into the reply
 };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostText = 256;  // bytes of one value
 
-/// The address without the port, which each connection has another one of.
+/// The address without the port, since each connection has a port of its own.
 std::string_view source_of(std::string_view url) {
   const std::size_t colon = url.rfind(':');
   return colon == std::string_view::npos || colon < url.find("://") + 3 ? url : url.substr(0, colon);
@@ -30,7 +30,7 @@ std::string_view shortened(std::string_view text) { return text.substr(0, kMostT
 
 }  // namespace
 
-/// Borrows.
+/// The values of one line, all borrowed from the caller.
 struct Audit::Line {
   std::string_view event;
   const Peer& peer;
@@ -87,7 +87,7 @@ void Audit::write(AuditRate& rate, Line line) {
   add("what", line.what);
   add("from", url);
   add("key", key_of(line.peer));
-  // A stranger only claims what it says of itself.
+  // A stranger's description of itself is only a claim.
   if (line.peer.admitted) fmt::format_to(std::back_inserter(text), R"(,"uid":{})", line.peer.credential.uid);
   if (line.client != 0) fmt::format_to(std::back_inserter(text), R"(,"client":{})", line.client);
   add(line.peer.admitted ? "description" : "claims_to_be", line.peer.description);

@@ -14,11 +14,11 @@
 
 namespace spate::rpc {
 
-/// One per server. A line is a JSON object. Strangers, those who have proved a key, and operators have shares of their
-/// own of the lines, so that nobody keeps the lines of others out. Without a file it does nothing. One executor.
+/// One per server. A line is a JSON object. Strangers, peers that have proved a key, and operators have separate limits
+/// on lines, so that nobody keeps the lines of others out. Without a file it writes nothing. One executor.
 class Audit {
  public:
-  /// `file`: null for none; it outlives this.
+  /// `file` outlives this object; null: there is no audit log.
   Audit(log::LineFile* file, ServerId server, job::NetworkContext& network, metrics::Registry& metrics);
 
   /// A request, or a handshake, that was refused.

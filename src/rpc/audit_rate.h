@@ -38,17 +38,17 @@ class LineBucket {
   MonoTime filled_;
 };
 
-/// In all, 200 lines at once and 5 a second; of one source, 20 at once and one a second. So a source that floods leaves
-/// room for others, and a crowd of sources writes half a gigabyte a day at most (lines of 1 KiB). Pure.
+/// Admits 200 lines at once and 5 a second in all; of one source, 20 at once and one a second. So a source that floods
+/// leaves room for others, and a crowd of sources writes half a gigabyte a day at most (lines of 1 KiB). Pure.
 class AuditRate {
  public:
   static constexpr double kMost = 200;
   static constexpr double kPerSecond = 5;
   static constexpr double kMostOfOne = 20;
   static constexpr double kPerSecondOfOne = 1;
-  static constexpr std::size_t kSources = 1024;  // that are remembered; more are counted as one
+  static constexpr std::size_t kSources = 1024;  // the most sources that are told apart; all others count as one
 
-  /// Whether a line may be written; then the number of lines that were left out since the last one.
+  /// Admits a line and returns how many lines were refused since the last admitted one. Nothing: refused.
   std::optional<std::uint64_t> admit(std::string_view source, MonoTime now) {
     if (of_source(source, now).take(now) && all_.take(now)) return std::exchange(suppressed_, 0);
     ++suppressed_;

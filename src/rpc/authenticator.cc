@@ -27,7 +27,7 @@ job::Task<Result<Bytes>> Authenticator::greet(Call& call, ByteView body) {
   const Received received{call.message, body, call.header.version};
   Handshake handshake;
   SPATE_CO_TRY(handshake.vouched, co_await ask_munge(call, received));
-  // may have changed: another hello may have been answered meanwhile
+  // checked again, since another hello may have been answered in the meantime
   if (peer->authenticated || peer->sealing) co_return Error::told(Errc::kProtocol, "a second hello");
   Bytes head;
   wire::encode_body(replies_.header(call), head);
@@ -72,7 +72,7 @@ void Authenticator::admit(Call& call, const Accepted& accepted) {
   peer.client = accepted.request.client;
 }
 
-/// Called when the peer has proved its key, so that the reply is sealed: the client must believe it.
+/// Called after the peer has proved its key. So the reply, even a refusal, is sealed, and the client can trust it.
 Result<void> Authenticator::check_user(const Accepted& accepted) const {
   if (!accepted.user_key) return {};
   SPATE_TRY(std::ignore, user_keys_.check(*accepted.user_key));

@@ -22,21 +22,21 @@ struct Served {
   std::uint64_t bytes = 0;  // of file data
 };
 
-/// Keeps counts for the busiest keys of about the last minute. When a key comes for which there is no room, it takes
-/// the place of the one that has asked least, and begins with that one's weight: a key that asks for more than 1/most
-/// of all is never missing. Source: SPACESAVING, sec. 3, with weights that fall by half every kHalfLife. One executor.
-/// `About`: a wire struct with since_ns and kinds.
+/// Keeps counts for the busiest keys of about the last minute. If there is no room for a new key, it replaces the key
+/// with the least weight and begins with that weight. So a key with more than 1/most of the whole weight is never
+/// missing. Source: SPACESAVING, sec. 3, with weights that fall by half every kHalfLife. One executor. `About`: a wire
+/// struct with since_ns and kinds.
 template <typename Key, typename About>
 class Busiest {
  public:
   static constexpr Duration kHalfLife = std::chrono::seconds(10);
-  /// A request costs about as much as moving so many bytes.
+  /// One request weighs as much as this many bytes of data, since it costs about as much.
   static constexpr double kBytesOfARequest = 64.0 * 1024;
 
-  /// `begun`: the moment that the times of the answers count from.
+  /// `begun`: the moment from which the times in the results count.
   Busiest(MonoTime begun, std::size_t most) : begun_(begun), halved_(begun), most_(most) {}
 
-  /// `about()` tells who a new key is. Constant time, but for a new key (O(most)).
+  /// `about()` makes the description of a new key. Constant time, except for a new key (O(most)).
   template <typename MakeAbout>
   void note(Key key, const Served& served, MonoTime now, MakeAbout about) {
     halve(now);
@@ -62,7 +62,7 @@ class Busiest {
     }
     return all;
   }
-  /// The counts of keys that have made room.
+  /// The sums of the counts of all keys that were replaced.
   std::vector<wire::LoadCounts> others() const { return {others_.begin(), others_.end()}; }
   std::uint64_t dropped() const { return dropped_; }
 
@@ -80,7 +80,7 @@ class Busiest {
     sum.time_ns += more.time_ns;
     sum.bytes += more.bytes;
   }
-  /// The weight of the key that made room.
+  /// Removes the key with the least weight, adds its counts to those of the others, and returns the weight.
   double drop_least() {
     const auto least = std::min_element(entries_.begin(), entries_.end(),
                                         [](const auto& a, const auto& b) { return a.second.weight < b.second.weight; });

@@ -49,18 +49,18 @@ class Places;
 /// One request under way. Lives until its handler has ended.
 struct Call {
   wire::RequestHeader header;
-  bmi::Address address;  // by the connection that the request came by, and no other
+  bmi::Address address;  // bound to the connection by which the request came
   ByteView message;      // whole, without its seal
-  bool sealed = false;   // so is the reply
-  MonoTime arrived;      // before it waited for a place
+  bool sealed = false;   // the request was sealed, so the reply will be
+  MonoTime arrived;      // when it came, before it waited for a place
   bmi::Tag tag;          // the reply's; bulk data of slot i travels with tag + 1 + i
   std::shared_ptr<Peer> peer;
   /// Fires at the caller's deadline, when the server stops, and when nobody waits for the answer any more: the
   /// connection is lost, or a newer copy of the request has arrived.
   job::StopToken stop;
   std::uint64_t moved_bytes = 0;  // file data that the handler has moved
-  Handle file;                    // whose data that is; 0: none
-  /// Set by a handler that changes what is the operator's, in words for the audit log. Empty: no such thing was asked.
+  Handle file;                    // the file to which these data belong; 0: none
+  /// For requests that only an operator makes: the handler says what it has done, for the audit log. Else empty.
   std::string deed;
   Places* places = nullptr;  // the server's, which outlives the call; null: the call takes no place (see Aside)
 };

@@ -90,7 +90,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   int handshakes_left = kMaxHandshakesPerCall;
   bool may_have_run = false;  // the request was sent before, and its answer is unknown
   Error last(Errc::kTimeout, name());
-  std::optional<Error> excuse;  // the server's own error: it lives, and said what it waited for in vain
+  std::optional<Error> excuse;  // the server's own kTimeout, with what it waited for in vain
   while (!scope.token().stopped()) {
     Result<void> handshake;
     bool answered = false;
@@ -106,7 +106,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
       const ConnectionPtr used = link_.connection();
       reply = co_await attempt(op, body, options, scope.token(), &answered);
       if (reply) co_return reply;
-      // Only the first of several calls that are told so: the others' answers came by a connection that is no more.
+      // Only the first call turns to the next server. The answers of the others came by a connection out of use.
       const bool led_elsewhere = link_.is_group() && reply.code() == Errc::kNotPrimary;
       if (led_elsewhere && used != nullptr && used == link_.connection()) link_.try_next_server();
       if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty())
@@ -146,7 +146,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   co_return no_answer(last.code());
 }
 
-/// The last attempt's failure says more than "timeout", unless the connection broke: then every attempt made a new one.
+/// The error when the deadline has passed. A lost connection counts as kTimeout, since each attempt made a new one.
 Error Channel::no_answer(Errc last) const {
   if (last == Errc::kNotPrimary) {
     return Error::told(Errc::kTimeout, name() + " and the other servers of its group: none of them leads now");
@@ -165,7 +165,7 @@ job::Task<Result<void>> Channel::ensure_handshake(HandshakeGoal goal, job::StopT
     if (!handshake_runs_) break;
     auto waited = co_await handshake_ended_.wait(stop);
     if (!waited) co_return waited;
-    // may have changed
+    // another handshake may have begun in the meantime
   }
   handshake_runs_ = true;
   link_.keep_quiet(true);

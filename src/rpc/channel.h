@@ -16,11 +16,11 @@
 
 namespace spate::rpc {
 
-/// One executor; pinned; any number of calls at once. A handshake (hello, authenticate) precedes the first
-/// request and after each loss of the connection; a request whose connection was lost is sent again after a new
-/// handshake, until its deadline: the handshake's incarnation makes that safe at an io server, the request id at a meta
-/// server. Requests and bulk data leave by the connection of the handshake, and no other: who answers on a new one may
-/// be anybody. Of several URLs, one where somebody else answers is passed by.
+/// One executor; pinned; any number of calls at once. The channel makes a handshake (hello, authenticate) before the
+/// first request and after each loss of the connection. It then sends requests again whose connection was lost, until
+/// their deadlines: the handshake's incarnation makes that safe at an io server, the request id at a meta server.
+/// Requests and bulk data leave only by the connection of the handshake, since anybody may answer on a new one. If
+/// there are several URLs, the channel skips one where another server answers.
 class Channel {
  public:
   Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random);
@@ -66,12 +66,12 @@ class Channel {
   /// is a connection, or none was tried.
   std::string unreached() const { return link_.unreached(); }
   /// wire::Feature: the features that the server agreed to in the last handshake; 0 before the first one. They outlive
-  /// the connection: the next one is expected to agree to the same.
+  /// the connection: the server is expected to agree to the same ones in the next handshake.
   std::uint64_t features() const { return features_; }
   /// Makes the next request repeat the handshake (a new session was opened).
   void repeat_handshake() { link_.leave(); }
-  /// Since when the oldest call under way has waited for this server, and why its last attempt failed. Calls that the
-  /// server answers only when there is an event (lock_events) do not count.
+  /// The oldest call under way: since when it has waited for this server, and why its last attempt failed. Calls that
+  /// the server answers only when there is an event (lock_events) do not count.
   struct Waiting {
     MonoTime since;
     Errc why = Errc::kTimeout;

@@ -19,7 +19,7 @@ bool is_delay(Errc code) {
   return code == Errc::kBusy || code == Errc::kTimeout || code == Errc::kCancelled || ServerLink::is_lost(code);
 }
 
-/// Whether this side also speaks version 1, with a server that does not speak another. Keys of users came later.
+/// Whether this side may speak version 1 with a server that speaks no later one. Version 1 has no keys of users.
 bool may_speak_version_1(const Identity& identity) {
   const bool users = identity.fresh_key || (identity.key && identity.key->is_users());
   return identity.policy.allow_version_1 && identity.policy.protect < wire::Protect::kData && !users;
@@ -52,7 +52,7 @@ job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken st
   co_return result;
 }
 
-/// The key file may hold a newer key by now, made to replace the old one.
+/// Takes the key from the key file if the file has another one now.
 void Channel::take_newer_key() {
   if (!identity_.newer_key) return;
   const Result<ClientKey> key = identity_.newer_key();
@@ -76,7 +76,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
       continue;
     }
     if (!stranger) break;
-    // The last one's reason is the caller's to tell. That another server leads is no error.
+    // The caller reports the failure at the last URL. It is no error that another server leads.
     if (urls > 1 && result.code() != Errc::kNotPrimary)
       SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
     link_.close_and_turn_to_next();
@@ -152,7 +152,7 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   if (initiator.protect() != wire::Protect::kNone) connection->seals.emplace(*initiator.keys(), End::kInitiator);
   if (initiator.protect() == wire::Protect::kData)
     connection->bulk_seals = bulk_seals(*initiator.keys(), End::kInitiator);
-  // Before the server can ask for bulk connections, which prove this key.
+  // The key is set before the server can ask for bulk connections, which prove it.
   if (initiator.keys()) network_.network().set_link_key(address, initiator.keys()->link);
   Sending sending;
   sending.op = wire::Op::kAuthenticate;

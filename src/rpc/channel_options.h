@@ -76,11 +76,11 @@ struct ChannelOptions {
   Duration first_return = std::chrono::seconds(30);
   Duration longest_return = std::chrono::minutes(10);
   /// The URLs are those of several servers, of which one at a time answers requests; the others refuse them with
-  /// kNotPrimary, and the next URL is tried. A server that has said nothing for so long is asked whether it lives
+  /// kNotPrimary, and the next URL is tried. A server that has said nothing for this long is asked whether it lives
   /// (ping), and given up when it does not answer in half that time. 0: the URLs are those of one server, which may be
   /// silent for `attempt_timeout`.
   Duration group_silence{0};
-  /// Incarnations told to the server are above it: those of an earlier process of this client are below.
+  /// The channel's incarnations are larger. An earlier process of this client has used those up to this one.
   std::uint64_t incarnations_above = 0;
   /// Observes the calls; null: nobody does. Not owned, outlives the channel.
   ChannelObserver* watch = nullptr;
@@ -88,7 +88,7 @@ struct ChannelOptions {
 
 /// How long a server of a group may be silent, see above.
 inline constexpr Duration kGroupSilence = std::chrono::seconds(1);
-/// To one server, or to the meta servers of a group (ClusterMap::meta_server()).
+/// The options for one server, or for the meta servers of a group (ClusterMap::meta_server()).
 ChannelOptions channel_to(const ServerEntry& server);
 
 }  // namespace spate::rpc

@@ -35,7 +35,7 @@ struct Identity {
   std::optional<ClientKey> key;  // the client key, or a user's (kind client); the server key (kind server)
   /// Called when a server has refused the key. Returns the key to use from now on. Null: the key never changes.
   std::function<Result<ClientKey>()> newer_key;
-  /// Makes a key for each handshake with a server, instead of `key`: by munge. Null: `key` is used.
+  /// Makes the key for one handshake with that server, from a credential of munge. Null: `key` is used.
   std::function<Result<ClientKey>(ServerId)> fresh_key;
   Credential credential;
   std::string description;

@@ -8,7 +8,7 @@
 namespace spate::rpc {
 namespace {
 
-/// The client wrote it: it may hold anything, and is cut at the end of a character.
+/// Makes the text printable, since a client may have written anything, and cuts it at the end of a character.
 std::string cut_description(const std::string& description) {
   std::string kept = printable(std::string_view(description).substr(0, wire::kMaxLoadDescription));
   if (kept.size() <= wire::kMaxLoadDescription) return kept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads: counts what each client asks of a server, and which files it moves, for `spate top`, in bounded memory.
+// Loads: counts the requests of each client, and the reads and writes of each file, for `spate top`. Bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace spate::rpc {
 
-/// The kind that a request is counted as. None: it keeps a session alive, waits for an event, or looks at the server
-/// itself, and is no load.
+/// The kind that a request counts as. None: the request is no load, since it keeps a session alive, waits for an event,
+/// or asks about the server itself.
 std::optional<wire::LoadKind> load_kind(wire::Op op);
 
 /// One per server: the busiest clients, and the files with most reads and writes. One executor.
@@ -21,12 +21,12 @@ class Loads {
   static constexpr Duration kHalfLife = Busiest<std::uint64_t, wire::ClientLoad>::kHalfLife;
   using Served = rpc::Served;
 
-  /// `begun`: the moment that the times of the reply count from.
+  /// `begun`: the moment from which the times in the replies count.
   explicit Loads(MonoTime begun, std::size_t most = kMost) : clients_(begun, most), files_(begun, most) {}
 
   /// An authenticated peer's request was answered.
   void note(const Peer& peer, const Served& served, MonoTime now);
-  /// It has read or written this file.
+  /// The request has read or written this file.
   void note_file(Handle file, const Served& served, MonoTime now);
   wire::ListLoadsReply list(MonoTime now) const;
   wire::ListFileLoadsReply list_files(MonoTime now) const;

@@ -10,21 +10,21 @@
 
 namespace spate::rpc {
 
-/// Key id in hello for a credential of munge: no id of a key file.
+/// The key id of a hello with a credential of munge. No key file has this id.
 inline constexpr KeyId kMungeKeyId = {std::byte{'m'}, std::byte{'u'}, std::byte{'n'}, std::byte{'g'}, std::byte{'e'}};
 
 struct MungeOptions {
-  std::string socket;            // of munged; empty: libmunge's own
-  std::uint32_t server_uid = 0;  // whose processes may read what clients send: the servers'
+  std::string socket;            // munged's socket; empty: libmunge's default
+  std::uint32_t server_uid = 0;  // the servers' user: only its processes may read what clients send
 };
 
 /// A genuine credential: its user, and the secret in it.
 struct Vouched {
-  UserKey key;  // its user and groups, by munged and by this machine's accounts; without an end
+  UserKey key;  // its user, by munged, and groups, by this machine's accounts; it never ends
   Key secret{};
 };
 
-/// libmunge, loaded when the first one is opened. Both calls wait for munged. Thread-safe.
+/// libmunge, which the first open() loads. key_for() and read() block until munged answers. Thread-safe.
 class Munge {
  public:
   /// kNotSupported: this machine has no libmunge.
@@ -42,7 +42,7 @@ class Munge {
   const MungeOptions options_;
 };
 
-/// The restrictions of whoever is this user, by munge: root, and root's group, are squashed.
+/// The restrictions of a user for whom munge vouches: root and root's group are squashed.
 UserKey vouched_user(const Credential& user);
 
 }  // namespace spate::rpc

@@ -6,7 +6,7 @@ namespace spate::rpc {
 struct MungeDesk::Case {
   Case(Bytes bytes, job::Executor& executor) : credential(std::move(bytes)), done(executor) {}
   const Bytes credential;
-  Result<Vouched> result = Errc::kCancelled;  // the thread's until `done` is set
+  Result<Vouched> result = Errc::kCancelled;  // the worker thread's until `done` is set
   job::Event done;
 };
 

@@ -34,7 +34,7 @@ class MungeDesk {
   const FsId fs_;
   const ServerId self_;
   job::Executor& executor_;
-  std::atomic<std::size_t> waiting_{0};  // for the thread to begin with them
+  std::atomic<std::size_t> waiting_{0};  // credentials that the thread has not begun to read
   std::atomic<bool> stopping_{false};
   Workers workers_{"spate-munge", 1};  // last: its thread uses everything above
 };

@@ -10,18 +10,18 @@
 
 namespace spate::rpc {
 
-/// Hellos, pings, statistics and the messages of groups need not pass. It outlives the server's calls. One
+/// Hellos, pings, statistics and the messages of groups do not wait for the gate. It outlives the server's calls. One
 /// executor.
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;
-  /// Ends when nothing that the request's handler has seen or done can be undone any more. A failure is the reply.
+  /// Ends when nothing that the request's handler has seen or done can be undone any more. A failure becomes the reply.
   virtual job::Task<Result<void>> pass(job::StopToken stop) = 0;
-  /// Whether the roles on these records answer requests now.
+  /// Whether the roles that use these records answer requests now.
   virtual bool serves() const = 0;
-  /// While they do not: the reply to requests that no role of this server knows.
+  /// The reply to requests that no role of this server knows, while serves() is false.
   virtual Error elsewhere() const = 0;
-  /// The server's part among those that hold the same records, a few words: ping tells it behind the first role.
+  /// This server's part among those that hold the same records, in a few words. Ping reports it after the first role.
   virtual std::string part() const = 0;
 };
 

@@ -23,7 +23,7 @@ class ReplyWriter {
   /// The version of the cluster map that every reply reports from now on.
   void set_map_version(std::uint64_t version) { map_version_ = version; }
   void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
-  /// What a reply begins with when there is nothing to report.
+  /// The header of a reply that reports no error.
   wire::ReplyHeader header(const Call& call) const;
   /// Sends `result` as the answer to `call`. Ends when the network has taken it, or the call's connection is lost.
   job::Task<void> send(Call& call, Result<Bytes> result);

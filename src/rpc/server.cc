@@ -16,13 +16,13 @@ namespace {
 /// Most refusals for lack of room that are being sent at once. Further requests get no answer.
 constexpr std::size_t kMostRefusals = 1024;
 
-/// Error codes that a server never gives a proper client. (It does get kUnauthenticated, each time after its connection
-/// was replaced.)
+/// Error codes that a server never gives a proper client. (A proper client does get kUnauthenticated, after its
+/// connection was replaced.)
 bool is_strange(Errc code) {
   return code == Errc::kProtocol || code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem;
 }
 
-/// The largest deadline that a request may ask for, ms: a day; an absurd one must not overflow the clock.
+/// The largest deadline that a request may ask for, ms: a day. Without a limit it could overflow the clock.
 constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
 
 /// The version, of a request long enough to hold version and operation. Every version has these two fields at the same
@@ -122,7 +122,7 @@ void Server::on_request(bmi::UnexpectedMessage message) {
   request.peer = peers_.at(message.peer, bound);
   request.message = std::move(message);
   request.at = network_.executor().now();
-  // Now, in the order in which the requests were sealed: some wait for a place while those behind them go on.
+  // Checks seals on arrival, in the order in which requests were sealed: later, some wait while others go on.
   if (!unseal(request)) {
     return peers_.drop(*request.peer, "seal broken: a message that was altered, repeated, or not sealed");
   }
@@ -319,7 +319,7 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
   co_return result;
 }
 
-/// Whatever the handler says, also that it has failed, rests on what it has seen.
+/// Waits for the gate. A failed result must pass it, too, since it also depends on what the handler has seen.
 job::Task<Result<Bytes>> Server::let_pass(const Call& call, Result<Bytes> result) {
   if (gate_to_pass_ == nullptr) co_return result;
   SPATE_CO_TRY(std::ignore, co_await gate_to_pass_->pass(call.stop));

@@ -51,14 +51,14 @@ struct ServerOptions {
   /// takes its answers cannot keep the others out.
   std::size_t max_stranger_requests = 256;
   std::uint32_t max_requests_of_a_stranger = 64;
-  Duration slow_request{};             // from then on a request is logged as slow; 0: none
+  Duration slow_request{};             // requests that take at least this long are logged as slow; 0: none
   std::shared_ptr<const Munge> munge;  // null: nobody is admitted by munge
   log::LineFile* audit = nullptr;      // outlives the server; null: no audit log
 };
 
 /// One per process (a process with several roles adds several services; one may come later). One executor. Life cycle:
-/// construct -> add services -> start() -> stop() awaited -> destroyed. Handshakes, keep-alives, requests for events,
-/// and what other servers ask never wait for a place: a server full of requests still hears that its clients live.
+/// construct -> add services -> start() -> stop() awaited -> destroyed. Handshakes, keep-alives, requests for events
+/// and requests of other servers never wait for a place, so a full server still hears that its clients live.
 class Server {
  public:
   Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics);
@@ -67,7 +67,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   void add(Service& service);
-  /// Before start(). Replies leave through it.
+  /// Replies wait for the gate from now on. Call it before start().
   void set_gate(ReplyGate& gate) { gate_to_pass_ = &gate; }
   void start();
   /// Refuses new requests, fires the stop tokens of those under way, and waits until they have ended.
@@ -77,7 +77,7 @@ class Server {
   /// server for the new one.
   void set_map_version(std::uint64_t version) { replies_.set_map_version(version); }
   void set_incarnation(Incarnation incarnation) { replies_.set_incarnation(incarnation); }
-  /// UserKeys::set_revoked(). Requests of their holders are refused from now on.
+  /// See UserKeys::set_revoked(). The server refuses requests of these keys' holders from now on.
   void set_revoked_keys(std::set<KeyId> revoked) { user_keys_.set_revoked(std::move(revoked)); }
   const ServerOptions& options() const { return options_; }
   job::NetworkContext& network() { return network_; }
@@ -98,7 +98,7 @@ class Server {
   job::Task<Result<Bytes>> let_pass(const Call& call, Result<Bytes> result);
   job::Task<void> take(Call& call, ByteView message);
   Result<Bytes> ping(ByteView body);
-  /// The answer to a request for what the server has counted.
+  /// The answer to a request for metrics or loads.
   Bytes watch(wire::Op op) const;
   void note_load(const Call& call, bool failed);
   Result<void> check_header(const Call& call) const;

@@ -71,7 +71,7 @@ bool ServerLink::holds() const {
 }
 
 void ServerLink::note_url() {
-  if (is_group()) return;  // no server is the first
+  if (is_group()) return;  // a group has no preferred server
   const std::string url = peer_info().url;
   // A module may report the address as it was resolved. The server was found elsewhere only if the URL is another one
   // of the list.
@@ -189,7 +189,7 @@ job::Task<Result<RawReply>> ServerLink::exchange(const Sending& sending, job::St
   co_return reply;
 }
 
-/// Receives, and looks meanwhile whether the server lives.
+/// Receives the reply, while watch_server() looks whether the server lives.
 job::Task<Result<std::uint64_t>> ServerLink::receive_watched(job::NetworkOp& receive, bmi::Address from,
                                                              job::StopToken stop) {
   Result<std::uint64_t> received = Errc::kUnknown;
@@ -208,12 +208,12 @@ job::Task<Result<void>> ServerLink::receive_into(job::NetworkOp& receive, Result
   co_return Result<void>();
 }
 
-/// One call at a time asks, for all of the channel's calls. A server that does not answer loses its connection.
+/// One call at a time sends pings, for all of the channel's calls. A server that does not answer loses its connection.
 job::Task<Result<void>> ServerLink::watch_server(bmi::Address address, job::StopToken ended) {
   for (;;) {
     const auto slept = co_await network_.executor().sleep(options_.group_silence, ended);
     if (!slept) co_return Result<void>();
-    // No word between an authenticate and its reply.
+    // Nothing may be sent between an authenticate and its reply.
     if (watching_ || quiet_ || bound() != address) continue;
     watching_ = true;
     CallOptions options;

@@ -39,8 +39,8 @@ struct Sending {
   Bulk* bulk = nullptr;
   std::shared_ptr<wire::BulkSeals> bulk_seals = nullptr;
   Seals* seals = nullptr;    // of the reply; kept by the caller
-  bool seal_request = true;  // by them
-  Duration patience{0};      // instead of attempt_timeout
+  bool seal_request = true;  // with `seals`
+  Duration patience{0};      // replaces attempt_timeout; 0: it does not
 };
 
 /// Belongs to a Channel, which makes handshakes and sends requests again. One executor; pinned; any number of exchanges
@@ -66,11 +66,11 @@ class ServerLink {
     return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
   }
 
-  /// Looks the addresses up. Everything below needs that.
+  /// Looks the addresses up. Call it before the functions below.
   Result<void> resolve();
-  /// The server by whatever connection there is.
+  /// The server's address, which is not bound to a connection.
   bmi::Address address() const { return *peer_; }
-  /// The server by its present connection; none if there is none.
+  /// The server's address, bound to its present connection. None: it has no connection.
   bmi::Address bound() const { return network_.network().bound(*peer_); }
 
   /// The connection in use. Null: no handshake yet, or its connection is lost.
@@ -79,11 +79,11 @@ class ServerLink {
   bool holds() const;
   /// A handshake was made over `connection`.
   void use(const ConnectionPtr& connection);
-  /// No request uses the connection any more. It is not closed.
+  /// Requests do not use the connection any more. It stays open.
   void leave() { connection_.reset(); }
   /// Closes the connection; the next one is made to the next address.
   void close_and_turn_to_next();
-  /// The same, for a member of a group that does not lead or does not answer. Whatever is under way with it ends.
+  /// As above, for a member of a group that does not lead or does not answer. All requests under way with it end.
   void try_next_server();
   /// If the server was found at a later address than its first, and it is time, the next connection is made to the
   /// first one. Call it only while no request is under way: the server takes a new connection of this client for a new

@@ -9,11 +9,11 @@
 
 namespace spate::rpc {
 
-/// One for each server. At most ten lines a second. A request that made requests of other servers has its trace in
-/// common with these. One executor.
+/// One for each server. At most ten lines a second. The lines of a request, and of the requests that it caused at other
+/// servers, have the same trace id. One executor.
 class SlowRequests {
  public:
-  /// `least`: from then on a request is slow; 0: none is.
+  /// `least`: a request that takes at least this long is slow; 0: none is.
   SlowRequests(Duration least, job::NetworkContext& network, metrics::Registry& metrics)
       : least_(least),
         network_(network),

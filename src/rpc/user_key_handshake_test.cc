@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handshake with a key that is good for one user: who alters its restrictions, or takes it for another key, is
-// refused.
+// The handshake with a key that is good for one user. A peer that alters the key's restrictions, or uses it as another
+// key, is refused.
 
 #include "base/expect.h"
 #include "rpc/handshake_fixture.h"

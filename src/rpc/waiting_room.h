@@ -14,8 +14,8 @@ namespace spate::rpc {
 /// A request that has arrived and has not begun.
 struct Arrived {
   bmi::UnexpectedMessage message;  // without its seal
-  std::shared_ptr<Peer> peer;      // who sent it, by which connection
-  bool sealed = false;             // it was
+  std::shared_ptr<Peer> peer;      // its sender, on the connection by which it came
+  bool sealed = false;             // whether it was sealed
   MonoTime at;                     // when it came
 };
 
