@@ -13,7 +13,7 @@
 
 namespace spate::coord {
 
-/// `revision`: of the change that gave the record this value.
+/// A record's value, and the `revision` of the change that gave the record this value.
 struct Record {
   std::string key;
   Bytes value;
@@ -67,8 +67,8 @@ class Coordinator {
  public:
   virtual ~Coordinator() = default;
 
-  /// All records whose keys begin with `prefix`, as they are at some moment during the call, never older. kUnreachable,
-  /// kTimeout: the service is not available; ask again.
+  /// Yields all records whose keys begin with `prefix`, as they were at some moment during the call, never older.
+  /// kUnreachable, kTimeout: the service is not available; ask again.
   virtual job::Task<Result<Snapshot>> read(std::string prefix, job::StopToken stop) = 0;
 
   /// Yields the new revision. kConflict: a compared record has another revision, and nothing was changed. kTimeout: the

@@ -6,8 +6,8 @@
 
 namespace spate::http {
 
-/// Whether a Host header names the loopback address: localhost, 127.0.0.1 or [::1], with any port. A site whose name
-/// resolves to 127.0.0.1 (DNS rebinding) is told apart by its name. Any port: a tunnel of ssh has another one.
+/// Whether a Host header names the loopback address: localhost, 127.0.0.1 or [::1]. A site whose name resolves to
+/// 127.0.0.1 (DNS rebinding) has another name there. The port may be any one, since a tunnel of ssh has its own.
 bool names_loopback(std::string_view host);
 
 }  // namespace spate::http

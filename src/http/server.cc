@@ -53,7 +53,7 @@ class Connections {
       std::erase_if(connections.open_, [connection](const One& one) { return one.connection == connection; });
     }
   }
-  /// It has sent a whole request.
+  /// The connection has sent a whole request.
   void asks(MHD_Connection* connection) {
     const std::lock_guard lock(mutex_);
     for (One& one : open_) one.asked = one.asked || one.connection == connection;
@@ -86,7 +86,7 @@ class Answer {
  public:
   static MHD_Result on_request(void* server, MHD_Connection* connection, const char* path, const char* method,
                                const char*, const char*, std::size_t* size, void**) {
-    *size = 0;  // a body is not looked at
+    *size = 0;  // bodies are ignored
     static_cast<Server*>(server)->connections_->asks(connection);
     const std::string_view verb(method);
     if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD) {
@@ -115,7 +115,7 @@ class Answer {
 namespace {
 
 constexpr unsigned kIdleSeconds = 10;
-constexpr unsigned kLimit = 4 * kConnections;  // of the library: with those that are being closed, and for each thread
+constexpr unsigned kLimit = 4 * kConnections;  // of libmicrohttpd: for all threads, and with those that it is closing
 constexpr std::size_t kRequestRoom = 16U << 10U;
 
 struct FreeAddress {
@@ -128,7 +128,7 @@ Error no_address(const Options& options) {
                                                  ": PORT, or a number of this machine and a port, as in 10.0.0.1:9464");
 }
 
-/// Numbers only: a name may be that of another machine.
+/// Accepts numeric addresses only, since a name may be that of another machine.
 Result<Address> parse(const Options& options) {
   const std::string& text = options.address;
   const std::size_t colon = text.rfind(':');
@@ -152,8 +152,8 @@ std::string host_of(const addrinfo& address) {
   return address.ai_family == AF_INET6 ? "[" + std::string(host.data()) + "]" : std::string(host.data());
 }
 
-/// Without MHD_OPTION_LISTENING_ADDRESS_REUSE, which would let a second program listen at a port that is in use: the
-/// kernel would give each of them some of the connections. The library takes a pool only if it has more than one
+/// Does not use MHD_OPTION_LISTENING_ADDRESS_REUSE, which would let a second program listen at a port that is in use:
+/// the kernel would give each of them some of the connections. The library takes a pool only if it has more than one
 /// thread.
 MHD_Daemon* start_daemon(const addrinfo& where, unsigned threads, MHD_AccessHandlerCallback handler, Server* server,
                          Connections* connections) {

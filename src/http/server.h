@@ -36,18 +36,18 @@ struct Response {
 };
 
 struct Options {
-  /// "PORT" of 127.0.0.1, or "HOST:PORT" ("[::]:9464") with a number of this machine; port 0: a free one.
+  /// "PORT" of 127.0.0.1, or "HOST:PORT" ("[::]:9464") with a numeric address of this machine; port 0: a free one.
   std::string address;
-  std::string what;      // is served there: for errors
-  unsigned threads = 1;  // that call the handler, 1 or more
+  std::string what;      // what is served there, for errors
+  unsigned threads = 1;  // threads that call the handler, 1 or more
 };
 
 class Connections;
 
-/// Serves from start() until it is destroyed, on threads of its own: a slow reader never holds up the caller. It keeps
-/// at most 16 connections, closes one that moves nothing for 10 s, and reads at most 16 KiB of a request, of which a
-/// body is not looked at. One connection more costs the oldest one: first one that has not asked for anything yet, so
-/// that nobody keeps others out with requests that never end.
+/// Serves from start() until it is destroyed, on threads of its own, so a slow reader never holds up the caller. Keeps
+/// at most 16 connections, closes one that moves nothing for 10 s, reads at most 16 KiB of a request, and ignores
+/// bodies. One more connection closes the oldest one that has sent no request yet, or else the oldest one. So nobody
+/// keeps others out with requests that never end.
 class Server {
  public:
   /// Called by the server's threads, by several at once if there are several.

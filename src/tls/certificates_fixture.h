@@ -58,8 +58,8 @@ class Certificates {
     SPATE_CHECK(::chmod(files.key.c_str(), 0600) == 0);
     return files;
   }
-  /// Makes or replaces revoked.pem, the authority's list, with the last issued certificate in it if `last`. `valid_s`:
-  /// from now on.
+  /// Makes or replaces revoked.pem, the authority's list. If `last`, the list has the last issued certificate.
+  /// `valid_s`: how long it is valid, s.
   std::string revoke(bool last, long valid_s = 86400) {
     const Owned<X509_CRL> list(::X509_CRL_new());
     ::X509_CRL_set_version(list.get(), X509_CRL_VERSION_2);

@@ -23,11 +23,11 @@ struct Free {
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
-/// kInvalidArgument: `what`, and OpenSSL's description of its first error; it forgets all.
+/// Returns kInvalidArgument, with `what` and OpenSSL's description of its first error. Clears OpenSSL's errors.
 Error openssl_error(const std::string& what);
 
-/// Uses the certificate and its private key, which at most its group may read beside its owner. The error names the
-/// file.
+/// Uses the certificate and its private key. Only the key's owner and group may have the right to read its file. The
+/// error names the file.
 Result<void> use_certificate(SSL_CTX* context, const std::string& certificate, const std::string& key);
 
 }  // namespace spate::tls

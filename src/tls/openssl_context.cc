@@ -20,11 +20,11 @@
 namespace spate::tls {
 namespace {
 
-// A shared key has a hash, so its suites have that one.
+// In TLS 1.3 a shared key belongs to one hash function, here SHA-256, so only suites with it can use the key.
 constexpr const char* kSuites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr const char* kKeySuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 
-// A shared key counts as a session, whose context must be that of the connection.
+// OpenSSL treats a shared key as a session. A session's context must be the one of the connection.
 constexpr std::array<unsigned char, 5> kSessionContext{'s', 'p', 'a', 't', 'e'};
 
 /// Two stamps of a file differ after it was replaced.
@@ -76,7 +76,7 @@ int find_key(SSL* ssl, const unsigned char* id, std::size_t size, SSL_SESSION** 
   return 1;  // without a session the handshake goes on without a key, and fails
 }
 
-/// ALPN: `user` is the own list.
+/// The callback for ALPN. `user`: this side's list.
 int select_protocol(SSL* /*ssl*/, const unsigned char** out, unsigned char* size, const unsigned char* offered,
                     unsigned offered_size, void* user) {
   const auto& own = *static_cast<const std::string*>(user);
@@ -181,12 +181,12 @@ Result<void> OpenSslContext::use_files(SSL_CTX* context) const {
   return {};
 }
 
-/// Files that were replaced are used from the next connection on. Those that are not good change nothing.
+/// Files that were replaced are used from the next connection on. Unusable files change nothing.
 void OpenSslContext::look_for_new_files() {
   if (by_key()) return;
   const Stamps stamps = stamps_of(settings_.files);
   if (stamps == stamps_) return;
-  stamps_ = stamps;  // also if they are not good: they are looked at again when they change again
+  stamps_ = stamps;  // also if they cannot be used: this reads them again when they change again
   auto made = make();
   if (made) {
     context_ = *std::move(made);

@@ -101,7 +101,7 @@ Handshake OpenSslStream::handshake() {
   return Handshake::kFailed;
 }
 
-/// The handshake is done.
+/// The handshake has ended well: checks what it has agreed on. False: the stream has failed.
 bool OpenSslStream::begin_data() {
   SSL* const ssl = ssl_.get();
   const unsigned char* protocol = nullptr;
@@ -132,7 +132,7 @@ bool OpenSslStream::begin_data() {
   return true;
 }
 
-/// Whether another call of recv(2) would find nothing: an event follows.
+/// Whether another call of recv(2) would find nothing. Then an event will announce more.
 bool OpenSslStream::nothing_left() const { return short_ && ::SSL_has_pending(ssl_.get()) == 0; }
 
 OpenSslStream::Got OpenSslStream::read_piece(std::byte* to, std::size_t size, std::size_t& got) {
@@ -165,7 +165,7 @@ ssize_t OpenSslStream::read(std::span<const iovec> pieces) {
     total += got;
     if (how != Got::kBytes) break;
   }
-  if (!kept_.empty()) std::ignore = flush();  // an answer of OpenSSL's own
+  if (!kept_.empty()) std::ignore = flush();  // OpenSSL may have made an answer by itself
   if (total > 0) return static_cast<ssize_t>(total);
   if (ended_ && error_ == 0) return 0;
   errno = ended_ ? error_ : EAGAIN;

@@ -45,7 +45,7 @@ class OpenSslStream final : public Stream {
   void end() override;
 
   SSL* ssl() const { return ssl_.get(); }
-  /// The own key, which lives as long as OpenSSL may ask for it.
+  /// This side's key, which lives as long as OpenSSL may ask for it.
   void set_own_key(SharedKey key) { own_key_ = std::move(key); }
   const SharedKey& own_key() const { return own_key_; }
   /// The other side has named a key that this side does not have.
@@ -76,9 +76,9 @@ class OpenSslStream final : public Stream {
   bool unknown_key_ = false;
   bool kernel_sends_ = false;
   bool ended_ = false;
-  int error_ = 0;                // errno of the end; 0: in order
+  int error_ = 0;                // errno at the end; 0: it ended in order
   bool short_ = false;           // the last recv(2) of this read() has left nothing
-  Bytes kept_;                   // encrypted, from sent_ on not sent
+  Bytes kept_;                   // encrypted bytes; those from sent_ on wait to be sent
   std::size_t sent_ = 0;         // bytes of kept_ that the socket has taken
   std::uint64_t key_bytes_ = 0;  // encrypted under the present key
   std::string failure_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS for one connection, without OpenSSL in the interface: whoever only may need it loads it when it does
+// TLS for one connection, without OpenSSL in the interface. A program that may need TLS loads OpenSSL when it does
 // (tls/late_context.h).
 #pragma once
 
@@ -39,27 +39,27 @@ class Stream {
   /// its first read() whether the server accepts its certificate.
   virtual Handshake handshake() = 0;
 
-  /// Fills the pieces in order, as recvmsg(2) would: the bytes read; 0: the other side has ended, and said so; -1:
-  /// errno is EAGAIN (nothing is there, a readable socket announces more), or the connection broke. A short read means
-  /// that nothing more is there, or that ended() is true.
+  /// Fills the pieces in order, as recvmsg(2) would. Returns the bytes read; 0: the other side has announced its end;
+  /// -1: errno is EAGAIN (nothing is there; a readable socket announces more), or the connection broke. A short read
+  /// means that nothing more is there, or that ended() is true.
   virtual ssize_t read(std::span<const iovec> pieces) = 0;
   /// No more bytes will come.
   virtual bool ended() const = 0;
-  /// Takes bytes of the pieces: how many; or -1 with errno, EAGAIN while the socket is full. What was taken is
-  /// encrypted, so its memory may be used again; it may still wait for flush(). The stream keeps at most kMostKept
-  /// bytes.
+  /// Takes bytes from the pieces. Returns how many, or -1 with errno: EAGAIN while the socket is full. Bytes that it
+  /// took are encrypted, so their memory may be used again, but they may still wait for flush(). The stream keeps at
+  /// most kMostKept bytes.
   virtual ssize_t write(std::span<const iovec> pieces) = 0;
-  /// Sends what waits: 0: all has left; or an errno, EAGAIN while the socket is full.
+  /// Sends the bytes that wait. Returns 0 when all have left, else an errno: EAGAIN while the socket is full.
   virtual int flush() = 0;
   static constexpr std::size_t kMostKept = 128 * 1024;
 
-  /// The kernel encrypts: after the handshake the caller sends to the socket as to any other one, also files, and does
-  /// not call write(). It must send at most kKeyBytes.
+  /// Whether the kernel encrypts. If so, the caller sends to the socket after the handshake as to any other one, also
+  /// files, and does not call write(). It must send at most kKeyBytes.
   virtual bool kernel_sends() const = 0;
   /// How much one key may encrypt (AES-GCM, RFC 8446, sec. 5.5). write() changes the key in time.
   static constexpr std::uint64_t kKeyBytes = std::uint64_t{1} << 38U;
 
-  /// Known to the two ends of this connection only: a relay that ends TLS has another value on each side (RFC 9266).
+  /// Only the two ends of this connection know it. A relay that ends TLS has another value on each side (RFC 9266).
   virtual Hash binding() const = 0;
   /// For people: "TLS 1.3 TLS_AES_128_GCM_SHA256, by certificate", after the handshake.
   virtual std::string description() const = 0;
@@ -94,7 +94,7 @@ struct Files {
   bool empty() const { return certificate.empty(); }
 };
 
-/// With files both sides show certificates; without them, both have a key.
+/// With files, both sides show certificates. Without files, both sides have a key.
 struct Settings {
   Files files = {};
   std::shared_ptr<Keys> keys = nullptr;

@@ -38,7 +38,7 @@ struct Pair {
     EXPECT_OK(made);
     return *std::move(made);
   }
-  /// Until both are done, or one fails. Then the client reads once: it learns only so that the server refused it.
+  /// Runs until both are done or one fails. Then the client reads once, and so learns whether the server refused it.
   void shake_hands() {
     Handshake at_client = Handshake::kWantsRead;
     Handshake at_server = Handshake::kWantsRead;
@@ -108,7 +108,7 @@ TEST(Tls, CarriesBytesBothWaysByCertificateAndByKey) {
   EXPECT_NE(by_key.client->binding(), by_certificate.client->binding());
 }
 
-// A reader that took a part is told of later bytes by one event, which it may have had before it reads on.
+// A reader that took a part gets one event for later bytes, and may have had it before it reads on.
 TEST(Tls, AReadAfterAPartBringsAllThatHasComeSince) {
   World world;
   Pair pair(*world.client, *world.server);
@@ -348,7 +348,7 @@ TEST(Tls, ACertificateThatWasReplacedIsUsedForTheNextConnection) {
   EXPECT_GT(server->facts()->not_after, before + std::chrono::hours(1));
   EXPECT_EQ(server->facts()->names, "127.0.0.1, localhost");
   EXPECT_FALSE(server->facts()->lists_end);
-  std::ofstream(files.certificate) << "nonsense\n";  // the earlier one goes on
+  std::ofstream(files.certificate) << "nonsense\n";  // the earlier certificate stays in use
   Pair again(*world.client, *server);
   expect_same_both_ways(again);
   ASSERT_EQ(notes.size(), 2U);

@@ -22,9 +22,9 @@
 
 namespace spate::wire {
 
-/// No text in a message is longer (names and paths have their own smaller limits, checked by the server).
+/// The longest text in a message, bytes (names and paths have their own smaller limits, checked by the server).
 constexpr std::size_t kMaxText = 8192;
-/// No opaque value in a message is longer: it fits the largest message.
+/// The longest opaque value in a message, bytes: it fits the largest message.
 constexpr std::size_t kMaxBlob = 1U << 20U;
 
 template <typename M, typename A>

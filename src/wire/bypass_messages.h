@@ -29,7 +29,7 @@ struct BypassLeaseRequest {
 /// If lease_id is not 0, two descriptors have been passed before this reply: the lease's page (model/lease_words.h)
 /// with tag reply_tag + 1 + 2 * i, and the datafile with the next tag; i is the slot's index in the request.
 struct GrantedLease {
-  std::uint64_t lease_id = 0;  // 0: not granted,
+  std::uint64_t lease_id = 0;  // 0: not granted
   std::string refusal;         // the reason, for people
   template <typename A>
   void fields(A& a) {
@@ -38,7 +38,7 @@ struct GrantedLease {
 };
 struct BypassLeaseReply {
   static constexpr std::string_view kName = "bypass lease reply";
-  std::vector<GrantedLease> leases;  // as in slots
+  std::vector<GrantedLease> leases;  // one for each slot of the request, in its order
   template <typename A>
   void fields(A& a) {
     a(leases);
@@ -93,7 +93,7 @@ struct ExplainedPath {
 };
 struct ExplainPathReply {
   static constexpr std::string_view kName = "explain path reply";
-  std::vector<ExplainedPath> slots;  // as in where.slots
+  std::vector<ExplainedPath> slots;  // one for each of where.slots, in their order
   template <typename A>
   void fields(A& a) {
     a(slots);

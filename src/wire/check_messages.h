@@ -102,7 +102,7 @@ struct MetaScanRequest {
   static constexpr std::string_view kName = "meta scan request";
   ScanKind what = ScanKind::kInodes;
   Bytes after;            // where the last page ended (MetaScanReply::next); empty begins
-  std::uint32_t max = 0;  // records looked at, 1..kMaxScanPage; 0 = that
+  std::uint32_t max = 0;  // most records to look at, 1..kMaxScanPage; 0: kMaxScanPage
   /// Only objects in [low, high] have facts in the reply. Inodes below `low` are skipped.
   Handle low;
   Handle high{UINT64_MAX};
@@ -139,7 +139,7 @@ struct InodeFact {
 struct EntryFact {
   Handle handle;
   Handle directory;
-  std::string name;  // if asked for
+  std::string name;  // empty unless the request asks for names
   template <typename A>
   void fields(A& a) {
     a(handle, directory, name);
@@ -203,7 +203,7 @@ struct MetaRepairReply {
   }
 };
 
-/// A datafile found on an io server. The request asks what the name space knows of it.
+/// A datafile that was found on an io server. The request asks what the name space knows about it.
 struct DatafileFact {
   Handle handle;
   SlotRef slot;
@@ -234,7 +234,7 @@ enum class Verdict : std::uint8_t {
 };
 struct Judgement {
   Verdict verdict = Verdict::kGood;
-  std::uint64_t version = 0;  // kTooLong: of the inode, and the size that it says
+  std::uint64_t version = 0;  // kTooLong: the inode's version, and the file's size that it records
   std::uint64_t size = 0;
   template <typename A>
   void fields(A& a) {
@@ -243,7 +243,7 @@ struct Judgement {
 };
 struct MetaJudgeReply {
   static constexpr std::string_view kName = "meta judge reply";
-  std::vector<Judgement> judgements;  // as in `datafiles`
+  std::vector<Judgement> judgements;  // one for each of `datafiles`, in their order
   template <typename A>
   void fields(A& a) {
     a(judgements);
@@ -271,7 +271,7 @@ struct DatafilePresence {
 };
 struct DatafileProbeReply {
   static constexpr std::string_view kName = "datafile probe reply";
-  std::vector<DatafilePresence> datafiles;  // as asked
+  std::vector<DatafilePresence> datafiles;  // one for each datafile of the request, in its order
   template <typename A>
   void fields(A& a) {
     a(datafiles);

@@ -36,7 +36,7 @@ struct DatafileRangesRequest {
   static constexpr std::string_view kName = "datafile ranges request";
   Handle handle;
   std::vector<SlotRef> slots;
-  std::vector<std::uint64_t> offsets;  // physical, as in slots: where to begin
+  std::vector<std::uint64_t> offsets;  // physical, one for each slot: where to begin
   std::uint32_t max_ranges = 0;        // of each slot, 1..kMaxRangesPerSlot
   template <typename A>
   void fields(A& a) {
@@ -45,8 +45,8 @@ struct DatafileRangesRequest {
 };
 struct DatafileRangesReply {
   static constexpr std::string_view kName = "datafile ranges reply";
-  std::vector<DatafileState> datafiles;  // as in slots
-  std::vector<SlotRanges> ranges;        // as in slots
+  std::vector<DatafileState> datafiles;  // one for each slot, in their order
+  std::vector<SlotRanges> ranges;        // likewise
   template <typename A>
   void fields(A& a) {
     a(datafiles, ranges);
@@ -84,7 +84,7 @@ struct DatafileCopyRequest {
 };
 struct DatafileCopyReply {
   static constexpr std::string_view kName = "datafile copy reply";
-  std::vector<DatafileState> datafiles;  // of `to`, as in pieces
+  std::vector<DatafileState> datafiles;  // of `to`, one for each piece, in their order
   template <typename A>
   void fields(A& a) {
     a(datafiles);

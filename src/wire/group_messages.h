@@ -9,12 +9,12 @@
 
 namespace spate::wire {
 
-/// A message has at most so many parts.
+/// The most parts of one message.
 inline constexpr std::uint32_t kMostGroupParts = 256;
-/// Bytes of one part, at most. A request holds one part.
+/// The most bytes of one part. A request holds one part.
 inline constexpr std::size_t kGroupPartBytes = std::size_t{96} << 10U;
 
-/// One part of a message of a member to another one. The parts arrive in order; the last one carries the message out.
+/// One part of a message from one member to another. Parts arrive in order. After the last, the message is carried out.
 struct GroupMessageRequest {
   static constexpr Op kOp = Op::kGroupMessage;
   static constexpr std::string_view kName = "group message request";

@@ -22,7 +22,7 @@ struct FileKey {
   KeyId id() const;
   /// The key between holders of this file and one acceptor. A proof for one server is therefore useless at another.
   Key for_acceptor(KeyRole role, ServerId acceptor) const;
-  /// The key that TLS has of its holders and the servers, where they have no certificates.
+  /// The shared key of TLS between the holders of this key and the servers, where they use no certificates.
   Key for_tls() const;
   /// The key of the user whom these restrictions (an encoded UserKey) name. Servers derive it anew in each handshake.
   FileKey for_user(ByteView restrictions) const;

@@ -21,7 +21,7 @@ constexpr std::uint16_t kOldestProtocolVersion = 1;
 enum Feature : std::uint64_t {
   kFeatureNone = 0,
   kFeatureLeases = 1,      // replies to changes begin with the touched objects (lease_messages.h)
-  kFeatureGrants = 2,      // and then list what the client may cache of them; only with leases
+  kFeatureGrants = 2,      // and then they list what the client may cache of them; only with leases
   kFeatureLists = 4,       // the server has list_lease
   kFeatureFlushes = 8,     // the server has datafile_flush
   kFeatureAllocates = 16,  // the server has datafile_allocate
@@ -92,7 +92,7 @@ struct ReplyHeader {
 /// The text that is sent with an error's code. It includes the code's own sentence, and is empty if the error has no
 /// more than that. Only a server knows whether an error's context tells everything.
 std::string context_of(const Error& error);
-/// The received error.
+/// The error that a reply reports by its status and context.
 Error error_of(Errc status, std::string context);
 
 }  // namespace spate::wire

@@ -69,8 +69,8 @@ struct ReadRequest {
 };
 struct ReadReply {
   static constexpr std::string_view kName = "read reply";
-  std::vector<DatafileState> datafiles;     // as in where.slots
-  std::vector<std::uint64_t> stream_bytes;  // as in where.slots: bytes of each stream that existed and were sent
+  std::vector<DatafileState> datafiles;     // one for each of where.slots, in their order
+  std::vector<std::uint64_t> stream_bytes;  // likewise: bytes of each stream that existed and were sent
   std::optional<std::uint32_t> checksum;    // reserved
   Bytes data;                               // the inline streams, one after the other
   template <typename A>
@@ -100,7 +100,7 @@ struct WriteRequest {
 };
 struct WriteReply {
   static constexpr std::string_view kName = "write reply";
-  std::vector<DatafileState> datafiles;  // as in where.slots
+  std::vector<DatafileState> datafiles;  // one for each of where.slots, in their order
   template <typename A>
   void fields(A& a) {
     a(datafiles);
@@ -119,7 +119,7 @@ struct DatafileStatRequest {
 };
 struct DatafileStatReply {
   static constexpr std::string_view kName = "datafile stat reply";
-  std::vector<DatafileState> datafiles;  // as in slots; a datafile that was never written is all zero
+  std::vector<DatafileState> datafiles;  // one for each slot, in their order; all zero if never written
   template <typename A>
   void fields(A& a) {
     a(datafiles);
@@ -132,7 +132,7 @@ struct DatafileTruncateRequest {
   static constexpr std::string_view kName = "datafile truncate request";
   Handle handle;
   std::vector<SlotRef> slots;
-  std::vector<std::uint64_t> sizes;  // physical, as in slots
+  std::vector<std::uint64_t> sizes;  // physical, one for each slot, in their order
   std::uint64_t truncate_generation = 0;
   WallTime fs_time;
   template <typename A>
@@ -198,8 +198,8 @@ struct DatafileFlushRequest {
 };
 struct DatafileFlushReply {
   static constexpr std::string_view kName = "datafile flush reply";
-  std::vector<DatafileState> datafiles;  // as in slots
-  std::vector<std::uint64_t> lost;       // as in slots: writes up to this change counter may be lost; 0: none
+  std::vector<DatafileState> datafiles;  // one for each slot, in their order
+  std::vector<std::uint64_t> lost;       // likewise: writes up to this change counter may be lost; 0: none
   template <typename A>
   void fields(A& a) {
     a(datafiles, lost);

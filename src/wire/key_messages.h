@@ -19,7 +19,7 @@ struct RevokedKey {
   friend bool operator==(const RevokedKey&, const RevokedKey&) = default;
 };
 
-/// Revokes these keys, until their own end, or for ever. With none it only lists. Repeatable.
+/// Revokes these keys, until their own end, or for ever. A request without keys only lists. Repeatable.
 struct RevokeKeysRequest {
   static constexpr Op kOp = Op::kRevokeKeys;
   static constexpr std::string_view kName = "revoke keys request";

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxMirrorExtents = 65536;  // of one forwarded change
 constexpr std::size_t kMaxBeaconGroups = 1024;    // of one beacon
 constexpr std::size_t kMaxMirrorRegions = 4096;   // of one page of a change log
 
-/// Stored in no record; numbers are part of the wire format.
+/// Numbers are part of the wire format; no record holds them.
 enum class MirrorChange : std::uint8_t {
   kWrite = 1,
   kPunch = 2,
@@ -28,7 +28,7 @@ enum class MirrorChange : std::uint8_t {
 
 /// How a member took a message of its primary.
 enum class MirrorVerdict : std::uint8_t {
-  kDone = 1,     // obeyed: `status` says how it went
+  kDone = 1,     // obeyed; `status`: the result
   kOld = 2,      // the member obeys a later epoch, or has accused the primary: it obeys no more
   kNotYet = 3,   // the member does not obey this epoch yet: send it again
   kStranger = 4  // the member knows no such group, or is not of it
@@ -43,8 +43,8 @@ struct MirrorRange {
   }
 };
 
-/// A change of one datafile, from the primary to another member. The same change has the same number, also when it is
-/// sent again: then it is carried out once.
+/// A change of one datafile, from the primary to another member. A change that is sent again has the same number, and
+/// is carried out once.
 struct MirrorForwardRequest {
   static constexpr Op kOp = Op::kMirrorForward;
   static constexpr std::string_view kName = "mirror forward request";
@@ -63,7 +63,7 @@ struct MirrorForwardRequest {
   std::uint64_t truncate_generation = 0;  // truncate, settle; 0: none
   std::uint64_t counter = 0;              // settle: the primary's change counter
   WallTime time;                          // becomes mtime; remove: end of the tombstone
-  std::uint64_t bulk_bytes = 0;  // write: so many bytes come in one bulk message of tag + 1, and `data` is empty
+  std::uint64_t bulk_bytes = 0;  // write: if not 0, the data come in one bulk message of tag + 1, and `data` is empty
   Bytes data;
   template <typename A>
   void fields(A& a) {
@@ -75,7 +75,7 @@ struct MirrorForwardReply {
   static constexpr std::string_view kName = "mirror forward reply";
   MirrorVerdict verdict = MirrorVerdict::kDone;
   Errc status = Errc::kOk;
-  std::uint64_t epoch = 0;  // that the member obeys
+  std::uint64_t epoch = 0;  // the epoch that the member obeys
   template <typename A>
   void fields(A& a) {
     a(verdict, status, epoch);
@@ -92,10 +92,10 @@ struct BeaconGroup {
     a(record, reign, done_below);
   }
 };
-/// A member about one group of a beacon.
+/// A member's answer about one group of a beacon.
 struct BeaconAnswer {
   static constexpr std::uint8_t kAcknowledged = 1;  // obeys this primary, and gives it time
-  static constexpr std::uint8_t kFresh = 2;         // its process began later than it began to serve: it must return
+  static constexpr std::uint8_t kFresh = 2;         // its process has restarted since it began to serve: it must return
   static constexpr std::uint8_t kLacksAll = 4;      // has nothing of the group's data
   static constexpr std::uint8_t kKnowsLater = 8;    // knows a later record than the beacon's
   std::uint8_t flags = 0;
@@ -104,7 +104,7 @@ struct BeaconAnswer {
     a(flags);
   }
 };
-/// The primary is there. It is sent each quarter of a second to each server that has members of its groups.
+/// Says that the primary is there. Each server with members of its groups gets it every quarter of a second.
 struct MirrorBeaconRequest {
   static constexpr Op kOp = Op::kMirrorBeacon;
   static constexpr std::string_view kName = "mirror beacon request";
@@ -116,7 +116,7 @@ struct MirrorBeaconRequest {
 };
 struct MirrorBeaconReply {
   static constexpr std::string_view kName = "mirror beacon reply";
-  std::vector<BeaconAnswer> groups;  // as in the request
+  std::vector<BeaconAnswer> groups;  // one for each group of the request, in its order
   template <typename A>
   void fields(A& a) {
     a(groups);
@@ -127,7 +127,7 @@ struct MirrorBeaconReply {
 struct MirrorRegion {
   Handle handle;
   std::uint32_t slot = 0;
-  std::uint64_t region = 0;  // a MiB of the datafile
+  std::uint64_t region = 0;  // the number of a MiB of the datafile
   bool to_the_end = false;   // and everything behind it
   template <typename A>
   void fields(A& a) {
@@ -135,8 +135,8 @@ struct MirrorRegion {
   }
 };
 
-/// The group has this record. The reply comes when the member obeys it: nothing of an earlier epoch is under way, and
-/// the member will know the epoch after a restart.
+/// Tells a member the group's record. The reply comes when the member obeys it: nothing of an earlier epoch is under
+/// way, and the member will know the epoch after a restart.
 struct MirrorObeyRequest {
   static constexpr Op kOp = Op::kMirrorObey;
   static constexpr std::string_view kName = "mirror obey request";
@@ -151,14 +151,14 @@ struct MirrorObeyReply {
   static constexpr std::string_view kName = "mirror obey reply";
   MirrorVerdict verdict = MirrorVerdict::kDone;
   std::uint8_t flags = 0;              // BeaconAnswer's
-  std::vector<MirrorRegion> doubtful;  // changes of the reign before that may not have reached all members
+  std::vector<MirrorRegion> doubtful;  // changes of the previous reign that may not have reached all members
   template <typename A>
   void fields(A& a) {
     a(verdict, flags, doubtful);
   }
 };
 
-/// A page of a returning member's change log.
+/// Asks for a page of a returning member's change log.
 struct MirrorRecordsRequest {
   static constexpr Op kOp = Op::kMirrorRecords;
   static constexpr std::string_view kName = "mirror records request";
@@ -181,7 +181,7 @@ struct MirrorRecordsReply {
   }
 };
 
-/// Syncs what the change log of these windows names, or forgets these windows, since all members have synced.
+/// Syncs what the change log names up to window `up_to`, or forgets these windows, since all members have synced.
 struct MirrorWindowRequest {
   static constexpr Op kOp = Op::kMirrorWindow;
   static constexpr std::string_view kName = "mirror window request";
@@ -196,7 +196,7 @@ struct MirrorWindowRequest {
 };
 using MirrorWindowReply = MirrorForwardReply;
 
-/// Fences that a returning member may lack.
+/// Gives a returning member the fences that it may lack.
 struct MirrorFencesRequest {
   static constexpr Op kOp = Op::kMirrorFences;
   static constexpr std::string_view kName = "mirror fences request";

@@ -10,8 +10,8 @@ namespace spate::wire {
 constexpr std::size_t kMaxGroupsAsked = 4096;  // of one request by numbers
 constexpr std::size_t kMaxGroupsTold = 1024;   // of one reply
 
-/// Asks for the records of groups. With `groups`, of these: the reply has those of them that exist, in the order of the
-/// request. Without, of all groups above `after`, ascending; with `server` only those with a target of that server.
+/// Asks for the records of groups. With `groups`, the reply has those of them that exist, in the order of the request.
+/// Without, it has all groups above `after`, ascending; with `server` only those with a target of that server.
 struct DataGroupsRequest {
   static constexpr Op kOp = Op::kDataGroups;
   static constexpr std::string_view kName = "data groups request";
@@ -26,7 +26,7 @@ struct DataGroupsRequest {
 struct DataGroupsReply {
   static constexpr std::string_view kName = "data groups reply";
   std::vector<DataGroup> groups;  // at most kMaxGroupsTold
-  /// Not the end: ask again for what follows the last of `groups`, by numbers or above `after`.
+  /// Whether groups are missing: ask again for those behind the last of `groups`, by numbers or above `after`.
   bool more = false;
   template <typename A>
   void fields(A& a) {

@@ -173,7 +173,7 @@ struct StatsReply {
 enum class LoadKind : std::uint8_t { kRead = 0, kWrite = 1, kLook = 2, kChange = 3 };
 constexpr std::size_t kLoadKinds = 4;
 
-/// What was asked since ClientLoad::since_ns. None of it ever falls.
+/// The requests since ClientLoad::since_ns. No count ever falls.
 struct LoadCounts {
   std::uint64_t requests = 0;  // that were answered
   std::uint64_t failed = 0;    // of these, with an error
@@ -185,7 +185,7 @@ struct LoadCounts {
   }
 };
 struct ClientLoad {
-  PeerKind kind = PeerKind::kClient;  // kServer: all servers together, and those who hold their key
+  PeerKind kind = PeerKind::kClient;  // kServer: all servers together, and other holders of their key
   ClientId client;
   std::uint32_t uid = 0;
   std::string description;     // as in AuthenticateRequest, printable, at most kMaxLoadDescription bytes
@@ -198,7 +198,7 @@ struct ClientLoad {
 };
 constexpr std::size_t kMaxLoadDescription = 256;
 
-/// Who loads the server: the busiest clients.
+/// Asks for the clients that load the server most.
 struct ListLoadsRequest {
   static constexpr Op kOp = Op::kListLoads;
   static constexpr std::string_view kName = "list loads request";
@@ -209,7 +209,7 @@ struct ListLoadsReply {
   static constexpr std::string_view kName = "list loads reply";
   std::uint64_t now_ns = 0;           // since the server was started
   std::vector<ClientLoad> clients;    // in no order
-  std::vector<LoadCounts> others;     // of clients that are not among them any more
+  std::vector<LoadCounts> others;     // the sums of clients that are not in the list any more
   std::uint64_t clients_dropped = 0;  // how often a client made room for another
   template <typename A>
   void fields(A& a) {
@@ -238,7 +238,7 @@ struct ListFileLoadsReply {
   static constexpr std::string_view kName = "list file loads reply";
   std::uint64_t now_ns = 0;         // since the server was started
   std::vector<FileLoad> files;      // in no order
-  std::vector<LoadCounts> others;   // of files that are not among them any more
+  std::vector<LoadCounts> others;   // the sums of files that are not in the list any more
   std::uint64_t files_dropped = 0;  // how often a file made room for another
   template <typename A>
   void fields(A& a) {

@@ -27,7 +27,7 @@ EtcdCoordinator::EtcdCoordinator(EtcdOptions options, job::Executor& executor)
   SPATE_CHECK(!options_.urls.empty() && !options_.prefix.empty());
 }
 
-/// Asks one member. Any answer counts, also a refusal.
+/// Asks one member. Any answer counts, even a refusal.
 job::Task<Result<HttpAnswer>> EtcdCoordinator::ask(std::string path, std::string body, job::StopToken stop) {
   const auto pending = std::make_shared<Pending>(executor_);
   const std::string url = options_.urls[member_ % options_.urls.size()] + path;

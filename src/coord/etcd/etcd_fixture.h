@@ -69,7 +69,7 @@ class EtcdMembers {
     ::waitpid(child, nullptr, 0);
     child = 0;
   }
-  /// It answers nobody until resumed; its connections stay.
+  /// The member answers nobody until it is resumed; its connections stay.
   void pause(std::size_t number) {
     ::kill(children_[number], SIGSTOP);
     ::waitpid(children_[number], nullptr, WUNTRACED);  // until its last thread has stopped

@@ -115,7 +115,7 @@ class HttpClient::Worker {
     curl_.easy_setopt(easy, CURLOPT_WRITEDATA, exchange.get());
     curl_.easy_setopt(easy, CURLOPT_TIMEOUT_MS, exchange->timeout_ms);
     curl_.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // the process has other threads
-    curl_.easy_setopt(easy, CURLOPT_PROXY, "");     // whatever the environment says: the members are near
+    curl_.easy_setopt(easy, CURLOPT_PROXY, "");     // no proxy, whatever the environment says: the members are near
     protect(easy);
     if (curl_.multi_add_handle(multi_, easy) != CURLM_OK) {  // there is no memory: nothing would ever end it
       return exchange->action(Error(Errc::kUnreachable, exchange->url));

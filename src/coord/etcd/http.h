@@ -11,8 +11,8 @@
 
 namespace spate::coord {
 
-/// The files of TLS, in PEM, by which client and server show each other that one authority has certified them. The
-/// certificate need not name the server's host: nobody else has one of that authority. All empty: only http://.
+/// Files in PEM, by which client and server show each other that one authority has certified them. The certificate need
+/// not name the server's host, since only members have one of that authority. All empty: only http://.
 struct HttpTls {
   std::string authority;
   std::string certificate;
@@ -24,8 +24,8 @@ struct HttpAnswer {
   std::string body;
 };
 
-/// Life: check() is good -> construct -> posts -> destroyed. Any thread may post. The destructor ends what is under way
-/// and drops its actions.
+/// Life cycle: check() succeeds -> construct -> posts -> destroyed. Any thread may post. The destructor ends the
+/// requests under way and drops their actions.
 class HttpClient {
  public:
   /// kNotSupported: there is no libcurl on this machine.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libcurl: libcurl's functions, loaded when they are needed: a server without a coordinator starts without the two
-// dozen libraries behind it.
+// Libcurl: libcurl's functions, loaded when they are needed. So a server without a coordinator starts without the two
+// dozen libraries that libcurl needs.
 #pragma once
 
 #include <curl/curl.h>
@@ -9,7 +9,7 @@
 
 namespace spate::coord {
 
-/// The functions have their names, less "curl_".
+/// Each member is the function of libcurl whose name is "curl_" and the member's name.
 struct Libcurl {
   decltype(&::curl_global_init) global_init = nullptr;
   decltype(&::curl_global_cleanup) global_cleanup = nullptr;

@@ -34,12 +34,12 @@ class SimService {
   Snapshot read(const std::string& prefix);
   Result<std::uint64_t> make(const Change& change);
   void make_later(Change change, Duration after);
-  /// Its data is replaced by an old copy of all records, or by nothing.
+  /// Replaces all records by an old copy, or by nothing, as a restored backup would.
   void restore(const Snapshot& old);
   bool reached_by(std::uint32_t process) const { return !faults.away && !faults.cut_off.contains(process); }
   bool strikes(std::uint32_t per_mille) { return per_mille != 0 && random_.chance(per_mille, 1000); }
   Duration draw(Duration most);
-  /// No change that its caller has given up can still be made.
+  /// Whether no change that its caller has given up can be made any more.
   bool settled() {
     make_what_is_due();
     return late_.empty();
