@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client loses its session, and does not know it. Its further requests must reach no file on an io server that was
-// added meanwhile, or whose disk was replaced: somebody else has the lock by then, and has written.
+// A client loses its session without knowing it. Its later requests must not reach a file on an io server that was
+// added meanwhile, or whose disk was replaced: another client has the lock by then, and has written.
 #include "base/expect.h"
 #include "tests/cluster/calls.h"
 
@@ -12,7 +12,7 @@ using bmi::sim::Death;
 constexpr auto kOpenBoth = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 constexpr std::uint64_t kStripBytes = 4096;  // one strip
 
-/// When the io server comes, and what happens to it and to the meta server before the session ends or after.
+/// When the io server is added, and what happens to it and to the meta server before or after the session's end.
 enum class When : std::uint8_t {
   kAddedBefore,         // the server is added, then the session ends
   kAddedBeforeRestart,  // the server is added, the machine of the meta server crashes, then the session ends
@@ -28,7 +28,7 @@ wire::LockSpec whole_file(Handle handle) {
   return lock;
 }
 
-/// One run; what the file holds in the end.
+/// One run of the scene. run() yields the file's content at the end.
 class FencedClient {
  public:
   FencedClient(When when, Plant plant)
@@ -43,7 +43,7 @@ class FencedClient {
     add();
     const auto mine = make(silent_, "f", added_);
     const auto theirs = open(other_, "f");
-    write(other_, *theirs, 'o');  // both know the server
+    write(other_, *theirs, 'o');  // now both clients know the server
     write(silent_, *mine, 'a');
     lock(silent_, mine->handle(), Errc::kOk);
     if (when_ == When::kAddedBeforeRestart) crash(kMetaServer);
@@ -84,7 +84,7 @@ class FencedClient {
     world_.fabric().links().partition(kMetaServer.value, added_.value, true);
     world_.start_server(added_);
   }
-  /// With one strip, on `server` if it is given.
+  /// A file with one strip, on `server` if that is given.
   FilePtr make(ClientProcess& by, const std::string& name, ServerId server) {
     client::NewObject object;
     object.layout.slot_count = 1;
@@ -117,7 +117,7 @@ class FencedClient {
 
   const When when_;
   const WorldOptions options_;
-  std::vector<std::unique_ptr<Bytes>> written_;  // outlives the calls
+  std::vector<std::unique_ptr<Bytes>> written_;  // outlives the calls that use it
   World world_;
   ClientProcess& silent_;
   ClientProcess& other_;

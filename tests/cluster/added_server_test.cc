@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An io server joins a file system while clients work, and nothing is started again: they go on with the map that they
-// have read at their start, until they hear of a newer one.
+// An io server joins a file system while clients work, and no process is restarted. Clients use the map that they read
+// at their start until they learn of a newer one.
 #include <gmock/gmock.h>
 
 #include <vector>
@@ -16,7 +16,7 @@ using bmi::sim::Death;
 
 constexpr auto kOpenReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
 
-/// Until the meta server places files on it, and it takes clients.
+/// Waits until the meta server places files on the new server, and that server admits clients.
 void wait_until_joined(World& world, ServerId server) {
   const MonoTime limit = world.now() + std::chrono::minutes(5);
   const auto joined = [&] {
@@ -87,7 +87,7 @@ TEST_F(AddedServer, IsUsedByClientsThatRanBefore) {
 }
 
 TEST_F(AddedServer, AFileOnItIsReadableByClientsThatNeverWroteThere) {
-  ASSERT_NE(create(other_, "early"), nullptr);  // its session is from before
+  ASSERT_NE(create(other_, "early"), nullptr);  // its session begins before the server is added
   add_server();
   const auto file = create(client_, "after");
   ASSERT_NE(file, nullptr);

@@ -10,7 +10,7 @@
 namespace spate::cluster {
 namespace {
 
-/// Not to be taken for what the data model writes.
+/// Larger than the numbers that the data model uses, so that the bytes of the two models differ.
 constexpr WriteId kFirstContent = 1U << 22U;
 
 }  // namespace

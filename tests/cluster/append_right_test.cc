@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The right to append is given back with the last open of a file while the same client opens the file anew.
+// A client returns the right to append with a file's last close, while it opens the same file anew.
 
 #include <array>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kRecord = 100;
 constexpr int kRounds = 300;
 
-/// Opens the file, appends to it, closes it.
+/// Opens the file, appends a record, and closes the file.
 job::Task<Result<void>> append_once(client::Client& client) {
   const Bytes data(kRecord, std::byte{'x'});
   auto file = co_await client.open(client::path_from_root("log"), wire::kOpenWrite);

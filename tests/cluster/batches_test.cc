@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many tasks of one client change names at the same time: their changes go to the meta server several to a request, and
-// each is as if it had gone by itself.
+// Many tasks of one client change names at the same time. Several of their changes go to the meta server in one
+// request. Each change has the same result as a request of its own.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -23,7 +23,7 @@ const Bytes kData(1000, std::byte{3});
 class BatchesTest : public ::testing::Test {
  protected:
   explicit BatchesTest(const WorldOptions& options = {}) : world_(options), client_(start()), other_(start()) {
-    EXPECT_EQ(stat(client_, "none"), Errc::kNotFound);  // the handshake tells whether the server knows of batches
+    EXPECT_EQ(stat(client_, "none"), Errc::kNotFound);  // its handshake tells the client that the server knows batches
     world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
   }
   ClientProcess& start() {
@@ -39,7 +39,7 @@ class BatchesTest : public ::testing::Test {
     request.open_flags = wire::kOpenExclusive;
     return request;
   }
-  /// Of as many tasks at the same time.
+  /// Begins kTasks calls at the same time; make(i) makes the ith one.
   template <typename Make>
   auto begin_all(Make make) {
     std::vector<decltype(begin_call(client_, make(0)))> calls;
@@ -116,7 +116,7 @@ TEST_F(BatchesTest, ACreatedFileIsWrittenAndClosed) {
   }
 }
 
-/// The answers of one batch tell of all its files: one that was there has data, also when others are made beside it.
+/// A batch makes new files and opens an existing one. The existing file's data must not be taken for empty.
 TEST_F(BatchesTest, AFileThatWasThereIsNotTakenForOneThatWasMade) {
   const auto open = [this](int i) {
     return client_.client().create(path_from_root(file(i)), wire::kOpenRead | wire::kOpenWrite, {});
@@ -134,7 +134,7 @@ TEST_F(BatchesTest, AFileThatWasThereIsNotTakenForOneThatWasMade) {
   }
 }
 
-/// Also when another change of its batch is answered after it was written.
+/// This also holds if the reply to another change of the batch arrives after the file was written.
 TEST_F(BatchesTest, TheContentOfANewFileIsKnownWithoutTheServers) {
   const auto calls = begin_all([this](int i) { return make_and_write(i); });
   std::vector<std::unique_ptr<client::File>> files;
@@ -149,7 +149,7 @@ TEST_F(BatchesTest, TheContentOfANewFileIsKnownWithoutTheServers) {
   EXPECT_EQ(asked_[wire::Op::kLookupLease], 0U);
 }
 
-/// One of many tasks: makes random changes of names of its own, one after another, and knows what each must answer.
+/// One of many tasks. It makes random changes to its own names, one after another, and predicts each result.
 class Task {
  public:
   Task(ClientProcess& client, int number, std::uint64_t seed)
@@ -175,7 +175,7 @@ class Task {
   Errc make_new(const std::string& name, FileType type) {
     return there_.try_emplace(name, type).second ? Errc::kOk : Errc::kExists;
   }
-  /// Notes the change that is made next, and says what it must answer.
+  /// Chooses `kind` as the next change, applies it to the model, and returns the expected result.
   Errc wanted_of(const std::string& name, Kind kind) {
     kind_ = kind;
     const auto found = there_.find(name);
@@ -271,7 +271,7 @@ TEST_P(RandomBatchesTest, EachTaskGetsTheAnswersItWouldGetAloneThoughServersAreK
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomBatchesTest, ::testing::Range<std::uint64_t>(1, 41));
 
-/// Servers that do not know of batches.
+/// The servers do not know batches.
 class BatchesOfOldServersTest : public BatchesTest {
  protected:
   BatchesOfOldServersTest() : BatchesTest(old()) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients on an io server's machine that read and write its datafiles themselves, step by step: leases granted,
-// recalled, fenced; the deaths of holders and servers.
+// Clients on an io server's machine read and write its datafiles themselves. Step by step: leases are granted, recalled
+// and fenced; holders and servers die.
 
 #include <optional>
 
@@ -72,7 +72,7 @@ class BypassTest : public ::testing::Test {
   }
   static Bytes filled(char what) { return Bytes(kWritten, static_cast<std::byte>(what)); }
 
-  /// A file that the holder writes by itself.
+  /// Makes a file whose datafiles the holder writes by itself from now on.
   FilePtr lend(const std::string& name) {
     FilePtr file = create(*holder_, name);
     for (const char what : {'a', 'b', 'c'}) EXPECT_EQ(write(*holder_, *file, what), Errc::kOk);
@@ -81,7 +81,7 @@ class BypassTest : public ::testing::Test {
     EXPECT_EQ(world_.bypassed_bytes(), before + kWritten);
     return file;
   }
-  /// Begun, and stuck.
+  /// Begins a write of the holder that does not end as long as the device is stuck.
   auto begin_stuck_write(client::File& file, const Bytes& data) {
     holder_->lent().stick(true);
     auto writing = begin_call(*holder_, file.write(0, data));
@@ -132,7 +132,7 @@ TEST_F(BypassTest, ASilentHolderIsFencedAndToldSo) {
   const FilePtr theirs = open(other_, "file");
   const Bytes late = filled('L');
   const auto writing = begin_stuck_write(*mine, late);
-  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);  // waits for the holder, not for ever
+  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);  // waits for the holder, but with a limit
   EXPECT_EQ(*writing, std::nullopt);
   holder_->lent().stick(false);
   EXPECT_ERRC(end(writing), Errc::kLostWrite);
@@ -148,7 +148,7 @@ TEST_F(BypassTest, AKilledHoldersLastWriteGoesNowhereOnceItIsFenced) {
   begin_stuck_write(*mine, late);
   world_.kill_client(*holder_, Death::kProcess);
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
-  world_.run_for(std::chrono::seconds(10));  // its system call ends meanwhile
+  world_.run_for(std::chrono::seconds(10));  // meanwhile the killed process's system call ends
   EXPECT_EQ(read(other_, *theirs), filled('x'));
 }
 
@@ -185,7 +185,7 @@ class FalseFenceTest : public BypassTest {
   FalseFenceTest() : BypassTest(Plant::kFalseFence) {}
 };
 
-/// What the tests above would not see if the simulated holder had no descriptor of its own.
+/// Without this plant, the tests above could not show that the simulated holder writes through a descriptor of its own.
 TEST_F(FalseFenceTest, ALateWriteIsSeenWhenTheDatafileStaysWhereItIs) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a test has a client do: at once, or while it does other things.
+// Calls of a client: a test waits for their end, or does other things meanwhile.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace spate::cluster {
 
-/// Of a call: nothing while it is under way.
+/// The result of a call; nothing while the call is in flight.
 template <typename T>
 using Outcome = std::shared_ptr<std::optional<T>>;
 
@@ -26,13 +26,13 @@ Outcome<T> begin_call(ClientProcess& client, job::Task<T> task) {
   return outcome;
 }
 
-/// Lets time go by until the call has come to its end.
+/// Lets time pass until the call has ended, at most five minutes.
 template <typename T>
 T end_call(World& world, const Outcome<T>& outcome) {
   const MonoTime limit = world.now() + std::chrono::minutes(5);
   while (!*outcome && world.turn(limit)) {
   }
-  SPATE_CHECK(outcome->has_value());  // else it hangs
+  SPATE_CHECK(outcome->has_value());  // otherwise the call hangs
   return *std::move(*outcome);
 }
 

@@ -8,16 +8,16 @@
 
 namespace spate::cluster {
 
-/// The library's limits in the simulation: small, so that few bytes go every way there is.
+/// The library's limits in the simulation. They are small, so that few bytes use every kind of transfer.
 client::Options small_client_options(ClusterMap map, Key client_key, std::string description);
 
-/// What works with the client runs behind gate(); it looks at alive() after each await and ends when that is false.
+/// Tasks that use the client run behind gate(). They check alive() after each await, and end when it is false.
 class ClientProcess final : public Process {
  public:
   ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options, LentMachine machine);
 
   void die() override;
-  /// Ends in order: the session is ended, too. Tasks behind the gate must end by themselves.
+  /// Ends the process in order, with its session. Tasks behind the gate must end by themselves.
   void quit();
   bool ended() const override { return ended_ && gate_.count() == 0; }
 

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
     "killed_server", "crashed_server", "killed_client",   "crashed_client", "disk_full",
     "io_error",      "stuck_holder",   "failed_sync"};
 
-/// Empty: the workload sends such requests, or makes a server send them.
+/// Why the workload never causes such requests. Empty: it sends them, or makes a server send them.
 std::string_view why_unused(Op op) {
   switch (op) {
     case Op::kHello: return "part of making a connection, below the services: what meets authenticate has met it";
@@ -59,7 +59,7 @@ std::string_view why_unused(Op op) {
   }
 }
 
-/// At an io server, about a datafile that may be lent, or about leases.
+/// Requests to io servers that may have to wait for a lease holder: about a datafile that may be lent, or about leases.
 bool waits_for_holders(Op op) {
   switch (op) {
     case Op::kRead:
@@ -72,7 +72,7 @@ bool waits_for_holders(Op op) {
     case Op::kFence:
     case Op::kBypassLease: return true;
     default:
-      return false;  // a return, too: who gives a lease back is not in the middle of a write, and waits for nobody
+      return false;  // a return of a lease does not either: its sender has no write in flight, and waits for no holder
   }
 }
 

@@ -92,7 +92,7 @@ std::uint64_t DataModel::end_of_cells(const File& file) {
 
 template <typename Do>
 void DataModel::for_kept_cells(File& file, const Write& write, Do what) {
-  // Behind the last cell all is the same, on all servers.
+  // Beyond the last cell, all bytes are alike, on all servers.
   const std::uint64_t last = end_of_cells(file);
   for (const Extent& extent : write.extents) {
     if (write.lost_on.empty()) {
@@ -142,13 +142,13 @@ bool DataModel::is_absent(WriteId id) const {
   return writes_[id].kind == Kind::kNever || writes_[id].kind == Kind::kCut;
 }
 
-/// Takes away what ended before this write began. Extending fills in only what was not there.
+/// Removes the candidates that ended before this write began. An extension removes only those that left no byte.
 void DataModel::supersede(const Write& write, std::vector<WriteId>& candidates) const {
   const bool fills_in = write.kind == Kind::kExtended;
   std::erase_if(candidates, [&](WriteId id) { return older(id, write) && (!fills_in || is_absent(id)); });
 }
 
-/// Takes an extension away where there was nothing to be filled in.
+/// Removes the extension from the candidates if no candidate leaves the byte absent: then it had nothing to fill in.
 void DataModel::drop_idle(WriteId id, std::vector<WriteId>& candidates) const {
   const auto absent = [this](WriteId other) { return is_absent(other); };
   if (candidates.size() > 1 && std::none_of(candidates.begin(), candidates.end(), absent)) std::erase(candidates, id);
@@ -248,7 +248,7 @@ std::string DataModel::check_run(Read& read, std::uint64_t offset, ByteView data
   return {};
 }
 
-/// Where nothing was under way, what was read is what is there.
+/// If no write of a byte was in flight during the read, only the candidates that match the read bytes remain.
 void DataModel::narrow(const Read& read, std::uint64_t offset, ByteView data) {
   Cells& cells = files_.at(read.handle).cells;
   split(cells, offset);
@@ -268,10 +268,10 @@ void DataModel::narrow(const Read& read, std::uint64_t offset, ByteView data) {
         }
         if (all) matching.push_back(id);
       }
-      // A crash may have kept a datafile's length and lost its bytes: zeros then do not mean that nothing is there.
+      // A crash may keep a datafile's length but lose its bytes. Then zeros do not prove that the bytes are absent.
       const bool nothing = std::all_of(matching.begin(), matching.end(), [this](WriteId id) { return is_absent(id); });
       if (nothing && files_.at(read.handle).size_in_doubt) matching.clear();
-      if (!matching.empty()) now = std::move(matching);  // else bytes of several: left as it is
+      if (!matching.empty()) now = std::move(matching);  // if none matches, bytes of several candidates were mixed
     }
     offset += size;
     data = data.subspan(size);
@@ -318,11 +318,11 @@ std::string DataModel::synced(std::span<const WriteId> writes) {
     Write write = writes_[id];
     Cells& cells = files_.at(write.handle).cells;
     const bool cuts = write.kind == Kind::kCut || write.kind == Kind::kExtended;
-    if (!cuts) write.lost_on.clear();  // the sync would have said so
+    if (!cuts) write.lost_on.clear();  // the sync would have reported the loss
     for_kept_cells(files_.at(write.handle), write, [&](Cell& cell) {
-      if (write.kind == Kind::kExtended && !contains(cell.disk, id)) return;  // there was nothing to be filled in
+      if (write.kind == Kind::kExtended && !contains(cell.disk, id)) return;  // there was nothing to fill in
       supersede(write, cell.disk);
-      supersede(write, cell.now);  // a crash may have taken it before: then the sync should not have succeeded
+      supersede(write, cell.now);  // the sync must not succeed if a crash had lost it
       if (cell.now.empty()) wrong = fmt::format("a sync succeeded though write {} was lost before", id);
     });
     if (write.companion != 0 && wrong.empty()) {
@@ -346,7 +346,7 @@ void DataModel::crashed(ServerId server) {
       for_cells(file.cells, piece, [&](Cell& cell) {
         if (cell.disk.size() == 1) return;
         cell.now = cell.disk;
-        file.size_in_doubt = true;  // also of a cut that is not synced: its bytes may come back, unseen
+        file.size_in_doubt = true;  // also after an unsynced cut, whose bytes may come back
       });
     });
     merge_equal(file.cells);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataModel: which bytes each file may hold, byte by byte, whatever was written, cut, synced and lost.
+// DataModel: the values that each byte of a file may have after any writes, truncations, syncs and crashes.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@
 
 namespace spate::cluster {
 
-/// A write, punch or truncation of one file. 0: nobody has written there.
+/// The number of a write, punch or truncation of one file. 0: the byte was never written.
 using WriteId = std::uint32_t;
-/// A read or stat under way.
+/// The number of a read or stat in flight.
 using ReadId = std::uint32_t;
 
-/// For each byte, the writers whose value it may have now, and the writers whose value may be on the disk.
+/// Keeps for each byte the writes whose value it may have now, and the writes whose value may be on the disk.
 ///
-/// - A write that is under way, or failed, may or may not have reached each of its bytes.
-/// - A write that succeeded has: what ended before it began can be seen there no longer.
-/// - A sync that covered it takes such bytes from the disk as well.
-/// - A crash of a server's machine leaves any of what may be on its disk; also of writes that are answered after it,
-/// since
-///   the server may have done its part before. A sync then finds the writes lost, but not truncations.
+/// - A write that is in flight, or has failed, may have reached each of its bytes or not.
+/// - After a write has succeeded, values of writes that ended before its beginning are no longer possible now.
+/// - A sync that covers the write removes those values from the disk, too.
+/// - After a crash of a server's machine, a byte may have any value that may be on its disk. A write that is answered
+///   after the crash may be lost, too, since the server may have made it before. A later sync reports lost writes, but
+///   not lost truncations.
 /// - A read sees, for each byte, something that was possible at some time between its begin and its end.
 class DataModel {
  public:
-  /// Called for a file when its layout is first known; again: no effect.
+  /// Call it when a file's layout is known. Repeated calls have no effect.
   void know(std::uint64_t handle, const Layout& layout);
   bool knows(std::uint64_t handle) const { return files_.contains(handle); }
 
@@ -44,32 +44,32 @@ class DataModel {
   void succeeded(WriteId id);
   std::uint64_t file_of(WriteId id) const { return writes_[id].handle; }
   const std::vector<Extent>& extents_of(WriteId id) const { return writes_[id].extents; }
-  /// It was given up or failed, and nothing of it happens any more.
+  /// Call it when a write that failed or was given up can no longer take effect.
   void over(WriteId id);
-  /// A truncation to an impossible size was asked for, and refused. The file is as it was, but what no write has filled
-  /// up to its end may be zeros of its datafiles now. If a crash left the datafiles with another size than the meta
-  /// server believes, they may have got that size.
+  /// A truncation to an impossible size was refused. The file is unchanged, but bytes below its end that were never
+  /// written may be zeros of the datafiles now. If a crash has left datafiles with another size than the meta server
+  /// believes, they may have that size now.
   void refused_to_grow(std::uint64_t handle);
 
   ReadId begin_read(std::uint64_t handle, std::span<const Extent> extents);
-  /// Empty when `data`, which came from those extents in their order, may have been there; else what is wrong. A read
-  /// shorter than the extents has met the end of the file.
+  /// `data`: the bytes of the read's extents, in order. A read shorter than the extents has met the end of the file.
+  /// Returns what is wrong; empty: the file may have held these bytes during the read.
   std::string end_read(ReadId id, ByteView data);
   std::string end_stat(ReadId id, std::uint64_t size);
   void drop_read(ReadId id) { reads_.erase(id); }
 
-  /// All of these had succeeded before a sync began that has now succeeded. Empty unless that cannot be.
+  /// Call it when a sync has succeeded; these writes had succeeded before it began. Returns what is wrong, or empty.
   std::string synced(std::span<const WriteId> writes);
-  /// The machine of this server has crashed.
+  /// Call it when this server's machine has crashed.
   void crashed(ServerId server);
 
-  /// What a write puts at an offset.
+  /// The byte that a write puts at an offset of the file.
   static std::byte byte_of(WriteId id, std::uint64_t offset);
   static void fill(WriteId id, std::span<const Extent> extents, MutableByteView out);
 
-  /// Bytes up to here exist for certain; beyond the second nothing can.
+  /// The least and the greatest size that the file may have.
   std::pair<std::uint64_t, std::uint64_t> size_bounds(std::uint64_t handle) const;
-  /// A crash may have taken what the meta server believes to be there.
+  /// Whether a crash may have lost bytes that the meta server believes to be there.
   bool size_in_doubt(std::uint64_t handle) const { return files_.at(handle).size_in_doubt; }
 
  private:
@@ -84,11 +84,11 @@ class DataModel {
     Kind kind = Kind::kNever;
     std::uint64_t handle = 0;
     std::vector<Extent> extents;
-    WriteId companion = 0;  // kCut: the kExtended
+    WriteId companion = 0;  // of a kCut: the number of its kExtended
     std::uint64_t begun = 0;
     std::uint64_t ended = 0;
-    /// Servers whose machines have crashed since it began (a write: while it was under way): it may be lost there,
-    /// although it is answered, or has been.
+    /// Servers that have crashed since the beginning of a truncation, or during a write. It may be lost there, even if
+    /// it was answered.
     std::set<ServerId> lost_on;
   };
   struct Cell {
@@ -96,7 +96,7 @@ class DataModel {
     std::vector<WriteId> disk{0};
     friend bool operator==(const Cell&, const Cell&) = default;
   };
-  /// Cells by their first byte; each reaches to the next.
+  /// By the offset of the cell's first byte. A cell reaches to the next one.
   using Cells = std::map<std::uint64_t, Cell>;
   struct File {
     Layout layout;
@@ -107,19 +107,19 @@ class DataModel {
   struct Read {
     std::uint64_t handle = 0;
     std::vector<Extent> extents;
-    Cells cells;  // as they were, and what came since
+    Cells cells;  // the candidates at its beginning, and those added since
     std::uint64_t begun = 0;
     bool crashed = false;
   };
 
-  /// Which server holds the byte.
+  /// The server that holds the byte.
   static ServerId server_of(const File& file, std::uint64_t offset);
-  /// Calls for the pieces of a range, each of which lies on one server.
+  /// Splits a range into pieces that lie on one server each, and calls `what` for each piece.
   template <typename Do>
   static void for_pieces(const File& file, const Extent& extent, Do what);
-  /// Beyond the last cell's first byte by a strip or two: where all is the same on all servers.
+  /// An offset one or two strips beyond the last cell's first byte. From there on, all bytes are alike on all servers.
   static std::uint64_t end_of_cells(const File& file);
-  /// As for_cells, but for what lies on servers that may have lost the write.
+  /// Like for_cells(), but only for cells on servers that cannot have lost the write.
   template <typename Do>
   void for_kept_cells(File& file, const Write& write, Do what);
   WriteId begin(std::uint64_t handle, Kind kind, std::vector<Extent> extents);
@@ -140,7 +140,7 @@ class DataModel {
   std::vector<Write> writes_{Write{}};
   std::map<ReadId, Read> reads_;
   ReadId last_read_ = 0;
-  std::uint64_t time_ = 0;  // counts begins and ends
+  std::uint64_t time_ = 0;  // counts the beginnings and ends of operations
 };
 
 }  // namespace spate::cluster

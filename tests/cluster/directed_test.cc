@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single faults at chosen moments, step by step: what is left and what is told must be what the data model allows.
+// Single faults at chosen moments, step by step. The data model checks the resulting data and the reported results.
 
 #include <gmock/gmock.h>
 
@@ -17,8 +17,8 @@ using trove::BytestreamOp;
 using FilePtr = std::unique_ptr<client::File>;
 
 constexpr auto kReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
-constexpr std::uint64_t kSmall = 3000;   // with the request
-constexpr std::uint64_t kLarge = 40000;  // in bulk, to all servers
+constexpr std::uint64_t kSmall = 3000;   // bytes that fit in the request
+constexpr std::uint64_t kLarge = 40000;  // bytes that go in bulk messages, to all servers
 
 WorldOptions directed_options() {
   WorldOptions options;
@@ -42,7 +42,7 @@ class DirectedTest : public ::testing::Test {
     if (made) model_.know((*made)->handle().value, (*made)->layout());
     return made ? *std::move(made) : nullptr;
   }
-  /// Told to the model; a failed one may have been done in part.
+  /// A write that the model learns of. After a failure, the model allows any part of it.
   Errc write(client::File& file, std::uint64_t offset, std::uint64_t size) {
     const std::vector<Extent> extents{{offset, size}};
     const WriteId id = model_.begin_write(file.handle().value, extents);
@@ -53,7 +53,7 @@ class DirectedTest : public ::testing::Test {
     if (done) written_.push_back(id);
     return done.code();
   }
-  /// Checked by the model.
+  /// Reads from the file's beginning. The model checks the bytes.
   Errc read(client::File& file, std::uint64_t size) {
     const std::vector<Extent> extents{{0, size}};
     const ReadId id = model_.begin_read(file.handle().value, extents);
@@ -87,7 +87,7 @@ class DirectedTest : public ::testing::Test {
     for (std::size_t i = 0; page && i < page->entries.size(); ++i) found.insert(page->entries[i].name);
     return found;
   }
-  /// The next operation of this kind fails, on each disk.
+  /// The next operation of this kind fails on each disk.
   void break_next(BytestreamOp op) {
     for (const ServerId id : world_.servers()) {
       for (auto& disk : world_.disks(id).targets) disk->inject(op, 1, Errc::kIoError);
@@ -106,7 +106,7 @@ class DirectedTest : public ::testing::Test {
       world_.start_server(id);
     }
   }
-  /// The first network stands still from the moment that such a request is at its server: the answer is on it.
+  /// Stalls the first network when the next such request has arrived, so that its reply is stuck.
   void stall_at(wire::Op op) {
     world_.watch().on_arrival([this, op](const WatchedRequest& request) {
       if (request.op != op || stalled_) return;
@@ -123,7 +123,7 @@ class DirectedTest : public ::testing::Test {
   World world_;
   ClientProcess& client_;
   DataModel model_;
-  std::vector<WriteId> written_;  // and not synced since
+  std::vector<WriteId> written_;  // successful writes since the last sync
   bool stalled_ = false;
 };
 
@@ -134,14 +134,14 @@ TEST_F(DirectedTest, AClientFailsOverToTheSecondUrlAndNothingRunsTwice) {
   for (int round = 0; round < 4; ++round) {
     const std::string suffix = std::to_string(round);
     stall_at(wire::Op::kMkdir);
-    EXPECT_EQ(mkdir("a" + suffix), Errc::kOk);  // done before its answer was lost: again, it would be there already
+    EXPECT_EQ(mkdir("a" + suffix), Errc::kOk);  // it ran once: a second run would fail with kExists
     EXPECT_TRUE(stalled_) << "the request never came to the server";
     EXPECT_OK(
         run(client_.client().rename(client::path_from_root("a" + suffix), client::path_from_root("b" + suffix), 0)));
     expected.insert("b" + suffix);
     EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
     EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
-    go_on();  // what was stuck comes out late
+    go_on();  // the stalled messages arrive late
     world_.run_for(std::chrono::seconds(1));
     EXPECT_EQ(names(), expected);
     EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
@@ -155,7 +155,7 @@ TEST_F(DirectedTest, AClientThatFailedOverReturnsToTheFirstUrl) {
   world_.fabric().links().stall(0, true);
   EXPECT_EQ(mkdir("b"), Errc::kOk);
   EXPECT_NE(url(), first);
-  world_.run_for(std::chrono::minutes(2));  // tried in vain meanwhile
+  world_.run_for(std::chrono::minutes(2));  // attempts to use it fail meanwhile
   EXPECT_EQ(mkdir("c"), Errc::kOk);
   EXPECT_NE(url(), first);
   go_on();
@@ -180,7 +180,7 @@ TEST_F(DirectedTest, AWriteDelayedOnTheFirstUrlDoesNotOverwriteALaterOne) {
   }
 }
 
-/// Its client has died: what it waits for, nobody will give it. (World's end finds what does not end.)
+/// The waiting client dies, so nobody can receive the lock. (The World's destructor finds tasks that never end.)
 TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
   wire::LockSpec whole;
   whole.handle = kRootHandle;
@@ -196,20 +196,20 @@ TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
   };
   job::spawn(other.gate(), wait(other.client(), whole, code));
   world_.run_for(std::chrono::seconds(5));
-  EXPECT_EQ(code, Errc::kOk);  // not told yet
+  EXPECT_EQ(code, Errc::kOk);  // the wait has not ended
   world_.kill_client(other, Death::kProcess);
   world_.run_for(std::chrono::seconds(60));
   EXPECT_EQ(code, Errc::kCancelled);
 }
 
-/// The session expires while the client is cut off, and its next one begins with a keep-alive that nobody has asked
-/// for: the io servers, who know the old one, are told of it before they are asked for anything.
+/// A client's session expires while it is cut off. The next session begins with a keep-alive. The io servers know the
+/// old session, so each must learn of the new one before the client sends it other requests.
 TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsAskedInTheOldOne) {
   const FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   ASSERT_EQ(write(*file, 0, kLarge), Errc::kOk);
   ASSERT_EQ(sync(*file), Errc::kOk);
-  ClientProcess& other = world_.start_client();  // writes it, so that only the io servers know its size
+  ClientProcess& other = world_.start_client();  // after its write only the io servers know the size
   FilePtr theirs;
   const auto begin = [](client::Client& client, FilePtr& out) -> job::Task<void> {
     auto opened = co_await client.open(client::path_from_root("f"), kReadWrite);
@@ -234,7 +234,7 @@ TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsAskedInTheOldOne) {
   theirs.reset();
 }
 
-/// The right to append is with a client that is dead, and then nobody is left who could take it from him.
+/// The client with the right to append is dead, and so is the server that could take the right away.
 TEST_F(DirectedTest, AnAppendGivesUpAtItsDeadline) {
   const FilePtr mine = create("log");
   ASSERT_NE(mine, nullptr);
@@ -264,14 +264,14 @@ TEST_F(DirectedTest, AnAppendGivesUpAtItsDeadline) {
   };
   job::spawn(client_.gate(), go_on(*mine, memory, second));
   world_.run_for(std::chrono::seconds(1));
-  ASSERT_EQ(second, std::nullopt);  // it waits
+  ASSERT_EQ(second, std::nullopt);  // it is still waiting
   world_.kill_server(ServerId(1), Death::kMachine);
   world_.run_for(std::chrono::minutes(3));
   ASSERT_NE(second, std::nullopt) << "it waits for ever";
   EXPECT_THAT(*second, ::testing::AnyOf(Errc::kTimeout, Errc::kUnreachable));
 }
 
-/// Another client has the right meanwhile. A client in a new session requests it again with its first append.
+/// Another client may have the right meanwhile. So a client in a new session must request it again.
 TEST_F(DirectedTest, TheRightToAppendEndsWithItsSession) {
   constexpr client::LockHolder kRight{LockKind::kAppend, 0};
   const FilePtr file = create("log");
@@ -310,9 +310,9 @@ TEST_F(FullDiskTest, EarlierDataStaysAndFreedSpaceIsUsableAgain) {
     last = write(*files.back(), 0, kLarge);
   }
   EXPECT_EQ(last, Errc::kNoSpace);
-  ASSERT_GE(files.size(), 10U);  // of about 25
+  ASSERT_GE(files.size(), 10U);  // of about 25 that would fit without overhead
   for (const FilePtr& file : files) EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
-  EXPECT_EQ(write(*files[0], 0, 1000), Errc::kOk);  // over what is there: needs no room
+  EXPECT_EQ(write(*files[0], 0, 1000), Errc::kOk);  // overwriting needs no space
   for (std::size_t i = 1; i < 5; ++i) {
     EXPECT_OK(run(files[i]->close()));
     EXPECT_OK(run(client_.client().unlink(client::path_from_root("f" + std::to_string(i)))));
@@ -335,7 +335,7 @@ TEST_F(DirectedTest, AReadThatFailsIsAnErrorAndTheNextOneIsRight) {
   EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
   struct Way {
     std::uint64_t size;
-    BytestreamOp op;  // which is the one that reads the disk
+    BytestreamOp op;  // the operation that reads the disk
   };
   for (const Way way : {Way{kSmall, BytestreamOp::kRead}, Way{kLarge, BytestreamOp::kMakeResident}}) {
     break_next(way.op);
@@ -365,7 +365,7 @@ TEST_F(DirectedTest, AfterAFailedFsyncRewrittenDataCanBeSynced) {
   EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
   break_next(BytestreamOp::kSync);
   EXPECT_EQ(sync(*file), Errc::kLostWrite);
-  written_.clear();  // lost, and told
+  written_.clear();  // lost, and reported
   heal();
   EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
   EXPECT_EQ(sync(*file), Errc::kOk);

@@ -43,7 +43,7 @@ class DistributionsTest : public ::testing::Test {
     EXPECT_OK(made) << describe(spec);
     return made ? *std::move(made) : nullptr;
   }
-  /// Writes random bytes at random places, cuts now and then, and does the same to `memory`.
+  /// Writes random bytes at random offsets, and sometimes truncates. Applies the same changes to `memory`.
   void change(client::File& file, Bytes& memory, Random& random) {
     if (random.chance(1, 6)) {
       const std::uint64_t size = random.below(kMostBytes);

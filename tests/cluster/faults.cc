@@ -11,7 +11,7 @@ namespace {
 using bmi::sim::Death;
 
 constexpr std::uint64_t kPlannedMost = 12;
-/// How late after the arrival of the request that it was aimed at a fault strikes at most.
+/// The greatest delay between the arrival of a request and the fault that is aimed at it, ns.
 constexpr std::uint64_t kAimNs = 150'000;
 
 bool of_network(FaultKind kind) { return kind <= FaultKind::kStalledPath; }
@@ -32,7 +32,7 @@ void FaultDriver::plan(std::uint64_t operations, const std::vector<Aim>& aims) {
     planned.operations_left = 1 + random_.below(operations);
     const auto& [kind, op] = cells[random_.below(cells.size())];
     planned.kind = i == 0 ? FaultKind::kKilledServer : i == 1 ? FaultKind::kCrashedServer : kind;
-    // The first two strike for certain.
+    // The first two have no aim, so that they certainly strike.
     if (i >= 2 && random_.chance(4, 5)) planned.aim = op;
     if (i == 2 && random_.chance(1, 2)) {
       planned.kind = FaultKind::kFailedSync;
@@ -93,7 +93,7 @@ std::optional<FaultDriver::Target> FaultDriver::target_of(const WatchedRequest& 
     target.other_node = target.client->process().node();
     return target;
   }
-  if (request.client || request.server == kMetaServer) return std::nullopt;  // a client that is on its way out
+  if (request.client || request.server == kMetaServer) return std::nullopt;  // a client that is ending its session
   return target;
 }
 
@@ -129,7 +129,7 @@ void FaultDriver::count_under_way(FaultKind kind, const Target& target) {
 
 void FaultDriver::strike(FaultKind kind, Target target) {
   if (target.client != nullptr) {
-    const auto clients = clients_.alive();  // it may have gone since
+    const auto clients = clients_.alive();  // the client may have ended since
     if (std::find(clients.begin(), clients.end(), target.client) == clients.end()) return;
   }
   scene_.journal.note(fmt::format("FAULT {} server={} other={}", name(kind), target.server.value, target.other_node));
@@ -163,7 +163,7 @@ void FaultDriver::keep_in_force(FaultKind kind, const Target& target, Duration s
   scene_.world.at(scene_.world.now() + span, [this, number] {
     const auto is_it = [number](const InForce& fault) { return fault.number == number; };
     const auto place = std::find_if(in_force_.begin(), in_force_.end(), is_it);
-    if (place != in_force_.end()) mend(place);  // else it has been mended with all others
+    if (place != in_force_.end()) mend(place);  // otherwise mend_all() has mended it
   });
 }
 
@@ -226,7 +226,7 @@ void FaultDriver::note_crash_of(ServerId server) {
   }
 }
 
-/// With the machine of an io server both go down, if the server is up.
+/// A crash of the client's machine is a crash of the io server on it, if that server is up.
 void FaultDriver::strike_client(Workload& client, Death death) {
   const std::optional<ServerId> beside = scene_.world.server_beside(client.node());
   if (!beside) return clients_.kill(client, death);
@@ -246,7 +246,7 @@ void FaultDriver::strike_holder(Target target) {
     target.other_node = target.client->node();
   }
   target.client->process().lent().stick(true);
-  // Long enough for a write to come that does not end.
+  // Long enough for a write to begin and to get stuck.
   const Duration span = some_span() + std::chrono::milliseconds(500);
   keep_in_force(FaultKind::kStuckHolder, target, span, [this, node = target.other_node] {
     ClientProcess* const holder = scene_.world.client(node);
@@ -256,7 +256,7 @@ void FaultDriver::strike_holder(Target target) {
   });
 }
 
-/// Its owner has lost patience; what it was writing ends later.
+/// The stuck client is killed, as an impatient user would do it. Its write ends later.
 void FaultDriver::kill_stuck(std::uint32_t node) {
   for (Workload* client : clients_.alive()) {
     if (client->node() != node) continue;
@@ -289,8 +289,8 @@ void FaultDriver::strike_server(ServerId server, Death death, Duration span) {
   });
 }
 
-/// Power fails: after a restart, while a killed process's successor is new (what the first one left to be synced must
-/// be durable as soon as the second one says so); or after a failed write-back.
+/// Kills the server or crashes its machine after `span`. After a restart it tests that the new process calls nothing
+/// durable that the killed one had not synced. After a failed write-back it shows what was lost.
 void FaultDriver::crash_soon(ServerId server, Death death, Duration span) {
   scene_.disturbances.begin();
   scene_.world.at(scene_.world.now() + span, [this, server, death] {
@@ -301,7 +301,7 @@ void FaultDriver::crash_soon(ServerId server, Death death, Duration span) {
   });
 }
 
-/// A newcomer has joined within some milliseconds.
+/// Joining takes some milliseconds, so these faults strike while the new server joins.
 void FaultDriver::disturb_newcomer(ServerId newcomer) {
   for (const ServerId server : {newcomer, kMetaServer}) {
     if (!random_.chance(1, 3)) continue;
@@ -315,7 +315,7 @@ void FaultDriver::restart(ServerId server) {
   scene_.world.start_server(server);
 }
 
-/// The operator starts what could not start.
+/// Restarts servers that could not start, as an operator would do.
 void FaultDriver::mind_servers() {
   for (const ServerId id : scene_.world.servers()) {
     const ServerProcess* process = scene_.world.server(id);
@@ -324,7 +324,7 @@ void FaultDriver::mind_servers() {
   }
 }
 
-/// Changes are durable a while after they were answered, when the meta server is well all that time.
+/// A change is durable some time after its reply, if the meta server has had no fault during that time.
 void FaultDriver::note_durable() {
   const ServerProcess* meta = scene_.world.server(kMetaServer);
   const bool healthy = meta != nullptr && meta->serving() && hurt_records_ == 0;
@@ -341,7 +341,7 @@ void FaultDriver::mend_all() {
   ending_ = true;
   planned_.clear();
   armed_.clear();
-  while (!in_force_.empty()) mend(in_force_.begin());  // may put a server down to start it again
+  while (!in_force_.empty()) mend(in_force_.begin());  // may stop a server before it starts it again
   for (const ServerId id : scene_.world.servers()) restart(id);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FaultDriver: breaks things, at times and on requests that the seed chooses, and mends them again.
+// FaultDriver: makes faults, at times and at requests that the seed chooses, and mends them again.
 #pragma once
 
 #include <functional>
@@ -14,53 +14,53 @@
 
 namespace spate::cluster {
 
-/// What the driver asks of whoever runs the clients.
+/// The functions of the simulation's clients that the driver needs.
 class ClientRoster {
  public:
   virtual ~ClientRoster() = default;
-  /// Alive and at work.
+  /// Clients that are alive and working.
   virtual std::vector<Workload*> at_work() = 0;
-  /// Those, and the ones that are ending their sessions.
+  /// These clients, and those that are ending their sessions.
   virtual std::vector<Workload*> alive() = 0;
   virtual void kill(Workload& workload, bmi::sim::Death death) = 0;
 };
 
-/// One a simulation.
+/// One for each simulation.
 class FaultDriver {
  public:
   FaultDriver(Scene& scene, ClientRoster& clients, std::uint64_t seed);
   FaultDriver(const FaultDriver&) = delete;
   FaultDriver& operator=(const FaultDriver&) = delete;
 
-  /// Draws what is to happen in a run of so many operations: at least one killed process and one crashed machine. Each
-  /// of `aims` happens beside that.
+  /// Chooses the faults of a run of so many operations: at least one killed process and one crashed machine. The faults
+  /// of `aims` come in addition.
   void plan(std::uint64_t operations, const std::vector<Aim>& aims);
-  /// Called again and again.
+  /// Called repeatedly during the run.
   void run(std::uint64_t operations_left);
-  /// The meta server's process is killed, if it is up, and started again at once.
+  /// Kills the meta server's process, if it is up, and restarts it 20 ms later.
   void restart_meta();
-  /// Sometimes it dies, or the meta server does, while it joins.
+  /// Sometimes kills or crashes the new server or the meta server while the new server joins.
   void disturb_newcomer(ServerId newcomer);
-  /// Everything works again from here on.
+  /// Mends all faults. There will be no more.
   void mend_all();
 
   const Coverage& coverage() const { return coverage_; }
   std::uint64_t crashes() const { return crashes_; }
-  /// Files whose making was taken back by a crash of the meta server's machine.
+  /// Files that a crash of the meta server's machine has made non-existent.
   const std::set<std::uint64_t>& forgotten() const { return forgotten_; }
 
  private:
   struct Planned {
     std::uint64_t operations_left = 0;
     FaultKind kind = FaultKind::kDelay;
-    std::optional<wire::Op> aim;  // strikes when such a request is under way
-    std::uint64_t nth = 1;        // of those that come from now on
-    bool at_once = false;         // not some time after it has arrived
+    std::optional<wire::Op> aim;  // strikes when such a request is in flight
+    std::uint64_t nth = 1;        // strikes at the nth such request from now on
+    bool at_once = false;         // without a random delay after the request's arrival
   };
   struct Target {
     ServerId server;
     Workload* client = nullptr;    // null: the other side is the meta server
-    std::uint32_t other_node = 0;  // of the client or of the meta server
+    std::uint32_t other_node = 0;  // of the client or the meta server
   };
   struct InForce {
     FaultKind kind = FaultKind::kDelay;
@@ -100,7 +100,7 @@ class FaultDriver {
   Scene& scene_;
   ClientRoster& clients_;
   SeededRandom random_;
-  std::vector<Planned> planned_;  // soonest last
+  std::vector<Planned> planned_;  // the soonest is last
   std::vector<Planned> armed_;
   std::list<InForce> in_force_;
   std::set<ServerId> down_;
@@ -109,8 +109,8 @@ class FaultDriver {
   std::set<std::uint64_t> forgotten_;
   MonoTime meta_healthy_since_;
   bool meta_healthy_ = false;
-  int hurt_records_ = 0;  // of the meta server
-  bool ending_ = false;   // everything has been mended, and stays so
+  int hurt_records_ = 0;  // faults in force at the meta server's store
+  bool ending_ = false;   // mend_all() was called
   std::uint64_t last_fault_ = 0;
 };
 

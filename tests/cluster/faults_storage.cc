@@ -7,7 +7,7 @@
 namespace spate::cluster {
 namespace {
 
-/// How long clients write before syncs fail, and how long they sync then.
+/// How long clients write before syncs fail, and how long syncs fail.
 constexpr Duration kWritten = std::chrono::milliseconds(500);
 constexpr Duration kSynced = std::chrono::milliseconds(1000);
 
@@ -32,7 +32,7 @@ void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
       disk->set_capacity(4096);
       continue;
     }
-    if (random_.chance(1, 4)) {  // for good, as far as anybody can see
+    if (random_.chance(1, 4)) {  // no end is in sight for the clients
       static constexpr std::array kRefusals = {Errc::kIoError, Errc::kNoSpace, Errc::kReadOnly};
       disk->refuse(kDiskOps.at(random_.below(kDiskOps.size())), kRefusals.at(random_.below(kRefusals.size())));
       continue;
@@ -50,8 +50,8 @@ void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
   });
 }
 
-/// After a while, in which clients write, the next syncs find that write-back has failed, and later ones do not. A
-/// power failure some time after shows what was lost.
+/// After a while in which clients write, the next sync of each datafile finds that write-back has failed; later ones do
+/// not. Sometimes the power fails later, which shows what was lost.
 void FaultDriver::fail_syncs(const Target& target) {
   const MonoTime now = scene_.world.now();
   scene_.shared_loss = {target.server, 0, now + kWritten, now + kWritten + kSynced};
@@ -88,7 +88,7 @@ void FaultDriver::hurt_records(FaultKind kind, const Target& target) {
   keep_in_force(kind, target, some_span(), [this, server = target.server, needs_restart, of_meta] {
     scene_.world.disks(server).records.faults = {};
     if (of_meta) --hurt_records_;
-    // A store that has failed stays so until its process is started again.
+    // A store that has failed stays unusable until its process is restarted.
     if (needs_restart) strike_server(server, bmi::sim::Death::kProcess);
   });
 }

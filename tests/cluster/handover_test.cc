@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process of a mount is killed again and again while programs use names: the process that follows is asked for
-// what the kernel has no answer to, and each call has the effect of one.
+// The process of a mount is killed again and again while programs use names. The kernel repeats its unanswered requests
+// to the next process. Each call must take effect once.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,9 +16,9 @@ using bmi::sim::Death;
 using client::path_from_root;
 
 constexpr std::size_t kPrograms = 4;
-constexpr int kCalls = 300;  // by all of them
+constexpr int kCalls = 300;  // in all programs together
 
-/// What a killed process leaves: it goes on for a while in the simulation, and must change nothing there.
+/// The state for the next process is a copy, since a killed process runs on for a while here and must not change it.
 UniqueFd copy_of(int memory) {
   UniqueFd copy(::memfd_create("handover", MFD_CLOEXEC));
   const off_t size = ::lseek(memory, 0, SEEK_END);
@@ -33,8 +33,8 @@ UniqueFd copy_of(int memory) {
   return copy;
 }
 
-/// The calls of one program, which makes and removes the same names in turn: each of them fails if it is carried out a
-/// second time.
+/// The nth call of a program, which makes and removes the same names in turn. A call that is carried out twice fails
+/// the second time.
 job::Task<Errc> nth_call(client::Client& client, std::string directory, std::uint64_t n) {
   const std::string old_name = directory + "/a";
   const std::string new_name = directory + "/c";
@@ -65,7 +65,7 @@ job::Task<Errc> nth_call(client::Client& client, std::string directory, std::uin
   }
 }
 
-/// A mount, its kernel, and programs that make one call after another.
+/// A mount with its kernel, and programs that make one call after another.
 class MountedPrograms {
  public:
   MountedPrograms(std::uint64_t seed, Plant plant)
@@ -76,7 +76,7 @@ class MountedPrograms {
     start_process();
   }
 
-  /// What went wrong first; nothing if nothing did.
+  /// Runs until kCalls are answered. Returns the first failure; empty: none.
   std::string run() {
     while (answered_ < kCalls && failure_.empty()) {
       for (std::size_t i = 0; i < kPrograms; ++i) look_at(i);
@@ -89,7 +89,7 @@ class MountedPrograms {
 
  private:
   struct Program {
-    std::uint64_t calls = 0;  // made
+    std::uint64_t calls = 0;  // number of completed calls
     std::uint64_t request_id = 0;
     Outcome<Errc> outcome;
   };
@@ -116,7 +116,7 @@ class MountedPrograms {
     world_.kill_client(*process_, Death::kProcess);
     start_process();
     for (std::size_t i = 0; i < kPrograms; ++i) {
-      if (programs_[i].outcome != nullptr) send(i);  // the kernel repeats it
+      if (programs_[i].outcome != nullptr) send(i);  // the kernel repeats the request
     }
   }
 
@@ -125,7 +125,7 @@ class MountedPrograms {
     program.outcome = begin_call(*process_, serve(*process_, *states_.back(), i, program));
   }
 
-  /// As a worker of the mount does it: the kernel hears of the answer a moment after the server's.
+  /// Serves a call as a worker of the mount does. The kernel gets the answer a moment after the server's reply.
   job::Task<Errc> serve(ClientProcess& process, client::HandoverState& state, std::size_t i, Program call) {
     process.client().session().next_request_id(call.request_id);
     const Errc done = co_await nth_call(process.client(), fmt::format("d{}", i), call.calls);
@@ -150,7 +150,7 @@ class MountedPrograms {
   SeededRandom random_;
   const bool keeps_attributes_;
   UniqueFd memory_;
-  std::vector<std::unique_ptr<client::HandoverState>> states_;  // those of dead processes, too
+  std::vector<std::unique_ptr<client::HandoverState>> states_;  // also of dead processes
   World world_;
   ClientProcess* process_ = nullptr;
   std::array<Program, kPrograms> programs_;

@@ -46,7 +46,7 @@ bool History::commute(const State& state, const NameOp& a, const NameOp& b) cons
          hash_of(ab.done.at(b.number)) == hash_of(ba.done.at(b.number));
 }
 
-/// Whether what else is under way can matter to this operation's answer, or it to theirs.
+/// Whether the order of this operation and of others in flight can change one of their answers.
 bool History::needs_orders(const State& state, const Pending& op) const {
   for (const auto& [number, other] : pending_) {
     if (number == op.op.number || state.done.contains(number)) continue;
@@ -69,7 +69,7 @@ void History::drop_equal(std::vector<State>& states) const {
   });
 }
 
-/// Adds every state that some of the pending operations, in some order, lead to.
+/// Adds every state that some of the pending operations lead to in some order.
 void History::reach_all(std::vector<State>& states, const std::map<NodeId, Pending>& pending, NodeId but) {
   std::vector<State> frontier = states;
   while (!frontier.empty()) {
@@ -98,7 +98,7 @@ bool History::accept(State& state, const Pending& op, const Facts& told) const {
   state.done.erase(op.op.number);
   Tree tree = *state.tree;
   if (!agrees(tree, predicted, told)) return false;
-  // What was listed before may be told of by name only now.
+  // Handles that were only listed before may get names by this answer.
   if (tree.hash() != state.tree->hash()) state.tree = std::make_shared<const Tree>(std::move(tree));
   return true;
 }
@@ -106,9 +106,9 @@ bool History::accept(State& state, const Pending& op, const Facts& told) const {
 bool History::answer(NodeId number, const Facts& told, MonoTime now) {
   const auto found = pending_.find(number);
   const Pending op = found->second;
-  // A refusal changed nothing, so nothing waited for the disk: what it shows of others' changes may still be lost.
+  // A refusal waits for no disk. So changes of others that it shows may still be lost in a crash.
   const bool changed = changes(op.op.kind) && told.code == Errc::kOk;
-  // What began since the last checkpoint may have survived a crash that took this.
+  // Operations that began since the last checkpoint may survive a crash that loses this one.
   if (changed) remember(now);
   std::vector<State> before;
   std::vector<State> contested;
@@ -125,7 +125,7 @@ bool History::answer(NodeId number, const Facts& told, MonoTime now) {
   for (State& state : before) {
     if (accept(state, op, told)) next.push_back(std::move(state));
   }
-  if (next.empty() && contested.empty()) {  // only several others together can explain it
+  if (next.empty() && contested.empty()) {  // several other operations may explain it together
     before = states_;
     reach_all(before, pending_, number);
     for (State& state : before) {
@@ -168,7 +168,7 @@ bool History::had_no_effect(NodeId number) {
 }
 
 void History::settled(int client) {
-  // Until now each of them may have taken effect, of which no state need know yet.
+  // Each of these operations may have taken effect, although no state has needed to assume it.
   const bool any = std::any_of(pending_.begin(), pending_.end(),
                                [client](const auto& p) { return p.second.given_up && p.second.client == client; });
   if (any) reach_all(states_, pending_, 0);
@@ -192,8 +192,8 @@ void History::durable(MonoTime when) {
   while (checkpoints_.size() > 1 && checkpoints_[1].when <= when) checkpoints_.pop_front();
 }
 
-/// Adds states in which some of what is under way has been done and lost with the machine, and only the answer still
-/// comes.
+/// Adds states in which an operation in flight was done, was lost with the machine, and only its answer will still
+/// arrive.
 void History::add_answers_on_their_way(const std::vector<State>& before) {
   for (const auto& [number, op] : pending_) {
     if (op.given_up) continue;
@@ -230,7 +230,7 @@ bool History::lost(const StoredTree& left, MonoTime now) {
   states_ = std::move(candidates);
   if (!keep_matching(left)) return false;
   add_answers_on_their_way(last);
-  checkpoints_.clear();  // what has survived is on the disk
+  checkpoints_.clear();  // the surviving state is on the disk
   checkpoints_.push_back({now, states_, pending_});
   return true;
 }

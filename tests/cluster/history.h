@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// History: whether what the clients were answered about the name space can have come from operations that took effect
-// one after the other, each at one instant between its request and its answer.
+// History: checks the clients' answers about the name space. They must be possible for operations that take effect one
+// after the other, each at one instant between its request and its answer.
 #pragma once
 
 #include <deque>
@@ -15,40 +15,40 @@
 
 namespace spate::cluster {
 
-/// Keeps every state that the name space can be in. With each answer, operations under way are tried in every order
-/// that may have come before it; states that contradict the answer go. None left: the servers were wrong.
+/// Keeps every state that the name space can be in. For each answer, it tries every possible order of the operations in
+/// flight, and drops the states that contradict the answer. If none remains, the servers were wrong.
 ///
-/// An operation whose answer never came (give_up) may take effect at any later time, until settled() says otherwise. A
-/// crash of the meta server's machine (lost()) takes the states back to any since the last that had to be durable.
+/// An operation whose answer never came (give_up) may take effect at any later time, until settled() is called. A crash
+/// of the meta server's machine (lost()) may restore any state since the last one that had to be durable.
 class History {
  public:
   History(NameTable& names, Targets& targets) : names_(names), targets_(targets) {}
 
-  /// Operations are numbered from 2 on: number 1 is the root.
+  /// Returns the operation's number. Numbers begin at 2, since number 1 is the root.
   NodeId begin(NameOp op, int client);
-  /// False: no order of operations explains the answer; explain() tells.
+  /// False: no order of operations explains the answer. Then explain() has the reason.
   [[nodiscard]] bool answer(NodeId number, const Facts& told, MonoTime now);
   void give_up(NodeId number);
-  /// It was answered, but not by the servers, and it has changed nothing: the client went by what it had kept. False:
-  /// no state is left in which that can be.
+  /// The client has refused the operation by itself, from state that it had kept, so nothing was changed. False: no
+  /// state is left in which that can be.
   [[nodiscard]] bool had_no_effect(NodeId number);
-  /// Of this client's operations that were given up each has taken effect, or never will.
+  /// Each operation of this client that was given up has taken effect by now, or never will.
   void settled(int client);
-  /// What was answered before `when` survives crashes of the meta server's machine.
+  /// Changes answered before `when` survive crashes of the meta server's machine.
   void durable(MonoTime when);
 
-  /// The machine of the meta server crashed, and this is left. False: it is no state that may be left.
+  /// The meta server's machine has crashed; `left` is what its disk holds. False: no crash can leave that.
   [[nodiscard]] bool lost(const StoredTree& left, MonoTime now);
-  /// This is what the name space looks like at this instant. False: that cannot be.
+  /// The name space is exactly this at this instant. False: that cannot be.
   [[nodiscard]] bool is(const StoredTree& seen);
 
   const std::string& explain() const { return explanation_; }
-  /// It may be that no name leads to this object any more.
+  /// Whether in some state no name leads to this object.
   bool may_be_gone(std::uint64_t handle) const;
-  /// One of the states that it may be in: for choosing operations that make sense.
+  /// One of the possible states, for choosing operations that make sense.
   const Tree& likely() const { return *states_.front().tree; }
   std::size_t states() const { return states_.size(); }
-  /// Wrong answers would be missed: there were too many states.
+  /// Whether there were too many states. Wrong answers may have been missed since then.
   bool overwhelmed() const { return overwhelmed_; }
 
  private:
@@ -58,7 +58,7 @@ class History {
     int client = 0;
     bool given_up = false;
   };
-  /// A state, and which of the pending operations have taken effect in it, with what answers.
+  /// A state, with the pending operations that have taken effect in it, and their answers.
   struct State {
     TreePtr tree;
     std::map<NodeId, Facts> done;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model of the name space allows, and what it does not.
+// The histories that the model of the name space accepts, and those that it refuses.
 #include "tests/cluster/history.h"
 
 #include "base/expect.h"
@@ -45,7 +45,7 @@ class HistoryTest : public ::testing::Test {
   History history_{names_, targets_};
 };
 
-/// Of two changes that overlap, the one that was answered first may have been made last.
+/// Of two overlapping changes, the one that is answered first may be made last.
 TEST_F(HistoryTest, ACrashMayTakeAnAnsweredChangeAndLeaveOneThatWasUnderWay) {
   const NodeId answered = begin_mkdir("a", 0);
   begin_mkdir("b", 1);
@@ -68,7 +68,7 @@ TEST_F(HistoryTest, ACrashThatLosesAChangeLosesAllThatBeganAfterItsAnswer) {
   EXPECT_FALSE(history_.lost(left_with({{"b", 8}}), kLater));
 }
 
-/// Another client's refusal shows a change that is done, but not that the change is on the disk.
+/// A refusal to another client shows that a change is made, but not that it is on the disk.
 TEST_F(HistoryTest, ACrashMayTakeAChangeThatOnlyARefusalHasShown) {
   begin_mkdir("a", 0);
   const NodeId refused = begin_mkdir("a", 1);
@@ -79,7 +79,7 @@ TEST_F(HistoryTest, ACrashMayTakeAChangeThatOnlyARefusalHasShown) {
   EXPECT_TRUE(history_.lost(left_with({}), kLater)) << history_.explain();
 }
 
-/// A client that has kept a name from before a crash refuses a change by itself: it happened in no state.
+/// A client refuses a change by itself, from a name that it has kept since before a crash. It happened in no state.
 TEST_F(HistoryTest, AChangeThatItsClientRefusedFromKeptStateNeverHappened) {
   const NodeId refused = begin_mkdir("a", 0);
   const NodeId other = begin_mkdir("a", 1);

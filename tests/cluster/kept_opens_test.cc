@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client keeps opens for reading after their last close: the next open asks nobody, and others notice nothing of it.
+// A client keeps opens for reading after their last close. The next open needs no request; other clients see no change.
 #include <map>
 #include <string>
 #include <utility>
@@ -35,7 +35,7 @@ class KeptOpensTest : public ::testing::Test {
   T run(ClientProcess& process, job::Task<T> task) {
     return call(world_, process, std::move(task));
   }
-  /// Made by b, for everybody to read.
+  /// Makes a file by client b that everybody may read.
   Handle make(const std::string& path) {
     client::NewObject object;
     object.attributes.mode = 0644;
@@ -51,7 +51,7 @@ class KeptOpensTest : public ::testing::Test {
     where.start = handle_;
     return run(process, process.client().open(std::move(where), flags));
   }
-  /// Opens and closes; the code of the open.
+  /// Opens and closes the file. Returns the code of the open.
   Errc visit(ClientProcess& process, std::uint8_t flags = wire::kOpenRead) {
     auto file = open(process, flags);
     if (!file) return file.code();
@@ -59,9 +59,9 @@ class KeptOpensTest : public ::testing::Test {
     EXPECT_OK(run(process, (*file)->close()));
     return Errc::kOk;
   }
-  /// What a visit leaves is kept only where there is a lease on the file.
+  /// The client keeps the open of a visit only while it has a lease on the file.
   void visit_under_lease(ClientProcess& process) {
-    // None is given while a change is at its end.
+    // The server grants no lease while a change is about to end.
     for (int i = 0; i < 100 && !process.client().cluster().attributes().has_lease(handle_); ++i) {
       ASSERT_OK(run(process, process.client().stat(path_from_root("f"))));
       world_.run_for(milliseconds(1));
@@ -202,7 +202,7 @@ TEST_F(KeptOpensTest, ARestartOfTheMetaServerEndsThem) {
   EXPECT_FALSE(has_datafiles());
 }
 
-/// Its machine went down: it need not know of the open any more, though the session goes on and gets leases.
+/// The new server process need not know of the open any more, though the session continues and gets leases.
 TEST_F(KeptOpensTest, AMetaServerThatWasStartedAnewIsAsked) {
   visit_under_lease(*a_);
   world_.kill_server(kMetaServer, Death::kProcess);
@@ -246,7 +246,7 @@ TEST_F(KeptOpensTest, OpensOfAKilledClientEndWithItsSession) {
   EXPECT_FALSE(has_datafiles());
 }
 
-/// Also at the very moment at which the file is opened again.
+/// The change may come at the very moment of an open.
 TEST_F(KeptOpensTest, AChangeAtAnyMomentOfAnOpenIsHeeded) {
   for (int i = 0; i < 60; ++i) {
     ASSERT_OK(chmod(*b_, 0644));
@@ -286,7 +286,7 @@ TEST_P(PlantedKeptOpens, AUserWhoseRightsWereTakenAwayOpensNothing) {
 INSTANTIATE_TEST_SUITE_P(Each, PlantedKeptOpens, ::testing::Values(Plant::kNone, Plant::kOpenAfterChange),
                          [](const auto& info) { return info.param == Plant::kNone ? "Well" : "Planted"; });
 
-// Opens that the meta server does not count.
+// The following tests are about opens that the meta server does not count.
 
 TEST_F(KeptOpensTest, AnUncountedOpenReadsAndIsNotClosed) {
   asked_.clear();

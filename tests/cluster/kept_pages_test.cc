@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which opens keep the pages of a file: those of one that nobody else has changed since.
+// An open keeps the pages of a file only if no other client has changed the file since.
 #include "client/file/kept_pages.h"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint8_t kToRead = wire::kOpenRead;
 constexpr auto kToWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
-constexpr std::uint64_t kSpread = 20'000;  // on every io server
+constexpr std::uint64_t kSpread = 20'000;  // bytes that lie on every io server
 
 class KernelPageCacheTest : public ::testing::Test {
  protected:
@@ -33,7 +33,7 @@ class KernelPageCacheTest : public ::testing::Test {
     expect_written(run(client, file.write(offset, data)));
   }
 
-  /// An open on the mount, and whether it keeps the pages. They are dropped otherwise.
+  /// Opens the file on the mount. `keeps`: whether the open keeps the pages; otherwise they are dropped.
   std::unique_ptr<client::File> open(std::uint8_t flags, bool& keeps) {
     std::unique_ptr<client::File> file = open_at(mount_, flags);
     keeps = run(mount_, pages_->opened(*file));
@@ -51,7 +51,7 @@ class KernelPageCacheTest : public ::testing::Test {
     return keeps;
   }
 
-  /// A file on every io server that the mount has written, and closed.
+  /// Makes a file on every io server, which the mount writes and closes.
   void make() {
     auto made = run(mount_, mount_.client().create(client::path_from_root("file"), kToWrite, {}));
     SPATE_CHECK(made.has_value());
@@ -195,7 +195,7 @@ TEST_F(KernelPageCacheTest, PagesThatMissedAWriteAreDropped) {
   pages_->spoil(file->handle());
   close(std::move(file));
   EXPECT_FALSE(next_open_keeps());
-  world_.run_for(std::chrono::seconds(1));  // the meta server asks for the size
+  world_.run_for(std::chrono::seconds(1));  // meanwhile the meta server asks for the size
   EXPECT_FALSE(next_open_keeps());
   EXPECT_TRUE(next_open_keeps());
 }
@@ -219,7 +219,7 @@ TEST_F(KernelPageCacheTest, PagesAreDroppedWithinASecondWhileAServerIsDown) {
   EXPECT_LE(world_.now() - begun, std::chrono::milliseconds(1100));
 }
 
-/// The last of them knows only what it has written itself.
+/// The writer that closes last knows only its own writes.
 TEST_F(KernelPageCacheTest, TheServerSettlesTheSizeWhenTheLastOfTwoWritersCannotAsk) {
   make();
   std::unique_ptr<client::File> first = open(kToWrite);

@@ -14,7 +14,7 @@
 
 namespace spate::cluster {
 
-/// Copies that are dropped when the test says so.
+/// A holder of copies that drops them only when the test calls drop().
 class SlowCopies final : public client::Copies {
  public:
   bool takes_names() const override { return true; }
@@ -72,7 +72,7 @@ class LeasesTest : public ::testing::Test {
     request.mode = mode;
     return run(process, process.client().setattr(request));
   }
-  /// One page, with attributes.
+  /// Lists the directory, which fits one page, with attributes.
   std::map<std::string, Attributes> list(ClientProcess& process, Handle directory) {
     wire::ReaddirRequest request;
     request.handle = directory;
@@ -85,21 +85,21 @@ class LeasesTest : public ::testing::Test {
     for (const wire::DirectoryEntry& entry : page->entries) entries[entry.name] = entry.attributes.value();
     return entries;
   }
-  /// Questions to the meta server about names and attributes since the last call.
+  /// Requests for names and attributes that the meta server has had since the last call.
   std::uint64_t look_ups() {
     std::uint64_t sum = 0;
     for (const wire::Op op : {wire::Op::kLookup, wire::Op::kLookupLease, wire::Op::kGetattr})
       sum += std::exchange(asked_[op], 0);
     return sum;
   }
-  /// From now on, between the client and the io servers.
+  /// Sets the latency between the client and the io servers.
   void set_data_latency(ClientProcess& process, Duration latency) {
     for (const ServerId id : world_.servers()) {
       if (id == kMetaServer) continue;
       world_.fabric().links().set_link(process.node(), id.value, {.latency = latency});
     }
   }
-  /// Answered without asking anybody.
+  /// Whether the client can answer from its own memory.
   bool kept(ClientProcess& process, const std::string& path) {
     return process.client().kept_attributes(client::path_from_root(path)).has_value();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two clients that keep attributes, each change of one seen by the other; a holder that is cut off; a server that
+// Two clients keep attributes and see each other's changes; a holder is cut off; a server
 // restarts.
 
 #include <map>
@@ -23,7 +23,7 @@ TEST_F(LeasesTest, AKeptLookupIsAnsweredWithoutTheServer) {
   EXPECT_TRUE(kept(*a_, "f"));
   EXPECT_ERRC(stat(*a_, "nothing"), Errc::kNotFound);
   EXPECT_TRUE(kept(*a_, "nothing"));
-  world_.run_for(seconds(100));  // many times the length of a lease
+  world_.run_for(seconds(100));  // many times the length of a lease; renewals keep it
   EXPECT_TRUE(kept(*a_, "f"));
   const auto before = counters(*a_);
   ASSERT_OK(stat(*a_, "f"));
@@ -32,12 +32,12 @@ TEST_F(LeasesTest, AKeptLookupIsAnsweredWithoutTheServer) {
 
 TEST_F(LeasesTest, OwnChangesAreAnsweredWithoutTheServer) {
   client::Client& a = a_->client();
-  ASSERT_OK(stat(*a_, ""));  // from here on it keeps what it is told
+  ASSERT_OK(stat(*a_, ""));  // the lease on the root begins here
   ASSERT_OK(run(*a_, a.mkdir(path_from_root("d"), {})));
   make_file(*a_, "d/f");
   ASSERT_OK(chmod(*a_, "d/f", 0611));
   for (const char* path : {"d", "d/f", "d/nothing"}) EXPECT_TRUE(kept(*a_, path)) << path;
-  EXPECT_FALSE(kept(*a_, "nothing"));  // others' names may be there
+  EXPECT_FALSE(kept(*a_, "nothing"));  // other clients may have made names there
   EXPECT_EQ(stat(*a_, "d")->size, 1U);
   EXPECT_EQ(stat(*a_, "d/f")->mode, 0611U);
   EXPECT_ERRC(stat(*a_, "d/nothing"), Errc::kNotFound);
@@ -58,7 +58,7 @@ TEST_F(LeasesTest, ANameThatAnotherAddsToADirectoryKnownWholeIsSeen) {
   EXPECT_TRUE(kept(*a_, "d/f"));
   make_file(*b_, "d/f");
   ASSERT_OK(stat(*a_, "d/f"));
-  EXPECT_FALSE(kept(*a_, "d/g"));  // nothing is known of other names any more
+  EXPECT_FALSE(kept(*a_, "d/g"));  // the client no longer knows which other names exist
   ASSERT_OK(run(*a_, a.mkdir(path_from_root("e"), {})));
   make_file(*a_, "e/x");
   ASSERT_OK(run(*b_, b.rename(path_from_root("e/x"), path_from_root("e/y"))));
@@ -83,7 +83,7 @@ TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
       ASSERT_OK(run(*b_, other->close()));
     }
     EXPECT_EQ(stat(*a_, "f")->size, 3000U);
-    // The name is looked up while the file is there; the question to its datafiles comes when they are not.
+    // The name is looked up while the file exists; its datafiles are asked when they are gone.
     set_data_latency(*a_, milliseconds(50));
     const auto outcome = begin_call(*a_, a_->client().stat(path_from_root("f")));
     world_.run_for(milliseconds(10));
@@ -110,7 +110,7 @@ TEST_F(LeasesTest, EachKindOfChangeIsSeenByTheOtherOnceItIsAnswered) {
   EXPECT_EQ(stat(*a_, "d")->size, 1U);
   const Bytes data(5000);
   ASSERT_OK(run(*b_, file->write(0, ByteView(data))));
-  EXPECT_EQ(stat(*a_, "d/f")->size, 5000U);  // from the datafiles
+  EXPECT_EQ(stat(*a_, "d/f")->size, 5000U);  // the size comes from the datafiles
   ASSERT_OK(run(*b_, file->write(5000, ByteView(data))));
   EXPECT_EQ(stat(*a_, "d/f")->size, 10000U);
   ASSERT_OK(run(*b_, file->close()));
@@ -152,7 +152,7 @@ TEST_F(LeasesTest, AnOwnChangeIsSeenAtOnceAndWaitsForNobody) {
   ASSERT_OK(run(*a_, a_->client().unlink(path_from_root("d/f"))));
   EXPECT_ERRC(stat(*a_, "d/f"), Errc::kNotFound);
   EXPECT_LT(world_.now() - before, milliseconds(100));
-  EXPECT_TRUE(kept(*a_, "d/other"));  // other names in the directory are as they were
+  EXPECT_TRUE(kept(*a_, "d/other"));  // the lease on another name in the directory stays
   EXPECT_EQ(counters(*a_).recalls, 0U);
 }
 
@@ -162,7 +162,7 @@ TEST_F(LeasesTest, AClientThatDropsItsLastLeaseSaysSo) {
     ASSERT_OK(stat(*a_, "d"));
     world_.run_for(milliseconds(10));
     const MonoTime before = world_.now();
-    ASSERT_OK(run(*b_, b_->client().rmdir(path_from_root("d"))));  // a kept this and the root, and nothing else
+    ASSERT_OK(run(*b_, b_->client().rmdir(path_from_root("d"))));  // a has leases on this and on the root only
     EXPECT_LT(world_.now() - before, milliseconds(100));
   }
 }
@@ -185,7 +185,7 @@ TEST_F(LeasesTest, AClientThatIsCutOffAnswersNothingThatMayHaveChanged) {
   make_file(*b_, "f");
   ASSERT_OK(stat(*a_, "f"));
   EXPECT_TRUE(kept(*a_, "f"));
-  world_.fabric().kill_node(a_->node(), Death::kMachine);  // it lives on, and hears nobody
+  world_.fabric().kill_node(a_->node(), Death::kMachine);  // the client lives on, but is cut off
   Result<Attributes> done = chmod(*b_, "f", 0600);
   for (int i = 0; i < 5 && !done; ++i) done = chmod(*b_, "f", 0600);
   ASSERT_OK(done);
@@ -227,10 +227,10 @@ TEST_F(LeasesTest, AChangeWaitsUntilCopiesElsewhereAreDropped) {
     };
     const std::uint32_t mode = who == b_ ? 0600 : 0611;
     job::spawn(who->gate(), chmod(who->client(), mode, done));
-    world_.run_for(milliseconds(300));  // shorter than a lease
+    world_.run_for(milliseconds(300));  // shorter than a lease, which would end the wait
     EXPECT_TRUE(copies.dropping());
     EXPECT_FALSE(done) << "the change of client " << (who == b_ ? "b" : "a") << " did not wait";
-    EXPECT_NE(stat(*b_, "f")->mode, mode);  // nor is it made and not told
+    EXPECT_NE(stat(*b_, "f")->mode, mode);  // and the change is not yet visible
     copies.drop();
     world_.run_for(milliseconds(100));
     EXPECT_TRUE(done) << "the change still waits";
@@ -239,7 +239,7 @@ TEST_F(LeasesTest, AChangeWaitsUntilCopiesElsewhereAreDropped) {
   }
 }
 
-/// A model of modes and names; whichever client looks, it sees the last change of either.
+/// The model knows modes and names. Either client sees the last change, whoever made it.
 TEST_F(LeasesTest, TwoClientsSeeWhatTheModelPredicts) {
   SeededRandom random(4);
   std::map<std::string, std::uint32_t> model;

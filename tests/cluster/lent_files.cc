@@ -13,7 +13,7 @@ constexpr std::uint64_t kStuckNs = 12'000'000'000;
 
 }  // namespace
 
-/// The program's view of one lease. What it does after the death of its process is done to memory of its own.
+/// One lease in the view of the program. After the death of its process it uses memory of its own.
 class SimLentFiles::File final : public client::LentFile, private client::LocalIo {
  public:
   File(SimLentFiles& owner, trove::SimDisk& disk, std::shared_ptr<trove::SimPage> page, trove::SimLentFile lent)
@@ -82,7 +82,7 @@ Result<std::unique_ptr<client::LentFile>> SimLentFiles::open(UniqueFd page, Uniq
 }
 
 void SimLentFiles::leave_behind(const UnderWay& write) {
-  /// Keeps what would be written.
+  /// Keeps the pieces that a write would have written.
   class Recorder final : public client::LocalIo {
    public:
     ssize_t move_pieces(const Pieces& pieces, bool /*is_write*/, bool /*wait*/) override {

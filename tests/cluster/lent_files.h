@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimLentFiles: the leased datafiles of one simulated process, on the disks of its machine.
+// SimLentFiles: the leased datafiles of a simulated process, on the disks of its machine.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@
 
 namespace spate::cluster {
 
-/// What the machine does for the process.
+/// The functions of the machine that the process uses.
 struct LentMachine {
-  /// Whose descriptor that is; null: nobody's.
+  /// The disk to which a descriptor belongs; null: none.
   std::function<trove::SimDisk*(int fd)> disk_of;
-  /// Runs it after a while, whatever has become of the process.
+  /// Calls the function after a while, even if the process is dead by then.
   std::function<void(Duration, UniqueFunction<void()>)> later;
-  /// Told of bytes that the process has read or written by itself.
+  /// Called with the number of bytes that the process has read or written by itself.
   std::function<void(std::uint64_t)> moved;
 };
 
-/// Some of what is moved is moved at once, some takes a while, and what is written waits while the device is stuck().
-/// Then the executor goes on, and only the tasks that await the write wait.
+/// Some moves are done at once, others take a while. Writes wait while the device is stuck (stick()). Only the tasks
+/// that await a waiting write wait for it; the executor goes on.
 class SimLentFiles final : public client::LentFiles {
  public:
   SimLentFiles(job::Executor& executor, Random& random, LentMachine machine)
@@ -36,10 +36,10 @@ class SimLentFiles final : public client::LentFiles {
   Result<std::unique_ptr<client::LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
 
   void stick(bool on) { stuck_ = on; }
-  /// Writes under way.
+  /// The number of writes in flight.
   std::size_t writing() const { return under_way_.size(); }
-  /// The process is killed: what it was writing happens, in part or not at all, now or, if the device is stuck, when
-  /// that gives way: a process is not gone before its system call is.
+  /// The process is killed. Its writes in flight take effect in part, in full or not at all: now or, if the device is
+  /// stuck, maybe later, since a process ends only after its system call.
   void die();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A change of a program's data by somebody who is not root takes set-uid and set-gid, whatever the change is and
-// whichever path it takes: it is the servers who see it.
+// A change of a program's data by a user other than root removes set-uid and set-gid. The servers must see to it, for
+// each kind of change and on each path.
 
 #include <functional>
 
@@ -35,14 +35,14 @@ client::Options user_options() {
 
 class LentRightsTest : public ::testing::Test {
  protected:
-  /// What a client does with the file, open for reading and writing.
+  /// A change that a client makes by a file that is open for reading and writing.
   using Change = std::function<Errc(ClientProcess&, client::File&)>;
 
   template <typename T>
   T run(ClientProcess& client, job::Task<T> task) {
     return call(world_, client, std::move(task));
   }
-  /// A program of the user's that holds 20,000 bytes; its name is new each time.
+  /// Makes a set-id program of the user with 20,000 bytes and a new name, which it returns.
   std::string make_program() {
     const std::string name = "program" + std::to_string(++programs_);
     auto made = run(root_, root_.client().create(client::path_from_root(name), kLentReadWrite, {}));
@@ -78,7 +78,7 @@ class LentRightsTest : public ::testing::Test {
   }
   void expect_gone_after(const Change& change) {
     expect_mode_after(user_, change, kPlain);
-    expect_mode_after(root_, change, kLending);  // root may
+    expect_mode_after(root_, change, kLending);  // root's changes keep the bits
   }
 
   World world_{lent_rights_options()};
@@ -141,7 +141,7 @@ TEST_F(LentRightsTest, GoWithAHoleAndWithReservedSpace) {
 
 TEST_F(LentRightsTest, GoWithACopy) {
   const std::string source = make_program();
-  for (const std::uint64_t offset : {0U, 777U}) {  // by the servers, and by the client
+  for (const std::uint64_t offset : {0U, 777U}) {  // made by the servers, and by the client
     expect_gone_after([&, this](ClientProcess& client, client::File& file) {
       auto from = run(client, client.client().open(client::path_from_root(source), wire::kOpenRead));
       if (!from) return from.code();
@@ -174,7 +174,7 @@ TEST_F(LentRightsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
   EXPECT_EQ(mode(root_, name), kPlain);
 }
 
-/// Root's session has opened it for a user, has been silent for too long, and opens it anew at the user's next write.
+/// Root's session opens the file for a user and expires. It opens the file again at the user's next write.
 TEST_F(LentRightsTest, GoWithAUsersWriteAfterTheSessionHadRunOut) {
   const std::string name = make_program();
   const auto flags = static_cast<std::uint8_t>(kLentReadWrite | wire::kOpenByUser);

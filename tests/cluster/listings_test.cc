@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A listing brings leases on what it lists.
+// A listing brings leases on the objects that it lists.
 #include <string>
 
 #include "tests/cluster/leases_fixture.h"
@@ -36,7 +36,7 @@ TEST_F(ListingsTest, ListedEntriesAreAnsweredWithoutTheServer) {
     EXPECT_EQ(found->layout.has_value(), attributes.type == FileType::kRegular);
   }
   EXPECT_EQ(look_ups(), 0U);
-  // Of what is being written the size is with its datafiles.
+  // The size of a file that is being written comes from its datafiles.
   EXPECT_EQ(listed.at("open").size, 3000U);
   EXPECT_FALSE(kept(*a_, "d/open"));
   ASSERT_OK(run(*b_, file->write(3000, Bytes(1000))));
@@ -89,7 +89,7 @@ TEST_F(ListingsTest, AChangeAtAnyMomentOfAListingIsSeen) {
   ASSERT_OK(made);
   make_file(*b_, "d/f");
   ASSERT_OK(stat(*a_, "d/f"));
-  // For each moment at which the change may come while the listing is on its way.
+  // The change comes at each of many moments while the listing is in flight.
   for (int i = 0; i < 60; ++i) {
     const std::uint32_t mode = i % 2 == 0 ? 0600 : 0644;
     wire::ReaddirRequest request;
@@ -113,7 +113,7 @@ TEST_F(ListingsTest, AClientThatKeepsNothingListsWithoutLeases) {
   EXPECT_EQ(asked_[wire::Op::kListLease], 0U);
 }
 
-/// Servers that know of leases, but not of listings that bring them.
+/// The servers know leases, but no listings that bring leases.
 class OldServersTest : public LeasesTest {
  protected:
   OldServersTest() : LeasesTest(old()) {}

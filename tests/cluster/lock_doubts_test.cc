@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lock requests whose answers are lost: nobody claims after a restart of the meta server what others may hold, nobody
-// appends by a right that it may not have, and nothing stays locked that nobody knows of.
+// The answers to lock requests are lost. After a restart of the meta server no client may claim a lock that others may
+// hold, nor append with a right that it may not have, and no lock may stay that no client knows of.
 
 #include <array>
 
@@ -27,7 +27,7 @@ wire::LockSpec whole_file(LockMode mode) {
   return lock;
 }
 
-/// Sessions last longer than requests.
+/// A session lease that is longer than the time that a request waits for its answer.
 WorldOptions patient_sessions() {
   WorldOptions options;
   options.session_lease = std::chrono::minutes(2);
@@ -49,7 +49,7 @@ class LockDoubts {
   void part(ClientProcess& client, bool parted) {
     world_.fabric().links().partition(kMetaServer.value, client.node(), parted);
   }
-  /// Whether the answer is lost that comes so long after the request was sent.
+  /// Cuts the client off `after` the request was sent. Returns whether the answer was lost.
   template <typename T>
   bool lose_answer(ClientProcess& client, const Outcome<T>& request, Duration after) {
     world_.run_for(after);
@@ -58,13 +58,13 @@ class LockDoubts {
     std::ignore = end_call(world_, request);
     return lost;
   }
-  /// The one is heard a second after the other.
+  /// Restarts the meta server. The client `later` reaches it a second after the other one.
   void start_meta(ClientProcess& later) {
     part(later, true);
     world_.start_server(kMetaServer);
     world_.run_for(seconds(1));
     part(later, false);
-    world_.run_for(world_.settings().session_lease);  // by a keep-alive it hears of the restart
+    world_.run_for(world_.settings().session_lease);  // a keep-alive tells the client of the restart
   }
 
   World world_;
@@ -84,7 +84,7 @@ TEST(LockDoubtsTest, ALockThatWasNotGrantedIsNotReclaimed) {
   EXPECT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
 }
 
-/// Its only answer, a refusal, did not say by which process it was given.
+/// The client's only answer is a refusal, which does not name the server process that gave it.
 TEST(LockDoubtsTest, AClientWhoseOnlyLockWasRefusedDelaysNobodyAfterARestart) {
   LockDoubts doubts;
   ASSERT_EQ(doubts.lock(doubts.one_, LockMode::kExclusive), Errc::kOk);
@@ -102,7 +102,7 @@ TEST(LockDoubtsTest, ALockThatMayHaveBeenReleasedIsNotReclaimed) {
     ASSERT_EQ(doubts.lock(doubts.two_, LockMode::kExclusive), Errc::kTryAgain);
     const auto released = begin_call(doubts.one_, doubts.set(doubts.one_, LockMode::kNone));
     if (!doubts.lose_answer(doubts.one_, released, after)) continue;
-    if (doubts.lock(doubts.two_, LockMode::kExclusive) != Errc::kOk) continue;  // the request is lost
+    if (doubts.lock(doubts.two_, LockMode::kExclusive) != Errc::kOk) continue;  // the release was lost, not its answer
     ++lost;
     doubts.world_.kill_server(kMetaServer, Death::kProcess);
     doubts.part(doubts.one_, false);
@@ -125,7 +125,7 @@ TEST(LockDoubtsTest, AWaitWhoseAnswerIsLostTakesNoLock) {
     doubts.world_.run_for(after);
     doubts.part(doubts.two_, true);
     doubts.world_.run_for(seconds(30));
-    if (!waits->has_value()) continue;  // its answer came: it waits
+    if (!waits->has_value()) continue;  // the answer has arrived: the client waits
     ++lost;
     ASSERT_NE((*waits)->code(), Errc::kOk);
     doubts.part(doubts.two_, false);

@@ -33,7 +33,7 @@ const LockModel::Hold* LockModel::in_the_way(const LockClaim& claim, const wire:
 }
 
 std::string LockModel::granted(const LockClaim& claim, const wire::LockSpec& lock, MonoTime now) {
-  if (!still_held_(lock.handle.value, claim)) return {};  // the answer comes when the session has ended already
+  if (!still_held_(lock.handle.value, claim)) return {};  // the session has ended before the answer has arrived
   ++grants_;
   if (const Hold* hold = in_the_way(claim, lock, MonoTime::never())) {
     return fmt::format("it has bytes {}..{} of file {}, which client {} (kind {}, owner {}) has locked", lock.first,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockModel: who certainly holds which locks: nobody else may get what conflicts with them.
+// LockModel: the locks that clients certainly hold. No other client may get a conflicting lock.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace spate::cluster {
 
-/// Whose a lock is: of one epoch of a client's session.
+/// The owner of a lock, in one epoch of a client's session.
 struct LockClaim {
   int client = 0;
   ClientId session;
@@ -23,24 +23,24 @@ struct LockClaim {
   friend bool operator==(const LockClaim&, const LockClaim&) = default;
 };
 
-/// A lock is certain from its answer until its release begins, or its holder's session has ended at the server. The
-/// model assigns an uncertain lock to nobody: so it may miss a fault, but never reports one that is none.
+/// A lock is certain from its answer until its release begins or its session has ended at the server. The model ignores
+/// uncertain locks. So it may miss an error, but never reports a false one.
 class LockModel {
  public:
-  /// Whether that claim's session has not ended, by the meta server's records, and its client has not heard that its
+  /// Whether the claim's session has not ended by the meta server's records, and its client has not learnt that its
   /// locks are lost.
   using StillHeld = std::function<bool(std::uint64_t handle, const LockClaim& claim)>;
   explicit LockModel(StillHeld still_held) : still_held_(std::move(still_held)) {}
 
-  /// The owner asks for another mode of that range: what it had there is not certain any more.
+  /// The owner requests a new mode for the range, so its earlier lock there is no longer certain.
   void begin(const LockClaim& claim, const wire::LockSpec& lock);
-  /// It has it. Empty unless that cannot be.
+  /// The request was granted. Returns the conflict with a certain lock; empty: none.
   std::string granted(const LockClaim& claim, const wire::LockSpec& lock, MonoTime now);
-  /// A test that was begun at `begun` has found nobody in the way. Empty unless that cannot be.
+  /// A test begun at `begun` found no conflicting lock. Returns the certain lock that conflicts; empty: none.
   std::string found_free(const LockClaim& claim, const wire::LockSpec& lock, MonoTime begun) const;
-  /// The claim is certainly good still.
+  /// Whether the claim is still certain.
   bool certain(std::uint64_t handle, const LockClaim& claim) const { return still_held_(handle, claim); }
-  /// Its session is being ended in order.
+  /// The client ends its session in order.
   void leaves(int client);
   std::uint64_t grants() const { return grants_; }
 
@@ -48,12 +48,12 @@ class LockModel {
   struct Hold {
     LockClaim claim;
     LockRanges ranges;
-    MonoTime since;  // the last grant
+    MonoTime since;  // when a lock was last granted to the claim
   };
   const Hold* in_the_way(const LockClaim& claim, const wire::LockSpec& lock, MonoTime since_before) const;
 
   StillHeld still_held_;
-  std::map<std::uint64_t, std::vector<Hold>> holds_;  // by file
+  std::map<std::uint64_t, std::vector<Hold>> holds_;  // by the file's handle
   std::uint64_t grants_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client whose connection to an io server is lost still knows what that server can do.
+// A client that loses its connection to an io server remembers what that server can do.
 #include "base/expect.h"
 #include "tests/cluster/calls.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spate-sim: runs simulations, as many as one likes.
+// spate-sim: runs any number of simulations.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ struct Orders {
   SimulationOptions options;
   std::uint64_t seeds = 1;
   std::uint64_t jobs = 1;
-  std::uint32_t metas = 0;  // 0: one, and the workload of all requests
+  std::uint32_t metas = 0;  // 0: one meta server, and the workload with all requests
   bool coverage = false;
   bool list_plants = false;
 };
@@ -54,7 +54,7 @@ std::optional<std::uint64_t> number(std::string_view text, std::uint64_t least, 
   return value;
 }
 
-/// False: no such option, or its value is none.
+/// Sets an option. False: there is no such option, or its value is invalid.
 bool take_value(Orders& orders, std::string_view name, std::string_view value) {
   if (name == "--plant") {
     const auto plant = plant_by_name(value);
@@ -161,7 +161,7 @@ int run(const Orders& orders, std::uint64_t first, std::uint64_t step) {
   return failures == 0 ? 0 : 1;
 }
 
-/// Each process has every `jobs`-th seed.
+/// Runs the seeds in `jobs` processes. Each process has every `jobs`-th seed.
 int run_in_processes(const Orders& orders) {
   for (std::uint64_t job = 0; job < orders.jobs; ++job) {
     const pid_t pid = ::fork();

@@ -10,7 +10,7 @@ using bmi::sim::Death;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// After this time everybody has found out that a machine has lost something, and holds everything again.
+/// After this time, all members have noticed that a machine has lost something, and hold everything again.
 constexpr Duration kBetweenCrashes = seconds(10);
 
 }  // namespace
@@ -93,7 +93,7 @@ void MetaGroupFaults::pause(ServerId server, Duration span) {
   mend_after(span, [this, server] { world_.pause(server, false); });
 }
 
-/// It reaches nobody but one client.
+/// Cuts the server off from all nodes except the reader's.
 void MetaGroupFaults::isolate(ServerId server, Duration span) {
   const auto part = [this, server](bool is) {
     bmi::sim::Links& links = world_.fabric().links();
@@ -134,7 +134,7 @@ void MetaGroupFaults::disturb_coordinator(Duration span) {
   });
 }
 
-/// Its writes fail, or do not end.
+/// Makes the server's commits fail or hang.
 void MetaGroupFaults::hurt_disk(ServerId server, Duration span) {
   trove::SimKeyvalFaults& faults = world_.disks(server).records.faults;
   if (random_.chance(1, 2)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MetaGroupFaults: what befalls several meta servers, at times that the seed chooses.
+// MetaGroupFaults: faults of a group of meta servers, at times that the seed chooses.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@
 
 namespace spate::cluster {
 
-/// One a run. Only one machine at a time loses what it had not synced, and only while all others hold everything: more
-/// than that a group need not survive.
+/// One for each run. Only one machine at a time loses unsynced changes, and only while all others hold everything: a
+/// group need not survive more than that.
 class MetaGroupFaults {
  public:
-  /// `reader`: the node of the client that still reaches a server which is cut off from everybody else.
+  /// `reader`: the node of the client that can still reach a server which is cut off from all others.
   MetaGroupFaults(World& world, Random& random, Journal& journal, std::uint32_t reader);
 
   void strike();
-  /// A client has just been answered.
+  /// Call it when a client has just been answered.
   void answered();
-  /// Everything works again from here on.
+  /// Mends all faults.
   void mend_all();
 
  private:
@@ -40,7 +40,7 @@ class MetaGroupFaults {
   const std::uint32_t reader_;
   std::set<ServerId> down_;
   std::uint32_t in_force_ = 0;
-  std::optional<Duration> kills_next_;  // when the next client is answered, the server that leads dies for so long
+  std::optional<Duration> kills_next_;  // if set: after the next answer the leader is killed for this time
   MonoTime crashed_at_;
 };
 

@@ -26,14 +26,14 @@ WorldOptions world_options(const MetaGroupOptions& options) {
   world.plant = options.plant;
   world.meta_servers = options.servers != 0 ? options.servers : 2 + static_cast<std::uint32_t>(options.seed % 3 != 0);
   world.io_servers = 1;
-  world.session_lease = seconds(60);  // no session ends: each call is carried out
+  world.session_lease = seconds(60);  // no session ends, so that each call is carried out
   return world;
 }
 
 client::Options patient_options() {
   client::Options options = small_client_options({}, {}, {});
   options.deadline = std::chrono::minutes(30);
-  options.keep_attributes = false;  // the reader asks a server each time
+  options.keep_attributes = false;  // so the reader asks a server each time
   return options;
 }
 
@@ -60,14 +60,14 @@ job::Task<Errc> look_for(client::Client& client, std::string path) {
   co_return found.code();
 }
 
-/// Makes a file, renames it, and removes every other one.
+/// Makes a file and renames it; removes every second one.
 struct NamingProgram {
   ClientProcess* process = nullptr;
   std::uint64_t round = 0;
   int step = 0;
-  Outcome<Errc> outcome;  // null: it does not ask now
+  Outcome<Errc> outcome;  // null: no call is in flight
   MonoTime goes_on;
-  std::set<std::string> kept;  // names that it was told of
+  std::set<std::string> kept;  // names that exist for certain
 };
 
 class MetaGroupRun {
@@ -155,7 +155,7 @@ class MetaGroupRun {
     if (done) ++program.round;
   }
 
-  /// It asks for the newest name that some program was told of, which nobody removes.
+  /// The reader asks for the newest name that a program knows to exist. Programs do not remove these names.
   void look_at_reader() {
     if (read_ != nullptr) {
       if (!read_->has_value()) return;
@@ -177,9 +177,9 @@ class MetaGroupRun {
                                            [](const NamingProgram& each) { return each.outcome == nullptr; });
   }
 
-  /// After the end all meta servers hold the same, and every name is there that somebody was told of.
+  /// At the end, all meta servers must hold the same records, and each name that a program knows to exist must exist.
   void compare() {
-    world_.run_for(seconds(3));  // what is under way arrives
+    world_.run_for(seconds(3));  // until all messages have arrived
     std::optional<std::vector<std::pair<Bytes, Bytes>>> first;
     for (const ServerId server : world_.meta_servers()) {
       std::vector<std::pair<Bytes, Bytes>> records;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several meta servers, of which one leads, under programs that use names: each call has the effect of one, whatever
-// becomes of the servers.
+// Several meta servers, of which one leads. Programs change names under faults of the servers. Each call must take
+// effect once.
 #include "base/expect.h"
 #include "tests/cluster/meta_group_run.h"
 
@@ -8,7 +8,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::uint64_t kSeeds = 30;
-constexpr std::uint32_t kServers = 3;  // of a run with a plant: two to follow the one that leads, which find most
+constexpr std::uint32_t kServers = 3;  // for plants: with two backups most of them are found
 
 TEST(MetaGroup, EachCallHasTheEffectOfOneWhateverBecomesOfTheServers) {
   std::uint64_t changes = 0;
@@ -17,7 +17,7 @@ TEST(MetaGroup, EachCallHasTheEffectOfOneWhateverBecomesOfTheServers) {
     ASSERT_EQ(report.failure, "") << "seed " << seed;
     changes += report.epochs;
   }
-  EXPECT_GT(changes, 2 * kSeeds);  // of the lead
+  EXPECT_GT(changes, 2 * kSeeds);  // changes of the leader
 }
 
 class PlantedMetaGroup : public testing::TestWithParam<Plant> {};

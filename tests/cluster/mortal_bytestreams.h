@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MortalBytestreams: the bytestreams of a process that may be killed with operations in flight.
+// MortalBytestreams: the bytestreams of a process that may be killed while operations are in flight.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace spate::cluster {
 
-/// Until die() the store inside; after it everything that was in flight, and whatever is posted, ends with kCancelled.
+/// Forwards to the inner store until die(). Then all operations in flight, and all later ones, end with kCancelled.
 class MortalBytestreams final : public trove::Bytestreams {
  public:
   explicit MortalBytestreams(std::unique_ptr<trove::Bytestreams> inner)

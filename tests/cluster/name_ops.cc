@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name space's operations on the model, in the words of POSIX, errors in the order in which the servers look.
+// The model's operations on the name space, as POSIX defines them. Errors are checked in the order of the servers.
 #include "tests/cluster/name_ops.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void add(Tree& tree, const Spot& spot, const Node& node) {
   tree.put(node);
 }
 
-/// One name of a thing that is no directory is gone.
+/// Removes one name of an object that is no directory.
 void drop(Tree& tree, Node node) {
   if (--node.links == 0) {
     tree.erase(node.id);
@@ -147,7 +147,7 @@ Facts rmdir(Tree& tree, const NameOp& op, const Targets& targets) {
   return {};
 }
 
-/// Whether `inner` is `outer` or below it.
+/// Whether `inner` is `outer` or lies below it.
 bool holds(const Tree& tree, NodeId outer, NodeId inner) {
   for (NodeId at = inner; at != kRootNode; at = tree.find(at)->parent) {
     if (at == outer) return true;
@@ -175,7 +175,7 @@ Errc check_move(const Tree& tree, const Move& move, std::uint8_t flags) {
     return Errc::kInvalidArgument;
   }
   if (!move.target || move.exchange || move.target->id == move.object.id) return Errc::kOk;
-  // A directory above what moves is not empty, whatever moves.
+  // A target directory that contains the moved object is not empty, whatever the object is.
   if (move.target->is_directory() && holds(tree, move.target->id, move.from.directory)) return Errc::kNotEmpty;
   if (move.target->is_directory() && !move.object.is_directory()) return Errc::kIsDirectory;
   if (!move.target->is_directory() && move.object.is_directory()) return Errc::kNotDirectory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameOp: an operation on the name space, what it does to a Tree, and what its answer says.
+// NameOp: an operation on the name space; its effect on a Tree, and the contents of its answer.
 #pragma once
 
 #include "tests/cluster/name_walk.h"
@@ -8,7 +8,7 @@ namespace spate::cluster {
 
 enum class NameOpKind : std::uint8_t {
   kLookup,
-  kReaddir,  // by handle, all of it at once
+  kReaddir,  // by handle, all entries at once
   kOpen,
   kCreate,
   kMkdir,
@@ -30,17 +30,17 @@ bool changes(NameOpKind kind);
 struct NameOp {
   NameOpKind kind = NameOpKind::kLookup;
   Path path;
-  Path other;                         // link: the new name; rename: where to; symlink: the target
-  bool follow = true;                 // links at the end of `path`
+  Path other;                         // link: new name; rename: destination; symlink: target
+  bool follow = true;                 // whether a link at the end of `path` is followed
   bool exclusive = false;             // create
   std::uint8_t flags = 0;             // rename, setxattr: as on the wire
-  std::uint16_t xattr = 0;            // which name
+  std::uint16_t xattr = 0;            // number of the attribute's name
   std::uint16_t value = 0;            // setxattr
   std::optional<std::uint32_t> mode;  // create, mkdir: always; setattr: if given
   std::optional<std::int64_t> mtime;  // setattr
   std::uint64_t handle = 0;           // readdir
   std::uint16_t target = 0;           // symlink: the number of `other` in Targets
-  NodeId number = 0;                  // of this operation, and of what it makes
+  NodeId number = 0;                  // of this operation, and of the object that it makes
 };
 std::string to_string(const NameTable& names, const NameOp& op);
 
@@ -48,14 +48,14 @@ struct Listed {
   NameId name = 0;
   FileType type = FileType::kRegular;
   std::uint64_t handle = 0;
-  NodeId node = 0;  // in a prediction
+  NodeId node = 0;  // in a prediction only
 };
 
-/// What an answer says, or a prediction of it.
+/// The contents of an answer, or the prediction of them.
 struct Facts {
   Errc code = Errc::kOk;
-  bool object = false;  // the following are told
-  NodeId node = 0;      // in a prediction
+  bool object = false;  // the following fields are set
+  NodeId node = 0;      // in a prediction only
   std::uint64_t handle = 0;
   FileType type = FileType::kRegular;
   std::uint32_t mode = 0;
@@ -68,10 +68,10 @@ struct Facts {
 };
 std::string to_string(const NameTable& names, const Facts& facts);
 
-/// Does it, in one step, as docs/consistency.md has it. A failure changes nothing.
+/// Carries out the operation in one step, as docs/consistency.md describes it. A failure changes nothing.
 Facts apply(Tree& tree, const NameOp& op, const Targets& targets);
 
-/// Whether the answer may follow from the prediction. Notes handles that are told for the first time.
+/// Whether the answer can follow from the prediction. Notes handles that are new to the tree.
 bool agrees(Tree& tree, const Facts& predicted, const Facts& told);
 
 }  // namespace spate::cluster

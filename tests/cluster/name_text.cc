@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations and answers as text, for a person who looks into a failing seed.
+// Operations and answers as text, for people who examine a failing seed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths through a Tree: which directory and name a path leads to, as the servers walk it.
+// Paths through a Tree: finds the directory and the name that a path leads to, as the servers do.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace spate::cluster {
 
-/// The targets of symbolic links: the model works with numbers.
+/// The targets of symbolic links, by number, since the model works with numbers.
 class Targets {
  public:
   explicit Targets(NameTable& names) : names_(names) {}
@@ -23,14 +23,14 @@ class Targets {
   std::vector<Path> paths_;
 };
 
-/// The last component of a path, and the directory that it is looked for in.
+/// The last component of a path, and the directory in which it is looked up.
 struct Spot {
   Errc code = Errc::kOk;
   NodeId directory = kRootNode;
-  NameId name = kDot;  // kDot of an empty path, too
+  NameId name = kDot;  // also for an empty path
 };
 
-/// A path on its way through a tree; symbolic links are put in its place as they are met.
+/// The walk along a path through a tree. The targets of symbolic links replace the links on the way.
 class Way {
  public:
   Way(const Tree& tree, const Targets& targets, const Path& path)
@@ -48,7 +48,7 @@ class Way {
     left_.pop_back();
     return {Errc::kOk, at_, name};
   }
-  /// After to_last(): goes on with the link's target.
+  /// Continues the walk, after to_last(), with the target of the link.
   Errc follow(const Node& link) {
     if (++links_ > kMaxSymlinkDepth) return Errc::kSymlinkLoop;
     const Path& target = targets_.path(link.target);
@@ -81,9 +81,9 @@ class Way {
   unsigned links_ = 0;
 };
 
-/// The object at the end of a path; 0: there is none.
+/// The object at the end of a path; 0: none.
 NodeId node_at(const Tree& tree, const Spot& spot);
-/// The object that a path names; 0 with the error in `code`.
+/// The object that a path names; 0: none, and `code` has the error.
 NodeId walk(const Tree& tree, const Targets& targets, const Path& path, bool follow_last, Errc& code);
 
 }  // namespace spate::cluster

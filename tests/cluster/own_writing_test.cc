@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that has made a file and alone writes it knows size and times without asking; others notice nothing of it.
+// A client that made a file and is its only writer knows its size and times without requests. Others see no difference.
 #include <array>
 #include <map>
 #include <string>
@@ -23,7 +23,7 @@ class OwnWritingTest : public ::testing::Test {
  protected:
   OwnWritingTest() : world_({}), a_(&start()), b_(&start()) {
     world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
-    EXPECT_ERRC(run(*a_, a_->client().stat(path_from_root("f"))), Errc::kNotFound);  // the first lease of the session
+    EXPECT_ERRC(run(*a_, a_->client().stat(path_from_root("f"))), Errc::kNotFound);  // brings the session's first lease
   }
 
   ClientProcess& start() {
@@ -51,14 +51,14 @@ class OwnWritingTest : public ::testing::Test {
     request.mtime = mtime;
     EXPECT_OK(run(*a_, a_->client().setattr(request)));
   }
-  /// Questions about the file to any server since the last call.
+  /// Requests about the file that any server has had since the last call.
   std::uint64_t questions() {
     std::uint64_t sum = 0;
     for (const wire::Op op : {wire::Op::kLookup, wire::Op::kLookupLease, wire::Op::kGetattr, wire::Op::kDatafileStat})
       sum += std::exchange(asked_[op], 0);
     return sum;
   }
-  /// Both say the same.
+  /// Both clients must report the same attributes.
   void compare(int step) {
     const auto by_a = stat(*a_);
     const auto by_b = stat(*b_);
@@ -110,7 +110,7 @@ TEST_F(OwnWritingTest, WritesOfAnotherClientAreSeenAtOnce) {
   compare(0);
 }
 
-/// Wherever the open of the other client meets the calls of this one.
+/// The other client's open comes at any moment of this client's calls.
 TEST_F(OwnWritingTest, AnothersWriteAtAnyMomentIsSeen) {
   for (int i = 0; i < 60; ++i) {
     const std::string name = "g" + std::to_string(i);
@@ -182,7 +182,7 @@ void OwnWritingTest::change(client::File& file, Random& random) {
   }
 }
 
-/// What this client says by itself is what the servers say to another, after each change of any kind.
+/// After each change of any kind, this client's own answers equal the servers' answers to the other client.
 TEST_F(OwnWritingTest, RandomChangesAreToldAsTheServersTellThem) {
   SeededRandom random(7);
   for (int round = 0; round < 8; ++round) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that wait for an io server that is away, for as long as their clients like: the meta server serves everybody
-// else meanwhile.
+// Requests wait for an io server that is down, as long as their clients like. Meanwhile the meta server must serve all
+// other requests.
 
 #include <algorithm>
 #include <vector>
@@ -18,7 +18,7 @@ constexpr std::size_t kPlaces = 12;
 constexpr std::size_t kFiles = 4 * kPlaces;
 constexpr ServerId kAway{2};
 
-/// What became of those who did not wait for the server that was away; empty: all is well.
+/// The results of a run. `failure`: what failed although it did not need the stopped server; empty: nothing.
 struct Story {
   std::string failure;
   std::size_t truncated = 0;

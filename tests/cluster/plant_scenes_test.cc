@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plants that need a scene of their own: each is found by it, and all is well without the plant.
+// Plants that only a scene of their own reveals. The scene succeeds without the plant and fails with it.
 #include "base/expect.h"
 #include "server/meta/store/keys.h"
 #include "tests/cluster/calls.h"
@@ -39,8 +39,8 @@ Errc lock(World& world, ClientProcess& client, const wire::LockSpec& what) {
   return call(world, client, client.client().cluster().locks().set(what, false)).code();
 }
 
-/// A client asks for more of what it has locked just after its session has run out, and releases all of it. Whether
-/// another client gets it then.
+/// Just after its session has expired, a client requests more of a file that it had locked, and releases all of it.
+/// Returns whether another client then gets the lock.
 Errc lock_after_silence(Plant plant) {
   World world(with(plant));
   ClientProcess& silent = world.start_client();
@@ -56,8 +56,8 @@ Errc lock_after_silence(Plant plant) {
   return lock(world, other, bytes_from(handle, 100));
 }
 
-/// A client dies that has several files open and a lock; a record of one of the opens is damaged. Whether another
-/// client gets the lock when the session has expired.
+/// A client with several opens and a lock dies, and the record of one open is damaged. Returns whether another client
+/// gets the lock after the session's expiry.
 Errc lock_of_the_dead(Plant plant) {
   World world(with(plant));
   ClientProcess& dead = world.start_client();

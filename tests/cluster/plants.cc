@@ -11,7 +11,7 @@
 namespace spate::cluster {
 namespace {
 
-/// Passes everything on.
+/// Forwards all operations.
 class ForwardingBytestreams : public trove::Bytestreams {
  public:
   explicit ForwardingBytestreams(trove::Bytestreams& inner) : inner_(inner) {}
@@ -35,7 +35,7 @@ class ForwardingBytestreams : public trove::Bytestreams {
   trove::Bytestreams& inner_;
 };
 
-/// Says that everything is durable, and syncs nothing; or that a datafile is another file now, and leaves it.
+/// Reports success for one kind of operation without doing it: a sync, or a datafile's move to a new local file.
 class IdleBytestreams final : public ForwardingBytestreams {
  public:
   IdleBytestreams(trove::Bytestreams& inner, trove::BytestreamOp idle) : ForwardingBytestreams(inner), idle_(idle) {}
@@ -51,8 +51,8 @@ class IdleBytestreams final : public ForwardingBytestreams {
   const trove::BytestreamOp idle_;
 };
 
-/// A write that completes while others of the same datafile are under way is told of after the next of them, with the
-/// size that it has seen itself and a counter from after that one.
+/// Delays the completion of a write while others of the same datafile are in flight. The delayed completion has the
+/// size that the write saw, but a counter from after the next write.
 class SmallSizeBytestreams final : public ForwardingBytestreams {
  public:
   using ForwardingBytestreams::ForwardingBytestreams;
@@ -108,7 +108,7 @@ class SmallSizeBytestreams final : public ForwardingBytestreams {
   std::deque<trove::BytestreamCompletion> ready_;
 };
 
-/// Gives back what a session held without telling the io servers; or telling those only that `fencing` knows.
+/// Fences no session at the io servers, or only at those servers that `fencing` knows.
 class FencelessIoServers final : public meta::IoServers {
  public:
   explicit FencelessIoServers(meta::IoServers& inner, std::unique_ptr<meta::IoServers> fencing = nullptr)
@@ -137,7 +137,7 @@ class FencelessIoServers final : public meta::IoServers {
   const std::unique_ptr<meta::IoServers> fencing_;
 };
 
-/// Says of a refusal that there was no answer.
+/// Reports a refusal of a truncation as a timeout.
 class PatientIoServers final : public meta::IoServers {
  public:
   explicit PatientIoServers(meta::IoServers& inner) : inner_(inner) {}
@@ -164,7 +164,7 @@ class PatientIoServers final : public meta::IoServers {
   meta::IoServers& inner_;
 };
 
-/// Changes are committed while others keep what they touch.
+/// Recalls no leases before a change is committed.
 class HastyLeases final : public meta::Leases {
  public:
   explicit HastyLeases(meta::Leases& inner) : inner_(inner) {}
@@ -195,8 +195,8 @@ class HastyLeases final : public meta::Leases {
   meta::Leases& inner_;
 };
 
-/// Carries out every fifth small write once more, a while after it was answered: as if a first copy of it had been
-/// stuck in a connection that is gone, and nobody had thrown it away.
+/// Carries out every fifth small write a second time after its reply, as if a copy of the request had been stuck in a
+/// lost connection and had not been thrown away.
 class ResendingService final : public rpc::Service {
  public:
   ResendingService(rpc::Service& inner, job::Executor& executor, job::Gate& gate)
@@ -218,7 +218,7 @@ class ResendingService final : public rpc::Service {
 
  private:
   static constexpr unsigned kEvery = 5;
-  static constexpr std::size_t kSmall = 3000;  // those that hold their data
+  static constexpr std::size_t kSmall = 3000;  // requests that contain their data
 
   job::Task<Result<Bytes>> write(const rpc::RawHandler& handler, rpc::Call& call, ByteView body) {
     auto result = co_await handler(call, body);
@@ -241,7 +241,7 @@ class ResendingService final : public rpc::Service {
   unsigned writes_ = 0;
 };
 
-/// Runs each request as if nobody could end it before its deadline, and as if it needed its place all the time.
+/// Hides from each request that it may be ended before its deadline, and that it may give up its place while it waits.
 class HoardingService final : public rpc::Service {
  public:
   HoardingService(rpc::Service& inner, job::Executor& executor) : inner_(inner), executor_(executor) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plants: bugs on purpose, so that the simulation can show that it finds them. Each is a switch in the code itself
-// (model/defect.h), where such a defect was mended, or a decorator around a part of a server.
+// Plants: deliberate bugs, by which the simulation shows that it finds such bugs. A plant is a switch in the code
+// (model/defect.h) at a place where that defect was mended, or a decorator around a part of a server.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace spate::cluster {
 
-/// What each breaks: spate-sim --list-plants.
+/// `spate-sim --list-plants` tells what each one breaks.
 enum class Plant : std::uint8_t {
   kNone,
   kUnreplicatedReply,
@@ -60,19 +60,19 @@ enum class Plant : std::uint8_t {
 };
 
 std::string_view name(Plant plant);
-/// In one line.
+/// One line about the effect of the plant.
 std::string_view what_breaks(Plant plant);
 std::optional<Plant> plant_by_name(std::string_view text);
-/// Without kNone.
+/// All plants except kNone.
 std::vector<Plant> all_plants();
-/// The switch in the code itself, if the plant is one.
+/// The switch in the code, or Defect::kNone if the plant is a decorator.
 Defect defect_of(Plant plant);
 
 trove::SimKeyvalOptions store_options(Plant plant);
-/// Each is null when the plant concerns something else. The wrapped object outlives the wrapper.
+/// These return null if the plant is not about that part. The wrapped object outlives the wrapper.
 std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner);
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner);
-/// `others`: makes one that knows the servers of spate.toml only.
+/// `others` makes an IoServers that knows only the servers of spate.toml.
 std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner,
                                                      const std::function<std::unique_ptr<meta::IoServers>()>& others);
 std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner);
@@ -80,7 +80,7 @@ std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& i
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate);
 
-/// Of kHarshRenewal and kForgottenError.
+/// The decorators of kHarshRenewal and kForgottenError.
 std::unique_ptr<rpc::Service> make_harsh_service(rpc::Service& inner);
 std::unique_ptr<rpc::Service> make_forgetful_service(rpc::Service& inner);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plants that lie in the meta server's store.
+// The plants in the meta server's store.
 #include <map>
 #include <set>
 
@@ -14,7 +14,7 @@ meta::KeyKind kind_of(ByteView key) {
   return key.empty() ? meta::KeyKind::kGlobal : static_cast<meta::KeyKind>(std::to_integer<char>(key.front()));
 }
 
-/// A store whose transactions may be tampered with.
+/// A store that falsifies some operations of its transactions.
 class PlantedKeyval final : public trove::Keyval {
  public:
   PlantedKeyval(trove::Keyval& inner, Plant plant) : inner_(inner), plant_(plant) {}
@@ -31,11 +31,11 @@ class PlantedKeyval final : public trove::Keyval {
   class PlantedTransaction;
   trove::Keyval& inner_;
   const Plant plant_;
-  std::map<void*, std::pair<PlantedTransaction*, Bytes>> reading_;  // checked reads under way, with their keys
+  std::map<void*, std::pair<PlantedTransaction*, Bytes>> reading_;  // checked reads in flight, and their keys
 };
 
-/// kForgottenAnswer: answers are not put. kRenameLoop: when two entries have been read to be changed, which only a
-/// rename does, the directories that are read after what moves are said to lie in the root.
+/// kForgottenAnswer: drops answers. kRenameLoop: once a transaction has read two entries to change them, as only a
+/// rename does, each directory that it reads seems to lie in the root, except those that move.
 class PlantedKeyval::PlantedTransaction final : public trove::Transaction {
  public:
   PlantedTransaction(PlantedKeyval& store, std::unique_ptr<trove::Transaction> inner)
@@ -73,7 +73,7 @@ class PlantedKeyval::PlantedTransaction final : public trove::Transaction {
 
   void tamper(ByteView key, trove::KeyvalCompletion& done) {
     if (kind_of(key) == meta::KeyKind::kEntry) {
-      ++entries_read_;  // found or not
+      ++entries_read_;  // whether it was found or not
       if (!done.value) return;
       const auto entry = meta::decode_record<meta::EntryRecord>(*done.value);
       if (entry) moving_.insert(entry->handle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All plants: their names, what each breaks, and those that are a switch in the code itself.
+// The list of all plants: names, what they break, and which ones are switches in the code.
 #include <algorithm>
 #include <array>
 

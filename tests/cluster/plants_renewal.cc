@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plant of renewals that disturb others.
+// A plant: the renewal of a capability disturbs other requests.
 #include <vector>
 
 #include "tests/cluster/plants.h"
@@ -7,8 +7,8 @@
 namespace spate::cluster {
 namespace {
 
-/// Refusing an expired capability, it ends what else the client has under way, as the handshake did that each renewal
-/// sent to every io server; the client is told something else than that it may send it again.
+/// When it refuses an expired capability, it also ends the client's other requests, as a handshake does. Earlier, each
+/// renewal made a handshake with every io server. The client gets an error that does not allow it to resend.
 class HarshService final : public rpc::Service {
  public:
   explicit HarshService(rpc::Service& inner) : inner_(inner) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plant of errors of write-back that are told once.
+// A plant: an error of write-back is reported only once.
 #include <map>
 
 #include "tests/cluster/plants.h"
@@ -8,7 +8,7 @@
 namespace spate::cluster {
 namespace {
 
-/// Tells each loss to whoever flushes first, as the kernel does with one descriptor.
+/// Reports each loss only to the first client that flushes, as the kernel does for one descriptor.
 class ForgetfulService final : public rpc::Service {
  public:
   explicit ForgetfulService(rpc::Service& inner) : inner_(inner) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Process: what every simulated process has: its own executor, random numbers and network; and how it dies.
+// Process: the parts of every simulated process (executor, random numbers, network), and its death.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@
 
 namespace spate::cluster {
 
-/// What processes of one world share. Outlives them.
+/// Objects that all processes of a world share. Outlives the processes.
 struct Ether {
   ManualClock& clock;
   bmi::sim::Fabric& fabric;
 };
 
-/// The world's time, and a wall clock that somebody sets.
+/// The world's monotonic time, and a wall clock that tests can set.
 class SteppedClock final : public Clock {
  public:
   explicit SteppedClock(const Clock& world) : world_(world) {}
@@ -33,12 +33,12 @@ class SteppedClock final : public Clock {
   Duration stepped_{0};
 };
 
-/// As servers have them.
+/// The limits that servers have.
 bmi::StrangerLimits stranger_limits();
 
-/// One thread drives all of them (World). Life: construct -> stepped -> die() or quit() -> stepped until ended() ->
-/// destroyed. A dead process goes on for a while, cut off from network and disks, until its coroutines have ended: no
-/// frame is destroyed while it is suspended.
+/// One thread drives all processes (World). Life cycle: construct -> stepped -> die() or quit() -> stepped until
+/// ended() -> destroyed. A dead process runs on, cut off from network and disks, until its coroutines have ended, since
+/// a suspended frame must not be destroyed.
 class Process {
  public:
   Process(Ether ether, std::uint32_t node, std::uint64_t seed,
@@ -51,14 +51,14 @@ class Process {
   job::Executor& executor() { return executor_; }
   Random& random() { return random_; }
   bool alive() const { return alive_; }
-  /// Of this process only, as `date -s` does it.
+  /// Changes the wall clock of this process only, as `date -s` would.
   void step_wall_clock(Duration by) { clock_.step(by); }
 
-  /// Killed at this instant. The world has taken its node off the network.
+  /// Kills the process now. The world has already taken its node off the network.
   virtual void die() = 0;
-  /// Nothing of it is left to run.
+  /// Whether nothing of the process is left to run.
   virtual bool ended() const = 0;
-  /// Of what is neither network nor timer; never() when there is nothing.
+  /// The next event that is neither of the network nor of a timer; never(): none.
   virtual MonoTime next_event_time() const { return MonoTime::never(); }
   virtual void run_until(MonoTime /*when*/) {}
 
@@ -73,7 +73,7 @@ class Process {
   std::unique_ptr<job::NetworkContext> context_;
 };
 
-/// The addresses of a node, on the first network and on the second.
+/// The addresses of a node on the first and on the second network.
 std::vector<std::string> urls_of(std::uint32_t node);
 
 }  // namespace spate::cluster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disks that refuse for good, under clients that wait as long as it takes; and clients whose wall clocks are set.
+// Disks refuse operations permanently while clients have no deadline; and clients' wall clocks are set.
 
 #include <array>
 
@@ -20,7 +20,7 @@ class RefusalsTest : public ::testing::Test {
 
   ClientProcess& start() {
     client::Options options = small_client_options({}, {}, {});
-    options.deadline = std::chrono::hours(24);  // a hard mount
+    options.deadline = std::chrono::hours(24);  // as on a hard mount
     return world_.start_client(std::move(options));
   }
   template <typename T>
@@ -76,7 +76,7 @@ TEST_F(RefusalsTest, ACopyThatIsTooLargeForADiskIsRefusedAtOnce) {
   ASSERT_NE(from, nullptr);
   ASSERT_NE(to, nullptr);
   const MonoTime before = world_.now();
-  // Strip on strip, so that the servers copy, and across strips, so that the client does.
+  // The first offset is aligned to strips, so the servers copy; the second one is not, so the client copies.
   for (const std::uint64_t offset : {kTooFar, kTooFar + 100})
     EXPECT_ERRC(run(client_, to->copy_from(*from, {0, offset, 9000})), Errc::kFileTooBig) << offset;
   EXPECT_LT(world_.now() - before, std::chrono::seconds(5)) << "somebody tries again and again";
@@ -90,7 +90,7 @@ TEST_F(RefusalsTest, AFileOfUnknownSizeIsNeverRefusedAsTooLarge) {
   auto mine = create("f");
   auto theirs = run(other_, other_.client().open(path_from_root("f"), wire::kOpenRead | wire::kOpenWrite));
   ASSERT_OK(theirs);
-  refuse(BytestreamOp::kStat, Errc::kIoError);  // so that nobody learns of its size when it is closed
+  refuse(BytestreamOp::kStat, Errc::kIoError);  // so that the close cannot find out the size
   EXPECT_OK(run(client_, mine->close()));
   EXPECT_OK(run(other_, (*theirs)->close()));
   auto cut = begin_call(client_, client_.client().truncate(path_from_root("f"), kTooFar));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meta server is killed and started again: a client that had the right to append, or a lock, has it back or gets it
-// again soon, and not only when the server has given up waiting for those who had some before.
+// The meta server is killed and restarted. A client that had the right to append, or a lock, has it back soon. It must
+// not wait until the server gives up on clients that held something before.
 
 #include "base/expect.h"
 #include "tests/cluster/calls.h"
@@ -11,7 +11,7 @@ namespace {
 using bmi::sim::Death;
 using client::path_from_root;
 
-/// How the server ends, and whether the clients keep attributes: a new one waits for those, too.
+/// How the server dies; and whether clients keep attributes, since the new server waits for such clients, too.
 using Restart = std::pair<Death, bool>;
 
 class MetaRestartTest : public ::testing::TestWithParam<Restart> {
@@ -38,7 +38,7 @@ class MetaRestartTest : public ::testing::TestWithParam<Restart> {
     const ByteView view(record);
     return run(process, file.append(std::span(&view, 1))).code();
   }
-  /// As `echo >> log`.
+  /// Opens the file, appends and closes it, as `echo >> log` does.
   Errc append_once(ClientProcess& process) {
     std::unique_ptr<client::File> file = open(process);
     const Errc done = append(process, *file);
@@ -59,7 +59,7 @@ class MetaRestartTest : public ::testing::TestWithParam<Restart> {
     world_.start_server(kMetaServer);
     restarted_ = world_.now();
   }
-  /// Sooner than the server gives up waiting for somebody.
+  /// The server has not waited until it gives up on silent clients.
   void expect_soon() {
     EXPECT_LT(world_.now() - restarted_, world_.settings().session_lease) << "waited for a session that is there";
   }

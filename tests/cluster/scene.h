@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scene: what everything that acts in one simulation shares: the world, the models of what is right, the journal.
+// Scene: the state that all parts of a simulation share: the world, the models of correct behaviour, the journal.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@
 
 namespace spate::cluster {
 
-/// What has happened, in words: a digest of all of it, and the last lines for whoever looks into a failure.
+/// A log of all events: a digest over all lines, and the last lines, for people who examine a failure.
 class Journal {
  public:
   Journal(const World& world, bool print) : world_(world), print_(print) {}
@@ -31,7 +31,7 @@ class Journal {
   std::deque<std::string> lines_;
 };
 
-/// When the cluster was last disturbed: only then may a request fail for reasons of the moment.
+/// When the cluster was last disturbed. Only around that time may a request fail for a transient reason.
 class Disturbances {
  public:
   void begin() { ++in_force_; }
@@ -58,7 +58,7 @@ struct Scene {
         locks(std::move(still_held)),
         world(options) {}
 
-  const std::uint64_t disk_bytes;  // of each disk, when all is well
+  const std::uint64_t disk_bytes;  // of each disk without a fault
   const bmi::sim::LinkOptions usual_link;
 
   Journal journal;
@@ -67,55 +67,55 @@ struct Scene {
   History history;
   DataModel data;
   AppendModel appends;
-  std::set<std::uint64_t> scratch;  // files that only take copies
+  std::set<std::uint64_t> scratch;  // files that only receive copies
   LockModel locks;
   Disturbances disturbances;
-  /// An io server has died since the beginning.
+  /// Whether an io server has died since the beginning.
   bool io_server_died = false;
-  /// That, or the write-back of an io server's disk has failed: an fsync may say that a write may be lost.
+  /// Whether an io server has died or write-back has failed. Only then may an fsync report a lost write.
   bool writes_may_be_lost();
-  /// A meta server has served. Until then a crash of its machine may leave nothing at all, not even a root.
+  /// Whether a meta server has served. Before, a crash of its machine may leave nothing, not even a root.
   bool made = false;
-  /// The meta server's machine has crashed: opens may have been forgotten.
+  /// Whether the meta server's machine has crashed. Then opens may have been forgotten.
   bool opens_lost = false;
   MonoTime meta_crashed_at{Duration(-1)};
-  /// Files that clients heard of after a crash of the meta server's machine by answers from before it.
+  /// Files that a crash may have removed, but that clients learnt of afterwards, by answers from before the crash.
   std::set<std::uint64_t> perhaps_forgotten;
   std::uint64_t operations_left = 0;
-  /// How often what pages held was compared with the file, as an open had kept them.
+  /// How often the pages that an open kept were compared with the file.
   std::uint64_t pages_kept = 0;
-  /// Clients take their time while something is broken, so that they are still there when it matters.
+  /// The time that clients pause between operations. It is long during faults, so that clients still work at their end.
   Duration pause() const;
-  /// A killed client's write that may still land: others write there until then.
+  /// A write of a killed client that may still take effect. Until then others write to the same place.
   struct LateWrite {
     std::uint64_t handle = 0;
     std::vector<Extent> extents;
     MonoTime until;
   };
   std::optional<LateWrite> late;
-  /// Writes under a lock that failed and may still take effect.
+  /// The number of writes under a lock that failed and may still take effect.
   std::uint64_t guard_doubts = 0;
-  /// Who has a lock is cut off: others are to want it until he writes on.
+  /// A lock's holder is cut off. Until this time other clients should request the lock.
   MonoTime guard_wanted_until;
-  /// Write-back is about to fail: all clients write one file, each in a place of its own, and then all sync it.
+  /// Write-back is about to fail. All clients write one file, each to a place of its own, and then all of them sync it.
   struct SharedLoss {
     ServerId server;
-    std::uint64_t handle = 0;  // the first client to come chooses; 0: none yet
+    std::uint64_t handle = 0;  // the first client chooses it; 0: none yet
     MonoTime written;
     MonoTime synced;
   };
   SharedLoss shared_loss;
-  /// Somebody with that lock waits for another's truncation of the file, which takes nothing away.
+  /// Until this time others should begin truncations that remove nothing, for which the lock's holder then waits.
   MonoTime growth_wanted_until;
-  std::uint64_t growths = 0;  // that were begun
-  /// Nothing passes between these nodes for a while.
+  std::uint64_t growths = 0;  // begun truncations of that kind
+  /// Cuts the two nodes off from each other for a while.
   void part(std::uint32_t a, std::uint32_t b, Duration span);
-  /// The disks of this io server refuse truncations for a while.
+  /// Makes the disks of this io server refuse truncations for a while.
   void refuse_cuts(ServerId server, Duration span);
-  /// Set by whoever drives the faults: the meta server's process is killed and started again at once.
+  /// Kills the meta server's process and restarts it at once. The fault driver sets this function.
   UniqueFunction<void()> restart_meta;
   std::string failure;  // the first one
-  World world;          // last: at its end processes still tell the others of this and that
+  World world;          // last, since its processes use the other members until they end
 
   void fail(std::string what) {
     if (!failure.empty()) return;
@@ -124,11 +124,11 @@ struct Scene {
   }
   /// How long after the last disturbance a request may still fail.
   static constexpr Duration kGrace = std::chrono::seconds(30);
-  /// Fails the run when a request of this begin had no reason to end so.
+  /// Fails the run if a request that began at `begun` had no excuse for this code.
   void expect_excuse(std::string_view what, Errc code, MonoTime begun);
 };
 
-/// Errors of the moment: the request may or may not have had its effect.
+/// Whether the code is transient: the request may have taken effect or not.
 bool is_transient(Errc code);
 
 }  // namespace spate::cluster

@@ -12,7 +12,7 @@ constexpr Duration kRecallDeadline = std::chrono::milliseconds(400);
 bmi::StrangerLimits limits_for_strangers(Plant plant) {
   bmi::StrangerLimits limits = stranger_limits();
   if (plant == Plant::kEndlessStrangers) {
-    limits.deadline_ms = 0;  // none of the limits applies
+    limits.deadline_ms = 0;  // so none of the limits applies
     limits.most = UINT32_MAX;
   }
   return limits;
@@ -208,7 +208,7 @@ void ServerProcess::die() {
 
 job::Task<void> ServerProcess::stop() {
   std::ignore = co_await started_.wait();
-  // First of all: a dead process asks the coordinator for nothing while its calls end.
+  // Stop it first: a dead process must send no more requests to the coordinator while its calls end.
   if (group_ != nullptr) co_await group_->stop();
   if (io_ != nullptr) io_->leave_groups();
   co_await server_->stop();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerMachine: a host with disks, and the server process that runs on it now and then.
+// ServerMachine: a host with disks, and the server processes that run on it one after the other.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@
 
 namespace spate::cluster {
 
-/// What all servers of a file system are told.
+/// The settings of all servers of a file system.
 struct ServerSettings {
   ClusterMap map;
   Key client_key{};
@@ -36,22 +36,22 @@ struct ServerSettings {
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
   flow::PolicyOptions policy;
   Plant plant = Plant::kNone;
-  std::uint64_t features = wire::kOurFeatures;  // of the protocol, as far as the servers know them
+  std::uint64_t features = wire::kOurFeatures;  // the protocol features that the servers know
   std::size_t max_requests = rpc::ServerOptions().max_requests;
   std::uint32_t replicas = 1;                 // of the data of new files
-  coord::SimService* coordination = nullptr;  // of several meta servers; null: there is one, and it is alone
-  RequestWatch* watch = nullptr;              // told of every request; never null, outlives the servers
+  coord::SimService* coordination = nullptr;  // for several meta servers; null: there is one
+  RequestWatch* watch = nullptr;              // learns of every request; never null, outlives the servers
 };
 
-/// What survives a process: the machine's disks.
+/// The machine's disks, which survive its processes.
 struct ServerDisks {
   std::vector<std::unique_ptr<trove::SimDisk>> targets;  // of an io server
   trove::SimKeyvalDisk records;
   std::uint64_t boot = 1;
-  bool formatted = false;  // an io server has served from them
+  bool formatted = false;  // an io server has served from these disks
 };
 
-/// One run of `spated`, assembled from the roles as assembly/server_process.cc does it.
+/// A process of `spated`, assembled from the roles as in assembly/server_process.cc.
 class ServerProcess final : public Process {
  public:
   ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, ServerEntry entry, std::uint64_t seed);
@@ -61,14 +61,14 @@ class ServerProcess final : public Process {
   bool ended() const override { return ended_ && gate_.count() == 0; }
   MonoTime next_event_time() const override { return keyval_->next_event_time(); }
   void run_until(MonoTime when) override { keyval_->run_until(when); }
-  /// It has read its stores and answers. False for good when it could not: the operator starts it again.
+  /// Whether it has read its stores and answers. If failed(), it never will, and must be restarted.
   bool serving() const { return serving_; }
   bool failed() const { return failed_; }
-  /// It is the meta server, or the one of several that leads.
+  /// Whether it is the only meta server, or the leader of several.
   bool leads() const { return serving_ && leads_; }
-  /// Of several meta servers: it has led or has failed, and is to be started again.
+  /// Whether this meta server of several has led or has failed, and must therefore be restarted.
   bool is_to_restart() const { return restart_; }
-  /// As by `systemctl stop`, and a start at once: it hands the lead over.
+  /// Hands the lead over and ends, as after `systemctl stop`.
   void end_in_order() { job::spawn(gate_, hand_over()); }
   assembly::MetaGroup* group() { return group_.get(); }
   meta::MetaRole* meta() { return meta_.get(); }
@@ -78,7 +78,7 @@ class ServerProcess final : public Process {
  private:
   struct Target {
     std::unique_ptr<MortalBytestreams> mortal;
-    std::unique_ptr<trove::Bytestreams> planted;  // null without a plant
+    std::unique_ptr<trove::Bytestreams> planted;  // null: no plant
     std::unique_ptr<job::StorageContext> context;
   };
   void open_stores();
@@ -102,7 +102,7 @@ class ServerProcess final : public Process {
   std::unique_ptr<trove::SimKeyval> keyval_;
   std::unique_ptr<trove::Keyval> planted_keyval_;
   std::unique_ptr<job::KeyvalContext> records_;
-  std::unique_ptr<assembly::MetaGroup> group_;  // of one of several meta servers
+  std::unique_ptr<assembly::MetaGroup> group_;  // set in a meta server of several
   std::vector<Target> targets_;
   std::unique_ptr<meta::ChannelIoServers> io_servers_;
   std::unique_ptr<meta::IoServers> planted_io_servers_;

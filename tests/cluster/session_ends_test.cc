@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends of sessions, capabilities and opens: a client that is silent for longer than its lease loses its locks; renewing
-// a capability leaves other files alone; a close that was given up ends the open.
+// The ends of sessions, capabilities and opens. A client that is silent for longer than its lease loses its locks; the
+// renewal of a capability affects no other files; a close that the caller has given up still ends the open.
 
 #include <gmock/gmock.h>
 
@@ -16,7 +16,7 @@ using FilePtr = std::unique_ptr<client::File>;
 using Done = Result<void>;
 
 constexpr auto kReadAndWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
-constexpr std::uint64_t kBytes = 20'000;  // on every io server
+constexpr std::uint64_t kBytes = 20'000;  // bytes that lie on every io server
 
 Bytes filled(char with, std::uint64_t size = kBytes) { return Bytes(size, static_cast<std::byte>(with)); }
 
@@ -61,7 +61,7 @@ class LostLocksTest : public ::testing::Test {
     memory.resize(got ? *got : 0);
     return memory;
   }
-  /// Nothing passes between it and the meta server until its session has expired and is fenced.
+  /// Cuts the silent client off from the meta server until its session has expired and is fenced.
   void be_silent() {
     world_.fabric().links().partition(kMetaServer.value, silent_.node(), true);
     world_.run_for(std::chrono::seconds(6));
@@ -73,7 +73,7 @@ class LostLocksTest : public ::testing::Test {
   ClientProcess& other_;
 };
 
-/// By a change of the file's data that is the holder's first request after the silence.
+/// The holder's first request after the silence is a change of the file's data.
 class ChangeAfterSilence : public LostLocksTest, public ::testing::WithParamInterface<std::string> {
  protected:
   Errc change(client::File& file) {
@@ -106,7 +106,7 @@ TEST_P(ChangeAfterSilence, FailsAndKeepsTheNextHoldersData) {
   be_heard();
   EXPECT_EQ(change(*mine), Errc::kLostLock);
   EXPECT_EQ(content(other_, *theirs), filled('b'));
-  EXPECT_EQ(change(*mine), Errc::kLostLock);  // and stays so until the owner has released it
+  EXPECT_EQ(change(*mine), Errc::kLostLock);  // until the owner has released the lock
   ASSERT_OK(lock(silent_, whole_file(mine->handle(), LockMode::kNone)));
   EXPECT_EQ(content(other_, *theirs), filled('b'));
   ASSERT_OK(lock(other_, whole_file(mine->handle(), LockMode::kNone)));
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Of, ChangeAfterSilence,
                          ::testing::Values("write", "punch", "allocate", "truncate", "copy", "append"),
                          [](const auto& info) { return info.param; });
 
-/// Without a lock nothing was promised to it: its files go on in the new epoch.
+/// A client without locks was promised nothing, so it uses its files in the new epoch.
 TEST_F(LostLocksTest, AClientWithoutLocksGoesOnWritingAndTruncating) {
   const FilePtr mine = open(silent_, "f");
   ASSERT_OK(write(silent_, *mine, filled('a')));
@@ -127,7 +127,7 @@ TEST_F(LostLocksTest, AClientWithoutLocksGoesOnWritingAndTruncating) {
   EXPECT_EQ(content(silent_, *mine), filled('b'));
 }
 
-/// Programs have a descriptor, and are told what became of its file.
+/// A program has the file open, so its close must report that the open has ended.
 TEST_F(LostLocksTest, ACloseReportsThatTheOpenEndedWithItsSession) {
   const FilePtr mine = open(silent_, "f");
   be_silent();
@@ -135,7 +135,7 @@ TEST_F(LostLocksTest, ACloseReportsThatTheOpenEndedWithItsSession) {
   EXPECT_ERRC(run(silent_, mine->close()), Errc::kSessionFenced);
 }
 
-/// A request for more of a file that it had locked before is its first one after the silence.
+/// The client's first request after the silence asks for more of a file that it had locked.
 TEST_F(LostLocksTest, ALockThatIsTakenAfterTheSilenceIsReleased) {
   const FilePtr file = open(silent_, "f");
   ASSERT_OK(lock(silent_, range(file->handle(), 0, LockMode::kExclusive)));
@@ -149,7 +149,7 @@ TEST_F(LostLocksTest, ALockThatIsTakenAfterTheSilenceIsReleased) {
   EXPECT_OK(lock(other_, more));
 }
 
-/// Two opens of one file in a new epoch are two: the first close does not end the second.
+/// In a new epoch, two opens of one file count as two: the first close does not end the second open.
 TEST_F(LostLocksTest, EachOpenCountsInTheNextEpoch) {
   const FilePtr first = open(silent_, "f");
   const FilePtr second = open(silent_, "f");
@@ -170,7 +170,7 @@ class RenewalTest : public ::testing::Test {
   static WorldOptions options() {
     WorldOptions options;
     options.capability_life = std::chrono::seconds(2);
-    options.sync_latency = std::chrono::milliseconds(400);  // so that a request is under way at each moment
+    options.sync_latency = std::chrono::milliseconds(400);  // so that some request is in flight at each moment
     return options;
   }
   RenewalTest() : world_(options()), client_(world_.start_client()) {}
@@ -205,10 +205,10 @@ TEST_F(RenewalTest, RenewingOneFilesCapabilityDisturbsNoOtherRequests) {
   for (const auto& outcome : all) EXPECT_EQ(end_call(world_, outcome), Errc::kOk);
 }
 
-/// The caller gives up before the meta server answers; the open ends all the same, and once.
+/// The caller gives up before the meta server answers. The open still ends, and only once.
 TEST(CloseTest, ACloseThatItsCallerAbandonsStillEndsTheOpen) {
   WorldOptions options;
-  options.session_lease = std::chrono::minutes(5);  // or the open would end with its session
+  options.session_lease = std::chrono::minutes(5);  // otherwise the open would end with its session
   World world(options);
   ClientProcess& writer = world.start_client();
   ClientProcess& other = world.start_client();
@@ -229,7 +229,7 @@ TEST(CloseTest, ACloseThatItsCallerAbandonsStillEndsTheOpen) {
   EXPECT_TRUE(is_being_written());
   world.fabric().links().partition(kMetaServer.value, writer.node(), false);
   world.run_for(std::chrono::seconds(5));
-  EXPECT_TRUE(is_being_written());  // through the second open
+  EXPECT_TRUE(is_being_written());  // it is still open through the second open
   EXPECT_OK(call(world, writer, second->close()));
   world.run_for(std::chrono::seconds(1));
   EXPECT_FALSE(is_being_written());

@@ -13,7 +13,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::size_t kClients = 3;
-/// Much more than any run needs: a task that never ends is found by it.
+/// Much longer than any run needs. A run that takes longer has a task that never ends.
 constexpr Duration kLongest = std::chrono::hours(2);
 constexpr std::size_t kFewStates = 100;
 constexpr Duration kLookForFenced = std::chrono::milliseconds(300);
@@ -25,7 +25,7 @@ WorldOptions world_options(const SimulationOptions& options) {
   world.plant = options.plant;
   world.io_servers = static_cast<std::uint32_t>(2 + random.below(3));
   world.meta_sync = random.chance(1, 3) ? Duration(0) : Duration(std::chrono::milliseconds(100));
-  // Short enough for many renewals beside other requests.
+  // A short life, so that capabilities are renewed while other requests are in flight.
   if (options.seed % 3 == 0) world.capability_life = std::chrono::milliseconds(600);
   world.fabric.link.jitter = random.chance(1, 2) ? Duration(std::chrono::microseconds(300)) : Duration(0);
   world.fabric.link.slow_per_mille = static_cast<std::uint32_t>(random.below(4) * 10);
@@ -52,7 +52,7 @@ class Simulation final : private ClientRoster {
 
   ~Simulation() override {
     for (const auto& workload : workloads_) {
-      if (!workload->was_killed() && !workload->has_left()) workload->killed();  // tells nobody any more
+      if (!workload->was_killed() && !workload->has_left()) workload->killed();  // it reports nothing any more
     }
   }
 
@@ -96,7 +96,7 @@ class Simulation final : private ClientRoster {
     if (!workload.has_left()) gone_.push_back(&workload);
   }
 
-  /// Every other one on the machine of an io server.
+  /// Starts every second client on the machine of an io server.
   ClientProcess& start_process(int index, client::Options client_options) {
     if (index % 2 == 1) return scene_.world.start_client(std::move(client_options));
     const std::vector<ServerId> servers = scene_.world.servers();  // the first one is the meta server
@@ -139,7 +139,7 @@ class Simulation final : private ClientRoster {
   bool still_held(std::uint64_t handle, const LockClaim& claim) {
     const Workload& holder = *workloads_.at(static_cast<std::size_t>(claim.client));
     if (ClientProcess* process =
-            scene_.world.client(holder.node())) {  // else it is dead, and holds on to it for a while
+            scene_.world.client(holder.node())) {  // otherwise it is dead, and holds the lock for a while longer
       client::Locks& locks = process->client().cluster().locks();
       if (!locks.holds(Handle(handle), {claim.kind, claim.number})) return false;
     }
@@ -149,7 +149,7 @@ class Simulation final : private ClientRoster {
            session->second.epoch == claim.epoch;
   }
 
-  /// Which sessions the meta server has given back: nothing of them can come any more.
+  /// Finds clients whose sessions the meta server has released: nothing of them can take effect any more.
   void look_for_the_fenced() {
     if (gone_.empty() || scene_.world.now() < next_look_) return;
     next_look_ = scene_.world.now() + kLookForFenced;
@@ -163,7 +163,7 @@ class Simulation final : private ClientRoster {
     });
   }
 
-  /// What the store holds at this instant is a state that the name space is in: the others are of no interest.
+  /// The store shows the present state of the name space. The model can drop all states that differ from it.
   void keep_the_model_small() {
     if (scene_.history.states() < look_at_states_) return;
     const auto stored = read_store(scene_.world.disks(kMetaServer).records);
@@ -172,7 +172,7 @@ class Simulation final : private ClientRoster {
     look_at_states_ = std::max(kFewStates, 2 * scene_.history.states());
   }
 
-  /// Some way into the run an io server is added, which clients hear of when they hear of it.
+  /// Adds an io server at some time of the run. Clients learn of it by themselves.
   void grow() {
     if (!grow_at_ || scene_.operations_left > *grow_at_) return;
     grow_at_.reset();
@@ -217,14 +217,14 @@ class Simulation final : private ClientRoster {
   }
 
   const SimulationOptions options_;
-  std::vector<std::unique_ptr<Workload>> workloads_;  // outlive the world: its processes run them
+  std::vector<std::unique_ptr<Workload>> workloads_;  // outlive the world, whose processes run them
   Scene scene_;
   SeededRandom random_;
   FaultDriver faults_;
-  std::vector<Workload*> gone_;  // and not known to be fenced yet
+  std::vector<Workload*> gone_;  // ended clients that are not known to be fenced
   MonoTime next_look_;
   std::size_t look_at_states_ = kFewStates;
-  std::optional<std::uint64_t> grow_at_;  // so many operations are left when a server is added
+  std::optional<std::uint64_t> grow_at_;  // add a server when so many operations are left
   std::uint64_t map_version_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole clusters under faults, seed after seed; bugs on purpose are found; README.md says how a seed is looked into.
+// Clusters under faults, for many seeds. Planted bugs must be found. README.md explains how to examine a seed.
 #include "tests/cluster/simulation.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kSeedsEach = 52;
 constexpr std::uint64_t kMostSeedsForAPlant = 200;
 
-/// Servers under faults have much to say.
+/// Keeps the log quiet, since servers under faults log much.
 class Quiet : public ::testing::Environment {
  public:
   void SetUp() override { std::ignore = log::set_level("", log::Level::off); }
@@ -44,7 +44,7 @@ TEST_P(Simulated, SeedsKeepWhatIsPromised) {
 }
 INSTANTIATE_TEST_SUITE_P(OfFour, Simulated, ::testing::Values(0U, 1U, 2U, 3U));
 
-/// Seed 1394: the meta server's machine goes down while the file system is being made, before anybody was served.
+/// Seed 1394: the meta server's machine crashes while the file system is being made, before it has served anyone.
 TEST(SimulationTest, AFileSystemThatACrashKeptFromBeingMadeIsMadeAgain) {
   SimulationOptions options;
   options.seed = 1394;
@@ -56,7 +56,7 @@ TEST(SimulationTest, TheSameSeedIsTheSameRun) {
     SimulationOptions options;
     options.seed = seed;
     const SimulationReport first = simulate(options);
-    // Addresses of objects are others now.
+    // This memory makes the addresses of later objects differ from those of the first run.
     const std::vector<Bytes> elsewhere(100, Bytes(100'000));
     EXPECT_EQ(simulate(options).digest, first.digest) << seed;
     options.seed = seed + 1000;
@@ -72,7 +72,7 @@ std::vector<Coverage::Cell> cells_of(FaultKind kind) {
   return cells;
 }
 
-/// Short runs, each aimed at meetings of a fault and of requests that have not been in those before.
+/// Short runs. Each is aimed at pairs of a fault and a request that no earlier run has had.
 TEST_P(EveryFault, MeetsEveryRequest) {
   constexpr std::uint64_t kOperations = 300;
   constexpr std::uint64_t kMostTries = 1000;
@@ -92,7 +92,7 @@ TEST_P(EveryFault, MeetsEveryRequest) {
     ++options.seed;
     options.aims.clear();
     for (std::size_t k = 0; k < std::min(kAimsEach, rare.size()); ++k) {
-      // Early in the run and, by every other try, further and further into it.
+      // Every second aim strikes later and later in the run, the others at its beginning.
       const Coverage::Cell& cell = rare[(i + k) % rare.size()];
       options.aims.push_back({cell.first, cell.second, 1 + options.seed % (kMostNth + i % 2 * (i / 2))});
     }
@@ -119,7 +119,7 @@ TEST(CoverageTest, AnAimIsReadAsItIsWritten) {
 
 class Planted : public ::testing::TestWithParam<Plant> {};
 
-/// Where the search begins: a little before a seed that once found a bug which few seeds find.
+/// The first seed of the search. It lies a little before a seed that has found the bug, if few seeds find it.
 std::uint64_t first_seed(Plant plant) {
   switch (plant) {
     case Plant::kExpiredChange: return 28;
@@ -132,17 +132,17 @@ std::uint64_t first_seed(Plant plant) {
   }
 }
 
-/// Found by one of some seeds, which is well without the bug.
+/// One of some seeds finds the planted bug. Without the plant, that seed reports no error.
 TEST_P(Planted, IsFound) {
   SimulationOptions options;
   options.plant = GetParam();
-  // Clients must be cut off for longer than a session lasts, and go on changing data.
+  // This bug shows only if clients are cut off for longer than a session lasts, and go on changing data.
   if (options.plant == Plant::kLostFence) {
     for (const std::uint64_t nth : {1U, 3U, 6U, 9U})
       options.aims.push_back({FaultKind::kPartition, wire::Op::kKeepAlive, nth});
   }
-  // Rare: the same, while a change of theirs is held up, or on files of the server that was added; a restart between
-  // two epochs of a session that holds locks; a holder that is killed in the middle of a write that ends much later.
+  // These bugs are rare. They need such a client whose change is held up, or files on an added server; or a restart
+  // between two epochs of a session with locks; or a holder that is killed during a write that ends much later.
   constexpr std::array kRare{Plant::kExpiredChange, Plant::kUnfencedServer, Plant::kHastyClaim, Plant::kFalseFence};
   if (std::find(kRare.begin(), kRare.end(), options.plant) != kRare.end()) options.operations = 3000;
   if (options.plant == Plant::kFalseFence) {

@@ -39,7 +39,7 @@ std::string compare_node(const Comparison& c, NodeId id, const std::string& path
 }
 
 std::string compare_below(const Comparison& c, NodeId directory, const std::string& path) {
-  const std::vector<Entry> entries = c.tree.entries();  // binding handles does not change them
+  const std::vector<Entry> entries = c.tree.entries();  // a copy, since binding handles changes the tree
   for (const Entry& entry : entries) {
     if (entry.directory != directory) continue;
     const std::string child = path + "/" + c.names.text(entry.name);
@@ -70,7 +70,7 @@ void add_inode(StoredTree& tree, const meta::InodeRecord& inode) {
   node.target = inode.target;
 }
 
-std::uint64_t handle_in(ByteView key) {  // after the kind: a number, most significant byte first
+std::uint64_t handle_in(ByteView key) {  // the key is the kind and a big-endian number
   std::uint64_t handle = 0;
   for (std::size_t i = 1; i <= 8 && i < key.size(); ++i) handle = handle << 8U | std::to_integer<std::uint64_t>(key[i]);
   return handle;

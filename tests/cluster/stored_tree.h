@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoredTree: a name space as it was found, in the meta server's records or by a client that walked through it.
+// StoredTree: the contents of a name space, read from the meta server's records or by a client that walks through it.
 #pragma once
 
 #include <map>
@@ -24,22 +24,22 @@ struct StoredNode {
 };
 
 struct StoredTree {
-  std::map<std::uint64_t, StoredNode> nodes;  // by handle; those that have a name
+  std::map<std::uint64_t, StoredNode> nodes;  // by handle; only objects that have a name
   std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> entries;
   std::vector<std::uint64_t> unnamed;  // files without a name: open, or waiting for their removal
 
   bool empty() const { return nodes.empty() && entries.empty() && unnamed.empty(); }
-  /// Empty when it is what the tree says; else the first difference. Handles that the tree did not know are noted in
-  /// it.
+  /// Compares this with a tree. Returns the first difference; empty: none. Notes in the tree handles that it did not
+  /// know.
   std::string differs(Tree& tree, const NameTable& names, const Targets& targets) const;
-  /// Empty when counts and parents are right by themselves.
+  /// Checks counts and parents within this tree. Returns what is wrong; empty: nothing.
   std::string inconsistency() const;
 };
 
-/// From a meta server's disk.
+/// Reads the records on a meta server's disk.
 Result<StoredTree> read_store(const trove::SimKeyvalDisk& disk);
 
-/// What a test stores under an xattr's name, and its number again; 0 for anything else.
+/// The name and the value of a test's attribute. xattr_number() reverses xattr_value(), and returns 0 for other values.
 std::string xattr_name(std::uint16_t xattr);
 Bytes xattr_value(std::uint16_t value);
 std::uint16_t xattr_number(ByteView value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers at the meta server: who proves no key keeps neither connections nor memory, and nobody out.
+// Strangers at the meta server. A peer without a proved key must hold neither connections nor memory for long.
 
 #include <algorithm>
 #include <deque>
@@ -33,12 +33,12 @@ Bytes ping(FsId fs, std::size_t payload) {
   return bytes;
 }
 
-/// What strangers have come to.
+/// The results of a run with strangers.
 struct Visit {
-  std::size_t connected = 0;    // soon after they have come
-  Errc honest = Errc::kOk;      // of a client that comes then
-  bool greedy_dropped = false;  // one that sends more than a stranger may
-  std::size_t left = 0;         // in the end
+  std::size_t connected = 0;    // strangers, one second after they have connected
+  Errc honest = Errc::kOk;      // result of a client that connects then
+  bool greedy_dropped = false;  // whether a stranger that sends too much was dropped
+  std::size_t left = 0;         // strangers that are still connected at the end
 };
 
 class Strangers {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tree: a name space in memory, small and quick to copy: what the servers' should look like after a sequence of
-// operations.
+// Tree: a name space in memory, small and quick to copy. The model applies operations to it, to predict the name space
+// of the servers.
 #pragma once
 
 #include <array>
@@ -14,16 +14,16 @@
 
 namespace spate::cluster {
 
-/// Which of the model's objects: 1 is the root, else the number of the operation that made it.
+/// An object of the model: 1 is the root; any other has the number of the operation that made it.
 using NodeId = std::uint32_t;
 inline constexpr NodeId kRootNode = 1;
 
-/// A name, by its number (NameTable).
+/// The number of a name (NameTable).
 using NameId = std::uint16_t;
 inline constexpr NameId kDot = 0;
 inline constexpr NameId kDotDot = 1;
 
-/// Names as the servers see them: the model works with numbers. Names are never forgotten.
+/// The names that belong to the numbers with which the model works. Names are never removed.
 class NameTable {
  public:
   NameTable() : names_{".", ".."} {}
@@ -34,7 +34,7 @@ class NameTable {
   std::vector<std::string> names_;
 };
 
-/// From the root (as a symbolic link's target: from the root or from the link's directory).
+/// A path from the root. The target of a symbolic link may begin at the link's directory instead.
 struct Path {
   std::vector<NameId> parts;
   bool relative = false;
@@ -52,8 +52,8 @@ struct Node {
   std::uint32_t links = 0;
   std::uint32_t entries = 0;                        // of a directory
   NodeId parent = 0;                                // of a directory
-  std::uint64_t handle = 0;                         // 0: no answer has told yet
-  std::int64_t mtime = kUnknownTime;                // as somebody set it, while nothing has changed it
+  std::uint64_t handle = 0;                         // 0: not told by any answer yet
+  std::int64_t mtime = kUnknownTime;                // as last set; kUnknownTime after a later change
   std::array<std::uint16_t, kXattrNames> xattrs{};  // 0: none
   std::uint16_t target = 0;                         // of a symbolic link: number of its path (Targets)
   bool is_directory() const { return type == FileType::kDirectory; }
@@ -66,13 +66,13 @@ struct Entry {
   friend auto operator<=>(const Entry&, const Entry&) = default;
 };
 
-/// A value. `hash()` stands for all of it.
+/// A value. Trees with the same hash() are taken to be equal.
 class Tree {
  public:
   Tree();
   const Node* find(NodeId id) const;
   const Node* find_handle(std::uint64_t handle) const;
-  /// 0: there is none.
+  /// The object with this name in the directory; 0: none.
   NodeId entry(NodeId directory, NameId name) const;
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Entry>& entries() const { return entries_; }
@@ -80,10 +80,10 @@ class Tree {
 
   void put(const Node& node);
   void erase(NodeId id);
-  /// Replaces what is there.
+  /// Adds the entry, or replaces the one of the same name.
   void put_entry(const Entry& entry);
   void erase_entry(NodeId directory, NameId name);
-  /// The object has this handle: false when it has, or another object has, and that cannot be.
+  /// Notes the object's handle. False: the object has another handle, or another object has this one.
   bool bind(NodeId id, std::uint64_t handle);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kLongestSettling = std::chrono::minutes(10);
 constexpr std::size_t kMostBytes = 256 * 1024;
 
-/// Runs `task` on the client; false when it does not end.
+/// Runs `task` on the client. False: it does not end within ten minutes.
 bool run(Scene& scene, ClientProcess& client, job::Task<void> task) {
   bool done = false;
   const auto note_end = [](job::Task<void> inner, bool& ended) -> job::Task<void> {
@@ -28,7 +28,7 @@ bool run(Scene& scene, ClientProcess& client, job::Task<void> task) {
   return done;
 }
 
-/// What is still to be done, as the meta server's records have it; empty when nothing is.
+/// The unfinished work in the meta server's records; empty: none.
 std::string unfinished(const trove::SimKeyvalDisk& disk) {
   std::map<char, int> counts;
   for (const trove::BatchWrite& record : disk.contents()) {
@@ -53,7 +53,7 @@ std::string unfinished(const trove::SimKeyvalDisk& disk) {
   return text;
 }
 
-/// A walk through everything, by a client.
+/// A client's walk through the whole file system.
 class Walk {
  public:
   Walk(Scene& scene, ClientProcess& client) : scene_(scene), client_(client.client()) {}
@@ -65,7 +65,7 @@ class Walk {
   job::Task<void> enter(Handle directory, std::string path) {
     wire::ReaddirRequest request;
     request.handle = directory;
-    request.max_entries = 3;  // several pages
+    request.max_entries = 3;  // so that a listing has several pages
     std::vector<wire::DirectoryEntry> entries;
     for (;;) {
       auto page = co_await client_.readdir(request);
@@ -124,7 +124,7 @@ class Walk {
     if (!wrong.empty()) scene_.fail(fmt::format("at the end, {}: {}", path, wrong));
   }
 
-  /// Whoever had locks has gone: all of them can be had.
+  /// All lock holders have ended, so a new client must get each lock.
   job::Task<void> lock_file(Handle handle) {
     for (const LockKind kind : {LockKind::kProcess, LockKind::kFlock}) {
       wire::LockSpec lock;

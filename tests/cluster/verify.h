@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a run: when all is healed and quiet, is everything there that must be, and nothing that must not?
+// The end of a run: when all faults are mended, everything must be there that must exist, and nothing else.
 #pragma once
 
 #include <set>
@@ -8,12 +8,12 @@
 
 namespace spate::cluster {
 
-/// Waits until the servers have nothing left to do; fails the scene when that does not come. All servers run, nothing
-/// is in the way, and the clients have gone.
+/// Waits until the servers have no background work left. All servers must be up, all faults mended, and all clients
+/// ended. Fails the scene if work remains after ten minutes.
 void wait_until_settled(Scene& scene);
 
-/// Then: walks through the whole file system as a new client, compares it with the models, and looks into the stores.
-/// `forgotten`: files whose making a crash of the meta server's machine has taken back.
+/// Call it next. Walks through the file system as a new client, compares it with the models, and checks the stores.
+/// `forgotten`: files that a crash of the meta server's machine has made non-existent.
 void verify(Scene& scene, const std::set<std::uint64_t>& forgotten);
 
 }  // namespace spate::cluster

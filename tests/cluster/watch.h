@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestWatch: which requests each server has under way, so that faults can be counted by, and aimed at, their types.
+// RequestWatch: the requests that each server works on, so that faults can be counted by, and aimed at, their types.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace spate::cluster {
 
-/// A request under way at a server.
+/// A request that a server works on, or has answered just now.
 struct WatchedRequest {
   ServerId server;
   wire::Op op = wire::Op::kPing;
-  /// Who asks; 0: a server, or a client that has no session yet.
+  /// The sender; 0: a server, or a client without a session.
   ClientId client;
   MonoTime ended = MonoTime::never();
 };
 
-/// One a world. Every service of every server is wrapped by watched().
+/// One for each world. watched() wraps all services of the servers.
 class RequestWatch {
  public:
   explicit RequestWatch(const Clock& clock) : clock_(clock) {}
@@ -29,7 +29,7 @@ class RequestWatch {
   using Arrival = std::function<void(const WatchedRequest& request)>;
   void on_arrival(Arrival arrival) { arrival_ = std::move(arrival); }
 
-  /// In the order of their arrival; with those whose answer has left so lately that it is still on the network.
+  /// In the order of arrival. Includes requests that ended so recently that the reply is still on the network.
   const std::list<WatchedRequest>& under_way();
 
   using Place = std::list<WatchedRequest>::iterator;
@@ -45,7 +45,7 @@ class RequestWatch {
   std::list<WatchedRequest> under_way_;
 };
 
-/// `inner` and `watch` outlive it.
+/// Wraps a service so that `watch` learns of its requests. `inner` and `watch` outlive the result.
 std::unique_ptr<rpc::Service> watched(RequestWatch& watch, ServerId server, rpc::Service& inner);
 
 }  // namespace spate::cluster

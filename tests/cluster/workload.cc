@@ -14,7 +14,7 @@ job::Task<void> Workload::statfs() {
   if (!dead() && !space) note_failure("statfs", space.code(), begun);
 }
 
-/// Nobody takes anything of it away from root.
+/// Asks for all rights on the root directory. The answer must be about the root.
 job::Task<void> Workload::access_root() {
   constexpr std::uint8_t kAll = 7;
   const MonoTime begun = process_.executor().now();
@@ -32,7 +32,7 @@ job::Task<void> Workload::run() {
     --scene_.operations_left;
     co_await one();
     if (dead()) break;
-    if (random_.chance(1, 200)) break;  // it leaves, and somebody else comes
+    if (random_.chance(1, 200)) break;  // this client ends, and another one takes its place
     if (random_.chance(1, 100)) step_wall_clock();
     const Duration pause = scene_.pause();
     const std::uint64_t most = pause.count() > 0       ? static_cast<std::uint64_t>(pause.count())
@@ -43,7 +43,7 @@ job::Task<void> Workload::run() {
   finished_ = true;
 }
 
-/// At most five minutes: what is further off the io servers do not believe.
+/// By at most five minutes, since io servers do not accept times that are further away.
 void Workload::step_wall_clock() {
   constexpr std::int64_t kMostMs = 300'000;
   const auto by = std::chrono::milliseconds(static_cast<std::int64_t>(random_.below(2 * kMostMs)) - kMostMs);
@@ -153,7 +153,7 @@ void Workload::fenced() {
   scene_.history.settled(index_);
   for (const WriteId id : writing_) scene_.data.over(id);
   for (const Doubt& doubt : doubts_) {
-    if (!doubt.truncation) scene_.data.over(doubt.id);  // a truncation may go on without the client
+    if (!doubt.truncation) scene_.data.over(doubt.id);  // the meta server may finish a truncation without the client
   }
 }
 
@@ -164,7 +164,7 @@ void Workload::everything_over() {
 
 void Workload::note_failure(std::string_view what, Errc code, MonoTime begun) {
   scene_.journal.note(fmt::format("c{} {} failed: {}", index_, what, name(code)));
-  // Nobody but this client may end what it has under way, and it has not.
+  // Only this client could end its requests, and it has not done so.
   const bool ended = (code == Errc::kCancelled || code == Errc::kTryAgain) && what != "lock";
   if (!is_transient(code) || ended) {
     scene_.fail(fmt::format("client {}: {} failed with {}", index_, what, name(code)));

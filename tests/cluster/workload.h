@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workload: what one client does, at random, and what it tells the models of it.
+// Workload: the random work of one client, and its reports to the models.
 #pragma once
 
 #include <map>
@@ -11,48 +11,48 @@
 
 namespace spate::cluster {
 
-/// Bytes of a file that the workload uses, but for writes that go beyond.
+/// The workload uses this range of a file, except for a few writes beyond it.
 inline constexpr std::uint64_t kFileBytes = 48 * 1024;
 
-/// One a client process; outlives it. All requests of a client follow one another, but for reads, writes and syncs of
-/// its open files, of which it has several under way at times.
+/// One for each client process, which it outlives. Most requests of a client follow one another. Several reads, writes
+/// and syncs of its open files may be in flight at once.
 class Workload {
  public:
   Workload(Scene& scene, ClientProcess& process, int index, std::uint64_t seed);
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
 
-  /// Works until the scene has no operations left, a failure, or the death of the process.
+  /// Works until no operations are left, a failure is found, or the process dies.
   job::Task<void> run();
   bool finished() const { return finished_; }
-  /// Only while World::client(node()) is there: then the process may be gone.
+  /// Valid only while World::client(node()) is not null.
   ClientProcess& process() { return process_; }
   int index() const { return index_; }
   std::uint32_t node() const { return node_; }
-  /// As last known: the process may be gone.
+  /// The last known session. Valid even when the process is gone.
   ClientId session();
 
-  /// Ends the process in order, once finished.
+  /// Ends the process in order. Call it once finished() is true.
   void leave();
   bool has_left() const { return left_; }
 
-  /// The process has been killed: nothing more will be told of what it had under way.
+  /// Call it when the process has been killed. It will report no results of operations in flight.
   void killed();
   bool was_killed() const { return killed_; }
-  /// Nothing of its session can take effect any more.
+  /// Call it when nothing of the client's session can take effect any more.
   void fenced();
   bool is_fenced() const { return fenced_; }
-  /// Its first write under way, if any, and until when that may still land once it is killed.
+  /// Its first write in flight, if there is one. `until`: when the write can no longer take effect after a kill.
   std::optional<Scene::LateWrite> late_write(MonoTime until) const;
-  /// Neither of its session nor of its truncations anything is left.
+  /// Call it when nothing of its session and of its truncations can take effect any more.
   void everything_over();
 
  private:
-  /// What a file is good for, by the name under which it was first opened.
+  /// The use of a file. The name by which it was first opened decides it.
   enum class Use : std::uint8_t {
     kData,
-    kLog,      // is only appended to
-    kScratch,  // takes copies, each client's in a place of its own
+    kLog,      // for appends only
+    kScratch,  // for copies; each client has its own place
   };
   struct OpenFile {
     std::unique_ptr<client::File> file;
@@ -62,20 +62,20 @@ class Workload {
     Use use = Use::kData;
     std::vector<AppendId> appended;
   };
-  using OpenFilePtr = std::shared_ptr<OpenFile>;  // a batch works on it while another may close it
-  /// A write or truncation that failed and may still be under way somewhere.
+  using OpenFilePtr = std::shared_ptr<OpenFile>;  // shared, since a batch may use it while it is closed
+  /// A failed write or truncation that may still take effect.
   struct Doubt {
     WriteId id = 0;
     std::uint64_t handle = 0;
     bool truncation = false;
-    bool request_over = false;  // of a truncation: only the intent may be left
+    bool request_over = false;  // truncations: only the intent may be left
     Layout layout;
   };
 
-  /// What a mount's kernel would have of a file.
+  /// The pages of a file that a mount's kernel would keep.
   struct Pages {
     Bytes data;
-    std::uint64_t crashes = 0;  // that there had been when it was read
+    std::uint64_t crashes = 0;  // number of crashes when it was read
   };
 
   job::Task<void> one();
@@ -84,7 +84,7 @@ class Workload {
   job::Task<void> look_at_something();
   job::Task<void> use_a_file();
 
-  // Names (workload_names.cc).
+  // Names (workload_names.cc, workload_name_choices.cc).
   NameOp choose_change();
   NameOp choose_look();
   NameOp choose_rename();
@@ -102,7 +102,7 @@ class Workload {
   job::Task<Facts> stat(const NameOp& op);
   job::Task<Facts> list(const NameOp& op);
   void told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun);
-  /// What is answered now may come from leases of before the last crash of the meta server's machine.
+  /// Whether an answer may come from leases granted before the last crash of the meta server's machine.
   bool may_not_know_of_crash(MonoTime begun);
 
   // Locks and appends (workload_locks.cc).
@@ -117,10 +117,10 @@ class Workload {
   job::Task<void> sync_log(OpenFilePtr log);
   job::Task<void> read_log(OpenFilePtr log);
 
-  // Data under a lock (workload_guard.cc).
+  // Data under a lock (workload_guard.cc, workload_overlap.cc, workload_silence.cc).
   job::Task<void> use_under_lock();
   job::Task<void> work_under_lock(OpenFilePtr file, LockClaim claim);
-  /// For longer than its lease, and perhaps with a change under way that something holds up.
+  /// Makes the client silent for longer than its lease; perhaps one of its changes is held up meanwhile.
   job::Task<bool> fall_silent(OpenFilePtr file, LockClaim claim, Bytes& known);
   job::Task<bool> cut_behind_a_refusal(OpenFilePtr file, LockClaim claim, Bytes& known);
   job::Task<bool> cut_behind_another(OpenFilePtr file, LockClaim claim, Bytes& known);
@@ -132,7 +132,7 @@ class Workload {
   job::Task<bool> cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, bool by_handle);
   job::Task<bool> failed_guarded(OpenFilePtr file, LockClaim claim, Errc code, bool cut);
   job::Task<bool> is_over(OpenFilePtr file, bool cut);
-  /// A write and a truncation at once: on each datafile one of them is before the other.
+  /// Writes and truncates at the same time. On each datafile, one must come before the other.
   job::Task<bool> write_and_cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& known);
   job::Task<bool> overlap_failed(OpenFilePtr file, LockClaim claim, Errc written, Errc cut, MonoTime begun);
   job::Task<void> release_guard(std::uint64_t handle);
@@ -156,7 +156,7 @@ class Workload {
   job::Task<void> fill_pages(std::shared_ptr<client::File> file);
   job::Task<void> write_through_pages(std::shared_ptr<client::File> file, std::uint64_t most);
 
-  // Data (workload_data.cc).
+  // Data (workload_data.cc, workload_opens.cc; statfs and access_root are in workload.cc).
   job::Task<void> open_something(bool truncate);
   job::Task<void> open_by_handle(std::uint64_t handle, Rights rights, bool truncate);
   job::Task<void> truncate_by_handle();
@@ -174,21 +174,21 @@ class Workload {
   job::Task<void> fstat(OpenFilePtr open);
   job::Task<void> ftruncate(OpenFilePtr open);
   job::Task<void> close(OpenFilePtr open);
-  /// At the same time, so that they go to the meta server several to a request.
+  /// Closes all files at the same time, so that one request to the meta server carries several closes.
   job::Task<void> close_all();
-  /// Several at once, and then the close that tells the file's size.
+  /// Several writes at the same time, and then a close that reports the file's size.
   job::Task<void> last_writes(OpenFilePtr open);
   job::Task<void> settle_doubts();
   job::Task<bool> barrier(std::uint64_t handle, const Layout& layout);
   std::vector<Extent> some_extents();
   OpenFilePtr some_open(Rights rights);
-  /// Of a data file that is open for writing; null: none.
+  /// An open of this data file for writing; null: none.
   OpenFilePtr writable(std::uint64_t handle);
-  /// Tells the model of what it is used for that it is there.
+  /// Tells the model for this use that the file exists.
   void know(OpenFile& open, Use params);
   void note_failure(std::string_view what, Errc code, MonoTime begun);
   void note_unsynced(std::uint64_t handle, WriteId id);
-  /// The meta server may know nothing of this open any more.
+  /// Whether the meta server may have forgotten this open.
   bool open_lost(const OpenFile& open);
   bool dead() const { return killed_; }
 
@@ -197,14 +197,14 @@ class Workload {
   const int index_;
   const std::uint32_t node_;
   SeededRandom random_;
-  NodeId under_way_ = 0;  // the name-space operation
+  NodeId under_way_ = 0;  // the name-space operation in flight
   ClientId under_way_as_;
   ClientId given_up_as_;
   bool given_up_ = false;
   std::vector<OpenFilePtr> open_;
   std::vector<Doubt> doubts_;
-  std::map<std::uint64_t, std::vector<WriteId>> unsynced_;  // by file: acknowledged since its last sync
-  std::vector<WriteId> writing_;                            // writes and punches under way
+  std::map<std::uint64_t, std::vector<WriteId>> unsynced_;  // by file: acknowledged since the last sync
+  std::vector<WriteId> writing_;                            // writes and punches in flight
   std::vector<client::KeptPages::Kept> kept_memory_{16};    // few, so that some displace others
   client::KeptPages kept_{kept_memory_};
   std::map<std::uint64_t, Pages> pages_;  // by handle

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's copies inside the file system, and its questions where data is.
+// The workload's copies inside the file system, and its requests for the location of data.
 #include <fmt/format.h>
 
 #include "tests/cluster/workload.h"
@@ -28,8 +28,8 @@ job::Task<void> Workload::map_data(OpenFilePtr open) {
   if (!wrong.empty()) scene_.fail(fmt::format("client {}: map of file {}: {}", index_, open->handle, wrong));
 }
 
-/// From a file to the client's own place in one that only takes copies, from there to where the servers can do it
-/// alone, and back: what is read must have been in the file meanwhile.
+/// Copies from a file to the client's place in a scratch file, and from there to another place such that the servers
+/// copy alone. Then reads the copy: the file must have held these bytes at some time since the beginning.
 job::Task<void> Workload::copy(OpenFilePtr open) {
   const OpenFilePtr scratch = scratch_file();
   if (scratch == nullptr) {

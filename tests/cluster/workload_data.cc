@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's reads, writes, cuts and syncs, and what the data model is told of them.
+// The workload's reads, writes, truncations and syncs, and its reports to the data model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ datatype::Description describe(std::span<const Extent> extents) {
 
 }  // namespace
 
-/// One piece, or several of the same size at equal distances. Mostly small, and at places where others have been.
+/// One piece, or several of the same size at equal distances. Mostly small, and where other clients write, too.
 std::vector<Extent> Workload::some_extents() {
   const bool large = random_.chance(1, 6);
   const std::uint64_t size = 1 + random_.below(large ? 20'000 : 3000);
@@ -66,7 +66,7 @@ job::Task<void> Workload::batch() {
   co_await gate.close();
 }
 
-/// More than the disks' local file systems can hold. The model is told before and after it: it may end in between only.
+/// Truncates to a size that no disk can hold. Reports it to the model before and after, since it may end in between.
 job::Task<void> Workload::truncate_too_far(std::uint64_t handle) {
   constexpr std::uint64_t kTooFar = std::uint64_t{900} << 40U;
   const MonoTime begun = process_.executor().now();
@@ -77,7 +77,7 @@ job::Task<void> Workload::truncate_too_far(std::uint64_t handle) {
   scene_.data.refused_to_grow(handle);
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} truncate {} too far: {}", index_, handle, name(done.code())));
-  // Of a file that was removed meanwhile, nothing is left to be cut or to be refused.
+  // A file that was removed meanwhile may report success, since there is nothing to truncate or to refuse.
   if (done && !scene_.history.may_be_gone(handle))
     scene_.fail(fmt::format("client {}: file {} is said to have 900 TiB", index_, handle));
   if (done || done.code() == Errc::kFileTooBig) co_return;
@@ -171,7 +171,7 @@ job::Task<void> Workload::write_where_late() {
   }
 }
 
-/// Within the file, and not its last byte: the size stays as it is.
+/// Punches a hole that does not contain the file's last byte, so the size does not change.
 job::Task<void> Workload::punch(OpenFilePtr open) {
   const std::uint64_t certain = scene_.data.size_bounds(open->handle).first;
   std::vector<Extent> extents = some_extents();
@@ -199,12 +199,12 @@ void Workload::note_unsynced(std::uint64_t handle, WriteId id) { unsynced_[handl
 
 job::Task<void> Workload::sync(OpenFilePtr open) {
   const MonoTime begun = process_.executor().now();
-  std::vector<WriteId>& unsynced = unsynced_[open->handle];  // whichever open wrote it
+  std::vector<WriteId>& unsynced = unsynced_[open->handle];  // of all opens of the file
   const std::vector<WriteId> covered = unsynced;
   auto done = co_await open->file->sync();
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, open->handle, name(done.code())));
-  // A loss is told once, of everything that was answered until it is told: also of what was written beside the fsync.
+  // A loss is reported once, for all writes answered until then, also for those made during the fsync.
   if (done.code() == Errc::kLostWrite) unsynced.clear();
   if (done) {
     std::erase_if(unsynced, [&](WriteId id) { return std::find(covered.begin(), covered.end(), id) != covered.end(); });
@@ -214,7 +214,7 @@ job::Task<void> Workload::sync(OpenFilePtr open) {
     if (!wrong.empty()) scene_.fail(fmt::format("client {}: file {}: {}", index_, open->handle, wrong));
     scene_.history.durable(begun);
   } else if (done.code() == Errc::kLostWrite) {
-    // Of a file that a crash of the meta server's machine has taken, too.
+    // A file that was lost in a crash of the meta server's machine may report a loss, too.
     const bool gone = scene_.opens_lost || scene_.history.may_be_gone(open->handle);
     if (!scene_.writes_may_be_lost() && !gone) scene_.fail("fsync says that a write may be lost, but nothing was lost");
   } else if (done.code() != Errc::kStaleHandle || !scene_.history.may_be_gone(open->handle)) {
@@ -258,8 +258,8 @@ job::Task<void> Workload::ftruncate(OpenFilePtr open) {
   note_failure("ftruncate", done.code(), begun);
 }
 
-/// All io servers of the file have answered a request of this client that was made after the failed one: what was
-/// left of that has ended.
+/// Sends a request to all io servers of the file. When they have answered, nothing of this client's earlier requests is
+/// in flight there any more.
 job::Task<bool> Workload::barrier(std::uint64_t handle, const Layout& layout) {
   auto distribution = make_distribution(layout);
   SPATE_CHECK(distribution.has_value());
@@ -285,7 +285,7 @@ job::Task<void> Workload::settle_doubts() {
     over = opened.has_value();
     if (over && !dead()) {
       auto closed = co_await (*opened)->close();
-      if (closed.code() == Errc::kLostWrite) unsynced_[doubt.handle].clear();  // it is told once
+      if (closed.code() == Errc::kLostWrite) unsynced_[doubt.handle].clear();  // it is reported only once
     }
   }
   if (dead()) co_return;

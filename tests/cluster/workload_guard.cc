@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's data under a lock: the holder of a file's exclusive lock alone changes the data that the lock
-// protects.
+// The workload's changes under a lock: the holder of a file's exclusive lock is the only client that changes the data
+// protected by it.
 #include "tests/cluster/workload_guard.h"
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ job::Task<void> Workload::release_guard(std::uint64_t handle) {
   std::ignore = co_await process_.client().cluster().locks().release(none.handle, {none.kind, none.owner});
 }
 
-/// Empty: it could not be read.
+/// Reads the protected range. Empty: it could not be read.
 job::Task<Bytes> Workload::read_guarded(OpenFilePtr file) {
   const MonoTime begun = process_.executor().now();
   Bytes memory(kGuardedBytes);
@@ -89,7 +89,7 @@ job::Task<Bytes> Workload::read_guarded(OpenFilePtr file) {
   co_return memory;
 }
 
-/// Nothing of the request comes any more, but what the file holds now.
+/// Whether nothing of a failed change can take effect any more.
 job::Task<bool> Workload::is_over(OpenFilePtr file, bool cut) {
   if (!cut) {
     const bool over = co_await barrier(file->handle, file->file->layout());
@@ -100,7 +100,7 @@ job::Task<bool> Workload::is_over(OpenFilePtr file, bool cut) {
   auto opened = co_await process_.client().open(where, wire::kOpenRead);  // waits for truncations
   if (!opened || dead()) co_return false;
   auto closed = co_await (*opened)->close();
-  if (closed.code() == Errc::kLostWrite) unsynced_[file->handle].clear();  // it is told once
+  if (closed.code() == Errc::kLostWrite) unsynced_[file->handle].clear();  // it is reported only once
   co_return true;
 }
 
@@ -134,8 +134,8 @@ job::Task<bool> Workload::write_guarded(OpenFilePtr file, LockClaim claim, Bytes
   co_return co_await failed_guarded(file, claim, written.code(), false);
 }
 
-/// By its handle a file is cut whether or not this client has lost its lock meanwhile: only for who is silent until
-/// that has failed.
+/// A truncation by handle works even if this client has lost its lock. So it is used only by clients that stay silent
+/// until it has failed.
 job::Task<bool> Workload::cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, bool by_handle) {
   const MonoTime begun = process_.executor().now();
   const std::uint64_t size = 1 + random_.below(kGuardedBytes - 1);
@@ -168,7 +168,7 @@ job::Task<bool> Workload::change_guarded(OpenFilePtr file, LockClaim claim, Byte
   co_return co_await write_guarded(file, claim, known, {random_.below(kGuardedBytes - size), size});
 }
 
-/// Takes nothing of the guarded range away: whoever does it needs no lock.
+/// Truncates the file to a size beyond the protected range, which needs no lock.
 job::Task<void> Workload::grow_guarded() {
   const OpenFilePtr file = scratch_file();
   const MonoTime begun = process_.executor().now();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the workload's data under a lock lies.
+// The range that the workload protects by a lock.
 #pragma once
 
 #include <cstdint>
 
 namespace spate::cluster {
 
-/// Of the file that takes copies: behind everybody's place for those.
+/// In the scratch file, beyond the places of all clients.
 inline constexpr std::uint64_t kGuardedAt = 128ULL << 20U;
 inline constexpr std::uint64_t kGuardedBytes = 40'000;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's locks and appends, and what their models are told of them.
+// The workload's locks and appends, and its reports to their models.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMostLogBytes = 200 * 1024;
 constexpr std::array kKinds = {LockKind::kProcess, LockKind::kOpenFile, LockKind::kFlock};
-constexpr std::uint64_t kOwners = 2;  // of each kind
+constexpr std::uint64_t kOwners = 2;  // of each kind, for each client
 
 }  // namespace
 
@@ -36,7 +36,7 @@ LockClaim Workload::claim_of(const wire::LockSpec& lock) {
 }
 
 job::Task<void> Workload::lock(OpenFilePtr open) {
-  // Often the root, so that clients meet.
+  // Often the root, so that clients compete for it.
   const wire::LockSpec lock = some_lock(random_.chance(1, 2) ? kRootHandle.value : open->handle);
   if (lock.mode != LockMode::kNone && random_.chance(1, 5)) {
     co_await test_lock(lock);
@@ -63,7 +63,7 @@ job::Task<void> Workload::set_lock(wire::LockSpec lock, bool waits) {
   const Errc code = set.code();
   if (set || code == Errc::kTryAgain || code == Errc::kDeadlock || (waits && code == Errc::kTimeout)) co_return;
   if (code != Errc::kLostLock) note_failure("lock", code, begun);
-  co_await release_locks(lock.handle.value);  // whether there is something is not known
+  co_await release_locks(lock.handle.value);  // it may have the lock or not
 }
 
 job::Task<void> Workload::test_lock(wire::LockSpec lock) {
@@ -114,7 +114,7 @@ job::Task<void> Workload::use_a_log() {
   } else if (allows(log->rights, Rights::kRead)) {
     co_await read_log(log);
   } else {
-    co_await close(log);  // the next one has other rights
+    co_await close(log);  // the next append has other rights
   }
 }
 
@@ -145,7 +145,7 @@ job::Task<void> Workload::sync_log(OpenFilePtr log) {
   auto done = co_await log->file->sync();
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, log->handle, name(done.code())));
-  // Told of everything that was answered until now: a later fsync does not cover it.
+  // The loss covers all appends answered until now. A later fsync does not cover them.
   if (done.code() == Errc::kLostWrite) log->appended.clear();
   if (done) {
     scene_.appends.synced(covered);

@@ -8,10 +8,10 @@
 namespace spate::cluster {
 namespace {
 
-/// So much is each client's own: a later write of another one would hide what the error has lost.
+/// The size of each client's own place. A later write of another client to it would hide the loss.
 constexpr std::uint64_t kPlaceBytes = 512;
 
-/// Where a file's first strip on that server begins.
+/// The offset of the file's first strip on that server.
 std::optional<std::uint64_t> first_on(ServerId server, const Layout& layout) {
   for (std::size_t slot = 0; slot < layout.slots.size(); ++slot) {
     const std::uint32_t target = layout.slots[slot].targets.front().value;

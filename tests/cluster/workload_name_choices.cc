@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's choice of operations on names: such that clients get in each other's way.
+// The workload's choice of operations on names, so that clients often use the same names.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -32,7 +32,7 @@ NodeId Workload::some_object(bool regular_only) {
     if (node.id != kRootNode && (!regular_only || node.type == FileType::kRegular)) objects.push_back(node.id);
   }
   if (objects.empty()) return 0;
-  // Files: mostly the same few, so that there is something in them.
+  // Mostly one of the same few files, so that they have contents.
   const std::size_t among =
       regular_only && random_.chance(9, 10) ? std::min<std::size_t>(objects.size(), 5) : objects.size();
   return objects[random_.below(among)];
@@ -51,7 +51,7 @@ Path Workload::path_of(NodeId node) {
   return path;
 }
 
-/// Mostly a client's own names; a shared few, so that clients meet.
+/// Mostly one of the client's own names, sometimes one that other clients use, too.
 Path Workload::below(Path directory) {
   const std::string name = kNames[random_.below(kNames.size())];
   const bool own = random_.chance(3, 5);
@@ -76,7 +76,7 @@ NameOp Workload::choose_rename() {
   op.path = some_path(true);
   op.other = some_path(random_.chance(1, 3));
   op.flags = static_cast<std::uint8_t>(random_.below(3));
-  if (random_.chance(1, 6)) {  // below itself, if it is a directory that has something in it
+  if (random_.chance(1, 6)) {  // below the moved object itself, if it is a directory with entries
     op.path = path_of(some_directory());
     op.path.parts.resize(std::min<std::size_t>(op.path.parts.size(), 1));
     for (int tries = 0; tries < 5; ++tries) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's operations on names, and what the model is told of them.
+// The workload's operations on names, and its reports to the model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ Facts facts_of(const Result<Attributes>& result) { return result ? facts_of(*res
 
 }  // namespace
 
-/// A change that changes nothing, and uses the slot of the one that was given up: when it is answered, that one is
-/// known to the server, or forgotten by it.
+/// Makes a change without effect, which uses the answer slot of the change that was given up. Its answer shows that the
+/// server knows the outcome of the former, or will never run it.
 job::Task<void> Workload::settle_given_up() {
   const MonoTime begun = process_.executor().now();
   const ClientId as = session();
@@ -72,7 +72,7 @@ job::Task<void> Workload::do_name(NameOp op) {
   told(op.number, op, facts, begun);
 }
 
-/// Leases hold until their client hears of the restart, at most for the quarter of a session that they last.
+/// A lease stays valid until the client learns of the restart, at most for a quarter of a session's lease.
 bool Workload::may_not_know_of_crash(MonoTime begun) {
   if (scene_.meta_crashed_at < MonoTime{} || begun <= scene_.meta_crashed_at) return false;
   if (begun > scene_.meta_crashed_at + scene_.world.settings().session_lease / 4) return false;
@@ -82,10 +82,10 @@ bool Workload::may_not_know_of_crash(MonoTime begun) {
 
 void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun) {
   scene_.journal.note(fmt::format("c{} #{} {}", index_, number, to_string(scene_.names, facts)));
-  // A change is never made by what a client has kept, but it may be refused: the name is not there.
+  // A client cannot make a change from state that it keeps, but it can refuse one: it knows that there is no such name.
   const bool kept = (!changes(op.kind) || facts.code != Errc::kOk) && may_not_know_of_crash(begun);
   if (facts.object && (begun <= scene_.meta_crashed_at || kept)) scene_.perhaps_forgotten.insert(facts.handle);
-  if (kept && !is_transient(facts.code)) {  // as it was before the crash, which may have taken it
+  if (kept && !is_transient(facts.code)) {  // the answer is from before the crash, which may have undone it
     if (!scene_.history.had_no_effect(number)) scene_.fail(scene_.history.explain());
     return;
   }
@@ -193,7 +193,7 @@ job::Task<Facts> Workload::perform_attributes(const NameOp& op) {
   }
 }
 
-/// Every kind of distribution is used: which one, the name decides.
+/// The name decides on the distribution, so that all kinds are used.
 DistributionSpec Workload::distribution_for(std::string_view name) {
   static const std::array<DistributionSpec, 4> specs = {DistributionSpec(), *parse_distribution("basic"),
                                                         *parse_distribution("varstrip:8 KiB,4 KiB,1:4 KiB,0:5000"),
@@ -232,7 +232,7 @@ job::Task<Facts> Workload::open_file(const NameOp& op) {
 }
 
 job::Task<Facts> Workload::stat(const NameOp& op) {
-  // Which file it will be is only known when it is answered; usually it is this one.
+  // Only the answer tells which file it is. Usually it is the one in the likely state.
   Tree tree = scene_.history.likely();
   const std::uint64_t guess = apply(tree, op, scene_.targets).handle;
   const ReadId id = scene_.data.knows(guess) ? scene_.data.begin_read(guess, {}) : 0;

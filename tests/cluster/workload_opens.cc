@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's open files: which are opened and closed, and what the data model is told of that.
+// The workload's opens and closes of files, and its reports to the data model.
 #include <algorithm>
 
 #include "client/data/transfer.h"
@@ -17,7 +17,7 @@ bool Workload::open_lost(const OpenFile& open) {
   return scene_.opens_lost || open.epoch != process_.client().session().identity().epoch;
 }
 
-/// What a file is for is decided by who first has it open.
+/// The use of a file is decided by its first open.
 void Workload::know(OpenFile& open, Use params) {
   const bool fresh =
       !scene_.data.knows(open.handle) && !scene_.appends.knows(open.handle) && !scene_.scratch.contains(open.handle);
@@ -122,7 +122,7 @@ job::Task<void> Workload::close(OpenFilePtr open) {
   if (done) co_return;
   const Errc code = done.code();
   if (code == Errc::kLostWrite) {
-    unsynced_[open->handle].clear();  // told: later syncs need not tell it again
+    unsynced_[open->handle].clear();  // reported; later syncs need not report it
     if (!scene_.writes_may_be_lost() && !scene_.history.may_be_gone(open->handle))
       scene_.fail("close says that a write may be lost, but nothing was lost");
     co_return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under a lock, a write and a truncation of what it writes at once: on each datafile one comes before the other.
+// A write and a truncation of its range at the same time, under a lock. On each datafile, one comes before the other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::byte kWrittenByte{0xA5};
-/// The truncation is at the io servers about so long after it was asked for.
+/// About the time from the request for a truncation until it reaches the io servers, ns.
 constexpr std::uint64_t kCutTakesNs = 4'000'000;
 
 struct Overlap {
@@ -30,7 +30,7 @@ job::Task<void> cut_now(client::File& file, Overlap what, Result<void>& out) {
   out = co_await file.truncate(kGuardedAt + what.cut);
 }
 
-/// Behind the cut, a datafile has all of the write or nothing of it.
+/// Beyond the truncation, each datafile must have all bytes of the write or none.
 bool in_some_order(const Layout& layout, const Overlap& what, const Bytes& found) {
   std::vector<int> seen(layout.slots.size());  // 1: bytes of the write, 2: bytes that are not there
   for (std::uint64_t at = what.cut; at < what.written.offset + what.written.size; ++at) {
@@ -72,7 +72,7 @@ job::Task<bool> Workload::write_and_cut_guarded(OpenFilePtr file, LockClaim clai
   co_return true;
 }
 
-/// False. Each of the two may still take effect as long as the lock is held.
+/// Returns false. Each of the two that has failed may still take effect while the lock is held.
 job::Task<bool> Workload::overlap_failed(OpenFilePtr file, LockClaim claim, Errc written, Errc cut, MonoTime begun) {
   for (const bool is_cut : {false, true}) {
     const Errc code = is_cut ? cut : written;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload's pages: what a mount's kernel would hold of files, kept from one open to the next.
+// The workload's pages: what a mount's kernel keeps of a file from one open to the next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::uint64_t kWhole = 96 * 1024;  // more than any file has
+constexpr std::uint64_t kWhole = 96 * 1024;  // larger than any file
 
 ServerId some_server_of(const Layout& layout, Random& random) {
   return server_of(layout.slots[random.below(layout.slots.size())].targets.front());
@@ -17,8 +17,8 @@ ServerId some_server_of(const Layout& layout, Random& random) {
 
 }  // namespace
 
-/// A program opens a file, perhaps twice, reads it, perhaps writes it, and closes it; what it reads comes from the
-/// pages if an open has kept them.
+/// Opens a file once or twice as a program does, reads it, perhaps writes it, and closes it. Reads come from the pages
+/// if an open has kept them.
 job::Task<void> Workload::use_pages() {
   const Node* node = scene_.history.likely().find(some_object(true));
   if (node == nullptr || node->handle == 0 || !scene_.data.knows(node->handle)) co_return;
@@ -32,8 +32,8 @@ job::Task<void> Workload::use_pages() {
     if (file == nullptr) break;
     files.push_back(std::move(file));
   }
-  // The last of several writers to close asks what the others have written, for a second. Its own writes are to have
-  // told it of all datafiles.
+  // Of several writers, the last one to close asks the io servers, for at most a second, about the others' writes. By
+  // its own writes it should have learnt of all datafiles.
   const bool asks_in_vain = files.size() > 1 && random_.chance(1, 2);
   for (const std::shared_ptr<client::File>& file : files) {
     if (writes) co_await write_through_pages(file, asks_in_vain ? kWhole / 3 : 3000);
@@ -48,7 +48,7 @@ job::Task<void> Workload::use_pages() {
   }
 }
 
-/// None when that fails or this client dies.
+/// Null if the open fails or this client dies.
 job::Task<std::shared_ptr<client::File>> Workload::open_with_pages(std::uint64_t handle, bool writes) {
   const MonoTime begun = process_.executor().now();
   const std::vector<Extent> whole{{0, kWhole}};
@@ -77,14 +77,14 @@ job::Task<void> Workload::close_with_pages(std::shared_ptr<client::File> file) {
   auto closed = co_await kept_.close(*file);
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} close {} with pages: {}", index_, handle, name(closed.code())));
-  if (closed.code() == Errc::kLostWrite) unsynced_[handle].clear();  // told: later syncs need not tell it again
+  if (closed.code() == Errc::kLostWrite) unsynced_[handle].clear();  // reported; later syncs need not report it
   if (closed || closed.code() == Errc::kLostWrite || closed.code() == Errc::kSessionFenced) co_return;
   const bool gone = scene_.history.may_be_gone(handle);
   if (closed.code() != Errc::kStaleHandle || !gone) note_failure("close", closed.code(), begun);
 }
 
-/// What stays must have been in the file at some moment since the open was asked for (`id`). A crashed disk may have
-/// taken what was not synced: then pages may be newer than the file.
+/// The kept pages must have been in the file at some time since read `id` began. After a crash, pages may be newer than
+/// the file, since a disk may have lost unsynced writes.
 job::Task<void> Workload::check_kept_pages(std::shared_ptr<client::File> file, ReadId id) {
   const std::uint64_t handle = file->handle().value;
   bool keeps = co_await kept_.opened(*file);
@@ -108,7 +108,7 @@ job::Task<void> Workload::fill_pages(std::shared_ptr<client::File> file) {
   const std::uint64_t handle = file->handle().value;
   Pages pages{Bytes(kWhole), scene_.appends.crashes()};
   auto got = co_await file->read(0, pages.data);
-  if (dead() || !got) co_return;  // an open file may be gone, or a server away: that is looked at by other reads
+  if (dead() || !got) co_return;  // other reads check such failures
   pages.data.resize(*got);
   pages_[handle] = std::move(pages);
 }

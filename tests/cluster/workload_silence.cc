@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever has a lock falls silent until its session has expired, with a change under way that something holds up: what
-// of it comes later must come before others get the lock, or not at all.
+// A lock's holder is silent until its session has expired, while one of its changes is held up. The change must take
+// effect before another client gets the lock, or never.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace spate::cluster {
 namespace {
 
-/// Longer than a client waits for an answer (small_client_options): what it was to do has failed when it is heard
+/// Longer than a client waits for an answer (small_client_options). So the change has failed when the client is heard
 /// again.
 constexpr Duration kLongSilence = std::chrono::seconds(9);
 constexpr Duration kOnItsWay = std::chrono::milliseconds(20);
@@ -29,7 +29,7 @@ ServerId server_at(const Layout& layout, std::uint64_t offset) {
 
 void Workload::be_silent_for(Duration span) {
   scene_.part(kMetaServer.value, node_, span);
-  scene_.guard_wanted_until = scene_.world.now() + span;  // the process may have gone
+  scene_.guard_wanted_until = scene_.world.now() + span;  // for others, even if this process ends
 }
 
 job::Task<bool> Workload::fall_silent(OpenFilePtr file, LockClaim claim, Bytes& known) {
@@ -44,7 +44,7 @@ job::Task<bool> Workload::fall_silent(OpenFilePtr file, LockClaim claim, Bytes& 
   }
 }
 
-/// Its truncation is an intent at the meta server that an io server does not carry out yet.
+/// The client's truncation is an intent at the meta server, which an io server refuses to carry out for a while.
 job::Task<bool> Workload::cut_behind_a_refusal(OpenFilePtr file, LockClaim claim, Bytes& known) {
   scene_.refuse_cuts(first_server(file->file->layout()), std::chrono::milliseconds(4500 + random_.below(4500)));
   const Duration span = scene_.world.settings().session_lease * (3 + random_.below(4)) / 2;
@@ -54,7 +54,7 @@ job::Task<bool> Workload::cut_behind_a_refusal(OpenFilePtr file, LockClaim claim
   co_return co_await cut_guarded(file, claim, known, false);
 }
 
-/// Its truncation waits at the meta server for another client's.
+/// The client's truncation waits at the meta server for the truncation of another client.
 job::Task<bool> Workload::cut_behind_another(OpenFilePtr file, LockClaim claim, Bytes& known) {
   scene_.refuse_cuts(first_server(file->file->layout()), std::chrono::milliseconds(4500 + random_.below(2000)));
   scene_.growth_wanted_until = process_.executor().now() + std::chrono::milliseconds(400);
@@ -71,8 +71,8 @@ job::Task<bool> Workload::cut_behind_another(OpenFilePtr file, LockClaim claim, 
   co_return co_await cut_guarded(file, claim, known, true);
 }
 
-/// The meta server is started again and knows of the lock from its store only; the holder comes back under a later
-/// epoch while an io server, which cannot be told of that, may still take what it was writing.
+/// The meta server restarts and knows the lock only from its store. The holder returns in a later epoch. An io server
+/// that cannot learn of that may still carry out the holder's write.
 job::Task<bool> Workload::write_in_grace(OpenFilePtr file, LockClaim claim, Bytes& known) {
   const std::uint32_t server = server_at(file->file->layout(), kGuardedAt).value;
   scene_.part(kMetaServer.value, server, std::chrono::seconds(11));
@@ -83,8 +83,8 @@ job::Task<bool> Workload::write_in_grace(OpenFilePtr file, LockClaim claim, Byte
   co_return co_await write_guarded(file, claim, known, {0, kGuardedBytes});
 }
 
-/// It is back under a later epoch and locks something else, while its truncation is still to come. Then the meta server
-/// is started again: it knows of the locks of either epoch from its store only.
+/// The client returns in a later epoch and takes another lock, while its truncation is held up. Then the meta server
+/// restarts. It knows the locks of both epochs only from its store.
 job::Task<bool> Workload::come_back_before_the_cut(OpenFilePtr file, LockClaim claim, Bytes& known) {
   scene_.refuse_cuts(first_server(file->file->layout()), std::chrono::milliseconds(6500 + random_.below(2000)));
   scene_.world.at(scene_.world.now() + kOnItsWay, [this] {
@@ -109,7 +109,7 @@ job::Task<void> Workload::work_under_lock(OpenFilePtr file, LockClaim claim) {
   const std::uint64_t crashes = scene_.appends.crashes();
   Bytes known = co_await read_guarded(file);
   if (dead() || known.empty()) co_return;
-  // Long enough for its session to expire and for others to get the lock; then it writes on.
+  // Its session expires, and others get the lock. Then it goes on writing.
   if (random_.chance(1, 2)) {
     const bool done = co_await fall_silent(file, claim, known);
     if (!done) co_return;

@@ -7,7 +7,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::uint32_t kDirectAlignment = 512;
-/// Numbers of the second meta server and those behind it.
+/// The number of the second meta server. Further ones follow.
 constexpr std::uint32_t kFurtherMetas = 51;
 
 Key key_of(std::uint8_t byte) {
@@ -20,7 +20,7 @@ Key key_of(std::uint8_t byte) {
 
 World::World(const WorldOptions& options)
     : random_(options.seed), fabric_(clock_, random_, options.fabric), watch_(clock_), coordination_(clock_, random_) {
-  SPATE_CHECK(planted(Defect::kNone));  // one world at a time
+  SPATE_CHECK(planted(Defect::kNone));  // only one world at a time
   planted_defect = defect_of(options.plant);
   settings_.map = make_map(options);
   settings_.client_key = key_of(9);
@@ -54,7 +54,7 @@ World::World(const WorldOptions& options)
 }
 
 World::~World() {
-  actions_.clear();  // whoever wanted them may have gone
+  actions_.clear();  // their owners may be gone
   watch_.on_arrival({});
   for (const ServerId id : servers()) {
     if (server(id) != nullptr) kill_server(id, bmi::sim::Death::kProcess);
@@ -67,7 +67,7 @@ World::~World() {
   const MonoTime limit = now() + std::chrono::hours(1);
   while (!processes_.empty()) {
     const bool more = turn(limit);
-    SPATE_CHECK(more || processes_.empty());  // a process hangs
+    SPATE_CHECK(more || processes_.empty());  // otherwise a process hangs
   }
   planted_defect = Defect::kNone;
 }
@@ -101,7 +101,7 @@ std::unique_ptr<ServerDisks> World::make_disks(const ServerEntry& entry, const W
   model.jitter = std::chrono::microseconds(50);
   if (options.direct) {
     model.direct_alignment = kDirectAlignment;
-    model.write_latency = std::chrono::milliseconds(2);  // other requests come while blocks are being written
+    model.write_latency = std::chrono::milliseconds(2);  // so that other requests come during a write of blocks
   }
   for (std::size_t i = 0; i < entry.targets.size(); ++i) {
     disks->targets.push_back(std::make_unique<trove::SimDisk>(clock_, random_, ++disks_made_, model));
@@ -142,7 +142,7 @@ bool World::is_whole() {
   return first != nullptr && first->leads() && std::all_of(metas.begin(), metas.end(), holds_all);
 }
 
-/// As a process of the daemon does it.
+/// Restarts members that have resigned, as the daemon's first process does.
 void World::restart_the_resigned() {
   if (settings_.coordination == nullptr) return;
   for (const ServerId id : meta_servers()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: a whole cluster in one process and in virtual time. Servers and clients come, die and come back here.
+// World: a whole cluster in one process, in virtual time. It starts, kills and restarts servers and clients.
 #pragma once
 
 #include <map>
@@ -25,14 +25,14 @@ struct WorldOptions {
   std::uint64_t disk_bytes = 1ULL << 30U;
   bmi::sim::FabricOptions fabric;
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
-  bool direct = false;  // streams in bulk messages go past the page cache
+  bool direct = false;  // streams in bulk messages bypass the page cache
   Plant plant = Plant::kNone;
-  std::size_t max_requests = rpc::ServerOptions().max_requests;  // worked on at once by each server
-  std::uint64_t features = wire::kOurFeatures;                   // those of older servers are fewer
-  std::uint32_t replicas = 1;                                    // of the data of new files
+  std::size_t max_requests = rpc::ServerOptions().max_requests;  // that each server works on at the same time
+  std::uint64_t features = wire::kOurFeatures;                   // older servers have fewer
+  std::uint32_t replicas = 1;                                    // copies of the data of new files
 };
 
-/// The meta server, or the first of several.
+/// The only meta server, or the first of several.
 inline constexpr ServerId kMetaServer{1};
 
 /// One thread. The same options and the same calls give the same run, to the byte.
@@ -45,56 +45,56 @@ class World {
 
   // Time.
   MonoTime now() const { return clock_.now(); }
-  /// The file system's clock: the servers' are right.
+  /// The correct wall clock, which all servers have.
   WallTime wall() const { return clock_.wall(); }
-  /// Does what is to be done at this instant, or goes to the next one, but not beyond `limit`. False: the clock stands
-  /// at `limit` and there is nothing more to be done.
+  /// Does all work that is due, or advances the clock to the next event, at most to `limit`. False: the clock is at
+  /// `limit` and no work is left.
   bool turn(MonoTime limit);
   void run_for(Duration span);
-  /// Runs `action` at `when`, outside of everything else.
+  /// Calls `action` at the time `when`, outside of any process.
   void at(MonoTime when, UniqueFunction<void()> action) { actions_.emplace(std::max(when, now()), std::move(action)); }
 
   // Servers. All of them run from the beginning.
   std::vector<ServerId> servers() const;
   void kill_server(ServerId id, bmi::sim::Death death);
   void start_server(ServerId id);
-  /// Starts an io server with one target that no spate.toml but its own names.
+  /// Starts an io server with one target. Only its own spate.toml has it.
   ServerId add_io_server(const WorldOptions& options);
-  /// Of an io server that is down: what it starts with is empty, and is made anew.
+  /// Gives an io server that is down new, empty disks.
   void replace_disks(ServerId id, const WorldOptions& options);
-  /// Null while it is down.
+  /// The running process; null: it is down.
   ServerProcess* server(ServerId id);
   ServerDisks& disks(ServerId id) { return *machines_.at(id).disks; }
   std::vector<ServerId> meta_servers() const;
-  /// Its process does nothing, and time passes for it all the same.
+  /// A paused server's process does nothing, although time passes.
   void pause(ServerId id, bool is) { machines_.at(id).paused = is; }
   bool paused(ServerId id) const { return machines_.at(id).paused; }
-  /// The meta server that leads, or that was the last one to lead.
+  /// The leading meta server; if there is none, the last one that led.
   ServerId leader();
-  /// One of several leads, and all others hold what it holds.
+  /// Whether a meta server leads and all others hold the same.
   bool is_whole();
   coord::SimService& coordination() { return coordination_; }
   const ServerSettings& settings() const { return settings_; }
 
   // Clients.
-  /// On a node of its own that no process has been on.
+  /// Starts a client on a new node of its own.
   ClientProcess& start_client();
-  /// The same with limits of its own; `options` needs neither map nor key.
+  /// The same with other limits. `options` needs neither map nor key.
   ClientProcess& start_client(client::Options options);
-  /// On the machine of an io server; it goes down with that.
+  /// Starts a client on the machine of an io server. A crash of the machine ends both.
   ClientProcess& start_client_beside(ServerId server, client::Options options);
-  /// The server whose machine a client runs on; nothing for one with a machine of its own.
+  /// The server on whose machine the client runs; nothing if it has a machine of its own.
   std::optional<ServerId> server_beside(std::uint32_t node) const;
-  /// Read and written by clients themselves.
+  /// Bytes that clients have read and written by themselves.
   std::uint64_t bypassed_bytes() const { return bypassed_bytes_; }
   void kill_client(ClientProcess& client, bmi::sim::Death death);
-  /// Null once it has ended or was killed.
+  /// Null when the client has ended or was killed.
   ClientProcess* client(std::uint32_t node);
 
   bmi::sim::Fabric& fabric() { return fabric_; }
   RequestWatch& watch() { return watch_; }
   Ether ether() { return {clock_, fabric_}; }
-  /// For what the world itself draws.
+  /// Random numbers for the world's own use.
   Random& random() { return random_; }
 
  private:
@@ -126,13 +126,13 @@ class World {
   ServerId leader_ = kMetaServer;
   ServerSettings settings_;
   std::map<ServerId, Machine> machines_;
-  std::vector<std::unique_ptr<ServerDisks>> replaced_disks_;  // a process that has died may not have ended yet
+  std::vector<std::unique_ptr<ServerDisks>> replaced_disks_;  // dead processes may still use them
   std::uint32_t disks_made_ = 0;
   std::multimap<MonoTime, UniqueFunction<void()>> actions_;
   std::vector<std::unique_ptr<Process>> processes_;  // in the order of their start
   std::uint32_t next_client_node_ = 100;
   std::uint64_t bypassed_bytes_ = 0;
-  std::map<std::uint32_t, ServerId> beside_;  // clients' nodes, those on servers' machines
+  std::map<std::uint32_t, ServerId> beside_;  // nodes of clients on servers' machines
 };
 
 }  // namespace spate::cluster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters: what clients were told of counters that they increment and read, and whether one history explains it.
+// Counters: a model of counters that clients increment and read. Checks that one history explains all answers.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace spate::group {
 
-/// An answer is explained if operations took effect one after another, each once, between its call and its answer.
+/// Answers must be possible if operations take effect one after another, each once, between its call and its answer.
 class Counters {
  public:
-  /// What the answer to an operation that begins now must at least be.
+  /// Begins an operation. Returns the least value that its answer may have.
   std::uint64_t begin(std::uint32_t counter, bool increments) {
     Counter& it = counters_[counter];
     if (increments) ++it.begun;
@@ -30,7 +30,7 @@ class Counters {
     if (value > it.begun) fail(which + "told more than there were increments");
     it.answered = std::max(it.answered, value);
   }
-  /// All increments have been answered.
+  /// Checks a counter's final value after all increments were answered.
   void ended(std::uint32_t counter, std::uint64_t value) {
     const Counter& it = counters_[counter];
     if (value == it.begun) return;

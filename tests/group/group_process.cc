@@ -99,7 +99,7 @@ job::Task<Result<std::uint64_t>> GroupProcess::count_once(CountRequest request) 
       if (known.status != Errc::kOk) co_return known.status;
       Decoder in(known.value ? ByteView(*known.value) : ByteView());
       const std::uint64_t number = in.u64();
-      if (in.ok() && number > request.number) co_return Errc::kForgottenRequest;  // an old copy of it
+      if (in.ok() && number > request.number) co_return Errc::kForgottenRequest;  // an old copy of the request
       if (in.ok() && number == request.number) {
         value = in.u64();
       } else {
@@ -114,7 +114,7 @@ job::Task<Result<std::uint64_t>> GroupProcess::count_once(CountRequest request) 
         if (done.status != Errc::kOk) co_return done.status;
       }
     }
-    // A commit has been synced; what was only read may not be yet.
+    // A commit has been synced already. The value that a read returns may not be synced yet.
     if (request.durable) {
       const auto synced = co_await records_->sync();
       if (synced.status != Errc::kOk) co_return synced.status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupProcess: one run of a member's process, with a small service on its store.
+// GroupProcess: a process of a group member, with a small service on its store.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace spate::group {
 
-/// The world's time at a rate of its own, from the moment on when the process began.
+/// A clock that runs faster or slower than the world's time, from the beginning of the process.
 class RateClock final : public Clock {
  public:
   RateClock(const Clock& world, double rate) : world_(world), begin_(world.now()), rate_(rate) {}
   MonoTime now() const override { return begin_ + scale(world_.now() - begin_, rate_); }
   WallTime wall() const override { return world_.wall(); }
-  /// When it is `local` here.
+  /// The world's time when this clock shows `local`.
   MonoTime world_time(MonoTime local) const {
     if (local == MonoTime::never()) return local;
     return begin_ + scale(local - begin_, 1 / rate_) + Duration(1);
@@ -32,16 +32,16 @@ class RateClock final : public Clock {
   const double rate_;
 };
 
-/// What a client asks. An increment that is asked again under the same number is not run again.
+/// A client's request. A repeated increment with the same number is not carried out again.
 struct CountRequest {
   std::uint32_t client = 0;
   std::uint64_t number = 0;
   std::uint32_t counter = 0;
   bool increments = false;
-  bool durable = false;  // answered when all have synced it
+  bool durable = false;  // answer only after all members have synced it
 };
 
-/// What survives a process.
+/// The parts of a machine that survive its processes.
 struct GroupMachine {
   std::unique_ptr<trove::SimKeyvalDisk> disk = std::make_unique<trove::SimKeyvalDisk>();
   std::uint64_t boot = 1;
@@ -53,7 +53,7 @@ struct GroupProcessOptions {
   std::uint64_t kept_entries = 60;
 };
 
-/// One thread drives it: step() again and again. Life: construct -> stepped -> die() -> stepped until ended() ->
+/// One thread drives it by repeated step(). Life cycle: construct -> stepped -> die() -> stepped until ended() ->
 /// destroyed.
 class GroupProcess {
  public:
@@ -66,11 +66,11 @@ class GroupProcess {
   Member& member() { return *member_; }
   bool alive() const { return alive_; }
   bool short_of_space() const { return keyval_.short_of_space(); }
-  /// Messages and requests that have not been answered.
+  /// The number of messages and requests in flight.
   std::size_t under_way() const { return gate_.count(); }
   bool ended() const { return ended_ && gate_.count() == 0; }
   bool step() { return executor_.step(); }
-  /// Of the world's time.
+  /// In the world's time.
   MonoTime next_event_time() const {
     return std::min(clock_.world_time(executor_.next_timer()), store_.next_event_time());
   }
@@ -79,7 +79,7 @@ class GroupProcess {
 
   using AnswerAction = UniqueFunction<void(Answer)>;
   void take(std::shared_ptr<const Message> message, AnswerAction action);
-  /// The action is called with the counter's value, or with nothing: this process cannot say.
+  /// Called with the counter's value, or with nothing if this process cannot answer.
   using CountAction = UniqueFunction<void(std::optional<std::uint64_t>)>;
   void count(CountRequest request, CountAction action);
   void hand_over();

@@ -18,15 +18,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint32_t kClients = 3;
-constexpr std::uint32_t kReader = 0;  // a client that only reads
+constexpr std::uint32_t kReader = 0;  // the number of the client that only reads
 constexpr std::uint32_t kCounters = 2;
-constexpr std::uint64_t kOperations = 120;  // of each client
+constexpr std::uint64_t kOperations = 120;  // by each client
 constexpr Duration kFaulty = seconds(60);
 constexpr Duration kHealing = seconds(120);
 
 std::int64_t in_ms(Duration span) { return span.count() / 1'000'000; }
 
-/// Two members or three; and in some runs all answers wait for a sync, so that power may fail everywhere.
+/// Two or three members. In some runs all answers wait for a sync, so that all machines may crash at once.
 struct Plan {
   std::uint32_t members = 2;
   bool durable = false;
@@ -44,7 +44,7 @@ class Run {
     std::uint32_t number = 0;
     std::uint64_t done = 0;
     std::uint64_t attempt = 0;
-    std::uint32_t asks = 0;  // the member that it asks next
+    std::uint32_t asks = 0;  // the member to which it sends its next request
     CountRequest request;
     std::uint64_t least = 0;
   };
@@ -69,7 +69,7 @@ class Run {
   Counters counters_;
   std::vector<Client> clients_;
   bool healing_ = false;
-  std::uint32_t in_force_ = 0;  // faults
+  std::uint32_t in_force_ = 0;  // number of faults in force
   std::set<std::uint32_t> isolated_;
   MonoTime crashed_at_;
   GroupRunResult result_;
@@ -120,8 +120,8 @@ void Run::mend_after(Duration span, UniqueFunction<void()> mend) {
   });
 }
 
-/// Whether a machine may lose what it had not synced: the others hold it, and are about to say so. (A group survives
-/// one loss at a time.)
+/// Whether a machine may crash now. All answers must wait for syncs, or all other members must hold the changes that it
+/// may lose. (A group survives one loss at a time.)
 bool Run::may_lose() { return plan_.durable || quiet(); }
 
 bool Run::quiet() {
@@ -178,7 +178,7 @@ void Run::strike() {
       });
     case 11:
     case 12:
-      // Only one client reaches it.
+      // Isolates the member from all others. Only one client can reach it.
       isolated_.insert(member);
       faults.cut_off.insert(member + 1);
       for (std::uint32_t i = 0; i < world_.members(); ++i) {
@@ -236,7 +236,7 @@ bool Run::finished() const {
   return true;
 }
 
-/// After the end all members hold the same, and as much as was counted.
+/// At the end all members must hold the same records, with all counted increments.
 void Run::compare_stores() {
   std::optional<std::vector<std::pair<Bytes, Bytes>>> first;
   for (std::uint32_t i = 0; i < world_.members(); ++i) {
@@ -288,7 +288,7 @@ GroupRunResult Run::run() {
     counters_.fail(finished() ? "not all members serve again" : "an operation was never answered");
   }
   if (counters_.failure().empty()) {
-    // What is under way arrives.
+    // Let the messages in flight arrive.
     const MonoTime end = world_.now() + seconds(3);
     while (world_.now() < end) std::ignore = world_.turn(end);
     compare_stores();

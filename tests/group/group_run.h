@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a group under faults.
+// One run of a replicated group under faults.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct GroupRunOptions {
 };
 
 struct GroupRunResult {
-  std::string failure;  // empty: everything was as it must be
+  std::string failure;  // empty: all answers and the final state were right
   std::uint64_t operations = 0;
-  std::uint64_t epochs = 0;  // take-overs
-  std::uint64_t losses = 0;  // power failures of all after which the best log led
-  MonoTime ended;            // in the world's time
+  std::uint64_t epochs = 0;  // number of take-overs
+  std::uint64_t losses = 0;  // crashes of all machines, after which the member with the best log led
+  MonoTime ended;            // when the run ended, in the world's time
 };
 
-/// The same seed gives the same run.
+/// A seed always gives the same run.
 GroupRunResult run_group(const GroupRunOptions& options);
 
 }  // namespace spate::group

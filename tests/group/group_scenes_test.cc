@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single faults of a group, step by step: disks that fail, hang, or have no room; a coordinator that was restored.
+// Single faults of a group, step by step: disks fail, hang, or are full; a coordinator is restored from a copy.
 #include "base/expect.h"
 #include "log/log.h"
 #include "tests/group/group_world.h"
@@ -43,10 +43,10 @@ class GroupScene : public testing::Test {
   }
   bool serves(std::uint32_t member) { return world_->record()->serves(ServerId(member + 1)); }
   bool all_serve() { return world_->record() && world_->record()->serving() == world_->members(); }
-  /// How long an increment takes at the member that leads; nothing if it is not answered within 10 s.
+  /// Sends an increment to the leader. Returns how long it took; nothing: no answer within 10 s.
   std::optional<Duration> increment(bool durable = false) {
     const MonoTime begin = world_->now();
-    const auto value = std::make_shared<std::optional<std::uint64_t>>();  // it may be answered later
+    const auto value = std::make_shared<std::optional<std::uint64_t>>();  // shared, since it may be answered later
     world_->process(*leader())->count({1, ++number_, 0, true, durable}, [value](auto counted) { *value = counted; });
     if (!run_until([&] { return value->has_value(); }, seconds(10))) return std::nullopt;
     last_ = **value;
@@ -144,7 +144,7 @@ TEST_F(GroupScene, AMemberWhoseDiskHangsKeepsFewMessages) {
   EXPECT_LE(world_->process(other)->under_way(), 8U);
 }
 
-/// What was answered as durable while it was away is durable at a member as soon as that serves.
+/// While a member was away, others answered changes as durable. It must have synced them when it serves again.
 TEST_F(GroupScene, AMemberThatServesAgainHasSyncedWhatTheOthersHad) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     make(2, seed);
@@ -166,8 +166,8 @@ TEST_F(GroupScene, AMemberThatServesAgainHasSyncedWhatTheOthersHad) {
   }
 }
 
-/// The coordinator is restored from a copy in which a member serves and leads that was removed since, and that member
-/// comes back. Whether another one leads all the same after that, and has every number.
+/// The coordinator is restored from an old copy. There, a member leads and serves that was removed since; it returns.
+/// The test finds out whether another member still takes the lead afterwards, with all increments.
 class RestoredCoordinator : public GroupScene {
  protected:
   bool ends_well(std::uint64_t seed) {

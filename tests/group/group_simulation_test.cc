@@ -30,7 +30,7 @@ TEST_F(GroupSimulation, NothingAnsweredIsLostOrRunTwiceAndAllMembersServeAgain) 
     ASSERT_EQ(result.failure, "") << "seed " << seed;
     losses += result.losses;
   }
-  EXPECT_GT(losses, 0U);  // power has failed everywhere
+  EXPECT_GT(losses, 0U);  // crashes of all machines at once
 }
 
 TEST_F(GroupSimulation, SameSeedSameRun) {

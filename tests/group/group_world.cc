@@ -9,12 +9,12 @@ namespace spate::group {
 namespace {
 
 constexpr std::uint32_t kGroup = 1;
-/// The first sentence of a group's life: whom the coordinator has from its formatting.
+/// The server that has this number in the record with which the coordinator is formatted.
 ServerId server_of(std::uint32_t number) { return ServerId(number + 1); }
 
 }  // namespace
 
-/// The way from one machine to the others.
+/// The network from one machine to the others.
 class GroupWorld::SimLink final : public Link {
  public:
   SimLink(GroupWorld& world, std::uint32_t from) : world_(world), from_(from) {}
@@ -32,7 +32,7 @@ class GroupWorld::SimLink final : public Link {
     const auto waited = co_await exchange->answered.wait(scope.token());
     exchange->waits = false;
     if (!waited) co_return waited.error();
-    // The wire is part of the product: nothing arrives that the codecs do not carry.
+    // Messages pass through the codecs, so that only encoded fields arrive.
     auto answer = decode_answer(encode(*exchange->answer));
     co_return answer;
   }
@@ -96,7 +96,7 @@ GroupWorld::~GroupWorld() {
   const MonoTime limit = now() + std::chrono::hours(1);
   while (!processes_.empty()) {
     const bool more = turn(limit);
-    SPATE_CHECK(more || processes_.empty());  // a process hangs
+    SPATE_CHECK(more || processes_.empty());  // otherwise a process hangs
   }
   planted_defect = Defect::kNone;
 }

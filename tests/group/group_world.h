@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupWorld: the machines of one group, the network between them, and the coordinator, in virtual time.
+// GroupWorld: the machines of a group, their network and the coordinator, in virtual time.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace spate::group {
 struct GroupWorldOptions {
   std::uint64_t seed = 1;
   std::uint32_t members = 2;
-  double clock_spread = 0.1;  // clocks run up to so much too fast or too slow
+  double clock_spread = 0.1;  // clocks run faster or slower by up to this share
   Defect defect = Defect::kNone;
 };
 
@@ -32,31 +32,31 @@ class GroupWorld {
   std::uint32_t members() const { return static_cast<std::uint32_t>(machines_.size()); }
   Duration some(Duration most) { return service_.draw(most); }
 
-  /// Does the next thing. False: nothing is left to do before `limit`, and it is `limit` now.
+  /// Does the next step. False: no step is left before `limit`, and the clock shows `limit`.
   bool turn(MonoTime limit);
   void at(MonoTime when, UniqueFunction<void()> action) { actions_.emplace(std::max(when, now()), std::move(action)); }
   void after(Duration span, UniqueFunction<void()> action) { at(now() + span, std::move(action)); }
 
-  // Machines, by their number from 0.
-  /// Null while it is down.
+  // Machines, numbered from 0.
+  /// The running process; null: it is down.
   GroupProcess* process(std::uint32_t number) { return machines_[number].running; }
   GroupMachine& machine(std::uint32_t number) { return machines_[number].machine; }
   void kill(std::uint32_t number);
-  /// With what it had not synced.
+  /// Crashes the machine, which may lose unsynced changes.
   void crash(std::uint32_t number);
-  /// It comes back with another disk, which is empty. The old one is gone once what was under way there has ended.
+  /// Gives the machine a new, empty disk. The old one is destroyed after its operations in flight have ended.
   void wipe(std::uint32_t number);
   void start(std::uint32_t number);
-  /// From now on each process that has resigned is started again, after its pause.
+  /// From now on, each process that resigns is restarted after its pause.
   void supervise();
-  /// It does nothing, and time passes for it all the same.
+  /// A paused machine does nothing, although time passes.
   void pause(std::uint32_t number, bool is) { machines_[number].paused = is; }
   bool paused(std::uint32_t number) const { return machines_[number].paused; }
   void cut(std::uint32_t from, std::uint32_t to, bool is);
   void slow(Duration latency) { latency_ = latency; }
-  /// Of a hundred messages so many get lost, arrive twice, or arrive late.
+  /// How many of a hundred messages get lost, arrive twice, or arrive late.
   void trouble(std::uint32_t percent) { trouble_percent_ = percent; }
-  /// Who leads as far as the coordinator knows; nothing while there is no record.
+  /// The coordinator's record of the group; nothing: there is none.
   std::optional<GroupRecord> record();
   MonoTime latency_from_now();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The servers of a group over a simulated network: messages that take long, and requests that nobody knows.
+// The servers of a group over a simulated network: slow messages, and requests of unknown types.
 #include "base/expect.h"
 #include "bmi/sim/attach.h"
 #include "group/channel_link.h"
@@ -30,7 +30,7 @@ class StubGate final : public rpc::ReplyGate {
   bool serving = false;
 };
 
-/// A member that takes its time.
+/// A member that answers after a delay.
 class SlowMember final : public rpc::Service {
  public:
   explicit SlowMember(job::Executor& executor) : executor_(executor) {
@@ -162,7 +162,7 @@ class GroupLink : public testing::Test {
   }
 };
 
-/// A page of a copy that comes twice makes the copy begin anew.
+/// A page of a copy that arrives twice would make the copy begin again.
 TEST_F(GroupLink, AMessageThatTakesLongIsSentOnce) {
   member_.takes = seconds(4);
   ASSERT_OK(send(Timing().copy_message));

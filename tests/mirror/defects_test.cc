@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rule of mirrored files has a scene in which something is lost without it: all is well as the code is, and with
-// the rule's defect planted it is not.
+// Each rule of mirrored files has a scene in which something is lost without it. The scene must succeed with the code
+// as it is, and fail when the rule's defect is planted.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -20,7 +20,7 @@ constexpr std::uint64_t kSize = 9000;
 
 Bytes filled(std::uint8_t with) { return Bytes(kSize, static_cast<std::byte>(with)); }
 
-/// A scene's world, with one file of one datafile that holds filled(1). What is wrong is noted, not asserted.
+/// The world of a scene, with a file of one datafile that holds filled(1). Errors are collected in `wrong`.
 class DefectScene {
  public:
   DefectScene(Defect defect, const WorldOptions& options)
@@ -72,7 +72,7 @@ class DefectScene {
   std::string wrong;
 };
 
-/// What nobody else has must not be read: the primary may be lost.
+/// A change that only the primary has must not be read, since the primary may be lost.
 std::string read_before_it_is_mirrored(Defect defect, std::uint64_t seed) {
   DefectScene scene(defect, mirror_options(seed));
   ClientProcess& reader = scene.world.start_client();
@@ -89,11 +89,11 @@ std::string read_before_it_is_mirrored(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
-/// A change that an earlier primary has sent arrives when another one has gone on.
+/// A change sent by an earlier primary arrives after a new primary has made another change.
 std::string late_change(Defect defect, std::uint64_t seed) {
   DefectScene scene(defect, mirror_options(seed));
   scene.cut_one_way(scene.primary, scene.backup, true);
-  scene.write(filled(2));  // what the old primary sends is held up, the new one carries it out
+  scene.write(filled(2));  // the old primary's message is held up; the new primary makes the change
   scene.write(filled(3));
   scene.cut_one_way(scene.primary, scene.backup, false);
   scene.world.run_for(1s);
@@ -102,7 +102,7 @@ std::string late_change(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
-/// A primary that is cut off from all but a client must not answer from its copy any more.
+/// A primary that only one client can still reach must no longer answer from its copy.
 std::string stale_read(Defect defect, std::uint64_t seed) {
   DefectScene scene(defect, mirror_options(seed));
   ClientProcess& other = scene.world.start_client();
@@ -129,18 +129,18 @@ std::string return_with_changes(Defect defect, std::uint64_t seed) {
   return scene.wrong;
 }
 
-/// Notes may go when what they name is durable everywhere, and not before.
+/// A change may be forgotten from the notes only when it is durable at every member.
 std::string crash_after_the_notes_went(Defect defect, std::uint64_t seed) {
   DefectScene scene(defect, mirror_options(seed));
   scene.write(filled(2));
   scene.world.run_for(25s);
-  scene.mirrors.kill(scene.backup, Death::kMachine);  // leaves what it likes of what was not synced
+  scene.mirrors.kill(scene.backup, Death::kMachine);  // any part of the unsynced changes may survive
   scene.mirrors.restart(scene.backup);
   scene.compare();
   return scene.wrong;
 }
 
-/// Of three members one alone has a change of a primary that is lost, with its client.
+/// Of three members, only one has a change. The primary that sent it is lost, and so is the client.
 std::string change_that_one_member_has(Defect defect, std::uint64_t seed) {
   WorldOptions options = mirror_options(seed);
   options.replicas = 3;
@@ -151,7 +151,7 @@ std::string change_that_one_member_has(Defect defect, std::uint64_t seed) {
   }
   ClientProcess& writer = scene.world.start_client();
   const FilePtr opened = scene.open_by(writer);
-  scene.world.run_for(25s);  // the notes of what all have go
+  scene.world.run_for(25s);  // changes that all members have leave the notes
   scene.cut_one_way(scene.primary, others[0], true);
   const Bytes data = filled(2);
   const auto pending = begin_call(writer, opened->write(0, data));
@@ -159,7 +159,7 @@ std::string change_that_one_member_has(Defect defect, std::uint64_t seed) {
   scene.mirrors.kill(scene.primary);
   scene.world.kill_client(writer, Death::kProcess);
   scene.mirrors.cut(others[0], others[1], true);
-  scene.world.run_for(4s);  // the first of the others takes over, without the second
+  scene.world.run_for(4s);  // one of the others takes over without the second
   if (scene.mirrors.primary_of(*scene.file) != others[0]) scene.wrong += "not as the scene wants it; ";
   scene.expect_byte(scene.client, *scene.file, 1);
   scene.mirrors.cut(others[0], others[1], false);
@@ -179,7 +179,7 @@ std::set<Bytes> fences(DefectScene& scene, ServerId server) {
   return found;
 }
 
-/// A member returns that the meta server cannot reach: it must know which sessions have ended.
+/// A member returns while it cannot reach the meta server. It must still learn which sessions have ended.
 std::string return_without_the_meta_server(Defect defect, std::uint64_t seed) {
   DefectScene scene(defect, mirror_options(seed));
   ClientProcess& gone = scene.world.start_client();

@@ -146,7 +146,7 @@ class Run {
 
   Duration some(std::uint64_t most_ms) { return std::chrono::milliseconds(random_.below(most_ms + 1)); }
 
-  /// One server is in trouble for a while. Then all is well until every group is whole.
+  /// Puts one server in trouble for a while. Then waits until every group is whole.
   void fault() {
     World& world = mirrors_.world;
     world.run_for(some(3000));
@@ -178,7 +178,7 @@ class Run {
         world.run_for(some(5000));
         links.partition_one_way(one.value, two.value, false);
         break;
-      case 5:  // from the meta server and one other: it cannot take part, and does not know that
+      case 5:  // it cannot reach the meta server and one member, so it takes no part without knowing that
         links.partition(one.value, kMetaServer.value, true);
         links.partition(one.value, two.value, true);
         world.run_for(some(5000));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MirrorRun: random operations on mirrored files, while one io server at a time is in trouble, from one seed.
+// MirrorRun: random operations on mirrored files from one seed, while one io server at a time is in trouble.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct MirrorRunOptions {
 };
 
 struct MirrorRunResult {
-  std::string failure;  // empty: everything was as it has to be
+  std::string failure;  // empty: all results were right
   std::uint64_t operations = 0;
 };
 
-/// Clients write, read, cut and sync a few files. No call may fail, each read must see what the model of the contract
-/// allows, and in the end the copies of all datafiles are equal.
+/// Clients write, read, truncate and sync a few files. No call may fail, each read must agree with the model of the
+/// contract, and in the end the copies of all datafiles must be equal.
 MirrorRunResult run_mirrored(const MirrorRunOptions& options);
 
 }  // namespace spate::cluster

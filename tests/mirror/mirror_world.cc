@@ -66,7 +66,7 @@ std::string MirrorWorld::differences() {
   std::string wrong;
   for (const auto& [id, copies] : all) {
     const std::string name = fmt::format("datafile {}:{}", id.handle.value, id.slot);
-    if (copies.servers.size() == 1 && copies.contents[0].empty()) continue;  // as good as none
+    if (copies.servers.size() == 1 && copies.contents[0].empty()) continue;  // an empty datafile is the same as none
     if (copies.servers.size() != options_.replicas) {
       wrong += fmt::format("{} has {} copies; ", name, copies.servers.size());
       continue;

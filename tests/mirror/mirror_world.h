@@ -27,19 +27,19 @@ class MirrorWorld {
   DataGroup group_of(const client::File& file, std::size_t slot = 0) {
     return groups().at(file.layout().slots[slot].targets.front());
   }
-  /// The server of the primary, and that of another member.
+  /// The server of the primary, and the server of another member.
   ServerId primary_of(const client::File& file);
   ServerId backup_of(const client::File& file);
   bool is_whole();
-  /// Lets time pass until all members of all groups serve. False: they do not.
+  /// Lets time pass until all members of all groups serve. False: they do not serve after `at_most`.
   bool become_whole(Duration at_most = std::chrono::seconds(60));
-  /// Of each datafile there must be two copies, which are equal. Returns what is wrong; empty: nothing. It waits until
-  /// nothing is under way.
+  /// Waits until nothing is in flight and compares the copies of each datafile. There must be `replicas` equal copies.
+  /// Returns what is wrong; empty: nothing.
   std::string differences();
 
   void kill(ServerId server, bmi::sim::Death death = bmi::sim::Death::kProcess) { world.kill_server(server, death); }
   void restart(ServerId server) { world.start_server(server); }
-  /// The server comes back without anything.
+  /// Restarts the server with empty disks.
   void restart_empty(ServerId server) {
     world.replace_disks(server, options_);
     world.start_server(server);

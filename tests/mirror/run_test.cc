@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random runs of mirrored files: MIRROR_SEED=N runs one, step by step.
+// Random runs of mirrored files. MIRROR_SEED=N runs one seed and prints each step.
 #include <cstdlib>
 
 #include "base/expect.h"

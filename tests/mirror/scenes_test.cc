@@ -23,7 +23,7 @@ class MirrorTest : public ::testing::Test {
   T run(job::Task<T> task) {
     return call(mirrors_.world, client_, std::move(task));
   }
-  /// With one datafile, on two servers.
+  /// Creates a file with one datafile, on two servers.
   FilePtr create(const std::string& name) {
     client::NewObject object;
     object.layout.slot_count = 1;
@@ -141,7 +141,7 @@ TEST_F(MirrorTest, AReturnerGetsOnlyWhatChanged) {
   constexpr std::uint64_t kMiB = 1U << 20U;
   write(*file, 0, bytes_of(1, 8 * kMiB));
   ASSERT_OK(run(file->sync()));
-  world().run_for(25s);  // the notes of what both have made durable go
+  world().run_for(25s);  // changes that both have synced leave the notes
   const ServerId dead = mirrors_.backup_of(*file);
   mirrors_.kill(dead);
   write(*file, 2 * kMiB + 1000, bytes_of(2, 5000));
