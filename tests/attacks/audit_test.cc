@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit log of a server under attack: each kind of refusal has a line, nobody writes lines of his own into it, and
-// a flood neither fills the disk nor keeps the lines of others out.
+// The audit log of a server under attack. Each kind of refusal gets a line, no peer can forge lines, and a flood of
+// requests neither fills the disk nor suppresses the lines about other peers.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -155,7 +155,7 @@ TEST_F(AuditTest, WhatAnOperatorChangesHasALineWithItsOutcome) {
                                       HasSubstr(R"("what":"turn it off\u000aand on")"))));
 }
 
-/// The description is the only text that a peer chooses itself.
+/// Only the description is text that a peer chooses itself.
 TEST_F(AuditTest, NobodyWritesLinesOfHisOwn) {
   const auto forger = client();
   forger->identity.description =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody without a key has overheard what goes over the network between a client and a server, and wants the client's
-// bulk data.
+// An attacker without a key overhears the traffic between a client and a server, and tries to get the client's bulk
+// data.
 #include "bmi/tcp/raw_peer.h"
 #include "bmi/tcp/tcp_module.h"
 #include "tests/attacks/site.h"
@@ -14,7 +14,7 @@ using bmi::tcp::RawPeer;
 
 class BulkTest : public ::testing::Test {
  protected:
-  /// The module works meanwhile.
+  /// Waits until the condition holds, at most about 5 s. The server's module works meanwhile. False: it does not hold.
   [[nodiscard]] bool drive(const std::function<bool()>& until) {
     const auto nap = [](job::Executor& executor) -> job::Task<Result<void>> {
       auto slept = co_await executor.sleep(std::chrono::milliseconds(1), {});
@@ -26,7 +26,7 @@ class BulkTest : public ::testing::Test {
     }
     return false;
   }
-  /// Whether the server ends a connection that begins with that hello, and with anything in place of a proof.
+  /// Whether the server ends a connection that begins with this hello and with zeros in place of a proof.
   bool refuses(const Hello& hello) {
     RawPeer thief(site_.url, {});
     thief.hello(hello);
@@ -44,7 +44,7 @@ class BulkTest : public ::testing::Test {
 TEST_F(BulkTest, AnEavesdropperOfTheControlConnectionGetsNoBulkConnection) {
   Tap tap(site_.url);
   Victim client(make_, executor_, random_, wire::PeerKind::kClient, {tap.url()}, 1);
-  client.identity.policy.behind_nat = true;  // the network path, not a relay
+  client.identity.policy.behind_nat = true;  // the tap changes the address, which must not matter here
   ASSERT_EQ(client.reason(wire::Op::kMkdir), "done");
   const Bytes asked = tap.seen(0, true);
   const Bytes answered = tap.seen(0, false);

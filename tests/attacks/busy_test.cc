@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server with more requests than it can work on: an honest client whose requests wait is taken for no attacker.
+// A server gets more requests than it can work on. It must not mistake a client whose requests wait for an attacker.
 #include "bmi/tcp/tcp_module.h"
 #include "tests/attacks/site.h"
 
@@ -15,7 +15,7 @@ job::Task<void> ask_one(Victim& client, int& failed) {
   if (!reply) ++failed;
 }
 
-/// All at once. A server that is full answers a ping all the same, which leaves last and so arrives last.
+/// Sends all requests at once. The ping leaves last and so arrives last; even a full server answers it.
 job::Task<Result<int>> ask_all(Victim& client, job::Event& go) {
   job::Gate gate(client.context->executor());
   int failed = 0;

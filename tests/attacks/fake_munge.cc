@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libmunge for tests. A credential tells what munged would say of it: "status=0 cipher=4 for=0 uid=1000 gid=1000
-// payload=HEX". A negative number stands for what this libmunge does not know.
+// A libmunge for tests. A credential is text with the answer of munged about it: "status=0 cipher=4 for=0 uid=1000
+// gid=1000 payload=HEX". A negative number means that this libmunge does not know that value.
 #include <unistd.h>
 
 #include <cstdarg>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// enum munge_opt and munge_err.
+// Numbers of enum munge_opt and enum munge_err.
 constexpr int kCipher = 0;
 constexpr int kUidRestriction = 9;
 constexpr int kUnknown = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file system's client key is changed: a client with the old key is refused, unless its key file has the new one by
-// then.
+// A file system's client key is changed. A server refuses a client with the old key, unless the client finds the new
+// key in its key file.
 #include "bmi/tcp/tcp_module.h"
 #include "tests/attacks/site.h"
 
@@ -40,7 +40,7 @@ TEST_F(KeyChangeTest, AClientWithTheNewKeyInItsFileGoesOn) {
 TEST_F(KeyChangeTest, AllChannelsUseTheNewKeyThatOneHasFound) {
   Victim running = client();
   running.identity.newer_key = [&running]() -> Result<ClientKey> {
-    running.identity.key = key_of(9);  // as if another channel had looked while this one was refused
+    running.identity.key = key_of(9);  // another channel finds the key while this one is refused
     return Errc::kNotFound;
   };
   EXPECT_EQ(running.reason(wire::Op::kMkdir), "done");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server believes of a credential of munge, with a libmunge that says what the test wants (fake_munge.cc). The
-// same with a munged: munge_test.cc.
+// Which credentials of munge a server believes. The libmunge of the test (fake_munge.cc) gives any answer that a test
+// wants. munge_test.cc tests the same with a real munged.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -18,9 +18,9 @@ using testing::HasSubstr;
 
 constexpr FsId kFs{7};
 constexpr ServerId kServer{3};
-constexpr unsigned kUser = 65504;  // that no account has
+constexpr unsigned kUser = 65504;  // no account has this number
 
-/// What munged says of a credential; as an honest client's, unless the test changes it.
+/// An answer of munged about a credential. Each test changes some fields of an honest client's one.
 struct Said {
   int status = 0;
   int cipher = 4;
@@ -53,7 +53,7 @@ class MungeReadTest : public testing::Test {
     munge_ = *std::move(opened);
   }
   Result<Vouched> read(const Said& said) const { return munge_->read(kFs, kServer, credential_of(said)); }
-  /// The reason why it is refused.
+  /// The reason why the server refuses the credential; "believed" if it does not.
   std::string refusal(const Said& said) const {
     const auto done = read(said);
     if (done) return "believed";
@@ -80,7 +80,7 @@ TEST_F(MungeReadTest, RootIsNobody) {
   EXPECT_EQ(vouched->key.user.gid, 65534U);
 }
 
-/// Whoever can read a credential knows its secret, and could be its user.
+/// A credential contains a secret. Whoever can read it can act as its user.
 TEST_F(MungeReadTest, ACredentialInClearIsRefused) {
   EXPECT_THAT(refusal({.cipher = 0}), HasSubstr("not encrypted"));
   EXPECT_THAT(refusal({.cipher = -1}), HasSubstr("not encrypted")) << "a libmunge that does not say";
@@ -105,7 +105,7 @@ TEST_F(MungeReadTest, WhatMungedRefusesIsRefused) {
   EXPECT_ERRC(munge_->read(kFs, kServer, Bytes(4097, std::byte{'x'})), Errc::kUnauthenticated);
 }
 
-/// What a client makes, a server believes: it is encrypted, and only for the servers' user.
+/// A client's credential can be read only by the user that the servers run as.
 TEST_F(MungeReadTest, AClientsCredentialIsForTheServersUserOnly) {
   const Munge to_another({.socket = "", .server_uid = ::geteuid() + 1});
   for (const Munge* const client : {munge_.get(), &to_another}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Users by munge, with a munged of its own: what it vouches for is believed, and nothing else; a credential that is
-// expired, repeated, of another realm, for another server or readable by others is refused. Skipped without munged.
+// Users authenticated by munge, with a real munged. Its word is believed. A credential that is expired, repeated, of
+// another realm, for another server or readable by others is refused. Skipped without munged.
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -25,12 +25,12 @@ using rpc::Munge;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr uid_t kMungeUser = 65490;  // that no account has
+constexpr uid_t kMungeUser = 65490;  // no account has this number
 const ServerId kOne{1};
 
 bool has_munged() { return ::access("/usr/sbin/munged", X_OK) == 0 && ::access("/usr/bin/munge", X_OK) == 0; }
 
-/// One realm: a munged with a key of its own, as a user of its own if this is root.
+/// One realm: a munged with its own key. It runs as a user of its own if this process is root.
 class Realm {
  public:
   explicit Realm(const std::string& folder) : folder_(folder) {
@@ -92,7 +92,7 @@ class MungeTest : public ::testing::Test {
     realm_.reset();
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
-  /// A credential by munge's own program, with its options, around what a client would send.
+  /// A credential made by the program munge with these options. Its payload is a client's.
   Bytes credential_with(const std::string& options) {
     const Munge munge = realm_->munge();
     Bytes payload = to_bytes(as_bytes("spate munge 1"));
@@ -142,7 +142,7 @@ TEST_F(MungeTest, ACredentialIsGoodOnce) {
 
 TEST_F(MungeTest, AnExpiredCredentialIsRefused) {
   const Bytes credential = credential_with("--ttl=1 " + restricted());
-  ::poll(nullptr, 0, 2500);  // the span in which it expires
+  ::poll(nullptr, 0, 2500);  // longer than the credential's life of one second
   EXPECT_THAT(reason(realm_->munge(), credential), HasSubstr("Expired"));
 }
 
@@ -159,7 +159,7 @@ TEST_F(MungeTest, ACredentialForAnotherServerOrFileSystemIsRefused) {
   EXPECT_THAT(reason(munge, munge.key_for(FsId(99), kOne)->restrictions), HasSubstr("another server"));
 }
 
-/// Whoever can read a credential knows its secret, and could be its user.
+/// A credential contains a secret. Whoever can read it can act as its user.
 TEST_F(MungeTest, ACredentialThatOthersCanReadIsRefused) {
   const Munge munge = realm_->munge();
   EXPECT_EQ(reason(munge, credential_with(restricted())), "believed") << "made as a client makes it";
@@ -191,7 +191,7 @@ TEST_F(MungeTest, WithoutMungedNobodyIsBelieved) {
   EXPECT_THAT(none.error().message(), HasSubstr("munged of this machine"));
 }
 
-/// The same with a server and its clients.
+/// Two servers and their clients, with a munged.
 class MungeSiteTest : public MungeTest {
  protected:
   void SetUp() override {
@@ -218,7 +218,7 @@ class MungeSiteTest : public MungeTest {
     made->identity.fresh_key = [munge = realm_->munge()](ServerId server) { return munge.key_for(kFs, server); };
     return made;
   }
-  /// munged answers by the real clock, so the simulated one stands still while nothing else can happen.
+  /// munged uses the real clock. So simulated time advances only when nothing has happened for about 3 s.
   Result<void> ask(Victim& who, wire::Op op) {
     job::Gate gate(executor_);
     std::optional<Result<void>> out;
@@ -269,7 +269,7 @@ TEST_F(MungeSiteTest, NobodyClaimsMoreThanMungeSays) {
   EXPECT_EQ(sites_[0]->deeds.last, who_) << "groups that this machine does not know for him are left out";
 }
 
-/// Who listens at server 1's address and passes everything on to server 2.
+/// An attacker at server 1's address passes the connection on to server 2.
 TEST_F(MungeSiteTest, AClientThatIsPassedOnToAnotherServerIsRefused) {
   const auto passed_on = client(*sites_[1], 1);
   EXPECT_THAT(reason_of(*passed_on, wire::Op::kMkdir), HasSubstr("this is server 2"));
@@ -290,13 +290,13 @@ TEST_F(MungeSiteTest, AUserIsShutOutByRevocation) {
   EXPECT_THAT(reason_of(*client(*sites_[0]), wire::Op::kMkdir), HasSubstr("was revoked"));
 }
 
-/// Each handshake has a secret of its own, so what somebody has overheard helps nobody.
+/// Each handshake has its own secret, so an overheard credential is useless.
 TEST_F(MungeSiteTest, ACredentialThatWasOverheardIsOfNoUse) {
   const auto key = realm_->munge().key_for(kFs, kOne);
   ASSERT_OK(key);
   const auto thief = client(*sites_[0]);
   thief->identity.fresh_key = [stolen = *key](ServerId) mutable -> Result<ClientKey> {
-    stolen.secret.fill(std::byte{0});  // which he cannot read
+    stolen.secret.fill(std::byte{0});  // the thief cannot read it
     return stolen;
   };
   EXPECT_THAT(reason_of(*thief, wire::Op::kMkdir), HasSubstr("did not prove the key"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relay: somebody without any key who stands between a client (or a server) and a server: passes messages on, changes
-// them, and sends messages of its own over the connection that it has to the server.
+// Relay: an attacker without a key between a client (or a server) and a server. It forwards messages, changes them, and
+// sends messages of its own over its connection to the server.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,11 @@ struct Passing {
 };
 
 struct RelayOptions {
-  std::string listen;  // where the victim is made to connect to
-  std::string target;  // the server that the messages are passed on to
+  std::string listen;  // the address at which the victim connects
+  std::string target;  // the server to which messages are forwarded
 };
 
-/// Passes on requests and replies (control messages); bulk data is not needed for what is tried here. One executor.
+/// Forwards requests and replies (control messages). These tests do not need bulk data. One executor.
 class Relay {
  public:
   Relay(std::vector<std::unique_ptr<bmi::Module>> modules, job::Executor& executor, const RelayOptions& options);
@@ -34,17 +34,17 @@ class Relay {
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  /// Where it listens.
+  /// The URL at which it listens.
   const std::string& url() const { return url_; }
   /// Called for each message before it is passed on; may change it, or return false to drop it.
   std::function<bool(Passing&)> on_passing;
-  /// Everything that came by, in order, as it came.
+  /// All messages in the order of their arrival, before on_passing has changed them.
   const std::vector<Passing>& seen() const { return seen_; }
 
-  /// Sends `request` to the server as if it were its victim, under `tag` (0: one of its own): the bytes of the answer,
-  /// or why there is none.
+  /// Sends `request` to the server as if the victim had sent it, under `tag` (0: a tag of the relay's own). Yields the
+  /// bytes of the reply, or the failure.
   job::Task<Result<Bytes>> inject(Bytes request, bmi::Tag tag = {});
-  /// Ends the connection to the server, or to the victim: the next message makes a new one.
+  /// Drops the connection to the target. The next message makes a new one.
   void drop_target() { network_->disconnect(target_); }
 
  private:

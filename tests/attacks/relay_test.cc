@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody without a key listens where a server that is stopped used to listen, and passes the handshakes of those who
-// come on to another server, or to the same one.
+// An attacker without a key listens at the address of a stopped server, and forwards the handshakes of connecting
+// processes to another server, or to the same one.
 #include "bmi/shm/shm_module.h"
 #include "bmi/tcp/tcp_module.h"
 #include "tests/attacks/site.h"
@@ -20,7 +20,7 @@ class RelayTest : public ::testing::Test {
   Victim victim(wire::PeerKind kind, const std::string& url, std::uint32_t server) {
     return {make_, executor_, random_, kind, {url}, server};
   }
-  /// The relay asks for a deed of its own over its connection: whether that was done.
+  /// Whether the server carries out a request that the relay itself sends over its connection.
   template <typename Counter>
   bool steals(Relay& relay, wire::Op op, ClientId client, Counter& done) {
     const int before = done;
@@ -36,7 +36,7 @@ class RelayTest : public ::testing::Test {
   std::vector<std::unique_ptr<Site>> sites_;
 };
 
-/// The hello reply names the server; version 1 did not protect that name, and asked for it nowhere.
+/// Changes the server's name in hellos and their replies. Version 1 neither protected that name nor asked for it.
 bool call_it_server(Passing& passing, std::uint32_t id) {
   if (!passing.reply) {
     wire::RequestHeader header;
@@ -68,7 +68,7 @@ bool call_it_server(Passing& passing, std::uint32_t id) {
   return true;
 }
 
-// The attack that version 1 fell to: the name of the server in the reply is changed on the way.
+// The attack that version 1 did not withstand: a relay changes the server's name in the reply.
 TEST_F(RelayTest, ARelayAtAStoppedServersAddressGetsNoRightsOfAClient) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
@@ -114,7 +114,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherAddressIsDetected) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-/// A leg that is not sealed, since the kernel vouches for it, is not joined to one that somebody may listen to.
+/// The leg over shm is not sealed, since the kernel vouches for its peer. A relay must not join it to a TCP leg.
 TEST_F(RelayTest, ARelayToTheSameServerByAnotherNetworkIsDetected) {
   sites_.push_back(std::make_unique<Site>(make_shm_, executor_, random_, 1, "shm://*"));
   Site& meta = *sites_.back();
@@ -122,7 +122,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherNetworkIsDetected) {
   both.push_back(make_shm_());
   Relay relay(std::move(both), executor_, RelayOptions{"tcp://127.0.0.1:0", meta.url});
   Victim client = victim(wire::PeerKind::kClient, relay.url(), 1);
-  client.identity.policy.behind_nat = true;  // which forgives another address only
+  client.identity.policy.behind_nat = true;  // this permits another address, but not another network
   EXPECT_NE(client.reason(wire::Op::kMkdir).find("a relay"), std::string::npos);
   EXPECT_EQ(meta.deeds.joined, 0);
 }
@@ -136,7 +136,7 @@ TEST_F(RelayTest, ARelayToTheSameServerByAnotherShmNameIsDetected) {
   EXPECT_EQ(meta.deeds.joined, 0);
 }
 
-/// A server's handshake of another server comes back to itself.
+/// A server's handshake that is meant for another server is forwarded back to the same server.
 TEST_F(RelayTest, AReflectedHandshakeIsRefused) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
@@ -153,7 +153,7 @@ TEST_F(RelayTest, AServerOfAnotherFileSystemWithTheSameKeysIsRefused) {
   EXPECT_EQ(sites_.back()->deeds.joined, 0);
 }
 
-/// Of a server's addresses, the one that somebody else holds is passed by, and the next one is used.
+/// A client skips an address at which another program listens, and uses the server's next address.
 TEST_F(RelayTest, IfAnotherProgramListensTheNextAddressIsTried) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
@@ -169,7 +169,7 @@ TEST_F(RelayTest, AWrongAnswerToAHelloDoesNotAffectTheSession) {
   relay->on_passing = [](Passing& passing) {
     if (!passing.reply) return true;
     wire::ReplyHeader header;
-    header.status = Errc::kSessionUnknown;  // upon which a client gives up its locks
+    header.status = Errc::kSessionUnknown;  // a client gives up its locks for this status
     passing.bytes.clear();
     wire::encode_body(header, passing.bytes);
     return true;

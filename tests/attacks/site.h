@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Site: a server with deeds that only those with a key may ask for, and those who ask for them.
+// Site: a server that requires keys. Victim: a process that sends requests to it.
 #pragma once
 
 #include "base/expect.h"
@@ -22,11 +22,11 @@ inline Key key_of(std::uint8_t n) {
 inline Key client_key() { return key_of(1); }
 inline Key server_key() { return key_of(2); }
 
-/// On one thread; `make` is the network that everybody here uses.
+/// Makes the network module for all processes of a test. They all run on one thread.
 using MakeModule = std::function<std::unique_ptr<bmi::Module>()>;
 
-/// Counts what was done: mkdir needs the right to write, getattr the right to read, readdir is for the operator, and
-/// meta_scan for servers.
+/// Counts the requests that were carried out. mkdir needs the right to write, getattr the right to read; readdir is for
+/// operators, and meta_scan for servers.
 class Deeds final : public rpc::Service {
  public:
   Deeds() {
@@ -55,9 +55,9 @@ class Deeds final : public rpc::Service {
   int operated = 0;
   int scanned = 0;
   int joined = 0;
-  std::optional<Credential> last;  // who has joined
-  std::string says;                // what readdir tells the audit log
-  job::Event* hold = nullptr;      // no deed is done before it is set
+  std::optional<Credential> last;  // the credential that joined last
+  std::string says;                // what readdir reports to the audit log
+  job::Event* hold = nullptr;      // if set, requests wait for this event
 
  private:
   job::Task<Result<Bytes>> done(int& counter) {
@@ -106,7 +106,7 @@ struct Site {
   std::unique_ptr<rpc::Server> server;
 };
 
-/// The one that is to be deceived: a client, or a server that sends requests to another.
+/// The process that attackers try to deceive: a client, or a server that sends requests to another server.
 struct Victim {
   Victim(const MakeModule& make, job::Executor& executor, Random& random, wire::PeerKind kind,
          std::vector<std::string> urls, std::uint32_t server, Duration attempt_timeout = std::chrono::seconds(1))
@@ -121,7 +121,7 @@ struct Victim {
     options.attempt_timeout = attempt_timeout;
     channel = std::make_unique<rpc::Channel>(std::move(options), *context, identity, random);
   }
-  /// One request that needs the handshake; its outcome.
+  /// Sends a request that needs the handshake, and waits for its outcome.
   Result<void> ask(wire::Op op, Duration patience = std::chrono::seconds(2)) {
     rpc::CallOptions options;
     options.deadline = context->executor().now() + patience;
@@ -129,7 +129,7 @@ struct Victim {
     if (!reply) return std::move(reply).error();
     return {};
   }
-  /// What the last attempt at a handshake has come to, when there is one address: its reason.
+  /// The error message of a request, "done" for success. With one address, that is why the handshake failed.
   std::string reason(wire::Op op) {
     const Result<void> result = ask(op);
     return result ? std::string("done") : result.error().message();
@@ -140,7 +140,7 @@ struct Victim {
   std::unique_ptr<rpc::Channel> channel;
 };
 
-/// A request as the attacker writes it.
+/// A request header that an attacker makes up, without a seal.
 inline Bytes forged(wire::Op op, ClientId client, std::uint16_t version = wire::kProtocolVersion) {
   wire::RequestHeader header;
   header.version = version;

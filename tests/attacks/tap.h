@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tap: somebody on the network path of tcp connections: passes their bytes on, has seen them, and may change them.
+// Tap: an attacker on the network path of tcp connections. It forwards their bytes, records them, and may change them.
 #pragma once
 
 #include <array>
@@ -15,34 +15,34 @@
 
 namespace spate::attacks {
 
-/// Works on a thread of its own, from its construction to its destruction.
+/// Its own thread forwards from the construction to the destruction.
 class Tap {
  public:
-  /// Bytes on their way: of which connection (in the order in which they were made), in which direction, and which of
-  /// that direction's bytes the first one is.
+  /// Bytes on their way: the connection's number (in the order in which they were made), the direction, and the offset
+  /// of the first byte in that direction's stream.
   struct Passing {
     std::size_t connection = 0;
     bool to_server = false;
     std::uint64_t at = 0;
     MutableByteView bytes;
   };
-  /// `target`: "tcp://127.0.0.1:port". `change` is called on the tap's thread for what passes, before it is passed on;
+  /// `target`: "tcp://127.0.0.1:port". `change` is called on the tap's thread for all bytes before they are forwarded;
   /// null: nothing is changed.
   explicit Tap(const std::string& target, std::function<void(Passing)> change = nullptr);
   ~Tap();
   Tap(const Tap&) = delete;
   Tap& operator=(const Tap&) = delete;
 
-  /// Where it listens.
+  /// The URL at which it listens.
   const std::string& url() const { return url_; }
-  /// What has gone over a connection in one direction, as it was passed on; empty while there is no such connection.
+  /// The bytes forwarded in one direction of a connection. Empty if there is no such connection yet.
   Bytes seen(std::size_t connection, bool to_server) const;
   std::size_t connections() const;
 
  private:
   struct Connection {
-    std::array<UniqueFd, 2> ends;  // the one who connected; the server
-    std::array<Bytes, 2> seen;     // from each
+    std::array<UniqueFd, 2> ends;  // the connecting process; the server
+    std::array<Bytes, 2> seen;     // bytes received from each end
     bool open = true;
   };
   void work();
@@ -54,7 +54,7 @@ class Tap {
   UniqueFd listener_;
   UniqueFd stop_;
   std::string url_;
-  mutable std::mutex mutex_;  // guards connections_, which only the thread changes
+  mutable std::mutex mutex_;  // guards connections_, which only the tap's thread changes
   std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The holder of a key that is good for one user asks for more than that: as another user, as root, in another group,
-// writing with a key for reading, after the key's end, after it was revoked, and for what only the operator may ask.
+// The holder of a user's key asks for more than the key allows: as another user, as root, in another group, for writing
+// with a key for reading, after the key's end or revocation, and for an operator's requests.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody without a key stands on the way to the right server (as behind address translation, which is allowed here,
-// so that the handshake passes), and alters, repeats and adds messages. In the simulated network.
+// An attacker without a key on the path to the right server alters, repeats and adds messages. The handshake passes,
+// since address translation is allowed here. In the simulated network.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -56,7 +56,7 @@ class WireTest : public ::testing::Test {
     options.deadline = executor_.now() + patience;
     return run(who.channel->call(wire::Op::kMkdir, {}, options)).code();
   }
-  /// The request that came by last.
+  /// The last request that the relay has seen.
   Passing last_request() const {
     for (auto at = relay_->seen().rbegin(); at != relay_->seen().rend(); ++at) {
       if (!at->reply) return *at;
@@ -82,7 +82,7 @@ TEST_F(WireTest, ARequestOfTheRelaysOwnEndsTheConnection) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   EXPECT_ERRC(run(relay_->inject(forged(wire::Op::kMkdir, kSession))), Errc::kConnectionLost);
   EXPECT_EQ(meta_->deeds.made, 1);
-  // Only the connection is gone; the client makes a new one.
+  // The attack has cost only the connection; the client makes a new one.
   EXPECT_EQ(mkdir(*client_), Errc::kOk);
 }
 
@@ -159,7 +159,7 @@ TEST_F(WireTest, TheReplyToAnotherRequestIsRefused) {
   EXPECT_EQ(meta_->deeds.made, 3) << "the second one was asked for twice: its first reply was another one's";
 }
 
-/// The requests of one client are not done on the connection of another one.
+/// A server does not carry out a request of one client on the connection of another client.
 TEST_F(WireTest, ConnectionsCannotBeSpliced) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Passing request = last_request();
@@ -171,7 +171,7 @@ TEST_F(WireTest, ConnectionsCannotBeSpliced) {
   EXPECT_EQ(meta_->deeds.made, before);
 }
 
-/// A hello that somebody else puts in unauthenticated the client in version 1; now it ends the connection.
+/// A hello that an attacker injected made version 1 forget the client's authentication. Now it ends the connection.
 TEST_F(WireTest, ASecondHelloEndsTheConnection) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   const Bytes hello = relay_->seen().front().bytes;
@@ -180,8 +180,8 @@ TEST_F(WireTest, ASecondHelloEndsTheConnection) {
   EXPECT_EQ(meta_->deeds.joined, 2);
 }
 
-/// The server ends, and somebody else takes its address. The client's next request is for the server with
-/// which it made the handshake. The process that listens there now gets a hello and nothing else.
+/// A process takes the address of a server that has ended. The client's next request was sealed for that server. The
+/// new process gets only a hello from the client.
 TEST_F(WireTest, NothingIsSentAfterAReconnectionToASquatter) {
   ASSERT_EQ(mkdir(*client_), Errc::kOk);
   relay_->drop_target();
@@ -191,9 +191,9 @@ TEST_F(WireTest, NothingIsSentAfterAReconnectionToASquatter) {
     wire::Reader reader(passing.bytes);
     reader(header);
     if (!passing.reply) heard.push_back(header.op);
-    return false;  // it has no answer
+    return false;  // the squatter answers nothing
   };
-  // As when the client's own connection was lost.
+  // The client loses its connection, so that it must connect again.
   client_->network->disconnect(*client_->network->lookup(std::vector<std::string>{relay_->url()}));
   EXPECT_NE(mkdir(*client_, std::chrono::milliseconds(500)), Errc::kOk);
   ASSERT_THAT(heard, testing::Not(testing::IsEmpty()));

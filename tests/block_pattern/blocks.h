@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block pattern: files of cells whose every word says which file, place and version it belongs to, and a table,
-// shared by all clients, of what was written and acknowledged. Pure but for the table's memory.
+// The block pattern. Each word of a file's cells says which file, place and version it belongs to. A table that all
+// clients share records which versions were written and acknowledged. Needs no I/O.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace spate::block_pattern {
 
-/// A file of so many cells. Multiples of 8 bytes, most of them not of a block, page or strip: neighbours share those.
+/// A file of `cells` cells. Their size is a multiple of 8, mostly not of a page or strip, so neighbours share those.
 struct Shape {
   std::uint64_t cell_bytes;
   std::uint64_t cells;
@@ -24,13 +24,13 @@ struct Shape {
 inline constexpr std::array<Shape, 5> kShapes = {{{4096, 512}, {12344, 256}, {65536, 64}, {131080, 48}, {1048552, 12}}};
 inline constexpr std::uint64_t kMostCells = 512;
 
-/// What was done to a cell. One client writes it, one write at a time; all may look. Version 0: never written, reads as
-/// zeros or is beyond the end of the file.
+/// The state of a cell. One client writes the cell, one write at a time; all clients read it. Version 0: never written;
+/// reads yield zeros or the end of the file.
 struct Cell {
-  std::atomic<std::uint32_t> issued{0};        // the latest version that a write was begun for
-  std::atomic<std::uint32_t> acknowledged{0};  // the latest one whose write was answered
+  std::atomic<std::uint32_t> issued{0};        // the last version whose write was begun
+  std::atomic<std::uint32_t> acknowledged{0};  // the last version whose write was answered
   std::atomic<std::uint32_t> retired{
-      0};  // 1: what became of a write is not known and it may still arrive: never written again
+      0};  // 1: a write has failed but may still arrive, so the cell is never written again by anybody
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(Cell) == 16);
@@ -38,7 +38,7 @@ struct Table {
   std::array<std::array<Cell, kMostCells>, kShapes.size()> cells;
 };
 
-/// The 8 bytes at word `index` of a file, of one version >= 1: the version, and a hash of all three.
+/// The 8 bytes at word `index` of a file in a version >= 1: the version, and a hash of file, index and version.
 inline std::uint64_t word(std::uint64_t file, std::uint64_t index, std::uint32_t version) {
   std::uint64_t x =
       (file + 1) * 0x9E3779B97F4A7C15ULL ^ (index + 1) * 0xBF58476D1CE4E5B9ULL ^ version * 0x94D049BB133111EBULL;
@@ -48,7 +48,7 @@ inline std::uint64_t word(std::uint64_t file, std::uint64_t index, std::uint32_t
   return (std::uint64_t{version} << 32U) | (x & 0xFFFFFFFFULL);
 }
 
-/// All of a cell in one version.
+/// Fills a cell with its words of one version.
 inline void stamp(MutableByteView cell, std::uint64_t file, std::uint64_t offset, std::uint32_t version) {
   for (std::uint64_t at = 0; at < cell.size(); at += 8) {
     const std::uint64_t value = word(file, (offset + at) / 8, version);
@@ -56,7 +56,7 @@ inline void stamp(MutableByteView cell, std::uint64_t file, std::uint64_t offset
   }
 }
 
-/// Versions that a read may see: what was acknowledged before it began, or a write that had begun before it ended.
+/// The versions that a read may see: from the last acknowledged before it began, to the last begun before it ended.
 struct Allowed {
   std::uint32_t least = 0;
   std::uint32_t most = 0;
@@ -68,8 +68,8 @@ struct Wrong {
   Allowed allowed;
 };
 
-/// A word of which a write has changed a part so far: a read beside a write is promised single bytes only. Each
-/// byte must be of an allowed version all the same.
+/// Whether the word is a mixture of allowed versions. A read during a write is only promised that each single byte is
+/// of an allowed version.
 inline bool is_half_written(std::uint64_t found, std::uint64_t file, std::uint64_t index, Allowed allowed) {
   std::uint64_t explained = 0;
   for (std::uint32_t version = allowed.least; version <= allowed.most && allowed.least < allowed.most; ++version) {
@@ -81,7 +81,7 @@ inline bool is_half_written(std::uint64_t found, std::uint64_t file, std::uint64
   return explained == ~std::uint64_t{0};
 }
 
-/// Each word of `data`, which was read at `offset` (a multiple of 8) and lies in one cell.
+/// Checks each word of `data`, which was read at `offset` (a multiple of 8) and lies in one cell.
 inline std::optional<Wrong> check(ByteView data, std::uint64_t file, std::uint64_t offset, Allowed allowed) {
   for (std::uint64_t at = 0; at + 8 <= data.size(); at += 8) {
     std::uint64_t found = 0;
@@ -94,7 +94,7 @@ inline std::optional<Wrong> check(ByteView data, std::uint64_t file, std::uint64
   return std::nullopt;
 }
 
-/// Calls each(cell number, first byte, end) for every cell that [offset, end) of a file touches.
+/// Calls each(cell number, first byte, end) for every cell that overlaps [offset, end) of a file.
 template <typename Each>
 void each_cell(const Shape& shape, std::uint64_t offset, std::uint64_t end, Each&& each) {
   while (offset < end) {

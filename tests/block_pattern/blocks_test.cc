@@ -35,8 +35,8 @@ TEST(BlockPattern, AWordOfAnotherVersionOrPlaceIsReportedAtItsOffset) {
   EXPECT_EQ(check(cell, 0, 0, {4, 5})->offset, 128U);
 }
 
-// Requests travel in pieces of any size: found by a run that read a word of which three bytes were still the version
-// before.
+// Requests travel in pieces of any size. A run once read a word of which three bytes were still of the previous
+// version.
 TEST(BlockPattern, AHalfWrittenWordIsAcceptedOnlyDuringAWrite) {
   Bytes cell(64);
   stamp(cell, 4, 0, 39);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// block_pattern_client SPATE.TOML TABLE KEY=VALUE...: writes its own cells of the files (blocks.h), reads all of them,
-// by all of `paths` at random, and checks each word that it reads. Prints WRONG and ends with 1 at the first that is
-// not what was acknowledged, else one line of JSON: how often each kind of operation ended how.
-//   client=I of clients=N   it writes every Nth cell from the Ith on; clients=0: it checks every cell by each path,
-//   once seconds=S               and until least=N operations are done seed=N, paths=auto,buffered,... drop=N a defect,
-//   planted: its Nth write is acknowledged and not done
+// block_pattern_client SPATE.TOML TABLE KEY=VALUE...: writes its own cells of the files (blocks.h), reads all cells,
+// each time by a random one of `paths`, and checks each word. At a wrong word it prints WRONG and ends with 1; else
+// it prints one line of JSON: how often each kind of operation had which outcome on which path.
+//   client=I, clients=N  it writes every Nth cell from the Ith on; clients=0: it checks each cell once by each path
+//   seconds=S, least=N   it works for S seconds and until N operations are done; also: seed=N, paths=auto,buffered,...
+//   drop=N               a planted defect: its Nth write is counted as acknowledged, but not made
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ struct Plan {
   std::vector<std::pair<std::string, wire::DataPath>> paths;
 };
 
-/// The files, opened once for each path, which is forced for all that an open does.
+/// The files, each opened for one data path, which all requests on that open must use.
 struct Opened {
   std::string path;
   std::vector<std::unique_ptr<client::File>> files;
@@ -58,7 +58,7 @@ struct State {
   SeededRandom random;
   MonoTime end;
   std::vector<Opened> opened;
-  std::array<std::array<bool, kMostCells>, kShapes.size()> busy{};  // a write of ours is under way
+  std::array<std::array<bool, kMostCells>, kShapes.size()> busy{};  // this client writes the cell now
   std::map<std::string, std::uint64_t> counts;
   std::uint64_t writes = 0;
   std::uint64_t operations = 0;
@@ -80,7 +80,7 @@ void tell(State& state, const std::string& path, std::uint64_t file, const Wrong
   std::fflush(stdout);
 }
 
-/// Reads a range and checks it. Bytes beyond the end of the file were never written, so they are zeros.
+/// Reads a range and checks it. Bytes beyond the end of the file count as zeros, since they were never written.
 job::Task<void> read(State& state, const Opened& opened, std::uint64_t number, std::uint64_t offset,
                      std::uint64_t size) {
   const Shape& shape = kShapes[number];
@@ -103,7 +103,7 @@ job::Task<void> read(State& state, const Opened& opened, std::uint64_t number, s
   });
 }
 
-/// After these a write may still arrive: nobody may write there again, or it would not be known what is right.
+/// After these errors the write may still arrive. The cell is then retired, since its right content is not known.
 bool may_still_arrive(Errc code) {
   return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
          code == Errc::kCancelled || code == Errc::kSessionFenced;

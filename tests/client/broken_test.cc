@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that break in the middle of a read or write, at every single point.
+// Connections break in the middle of a read or write, at every possible point.
 #include "base/expect.h"
 #include "bmi/fault/fault_module.h"
 #include "tests/client/client_fixture.h"
@@ -54,7 +54,7 @@ TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsAskedForAgain) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
-/// The servers can be reached, and every connection breaks: a reset would tell nobody how long was tried.
+/// The servers can be reached, but every connection breaks. The error must be the timeout, not the last reset.
 TEST_F(Broken, ARequestWhoseConnectionBreaksEachTimeTimesOut) {
   auto file = create("a");
   ASSERT_NE(file, nullptr);

@@ -110,7 +110,7 @@ class ClientData : public ::testing::Test {
     EXPECT_OK(file);
     return file ? *std::move(file) : nullptr;
   }
-  /// How many requests of this kind all io servers have answered.
+  /// How many requests of this type all io servers have answered.
   std::uint64_t requests_of(const char* op) const {
     std::uint64_t sum = 0;
     for (const auto& host : io_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from file to file, and data and holes, against real io servers.
+// Copies from file to file, and the location of data and holes, with real io servers.
 #include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
@@ -15,7 +15,7 @@ class ClientCopy : public ClientData {
     all.resize(static_cast<std::size_t>(n ? *n : 0));
     return all;
   }
-  /// That all io servers have sent.
+  /// Bytes that all io servers have sent.
   std::uint64_t bytes_read() {
     std::uint64_t sum = 0;
     for (const auto& host : io_) {
@@ -39,7 +39,7 @@ TEST_F(ClientCopy, CopiesBetweenEqualLayoutsAreTheServersWork) {
     const Bytes source = contents(*from);
     CopySpan span{random_.below(300'000), random_.below(300'000), random_.below(100'000)};
     const std::uint64_t stripe = io_.size() * kStrip;
-    span.to = span.from % stripe + span.to / stripe * stripe;  // slot on slot
+    span.to = span.from % stripe + span.to / stripe * stripe;  // both ranges begin at the same place of a stripe
     const std::uint64_t sent = bytes_read();
     const auto copied = executor_.run(to->copy_from(*from, span));
     ASSERT_OK(copied);

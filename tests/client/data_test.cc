@@ -45,7 +45,7 @@ TEST_F(ClientData, AnUnwrittenNewFileHasAKnownSizeAtItsClose) {
   auto file = create("empty");
   ASSERT_NE(file, nullptr);
   ASSERT_OK(executor_.run(file->close()));
-  ASSERT_NE(meta_->closed_with, std::nullopt);  // else the meta server would ask every io server
+  ASSERT_NE(meta_->closed_with, std::nullopt);  // otherwise the meta server would ask every io server
   EXPECT_EQ(meta_->closed_with->size, 0U);
 }
 

@@ -8,7 +8,7 @@
 namespace spate::client::testing {
 namespace {
 
-/// A member of a group that answers as it is told, and keeps no data.
+/// A member of a group that keeps no data and gives the answers that a test sets.
 class StandInMember final : public rpc::Service {
  public:
   explicit StandInMember(job::Executor& executor) : executor_(executor) {
@@ -26,7 +26,7 @@ class StandInMember final : public rpc::Service {
 
   Errc failure = Errc::kOk;
   bool silent = false;
-  std::function<void()> asked;  // before each answer
+  std::function<void()> asked;  // called before each answer
   std::vector<wire::WriteRequest> writes;
   int flushes = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Servers that are not what they say.
+// Servers that are not what they claim to be.
 #include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 class Impostor : public ClientData {
  protected:
-  /// Another process takes the meta server's place.
+  /// Replaces the meta server by another process at the same address.
   void replace_meta(const rpc::ServerOptions& options) {
     executor_.run(meta_host_.server->stop());
     meta_host_.server = std::make_unique<rpc::Server>(options, *meta_host_.context, random_, meta_host_.metrics);
@@ -28,7 +28,7 @@ TEST_F(Impostor, AServerThatAsksForNoKeyIsRefusedByAClientThatHasOne) {
     EXPECT_NE(connected.error().message().find("wrong client key"), std::string::npos) << connected.error().message();
 }
 
-/// Whoever listens there says yes to everything, and cannot prove it.
+/// The process at the address accepts every client key, but cannot prove the right one itself.
 TEST_F(Impostor, AServerWithAnotherKeyIsRefused) {
   rpc::ServerOptions options = meta_host_.server->options();
   options.client_key = key(9);

@@ -53,7 +53,7 @@ TEST_F(ClientLists, RandomListsEqualAModel) {
       const std::size_t there = piece.offset >= model.size() ? 0 : std::min(piece.size, model.size() - piece.offset);
       expected.insert(expected.end(), model.begin() + static_cast<std::ptrdiff_t>(there > 0 ? piece.offset : 0),
                       model.begin() + static_cast<std::ptrdiff_t>(there > 0 ? piece.offset + there : 0));
-      if (there < piece.size) break;  // a read ends at the first byte beyond the file
+      if (there < piece.size) break;  // a read ends at the end of the file
     }
     const std::array<MutableByteView, 1> memory{stream};
     const auto n = executor_.run(file->read_list(*what, memory));
@@ -64,7 +64,7 @@ TEST_F(ClientLists, RandomListsEqualAModel) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
-/// An io server that answers every read with an error, and keeps what it was asked.
+/// An io server that answers every read with an error, and keeps the requested pieces.
 class Recorder final : public rpc::Service {
  public:
   Recorder() { serve(rpc::Access::kWriters, this, &Recorder::read); }
@@ -86,7 +86,7 @@ class Recorder final : public rpc::Service {
 
 TEST_F(ClientLists, AServerIsAskedForThePiecesThatItHolds) {
   Recorder recorder;
-  IoHost& host = *io_.front();  // slots 0 and 3 of each stripe of six strips
+  IoHost& host = *io_.front();  // it holds slots 0 and 3 of each stripe of six strips
   executor_.run(host.server->stop());
   host.server = std::make_unique<rpc::Server>(host.server->options(), *host.context, random_, host.metrics);
   host.server->add(recorder);

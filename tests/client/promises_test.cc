@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client says of its file at the close, what fsync covers, and that no change is made twice.
+// The size that a client reports at a close, the writes that fsync covers, and that no change is made twice.
 #include <optional>
 
 #include "base/expect.h"
@@ -15,7 +15,7 @@ class ClientPromises : public ClientData {
     EXPECT_OK(file);
     return file ? *std::move(file) : nullptr;
   }
-  /// How many requests of one kind the io servers have had.
+  /// How many requests of this type the io servers have had.
   std::uint64_t requests(const std::string& op) {
     std::uint64_t sum = 0;
     for (auto& host : io_) {
@@ -25,7 +25,7 @@ class ClientPromises : public ClientData {
     }
     return sum;
   }
-  /// Another process takes the meta server's place.
+  /// Starts another meta server process at the same address.
   void restart_meta() {
     executor_.run(meta_host_.server->stop());
     rpc::ServerOptions options = meta_host_.server->options();
@@ -34,7 +34,7 @@ class ClientPromises : public ClientData {
     meta_host_.server->add(*meta_);
     meta_host_.server->start();
   }
-  /// An io server's machine goes down and comes back.
+  /// Restarts an io server with its machine, so that unsynced writes may be lost.
   void restart_io(std::size_t index) {
     IoHost& host = *io_[index];
     executor_.run(host.server->stop());
@@ -50,10 +50,10 @@ class ClientPromises : public ClientData {
 TEST_F(ClientPromises, AfterAFailedWriteTheSizeIsUnknown) {
   auto file = create("f");
   ASSERT_OK(executor_.run(file->write(0, bytes(100))));
-  file->force_path(static_cast<wire::DataPath>(99));  // which no server knows
+  file->force_path(static_cast<wire::DataPath>(99));  // a path that no server knows
   EXPECT_ERRC(executor_.run(file->write(100, bytes(100))), Errc::kInvalidArgument);
   file->force_path(wire::DataPath::kAutomatic);
-  ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));  // every slot, but who knows what the other one does yet
+  ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));  // writes all slots, but not known: the failed write
   ASSERT_OK(executor_.run(file->close()));
   EXPECT_EQ(meta_->closed_with, std::nullopt);
 }
@@ -86,7 +86,7 @@ TEST_F(ClientPromises, AClientWhoseSessionRanOutReportsNoSizeAtItsClose) {
   EXPECT_EQ(meta_->closed_with, std::nullopt);
 }
 
-// Also one that asks for nothing: what it held is lost, and it is to know that.
+// Even an idle client must learn this, since its locks and opens are lost.
 TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
   meta_->lease_ms = 300;
   ASSERT_OK(executor_.run(client_->connect()));
@@ -108,7 +108,7 @@ TEST_F(ClientPromises, FsyncCoversWhatWasCut) {
     ASSERT_OK(executor_.run(file->sync()));
     EXPECT_EQ(requests("datafile_flush"), 3U);
     ASSERT_OK(executor_.run(file->sync()));
-    EXPECT_EQ(requests("datafile_flush"), 3U);  // nothing new
+    EXPECT_EQ(requests("datafile_flush"), 3U);  // nothing new to sync
     ASSERT_OK(executor_.run(file->truncate(10)));
     ASSERT_OK(executor_.run(file->sync()));
     EXPECT_EQ(requests("datafile_flush"), 6U);
@@ -125,7 +125,7 @@ TEST_F(ClientPromises, FsyncOfAFileThatTheMetaServerLostIsAnError) {
   auto file = create("f");
   ASSERT_OK(executor_.run(file->write(0, bytes(100))));
   restart_meta();
-  EXPECT_OK(executor_.run(file->sync()));  // a restart alone loses nothing
+  EXPECT_OK(executor_.run(file->sync()));  // a restart alone loses no write
   restart_meta();
   meta_->loses_files = true;
   EXPECT_ERRC(executor_.run(file->sync()), Errc::kLostWrite);
@@ -141,7 +141,7 @@ TEST_F(ClientPromises, FsyncAfterAnIoServerRestartedIsAnErrorOnce) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
-// Close asks no server: it is another file's write that has heard of the restart.
+// A close asks no server. This client has learnt of the restart by the write to another file.
 TEST_F(ClientPromises, CloseAfterARestartThatThisClientHasHeardOfIsAnError) {
   auto lost = create("lost");
   auto synced = create("synced");
@@ -156,7 +156,7 @@ TEST_F(ClientPromises, CloseAfterARestartThatThisClientHasHeardOfIsAnError) {
   EXPECT_OK(executor_.run(other->close()));
 }
 
-// Later syncs do not tell of it, so this close must, although the session in which the file was open has ended.
+// Later syncs do not report the loss, so this close must, although the session in which the file was open has ended.
 TEST_F(ClientPromises, ACloseThatFailsForAnotherReasonStillTellsOfALostWrite) {
   auto lost = create("lost");
   auto other = create("other");
@@ -167,7 +167,7 @@ TEST_F(ClientPromises, ACloseThatFailsForAnotherReasonStillTellsOfALostWrite) {
   EXPECT_ERRC(executor_.run(lost->close()), Errc::kLostWrite);
 }
 
-// The second must not succeed because the first has taken over what there is to sync, or to be told.
+// The second fsync must not succeed because the first one already handles what is to be synced, or to be reported.
 TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
   auto file = create("f");
   ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
@@ -202,7 +202,7 @@ TEST_F(ClientPromises, AChangeIsNotRepeatedInAnotherSession) {
   EXPECT_ERRC(made, Errc::kForgottenRequest);
   EXPECT_EQ(meta_->mkdirs, 1);
   meta_->before_answer = {};
-  EXPECT_OK(executor_.run(client_->mkdir(path_from_root("e"), {})));  // under a new session
+  EXPECT_OK(executor_.run(client_->mkdir(path_from_root("e"), {})));  // in a new session
 }
 
 TEST_F(ClientPromises, AChangeThatWasRefusedForAnOldSessionIsRepeatedInANewOne) {

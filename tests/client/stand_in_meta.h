@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StandInMeta: the few answers of a meta server that the client library's data path needs, from memory, for tests.
+// StandInMeta: the few replies of a meta server that the client library's data path needs, from memory. For tests.
 #pragma once
 
 #include <functional>
@@ -46,15 +46,15 @@ class StandInMeta final : public rpc::Service {
   int mkdirs = 0;
   std::uint32_t epoch = 1;
   std::uint32_t lease_ms = 60'000;
-  bool forgets_sessions = false;  // once: the session that somebody resumes is not known any more
-  bool loses_files = false;       // what was created before is not there any more
+  bool forgets_sessions = false;  // once: the next resume of a session fails with kSessionUnknown
+  bool loses_files = false;       // files that were created before are gone
   Errc truncate_outcome = Errc::kOk;
   Errc close_outcome = Errc::kOk;
-  std::function<void(const rpc::Call&)> before_answer;  // of a mkdir
-  /// If there are any, the slots name groups.
+  std::function<void(const rpc::Call&)> before_answer;  // called before the reply to a mkdir
+  /// If not empty, the slots of files name these groups.
   std::map<TargetId, DataGroup> groups;
   int group_questions = 0;
-  /// The next capability given out has expired already.
+  /// If set, the next capability that is given out has already expired.
   bool expired_next = false;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is unsynced belongs to the file: whichever open wrote it, a sync through any other covers it and tells of
-// losses.
+// Unsynced writes belong to the file, not to the open that made them: a sync through any other open covers them and
+// reports losses.
 #include "client/data/unsynced.h"
 
 #include "base/expect.h"
@@ -29,7 +29,7 @@ class ClientUnsynced : public ClientData {
     }
     return sum;
   }
-  /// An io server's machine goes down and comes back.
+  /// Restarts an io server with its machine, so that unsynced writes may be lost.
   void crash_io(std::size_t index) {
     IoHost& host = *io_[index];
     executor_.run(host.server->stop());
@@ -48,7 +48,7 @@ TEST_F(ClientUnsynced, FsyncThroughAnotherOpenCoversTheWrite) {
   EXPECT_EQ(sync(*other), Errc::kOk);
   EXPECT_EQ(syncs(), 3U);
   EXPECT_EQ(sync(*writer), Errc::kOk);
-  EXPECT_EQ(syncs(), 3U);  // nothing new
+  EXPECT_EQ(syncs(), 3U);  // nothing new to sync
 }
 
 TEST_F(ClientUnsynced, FsyncAfterCloseAndReopenCoversTheWrite) {
@@ -81,7 +81,7 @@ TEST_F(ClientUnsynced, EachOpenReportsALostWriteOnce) {
   auto later = open("f");
   EXPECT_EQ(sync(*writer), Errc::kLostWrite);
   EXPECT_EQ(sync(*writer), Errc::kOk);
-  EXPECT_EQ(sync(*later), Errc::kOk);  // it was told to somebody before this open
+  EXPECT_EQ(sync(*later), Errc::kOk);  // it was reported before this open
 }
 
 TEST_F(ClientUnsynced, ALossAfterTheCloseIsReportedByTheNextOpen) {
@@ -94,13 +94,13 @@ TEST_F(ClientUnsynced, ALossAfterTheCloseIsReportedByTheNextOpen) {
   EXPECT_EQ(sync(*later), Errc::kOk);
 }
 
-/// As on a mount, where the program's close(2) has returned when the kernel gives the file back.
+/// On a mount, the program's close(2) has returned before the kernel releases the file.
 TEST_F(ClientUnsynced, ALossThatOnlyAnAbandonedCloseNoticedIsReportedByTheNextOpen) {
   auto writer = create("f");
   ASSERT_EQ(write(*writer), Errc::kOk);
   crash_io(1);
   auto other = create("g");
-  ASSERT_EQ(write(*other), Errc::kOk);  // hears of it
+  ASSERT_EQ(write(*other), Errc::kOk);  // this reply tells the client of the crash
   std::array<client::KeptPages::Kept, 1> memory{};
   client::KeptPages pages(memory);
   EXPECT_OK(executor_.run(pages.close(*writer)));
@@ -117,7 +117,7 @@ TEST_F(ClientUnsynced, SyncedWritesAreForgotten) {
   EXPECT_EQ(client_->cluster().unsynced().size(), 0U);
 }
 
-/// Of slot 0, which a server of incarnation 7 has written or synced.
+/// The state of slot 0 after a write or sync at a server of incarnation 7.
 std::vector<SlotState> state_of_slot(std::uint64_t counter, std::uint64_t lost = 0) {
   SlotState state{0, {}, Incarnation(7)};
   state.state.change_counter = counter;
@@ -127,7 +127,7 @@ std::vector<SlotState> state_of_slot(std::uint64_t counter, std::uint64_t lost =
 
 class UnsyncedWrites : public ::testing::Test {
  protected:
-  /// What a sync of all that is dirty hears.
+  /// Ends a sync of everything dirty. The server's reply says that writes up to counter `lost` are lost.
   void sync(std::uint64_t lost) {
     std::ignore = file_.take_dirty();
     file_.synced(state_of_slot(100, lost));
@@ -205,7 +205,7 @@ TEST(UnsyncedFilesTest, TheOldestClosedFileIsSyncedWhole) {
   EXPECT_EQ(files.join(Handle(9), 4, true)->take_dirty(), (std::vector<std::uint32_t>{}));
 }
 
-/// Another client may have it open, and this one may open it again by its handle.
+/// Another client may have the file open, and this one may open it again by its handle.
 TEST(UnsyncedFilesTest, AFileThatLostItsNameIsRememberedAndDroppedWithoutDoubtOfOthers) {
   SystemClock clock;
   job::Executor executor(clock);

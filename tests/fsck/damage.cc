@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spate-damage: edits the records of a stopped meta server, for tests of fsck. It checks nothing: that is its point.
+// spate-damage: edits the records of a stopped meta server, for tests of fsck. It does not check what it writes.
 //   spate-damage FOLDER [COMMAND ARGUMENT...]...      each command is one change; all of them are one transaction
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a whole client: its servers answer what the input says: a proper answer with bytes changed, any bytes, an
-// error, or nothing. Every call of the client ends in time, and none yields more than there was room for.
+// Fuzzer of a whole client. The input decides what its servers answer: a proper reply with changed bytes, any bytes, an
+// error, or nothing. Each call of the client must end in time and yield no more than it had room for.
 #include <array>
 #include <memory>
 #include <optional>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxCalls = 12;
 
-/// Whoever keeps copies drops them at once.
+/// A holder of copies that drops them at once.
 class PromptCopies final : public client::Copies {
  public:
   bool takes_names() const override { return true; }
@@ -45,7 +45,7 @@ class Run {
       options.most_kept = 16;
       options.copies = &copies_;
     }
-    // No descriptor that a server may pass is of a file here.
+    // No descriptor that a server passes belongs to a file of this machine.
     LentMachine machine;
     machine.disk_of = [](int) { return nullptr; };
     machine.later = [](Duration, UniqueFunction<void()>) {};
@@ -81,7 +81,7 @@ class Run {
     }
   }
 
-  /// As a mount does.
+  /// Uses the cache as a mount does.
   void look() {
     client::AttributeCache& cache = client().cluster().attributes();
     if (!client().kept_attributes(path())) std::ignore = drive(client().stat(path()));
@@ -124,7 +124,7 @@ class Run {
     job::spawn(process_->gate(), into(std::move(task), out));
     const MonoTime limit = clock_.now() + std::chrono::minutes(10);
     while (!out) {
-      SPATE_CHECK(clock_.now() < limit);  // the call hangs
+      SPATE_CHECK(clock_.now() < limit);  // otherwise the call hangs
       turn();
     }
     return *std::move(out);
@@ -135,7 +135,7 @@ class Run {
     did |= io_.turn();
     if (did) return;
     const MonoTime next = std::min(fabric_.next_event_time(), process_->executor().next_timer());
-    SPATE_CHECK(next != MonoTime::never());  // else nothing would ever happen again
+    SPATE_CHECK(next != MonoTime::never());  // otherwise nothing can ever happen
     fabric_.run_until(next);
   }
 

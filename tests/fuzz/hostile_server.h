@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server of the simulation whose answers a fuzzer's input determines.
+// A server of the simulation whose replies the fuzzer's input determines.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@
 
 namespace spate::cluster {
 
-/// Takes the input apart; zeros when it has ended: the servers then answer properly.
+/// Reads numbers from the input. After its end it yields zeros, for which the servers give proper replies.
 class Script {
  public:
   explicit Script(ByteView bytes)
       : bytes_(bytes), leases_(!bytes.empty() && (static_cast<unsigned>(bytes.back()) & 1U) != 0) {}
   bool ended() const { return bytes_.empty(); }
-  /// What does not change while the input is taken apart: its last bit.
+  /// The last bit of the input: a setting that holds for the whole run.
   bool leases() const { return leases_; }
   std::uint8_t u8() {
     if (bytes_.empty()) return 0;
@@ -51,7 +51,7 @@ class HostileServer {
     SPATE_CHECK(network_->listen(urls_of(id.value).front(), context_).has_value());
   }
 
-  /// True when there was anything.
+  /// Does one step. Returns whether there was anything to do.
   bool turn() {
     std::array<bmi::Completion, 8> done;
     bool did = network_->test_context(context_, done) > 0;
@@ -69,13 +69,13 @@ class HostileServer {
     wire::Reader reader(bytes);
     wire::RequestHeader header;
     reader(header);
-    SPATE_CHECK(reader.decoder().ok());  // the client is ours
+    SPATE_CHECK(reader.decoder().ok());  // our own client has sent it
     Bytes body = proper_body(header.op, bytes.last(reader.decoder().remaining()));
     if (script_.leases() && header.id.slot != wire::RequestId::kNoSlot) {
       const Bytes event = event_of_change(++order_);
       body.insert(body.begin(), event.begin(), event.end());
     }
-    // Handshakes are let pass, most of the time: behind them is the rest.
+    // Most handshakes get a proper reply, since all other requests come after them.
     const bool handshake = header.op == wire::Op::kHello || header.op == wire::Op::kAuthenticate;
     const std::uint8_t choice = handshake && script_.u8() % 8 != 7 ? 0 : script_.u8();
     wire::ReplyHeader head;
@@ -115,7 +115,7 @@ class HostileServer {
     wire::for_each_operation([&]<typename Request, typename Reply>(wire::Op op) {
       if (op != wanted) return;
       const auto request = asked<Request>(in);
-      SPATE_CHECK(request.has_value());  // the client is ours
+      SPATE_CHECK(request.has_value());  // our own client has sent it
       auto reply = proper<Request, Reply>(*request);
       if constexpr (std::is_same_v<Reply, wire::HelloReply>) {
         reply.server = id_;
@@ -164,7 +164,7 @@ class HostileServer {
   bmi::ContextId context_;
   std::uint64_t order_ = 0;
   std::uint64_t event_number_ = 0;
-  std::deque<Bytes> sent_;  // for as long as the network may want them
+  std::deque<Bytes> sent_;  // the network may still use them
 };
 
 }  // namespace spate::cluster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answers of a file system that has one file, a/file, whose two datafiles lie on server 2. For fuzzers, which
-// change them.
+// The proper replies of a file system with one file, a/file, whose two datafiles lie on server 2. Fuzzers change these
+// replies.
 #pragma once
 
 #include "base/check.h"
@@ -89,7 +89,7 @@ Reply proper(const Request& request) {
   if constexpr (std::is_same_v<Reply, wire::ReadReply>) {
     const auto distribution =
         make_distribution(request.where.distribution, request.where.strip_bytes, request.where.slot_count);
-    SPATE_CHECK(distribution.has_value());  // the client asks properly
+    SPATE_CHECK(distribution.has_value());  // our own client has made it
     std::uint64_t total = 0;
     for (const wire::SlotRef& ref : request.where.slots) {
       reply.stream_bytes.push_back(datatype::bytes_for_slot(request.what, **distribution, ref.slot));
@@ -100,7 +100,7 @@ Reply proper(const Request& request) {
   return reply;
 }
 
-/// What stands before the answer to a change.
+/// The bytes that precede the reply to a change.
 inline Bytes event_of_change(std::uint64_t order) {
   wire::Touched touched;
   touched.known = true;

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
     const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
-    // Told before it runs: the last name is the one that crashed.
+    // Printed before the run, so that after a crash the last line names the input.
     std::printf("%s (%zu bytes)\n", file.c_str(), bytes.size());
     std::fflush(stdout);
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of whole servers: a meta server and an io server in virtual time, asked by a client and by a server that have
-// proved their keys and then send what the input says. Every request is answered or costs its sender the connection, in
-// time; every answer can be read; and both servers go on.
+// Fuzzer of whole servers: a meta server and an io server in virtual time. A client and a server that have proved their
+// keys send them what the input says. Each request is answered or costs its sender the connection, in time. Each answer
+// can be decoded. Afterwards both servers still work.
 #include <array>
 #include <memory>
 #include <optional>
@@ -22,7 +22,7 @@ constexpr std::size_t kMaxRequests = 24;
 constexpr std::size_t kReplyRoom = 300 * 1024;
 constexpr Duration kLongestAnswer = std::chrono::minutes(5);
 
-/// Takes the input apart; zeros when it has ended.
+/// Reads numbers from the input; zeros after its end.
 class Script {
  public:
   explicit Script(ByteView bytes) : bytes_(bytes) {}
@@ -47,7 +47,7 @@ class Script {
   ByteView bytes_;
 };
 
-/// One connection's asker, byte by byte.
+/// A sender of requests, byte by byte, over one connection.
 class Asker {
  public:
   Asker(World& world, std::uint32_t node, ServerId server, wire::PeerKind kind)
@@ -87,7 +87,7 @@ class Asker {
     pending->seals = seals_;
     pending->tag = bmi::Tag(tag_);
     bmi::Message m;
-    m.peer = seals_ != nullptr ? handshake_address_ : peer_;  // a seal holds on the connection for which it was made
+    m.peer = seals_ != nullptr ? handshake_address_ : peer_;  // seals hold only on the connection of the handshake
     m.tag = bmi::Tag(tag_);
     const bmi::Segment room = bmi::Segment::of(MutableByteView(pending->reply));
     m.segments = {&room, 1};
@@ -121,17 +121,17 @@ class Asker {
     });
   }
 
-  /// Until everything is answered.
+  /// Waits until all requests are answered.
   void settle() {
     while (!pending_.empty()) {
       const MonoTime limit = pending_.front()->asked_at + kLongestAnswer;
-      SPATE_CHECK(world_.now() < limit);  // no answer: the server hangs
+      SPATE_CHECK(world_.now() < limit);  // otherwise the server hangs
       world_.turn(limit);
       test();
     }
   }
 
-  /// The body of a good answer; nothing when it was refused or the connection was lost.
+  /// The body of a successful reply. Nothing if the request was refused or the connection was lost.
   std::optional<Bytes> ask(wire::Op op, Bytes message) {
     answer_.reset();
     post(op, std::move(message));
@@ -162,7 +162,7 @@ class Asker {
     return *reply;
   }
 
-  /// Hello and authenticate. False when the server lets it in no more.
+  /// Makes a handshake: hello and authenticate. False: the server refuses it.
   bool handshake(const std::optional<SessionTicket>& ticket) {
     network_->disconnect(peer_);
     seals_.reset();
@@ -197,7 +197,7 @@ class Asker {
   ServerId server() const { return server_; }
 
  private:
-  /// The connection of the handshake has ended: the next request goes over a new one, without a handshake.
+  /// The connection of the handshake was lost. The next request uses a new one, without a handshake.
   void lost(const Error& error) {
     SPATE_CHECK(seals_ != nullptr && error.code() == Errc::kConnectionLost);
     seals_.reset();
@@ -218,7 +218,7 @@ class Asker {
   }
 
   void check_reply(Pending& p) {
-    if (p.status != Errc::kOk) {  // it has cost the connection
+    if (p.status != Errc::kOk) {  // the request has cost the connection
       if (p.seals == seals_) seals_.reset();
       return;
     }
@@ -236,7 +236,7 @@ class Asker {
     const ByteView body = ByteView(p.reply).last(reader.decoder().remaining());
     if (head.status != Errc::kOk) {
       SPATE_CHECK(body.empty());
-      SPATE_CHECK(head.status != Errc::kCorrupt);  // nothing in the stores has been damaged
+      SPATE_CHECK(head.status != Errc::kCorrupt);  // no bytes in the stores are damaged
       return;
     }
     wire::for_each_operation([&]<typename Request, typename Reply>(wire::Op op) {
@@ -263,8 +263,8 @@ class Asker {
   std::uint32_t epoch_ = 0;
   SessionTicket ticket_;
   SeededRandom random_{5};
-  std::shared_ptr<rpc::Seals> seals_;  // of the connection of the handshake
-  Bytes whole_answer_;                 // the last one, without its seal
+  std::shared_ptr<rpc::Seals> seals_;  // of the handshake's connection
+  Bytes whole_answer_;                 // the last reply, without its seal
   std::vector<std::unique_ptr<Pending>> pending_;
   std::optional<Bytes> answer_;
 };
@@ -286,7 +286,7 @@ class Run {
 
   void finish() {
     for (const auto& asker : askers_) asker->settle();
-    // A session may have ended, or have been fenced: as a newcomer everybody is served.
+    // A session may have ended or have been fenced. Both servers must still serve a newcomer.
     const wire::PingRequest ping;
     for (std::uint32_t i = 0; i < 2; ++i) {
       Asker fresh(world_, 910 + i, i == 0 ? kMetaServer : ServerId(2), wire::PeerKind::kClient);
@@ -307,15 +307,15 @@ class Run {
     return askers_[i]->handshake(client_of_io ? std::optional(askers_[0]->ticket()) : std::nullopt);
   }
 
-  /// Request: who (2 bits), how (bits), operation, length of the body, body.
+  /// Sends one request. Input: sender (2 bits), kind (further bits), operation, length of the body, body.
   void one(Script& script) {
     const std::uint8_t how = script.u8();
     const std::uint8_t op_number = script.u8();
     const std::size_t who = how & 3U;
-    const bool whole = (how & 4U) != 0;     // no header of ours
-    const bool capable = (how & 8U) != 0;   // a genuine capability
-    const bool at_once = (how & 16U) != 0;  // the next one does not wait for this one's answer
-    const bool odd = (how & 32U) != 0;      // odd values in the header
+    const bool whole = (how & 4U) != 0;     // the body has its own header
+    const bool capable = (how & 8U) != 0;   // with a genuine capability
+    const bool at_once = (how & 16U) != 0;  // the next request does not wait for the reply
+    const bool odd = (how & 32U) != 0;      // with odd values in the header
     Asker& asker = *askers_[who];
     const auto op = static_cast<wire::Op>(op_number);
     wire::RequestHeader header = asker.header(op);

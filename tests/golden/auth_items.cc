@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One handshake of version 2 with fixed nonces, and everything that is derived on the way (docs/wire.md, "Handshake").
+// A handshake of version 2 with fixed nonces, and all values derived from it (docs/wire.md, "Handshake").
 #include <algorithm>
 
 #include "base/check.h"

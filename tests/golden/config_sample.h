@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration that v1/stored/spate.toml was written from: every key but those with one value only.
+// The configuration from which v1/stored/spate.toml was written: all keys except those with only one value.
 #pragma once
 
 #include "config/filesystem_config.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dump: the fields of a message as text, one a line, to compare two of them and to say where they differ.
+// Dump: writes the fields of a message as text, one a line, so that two messages can be compared.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace spate::golden {
 
-/// An archive like wire::Writer, with text for bytes.
+/// An archive like wire::Writer that writes text.
 class Dump {
  public:
   template <typename... T>
@@ -71,7 +71,7 @@ class Dump {
   void write(const T& v) {
     line("{");
     ++depth_;
-    const_cast<T&>(v).fields(*this);  // which only reads
+    const_cast<T&>(v).fields(*this);  // Dump only reads the value
     --depth_;
   }
   void write(const Attributes& v) {

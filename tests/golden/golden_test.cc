@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What earlier versions sent and stored is still read, and what this one writes has not changed unnoticed.
+// This version reads what earlier versions sent and stored, and its own bytes do not change unnoticed.
 #include <fmt/format.h>
 
 #include <cctype>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 const std::string kFolder = std::string(SPATE_SOURCE_DIR) + "/tests/golden";
 
-/// The newest version's catalog; made once.
+/// All items by their names, which are unique. Made once.
 const std::map<std::string, Item>& catalog() {
   static const std::map<std::string, Item> items = [] {
     std::map<std::string, Item> all;
@@ -76,12 +76,12 @@ TEST(Golden, ThisVersionWritesTheSameBytes) {
   }
 }
 
-/// The comparison of fields finds any change of the bytes, and what is cut short is refused.
+/// The comparison of fields detects a change of each byte. Truncated bytes are refused.
 TEST(Golden, AChangedByteIsSeen) {
   for (const auto& [name, item] : catalog()) {
     auto bytes = golden(name);
     ASSERT_OK(bytes);
-    // Reserved and unused bytes; slashes and ends of lines.
+    // These have reserved or unused bytes.
     if (name.starts_with("tcp/") || name == "stored/changes") continue;
     if (name == "stored/datafile-names" || name == "stored/key") continue;
     for (std::size_t i = 0; i < bytes->size(); ++i) {
@@ -103,7 +103,7 @@ TEST(Golden, EveryOperationIsThere) {
   EXPECT_GE(operations, 40U);
 }
 
-/// "TruncateIntent" -> "truncate_intent", "InodeRecord" -> "inode".
+/// Converts "TruncateIntent" to "truncate_intent", and "InodeRecord" to "inode".
 std::string file_name_of(std::string type) {
   if (type.ends_with("Record")) type.resize(type.size() - 6);
   std::string name;
@@ -114,7 +114,7 @@ std::string file_name_of(std::string type) {
   return name;
 }
 
-/// The record types that a header declares an encoder for.
+/// The record types for which a header declares an encoder.
 std::vector<std::string> record_types(const std::string& header, const std::string& encoder) {
   const auto text = read_text(std::string(SPATE_SOURCE_DIR) + "/src/server/" + header);
   EXPECT_OK(text);
@@ -136,7 +136,7 @@ TEST(Golden, EveryRecordIsThere) {
 }
 
 std::string_view key_name(meta::KeyKind kind) {
-  switch (kind) {  // without a default: a new kind is an error of the compiler here
+  switch (kind) {  // no default, so that the compiler reports a new kind
     case meta::KeyKind::kInode: return "inode";
     case meta::KeyKind::kEntry: return "entry";
     case meta::KeyKind::kXattr: return "xattr";

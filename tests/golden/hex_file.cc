@@ -29,7 +29,7 @@ std::string hex_line(ByteView bytes) {
   return fmt::format("{:<48} # {}\n", line, readable(bytes));
 }
 
-/// One word; false when it is none.
+/// Appends the bytes of one word. False: the word is malformed.
 bool append(std::string_view word, Bytes& out) {
   constexpr std::size_t kMaxZeros = 1U << 20U;
   if (word.starts_with("00x")) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden files as text: two hex digits a byte, "00x24" for 24 zeros, from # on a comment.
+// Golden files as text: two hex digits for a byte, "00x24" for 24 zeros. A comment begins with #.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace spate::golden {
 
 std::string to_hex(std::string_view comment, ByteView bytes);
-/// kCorrupt, with the place, for anything else.
+/// Parses such a text. kCorrupt, with the place in the text, if it is malformed.
 Result<Bytes> from_hex(std::string_view text);
 
 Result<std::string> read_text(const std::string& path);

@@ -29,7 +29,7 @@ Item meta_record(const std::string& name, const Record& value) {
   return item;
 }
 
-/// Keys are never read as a whole: they are made again, and found by comparing.
+/// Keys are never parsed. Reading a key means building it again and comparing.
 Item key(const std::string& name, Bytes bytes) {
   Item item{name, name + ", a key: docs/disk-meta.md, docs/disk-io.md", bytes, {}};
   item.read = [bytes](ByteView given) -> std::string {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values whose bytes are kept in the golden files: every field is given, none is its default, and no two neighbours are
-// equal, so that fields that change places are seen. Never changed: a later version adds values with its own fields.
+// The values whose bytes the golden files keep. No field has its default, and neighbours differ, so that swapped fields
+// are noticed. Samples never change: a later version adds values with its own fields.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ inline constexpr FsId kFs{0x1122334455667788};
 Key server_key();
 Key client_key();
 
-/// Of a message (or header); several where optional fields are there or not.
+/// The samples of a message or header. There are several if optional fields may be absent.
 template <typename T>
 std::vector<T> samples();
 
@@ -29,7 +29,7 @@ Credential sample_credential();
 Capability sample_capability();  // signed
 SessionTicket sample_ticket();   // signed
 ClusterMap sample_map();
-/// One of each kind.
+/// One description of each kind.
 std::vector<datatype::Description> sample_descriptions();
 
 }  // namespace spate::golden

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values that messages are made of, the headers, and the messages of every server.
+// Samples of common values, of the headers, and of the messages that every server knows.
 #include "base/check.h"
 #include "tests/golden/samples.h"
 

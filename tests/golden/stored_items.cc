@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr const char* kBoot = "01234567-89ab-cdef-0123-456789abcdef";
 constexpr trove::TargetIdentity kTarget{kFs, TargetId(513)};
 
-/// A folder of its own for code that reads and writes files; gone afterwards.
+/// A temporary folder for code that reads and writes files. The destructor removes it.
 class Folder {
  public:
   Folder() {
@@ -132,7 +132,7 @@ Item changes_item() {
   return item;
 }
 
-/// Where datafiles lie: the folder is a hash, so that a library that computes another one is noticed.
+/// The paths of datafiles. A folder's name is a hash, so this detects a library that computes another hash.
 Item names_item() {
   const std::vector<DatafileId> ids{{Handle(7), 0}, {Handle(0x0002000000000007), 3}, {Handle(~0ULL), 4095}};
   std::string text;

@@ -12,7 +12,7 @@ namespace {
 
 using namespace bmi::tcp;  // NOLINT(google-build-using-namespace)
 
-/// `decode` takes the pointer that the module's decoders take; they read as many bytes as `value` has.
+/// `decode` takes a pointer, as the module's decoders do, and reads as many bytes as `value` has.
 template <typename T, typename Decode>
 Item item_of(const std::string& name, const T& value, Decode decode) {
   const auto bytes = encode(value);
@@ -57,7 +57,7 @@ Hello hello() {
   return h;
 }
 
-/// Of a bulk connection of version 2: what both sides send behind the Welcome.
+/// The proof that each side of a bulk connection of version 2 sends after the Welcome.
 Item proof(const std::string& name, Side side) {
   Hello h = hello();
   h.version_min = h.version_max = kProvingVersion;
@@ -88,7 +88,7 @@ std::vector<Item> tcp_items() {
   items.push_back(item_of("welcome.refused", Welcome{Errc::kVersionMismatch, 1, 0, {}}, decode_welcome));
   for (unsigned number = 0; number < 256; ++number) {
     const std::optional<FrameType> type = type_of_number(static_cast<std::uint8_t>(number));
-    if (!type) continue;  // no type of this version
+    if (!type) continue;  // this version has no such type
     FrameHeader header;
     header.type = *type;
     header.message_class = number % 2 == 0 ? bmi::MessageClass::kControl : bmi::MessageClass::kBulk;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// golden_write tests/golden: writes the golden files that are missing there (in v1, v2 ...), and changes none.
+// golden_write tests/golden: writes missing golden files (in v1, v2 ...), and changes no existing ones.
 // golden_write --seeds FOLDER: writes seeds for the fuzzers of messages and values to FOLDER/wire, FOLDER/model ...
 #include <cstdio>
 #include <filesystem>
@@ -25,7 +25,7 @@ bool write_file(const fs::path& path, std::string_view text) {
   return out.good();
 }
 
-/// False when it could not be written, or another one is there.
+/// Writes the file if it is missing. False: the write failed, or the file exists with another text.
 bool write_missing(const fs::path& path, std::string_view text) {
   const auto there = read_text(path.string());
   if (!there) {
@@ -48,7 +48,7 @@ bool write_golden(const fs::path& folder) {
   return good;
 }
 
-/// The number of the operation that "wire/create.request" belongs to, 0 for none.
+/// The number of the operation of an item such as "wire/create.request"; 0: it belongs to none.
 std::uint8_t operation_of(const std::string& name) {
 #define SPATE_SEED_OP(id, number, text) \
   if (name.starts_with("wire/" text ".")) return number;
@@ -57,7 +57,7 @@ std::uint8_t operation_of(const std::string& name) {
   return 0;
 }
 
-/// First bytes, by which each fuzzer chooses its decoder; none for an item that has no fuzzer.
+/// The bytes before a seed, by which its fuzzer chooses the decoder. Sets `fuzzer`; empty: the item has no fuzzer.
 std::string seed_of(const Item& item, std::string& fuzzer) {
   const std::string body(as_text(item.bytes));
   const auto with = [&](const char* name, std::string choice) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // interleaved_writer SPATE.TOML PATH SEED WRITERS WHO BYTES
-// The file is cut at random into pieces of 1 byte to 1 MiB, each of which belongs to one of the writers. Writer WHO
-// writes its own, several at once, in an order of its own. WHO = WRITERS: reads the file and compares every byte.
+// Cuts the file at random into pieces of 1 byte to 1 MiB, and assigns each to one of the writers. Writer WHO writes its
+// pieces, several at once, in its own order. WHO = WRITERS: reads the file and compares every byte.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ struct Plan {
   std::uint64_t bytes = 0;
 };
 
-/// As many small pieces as large ones, so that neighbours share blocks, pages and strips.
+/// Small pieces are as frequent as large ones, so that neighbours share blocks, pages and strips.
 std::vector<Piece> cut(const Plan& plan) {
   SeededRandom random(plan.seed);
   std::vector<Piece> pieces;

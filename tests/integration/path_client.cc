@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// path_client SPATE.TOML: a client that does what its standard input says, a line a command, and answers each with a
-// line.
-//   create PATH [MODE] | open PATH     the one file that it works on
+// path_client SPATE.TOML: a client that reads commands from its standard input, one a line, and answers each of them
+// with one line.
+//   create PATH [MODE] | open PATH     the file that the other commands use
 //   path auto|buffered|cached|direct|bypass|p2p
 //   write OFFSET SIZE SEED | check OFFSET SIZE SEED     bytes that depend on their offset and SEED
 //   together OFFSET SIZE SEED          a check in eight pieces at the same time
 //   sync | size | bypassed | truncate SIZE | punch OFFSET SIZE | close
-//   lease [both|read|write] [PATH]     takes a lease on slot 0 for both, or for one of them, by hand, as the client
-//   library does allowed          what may be done with the descriptor of that lease: "read", "write", "... reopen"
-//   stop             begins an operation under that lease and stops (SIGSTOP) in the middle of it; when it goes on it
-//   OFFSET SIZE SEED   writes; answers "fine" or "fenced"
+//   lease [both|read|write] [PATH]     takes a lease on slot 0 for both or for one of them, without the library's help
+//   allowed                            what the lease's descriptor permits: "read", "write", "... reopen"
+//   stop OFFSET SIZE SEED              begins a write under the lease and stops (SIGSTOP); after that it writes the
+//                                      bytes and answers "fine" or "fenced"
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ Bytes pattern(std::uint64_t seed, std::uint64_t offset, std::uint64_t size) {
   return out;
 }
 
-/// A lease as it comes over the wire, without the library's care for it.
+/// A lease as the server grants it, without the library's management.
 struct RawLease {
   UniqueFd file;
   SharedPage page;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // patient_cutter SPATE.TOML PREFIX COUNT
 // Makes COUNT files PREFIX0, PREFIX1, ... and prints "ready". After a line on standard input it truncates all of them
-// at once, each with a deadline of a day, as a hard mount does, and prints "cut" when the last one has been cut.
+// at once, each with a deadline of a day, as on a hard mount. It prints "cut" after the last truncation.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // steady_namer SPATE.TOML DIRECTORY
-// Makes DIRECTORY and, until standard input ends, one empty file after another in it: made as "new-N", which must not
-// be there, then renamed to "N". After each it prints N and how long the slowest of its calls took, ms; "closed" at the
-// end. A change that was made twice, or was acknowledged and is lost, makes it fail.
+// Makes DIRECTORY. Until standard input ends, it makes one empty file after another there: creates "new-N", which must
+// not exist, and renames it to "N". For each file it prints N and the time of the slowest call in ms; at the end
+// "closed". It fails if a change is made twice, or is acknowledged and then lost.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace spate {
 namespace {
 
-/// One write(2) a line: what was printed before the end is not lost in a buffer.
+/// Writes the line by one write(2), so that nothing is left in a buffer when the process is killed.
 void tell(const std::string& line) {
   if (::write(STDOUT_FILENO, (line + "\n").c_str(), line.size() + 1) < 0) std::exit(1);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // steady_writer SPATE.TOML PATH LOCAL-FILE SEED
 // Makes PATH and writes the local file into it from front to back, in pieces of 1 byte to 1 MiB. After each
-// acknowledged piece it prints where it has come to; "closed" at the end. To be killed, or stopped for a while: it
-// writes the last piece when standard input has ended, so it is found at work on a busy machine, too.
+// acknowledged piece it prints the offset reached; at the end "closed". It may be killed, or stopped for a while: it
+// writes the last piece only after standard input has ended, so on a busy machine, too, it is found at work.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ void wait_for_end_of_input() {
   }
 }
 
-/// One write(2) a line: what was printed before the end is not lost in a buffer.
+/// Writes the line by one write(2), so that nothing is left in a buffer when the process is killed.
 void say(const std::string& line) {
   if (::write(STDOUT_FILENO, (line + "\n").c_str(), line.size() + 1) < 0) std::exit(1);
 }

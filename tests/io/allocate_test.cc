@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Space that is reserved behind the end of datafiles.
+// Reserves space, also beyond the ends of datafiles.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -19,7 +19,7 @@ class AllocateTest : public ::testing::Test {
     const Capability capability = client_.capability(kFile);
     return client_.ask<wire::DatafileAllocateReply>(request, &capability);
   }
-  /// Of the datafile in slot 0: the ranges that hold data.
+  /// The ranges of data in the datafile in slot 0.
   std::vector<wire::DataRange> data() {
     wire::DatafileRangesRequest request;
     request.handle = kFile;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leases and the question for a path, as far as they go without shared memory (tests/integration has the rest): who is
-// refused, and with which words.
+// Requests for leases and for the explanation of a path, as far as they work without shared memory: which ones are
+// refused, and with which messages. tests/integration has the rest.
 
 #include <gmock/gmock.h>
 

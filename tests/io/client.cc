@@ -10,7 +10,7 @@
 namespace spate::io::testing {
 namespace {
 
-/// The bulk messages of one request: receives, or sends.
+/// The receives or the sends of a request's bulk messages.
 class BulkMessages final : public rpc::Bulk {
  public:
   BulkMessages(job::NetworkContext& context, std::vector<Bytes>& streams, std::uint32_t unit_bytes, bool send,
@@ -42,7 +42,7 @@ class BulkMessages final : public rpc::Bulk {
     for (auto& unit : units_) std::ignore = co_await unit->op.wait();
     units_.clear();
   }
-  /// Waits for the messages within `bytes` of each stream, and takes the others back.
+  /// Waits for the messages that carry the first `bytes` of each stream, and cancels the others.
   job::Task<Result<void>> finish(std::vector<std::uint64_t> bytes) {
     Result<void> result;
     std::vector<std::uint64_t> came(streams_.size(), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client: a client of the io server for tests, with a say in everything that a real one keeps to.
+// Client: a client of the io server, for tests. It can also break the rules that a real client keeps.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ inline constexpr Handle kFile{42};
 
 struct ReadOutcome {
   wire::ReadReply reply;
-  std::vector<Bytes> streams;  // of each slot: what came
+  std::vector<Bytes> streams;  // by slot: the received bytes
 };
 
 struct ClientOptions {
@@ -24,13 +24,13 @@ struct ClientOptions {
   wire::PeerKind kind = wire::PeerKind::kClient;
 };
 
-/// What of the bulk messages of a write is sent.
+/// Limits which of a write's bulk messages are sent.
 struct Sending {
-  std::size_t messages = ~std::size_t{0};  // the first so many of each slot
-  std::uint64_t cut_bytes = 0;             // of the last one sent
+  std::size_t messages = ~std::size_t{0};  // of each slot: only the first so many
+  std::uint64_t cut_bytes = 0;             // bytes that the last sent message lacks
 };
 
-/// A process of its own. Dies before the World.
+/// A process of its own. Destroyed before the World.
 class Client {
  public:
   explicit Client(World& world, ClientOptions options = {});
@@ -38,11 +38,11 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// A genuine one for what this client is.
+  /// A genuine capability for this client.
   Capability capability(Handle handle, Rights rights = Rights::kReadWrite) const;
   static void sign_again(Capability& capability) { capability.mac = sign(World::server_key(), kFs, capability); }
 
-  /// Any request. `capability` null: none.
+  /// Sends any request. `capability` may be null.
   template <typename Reply, typename Request>
   Result<Reply> ask(const Request& request, const Capability* capability = nullptr) {
     return world_.run(channel().call<Reply>(request, options_for(capability)));
@@ -52,9 +52,9 @@ class Client {
     return channel().call<Reply>(request, options_for(capability));
   }
 
-  /// With room posted for bulk data, or in the reply, as the request says.
+  /// Posts receives for bulk data, or leaves room in the reply, as the request wants.
   job::Task<Result<ReadOutcome>> read(wire::ReadRequest request, Capability capability);
-  /// `streams`: each slot's.
+  /// `streams`: the bytes for each slot.
   job::Task<Result<wire::WriteReply>> write(wire::WriteRequest request, std::vector<Bytes> streams,
                                             Capability capability, Sending sending = {});
 
@@ -65,7 +65,7 @@ class Client {
   std::uint32_t node() const { return node_; }
   rpc::CallOptions options_for(const Capability* capability);
   void set_deadline(Duration span) { deadline_ = span; }
-  /// Another channel of the same client: its connection begins with the lowest incarnation again.
+  /// Another channel of the same client. Its connections begin with the lowest incarnation again.
   std::unique_ptr<rpc::Channel> another_channel();
 
  private:
@@ -80,14 +80,14 @@ class Client {
   Duration deadline_ = std::chrono::seconds(100);
 };
 
-/// A file of `slot_count` slots, strip `strip_bytes`, slots dealt over the world's two targets; the request's slots are
-/// all.
+/// All slots of a file with `slot_count` slots and strips of `strip_bytes`. The slots alternate between the world's two
+/// targets.
 wire::SlotSet slot_set(Handle handle, std::uint32_t slot_count = 3, std::uint64_t strip_bytes = 4096);
 std::unique_ptr<const Distribution> distribution_of(const wire::SlotSet& where);
 wire::ReadRequest read_request(const wire::SlotSet& where, datatype::Description what);
 wire::WriteRequest write_request(const wire::SlotSet& where, datatype::Description what);
 
-/// Bytes that tell where they are.
+/// Bytes that depend on their position, so that misplaced bytes are noticed.
 Bytes pattern(std::uint64_t seed, std::uint64_t size);
 
 }  // namespace spate::io::testing

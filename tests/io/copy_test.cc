@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of data, and copies from datafile to datafile: who may, and what is refused.
+// Ranges of data, and copies from datafile to datafile: who may request them, and which requests are refused.
 
 #include "base/expect.h"
 #include "tests/io/client.h"
@@ -72,7 +72,7 @@ TEST_F(CopyTest, BothCapabilitiesAreChecked) {
   EXPECT_EQ(copy(copy_request()), Errc::kOk);
   EXPECT_EQ(copy(copy_request(), client_.capability(kTo, Rights::kRead)), Errc::kCapabilityInvalid);
   EXPECT_EQ(copy(copy_request(), client_.capability(kFrom, Rights::kWrite)), Errc::kCapabilityInvalid);
-  EXPECT_ERRC(client_.ask<wire::DatafileCopyReply>(copy_request()), Errc::kCapabilityInvalid);  // none
+  EXPECT_ERRC(client_.ask<wire::DatafileCopyReply>(copy_request()), Errc::kCapabilityInvalid);  // no capability
   wire::DatafileCopyRequest request = copy_request();
   request.from_capability = client_.capability(kFrom, Rights::kWrite);
   EXPECT_EQ(copy(request), Errc::kCapabilityInvalid);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads, writes, punches and truncates of every shape against a model, over the simulated network and over TCP.
+// Reads, writes, punches and truncations of every shape against a model, over the simulated network and over TCP.
 
 #include "base/expect.h"
 #include "base/expect_bytes.h"
@@ -73,7 +73,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
     for (std::uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(states[slot].size, model_.size(slot)) << "slot " << slot;
   }
 
-  /// Storage operations that take their time, so that those of several slots and messages overtake each other.
+  /// Delays storage operations, so that those of several slots and messages overtake each other.
   void slow_down_storage() {
     for (std::size_t target = 0; target < 2; ++target) {
       for (std::uint64_t nth = 1; nth < 400; nth += 1 + random_.below(3)) {

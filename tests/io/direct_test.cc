@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Past the page cache: whole blocks and their ends, and the lock that they take.
+// The direct path: whole blocks bypass the page cache, their unaligned ends do not; and the lock of such writes.
 
 #include <optional>
 
@@ -17,7 +17,7 @@ using trove::BytestreamFault;
 using trove::BytestreamOp;
 using wire::DataPath;
 
-/// Targets that can be read and written past the page cache, in blocks of 4096.
+/// Targets that can bypass the page cache, in blocks of 4096 bytes.
 class DirectTest : public PathsTest {
  protected:
   static WorldOptions with_device() {
@@ -58,7 +58,7 @@ TEST_F(DirectTest, EndsThatFillNoBlockAreWrittenThroughTheCacheAndCountedThere) 
   ASSERT_OK(write(5'000, data, false, DataPath::kDirect));
   std::copy(data.begin(), data.end(), expected.begin() + 5'000);
   expect_content(expected);
-  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 8 * 4096U);  // 8192 up to 40960
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 8 * 4096U);  // from 8192 to 40960
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite) - before, 40'000 - 8 * 4096U);
 }
 
@@ -100,7 +100,7 @@ TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
     request.path = DataPath::kDirect;
     const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
     if (!outcome) {
-      EXPECT_ERRC(outcome, Errc::kNotSupported);  // by name: pieces too small, and nothing else instead
+      EXPECT_ERRC(outcome, Errc::kNotSupported);  // the pieces are too small for the path that was asked for by name
       continue;
     }
     ASSERT_BYTES(outcome->streams[0], model.expected(drawn.bytes, 0)) << round;
@@ -114,7 +114,7 @@ TEST_F(DirectTest, ThePolicyTakesItForDatafilesThatAreTooLargeForTheCache) {
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 0U);
   ASSERT_OK(write(1 << 20, data));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
-  // Memory is a cache that always has everything.
+  // The storage in memory reports everything as cached.
   ASSERT_OK(read(0, data.size(), DataPath::kAutomatic));
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), data.size());
 }
@@ -130,7 +130,7 @@ TEST_F(DirectTest, AnyStorageErrorInADirectStreamBecomesTheReply) {
   }
 }
 
-/// Writes of which the first one under way takes three seconds at the device.
+/// A test may delay the first write in flight by three seconds at the device.
 class DirectLockTest : public DirectTest {
  protected:
   using Outcome = std::optional<Result<wire::WriteReply>>;
@@ -188,8 +188,8 @@ TEST_F(DirectLockTest, TheEndsOfADirectWriteThatFillNoBlockWaitForOtherDirectWri
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 4096U);
 }
 
-/// The truncation comes while the blocks are written: it is after all of the write, not between its blocks and its
-/// ends.
+/// The truncation arrives while the write's whole blocks are being written. It must wait for the write's unaligned
+/// ends, too.
 TEST_F(DirectLockTest, ATruncateDoesNotFallBetweenTheBlocksAndTheEndsOfOneWrite) {
   Outcome ragged;
   begin_held(100, 20'000, DataPath::kDirect, ragged);
@@ -214,7 +214,7 @@ TEST_F(DirectLockTest, ATruncateDoesNotFallBetweenTheBlocksAndTheEndsOfOneWrite)
 TEST_F(DirectTest, AStreamThatContinuesThroughTheCacheCountsAsAFallBack) {
   const Bytes all = pattern(1, 3 << 20);
   ASSERT_OK(write(0, all));
-  // Nobody knows what is in the cache: the policy takes the direct path.
+  // The storage does not know what is in the cache, so the policy chooses the direct path.
   world_.storage(0).add({.op = BytestreamOp::kProbeCache, .status = Errc::kNotSupported});
   const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
   const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));

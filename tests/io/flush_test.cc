@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of write-back: the kernel tells them once, the server everybody.
+// Errors of write-back. The kernel reports each only once, but the server must report it to every client.
 #include <algorithm>
 
 #include "base/expect.h"
@@ -21,7 +21,7 @@ class FlushTest : public ::testing::Test {
     request.has_inline_data = true;
     return request;
   }
-  /// The datafile's change counter after it.
+  /// Writes 100 bytes. Returns the datafile's change counter after the write.
   std::uint64_t write(Client& who, std::uint64_t offset) {
     const auto reply = world_.run(who.write(small_write(offset), {pattern(1, 100)}, who.capability(kFile)));
     EXPECT_OK(reply);
@@ -33,7 +33,7 @@ class FlushTest : public ::testing::Test {
     request.slots = where_.slots;
     return request;
   }
-  /// Up to which counter writes may be lost.
+  /// The counter up to which writes may be lost.
   Result<std::uint64_t> flush(Client& who) {
     const Capability capability = who.capability(kFile);
     const auto reply = who.ask<wire::DatafileFlushReply>(flush_request(), &capability);
@@ -71,7 +71,7 @@ TEST_F(FlushTest, AnErrorOfWriteBackIsReportedToEveryClientEachTime) {
   const auto lost = flush(client_);
   ASSERT_OK(lost);
   EXPECT_GE(*lost, second);
-  EXPECT_EQ(flush(client_).value(), *lost);  // a resend
+  EXPECT_EQ(flush(client_).value(), *lost);  // a resend of the flush
   EXPECT_EQ(flush(other_).value(), *lost);
   EXPECT_GT(write(other_, 1000), *lost);
   EXPECT_EQ(flush(other_).value(), *lost);
@@ -124,7 +124,7 @@ TEST_F(FlushTest, RequestsThatWaitForASyncShareTheNextOne) {
   for (int i = 0; i < 5; ++i) world_.spawn(flush_into(lost));
   world_.pass(std::chrono::seconds(2));
   ASSERT_EQ(lost.size(), 5U);
-  EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kSync), 3U);  // the second has failed, and was run once more
+  EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kSync), 3U);  // the second one failed and was repeated
   EXPECT_EQ(std::count_if(lost.begin(), lost.end(), [](const auto& each) { return each.value() == 0; }), 1);
 }
 

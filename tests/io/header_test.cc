@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of versions and with values that this server does not know: refused by a sentence that names them, and by
-// nothing worse.
+// Requests of other versions, or with values that this server does not know. It refuses them with a message that names
+// these values, and does nothing worse.
 
 #include "base/expect.h"
 #include "tests/io/client.h"
@@ -15,7 +15,7 @@ class HeaderTest : public ::testing::Test {
   }
 
   struct Answer {
-    Errc sent = Errc::kOk;  // or why there is none
+    Errc sent = Errc::kOk;  // otherwise the reason why there is no answer
     wire::ReplyHeader header;
     Bytes body;
   };
@@ -65,7 +65,7 @@ class HeaderTest : public ::testing::Test {
     wire::encode_body(wire::PingRequest(), bytes);
     return bytes;
   }
-  /// Over the same connection as before.
+  /// The server still answers a ping, over the same connection unless that was lost.
   void expect_served() { EXPECT_EQ(ask(ping(ping_header())).header.status, Errc::kOk); }
   static bool says(const Answer& answer, std::string_view part) {
     return answer.header.context.find(part) != std::string::npos;
@@ -171,7 +171,7 @@ TEST_F(HeaderTest, AnInvalidHeaderEndsTheConnection) {
   Bytes bytes = ping(ping_header());
   bytes.resize(20);
   EXPECT_EQ(ask(bytes).sent, Errc::kConnectionLost);
-  expect_served();  // over a new one
+  expect_served();  // over a new connection
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that lie, stop or vanish: errors for them, and everything given back.
+// Clients that lie, stop or vanish get errors, and the server releases all their resources.
 
 #include <gmock/gmock.h>
 
@@ -45,10 +45,10 @@ TEST_F(HostileTest, ImpossibleSlots) {
   where.slots.clear();
   EXPECT_EQ(refused(where), Errc::kInvalidArgument);
   where = where_;
-  where.slots.push_back(where.slots[0]);  // twice
+  where.slots.push_back(where.slots[0]);  // the same slot twice
   EXPECT_EQ(refused(where), Errc::kInvalidArgument);
   where = where_;
-  where.slots[0].slot = 1;  // of one
+  where.slots[0].slot = 1;  // the file has only one slot
   EXPECT_EQ(refused(where), Errc::kInvalidArgument);
   where = where_;
   where.slots[0].slot = 0xFFFFFFFF;
@@ -87,14 +87,14 @@ TEST_F(HostileTest, InlineDataOfTheWrongLength) {
     EXPECT_EQ(write(request), Errc::kProtocol) << size;
   }
   wire::WriteRequest request = write_request(where_, some_);
-  request.data = pattern(1, 5);  // not announced
+  request.data = pattern(1, 5);  // the header does not announce this data
   EXPECT_EQ(write(request), Errc::kProtocol);
 }
 
 TEST_F(HostileTest, AReplyThatCannotHoldTheData) {
   wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(0, 100'000));
   request.inline_limit = 100'000;
-  EXPECT_EQ(read(request), Errc::kInvalidArgument);  // with room for 16 KiB
+  EXPECT_EQ(read(request), Errc::kInvalidArgument);  // the reply has room for 16 KiB only
   request.inline_limit = 0xFFFFFFFF;
   EXPECT_EQ(read(request), Errc::kInvalidArgument);
 }
@@ -126,7 +126,7 @@ TEST_F(HostileTest, AMessageShorterThanAnnounced) {
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
-// One slot's disk fails while nothing comes for the other slot: the answer does not wait for it.
+// One slot's disk fails while no data comes for the other slot. The answer must not wait for that data.
 TEST_F(HostileTest, AFailureOfOneSlotEndsTheOthers) {
   world_.storage(0).add({.op = trove::BytestreamOp::kWrite, .status = Errc::kIoError});
   Sending first_only;
@@ -141,7 +141,7 @@ TEST_F(HostileTest, AFailureOfOneSlotEndsTheOthers) {
 }
 
 TEST_F(HostileTest, AServerThatStopsDoesNotWaitForASlowClient) {
-  constexpr std::uint64_t kMuch = 4 << 20;  // more than the network takes before the client has got some
+  constexpr std::uint64_t kMuch = 4 << 20;  // more than the network buffers
   const auto what = *datatype::Description::contiguous(0, kMuch);
   wire::WriteRequest write_first = write_request(where_, what);
   write_first.unit_bytes = kMuch;
@@ -154,7 +154,7 @@ TEST_F(HostileTest, AServerThatStopsDoesNotWaitForASlowClient) {
   request.path = wire::DataPath::kCached;
   client_.set_deadline(std::chrono::seconds(90));
   world_.spawn(read_and_forget(client_.read(request, client_.capability(kFile))));
-  world_.pass(std::chrono::microseconds(45));  // the request is there, and its answer is on the way
+  world_.pass(std::chrono::microseconds(45));  // the request has arrived, and its data is on the way
   world_.fabric().links().partition(1, client_.node(), true);
   world_.pass(std::chrono::milliseconds(10));
   EXPECT_EQ(world_.io().counters().bytes(flow::Lane::kCached, flow::Direction::kRead), kMuch);
@@ -233,14 +233,14 @@ TEST_F(HostileTest, AClientThatVanishesInARead) {
   }
 }
 
-/// Requests that name slots which hold none of the described blocks: each slot's walk examines all blocks and finds no
+/// Requests that name slots without any described block. The walk over each slot examines all blocks and finds no
 /// byte.
 class EmptySlotsTest : public HostileTest {
  protected:
   static constexpr std::uint64_t kStrip = 65536;
   static constexpr std::uint64_t kBlocks = 65000;
 
-  /// Of a file with `slots` slots and one more, which holds all blocks.
+  /// All slots but the last one of a file with `slots` + 1 slots. The last slot holds all blocks.
   static wire::SlotSet all_but_one(std::uint32_t slots) {
     wire::SlotSet where = slot_set(kFile, slots + 1, kStrip);
     where.slots.pop_back();
@@ -250,7 +250,7 @@ class EmptySlotsTest : public HostileTest {
     const datatype::Level level{blocks, (slots + 1) * kStrip};
     return *datatype::Description::strided(slots * kStrip, 1, {&level, 1});
   }
-  /// The turns that a read of `blocks` blocks takes.
+  /// The number of turns of the loop that a read of `blocks` blocks takes.
   std::uint64_t turns_of_read(std::uint32_t slots, std::uint64_t blocks, wire::DataPath path) {
     wire::ReadRequest request = read_request(all_but_one(slots), in_last_slot(slots, blocks));
     request.path = path;
@@ -301,7 +301,7 @@ class CrowdTest : public HostileTest {
   CrowdTest() : HostileTest(small_pool()) {}
 };
 
-// Far more data under way than the pool holds: it never has more in use, and every write ends well.
+// Clients send much more data at once than the pool holds. The pool suffices, and every write succeeds.
 TEST_F(CrowdTest, ManyHugeWritesKeepWithinThePool) {
   constexpr std::uint64_t kEach = 6 << 20;
   std::vector<std::unique_ptr<Client>> clients;
@@ -325,11 +325,11 @@ TEST_F(CrowdTest, ManyHugeWritesKeepWithinThePool) {
   }
   EXPECT_EQ(codes, std::vector<Errc>(24, Errc::kOk));
   EXPECT_LE(most, 16U << 20U);
-  EXPECT_GT(most, 12U << 20U);  // it was crowded
+  EXPECT_GT(most, 12U << 20U);  // the pool was almost full
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
-// A client that has announced writes and sends nothing holds half of the pool at the most: another one gets through.
+// A client that announces writes and sends nothing holds at most half of the pool, so other clients can still write.
 TEST_F(CrowdTest, ASilentClientDoesNotBlockOthers) {
   std::vector<Errc> silent;
   Sending nothing;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leases by themselves, with holders that do what a test says: what is noted of their writes, whose leases end, and
-// that nobody slips in between the look for leases and the datafile's lock.
+// Leases whose holders do what a test says: which of their writes are noted, whose leases end, and that no lease is
+// granted between the search for leases and the locking of the datafile.
 
 #include <optional>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr ClientId kHolder{100};
 const DatafileKey kDatafile{TargetId(256), {Handle(42), 0}};
 
-/// A page that the test looks into as its holder does, also after the lease.
+/// The page of a lease. The test reads it as the holder does, even after the end of the lease.
 class HolderPage final : public trove::LeasePage {
  public:
   HolderPage(DatafileId datafile, std::shared_ptr<LeaseWords> words)
@@ -75,11 +75,11 @@ class LeasesTest : public ::testing::Test {
   T run(job::Task<T> task) {
     const auto out = begin(std::move(task));
     for (int i = 0; i < 1000 && !*out; ++i) turn(std::chrono::milliseconds(1));
-    SPATE_CHECK(out->has_value());  // else it hangs
+    SPATE_CHECK(out->has_value());  // otherwise it hangs
     return *std::move(*out);
   }
 
-  /// A lease for writing.
+  /// Grants a lease for writing.
   std::shared_ptr<LeaseWords> lend(ClientId client = kHolder, std::uint32_t epoch = 1,
                                    const DatafileKey& key = kDatafile) {
     auto words = std::make_shared<LeaseWords>();
@@ -100,7 +100,7 @@ class LeasesTest : public ::testing::Test {
   std::uint64_t change_counter() {
     return run(stat_datafile(parts_.targets.front(), ClientId(), kDatafile.id, {})).value().change_counter;
   }
-  /// A holder at work can be fenced only by a copy of its datafile.
+  /// Makes fences fail. A holder with a write in flight can be fenced only by moving its datafile, which needs space.
   void refuse_copies() {
     for (std::uint64_t nth = 1; nth <= 10; ++nth) {
       trove::BytestreamFault full;
@@ -110,7 +110,7 @@ class LeasesTest : public ::testing::Test {
       streams_.add(full);
     }
   }
-  /// What a stat does first: whether the counter moves by it.
+  /// Notes the holders' changes, as a stat does first. Returns whether the change counter has moved.
   bool noted() {
     const std::uint64_t before = change_counter();
     EXPECT_OK(run(parts_.leases.note(kDatafile, {})));
@@ -155,8 +155,8 @@ TEST_F(LeasesTest, GapsAreNotRewrittenWhileAClientWritesByItself) {
   EXPECT_EQ(datafile->gap_writers, 0U);
 }
 
-/// What it has written so far may have been read already: a client that keeps data by the counter must not take
-/// bytes of before and after for the same ones.
+/// Others may have read the bytes written so far. A client that keeps data by the counter must not mix bytes from
+/// before and after.
 TEST_F(LeasesTest, AWriteUnderWayMovesTheCounterAtEachCheck) {
   const auto holder = lend();
   ASSERT_TRUE(holder->begin());
@@ -184,7 +184,7 @@ TEST_F(LeasesTest, AWriteThatEndsWhileOthersAreNotedIsNotedLater) {
   EXPECT_FALSE(noted());
 }
 
-/// A fence may come again, or late: the client is back under another epoch by then.
+/// A fence may be repeated or late. Then the client may be back in a later epoch.
 TEST_F(LeasesTest, TheEndOfASessionEndsItsLeasesAndNoLaterOnes) {
   const auto first = lend(kHolder, 1), second = lend(kHolder, 2), third = lend(kHolder, 3);
   const auto others = lend(ClientId(200), 1);
@@ -237,7 +237,7 @@ TEST_F(LeasesTest, AHolderThatCannotBeFencedKeepsNoOtherLease) {
   EXPECT_GT(silent->busy.load(), 0U);
 }
 
-/// Of a truncation or a removal, which waits for the lock while another one, who holds it, is given a lease.
+/// A truncation or removal waits for the lock. Meanwhile the lock's owner grants a lease.
 TEST_F(LeasesTest, ALeaseThatWasGrantedDuringTheWaitForTheLockIsRecalledToo) {
   for (const auto mode : {DatafileLock::Mode::kExclusive, DatafileLock::Mode::kDirect}) {
     const DatafileTable::Use datafile = parts_.datafiles.use(kDatafile);
@@ -249,7 +249,7 @@ TEST_F(LeasesTest, ALeaseThatWasGrantedDuringTheWaitForTheLockIsRecalledToo) {
       auto waits = begin(parts_.leases.lock(*datafile, mode, kHolder, {}));
       EXPECT_EQ(*waits, std::nullopt);
       return std::pair(std::move(waits), lend());
-    }();  // lets go of the lock
+    }();  // releases the lock
     auto& [taken, holder] = locking;
     ASSERT_TRUE(holder->begin());
     turn(std::chrono::milliseconds(10));

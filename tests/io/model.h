@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model: what the datafiles of one file should hold; and random descriptions with the bytes that they mean, spelt out.
+// Model: the expected contents of a file's datafiles; and random descriptions with the list of bytes that they mean.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Model {
  public:
   explicit Model(const Distribution& distribution) : distribution_(distribution), files_(distribution.slot_count()) {}
 
-  /// What of a slot's stream is to come: up to the last byte that the datafile has, zeros where it has none.
+  /// The expected bytes of a slot's stream, up to the last byte that the datafile has; zeros for its holes.
   Bytes expected(const std::vector<std::uint64_t>& bytes, std::uint32_t slot) const {
     Bytes stream;
     std::size_t present = 0;
@@ -31,7 +31,7 @@ class Model {
     stream.resize(present);
     return stream;
   }
-  /// The streams' sizes; then writes `streams` there.
+  /// The number of bytes in each slot's stream.
   std::vector<std::uint64_t> sizes(const std::vector<std::uint64_t>& bytes) const {
     std::vector<std::uint64_t> sizes(files_.size(), 0);
     for (const std::uint64_t byte : bytes) ++sizes[distribution_.to_physical(byte).slot];
@@ -60,7 +60,7 @@ class Model {
   std::vector<Bytes> files_;
 };
 
-/// Contiguous, list (ascending or not) and strided ones (with overlaps too), within some 100 KiB.
+/// Draws a contiguous, list or strided description within some 100 KiB. Lists may descend; strides may overlap.
 inline datatype::DescriptionCase draw(Random& random) {
   std::vector<std::uint64_t> bytes;
   const std::uint64_t base = random.below(30000);

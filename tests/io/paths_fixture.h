@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PathsTest: reads and writes of one datafile by any path, and what the counters say of them.
+// PathsTest: reads and writes of one datafile by any path, and the counters of each path.
 #pragma once
 
 #include "base/expect.h"
@@ -9,7 +9,7 @@ namespace spate::io::testing {
 
 inline constexpr std::uint64_t kStreamBytes = 200'000;
 
-/// One slot on target 0, so that faults strike it.
+/// The file has one slot, on target 0, so that faults there affect it.
 class PathsTest : public ::testing::Test {
  protected:
   explicit PathsTest(WorldOptions options = {}) : world_(std::move(options)) {}
@@ -41,8 +41,8 @@ class PathsTest : public ::testing::Test {
   wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
 };
 
-/// One run that is worth a request to the device, and then so many single bytes, each in a block of its own, that their
-/// blocks fill no buffer.
+/// A run that is worth a request to the device, and so many single bytes in blocks of their own that their blocks
+/// exceed a buffer.
 inline constexpr std::uint64_t kRun = 8192;
 inline constexpr std::uint64_t kSinglePieces = 600;
 

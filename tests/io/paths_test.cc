@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which path the bytes take, shown by the counters; and what storage faults do to a stream that has begun.
+// The path that bytes take, by the counters; and storage faults during a stream.
 
 #include "base/expect.h"
 #include "base/expect_bytes.h"
@@ -26,7 +26,7 @@ TEST_F(PathsTest, AForcedReadPathMovesAllBytesAndNoOtherPathMovesAny) {
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), kBytes);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kBytes);
   EXPECT_EQ(copied(Lane::kBuffered, Direction::kRead), 2 * kBytes);
-  EXPECT_EQ(world_.metric("spate_flow_bytes_total"), 3 * kBytes);  // with the write
+  EXPECT_EQ(world_.metric("spate_flow_bytes_total"), 3 * kBytes);  // the write is included
 }
 
 TEST_F(PathsTest, AutomaticSendsFromTheCache) {
@@ -67,7 +67,7 @@ TEST_F(PathsTest, ANamedPathRefusesInlineData) {
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), 4096U);
 }
 
-/// flow.read_path and write_path are buffered.
+/// The settings flow.read_path and flow.write_path are buffered.
 class ConfiguredTest : public PathsTest {
  protected:
   static WorldOptions buffered() {
@@ -131,7 +131,7 @@ TEST_F(PathsTest, PiecesTooSmallForTheForcedCachedPathAreAnErrorNotAnotherPath) 
   EXPECT_ERRC(outcome, Errc::kNotSupported);
 }
 
-// Every read in turn fails, on both paths: the client gets the error, though messages may have been sent before.
+// Each read in turn fails, on both paths. The client must get the error, although some messages may have been sent.
 TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const auto& [path, op] : {std::pair{DataPath::kBuffered, BytestreamOp::kRead},
@@ -142,12 +142,12 @@ TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
       const auto outcome = read(0, kBytes, path);
       if (world_.storage(0).fired() == fired) {
         EXPECT_OK(outcome);
-        EXPECT_EQ(nth, kBytes / 8192 + 2);  // one for each message, and then none was hit
+        EXPECT_EQ(nth, kBytes / 8192 + 2);  // a fault for each message, and one that was not hit
         break;
       }
       EXPECT_ERRC(outcome, Errc::kIoError);
     }
-    // What was planned and not hit strikes the next one.
+    // The fault that was not hit strikes this read.
     std::ignore = read(0, kBytes, path);
   }
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
@@ -219,7 +219,7 @@ TEST_F(FullTest, ADeviceThatFillsUpMidwayFailsTheWriteAndKeepsEarlierData) {
   const auto outcome = read(0, 40'000, DataPath::kBuffered);
   ASSERT_OK(outcome);
   EXPECT_BYTES(outcome->streams[0], before);
-  ASSERT_OK(write(0, pattern(3, 40'000)));  // what has its space can be overwritten
+  ASSERT_OK(write(0, pattern(3, 40'000)));  // existing space can be overwritten
 }
 
 }  // namespace

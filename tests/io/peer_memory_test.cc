@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct streams through memory of another device (the path p2p).
+// Streams between a target and another device's memory (the path p2p).
 #include <sys/mman.h>
 
 #include "base/expect.h"
@@ -16,7 +16,7 @@ using flow::Lane;
 using trove::BytestreamOp;
 using wire::DataPath;
 
-/// The same targets with memory of a device beside them: a memory file, used by the same code.
+/// The same targets, with a memory file as the other device's memory. The server uses the same code for both.
 class PeerTest : public PathsTest {
  protected:
   static WorldOptions with_peer(DataPath configured) {
@@ -92,7 +92,7 @@ TEST_F(PeerTest, WithoutTheMemoryItIsRefusedWithTheReason) {
   EXPECT_NE(outcome.error().message().find("nothing was mapped"), std::string::npos);
 }
 
-/// flow.read_path and write_path are p2p.
+/// The settings flow.read_path and flow.write_path are p2p.
 class PeerWhereItCanBeHadTest : public PeerTest {
  protected:
   PeerWhereItCanBeHadTest() : PeerTest(DataPath::kPeerToPeer) {}
@@ -115,7 +115,7 @@ TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesContinuesThroughMainMem
   EXPECT_EQ(fallbacks(Direction::kRead), 1U);
   EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), 0U);
   EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), data.size());
-  expect_read(data, DataPath::kAutomatic);  // by the policy now
+  expect_read(data, DataPath::kAutomatic);  // the policy now chooses another path
   EXPECT_EQ(fallbacks(Direction::kRead), 2U);
   EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), 2 * data.size());
 }
@@ -165,7 +165,7 @@ TEST_F(PeerWhereItCanBeHadTest, AnyStorageErrorBecomesTheReplyAndGivesTheBuffers
     world_.storage(0).add({.op = BytestreamOp::kWrite, .nth = nth, .status = Errc::kIoError});
     EXPECT_ERRC(write(100, pattern(2, kStreamBytes)), Errc::kIoError);
   }
-  // A buffer that were missing would be missed by PeerMemory's end.
+  // PeerMemory's destructor checks that all buffers were returned.
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Priorities at a busy device, who may set them, and how many requests a server begins.
+// Priorities at a busy device, who may set them, and how many requests a server works on at once.
 
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ class PriorityTest : public ::testing::Test {
     return options;
   }
 
-  /// Asks for the datafile's state and notes when that was answered.
+  /// Requests the datafile's state, and appends `name` to order_ when the answer comes.
   job::Task<void> stat(Client& client, wire::Priority priority, std::string name) {
     wire::DatafileStatRequest request;
     request.handle = kFile;
@@ -68,7 +68,7 @@ class RoomTest : public PriorityTest {
   }
 };
 
-// What is asked beyond that waits for a place.
+// Further requests wait for a place.
 TEST_F(RoomTest, NoMoreRequestsAreUnderWayThanTheServerTakes) {
   constexpr std::size_t kAsked = 12;
   ask(client_, wire::Priority::kNormal, "handshake");

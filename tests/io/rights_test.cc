@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what: capabilities, servers-only operations, targets and shapes of requests.
+// Rights: capabilities, operations for servers only, targets, and shapes of requests.
 
 #include <functional>
 
@@ -21,7 +21,7 @@ class RightsTest : public ::testing::Test {
     request.inline_limit = 4096;
     return world_.run(client_.read(request, capability)).code();
   }
-  /// After `change`, signed again, as a meta server might.
+  /// Writes with a changed capability that is signed again, as a meta server could do it.
   Errc write_changed(const std::function<void(Capability&)>& change) {
     Capability capability = client_.capability(kFile);
     change(capability);
@@ -40,7 +40,7 @@ TEST_F(RightsTest, AGenuineCapabilityIsEnough) {
   EXPECT_EQ(world_.metric("spate_server_io_refused_total"), 0U);
 }
 
-/// Each with a MAC that the server has found genuine before, for what was signed.
+/// The MAC of each forged capability is one that the server has already accepted for the unchanged fields.
 TEST_F(RightsTest, AnyForgedFieldIsRefused) {
   const std::vector<std::function<void(Capability&)>> forgeries = {
       [](Capability& c) { c.uid = 0xFFFF; },
@@ -96,7 +96,7 @@ TEST_F(RightsTest, ARequestWithoutACapabilityIsRefused) {
   wire::PunchRequest punch;
   punch.where = where_;
   EXPECT_ERRC(client_.ask<wire::PunchReply>(punch), Errc::kCapabilityInvalid);
-  wire::DatafileStatRequest stat;  // stat needs none
+  wire::DatafileStatRequest stat;  // a stat needs no capability
   stat.handle = kFile;
   stat.slots = where_.slots;
   EXPECT_OK(client_.ask<wire::DatafileStatReply>(stat));

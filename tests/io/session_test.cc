@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joining, incarnations and fences: what an older connection or an ended session left under way is over before anything
+// Joining, incarnations and fences. Requests of an older connection or of an ended session must be over before anything
 // new begins.
 
 #include <functional>
@@ -58,7 +58,7 @@ TEST_F(SessionTest, TicketsMustBeGenuineOnesOwnAndInTime) {
   EXPECT_ERRC(without.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()), Errc::kUnauthenticated);
 }
 
-/// A connection without rpc::Channel's manners, of version 1 of the protocol.
+/// A connection of protocol version 1, without the checks of rpc::Channel.
 class RawConnection {
  public:
   RawConnection(Client& client, const std::string& url) : client_(client), room_(16 * 1024) {
@@ -106,7 +106,7 @@ class RawConnection {
   std::uint64_t tag_ = 0;
 };
 
-// A connection that is one client cannot become another one by an authentication that fails.
+// A failed authentication must not make a client's connection that of another client.
 TEST_F(SessionTest, AFailedAuthenticationLeavesNoSession) {
   WorldOptions old;
   old.allow_version_1 = true;
@@ -130,11 +130,11 @@ TEST_F(SessionTest, AFailedAuthenticationLeavesNoSession) {
   EXPECT_EQ(authenticate_as(ClientId(100), client.identity().ticket), Errc::kOk);
   EXPECT_OK(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(100)));
   EXPECT_ERRC(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)), Errc::kUnauthenticated);
-  EXPECT_EQ(authenticate_as(ClientId(150), std::nullopt), Errc::kUnauthenticated);  // no ticket
+  EXPECT_EQ(authenticate_as(ClientId(150), std::nullopt), Errc::kUnauthenticated);  // without a ticket
   EXPECT_ERRC(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)), Errc::kUnauthenticated);
 }
 
-// An old client reaches a new server only where that is allowed, and knows why it does not.
+// A client of version 1 is refused with a reason, unless the server allows that version.
 TEST_F(SessionTest, Version1IsRefusedUnlessItIsAllowed) {
   RawConnection raw(client_, world_.url());
   wire::HelloRequest hello;
@@ -189,7 +189,7 @@ TEST_F(SessionTest, FencesAreDroppedWhenTheyHaveNoEffectAnyMore) {
   EXPECT_EQ(small_write(again), Errc::kOk);
 }
 
-// The write has posted its receives and nothing comes: the fence cuts it off, and ends only then.
+// A write waits for data that does not come. A fence ends the write, and is answered only after that.
 TEST_F(SessionTest, AFenceEndsRequestsUnderWay) {
   Errc code = Errc::kOk;
   bool ended = false;
@@ -224,8 +224,8 @@ TEST_F(SessionTest, AFenceWaitsForStorageThatIsUnderWay) {
   EXPECT_TRUE(ended) << "the write is still under way";
 }
 
-// A client whose connection broke in the middle of a write comes again: what is left of the first attempt is over
-// before its new connection is welcome.
+// A client's connection breaks during a write, and the client connects again. The first attempt must have ended before
+// the new connection is accepted.
 TEST_F(SessionTest, ANewIncarnationEndsRequestsOfTheOlderOne) {
   Errc code = Errc::kOk;
   bool ended = false;
@@ -236,10 +236,10 @@ TEST_F(SessionTest, ANewIncarnationEndsRequestsOfTheOlderOne) {
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
 
-  Client reborn(world_);  // another network: the server hears nothing of the first one's loss
+  Client reborn(world_);  // with its own network, so that the server does not notice the first one's loss
   auto second = reborn.another_channel();
   std::ignore = world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr)));
-  // Incarnation 1 again: a set of connections; nothing is cut off.
+  // The incarnation is 1 again, which means the same set of connections. So the server ends nothing.
   EXPECT_GT(world_.io().buffers_used(), 0U);
   second->repeat_handshake();
   ASSERT_OK(world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr))));
@@ -247,7 +247,7 @@ TEST_F(SessionTest, ANewIncarnationEndsRequestsOfTheOlderOne) {
   EXPECT_FALSE(ended) << "its sender is told, and sends it again: its program hears nothing of that";
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
-  world_.pass(std::chrono::seconds(100));  // its deadline: the client, which it uses, ends before the world does
+  world_.pass(std::chrono::seconds(100));  // the deadline of the write, which must end before the world does
   EXPECT_TRUE(ended) << "the write is still under way";
   EXPECT_NE(code, Errc::kOk);
 }
@@ -259,9 +259,9 @@ TEST_F(SessionTest, AnOlderConnectionIsRefused) {
   newer.channel().repeat_handshake();
   ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
   newer.channel().repeat_handshake();
-  ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));  // incarnation 3
-  // The first channel's request is refused; its handshake says 2, which is refused too; then with 3, which is the
-  // newest.
+  ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));  // now with incarnation 3
+  // The first channel's request is refused. Its next handshake says incarnation 2 and is refused, too; the one after
+  // that says 3, which is the newest.
   EXPECT_EQ(small_write(client_), Errc::kUnauthenticated);
   EXPECT_EQ(small_write(newer), Errc::kOk);
 }

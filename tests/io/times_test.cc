@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times that clients tell of their changes.
+// The times that clients give for their changes.
 #include "base/expect.h"
 #include "tests/io/client.h"
 
@@ -11,7 +11,7 @@ constexpr Duration kBelieved = std::chrono::minutes(10);
 class TimesTest : public ::testing::Test {
  protected:
   WallTime now(Duration off) { return WallTime{world_.clock().wall().ns + off.count()}; }
-  /// The datafile's mtime after a change by a client whose clock is `off` by so much.
+  /// The datafile's mtime after a write by a client whose clock is wrong by `off`.
   WallTime written(Duration off) {
     wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 100));
     request.has_inline_data = true;
@@ -48,7 +48,7 @@ TEST_F(TimesTest, FromTheFarFutureAreLimited) {
   expect_about(written(std::chrono::hours(24 * 365)), now(kBelieved));
   world_.pass(std::chrono::minutes(5));
   expect_about(punched(std::chrono::hours(24 * 365)), now(kBelieved));
-  // Nobody's change carries a time from the far future on: a quarter of an hour later all is well again.
+  // The limited time is not far ahead: a quarter of an hour later, changes have the right time.
   world_.pass(std::chrono::minutes(15));
   expect_about(written({}), now({}));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Truncate generations, order against writes, removal and tombstones, listing, sync.
+// Truncate generations; the order of truncations and writes; removals and tombstones; listing; sync.
 
 #include <gmock/gmock.h>
 
@@ -41,7 +41,7 @@ class TruncateRemoveTest : public ::testing::Test {
     request.slots = where_.slots;
     return who.ask<wire::DatafileStatReply>(request, capability);
   }
-  /// As a server sees it.
+  /// The size that a server gets.
   std::uint64_t size() { return stat(server_)->datafiles[0].size; }
   Errc remove(std::vector<Handle> handles, Duration keep = std::chrono::hours(2)) {
     wire::DatafileRemoveRequest request;
@@ -49,7 +49,7 @@ class TruncateRemoveTest : public ::testing::Test {
     request.tombstone_until.ns = world_.clock().wall().ns + keep.count();
     return server_.ask<wire::DatafileRemoveReply>(request).code();
   }
-  /// As a crash of the machine does with a datafile whose removal was not durable.
+  /// A crash of the machine restores a datafile whose removal was not durable.
   void bring_back(Handle handle = kFile) {
     Bytes data = pattern(1, 1000);
     const Extent extent{0, data.size()};
@@ -83,9 +83,9 @@ TEST_F(TruncateRemoveTest, ATruncateWithTheSameGenerationRunsOnce) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   const auto again = truncate(300, 1);
   ASSERT_OK(again);
-  EXPECT_EQ(again->datafiles[0].size, 1000U);  // a resend, or one redone after a crash: not cut again
+  EXPECT_EQ(again->datafiles[0].size, 1000U);  // a resend, or a repetition after a crash, changes nothing
   EXPECT_EQ(truncate(100, 2)->datafiles[0].size, 100U);
-  EXPECT_EQ(truncate(50, 1)->datafiles[0].size, 100U);  // an old one that was late
+  EXPECT_EQ(truncate(50, 1)->datafiles[0].size, 100U);  // an older one that was late changes nothing
 }
 
 TEST_F(TruncateRemoveTest, TheTruncateGenerationSurvivesARestart) {
@@ -96,18 +96,18 @@ TEST_F(TruncateRemoveTest, TheTruncateGenerationSurvivesARestart) {
   EXPECT_EQ(truncate(300, 1)->datafiles[0].size, 1000U);
 }
 
-// Nothing made the cut durable, so a crash of the machine may have undone it: the meta server's repetition must count.
-// An older generation that is late must not.
+// The truncation was not synced, so a crash of the machine may have undone it. The meta server's repetition must take
+// effect, but not a late truncation of an older generation.
 TEST_F(TruncateRemoveTest, AfterACrashOfTheMachineAnUnsyncedTruncateIsRunAgain) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   ASSERT_OK(truncate(300, 2));
   world_.restart(true);
-  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);  // as if the cut had been lost
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);  // as if the crash had undone the truncation
   EXPECT_EQ(truncate(200, 1)->datafiles[0].size, 1000U);
   EXPECT_EQ(truncate(300, 2)->datafiles[0].size, 300U);
 }
 
-// What was written and synced after the cut must survive the meta server's repetition.
+// Data that was written and synced after the truncation must survive the meta server's repetition.
 TEST_F(TruncateRemoveTest, AfterASyncATruncateIsDoneForEver) {
   wire::DatafileSyncRequest sync;
   sync.handle = kFile;
@@ -134,8 +134,8 @@ TEST_F(TruncateRemoveTest, ATruncateThatFailedIsRunAgain) {
   EXPECT_EQ(truncate(300, 1)->datafiles[0].size, 300U);
 }
 
-// A write is being carried out when the truncate comes: the truncate is after it, and a write that comes later is after
-// the truncate.
+// The truncation arrives while a write is carried out, and waits for it. A write that arrives later waits for the
+// truncation.
 TEST_F(TruncateRemoveTest, TruncatesWaitForWritesUnderWayAndLaterWritesForThem) {
   world_.storage(0).add(
       {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
@@ -174,10 +174,10 @@ TEST_F(TruncateRemoveTest, ARemovedDatafileIsGoneAndCannotComeBack) {
   punch.allocate = true;
   const Capability capability = client_.capability(kFile);
   EXPECT_ERRC(client_.ask<wire::PunchReply>(punch, &capability), Errc::kStaleHandle);
-  const auto cut = truncate(500, 1);  // done for: nothing is left to cut, and nothing is made
+  const auto cut = truncate(500, 1);  // succeeds: nothing is left to truncate, and nothing is made
   ASSERT_OK(cut);
   EXPECT_EQ(size(), 0U);
-  EXPECT_EQ(remove({kFile}), Errc::kOk);  // repeatable
+  EXPECT_EQ(remove({kFile}), Errc::kOk);  // a removal may be repeated
 }
 
 TEST_F(TruncateRemoveTest, ToAClientARemovedDatafileDoesNotLookLikeAHole) {
@@ -206,18 +206,18 @@ TEST_F(TruncateRemoveTest, ToAClientARemovedDatafileDoesNotLookLikeAHole) {
     copy.from_capability = capability;
     const Capability other = client_.capability(kOther);
     EXPECT_ERRC(client_.ask<wire::DatafileCopyReply>(copy, &other), Errc::kStaleHandle) << again;
-    EXPECT_ERRC(stat(client_), Errc::kStaleHandle) << again;  // who looked up the name before, and did not open
+    EXPECT_ERRC(stat(client_), Errc::kStaleHandle) << again;  // the client has looked up the name, not opened the file
     EXPECT_EQ(size(), 0U);                                    // a meta server knows what it has removed
   }
 }
 
 TEST_F(TruncateRemoveTest, TombstonesOutliveTheProcess) {
-  EXPECT_EQ(remove({kFile}), Errc::kOk);  // never written here
+  EXPECT_EQ(remove({kFile}), Errc::kOk);  // it has no datafile here
   world_.restart();
   EXPECT_EQ(write(0, pattern(1, 10)), Errc::kStaleHandle);
 }
 
-// The removal was answered and not durable: the meta server does not ask for it again.
+// The removal was answered but is not durable. The meta server does not repeat it.
 TEST_F(TruncateRemoveTest, DatafilesThatACrashBringsBackAreRemovedAgain) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   ASSERT_EQ(remove({kFile}), Errc::kOk);

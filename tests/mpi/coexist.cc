@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process has two libraries that keep registrations of the caller's memory: bmi over libfabric, and MPI with hooks
-// of its own. Both send the same buffers from two ranks at once, and between transfers other pages are mapped at the
-// same address. Each must deliver the bytes that the buffer had when it was sent. This is the open problem of the BMI
-// paper, section 6.
+// One process has two libraries that keep registrations of the caller's memory: bmi over libfabric, and MPI with its
+// own hooks. Both send the same buffers from two ranks at the same time. Between transfers, other pages are mapped at
+// the same addresses. Each library must deliver the bytes that the buffer had at the send. This is the open problem of
+// the BMI paper, section 6.
 #include <mpi.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -105,7 +105,7 @@ bool all(MutableByteView memory, int value) {
   return true;
 }
 
-/// Sends the same buffer by both at once, and then checks what arrived by each.
+/// Sends the same buffer by both libraries at once, and then checks what arrived by each.
 bool exchange(End& end, int rank, MutableByteView memory, MutableByteView by_bmi, MutableByteView by_mpi, int value) {
   if (rank == 1) std::memset(memory.data(), value, memory.size());
   MPI_Request request = MPI_REQUEST_NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each call on each kind of path, on the kernel's file system and on Spate's: the same result, and the same tree after
-// it.
+// Makes each call on each kind of path, on the kernel's file system and on Spate's. Both must give the same result, and
+// have the same tree afterwards.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/xattr.h>
@@ -32,7 +32,7 @@ void populate(Frontend& frontend) {
   ASSERT_EQ(frontend.link("/twin", "/dir/twin2", false).number, 0);
 }
 
-/// What a path may run into. None leads out of the tree.
+/// Paths to all kinds of objects. None leads out of the tree.
 std::vector<std::string> paths() {
   return {"",
           "/file",
@@ -87,7 +87,7 @@ struct Call {
   bool changes = false;
 };
 
-/// Opens, tells what is open, writes and reads a little, closes.
+/// Opens the path, reports the open object, writes and reads a little, and closes it.
 Outcome open_and_use(Frontend& frontend, const std::string& path, int flags) {
   const Outcome opened = frontend.open(path, flags, 0640);
   if (opened.number < 0) return opened;
@@ -172,11 +172,11 @@ std::vector<Call> calls_that_change() {
   return calls;
 }
 
-/// What is known to differ, with the reason.
+/// Known differences, with their reasons.
 bool excused(const std::string& call, const std::string& path) {
-  // A kernel opens a fifo, not a file system. An open by Spate fails with ENXIO.
+  // The kernel opens fifos itself, whatever the file system. An open by Spate fails with ENXIO.
   if (path == "/fifo" && call.starts_with("open") && !call.starts_with("open path")) return true;
-  // A file over a directory that is above it: both errors are true, POSIX names the one, Linux the other.
+  // A file is renamed over a directory that contains it. POSIX gives one error, Linux another; both are true.
   if (call == "rename to, a file" && path == "/dir") return true;
   return false;
 }
@@ -194,7 +194,7 @@ class Errors : public testing::Test {
     pair.same_tree("the beginning");
     beginning = dump(pair.kernel(), "/");
   }
-  /// Back to the beginning, when a call has changed anything.
+  /// Restores the tree if a call has changed it.
   void restore() {
     if (dump(pair.kernel(), "/") == beginning) return;
     for (Frontend* frontend : {&pair.kernel(), &pair.spate()}) {
@@ -312,7 +312,7 @@ TEST_F(Errors, PathsBelowAnOpenDirectory) {
     });
   }
   pair.same("list", [&](Frontend& f) { return f.list(fd); });
-  // Names made below a directory that was renamed meanwhile are where it is now; one that is gone has none.
+  // A name made in a directory that was renamed is in the directory's new place. In a removed one, none can be made.
   pair.same("rename", [](Frontend& f) { return f.rename("/dir/sub", "/moved", 0); });
   const auto sub =
       static_cast<int>(pair.same("open", [](Frontend& f) { return f.open("/moved", O_RDONLY, 0); }).number);

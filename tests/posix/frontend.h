@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frontend: the calls of POSIX as a test makes them, on a file system of its own.
+// Frontend: the POSIX calls of a test, on a file system of its own.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 namespace spate::posix_test {
 
-/// What a call gave: a number (>= 0) or a negative errno, and perhaps text.
+/// The result of a call: a number (>= 0) or a negative errno, and for some calls a text.
 struct Outcome {
   std::int64_t number = 0;
   std::string text = {};
@@ -19,15 +19,15 @@ struct Outcome {
 };
 std::string describe(const Outcome& outcome);
 
-/// Paths are absolute and begin at the file system's root; descriptors are small numbers in order of opening.
+/// Paths are absolute, from the file system's root. Descriptors are small numbers in the order of opening.
 class Frontend {
  public:
   virtual ~Frontend() = default;
-  /// What stands before "/" in a link's target that begins at the root.
+  /// A link's target that begins at the root begins with this text instead of "/".
   virtual std::string root() const = 0;
 
   virtual Outcome open(const std::string& path, int flags, unsigned mode) = 0;
-  /// Relative to an open directory.
+  /// `path` is relative to an open directory.
   virtual Outcome open_at(int directory, const std::string& path, int flags, unsigned mode) = 0;
   virtual Outcome close(int fd) = 0;
   virtual Outcome read(int fd, std::size_t size) = 0;
@@ -37,7 +37,7 @@ class Frontend {
   virtual Outcome seek(int fd, std::int64_t offset, int whence) = 0;
   virtual Outcome ftruncate(int fd, std::int64_t size) = 0;
   virtual Outcome fallocate(int fd, int mode, std::int64_t offset, std::int64_t size) = 0;
-  /// Size, type and mode, link count; of a directory without its size.
+  /// Size, type and mode, link count. Leaves out the size of a directory.
   virtual Outcome fstat(int fd) = 0;
   virtual Outcome list(int fd) = 0;
 
@@ -59,17 +59,17 @@ class Frontend {
   virtual Outcome removexattr(const std::string& path, const std::string& name) = 0;
 };
 
-/// How both front ends tell of an object.
+/// The result of a stat, in the form that both front ends use.
 Outcome told(const struct stat& st);
 
-/// Where the kernel's front end puts its folder: on ext4, where there is one. Other file systems answer some calls
-/// otherwise.
+/// The folder in which the kernel's front end makes its own: on ext4, if possible. Other file systems answer some calls
+/// differently.
 std::string place_of_oracle();
 bool is_ext4(const std::string& folder);
 
-/// Null, with the reason, when no temporary folder can be made.
+/// Null, and the reason is printed, when no temporary folder can be made.
 std::unique_ptr<Frontend> make_kernel_frontend();
-/// `root`: the kernel front end's root().
+/// `root`: root() of the kernel's front end.
 std::unique_ptr<Frontend> make_spate_frontend(const std::string& root, std::uint64_t seed);
 
 }  // namespace spate::posix_test

@@ -135,7 +135,7 @@ class KernelFrontend final : public Frontend {
   }
 
  private:
-  /// An empty path stays one: it is an error of its own.
+  /// An empty path stays empty, since it causes an error of its own.
   std::string at(const std::string& path) const { return path.empty() ? path : root_ + path; }
   int kernel(int fd) const {
     const auto found = files_.find(fd);

@@ -13,7 +13,7 @@ struct Name {
   int type = 0;
 };
 
-/// Without "." and "..".
+/// The entries without "." and "..".
 std::vector<Name> names_in(Frontend& frontend, const std::string& directory) {
   const Outcome fd = frontend.open(directory, O_RDONLY | O_DIRECTORY, 0);
   EXPECT_GE(fd.number, 0) << directory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pair: the kernel's file system and Spate's, given the same calls.
+// Pair: the kernel's file system and Spate's. A test makes the same calls on both.
 #pragma once
 
 #include "base/expect.h"
@@ -7,7 +7,7 @@
 
 namespace spate::posix_test {
 
-/// Everything below a directory: a line an object, with its contents.
+/// Describes everything below a directory: a line for each object, with its contents.
 std::string dump(Frontend& frontend, const std::string& directory);
 /// Removes everything below a directory.
 void wipe(Frontend& frontend, const std::string& directory);
@@ -20,7 +20,7 @@ class Pair {
   Frontend& kernel() { return *kernel_; }
   Frontend& spate() { return *spate_; }
 
-  /// The same call on both gives the same; yields what it gave.
+  /// Makes the same call on both, and expects the same result, which it returns.
   template <typename Call>
   Outcome same(const std::string& what, Call call) {
     const Outcome expected = call(*kernel_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random calls of one process: the kernel's file system says what each has to give. A seed that fails is printed.
+// Random calls of one process. The kernel's file system gives the expected result of each. A failing seed is printed.
 #include "base/random.h"
 
 #include <fcntl.h>
@@ -137,7 +137,7 @@ class Actor {
       default: return same(step, "fstat" + which, [&](Frontend& f) { return f.fstat(n); });
     }
   }
-  /// Where a directory can be sought to is each file system's own affair.
+  /// Each file system decides for itself to which offsets one may seek in a directory.
   static bool is_directory(Frontend& frontend, int n) { return frontend.fstat(n).text.starts_with("mode 4"); }
 
   SeededRandom random_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children of fork, vfork and posix_spawn below `spate run`, and what a call of one thread does to the others:
-// children.sh runs it.
+// Children of fork, vfork and posix_spawn under `spate run`, and the effects of a thread's calls on other threads.
+// children.sh runs this.
 //   preload_children TEST FOLDER
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ extern char** environ;
 
 namespace {
 
-std::string folder;  // of the files that a test makes, in Spate
+std::string folder;  // in Spate; tests make their files there
 
 void check(bool good, const char* what) {
   if (good) return;
@@ -45,7 +45,7 @@ std::string make_file(const char* name, const std::string& text, mode_t mode = 0
   return path;
 }
 
-/// The exit code; -1: it did not exit by itself. A thread that hangs in a call blocks all signals but SIGKILL.
+/// The exit code; -1: the child did not exit by itself. SIGKILL, since a thread that hangs in a call blocks all others.
 int code_of(pid_t child) {
   constexpr int kPatienceMs = 30000;
   int status = 0;
@@ -65,7 +65,7 @@ int spawned(const std::string& program) {
   return code_of(child);
 }
 
-/// A child of fork whose first calls come from several threads at once.
+/// In a child of fork, several threads make the first calls at the same time.
 void first_calls() {
   constexpr int kThreads = 4;
   const int fd = open(make_file("first", "0123456789").c_str(), O_RDONLY);
@@ -90,7 +90,7 @@ void first_calls() {
   }
 }
 
-/// A thread looks up relative names all the time; a child of fork does it, too.
+/// A thread looks up relative names all the time, and so does a child of fork.
 void relative_calls() {
   make_file("here", "x");
   check(chdir(folder.c_str()) == 0, "chdir");
@@ -114,7 +114,7 @@ void relative_calls() {
   other.join();
 }
 
-/// How many pieces of anonymous memory the process shares with children.
+/// The number of mappings of anonymous memory that the process shares with children.
 int shared_memories() {
   FILE* const file = std::fopen("/proc/self/maps", "r");
   check(file != nullptr, "read the list of mappings");
@@ -129,7 +129,7 @@ int shared_memories() {
 
 void spawns_leave_no_memory() {
   const std::string script = make_file("script", "#!/bin/sh\nexit 0\n", 0755);
-  const int fd = open(script.c_str(), O_RDONLY);  // so a descriptor is marked
+  const int fd = open(script.c_str(), O_RDONLY);  // with an open file, the library marks descriptors for children
   for (const std::string& program : {std::string("/bin/true"), script}) {
     const int times = program == script ? 10 : 600;
     for (int i = 0; i < times; ++i) check(spawned(program) == 0, "a program is spawned");
@@ -148,7 +148,7 @@ void prepare() {
 }
 void release() { pthread_mutex_unlock(&own_lock); }
 
-/// posix_spawn runs no handlers of pthread_atfork; a caller may hold what they lock.
+/// posix_spawn runs no handlers of pthread_atfork. The caller may hold a lock that they would take.
 void handlers_of_fork() {
   const std::string script = make_file("script", "#!/bin/sh\nexit 7\n", 0755);
   check(pthread_atfork(prepare, release, release) == 0, "pthread_atfork");
@@ -166,7 +166,7 @@ void handlers_of_fork() {
 std::atomic<int> ended{0};
 void count_end(int) { ++ended; }
 
-/// A child of vfork shares the parent's memory, and has its handlers.
+/// A child of vfork shares the parent's memory and has its signal handlers.
 void one_child_one_signal() {
   const std::string script = make_file("script", "#!/bin/sh\nexit 0\n", 0755);
   char* arguments[] = {const_cast<char*>(script.c_str()), nullptr};
@@ -182,7 +182,7 @@ void one_child_one_signal() {
   check(ended == 1, "one child, one SIGCHLD");
 }
 
-/// A thread is inside dlopen, whose constructor uses Spate, while another thread makes its first call there.
+/// One thread is in dlopen, whose constructor uses Spate, while another thread makes its first call of Spate.
 void load_a_library() {
   std::thread loader([] {
     if (dlopen(std::getenv("LIBRARY"), RTLD_NOW) == nullptr) std::puts(dlerror());
@@ -195,7 +195,7 @@ void load_a_library() {
 std::atomic<bool> rang{false};
 void ring(int) { rang = true; }
 
-/// The other end takes nothing: a signal ends the wait.
+/// The other end reads nothing, so only a signal ends the wait.
 void send_until_a_signal(int to, const char* what) {
   const int fd = open(make_file("long", std::string(1U << 21U, 'x')).c_str(), O_RDONLY);
   struct sigaction action{};
@@ -224,7 +224,7 @@ void signals_end_sendfile() {
   send_until_a_signal(ends[1], "a signal ends sendfile to a full socket");
 }
 
-/// Descriptors of Spate in messages that one call receives.
+/// One call receives several messages, each with a descriptor of Spate.
 void several_messages() {
   int ends[2];
   check(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0, "socketpair");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library whose constructor uses Spate while another thread of the program is about to make its first call there
-// (children.cc loads it).
+// A library whose constructor uses Spate while another thread makes its first call of Spate. children.cc loads
+// it.
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ __attribute__((constructor)) void start() {
     stat("/spate", &st);
   });
   first.detach();
-  while (other == 0 || !sleeps(other)) {  // it waits for the linker, which is in this constructor
+  while (other == 0 || !sleeps(other)) {  // the other thread waits for the linker, which runs this constructor
   }
   if (stat("/spate", &found) == 0) setenv("LOADED", "1", 1);
 }

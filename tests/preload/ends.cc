@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes whose first thread ends while others use a file of Spate: ends PATH PROCESSES. Each is to end as it says.
+// ends PATH PROCESSES: processes end while other threads use a file of Spate. Each must end with its own exit code.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -19,11 +19,11 @@ constexpr int kStatus = 3;
   struct stat st{};
   for (;;) {
     if (::pread(file, bytes.data(), bytes.size(), 0) < 0 || ::stat(path, &st) != 0) std::_Exit(1);
-    ::usleep(700);  // two threads leave some of one processor to the end
+    ::usleep(700);  // leaves processor time for the thread that ends the process
   }
 }
 
-/// Between two calls of the others, and in the middle of one.
+/// Ends between two calls of the other threads, or during one.
 [[noreturn]] void end_at_some_time(const char* path, int number) {
   const int file = ::open(path, O_RDWR | O_CREAT, 0644);
   if (file < 0 || ::write(file, "some bytes", 10) != 10) std::_Exit(2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F_SETFL while other threads read and write through the same descriptor: nothing fails, nothing is lost.
+// F_SETFL while other threads read and write through the same descriptor. No call may fail, and no data may be lost.
 //   preload_flags FILE ROUNDS
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kSize = 16384;
 
-/// Reads what is there from the beginning, again and again.
+/// Reads the beginning of the file again and again.
 void read_on(int file, const std::atomic<bool>& stop, std::atomic<int>& failed) {
   std::string room(kSize, '\0');
   while (!stop && failed == 0) {
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   std::atomic<int> failed{0};
   std::vector<std::thread> readers;
   for (int i = 0; i < 4; ++i) readers.emplace_back([&] { read_on(file, stop, failed); });
-  // The flag is in force for the very next call.
+  // The flag must have its effect on the very next call.
   int wrong = 0;
   for (int i = 0; i < std::atoi(argv[2]) && failed == 0 && wrong == 0; ++i) {
     const bool append = i % 2 == 0;

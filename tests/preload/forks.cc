@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forks while another thread swaps descriptors of Spate: each child has whole ones, old or new.
+// Forks while other threads replace descriptors of Spate. Each child must have whole descriptors, old or new ones.
 //   preload_forks FILE-WITH-a FILE-WITH-b FORKS
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -16,8 +16,8 @@ namespace {
 constexpr int kFirst = 100;
 constexpr int kSwapped = 8;
 
-/// In a child: every descriptor that is swapped is there. With `reads`, which needs a connection of its own: it means
-/// one of the two files.
+/// Run in a child: each replaced descriptor must be open. With `reads`, for which the child makes a connection of its
+/// own, each must also refer to one of the two files.
 int look(bool reads) {
   for (int number = kFirst; number < kFirst + kSwapped; ++number) {
     if (::fcntl(number, F_GETFL) < 0) return 9;

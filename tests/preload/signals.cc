@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handlers of signals in a program below `spate run`: signals.sh runs it. A test that fails says so and ends it with 1.
+// Signal handlers in a program under `spate run`. signals.sh runs this. A failed check is printed; the exit code is 1.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -34,7 +34,7 @@ void handle(int number, void (*handler)(int), int flags) {
   check(sigaction(number, &action, nullptr) == 0, "sigaction");
 }
 
-/// SIGALRM each so many microseconds; 0: no more.
+/// Sends SIGALRM every so many microseconds; 0: stops that.
 void tick(long microseconds) {
   const itimerval every{{0, microseconds}, {0, microseconds}};
   check(setitimer(ITIMER_REAL, &every, nullptr) == 0, "setitimer");
@@ -85,7 +85,7 @@ void a_handler_need_not_return() {
 int wake[2];
 void write_to_the_pipe(int) { check(write(wake[1], "x", 1) == 1, "write"); }
 
-/// A file of Spate is in the list, but nothing is asked of it.
+/// The list contains a file of Spate without any requested events.
 void a_handler_ends_a_wait_by_poll(bool with_mask) {
   handle(SIGALRM, write_to_the_pipe, 0);
   check(pipe(wake) == 0, "pipe");
@@ -110,7 +110,7 @@ void a_handler_ends_a_wait_by_poll(bool with_mask) {
   close(fd), close(wake[0]), close(wake[1]);
 }
 
-/// A process that has the file locked for `microseconds`; it has it when this returns.
+/// Starts a process that holds a lock on the file for `microseconds`. It has the lock when this returns.
 pid_t locker(useconds_t microseconds) {
   int ready[2];
   check(pipe(ready) == 0, "pipe");
@@ -119,7 +119,7 @@ pid_t locker(useconds_t microseconds) {
     tick(0);
     const int fd = open(kFile, O_RDWR);
     check(flock(fd, LOCK_EX) == 0 && write(ready[1], "x", 1) == 1, "lock");
-    usleep(microseconds);  // how long the lock is held
+    usleep(microseconds);  // the time for which the lock is held
     std::_Exit(0);
   }
   char byte = 0;
@@ -133,8 +133,8 @@ void count(int) { ++hits; }
 
 void waits_for_locks() {
   const int fd = open(kFile, O_RDWR);
-  // As the kernel has it: a handler with SA_RESTART does not end the wait, nor does the end of a child that nobody
-  // asked about.
+  // As in the kernel, neither a handler with SA_RESTART nor the end of a child without a SIGCHLD handler ends the wait
+  // for a lock.
   hits = 0;
   handle(SIGALRM, count, SA_RESTART);
   handle(SIGCHLD, SIG_DFL, 0);
@@ -147,7 +147,7 @@ void waits_for_locks() {
   check(hits > 0, "the handler ran");
   check(flock(fd, LOCK_UN) == 0, "unlock");
   check(waitpid(child, nullptr, 0) == child && waitpid(other, nullptr, 0) == other, "wait");
-  // Without it the wait ends.
+  // A handler without SA_RESTART ends the wait.
   handle(SIGALRM, count, 0);
   child = locker(3000000);
   tick(200000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight threads that do all calls at once below `spate run`, on descriptors of their own and on shared ones; what each
-// call gives is held against a model. threads.sh runs it: preload_threads FOLDER SEED ROUNDS. A call that does what it
-// should not is told, and the exit code is 1.
+// preload_threads FOLDER SEED ROUNDS: eight threads make all calls at once under `spate run`, on their own descriptors
+// and on shared ones. A model predicts the result of each call. A wrong result is printed, and the exit code is 1.
+// threads.sh runs this.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ std::size_t below(Generator& random, std::size_t end) {
   return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
 }
 
-/// What nobody else touches: names and descriptors of one thread, which must do exactly what the model does.
+/// Names and descriptors that only one thread uses. The results must be exactly those of the model.
 class OwnFiles {
  public:
   OwnFiles(std::string folder, unsigned seed) : folder_(std::move(folder)), random_(seed) {
@@ -72,7 +72,7 @@ class OwnFiles {
   struct File {
     std::string data;
   };
-  /// What dup shares.
+  /// The state that a descriptor shares with its copies by dup.
   struct Description {
     std::shared_ptr<File> file;
     std::size_t position = 0;
@@ -206,7 +206,7 @@ class OwnFiles {
   std::map<int, std::shared_ptr<Description>> descriptors_;
 };
 
-/// Descriptors and a name that all threads use.
+/// Descriptors and a name that all threads share.
 class Shared {
  public:
   Shared(std::string folder, std::size_t records) : folder_(std::move(folder)), taken_(records) {
@@ -238,7 +238,7 @@ class Shared {
     }
   }
 
-  /// All threads have ended.
+  /// Call it after all threads have ended.
   void finish() {
     std::array<char, kRecord + 1> data{};
     std::array<std::size_t, kThreads> next{};
@@ -271,21 +271,21 @@ class Shared {
     const std::string text = record(thread, own_[static_cast<std::size_t>(thread)]++);
     if (check(::write(log_, text.data(), text.size()) == kRecord, "an append")) ++appended_;
   }
-  /// The position is one for all threads, and for copies of the descriptor: each record is read once.
+  /// All threads and all copies of the descriptor share the position. So each record must be read exactly once.
   void take(Generator& random) {
     const bool by_copy = below(random, 2) == 0;
     const int fd = by_copy ? ::dup(queue_) : queue_;
     std::array<char, kRecord> data{};
     const ssize_t got = ::read(fd, data.data(), data.size());
     if (by_copy) check(::close(fd) == 0, "close of a copy");
-    if (got == 0) return;  // the end
+    if (got == 0) return;  // end of the file
     if (!check(got == kRecord, "a read of the queue")) return;
     const std::size_t number = std::strtoull(data.data() + 2, nullptr, 10);
     if (!check(number < taken_.size(), "a record that was never written")) return;
     ++taken_[number];
     ++queue_end_;
   }
-  /// One thread puts another file behind the number; the others see the one or the other.
+  /// One thread replaces the file behind the number. The others must read one of the two files.
   void look_at_slot(int thread, Generator& random) {
     if (thread == 1) {
       check(::dup2(sides_[below(random, 2)], slot_) == slot_, "dup2");
@@ -297,7 +297,7 @@ class Shared {
     check(got == kRecord && (text == std::string(kRecord, '0') || text == std::string(kRecord, '1')),
           "a read by dup2's number");
   }
-  /// The name is always there, and what it leads to is whole.
+  /// The name must always exist, and lead to a whole file.
   void replace(int thread, std::size_t round) {
     const std::string fresh = folder_ + "/fresh-" + std::to_string(thread);
     const int fd = ::open(fresh.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);

@@ -19,7 +19,7 @@ namespace {
 const std::string kFault = "fault_over_";
 constexpr TargetIdentity kIdentity{FsId(0x5061746553706174), TargetId(7)};
 
-/// A folder of its own, removed at the end.
+/// A folder that the destructor removes.
 class Scratch {
  public:
   explicit Scratch(const std::string& parent) {
@@ -40,7 +40,7 @@ class Scratch {
   std::string path_;
 };
 
-/// One folder for all tests of a backend: to format one costs a disk a second. Removed when the program ends.
+/// One folder for all tests of a backend, since formatting one costs a disk a second. Removed when the program ends.
 Scratch& scratch_of(const std::string& backend, const std::string& parent) {
   static std::map<std::string, std::unique_ptr<Scratch>> all;
   std::unique_ptr<Scratch>& one = all[backend];
@@ -51,7 +51,7 @@ Scratch& scratch_of(const std::string& backend, const std::string& parent) {
 void sleep_until_event(Bytestreams& streams) {
   if (!streams.prepare_to_wait()) return;
   pollfd wanted{streams.wait_descriptor(), POLLIN, 0};
-  // The time is a rescue for a lost wake only, which then fails the test.
+  // The limit matters only if a wake is lost. Then the test fails instead of hanging.
   ASSERT_GT(::poll(&wanted, 1, 20'000), 0) << "no wake within 20 s";
 }
 
@@ -74,13 +74,13 @@ class LocalBackend final : public Backend {
       if (!made) return false;
     }
     LocalTargetOptions options;
-    options.max_open_datafiles = 16;  // small, so that the suite passes the limit
+    options.max_open_datafiles = 16;  // small, so that the suite exceeds it
     Result<std::shared_ptr<LocalTarget>> target = LocalTarget::open(folder, kIdentity, options);
     if (!target) skip = target.error().message();
     return target && attach(*target, skip);
   }
 
-  /// Leaves no datafile of an earlier test.
+  /// Removes all datafiles of earlier tests.
   void clear() {
     while (true) {
       const std::vector<DatafileId> some = streams_->list({}, 1000).value();
@@ -161,7 +161,7 @@ class SimBackend final : public Backend {
     SimDiskModel made;
     made.direct_alignment = 512;
     made.page_cache = page_cache;
-    made.jitter = std::chrono::microseconds(200);  // so that operations overtake each other
+    made.jitter = std::chrono::microseconds(200);  // operations may overtake each other
     return made;
   }
   ManualClock clock_;
@@ -170,7 +170,7 @@ class SimBackend final : public Backend {
   std::unique_ptr<Bytestreams> streams_;
 };
 
-/// Hands the store of another backend to its fixture through a fault decorator without a plan.
+/// Uses the store of another backend through a fault decorator without a plan.
 class FaultBackend final : public Backend {
  public:
   explicit FaultBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) { wrap(); }
@@ -184,7 +184,7 @@ class FaultBackend final : public Backend {
   bool real_descriptors() const override { return inner_->real_descriptors(); }
 
  private:
-  /// The inner backend keeps its store.
+  /// A reference to the inner backend's store, which stays its owner.
   class Borrowed final : public Bytestreams {
    public:
     explicit Borrowed(Bytestreams& lender) : lender_(lender) {}
@@ -218,7 +218,7 @@ struct LocalKind {
   std::string name;
   LocalModule module;
   bool on_disk;
-  bool in_post;  // false: everything through threads or ring
+  bool in_post;  // false: all operations go through threads or the ring
 };
 
 const std::vector<LocalKind>& local_kinds() {

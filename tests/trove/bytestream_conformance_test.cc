@@ -109,7 +109,7 @@ TEST_P(BytestreamTest, ImpossibleRequestsAreRefused) {
 
 TEST_P(BytestreamTest, ListsOfExtentsAndPieces) {
   Bytes data = pattern(6, 1000);
-  // Four extents, the middle ones adjacent, against three pieces whose borders lie elsewhere, and empty ones between.
+  // Four extents, of which two are adjacent, and three pieces with other borders. Empty ones lie between them.
   const std::vector<Extent> extents{{100, 250}, {1000, 0}, {1000, 350}, {1350, 150}, {9000, 250}};
   const MutableByteView all(data);
   const BytestreamCompletion done =
@@ -129,7 +129,7 @@ TEST_P(BytestreamTest, ListsOfExtentsAndPieces) {
 }
 
 TEST_P(BytestreamTest, ManySmallExtents) {
-  constexpr std::size_t kCount = 3000;  // more than one system call takes
+  constexpr std::size_t kCount = 3000;  // more than one system call accepts
   Bytes data = pattern(7, kCount * 3);
   std::vector<Extent> extents;
   std::vector<MutableByteView> pieces;
@@ -232,7 +232,7 @@ TEST_P(BytestreamTest, CounterGrowsWithEachChangeOnly) {
   run(BytestreamOp::kMakeResident, id(1), {{0, 10}});
   EXPECT_EQ(stat(id(1)).change_counter, last);
   const WallTime reached = stat(id(1)).mtime;
-  now.ns -= 1'000'000'000;  // a clock that steps back
+  now.ns -= 1'000'000'000;  // the clock steps back
   EXPECT_TRUE(grew(write(id(1), 0, pattern(1, 100))));
   EXPECT_EQ(stat(id(1)).mtime, reached);
 }
@@ -258,7 +258,7 @@ TEST_P(BytestreamTest, OpenYieldsADescriptorThatOutlivesRemoval) {
   EXPECT_EQ(st.st_mode & 07777U, 0600U);
   EXPECT_EQ(st.st_uid, ::geteuid());
   run(BytestreamOp::kRemove, id(1));
-  write(id(1), 0, pattern(13, 5000));  // another inode
+  write(id(1), 0, pattern(13, 5000));  // in a new local file
   Bytes back(5000);
   ASSERT_EQ(::pread(file->descriptor(), back.data(), back.size(), 0), 5000);
   EXPECT_EQ(back, data);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes past the page cache, over every module that has them.
+// Reads and writes that bypass the page cache, for every module that has them.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 class DirectAccessTest : public BytestreamTest {};
 
-/// Blocks, in memory that is aligned to them.
+/// Blocks in memory with their alignment.
 class AlignedMemory {
  public:
   explicit AlignedMemory(std::size_t size)
@@ -44,12 +44,12 @@ TEST_P(DirectAccessTest, DirectAndCachedAccessSeeEachOther) {
   Bytes expected = pattern(1, 40 * block + 77);
   ASSERT_EQ(write(id(1), 0, expected).status, Errc::kOk);
   const AlignedMemory memory(65536 * 40);
-  // Whole blocks of it, the last one short.
+  // The whole file in blocks, of which the last one is short.
   const BytestreamCompletion all = direct(BytestreamOp::kRead, {{0, 41 * block}}, memory.view().first(41 * block));
   ASSERT_EQ(all.status, Errc::kOk);
   ASSERT_EQ(all.bytes, expected.size());
   EXPECT_BYTES(memory.view().first(expected.size()), expected);
-  // Two ranges written, one of them beyond the end; read back through the cache.
+  // Writes two ranges, one of them beyond the end, and reads the file back through the cache.
   const Bytes fresh = pattern(2, 12 * block);
   std::copy(fresh.begin(), fresh.end(), memory.view().begin());
   const BytestreamCompletion written =
@@ -63,7 +63,7 @@ TEST_P(DirectAccessTest, DirectAndCachedAccessSeeEachOther) {
   std::copy_n(fresh.begin() + static_cast<std::ptrdiff_t>(8 * block), 4 * block,
               expected.begin() + static_cast<std::ptrdiff_t>(50 * block));
   EXPECT_BYTES(read(id(1), 0, expected.size()), expected);
-  // What does not fit is refused as a whole.
+  // A request that is not aligned to blocks is refused as a whole.
   EXPECT_EQ(direct(BytestreamOp::kRead, {{1, block}}, memory.view().first(block)).status, Errc::kInvalidArgument);
   EXPECT_EQ(direct(BytestreamOp::kRead, {{0, block - 1}}, memory.view().first(block - 1)).status,
             Errc::kInvalidArgument);

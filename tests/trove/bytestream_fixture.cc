@@ -39,7 +39,7 @@ OwnedRequest& BytestreamTest::post_request(OwnedRequest posted) {
   OwnedRequest& owned = requests_.back();
   now.ns += 1000;
   owned.request.now = now;
-  // Spans of short-lived copies: the post must have copied what it needs when it returns.
+  // The spans refer to copies that are gone after the post, since a post must copy what it needs.
   std::vector<Extent> extents = owned.extents;
   std::vector<MutableByteView> memory = owned.memory;
   owned.request.extents = extents;

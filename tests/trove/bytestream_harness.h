@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the bytestream conformance suite runs over: every module, on every kind of local file system, behind one
-// fixture.
+// The fixture of the bytestream conformance suite. It runs every module, on every kind of local file
+// system.
 #pragma once
 
 #include <deque>
@@ -13,29 +13,29 @@
 
 namespace spate::trove {
 
-/// One store over state that outlives it.
+/// One store. Its state (a folder, or memory) outlives it.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual Bytestreams& streams() = 0;
-  /// The process ends in order and a new one opens the same state.
+  /// Closes the store in order, and opens the same state in a new one.
   virtual void restart() = 0;
-  /// Called while a completion is awaited and test() found none: sleeps, or lets virtual time pass.
+  /// Called while a test waits for a completion and test() finds none. Sleeps, or lets virtual time pass.
   virtual void idle() = 0;
-  /// kOpen yields descriptors of the kernel.
+  /// Whether kOpen yields descriptors of the kernel.
   virtual bool real_descriptors() const { return true; }
 };
 
-/// The names of all backends: module, then what it runs on.
+/// The names of all backends: the module, and the kind of storage.
 std::vector<std::string> backend_names();
 
-/// Null with a reason in `skip` when this machine cannot run it.
+/// Null if this machine cannot run the backend; `skip` has the reason.
 std::unique_ptr<Backend> make_backend(const std::string& name, std::string& skip);
 
-/// Bytes that tell where they are: each 8-byte word is a mix of `seed` and its position.
+/// Each 8-byte word is a mix of `seed` and its position, so that misplaced bytes are noticed.
 Bytes pattern(std::uint64_t seed, std::size_t size);
 
-/// A request that owns what its spans name. Pinned once post() has seen it.
+/// A request with the arrays to which its spans point. Pinned after post().
 struct OwnedRequest {
   BytestreamRequest request;
   std::vector<Extent> extents;
@@ -53,7 +53,7 @@ class BytestreamTest : public testing::TestWithParam<std::string> {
   Backend& backend() { return *backend_; }
   void restart() { backend_->restart(); }
 
-  /// Posts and leaves in flight, or done at once; wait() for it. The memory must outlive the wait.
+  /// Posts an operation; wait() yields its completion. The memory must outlive the wait.
   OwnedRequest& post(BytestreamOp op, DatafileId id, std::vector<Extent> extents = {},
                      std::vector<MutableByteView> memory = {});
   OwnedRequest& post_request(OwnedRequest request);
@@ -62,13 +62,13 @@ class BytestreamTest : public testing::TestWithParam<std::string> {
 
   BytestreamCompletion run(BytestreamOp op, DatafileId id, std::vector<Extent> extents = {});
   BytestreamCompletion write(DatafileId id, std::uint64_t offset, ByteView data);
-  /// What was read; shorter than `size` at the datafile's end. Fails the test on an error.
+  /// Reads up to `size` bytes; fewer at the datafile's end. An error fails the test.
   Bytes read(DatafileId id, std::uint64_t offset, std::size_t size);
   BytestreamCompletion truncate(DatafileId id, std::uint64_t size);
   BytestreamStat stat(DatafileId id);
 
   static DatafileId id(std::uint64_t handle, std::uint32_t slot = 0) { return DatafileId{Handle(handle), slot}; }
-  /// The file-system time that requests carry; each post moves it on by one microsecond.
+  /// The file-system time of requests. Each post advances it by one microsecond.
   WallTime now{1'600'000'000'000'000'000};
 
  private:

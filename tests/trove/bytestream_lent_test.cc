@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datafiles that a process of the same machine reads and writes itself: lent descriptors, and pages with the state of
+// Datafiles that another process of the machine reads and writes itself: lent descriptors, and pages with the state of
 // leases.
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ TEST_P(LentDatafileTest, ALentDescriptorHasNoEffectAfterTheDatafileIsReplaced) {
   if (page.code() == Errc::kNotSupported) GTEST_SKIP() << page.error().message();
   ASSERT_OK(page);
   const Bytes data = pattern(1, 300'000);
-  ASSERT_EQ(write(id(1), 1'000'000, data).status, Errc::kOk);  // behind a hole
+  ASSERT_EQ(write(id(1), 1'000'000, data).status, Errc::kOk);  // leaves a hole
   OwnedRequest lend;
   lend.request.op = BytestreamOp::kLend;
   lend.request.id = id(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations in flight at the same time, a random comparison with a model, and what a restart keeps.
+// Several operations in flight, random operations compared with a model, and the data that survives a restart.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Piece {
   Bytes data;
 };
 
-/// Covers [0, size) with pieces of odd sizes, in random order.
+/// Cuts [0, size) into pieces of odd sizes, in random order.
 std::vector<Piece> cut(Random& random, const Bytes& whole, std::size_t largest) {
   std::vector<Piece> pieces;
   for (std::size_t at = 0; at < whole.size();) {
@@ -117,7 +117,7 @@ TEST_P(BytestreamTest, RemovalDuringWritesLeavesAllOrNothingOfEach) {
     EXPECT_THAT(low, ::testing::AnyOf(::testing::IsEmpty(), first, Bytes(3000)));
     EXPECT_THAT(high, ::testing::AnyOf(::testing::IsEmpty(), second));
   }
-  restart();  // what the store has open must be what the names say
+  restart();  // after a restart, the store opens files by their names
   for (std::uint64_t handle = 1; handle <= 30; ++handle) {
     write(id(handle), 0, first);
     EXPECT_EQ(read(id(handle), 0, 3000), first);
@@ -126,7 +126,7 @@ TEST_P(BytestreamTest, RemovalDuringWritesLeavesAllOrNothingOfEach) {
 
 TEST_P(BytestreamTest, RestartKeepsContentCountersAndTimes) {
   std::map<DatafileId, BytestreamStat> before;
-  for (std::uint64_t handle = 1; handle <= 40; ++handle) {  // more than are kept open
+  for (std::uint64_t handle = 1; handle <= 40; ++handle) {  // more than the store keeps open
     write(id(handle), 10 * handle, pattern(handle, 100));
     if (handle % 3 == 0) truncate(id(handle), 10 * handle + 50);
     if (handle % 4 == 0) run(BytestreamOp::kSync, id(handle));
@@ -142,12 +142,12 @@ TEST_P(BytestreamTest, RestartKeepsContentCountersAndTimes) {
     }
   }
   EXPECT_EQ(read(id(5), 50, 100), pattern(5, 100));
-  now.ns -= 3'600'000'000'000;  // even by a clock that went back
+  now.ns -= 3'600'000'000'000;  // the clock has even gone back
   EXPECT_GT(write(id(5), 0, pattern(1, 1)).stat.change_counter, before[id(5)].change_counter);
   EXPECT_EQ(streams().list({}, 100).value().size(), 40U);
 }
 
-/// The model: what a datafile must hold.
+/// The expected contents of a datafile.
 struct Model {
   Bytes content;
   std::uint64_t counter = 0;
@@ -163,7 +163,7 @@ struct Model {
   }
 };
 
-/// Random operations, one at a time for each of a few datafiles, side by side over all of them.
+/// Random operations. Each of a few datafiles has one operation at a time; those of different datafiles overlap.
 class Differential {
  public:
   explicit Differential(std::uint64_t seed) : random_(seed) {}
@@ -209,7 +209,7 @@ class Differential {
     return made;
   }
 
-  /// Applies what was asked to the model, and holds the outcome against it.
+  /// Applies the operation to the model, and compares the outcome with it.
   void check(const Round& round) {
     const OwnedRequest& asked = *round.posted;
     Model& model = models_[round.index];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data, holes and copies of bytestreams, over every module.
+// Data, holes and copies of bytestreams, for every module.
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
@@ -57,7 +57,7 @@ TEST_P(SparseTest, ACopyHasTheBytesTheHolesAndTheLength) {
   const Bytes front = pattern(4, 10'000);
   write(id(1), 500, front);
   write(id(1), 2 * kMega, pattern(5, 3000));
-  write(id(2), 0, pattern(6, kMega));  // what lies where the source has holes goes
+  write(id(2), 0, pattern(6, kMega));  // holes of the source replace data here
   const BytestreamCompletion done = copy(id(1), 0, id(2), {kBlock, 3 * kMega});
   ASSERT_EQ(done.status, Errc::kOk);
   EXPECT_EQ(done.stat.size, 3 * kMega + kBlock);
@@ -68,7 +68,7 @@ TEST_P(SparseTest, ACopyHasTheBytesTheHolesAndTheLength) {
   EXPECT_EQ(read(id(2), kBlock, 3 * kMega), want);
   EXPECT_EQ(read(id(2), 0, kBlock), pattern(6, kBlock));
   EXPECT_GT(done.stat.change_counter, 0U);
-  EXPECT_EQ(stat(id(1)).size, 2 * kMega + 3000);  // the source is as it was
+  EXPECT_EQ(stat(id(1)).size, 2 * kMega + 3000);  // the source is unchanged
 }
 
 TEST_P(SparseTest, ACopyOfAMissingDatafileIsAHole) {

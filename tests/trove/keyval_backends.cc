@@ -81,7 +81,7 @@ class SimBackend final : public KeyvalBackend {
   std::unique_ptr<SimKeyval> store_;
 };
 
-/// The decorator without a fault changes nothing; every fifth read and commit is late by a millisecond.
+/// A decorator without a fault changes nothing. Every fifth read and commit is a millisecond late.
 class FaultBackend final : public KeyvalBackend {
  public:
   explicit FaultBackend(std::unique_ptr<KeyvalBackend> inner) : inner_(std::move(inner)) { open(); }
@@ -119,7 +119,7 @@ class FaultBackend final : public KeyvalBackend {
   std::unique_ptr<FaultKeyval> store_;
 };
 
-/// A group of one: what it has synced is synced everywhere.
+/// A group with one member: all that it has synced is synced at every member.
 class ReplicatedBackend final : public KeyvalBackend {
  public:
   explicit ReplicatedBackend(std::unique_ptr<KeyvalBackend> inner) : inner_(std::move(inner)) { open({}, 1); }
@@ -138,7 +138,7 @@ class ReplicatedBackend final : public KeyvalBackend {
 
  private:
   void open(LogPosition last, std::uint64_t first) {
-    constexpr std::uint64_t kFewEntries = 20;  // so that the log is cut
+    constexpr std::uint64_t kFewEntries = 20;  // so few that old entries are removed from the log
     store_ = std::make_unique<ReplicatedKeyval>(inner_->store(), ReplicatedOptions{kFewEntries});
     store_->on_sync_wanted([this] { store_->synced(store_->last().index); });
     store_->lead(last.epoch + 1, last, first);

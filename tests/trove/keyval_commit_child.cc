@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commits 0, 1, 2 ... to the RocksDB store in argv[1] until it is killed, and says each number once it is acknowledged.
-// With argv[2] "once": opens the store, says the error's message, and ends.
+// Commits 0, 1, 2 ... to the RocksDB store in argv[1] until it is killed, and prints each number after its commit is
+// acknowledged. If argv[2] is "once", it only opens the store and prints the error's message.
 #include <poll.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   RocksdbOptions options;
   options.folder = argv[1];
-  options.write_buffer_bytes = std::size_t{256} << 10;  // so that tables are written and compacted too
+  options.write_buffer_bytes = std::size_t{256} << 10;  // small, so that tables are written and compacted, too
   auto opened = open_rocksdb(options);
   if (!opened) {
     std::puts(opened.error().message().c_str());

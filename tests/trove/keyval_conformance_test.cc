@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trove/keyval.h promises, over every module.
+// The promises of trove/keyval.h, for every module.
 #include "trove/keyval_harness.h"
 
 namespace spate::trove {

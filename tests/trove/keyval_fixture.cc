@@ -76,7 +76,7 @@ Entries KeyvalTest::get_many(Transaction& t, const std::vector<std::string>& key
   for (const std::string& key : keys) wanted.push_back(to_bytes(as_bytes(key)));
   const auto pending =
       start([&](void* user, KeyvalCompletion& done) { return t.post_get_many(wanted, mode, user, done); });
-  wanted.clear();  // copied by the post
+  wanted.clear();  // the post has copied the keys
   const KeyvalCompletion done = wait(*pending);
   EXPECT_EQ(done.status, Errc::kOk);
   Entries result;

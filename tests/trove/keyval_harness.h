@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the keyval conformance suite runs over: every module behind one fixture.
+// The fixture of the keyval conformance suite, which runs every module.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace spate::trove {
 
-/// A folder of its own, removed when destroyed.
+/// A folder that the destructor removes.
 class ScratchFolder {
  public:
   ScratchFolder();
@@ -27,26 +27,26 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// One store over state that may outlive it.
+/// One store. Its state may outlive it.
 class KeyvalBackend {
  public:
   virtual ~KeyvalBackend() = default;
   virtual Keyval& store() = 0;
-  /// The process ends and a new one opens the same state. False: this module keeps nothing.
+  /// Closes the store and opens the same state in a new one. False: this module keeps no state.
   virtual bool restart() = 0;
-  /// Called while a completion is awaited and test() found none: sleeps, or lets virtual time pass.
+  /// Called while a test waits for a completion and test() finds none. Sleeps, or lets virtual time pass.
   virtual void idle() = 0;
 };
 
-/// The names of all backends: module, then how it is used.
+/// The names of all backends: the module, and how it is used.
 std::vector<std::string> keyval_backend_names();
-/// `window_bytes`: for the memory of recent commits.
+/// `window_bytes`: the limit for the memory of recent commits.
 std::unique_ptr<KeyvalBackend> make_keyval_backend(const std::string& name, std::size_t window_bytes = 1 << 20);
 
-/// Sleeps on the store's descriptor, at most ten seconds.
+/// Sleeps on the store's descriptor for at most ten seconds.
 void sleep_until_event(Keyval& store);
 
-/// An operation that was posted.
+/// A posted operation and its result.
 struct Pending {
   KeyvalCompletion done;
   bool ended = false;
@@ -62,14 +62,14 @@ class KeyvalTest : public testing::TestWithParam<std::string> {
   Keyval& store() { return backend_->store(); }
   std::unique_ptr<Transaction> begin() { return store().begin(); }
 
-  /// `post(user, done)` as the interface's posts. The result stays where it is until ended.
+  /// Calls `post(user, done)`, as the interface's functions take it. The result stays in place until the end.
   template <typename Post>
   std::unique_ptr<Pending> start(Post post) {
     auto pending = std::make_unique<Pending>();
     pending->ended = post(static_cast<void*>(pending.get()), pending->done);
     return pending;
   }
-  /// Takes what has completed; true when there was something.
+  /// Collects completed operations. Returns whether there were any.
   bool poll();
   KeyvalCompletion wait(Pending& pending);
 
@@ -78,10 +78,10 @@ class KeyvalTest : public testing::TestWithParam<std::string> {
                                        std::size_t limit = 1000, ReadMode mode = ReadMode::kChecked);
   std::unique_ptr<Pending> start_commit(Transaction& t, Durability durability = Durability::kProcess);
 
-  // Each waits, and expects success where it does not return a status.
+  // Each of these waits for its operation. Those that return no status expect success.
   Value get(Transaction& t, const std::string& key, ReadMode mode = ReadMode::kChecked);
   Entries get_many(Transaction& t, const std::vector<std::string>& keys, ReadMode mode = ReadMode::kChecked);
-  /// `more` is told apart by a last entry {"...", ""}.
+  /// If the result says `more`, a last entry {"...", ""} is appended.
   Entries range(Transaction& t, const std::string& begin, const std::string& end, std::size_t limit = 1000,
                 ReadMode mode = ReadMode::kChecked);
   Errc commit(Transaction& t, Durability durability = Durability::kProcess);
@@ -89,7 +89,7 @@ class KeyvalTest : public testing::TestWithParam<std::string> {
 
   static void put(Transaction& t, const std::string& key, const std::string& value);
   static void erase(Transaction& t, const std::string& key);
-  /// One transaction each.
+  /// Each of these commits a transaction of its own.
   void put_now(const std::string& key, const std::string& value);
   void erase_now(const std::string& key);
   Value get_now(const std::string& key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Isolation: what a transaction sees of others, and what makes its commit fail (trove/keyval.h), over every module.
+// Isolation: which changes a transaction sees, and which ones make its commit fail (trove/keyval.h), for every module.
 #include "trove/keyval_harness.h"
 
 namespace spate::trove {
@@ -110,7 +110,7 @@ TEST_P(KeyvalIsolationTest, EraseInACheckedRangeConflicts) {
 
 TEST_P(KeyvalIsolationTest, EmptyCheckedRangeConflictsWithAnInsert) {
   const auto t = begin();
-  EXPECT_EQ(range(*t, "dir/", "dir0", 1), Entries{});  // rmdir: no entry left
+  EXPECT_EQ(range(*t, "dir/", "dir0", 1), Entries{});  // as in rmdir: no entry is left
   put(*t, "removed", "1");
   put_now("dir/file", "1");
   EXPECT_EQ(commit(*t), Errc::kConflict);
@@ -212,7 +212,7 @@ TEST_P(KeyvalIsolationTest, CommitsInFlightConflictAlready) {
   put(*first, "k", "1");
   put(*second, "k", "2");
   const auto one = start_commit(*first);
-  const auto third = begin();  // between the decision and the completion
+  const auto third = begin();  // it begins between a commit's decision and its completion
   const auto third_read = start_get(*third, "k");
   const auto two = start_commit(*second);
   EXPECT_EQ(wait(*one).status, Errc::kOk);
@@ -262,7 +262,7 @@ TEST_P(KeyvalIsolationTest, OverflownConflictWindowConflicts) {
   put(*old, "x", "1");
   put(*blind, "y", "1");
   put(*snapshot, "z", "1");
-  EXPECT_EQ(commit(*old), Errc::kConflict);  // nothing it read has changed, but that can no longer be told
+  EXPECT_EQ(commit(*old), Errc::kConflict);  // it may be valid, but the store has forgotten old commits
   EXPECT_EQ(commit(*blind), Errc::kOk);
   EXPECT_EQ(commit(*snapshot), Errc::kOk);
 }

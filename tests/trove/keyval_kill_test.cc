@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that commits is killed at any moment: every commit that it has acknowledged is there when the store is
-// opened again, and the last one is there whole or not at all.
+// A process that commits is killed at any moment. When the store is opened again, each acknowledged commit must be
+// there. The last, unacknowledged one must be there whole or not at all.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ extern char** environ;
 namespace spate::trove {
 namespace {
 
-/// The committing program, and what it says.
+/// The committing program and its output.
 class Child {
  public:
   explicit Child(std::vector<std::string> arguments) {
@@ -45,12 +45,12 @@ class Child {
   Child& operator=(const Child&) = delete;
   ~Child() { kill(); }
 
-  /// The next line, without its end; none at the end.
+  /// The next line without its end. Nothing at the end of the output.
   std::optional<std::string> line() {
     std::array<char, 4096> buffer;
     if (std::fgets(buffer.data(), buffer.size(), out_.get()) == nullptr) return std::nullopt;
     std::string text = buffer.data();
-    if (text.empty() || text.back() != '\n') return std::nullopt;  // cut off by the kill
+    if (text.empty() || text.back() != '\n') return std::nullopt;  // the kill has cut it off
     text.pop_back();
     return text;
   }
@@ -107,7 +107,7 @@ TEST(KeyvalKillTest, KilledProcessLosesNothingThatWasAcknowledged) {
     for (int i = 0; i <= last; ++i) ASSERT_EQ(value_of(store, "number" + std::to_string(i)), expected(i));
     const int found = std::stoi(value_of(store, "last"));
     EXPECT_GE(found, last);
-    EXPECT_LE(found, last + 1);  // one may have been under way
+    EXPECT_LE(found, last + 1);  // one more commit may have been in flight
     EXPECT_EQ(value_of(store, "number" + std::to_string(found)), expected(found));
     EXPECT_EQ(value_of(store, "number" + std::to_string(found + 1)), "(none)");
   }

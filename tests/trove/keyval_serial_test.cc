@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many random transactions at once, then two questions. Is every committed one what it would have been alone, at its
-// place in the commit order? Did every transaction, committed or not, read one single state of the store?
+// Many random transactions at once, and then two questions. Could each committed one have run alone, at its place in
+// the commit order? Did each transaction, committed or not, read one single state of the store?
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -23,14 +23,14 @@ using Change = std::pair<std::string, Value>;
 
 std::string key_of(std::uint64_t number) { return "k" + std::to_string(10 + number); }
 
-/// One thing that a transaction did, and what came of it.
+/// One operation of a transaction, and its result.
 struct Step {
   enum Kind { kGet, kRange, kPut, kErase } kind = kGet;
   ReadMode mode = ReadMode::kChecked;
   std::string key;
-  std::string end;  // ranges
+  std::string end;  // for ranges
   std::size_t limit = 0;
-  std::string value;  // puts
+  std::string value;  // for puts
   Value got;
   Entries entries;
 };
@@ -55,7 +55,7 @@ Entries range_of(const Model& model, const Step& step) {
   return found;
 }
 
-/// Runs the steps on `model`, which takes their writes; false when a read (of `mode`, or any) gives something else.
+/// Runs the steps on `model` and applies their writes. False: a read that counts yields something else.
 bool replay(const History& history, Model& model, bool checked_only) {
   for (const Step& step : history.steps) {
     const bool read = step.kind == Step::kGet || step.kind == Step::kRange;
@@ -82,7 +82,7 @@ struct Actor {
   std::unique_ptr<Transaction> transaction;
   std::unique_ptr<Pending> pending;
   History history;
-  Step step;  // under way
+  Step step;  // in flight
   bool committing = false;
 };
 
@@ -136,7 +136,7 @@ class KeyvalSerialTest : public KeyvalTest {
     } else if (choice < 7 || actor.history.steps.size() >= kLongestTransaction) {
       start_commit_of(actor, random);
     } else if (random.chance(1, 10)) {
-      finish(actor);  // dropped
+      finish(actor);  // drops the transaction
     }
   }
 
@@ -186,7 +186,7 @@ class KeyvalSerialTest : public KeyvalTest {
     histories_.push_back(std::move(actor.history));
   }
 
-  /// How many commits, counted from the first posted, have all completed.
+  /// The number of commits, counted from the first posted one, that have all completed.
   std::size_t acknowledged_prefix() const {
     return static_cast<std::size_t>(std::find(posted_.begin(), posted_.end(), false) - posted_.begin());
   }
@@ -197,7 +197,7 @@ class KeyvalSerialTest : public KeyvalTest {
     for (const History& history : histories_) {
       if (history.committed) by_order[history.order] = &history;
     }
-    std::vector<Model> states{Model{}};  // states[n]: after n posted commits
+    std::vector<Model> states{Model{}};  // states[n]: the state after n posted commits
     for (const History* history : by_order) {
       Model next = states.back();
       if (history == nullptr) ++conflicts;
@@ -207,7 +207,7 @@ class KeyvalSerialTest : public KeyvalTest {
       states.push_back(std::move(next));
     }
     for (const History& history : histories_) {
-      bool found = history.last_state < history.first_state;  // it has read nothing
+      bool found = history.last_state < history.first_state;  // it has made no reads
       for (std::size_t n = history.first_state; n <= history.last_state && !found; ++n) {
         Model state = states[n];
         found = replay(history, state, false);
@@ -224,7 +224,7 @@ class KeyvalSerialTest : public KeyvalTest {
   }
 
   int values_ = 0;
-  std::vector<bool> posted_;  // a commit each, true once completed
+  std::vector<bool> posted_;  // by commit; true: it has completed
   std::vector<History> histories_;
 };
 
