@@ -27,7 +27,7 @@ namespace {
 std::atomic<int> at_work{0};         // threads inside take()
 std::atomic<bool> door_shut{false};  // clients are being ended; new calls wait
 
-/// Lets no other thread begin a call before open_door(). False: other threads are in calls, and nothing has changed.
+/// Keeps other threads from beginning a call before open_door(). False: some are in calls; nothing has changed.
 bool shut_door() {
   door_shut = true;
   if (at_work.load() <= 1) return true;
@@ -60,8 +60,8 @@ void close_own_descriptors() {
   }
 }
 
-/// True: this is a child of fork(), and this thread has to forget the parent's state. Threads that come meanwhile wait
-/// until it has: they would use the parent's connections.
+/// True: this is a child of fork(), and this thread has to drop the parent's state. Threads that come meanwhile wait
+/// until it has done so, because they would use the parent's connections.
 bool begin_forgetting(std::uint32_t& state) {
   constexpr timespec kPause{0, 50'000};
   for (;;) {
@@ -74,7 +74,7 @@ bool begin_forgetting(std::uint32_t& state) {
   }
 }
 
-/// Calls that need no client, and calls that are only the kernel's in a child that is about to become another program.
+/// Calls that need no client. In a child that will become another program these are for the kernel, without a helper.
 bool is_kernels_work(long number) {
   return open_handler(number) != nullptr ? number == SYS_close
                                          : descriptor_handler(number) != nullptr || number == SYS_exit_group;
@@ -106,9 +106,9 @@ bool take(Frame* frame) {
 }
 
 /// The first use of a thread-local variable of a library that was loaded late takes the dynamic linker's lock, in
-/// whichever thread it is. It must not be a thread of the client: a program that opens a library in Spate, or looks for
-/// one there, holds that lock in dlopen() until the client has answered. A thread that makes such a thread has that
-/// lock, or can have it, so this one uses a variable.
+/// whichever thread that is. It must not be a thread of the client: a program that opens a library in Spate, or looks
+/// for one there, holds that lock in dlopen() until the client has answered. A thread that starts the client has that
+/// lock, or can get it. So such a thread uses a variable.
 void use_thread_local() {
   thread_local volatile char variable = 0;
   static_cast<void>(variable);  // volatile: this reads it
@@ -144,7 +144,7 @@ void notice_fork() {
   __atomic_store_n(state, kSame, __ATOMIC_RELEASE);
 }
 
-/// The door stays shut: calls of other threads would be cut off.
+/// The door stays shut. Otherwise calls of other threads would be cut off.
 void end_everything() {
   if (!any_client_started() || !shut_door()) return;
   lose_everything();
@@ -153,7 +153,7 @@ void end_everything() {
 
 void end_before_exec() {
   if (!any_client_started() || !shut_door()) return;
-  if (hand_everything_over()) end_clients();  // else the session and its opens end with its lease
+  if (hand_everything_over()) end_clients();  // otherwise the session and its opens end with its lease
   open_door();                                // the exec may still fail
 }
 
@@ -186,6 +186,6 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   return error;
 }
 
-/// Destroys nothing of the back before the process is gone, since programs write to their streams until the very end.
+/// Does not run destructors of the back before the process is gone, because programs write to their streams until then.
 int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
 }

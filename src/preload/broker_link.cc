@@ -17,8 +17,8 @@
 namespace spate::preload {
 namespace {
 
-/// A wait for a lock is cut into pieces, with a look at pending signals in between: the program that holds the lock may
-/// never end.
+/// A wait for a lock is divided into pieces, with a look at pending signals in between, because the program that holds
+/// the lock may never end.
 constexpr int kPieceMs = 50;
 constexpr int kConnectTries = 200;
 constexpr useconds_t kConnectPauseUs = 5000;
@@ -109,14 +109,14 @@ Result<BrokerReply> ask_broker(const Question& question) {
     if (reply && reply->error != Errc::kOk) return Error(reply->error);
     if (reply) return reply;
     if (reply.code() != Errc::kConnectionLost) last = reply.error();
-    // Otherwise it has just ended, perhaps because it had nothing to do.
+    // The broker has just ended, perhaps because it had nothing to do. Ask its successor.
     if (reply.code() != Errc::kConnectionLost) break;
   }
   tell_once(last);
   return Error(Errc::kNoLocks, last.message());
 }
 
-/// A thread of the parent may have held the lock and been about to change the data, so neither is looked at.
+/// A thread of the parent may have held the lock and been about to change the data, so neither is used again.
 /// notice_fork() has closed the sockets.
 void forget_broker_links() { links() = new Links; }
 

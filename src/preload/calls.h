@@ -12,7 +12,7 @@
 namespace spate::preload {
 
 /// The value that the kernel would return (-errno: an error). Nothing: the kernel makes the call, with the frame as it
-/// is now.
+/// is then.
 using Reply = std::optional<long>;
 constexpr Reply kToKernel = std::nullopt;
 using Handler = Reply (*)(Frame& frame);
@@ -35,13 +35,13 @@ T* memory(const Frame& frame, int index) {
   return reinterpret_cast<T*>(frame.word[index]);  // NOLINT(performance-no-int-to-ptr)
 }
 
-/// Makes the call with its present arguments, bypassing the hooks.
+/// Makes the call with its present arguments. It bypasses the hooks.
 inline long ask_kernel(const Frame& f) {
   return raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4], f.word[5]);
 }
 
-/// The arguments of a call that form a path: the index of the directory descriptor (-1: there is none), and that of the
-/// path.
+/// The arguments of a call that form a path: the index of the directory descriptor (-1: the call has none), and the
+/// index of the path.
 struct PathArguments {
   int directory;
   int path;
@@ -54,19 +54,19 @@ struct ResolvedPath {
   Mount* mount = nullptr;  // null: outside of Spate
   posix::Where where;
   std::string shown;      // the path as the program sees it, without "." and ".."
-  DescriptionRef opened;  // for an empty path: the descriptor's open file
+  DescriptionRef opened;  // for an empty path: the open file of the descriptor
 };
 
-/// Resolves a path of the call. If it leads out of Spate, replaces the frame's path if needed, so that the kernel can
-/// continue with it. `empty`: an empty path stands for the directory descriptor itself.
+/// Resolves a path of the call. If the path leads out of Spate, replaces the path in the frame if needed, so that the
+/// kernel can continue with it. `empty`: an empty path stands for the directory descriptor itself.
 Result<ResolvedPath> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
-/// Makes a copy of `text` that stays valid when the kernel reads it, after this library has returned: for the thread's
-/// next kKeptTexts copies, or in the memory that a helper process shares (helper.h).
+/// Makes a copy of `text` that stays valid when this library has returned and the kernel reads it. It is valid until
+/// the thread has made kKeptTexts more copies, or lies in the memory that a helper process shares (helper.h).
 const char* keep_text(std::string text);
-/// Makes the kernel continue with `path`, which is absolute.
+/// Makes the kernel continue with `path`, an absolute path.
 void redirect(Frame& frame, PathArguments arguments, std::string path);
-/// Whether the error means an absolute link that leads out of the file system. Its context is the link's target and the
-/// rest of the path.
+/// Whether the error is that of an absolute link which leads out of the file system. Its context is the link's target
+/// and the rest of the path.
 bool leads_out(const Error& error);
 
 /// Runs `make(posix::FileSystem&, posix::Where)` for the path of a call and returns `reply(result)`.
@@ -97,16 +97,16 @@ Handler memory_handler(long number);
 Handler wait_handler(long number);
 Handler process_handler(long number);
 
-/// Fills a struct stat of the C library and the kernel (the same on x86-64).
+/// Fills a struct stat, which is the same for the C library and the kernel on x86-64.
 void fill_stat(struct stat* out, const Attributes& attributes, Mount& mount);
 /// The same for an open file.
 Reply stat_description(Description& description, struct stat* out);
 
-/// Copies at most `size` bytes from one descriptor to another in one step, as copy_file_range. Either may belong to
-/// Spate or to the kernel. Null offsets: the descriptors' positions.
+/// Copies at most `size` bytes from one descriptor to another in one step, as copy_file_range. Each may belong to Spate
+/// or to the kernel. Null offsets: use the descriptors' positions.
 Reply copy_between(int in, std::int64_t* in_offset, int out, std::int64_t* out_offset, std::size_t size);
 
-/// read(2) and write(2) with scattered memory. `offset` null: at the position.
+/// read(2) and write(2) with scattered memory. `offset` null: use the position.
 Reply read_from(Description& description, std::span<const MutableByteView> memory, const std::uint64_t* offset);
 Reply write_to(Description& description, std::span<const ByteView> memory, const std::uint64_t* offset);
 

@@ -28,7 +28,7 @@ struct Object {
   DescriptionRef opened;
 };
 
-/// `empty`: AT_EMPTY_PATH, or a call whose path may be null.
+/// `empty`: the call has AT_EMPTY_PATH, or its path may be null.
 Result<Object> object_of(Frame& f, PathArguments path, bool follow, bool empty) {
   SPATE_TRY(ResolvedPath place, locate(f, path, follow, empty));
   return Object{place.mount, std::move(place.where), std::move(place.opened)};

@@ -92,7 +92,7 @@ Reply writev(Frame& f) { return many_pieces<Out>(f, {}, kWrite); }
 Reply preadv(Frame& f) { return many_pieces<In>(f, {true, f.word[3]}, kRead); }
 Reply pwritev(Frame& f) { return many_pieces<Out>(f, {true, f.word[3]}, kWrite); }
 
-/// Whether preadv2 and pwritev2 support the flags: hints and syncs.
+/// Whether preadv2 and pwritev2 support the flags, which must be hints or syncs.
 bool known_flags(const Frame& f) { return (f.word[5] & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC)) == 0; }
 
 Reply preadv2(Frame& f) {
@@ -152,10 +152,10 @@ Reply fallocate(Frame& f) {
   return done(d->run([&](posix::OpenFile& file) { return file.allocate(mode, offset, size); }));
 }
 
-/// Advice that changes nothing here.
+/// Accepts advice, which has no effect on files of Spate.
 Reply advice(Frame& f) { return description_of(fd(f, 0)) == nullptr ? kToKernel : Reply(0); }
 
-/// There is no page cache whose pages could be moved. Callers then copy by themselves.
+/// Spate has no page cache whose pages could be moved. After this error callers copy by themselves.
 Reply not_for_files(Frame&) { return minus(EINVAL); }
 
 Reply sendfile(Frame& f) {
@@ -163,7 +163,7 @@ Reply sendfile(Frame& f) {
   return copy_between(fd(f, 1), offset, fd(f, 0), nullptr, static_cast<std::size_t>(f.word[3]));
 }
 
-/// Copies within one file system of Spate: its servers do it.
+/// Copies within one file system of Spate, whose servers do the work.
 Reply copy_within(Description& in, std::int64_t* in_offset, Description& out, std::int64_t* out_offset,
                   std::size_t size) {
   // Locks in an order that is the same for all processes.
@@ -203,7 +203,7 @@ Reply copy_file_range(Frame& f) {
 }
 
 /// Waits until the kernel's descriptor is ready for `event`, in pieces, with a look at pending signals in between. 0:
-/// it is; otherwise the result of the call.
+/// it is ready. Otherwise the result of the call.
 long wait_until_ready(int descriptor, short event) {
   constexpr int kReadyPieceMs = 50;
   for (;;) {
@@ -213,8 +213,8 @@ long wait_until_ready(int descriptor, short event) {
   }
 }
 
-/// Writes to a descriptor of the kernel that may keep a writer waiting. Signals wait during a call (entry.cc), so it
-/// must not wait in the kernel: it writes only what there is room for.
+/// Writes to a descriptor of the kernel that may keep a writer waiting. Signals are blocked during a call (entry.cc),
+/// so it must not wait in the kernel: it writes only as much as there is room for.
 long write_with_room(int descriptor, ByteView data, bool socket) {
   std::size_t written = 0;
   while (written < data.size()) {
@@ -239,7 +239,7 @@ bool may_wait(int descriptor, mode_t& type) {
   return (S_ISFIFO(type) || S_ISSOCK(type) || S_ISCHR(type)) && (flags & O_NONBLOCK) == 0;
 }
 
-/// Reads or writes through any descriptor; `offset` null: at its position.
+/// Reads or writes through any descriptor. `offset` null: at the descriptor's position.
 long any_read(int descriptor, MutableByteView room, const std::int64_t* offset) {
   if (const DescriptionRef d = description_of(descriptor)) {
     const std::uint64_t at = offset == nullptr ? 0 : static_cast<std::uint64_t>(*offset);
@@ -268,7 +268,7 @@ void give_back(int in, std::int64_t bytes) {
   if (d == nullptr) {
     raw(SYS_lseek, in, -bytes, SEEK_CUR);
   } else {
-    const Turn turn(d->state()->turn);  // if a signal ended the wait, go on without the turn
+    const Turn turn(d->state()->turn);  // if a signal ended the wait, continue without the turn
     d->state()->position -= static_cast<std::uint64_t>(bytes);
   }
 }

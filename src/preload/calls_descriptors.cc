@@ -133,7 +133,7 @@ void note_sent(msghdr& message) {
   }
 }
 
-/// The message carries descriptors to another process: notes that it shares their files from now on.
+/// The message carries descriptors to another process. Notes that it shares their files from now on.
 Reply send_message(Frame& f) {
   note_sent(*memory<msghdr>(f, 1));
   return kToKernel;

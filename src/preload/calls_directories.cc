@@ -62,17 +62,17 @@ Reply getdents64(Frame& f) {
     if (!item) return writer.used > 0 ? Reply(static_cast<long>(writer.used)) : refuse(item.error());
     if (!*item) return static_cast<long>(writer.used);
     if (writer.add(**item)) continue;
-    // OpenFile continues behind it without another request when the position comes back there.
+    // OpenFile continues after it without another request when the position comes back to that place.
     d->pending = Description::Pending{**std::move(item), position};
     d->state()->position.store(position);
     return writer.used > 0 ? Reply(static_cast<long>(writer.used)) : minus(EINVAL);
   }
 }
 
-/// Makes folders named like the path below a folder of our own, changes to the last one, and removes them all. So the
-/// kernel knows the name of the working directory, but nothing can be found or created in it.
+/// Makes folders named like the path below a new folder, changes to the last one, and removes them all. So the kernel
+/// knows the name of the working directory, but nothing can be found or created in it.
 Result<void> enter_removed_directory(const std::string& shown, Handle handle) {
-  // A random name, so that nobody can create it first.
+  // The name is random, so that nobody can create it first.
   std::uint64_t number = 0;
   if (failed(raw(SYS_getrandom, &number, sizeof number, 0))) return Errc::kIoError;
   for (const char* place : {"/dev/shm", "/tmp", "/var/tmp", "/run"}) {
@@ -95,7 +95,7 @@ Result<void> enter_removed_directory(const std::string& shown, Handle handle) {
   return Error(Errc::kIoError, "no folder can be made in /dev/shm, /tmp, /var/tmp or /run");
 }
 
-/// The path without symbolic links, which getcwd() must give; `shown` has no "." components. Walks at most 40 links.
+/// The path without symbolic links, as getcwd() must return it. `shown` has no "." components. Walks at most 40 links.
 Result<std::string> without_links(Mount& mount, const std::string& shown) {
   std::string done = mount.prefix();
   std::string rest = shown.substr(mount.prefix().size());
@@ -123,8 +123,8 @@ Result<std::string> without_links(Mount& mount, const std::string& shown) {
 
 void leave() { front().state->cwd_inside = false; }
 
-/// `shown`: the path that getcwd() will give, once its links are resolved. An open directory may have another name by
-/// now; then it is the one that it had at the open.
+/// `shown`: the path that getcwd() will return, once its links are resolved. An open directory may have another name by
+/// now; then `shown` is its name at the time of the open.
 Result<void> enter(Mount& mount, const posix::Where& where, const std::string& shown, bool opened) {
   SPATE_TRY(const Attributes found, mount.run([&](posix::FileSystem& files) { return files.stat(where); }));
   if (found.type != FileType::kDirectory) return Errc::kNotDirectory;
@@ -135,7 +135,7 @@ Result<void> enter(Mount& mount, const posix::Where& where, const std::string& s
   const std::string path = direct ? *std::move(direct) : shown;
   if (path.size() >= sizeof FrontState::cwd) return Errc::kNameTooLong;
   SPATE_TRY(std::ignore, enter_removed_directory(path, found.handle));
-  if (front().in_vfork_child()) return {};  // the program that it starts will find the directory
+  if (front().in_vfork_child()) return {};  // the program that the child starts will find the directory itself
   FrontState& state = *front().state;
   std::memcpy(state.cwd, path.c_str(), path.size() + 1);
   __atomic_store_n(&state.cwd_handle, found.handle.value, __ATOMIC_RELAXED);

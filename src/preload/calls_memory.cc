@@ -17,7 +17,7 @@ Reply fill(Description& d, long memory, std::size_t size, std::uint64_t offset) 
     const std::uint64_t at = offset + filled;
     const Reply got = read_from(d, std::span(&room, 1), &at);
     if (*got < 0) return got;
-    if (*got == 0) break;  // behind the end of the file: zeros
+    if (*got == 0) break;  // beyond the end of the file the memory stays zero
     filled += static_cast<std::size_t>(*got);
   }
   return 0;
@@ -43,7 +43,7 @@ long map_privately(Description& d, const MapParams& params) {
   return protected_now;
 }
 
-/// Fills the memory behind a descriptor, and yields another descriptor that can only read it.
+/// Fills the memory behind a descriptor, and returns another descriptor that can only read it.
 long fill_and_seal(Description& d, long memfd, const MapParams& params) {
   const long sized = raw(SYS_ftruncate, memfd, params.size);
   if (failed(sized)) return sized;
@@ -56,7 +56,7 @@ long fill_and_seal(Description& d, long memfd, const MapParams& params) {
   return raw(SYS_open, link.c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-/// Maps memory that mprotect(2) cannot make writable, since writes to it would never reach the file.
+/// Maps memory that mprotect(2) cannot make writable, because writes to it would never reach the file.
 long map_for_reading(Description& d, const MapParams& params) {
   const long memfd = raw(SYS_memfd_create, "spate-map", MFD_CLOEXEC);
   if (failed(memfd)) return memfd;
@@ -68,7 +68,7 @@ long map_for_reading(Description& d, const MapParams& params) {
   return made;
 }
 
-/// Supports private mappings, and shared ones that are only read; they do not show later writes. A shared writable
+/// Supports private mappings, and shared ones that are only read. They do not show later writes. A shared writable
 /// mapping fails with ENODEV, as on file systems that cannot map files.
 Reply mmap(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 4));

@@ -65,7 +65,7 @@ Reply read_link(Frame& f, PathArguments path, char* out, std::size_t room) {
   return target ? copy_out(*target, out, room) : refuse(target.error());
 }
 
-/// For calls with two paths: both must be in one file system of Spate, or both outside.
+/// For calls with two paths. Both must lie in one file system of Spate, or both outside.
 template <typename Act>
 Reply on_two(Frame& f, PathArguments from, PathArguments to, bool follow, const Act& act) {
   auto first = locate(f, from, follow, true);

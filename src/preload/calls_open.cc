@@ -37,7 +37,7 @@ Reply open_params(Frame& frame, const OpenParams& params) {
   if (place->mount == nullptr) return kToKernel;
   posix::OpenRequest request;
   request.where = place->where;
-  // The walk has resolved all links. If somebody makes one there now, it must not be followed.
+  // The walk has resolved all links. A link that somebody makes there now must not be followed.
   request.flags = params.flags | ((params.resolve & kWalkedHere) != 0 ? O_NOFOLLOW : 0);
   request.mode = with_umask(params.mode);
   auto file = place->mount->run([&](posix::FileSystem& files) { return files.open(request); });
@@ -67,8 +67,8 @@ Reply openat2(Frame& f) {
   return open_params(f, {kAtPath, static_cast<int>(how->flags), static_cast<unsigned>(how->mode), how->resolve});
 }
 
-/// A hidden descriptor of an open file's memory, so that another open file can reuse the memory. Only if `number` is
-/// its last descriptor, and no other process, nor the broker, has ever had one. Otherwise -1.
+/// A hidden descriptor of an open file's memory, so that another open file can reuse the memory. -1 unless `number` is
+/// the file's last descriptor and neither another process nor the broker has ever had one.
 int keep_for_another(int number) {
   const DescriptionRef d = known_description_of(number);
   if (d == nullptr || d->may_be_shared() || d->state()->kept.load() != 0 || d->numbers.load() != 1) return -1;
@@ -81,7 +81,7 @@ Reply close(Frame& f) {
   if (front().state->marks[number] == kOwn) return minus(EBADF);
   before_losing(number);
   const int spare = keep_for_another(number);
-  DescriptionRef meant = replace(number, nullptr);  // first, since another thread may get the number next
+  DescriptionRef meant = replace(number, nullptr);  // first, because another thread may get the number next
   const long closed = raw(SYS_close, number);
   if (spare >= 0 && meant != nullptr) meant->state().keep_for_another(spare);
   const auto ended = lose(std::move(meant));

@@ -19,8 +19,8 @@
 namespace spate::preload {
 namespace {
 
-constexpr std::size_t kHead = 256;  // as much as the kernel reads to find "#!"
-constexpr int kMostScripts = 5;     // the interpreter of a script may be a script; the kernel's limit
+constexpr std::size_t kHead = 256;  // as many bytes as the kernel reads to find "#!"
+constexpr int kMostScripts = 5;     // the kernel's limit; the interpreter of a script may itself be a script
 constexpr std::string_view kElf = "\177ELF";
 
 /// The first line of a script.
@@ -45,7 +45,7 @@ bool parse_script(std::string_view head, Script& script) {
   return !script.interpreter.empty();
 }
 
-/// Copies the program into a memfd, which the kernel can run. Its number, or -errno.
+/// Copies the program into a memfd, from which the kernel can run it. Returns the memfd's number, or -errno.
 Reply copy_program(Mount& mount, posix::OpenFile& file, const std::string& shown) {
   const long memfd = raw(SYS_memfd_create, shown.substr(shown.rfind('/') + 1).substr(0, 200).c_str(), MFD_CLOEXEC);
   if (failed(memfd)) return memfd;
@@ -63,7 +63,7 @@ Reply copy_program(Mount& mount, posix::OpenFile& file, const std::string& shown
   }
 }
 
-/// Copies the list of arguments to memory that the kernel can read. If the call fails, the memory is leaked.
+/// Copies the list of arguments to memory that the kernel can read. If the call fails, this memory is lost.
 const char** keep_words(const std::vector<const char*>& words) {
   const std::size_t size = words.size() * sizeof(const char*);
   char* memory = helper_memory(size);
@@ -90,7 +90,7 @@ Reply start_script(Frame& f, const Script& script, const std::string& path, int 
   return kToKernel;
 }
 
-/// What the frame's path means if start_program() returns no reply.
+/// What the path in the frame means if start_program() returns no reply.
 enum class Names { kProgram, kInterpreter };
 
 Reply start_opened(Frame& f, const ResolvedPath& place, posix::OpenFile& file, int first_word, Names& names) {
@@ -104,8 +104,8 @@ Reply start_opened(Frame& f, const ResolvedPath& place, posix::OpenFile& file, i
     names = Names::kInterpreter;
     return start_script(f, script, place.shown, first_word);
   }
-  // If the kernel could not start the program, nobody would close the copy. Shells try scripts without "#!" in this
-  // way.
+  // If the kernel could not start the program, nobody would close the copy. That happens when shells try scripts
+  // without "#!".
   if (!text.starts_with(kElf)) return minus(ENOEXEC);
   const Reply memfd = copy_program(*place.mount, file, place.shown);
   if (failed(*memfd)) return memfd;
@@ -132,8 +132,8 @@ struct ExecParams {
   int flags;       // AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW
 };
 
-/// Replaces a path in Spate by one that the kernel can run. A script's interpreter may lie in Spate, too. Both may be
-/// links that lead out.
+/// Replaces a path in Spate by one that the kernel can run. A script's interpreter may lie in Spate, too. Either path
+/// may be a link that leads out.
 Reply prepare(Frame& f, const ExecParams& params) {
   Names names = Names::kInterpreter;
   bool follow = (params.flags & AT_SYMLINK_NOFOLLOW) == 0;
@@ -156,7 +156,7 @@ Reply prepare(Frame& f, const ExecParams& params) {
   return kToKernel;
 }
 
-/// Whether the kernel can be expected to start the program.
+/// Whether the kernel will probably be able to start the program.
 bool can_start(const Frame& f, const ExecParams& params) {
   const int directory = params.path.directory < 0 ? AT_FDCWD : fd(f, params.path.directory);
   const char* const path = memory<const char>(f, params.path.path);
@@ -167,8 +167,8 @@ bool can_start(const Frame& f, const ExecParams& params) {
 
 Reply exec(Frame& f, const ExecParams& params) {
   if (const Reply refused = prepare(f, params)) return refused;
-  // The connections end with the program. The next program opens its inherited files anew; until then the broker keeps
-  // them open.
+  // The connections end with the program. The next program opens the files that it inherits anew. Until then the broker
+  // keeps them open.
   if (!front().in_vfork_child() && any_client_started() && can_start(f, params)) end_before_exec();
   return kToKernel;
 }
@@ -184,7 +184,7 @@ Reply exit_group(Frame&) {
   return kToKernel;
 }
 
-/// Refuses calls on objects of Spate that only the kernel's own file systems support.
+/// Refuses, for objects of Spate, calls that only the kernel's own file systems support.
 Reply not_here(Frame& f, PathArguments path, bool follow, bool empty) {
   const char* const text = memory<const char>(f, path.path);
   if (empty && (text == nullptr || *text == '\0'))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// select and epoll: a file is always ready. front_wait.cc has poll.
+// select and epoll, for which a file is always ready. front_wait.cc has poll.
 #include <sys/select.h>
 
 #include "preload/calls.h"
@@ -7,7 +7,7 @@
 namespace spate::preload {
 namespace {
 
-/// Takes our descriptors out of `set` and counts them in `ours`.
+/// Takes descriptors of Spate out of `set` and counts them in `ours`.
 long take_out(fd_set* set, int n, fd_set& ours) {
   FD_ZERO(&ours);
   if (set == nullptr) return 0;
@@ -36,12 +36,12 @@ Reply select(Frame& f) {
   fd_set ours_error;
   const long ready = take_out(in, n, ours_in) + take_out(out, n, ours_out);
   take_out(memory<fd_set>(f, 3), n, ours_error);
-  // The kernel waits with the program's signals unblocked, since a handler may end the wait.
+  // The kernel waits with the program's signals unblocked, because a handler may end the wait.
   if (ready == 0) return kToKernel;
   timeval none{};
   timespec none_exact{};
   f.word[4] = f.number == SYS_select ? reinterpret_cast<long>(&none) : reinterpret_cast<long>(&none_exact);
-  if (f.number == SYS_pselect6) f.word[5] = 0;  // nothing waits, so no handler runs now
+  if (f.number == SYS_pselect6) f.word[5] = 0;  // the call does not wait, so no handler runs now
   const long found = ask_kernel(f);
   if (failed(found)) return found;
   put_back(in, n, ours_in);
@@ -49,7 +49,7 @@ Reply select(Frame& f) {
   return found + ready;
 }
 
-/// Refuses files, as the kernel does.
+/// Refuses files, because the kernel does.
 Reply epoll_ctl(Frame& f) { return description_of(fd(f, 2)) == nullptr ? kToKernel : Reply(minus(EPERM)); }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Table {
 
 std::atomic<Table*> current{nullptr};
 
-/// What a thread that forks has locked, and the signals that it blocked before.
+/// What a thread that forks has locked, and which signals it blocked before.
 thread_local Table* locked_by_fork = nullptr;
 thread_local std::uint64_t mask_at_fork = 0;
 
@@ -43,7 +43,7 @@ void after_fork() {
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
 }
 
-/// Lives for ever. A child of fork() makes its own.
+/// Lives until the process ends. A child of fork() makes its own.
 Table& table() {
   static Table& first = []() -> Table& {
     current = new Table;
@@ -98,7 +98,7 @@ Result<posix::OpenFile*> Description::file() {
   const std::lock_guard lock(*opening_);
   if (!state_->is_still_ours()) return Errc::kStaleHandle;
   if (file_ != nullptr) {
-    // Other threads use it: apply a change of F_SETFL to it instead of opening it anew.
+    // Other threads use the file, so a change of F_SETFL is applied to it instead of opening it anew.
     file_->set_append((flags() & O_APPEND) != 0);
     return file_.get();
   }
@@ -121,7 +121,7 @@ Result<void> Description::close() {
   return closed;
 }
 
-/// Overwrites the members without destroying them, since a thread of the parent may have been about to change them.
+/// Overwrites the members without destroying them, because a thread of the parent may have been about to change them.
 void Description::forget() {
   std::ignore = opening_.release();
   opening_ = std::make_unique<std::mutex>();
@@ -192,7 +192,7 @@ DescriptionRef replace(int descriptor, DescriptionRef description) {
 Result<bool> release(DescriptionRef description) {
   if (description == nullptr) return false;
   if (description->numbers.load() > 0) return false;
-  // Another thread still uses it, and closes it when it is done.
+  // Another thread still uses the description, and closes it when it is done.
   if (description.use_count() > 1) return false;
   SPATE_TRY(std::ignore, description->close());
   return true;

@@ -13,11 +13,11 @@
 
 namespace spate::preload {
 
-/// This process's view of an open file. Several descriptors may refer to it. Thread-safe. The destructor waits for the
-/// close at the servers. The mount outlives it.
+/// This process's view of an open file. Several descriptors may refer to it. Thread-safe. The destructor waits until
+/// the servers have closed the file. The mount outlives this object.
 class Description {
  public:
-  /// `file` is null when this process has received it from another one.
+  /// `file` is null if this process has received the open file from another one.
   Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file);
   ~Description();
   Description(const Description&) = delete;
@@ -46,25 +46,25 @@ class Description {
     return mount_.run([&](posix::FileSystem&) { return make(opened); });
   }
 
-  /// Whether this process has opened it at the servers.
+  /// Whether this process has the file open at the servers.
   bool is_open() const { return file_ != nullptr; }
   /// Whether other processes may have descriptors of it.
   bool may_be_shared() const { return shared_.load() || forks_before_ != front_forks(); }
   void note_shared() { shared_ = true; }
 
-  /// Ends this process's open; a later file() opens anew.
+  /// Ends this process's open. A later file() opens the file anew.
   Result<void> close();
   /// Call it in a child of fork().
   void forget();
 
-  /// An entry for which getdents64 had no more room, and its position.
+  /// An entry for which getdents64 had no room left, and its position.
   struct Pending {
     posix::DirectoryItem item;
     std::uint64_t position;
   };
   std::optional<Pending> pending;  // guarded by the Turn
 
-  /// The number of known descriptors of this process that refer to it.
+  /// The number of known descriptors of this process that refer to this object.
   std::atomic<int> numbers{0};
 
  private:
@@ -78,25 +78,25 @@ class Description {
 };
 using DescriptionRef = std::shared_ptr<Description>;
 
-/// The description behind a descriptor; null if the file is not Spate's. Adopts a descriptor that came from another
-/// process.
+/// The description behind a descriptor; null if the file is not Spate's. Adopts a descriptor that another process has
+/// sent or left.
 DescriptionRef description_of(int descriptor);
-/// The description behind a path below /proc that leads to a descriptor of any process or thread; null if the file is
+/// The description behind a path below /proc that leads to a descriptor of any process or thread. Null if the file is
 /// not Spate's.
 DescriptionRef description_behind(const std::string& path);
-/// The description of a descriptor that this process has used or made already.
+/// The description of a descriptor that this process has already used or made; null for another one.
 DescriptionRef known_description_of(int descriptor);
 /// Whether no other descriptor of this process refers to the same description.
 bool is_last(int descriptor);
-/// Makes the new `descriptor` refer to `description`. Yields its number. A number that is too high is closed and
-/// refused (-EMFILE).
+/// Makes the new `descriptor` refer to `description`. Returns its number. Closes a descriptor whose number is too high,
+/// and returns -EMFILE.
 long install(const DescriptionRef& description, int descriptor);
-/// Makes `descriptor` refer to `description` from now on (null: the kernel's). Yields its earlier description.
+/// Makes `descriptor` refer to `description` from now on (null: to the kernel's file). Returns its earlier description.
 DescriptionRef replace(int descriptor, DescriptionRef description);
-/// Drops the reference of a closed descriptor. The last one closes the file. True: it was the last.
+/// Drops the reference of a closed descriptor. The last reference closes the file. True: it was the last.
 Result<bool> release(DescriptionRef description);
 
-/// The next number at or behind `from` that is a descriptor of Spate, or -1.
+/// The next number, from `from` on, that is a descriptor of Spate; -1: there is none.
 int next_descriptor(int from);
 
 void forget_descriptors();

@@ -19,9 +19,9 @@
 #error "the preload library knows x86-64 only"
 #endif
 
-// In: the registers of a system call. Out: rcx 0: done, rax is the result; rcx 1: the kernel shall make the call, with
-// the registers as they are now. All other registers but r11 are preserved, as by a system call; code around a system
-// call may also rely on the xmm registers. Builds a Frame on the stack.
+// In: the registers of a system call. Out: if rcx is 0, the call is done and rax is the result; if rcx is 1, the kernel
+// shall make the call, with the registers as they are then. All other registers but r11 are preserved, as by a system
+// call; code around a system call may also rely on the xmm registers. Builds a Frame on the stack.
 asm(R"(
   .text
   .globl spate_preload_enter
@@ -136,7 +136,7 @@ int hide(int descriptor) {
     return -EMFILE;
   }
   if (moved < 0) {
-    mark_own(descriptor);  // no free number up there: it stays where it is
+    mark_own(descriptor);  // no number up there is free, so it stays where it is
     return descriptor;
   }
   raw(SYS_close, descriptor);
@@ -182,9 +182,9 @@ bool has_descriptor_left() {
 /// The back, loaded by the first threads that need it; null if it cannot be loaded.
 Take back = nullptr;  // set once
 
-/// Loads the back. Several threads may do that at the same time: the linker gives them the same library. A lock here
-/// would be taken before the linker's lock, and after it in a constructor that dlopen() runs: a deadlock.
-/// `later`: set if it cannot be loaded now because the program has too many descriptors.
+/// Loads the back. Several threads may do that at the same time: the linker gives them the same library. A lock would
+/// be taken here before the linker's lock, and after it in a constructor that dlopen() runs, which is a deadlock.
+/// `later`: set if the back cannot be loaded now because the program has too many descriptors.
 Take load_back(bool& later) {
   static bool failed_before = false;
   const Take loaded = __atomic_load_n(&back, __ATOMIC_ACQUIRE);
@@ -204,7 +204,7 @@ Take load_back(bool& later) {
   return made;
 }
 
-/// Descriptors in a message may belong to files of Spate.
+/// Marks descriptors in a message that belong to files of Spate.
 void note_received(msghdr* message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -216,7 +216,7 @@ void note_received(msghdr* message) {
   }
 }
 
-/// Receives a message, or several.
+/// Receives one message, or several.
 bool receive(Frame& f) {
   f.result = raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4]);
   if (failed(f.result)) return true;
@@ -229,8 +229,8 @@ bool receive(Frame& f) {
   return true;
 }
 
-/// Stacks for the work of the back, since a program's thread, a signal handler or a child of posix_spawn() may have
-/// only a few KiB. There are as many as calls ran at the same time; they are never freed.
+/// Stacks for the work of the back, because a program's thread, a signal handler or a child of posix_spawn() may have
+/// only a few KiB. There are as many as calls have run at the same time. They are never freed.
 constexpr int kStacks = 256;
 constexpr long kStackSize = 1L << 20U;
 void* free_stacks[kStacks];
@@ -253,8 +253,8 @@ void give_stack(void* stack) {
   raw(SYS_munmap, stack, kStackSize);
 }
 
-/// Calls that reduce the number of descriptors, and calls that need no client: the kernel can make them while the back
-/// is missing.
+/// Calls that reduce the number of descriptors, and calls that need no client. The kernel can make them while the back
+/// is not loaded.
 bool can_be_the_kernels(long number) {
   return number == SYS_close || number == SYS_close_range || number == SYS_execve || number == SYS_execveat ||
          number == SYS_umask;
@@ -284,8 +284,8 @@ bool work_on(void* stack, Frame* frame) {
   return taken;
 }
 
-/// Lets the back handle a call. Signals wait meanwhile, since a handler of the program must not run in the middle of
-/// the client. When signals are admitted, the thread is the program's again in every respect, so that a handler can
+/// Lets the back handle a call. Signals are blocked meanwhile, because a handler of the program must not run in the
+/// middle of the client. When signals are let in, the thread is the program's again in every respect. So a handler can
 /// make any call and need not return.
 bool take_inside(Frame* frame) {
   const std::uint64_t all = ~std::uint64_t{0};

@@ -33,7 +33,7 @@ enum Kind : std::uint8_t {
   kTextAt,      // x, descriptor, path
   kControlFd,   // epoll_ctl: x, x, descriptor
   kReceive,     // recvmsg: a message with room for descriptors
-  kReceiveAll,  // recvmmsg: several
+  kReceiveAll,  // recvmmsg: several such messages
   kSend,        // sendmsg: a message with descriptors, or several
   kPoll,        // pollfd[], count
   kWhenInside,  // only while the working directory is in Spate
@@ -41,9 +41,9 @@ enum Kind : std::uint8_t {
   kChdir,       // path
   kFchdir,      // descriptor
   kUmask,
-  kExec,     // path; the client may have to be ended first
+  kExec,     // path; it may be necessary to end the client first
   kExecAt,   // descriptor, path
-  kMakesFd,  // returns a descriptor: hide it if the library itself made the call
+  kMakesFd,  // returns a descriptor, which is hidden if the library itself made the call
   kForks,    // clone(flags)
   kForks3    // clone3(struct)
 };
@@ -131,8 +131,8 @@ bool below_a_mount(const char* path) {
   return false;
 }
 
-/// Removes empty, "." and ".." components from the beginning of `path`, as many as matter here, and compares the
-/// result.
+/// Removes empty, "." and ".." components from the beginning of `path`, as far as the comparison needs it, and compares
+/// the result.
 bool is_below_when_straight(const char* path) {
   constexpr int kRoom = sizeof(MountPoint::prefix) * 2;
   char straight[kRoom + 2] = "/";
@@ -180,8 +180,8 @@ bool is_directory(long directory, const MountPoint& mount, long size) {
   return size == 0 ? length == 1 && text[0] == '/' : length == size && same(text, mount.prefix, size);
 }
 
-/// Whether a relative path leads from an ordinary directory above a mount into the mount: "spate/x" from "/". Programs
-/// that walk a path component by component use such paths.
+/// Whether a relative path leads from an ordinary directory above a mount into the mount, such as "spate/x" from "/".
+/// Programs that walk a path component by component use such paths.
 bool leads_in(long directory, const char* path) {
   while (path[0] == '.' && path[1] == '/') path += 2;
   for (int i = 0; i < front_state.mount_count; ++i) {
@@ -196,7 +196,7 @@ bool leads_in(long directory, const char* path) {
   return false;
 }
 
-/// Whether the path of any process's descriptor, like "/proc/1234/fd/3", leads to a file of Spate.
+/// Whether the path of some process's descriptor, such as "/proc/1234/fd/3", leads to a file of Spate.
 bool leads_to_ours(const char* path) {
   constexpr char kMemory[] = "/memfd:";
   for (const char* at = path; *at != '\0'; ++at) {
@@ -241,17 +241,17 @@ bool polls(const Frame& frame) {
   return false;
 }
 
-/// Notes that a child is being made, and whether it shares memory with its parent until the parent runs again: see
+/// Notes that a child is being made, and whether it shares memory with its parent until the parent runs again; see
 /// in_vfork_child().
 void note_fork(std::uint64_t flags) {
   constexpr std::uint64_t kShares = CLONE_VM | CLONE_VFORK;
-  in_vfork_child();  // forgets an earlier child, which a child of fork() would take itself for
+  in_vfork_child();  // forgets an earlier child; otherwise a child of fork() would believe that it is that child
   if ((flags & CLONE_VM) == 0 || (flags & CLONE_VFORK) != 0)
     __atomic_fetch_add(&front_state.forks, 1, __ATOMIC_RELAXED);
   if ((flags & kShares) == kShares) thread_state.vfork_parent = raw(SYS_getpid);
 }
 
-/// Whether an exec ends a client of this process. A child of vfork() has none.
+/// Whether an exec ends a client of this process. A child of vfork() has no client.
 bool ends_a_client() { return front_state.special_descriptors > 0 && !in_vfork_child(); }
 
 bool decide(const Frame& f) {
@@ -309,7 +309,7 @@ extern "C" bool spate_preload_wants(Frame* frame) {
   if (static_cast<unsigned long>(frame->number) >= static_cast<unsigned long>(kCalls)) return false;
   const std::uint8_t kind = kKinds.of[frame->number];
   if (kind == kNone) return false;
-  // A helper (helper.h) sends no signal when it ends: the program knows nothing of it.
+  // A helper (helper.h) sends no signal when it ends, because the program does not know of it.
   if (thread_state.inside > 0 && kind == kForks && thread_state.fork_flags != 0)
     frame->word[0] = (frame->word[0] & ~CSIGNAL) | thread_state.fork_flags;
   if (thread_state.inside > 0) return kind == kMakesFd || frame->number == SYS_openat || frame->number == SYS_close;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands before the C library's pthread_atfork(). The program's handlers must not run when the library forks a helper
-// process (helper.h): the program has not forked, and may hold a lock that its handler takes.
+// Stands in front of the C library's pthread_atfork(). The program's handlers must not run when the library forks a
+// helper process (helper.h): the program has not forked, and may hold a lock that its handler takes.
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct Thunk {
   uint8_t jump[2];  // jmp *%rax
 } __attribute__((packed));
 
-/// Replaces the handlers by thunks. They stay as they are if there is no memory for code.
+/// Replaces the handlers by thunks. If there is no memory for code, the handlers stay as they are.
 void wrap(Handler (&handlers)[kHandlers]) {
   const long memory = raw(SYS_mmap, 0, kCodeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (failed(memory)) return;
@@ -52,13 +52,13 @@ void wrap(Handler (&handlers)[kHandlers]) {
 }  // namespace
 }  // namespace spate::preload
 
-/// pthread_atfork() calls it. The linker forgets the handlers with their `owner`, a loaded object, as before.
+/// pthread_atfork() calls it. The linker still drops the handlers together with their `owner`, a loaded object.
 extern "C" __attribute__((visibility("default"))) int __register_atfork(void (*prepare)(), void (*parent)(),
                                                                         void (*child)(), void* owner) {
   using namespace spate::preload;
   const auto next = reinterpret_cast<Register>(dlsym(RTLD_NEXT, "__register_atfork"));
   if (next == nullptr) return ENOSYS;
   Handler handlers[kHandlers] = {prepare, parent, child};
-  if (thread_state.inside == 0) wrap(handlers);  // else they are the library's own
+  if (thread_state.inside == 0) wrap(handlers);  // otherwise the handlers are the library's own
   return next(handlers[0], handlers[1], handlers[2], owner);
 }

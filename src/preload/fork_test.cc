@@ -19,7 +19,7 @@ namespace spate::preload {
 namespace {
 
 constexpr int kNumber = 100;
-constexpr std::size_t kGuarded = 4096;  // bytes of marks, with that of kNumber
+constexpr std::size_t kGuarded = 4096;  // bytes of marks, among them the mark of kNumber
 
 std::array<char, 64> stat_of_forker{};  // path of the forking thread's state
 std::byte* guarded = nullptr;
@@ -33,8 +33,8 @@ bool forker_sleeps() {
   return size > 0 && std::strstr(text.data(), ") S ") != nullptr;
 }
 
-/// The changing thread is in the middle of its change. It goes on when the forking one waits: for the change, or, if it
-/// does not care for that, for its child.
+/// The changing thread is in the middle of its change. It continues when the forking thread waits, either for the
+/// change or, if that thread does not respect the change, for its child.
 void on_touch(int /*signal*/, siginfo_t* /*info*/, void* /*context*/) {
   touched = true;
   while (!forker_sleeps()) {

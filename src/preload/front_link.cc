@@ -29,7 +29,7 @@ bool is_ignored_by_default(int number) {
   return number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
 }
 
-/// Pending signals that the program does not block: they wait because a call is under way.
+/// Pending signals that the program does not block. They are pending because a call is under way.
 std::uint64_t waiting_signals() {
   std::uint64_t waiting = 0;
   raw(SYS_rt_sigpending, &waiting, sizeof waiting);

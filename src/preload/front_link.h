@@ -11,10 +11,10 @@ namespace spate::preload {
 void set_front(const Front& front);
 const Front& front();
 
-/// Call it during a call that may take long: signals that end or stop a program without a handler take effect now.
+/// Call it during a call that may take long. Signals that end or stop a program without a handler then take effect.
 void let_default_signals_act();
-/// The effect of pending signals on a call that waits. 0: none, the call goes on. Otherwise the call's result: -EINTR,
-/// or kAgain if all their handlers have SA_RESTART.
+/// The effect of pending signals on a call that waits. 0: there is none, and the call continues. Otherwise the call's
+/// result: -EINTR, or kAgain if all handlers have SA_RESTART.
 long interruption();
 
 /// The result of a call that fails: -errno.

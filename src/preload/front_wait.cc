@@ -21,7 +21,7 @@ Mark mark_of(int descriptor) {
   return number < static_cast<unsigned>(kMaxDescriptors) ? static_cast<Mark>(front_state.marks[number]) : kForeign;
 }
 
-/// The events of a descriptor that need no kernel; -1: ask the kernel.
+/// The events of a descriptor that are known without the kernel; -1: the kernel must be asked.
 int known_events(const pollfd& params) {
   switch (mark_of(params.fd)) {
     case kOurs: return params.events & kReady;
@@ -36,7 +36,7 @@ long ask_kernel(const Frame& f, pollfd* others, bool waits) {
   return raw(SYS_ppoll, others, f.word[1], waits ? f.word[2] : reinterpret_cast<long>(&none), f.word[3], f.word[4]);
 }
 
-/// `others`: room for all requested descriptors.
+/// `others`: memory for all requested descriptors.
 void wait(Frame& f, pollfd* others) {
   auto* const fds = reinterpret_cast<pollfd*>(f.word[0]);  // NOLINT(performance-no-int-to-ptr)
   const auto n = static_cast<unsigned long>(static_cast<unsigned>(f.word[1]));

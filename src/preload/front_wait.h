@@ -6,8 +6,8 @@
 
 namespace spate::preload {
 
-/// poll and ppoll: files are always ready. The kernel waits for the others, with the program's own signals unblocked,
-/// so that a handler can end the wait. False: the kernel shall make the call as it is.
+/// Makes poll and ppoll. Files are always ready. The kernel waits for the others, with the program's own signals
+/// unblocked, so that a handler can end the wait. False: the kernel shall make the call as it is.
 bool wait_for_any(Frame& frame);
 
 }  // namespace spate::preload

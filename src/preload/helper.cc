@@ -24,7 +24,7 @@ struct Shared {
 Shared* current_call = nullptr;
 
 /// The memory for the calls of a thread's children, one after the other. It belongs to the parent, which shares all its
-/// memory with the child, and stays for the next child: the kernel reads it when the child becomes another program.
+/// memory with the child. It stays for the next child: the kernel reads it when the child becomes another program.
 class ChildMemory {
  public:
   ChildMemory() = default;
@@ -36,7 +36,7 @@ class ChildMemory {
 
   /// Null: there is no memory.
   Shared* of(long parent) {
-    if (parent_ == parent) return shared_;  // else this is a child of fork(), and the memory its parent's, too
+    if (parent_ == parent) return shared_;  // otherwise this is a child of fork(), and the memory is its parent's, too
     const long made = raw(SYS_mmap, 0, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (failed(made)) return nullptr;
     if (shared_ != nullptr) raw(SYS_munmap, shared_, sizeof(Shared));

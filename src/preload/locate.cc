@@ -12,7 +12,7 @@
 namespace spate::preload {
 namespace {
 
-/// The most that one call may need: four for a script, whose interpreter may be a script, five times.
+/// The most that one call may need: four texts for a script, five times, because the interpreter may be a script, too.
 constexpr std::size_t kKeptTexts = 32;
 
 /// The directory at which a relative path begins.
@@ -50,7 +50,7 @@ Result<Base> base_of(const Frame& frame, PathArguments arguments, DescriptionRef
 ResolvedPath absolute(const std::string& path) {
   ResolvedPath place;
   Mount* mount = mount_of(path);
-  if (mount != nullptr && is_straight(path)) {  // most paths are
+  if (mount != nullptr && is_straight(path)) {  // the case of most paths
     place.mount = mount;
     place.where.path = path.size() == mount->prefix().size() ? "/" : path.substr(mount->prefix().size());
     place.shown = path;
@@ -92,8 +92,8 @@ Result<bool> locate_descriptor(const std::string& path, ResolvedPath& place) {
   return true;
 }
 
-/// Resolves a relative path from an ordinary directory: it is outside of Spate, or below a mount prefix that is below
-/// the directory.
+/// Resolves a relative path from an ordinary directory. The path lies outside of Spate, or below a mount prefix that is
+/// below the directory.
 ResolvedPath from_outside(const Frame& frame, PathArguments arguments, std::string_view path) {
   const int directory = arguments.directory < 0 ? AT_FDCWD : fd(frame, arguments.directory);
   const std::string link = directory == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(directory);

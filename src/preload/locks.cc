@@ -15,11 +15,11 @@ struct Locked {
   using File = std::pair<Mount*, Handle>;
   struct At {
     std::uint64_t broker = 0;
-    std::uint64_t incarnation = 0;  // 0: this program has not asked it
+    std::uint64_t incarnation = 0;  // 0: this program has not asked that broker
   };
   std::mutex mutex;
   std::map<File, At> files;
-  bool looked = false;  // for locks that an earlier program of this process has left
+  bool looked = false;  // whether it has looked for locks that an earlier program of this process has left
 };
 
 Locked*& locked() {
@@ -27,14 +27,14 @@ Locked*& locked() {
   return all;
 }
 
-/// The result of a lock that the broker has refused.
+/// The result of a lock request that the broker has refused.
 Reply refuse_lock(const Error& error) {
   if (error.code() != Errc::kCancelled) return refuse(error);
   const long result = interruption();
   return result == 0 ? minus(EINTR) : result;
 }
 
-/// Record locks of the process (F_SETLK and others). The file is entered first, since it may be locked whatever the
+/// Record locks of the process (F_SETLK and others). The file is entered first, because it may be locked whatever the
 /// reply is.
 Reply set_of_process(Description& d, int descriptor, BrokerRequest request) {
   look_at_inherited_locks();
@@ -58,7 +58,7 @@ Reply set_of_process(Description& d, int descriptor, BrokerRequest request) {
 }
 
 /// flock and OFD locks. A new broker has none of this file's locks: then a lock request fails, and an unlock request
-/// starts afresh.
+/// begins anew.
 Reply set_of_file(Description& d, int descriptor, BrokerRequest request) {
   request.incarnation = d.state()->locked_at.load();
   d.state()->kept.fetch_or(SharedState::kLocked);
@@ -70,7 +70,7 @@ Reply set_of_file(Description& d, int descriptor, BrokerRequest request) {
 
 }  // namespace
 
-/// Open files that had record locks when the process became this program may still have them.
+/// Looks at open files that had record locks when the process became this program, because they may still have them.
 void look_at_inherited_locks() {
   Locked& all = *locked();
   {

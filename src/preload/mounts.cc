@@ -18,9 +18,9 @@
 namespace spate::preload {
 namespace {
 
-constexpr unsigned kDeviceMajor = 0xfa7;  // no real device has it; a mount's number is the minor
+constexpr unsigned kDeviceMajor = 0xfa7;  // no real device has this number; a mount's number is the minor
 
-/// Lives for ever, since calls come until the process is gone.
+/// Lives until the process ends, because calls come until then.
 std::deque<Mount>& mounts() {
   static auto& all = *new std::deque<Mount>([] {
     std::deque<Mount> made;
@@ -31,7 +31,7 @@ std::deque<Mount>& mounts() {
   return all;
 }
 
-/// A library logs nothing by default; SPATE_LOG_LEVEL or the setting log.level turns its log on.
+/// As a library it logs nothing by default; SPATE_LOG_LEVEL or the setting log.level turns its log on.
 Result<void> set_log_level(const std::vector<config::Override>& overrides) {
   std::string level = "off";
   for (const config::Override& one : overrides) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mount: a file system that this process sees below a prefix, with its client, which is started by the first call that
-// needs it.
+// Mount: a file system that this process sees below a prefix, with its client. The first call that needs the client
+// starts it.
 #pragma once
 
 #include <atomic>
@@ -25,14 +25,14 @@ struct BrokerPlace {
 };
 
 /// Life cycle: construct -> the first call that needs the client starts it -> end(), which closes the session ->
-/// destroyed; in a child of fork(), forget() and then as after construction. Thread-safe, except for forget() and
-/// end().
+/// destroyed. In a child of fork(): forget(), and from then on as after construction. Thread-safe, except for forget()
+/// and end().
 class Mount {
  public:
   explicit Mount(const MountPoint& point, unsigned index);
 
   const std::string& prefix() const { return prefix_; }
-  /// st_dev of everything in it. Programs with the same list of prefixes have the same number.
+  /// st_dev of all objects in it. Programs with the same list of prefixes get the same number.
   dev_t device() const;
 
   /// Runs `make(posix::FileSystem&)`, which returns a Task<Result<T>>, to its end.
@@ -47,11 +47,11 @@ class Mount {
   /// The answer of stat, if the client has it under a lease. Nothing if not, or if the client has not been started.
   std::optional<Result<Attributes>> kept_attributes(const posix::Where& where) const;
 
-  /// All programs of this user with the same configuration and settings get the same.
+  /// All programs of this user with the same configuration and settings get the same place.
   Result<BrokerPlace> broker() const;
 
   bool started() const { return running_ != nullptr; }
-  /// Call it in a child of fork(): leaves the parent's client as it is. A new one is started when needed.
+  /// Call it in a child of fork(). Leaves the parent's client as it is; a new client is started when one is needed.
   void forget();
   /// Ends the session. No call may be under way.
   void end();
@@ -69,7 +69,7 @@ class Mount {
   const std::string prefix_;
   const std::string config_;
   const unsigned index_;
-  /// The file of standard error at the start. A program may close it, and open a file of its own in its place.
+  /// Identifies the file of standard error at the start. A program may close it, and open another in its place.
   const std::optional<std::pair<dev_t, ino_t>> stderr_;
   std::unique_ptr<std::mutex> starting_ = std::make_unique<std::mutex>();
   std::unique_ptr<Running> running_;  // guarded by starting_ while it is null
@@ -78,7 +78,7 @@ class Mount {
 
 /// The mount whose prefix is exactly `prefix`, or null.
 Mount* mount_at(std::string_view prefix);
-/// The mount that an absolute path without "." components is in, or null.
+/// The mount in which an absolute path without "." components lies, or null.
 Mount* mount_of(std::string_view path);
 
 /// forget() and end() of all mounts.

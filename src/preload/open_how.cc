@@ -56,7 +56,7 @@ class Walk {
     return mount_.run([&](posix::FileSystem& files) { return files.stat(where); });
   }
 
-  /// Begins with the given path, or puts a link's target before the rest of the path.
+  /// Begins with the given path, or puts the target of a link before the rest of the path.
   Result<void> begin_path() {
     if (rest_.size() > posix::kLongestPath) return Errc::kNameTooLong;
     if (!rest_.starts_with('/')) return {};
@@ -65,7 +65,7 @@ class Walk {
     return {};
   }
 
-  /// Removes and returns the next name; empty at the end. A '/' stays after a name that must be a directory.
+  /// Removes and returns the next name; empty at the end. Keeps the '/' after a name that must be a directory.
   std::string next_name() {
     const std::size_t begin = rest_.find_first_not_of('/');
     if (begin == std::string::npos) return {};
@@ -103,21 +103,21 @@ class Walk {
   unsigned links_ = 0;
 };
 
-/// The directory at which a call's relative path begins; mount null: it is not in Spate.
+/// The directory at which a call's relative path begins. `mount` null: the directory is not in Spate.
 Result<ResolvedPath> directory_of(const Frame& frame) {
   Frame itself = frame;
   itself.word[1] = reinterpret_cast<long>(".");
   return locate(itself, kAtPath, true);
 }
 
-/// Resolves a path whose start is its root.
+/// Resolves a path that cannot leave the directory at which it starts.
 Result<ResolvedPath> locate_confined(Frame& frame, const std::string& path, std::uint64_t resolve, bool follow) {
   SPATE_TRY(ResolvedPath place, directory_of(frame));
   if (place.mount == nullptr) {
     if (path.starts_with('/')) return place;
     Frame copy = frame;
     SPATE_TRY(const ResolvedPath inside, locate(copy, kAtPath, false));
-    // The path starts in an ordinary directory above: both the kernel's links and ours would have to be checked.
+    // The path starts in an ordinary directory above the mount: the kernel's links and ours would need a check.
     if (inside.mount != nullptr) return Errc::kCrossDevice;
     return ResolvedPath();
   }
@@ -127,7 +127,7 @@ Result<ResolvedPath> locate_confined(Frame& frame, const std::string& path, std:
   return place;
 }
 
-/// Whether a path leaves a file system or enters one between its begin and its end.
+/// Whether a path leaves a file system, or enters one, somewhere along its way.
 Result<bool> crosses(const Frame& frame, const std::string& path, const Mount* to) {
   if (path.starts_with('/')) return to != nullptr;
   SPATE_TRY(const ResolvedPath from, directory_of(frame));

@@ -68,7 +68,7 @@ bool reaches(uint64_t from, const Texts& texts) {
   return true;
 }
 
-/// Memory for the stubs, near enough that a jump reaches it from each text; or null.
+/// Memory for the stubs, so near that a jump from each text reaches it; null: there is none.
 uint8_t* near_memory(const Texts& texts, size_t size) {
   constexpr uint64_t kStep = 32UL << 20U;
   const uint64_t middle = address(texts.of[0].bytes);
@@ -83,7 +83,7 @@ uint8_t* near_memory(const Texts& texts, size_t size) {
 }
 
 bool interesting(const uint8_t* text, const Site& site) {
-  if (!site.call_stays) return true;  // the number is not known at this site
+  if (!site.call_stays) return true;  // the number is not known at this place
   uint32_t number = 0;
   memcpy(&number, text + site.begin + 1, sizeof number);
   return knows_call(number);

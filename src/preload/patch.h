@@ -4,7 +4,7 @@
 
 namespace spate::preload {
 
-/// Call it once, before there is a second thread. Yields null, or the reason why it cannot be done; then nothing has
+/// Call it once, before there is a second thread. Returns null, or the reason why it is impossible; then nothing has
 /// been changed.
 const char* patch_c_library();
 

@@ -7,7 +7,7 @@
 namespace spate::preload {
 namespace {
 
-/// Calls `each` with every component but empty and "." ones.
+/// Calls `each` with every component that is neither empty nor ".".
 template <typename Each>
 void walk(std::string_view path, const Each& each) {
   while (!path.empty()) {

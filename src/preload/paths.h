@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths as text. Pure.
+// Functions on paths as text. They ask no file system.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace spate::preload {
 
-/// An absolute path without empty, "." and ".." components and without a '/' at the end (but "/").
+/// An absolute path without empty, "." and ".." components, and without a '/' at the end unless it is "/".
 std::string straighten(std::string_view path);
 
-/// Whether straighten() would change nothing. It may return false for such a path that has a component beginning with a
-/// dot.
+/// Whether straighten() would change nothing. It may return false although it would not, for a path with a component
+/// that begins with a dot.
 bool is_straight(std::string_view path);
 
 /// The number of components of a path.
 std::size_t depth_of(std::string_view path);
 
-/// Whether `path`, walked from a directory `depth` below the root, would leave the root by "..".
+/// Whether `path`, walked from a directory `depth` components below the root, would leave the root by "..".
 bool climbs_out(std::string_view path, std::size_t depth);
 
 /// Whether `path` is `prefix` or lies below it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A direct system call. It bypasses the C library, and so this library's own hooks, and leaves errno alone.
+// A direct system call. It bypasses the C library, and with it this library's own hooks. It does not change errno.
 #pragma once
 
 #include <sys/syscall.h>

@@ -60,7 +60,7 @@ void drop(const Spare& spare) {
   raw(SYS_munmap, spare.memory.state, sizeof(SharedState));
 }
 
-/// Takes a spare of this user. The process may have had another user when it kept it.
+/// Takes a spare of this user. When the process kept a spare, it may have had another user.
 std::optional<Spare> take_spare() {
   Spares& kept = *spares();
   const std::lock_guard lock(kept.mutex);
@@ -81,7 +81,7 @@ bool give_spare(const Spare& spare) {
   return true;
 }
 
-/// The flags that a later open of the same file takes over. Without O_TMPFILE, which would create another file.
+/// The flags that a later open of the same file takes over. O_TMPFILE is not among them: it would make another file.
 int kept_flags(int flags) {
   constexpr int kNotKept = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
   return flags & ~(kNotKept | ((flags & O_TMPFILE) == O_TMPFILE ? O_TMPFILE : 0));
@@ -101,9 +101,9 @@ void fill(SharedState& state, const MappedState::What& what) {
   state.broker = 0;
 }
 
-/// A seal over the contents of a state: a time of last change for its inode, of which 94 bits can be chosen. Only the
-/// owner of a file may set that time. A process that has given up the owner's rights can still write through its
-/// mapping, but that does not move the time (tmpfs), and the memory's mode prevents other writes.
+/// A seal over the contents of a state. It is stored as the time of last change of the memory's inode, of which 94 bits
+/// can be chosen. Only the owner of a file may set that time. A process that has given up the owner's rights can still
+/// write through its mapping, but that does not move the time (tmpfs), and the memory's mode prevents other writes.
 struct timespec seal_of(const MappedState::What& what) {
   Bytes text;
   const auto add = [&text](const void* data, std::size_t size) {
@@ -122,7 +122,7 @@ struct timespec seal_of(const MappedState::What& what) {
   std::uint32_t rest = 0;
   std::memcpy(&seconds, mac.data(), sizeof seconds);
   std::memcpy(&rest, mac.data() + sizeof seconds, sizeof rest);
-  // Keeps away from the smallest and largest times that kernels store.
+  // Keeps away from the smallest and the largest times that kernels store.
   return {seconds >> 1, static_cast<long>(rest % 1'000'000'000U)};
 }
 
@@ -145,9 +145,9 @@ Result<MappedState::Memory> map(long descriptor) {
   return memory;
 }
 
-/// `path_only`: a temporary O_PATH descriptor of it.
+/// `path_only`: receives a temporary O_PATH descriptor of the memory.
 Result<MappedState::Memory> make(long& path_only) {
-  // Not named after the path, since another file may use the memory later.
+  // The name is not the path, because another file may use the memory later.
   const Transient memfd(path_only = make_memory(kDescriptorName, sizeof(SharedState)));
   if (failed(memfd.descriptor)) return error_of(memfd.descriptor, "make a descriptor");
   path_only = -EIO;
@@ -164,7 +164,7 @@ Result<MappedState::Memory> make(long& path_only) {
 Result<std::unique_ptr<MappedState>> MappedState::create(What what, int& descriptor) {
   Memory memory;
   long path_only = -1;
-  // The lowest free number, as open(2) yields.
+  // Takes the lowest free number, as open(2) does.
   const int how = (what.flags & O_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD;
   what.flags = kept_flags(what.flags);
   if (const auto spare = take_spare()) {
@@ -200,7 +200,7 @@ Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
   what.flags = static_cast<int>(state.fixed) & ~kSettableFlags;
   what.prefix = shared_text(state.prefix);
   what.path = shared_text(state.path);
-  // Check the copy, since the original may change meanwhile.
+  // Checks the copy, because the original may change meanwhile.
   const struct timespec seal = seal_of(what);
   const bool whole = state.magic == SharedState::kMagic && what.type >= FileType::kRegular &&
                      what.type <= FileType::kBlockDevice && st.st_mtim.tv_sec == seal.tv_sec &&

@@ -23,7 +23,7 @@
 
 namespace spate::preload {
 
-/// The flags of open(2) that F_SETFL can change, for all processes that have the file.
+/// Those flags of open(2) that F_SETFL can change, for all processes that have the file.
 inline constexpr int kSettableFlags = O_APPEND | O_NONBLOCK | O_NOATIME | O_ASYNC | O_DIRECT;
 
 struct SharedState {
@@ -46,20 +46,20 @@ struct SharedState {
   static constexpr std::uint32_t kKnown = 8;         // the broker has been asked about it
   std::atomic<std::uint32_t> kept;
   std::atomic<std::uint64_t> locked_at;  // incarnation of the broker that has its locks; 0: none
-  /// The one of this user's brokers that has it (BrokerPlace::id); 0: none has been asked.
+  /// Which of this user's brokers has it (BrokerPlace::id); 0: no broker has been asked.
   std::atomic<std::uint64_t> broker;
 };
 static_assert(std::is_standard_layout_v<SharedState>);
 
-/// The text in an array that another process may be changing, and which need not contain an end.
+/// The text in an array that another process may be changing, and that need not end with a NUL.
 template <std::size_t kRoom>
 std::string shared_text(const char (&room)[kRoom]) {
-  std::string copy(room, kRoom);  // its end cannot be overwritten by others
+  std::string copy(room, kRoom);  // others cannot overwrite the NUL behind the copy
   copy.resize(std::strlen(copy.c_str()));
   return copy;
 }
 
-/// The mapped memory of one memfd. It is unmapped with this object, or kept for the next open file, since the kernel
+/// The mapped memory of one memfd. The destructor unmaps it, or keeps it for the next open file, because the kernel
 /// takes 100 us to make one.
 class MappedState {
  public:
@@ -71,27 +71,27 @@ class MappedState {
     std::string prefix;
     std::string path;
   };
-  /// Makes the memory, and a descriptor for the program in `descriptor` (O_CLOEXEC as in `flags`; -errno if that
-  /// fails).
+  /// Makes the memory, and a descriptor for the program in `descriptor` (O_CLOEXEC as in `flags`). If only the
+  /// descriptor fails, `descriptor` is -errno.
   static Result<std::unique_ptr<MappedState>> create(What what, int& descriptor);
-  /// Maps the memory of a descriptor that this program inherited or received. kInvalidArgument: it is not Spate's, it
-  /// is another user's, or somebody has changed it without the right to.
+  /// Maps the memory of a descriptor that this program inherited or received. kInvalidArgument: the memory is not
+  /// Spate's, it is another user's, or somebody has changed it without the right to.
   static Result<std::unique_ptr<MappedState>> adopt(int descriptor);
   ~MappedState();
   MappedState(const MappedState&) = delete;
   MappedState& operator=(const MappedState&) = delete;
 
-  /// Takes a hidden descriptor of the memory, which no other process has. With it the memory is reused when this object
-  /// is destroyed.
+  /// Takes over a hidden descriptor of the memory, which no other process has. The destructor then keeps the memory for
+  /// another open file.
   void keep_for_another(int descriptor);
-  /// Cancels that, because another process may have the memory.
+  /// Cancels keep_for_another(), because another process may have the memory.
   void keep_no_more();
 
   SharedState* operator->() { return memory_.state; }
   const What& what() const { return what_; }
   /// Equal for two descriptors of the same open file.
   const MemoryIdentity& identity() const { return memory_.identity; }
-  /// False: the memory belongs to another open file by now. This process got it from one that has released it since.
+  /// False: the memory belongs to another open file by now. The process that sent it to this one has released it since.
   bool is_still_ours() const { return memory_.state->handle == what_.handle.value; }
 
   /// Memory that is mapped.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of an open file, filled by somebody who wants its reader to go astray.
+// The memory of an open file, filled with values that could lead its reader astray.
 #include "preload/shared_state.h"
 
 #include <cstring>

@@ -16,7 +16,7 @@ constexpr size_t kNearby = 127;  // the reach of a short jump
 
 bool is_call(const uint8_t* p) { return p[0] == 0x0f && p[1] == 0x05; }
 
-/// Whether a short jump nearby may lead to `target`. Operands that only look like one count, too.
+/// Whether a short jump nearby may lead to `target`. Operands that only look like such a jump count, too.
 bool jumped_to(const uint8_t* text, size_t size, size_t target) {
   const size_t begin = target > kNearby + kShortJump ? target - kNearby - kShortJump : 0;
   const size_t end = target + kNearby + 1 < size ? target + kNearby + 1 : size;
@@ -29,14 +29,14 @@ bool jumped_to(const uint8_t* text, size_t size, size_t target) {
   return false;
 }
 
-/// The size of the instruction behind the call if it is one of the comparisons that glibc uses there; otherwise 0.
+/// The size of the instruction after the call if it is one of the comparisons that glibc uses there; otherwise 0.
 size_t comparison(const uint8_t* p, size_t room) {
   if (room >= 6 && p[0] == 0x48 && p[1] == 0x3d) return 6;  // cmp $imm32, %rax
   if (room >= 5 && p[0] == 0x3d) return 5;                  // cmp $imm32, %eax
   return 0;
 }
 
-/// Between the move of the number and the call there may be a load that works at any address.
+/// Size of a load between the move of the number and the call, if it is one that works at any address; otherwise 0.
 size_t loads_between(const uint8_t* text, size_t call) {
   if (call >= kMove + 4 && text[call - 4] == 0x8b && (text[call - 3] & 0xc7U) == 0x44 && text[call - 2] == 0x24)
     return 4;                                                                           // mov d(%rsp), %reg
@@ -63,8 +63,8 @@ bool with_comparison(const uint8_t* text, size_t size, size_t call, Site* site) 
   return true;
 }
 
-/// The next system call at or behind `from`, or `size`. Programs wait for this at their start, so it compares 16 bytes
-/// at a time.
+/// The next system call from `from` on, or `size`. Programs wait for this when they start, so it compares 16 bytes at a
+/// time.
 size_t next_call(const uint8_t* text, size_t size, size_t from) {
   const __m128i first = _mm_set1_epi8(0x0f);
   const __m128i second = _mm_set1_epi8(0x05);
@@ -136,7 +136,7 @@ bool write_jump(uint8_t* text, uint64_t text_address, const Site& site, uint64_t
   const int64_t distance =
       static_cast<int64_t>(stub_address) - static_cast<int64_t>(text_address + site.begin + kJumpSize);
   if (distance != static_cast<int32_t>(distance)) return false;
-  // Byte by byte, without memcpy: the code being patched may be memcpy itself.
+  // Copies byte by byte, without memcpy, because the code being patched may be memcpy itself.
   const auto operand = static_cast<uint32_t>(distance);
   volatile uint8_t* const out = text + site.begin;
   out[0] = 0xe9;

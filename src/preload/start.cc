@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs at the start of every program: no thread, no connection, some system calls.
+// Runs at the start of every program. It starts no thread and no connection, and makes only some system calls.
 #include "preload/start.h"
 
 #include <dirent.h>
@@ -64,7 +64,7 @@ void note_descriptor(int descriptor) {
 
 namespace {
 
-/// Whether the prefix is absolute, not the root, without empty, "." or ".." components, and without a '/' at the end.
+/// Whether the prefix is absolute, is not the root, and has no empty, "." or ".." component and no '/' at the end.
 bool good_prefix(const char* text, size_t size) {
   if (size < 2 || size >= sizeof(MountPoint::prefix) || text[0] != '/' || text[size - 1] == '/') return false;
   for (size_t i = 0; i + 1 < size; ++i) {
@@ -73,7 +73,7 @@ bool good_prefix(const char* text, size_t size) {
   return true;
 }
 
-/// Adds one "PREFIX" or "PREFIX=CONFIG".
+/// Adds one mount, given as "PREFIX" or "PREFIX=CONFIG".
 bool add_mount(const char* text, size_t size) {
   const auto* const equals = static_cast<const char*>(memchr(text, '=', size));
   const size_t prefix = equals == nullptr ? size : static_cast<size_t>(equals - text);
@@ -100,7 +100,7 @@ void read_prefixes() {
   }
 }
 
-/// Finds descriptors of Spate that this program has inherited. The back makes files of them when they are used.
+/// Finds descriptors of Spate that this program has inherited. The back opens their files when they are used.
 void find_descriptors() {
   const long directory = raw(SYS_open, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (failed(directory)) return;
@@ -118,7 +118,7 @@ void find_descriptors() {
   raw(SYS_close, directory);
 }
 
-/// Checks that a program of this user has made the folder, since another user may give a folder any name.
+/// Checks that a program of this user has made the folder, because another user may give a folder any name.
 bool is_own_working_directory() {
   struct stat st;
   return !failed(raw(SYS_stat, ".", &st)) && st.st_uid == static_cast<uid_t>(raw(SYS_geteuid)) &&

@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kBacklog = 256;
-constexpr int kListening = 3;  // the number that spate-broker expects
+constexpr int kListening = 3;  // the number at which spate-broker expects the socket
 constexpr int kAside = 10;     // above the numbers that are set up
 
-/// Looks beside the libraries' folder, which works in the build folder and where it is installed.
+/// Looks in the folder beside that of the libraries, which is right in the build folder and where Spate is installed.
 std::string find_program() {
   Dl_info own{};
   if (::dladdr(reinterpret_cast<void*>(&start_broker), &own) == 0) return {};
@@ -56,7 +56,7 @@ struct Start {
   int listening;
 };
 
-/// Runs in a process that is a copy of the program, so it makes only system calls.
+/// Runs in a copy of the program's process, so it makes only system calls.
 [[noreturn]] void become_broker(const Start& start) {
   raw(SYS_setsid);
   if (raw(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {

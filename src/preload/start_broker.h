@@ -6,8 +6,8 @@
 
 namespace spate::preload {
 
-/// Listens for the place and starts the broker, which takes the socket over. Does nothing if a broker listens there
-/// already. The program does not get a child process or a signal.
+/// Listens at the place and starts the broker, which takes over the listening socket. Does nothing if a broker listens
+/// there already. The program does not see a child process or a signal.
 Result<void> start_broker(const BrokerPlace& place);
 
 }  // namespace spate::preload

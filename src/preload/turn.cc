@@ -56,7 +56,7 @@ std::optional<Life> life_of(std::uint64_t pid) {
   return life;
 }
 
-/// A part of the number in "pid:[4026531836]".
+/// Some bits of the number in "pid:[4026531836]".
 std::uint64_t own_space() {
   std::array<char, 64> link{};
   const long size = raw(SYS_readlink, "/proc/self/ns/pid", link.data(), link.size() - 1);
@@ -94,7 +94,7 @@ bool broker_lives(std::uint64_t word) {
   return life->state != 'Z' && life->state != 'X';
 }
 
-/// False: the word has not changed for a while. The futex is the low half; x86-64 is little-endian.
+/// False: the word has not changed for a while. The futex is the low half of the word, because x86-64 is little-endian.
 bool wait_for_change(TurnWord& word, std::uint64_t seen) {
   const timespec piece{0, kPieceNs};
   return raw(SYS_futex, &word, FUTEX_WAIT, static_cast<std::uint32_t>(seen), &piece, nullptr, 0) != -ETIMEDOUT;
@@ -118,7 +118,7 @@ Turn::Turn(TurnWord& word) : word_(word) {
     if ((seen & kWaiters) == 0 && !word_.compare_exchange_strong(seen, seen | kWaiters)) continue;
     seen |= kWaiters;
     const bool changed = wait_for_change(word_, seen);
-    // A short wait goes on in spite of signals, as the kernel's does. Wakes without a change do not make it longer.
+    // A short wait continues in spite of signals, as one in the kernel does. Wakes without a change do not prolong it.
     if ((!changed || ++wakes % kFewWakes == 0) && (interrupted_ = interruption()) != 0) return;
     if (!changed && !broker_lives(seen))
       held_ = word_.compare_exchange_strong(seen, mine | kWaiters);

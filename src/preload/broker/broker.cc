@@ -14,7 +14,7 @@
 namespace spate::preload {
 namespace {
 
-/// How long the broker continues with nothing to do, so that a script that locks, unlocks and locks again finds the
+/// How long the broker continues without anything to do, so that a script that locks, unlocks and locks again finds the
 /// same broker.
 constexpr Duration kPatience = std::chrono::seconds(2);
 constexpr int kLookMs = 500;
@@ -93,7 +93,7 @@ void Broker::accept_all() {
     if (!socket) return;
     ucred who{};
     socklen_t size = sizeof who;
-    // This process cannot see the other one (it is in an outer PID namespace), so it could not notice its end.
+    // The broker cannot see a process of an outer PID namespace, so it could not notice the end of that process.
     if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid == 0) continue;
     // Refuse other users: the memory of an open file belongs to one user.
     if (who.uid != 0 && who.uid != ::geteuid()) continue;
@@ -130,7 +130,7 @@ void Broker::collect() {
     Work& work = *connection.work;
     HeldFile* const held = files_->find(connection.file);
     if (work.file != nullptr && held != nullptr && held->file == nullptr) held->file = std::move(work.file);
-    // All descriptors are gone, or this process has the file open already.
+    // Either all descriptors are gone, or the broker already has the file open.
     if (work.file != nullptr) release({}, std::move(work.file));
     connection.work = nullptr;
     connection.file = {};

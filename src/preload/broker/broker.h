@@ -12,25 +12,25 @@
 
 namespace spate::preload {
 
-/// Life cycle: make() -> run() returns -> destroyed. One thread; requests to the servers run in the client.
+/// Life cycle: make() -> run() returns -> destroyed. Runs on one thread; the client sends the requests to the servers.
 class Broker {
  public:
-  /// `listening`: a socket that programs connect to.
+  /// `listening`: the socket to which programs connect.
   static Result<std::unique_ptr<Broker>> make(assembly::ClientProcess& process, UniqueFd listening);
   ~Broker();
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
 
-  /// Returns when there was no request for a while and the broker holds nothing.
+  /// Returns when no request has come for a while and the broker holds nothing.
   void run();
 
  private:
   struct Connection {
-    std::shared_ptr<UniqueFd> socket;  // shared with the client's thread, which answers
+    std::shared_ptr<UniqueFd> socket;  // shared with the client's thread, which sends the answer
     pid_t pid = 0;
-    std::unique_ptr<Work> work;  // at most one
+    std::unique_ptr<Work> work;  // at most one at a time
     MemoryIdentity file;         // the open file that the work concerns; empty: none
-    std::uint64_t settles = 0;   // waits for the releases up to this number; 0: does not wait
+    std::uint64_t settles = 0;   // answers when the releases up to this number have ended; 0: does not wait
     bool lost = false;
   };
 
@@ -56,7 +56,7 @@ class Broker {
   assembly::ClientProcess& process_;
   const UniqueFd listening_;
   const std::unique_ptr<HeldFiles> files_;
-  const UniqueFd wake_;  // eventfd: some work is finished
+  const UniqueFd wake_;  // eventfd, written when some work is finished
   const std::uint64_t incarnation_;
   std::list<Connection> connections_;
   std::map<pid_t, Program> programs_;

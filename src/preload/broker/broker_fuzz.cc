@@ -46,7 +46,7 @@ storage = ["data"]
 
 UniqueFd local_socket(int flags) { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0)); }
 
-/// Waits for an answer. libFuzzer's timer interrupts poll now and then, so there are many short waits.
+/// Waits for an answer. libFuzzer's timer interrupts poll now and then, so the wait consists of many short ones.
 bool answers(int fd) {
   constexpr int kStepMs = 100;
   pollfd some{fd, POLLIN, 0};
@@ -62,7 +62,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-/// A broker that is started again when it has ended because it had nothing to do.
+/// A broker that is started again after it has ended because it had nothing to do.
 class Bed {
  public:
   Bed() : process_(open_client()), listening_(local_socket(SOCK_NONBLOCK)) {
@@ -115,7 +115,7 @@ class Run {
   void play() {
     for (std::size_t i = 0; i < kMaxSteps && in_.ok() && in_.remaining() > 0; ++i) step();
   }
-  /// The end of every script.
+  /// Runs at the end of every script.
   void finish() {
     programs_ = {};
     memories_ = {};
@@ -201,9 +201,9 @@ class Run {
   Bytes last_;
 };
 
-/// The broker closes what a program left behind a moment after the program has gone.
+/// The broker closes descriptors of a program a moment after the program has gone.
 void check_descriptors(std::size_t before) {
-  constexpr std::size_t kOthers = 16;  // the client's, which reconnects now and then
+  constexpr std::size_t kOthers = 16;  // descriptors of the client, which reconnects now and then
   for (int patience = 0; open_descriptors() > before + kOthers; ++patience) {
     SPATE_CHECK(patience < kPatienceMs);
     ::usleep(1000);

@@ -13,14 +13,14 @@ namespace spate::preload {
 /// The name of a broker's socket (base/local_socket.h).
 std::string broker_name(std::uint64_t id);
 
-/// Sends a packet with a copy of `descriptor` (-1: none). Never waits; kConnectionLost, kTryAgain (no room).
+/// Sends a packet with a copy of `descriptor` (-1: none). Never waits. kConnectionLost; kTryAgain: the queue is full.
 Result<void> send_packet(int socket, const Bytes& body, int descriptor);
 struct Packet {
   Bytes body;
   UniqueFd descriptor;
 };
-/// The next packet. Without `wait`: kTryAgain if there is none. kConnectionLost: the other side has ended. Closes
-/// surplus descriptors.
+/// The next packet. Without `wait`: kTryAgain if there is none. kConnectionLost: the other side has ended. Closes any
+/// descriptors of the packet beyond the first.
 Result<Packet> receive_packet(int socket, bool wait);
 
 template <typename Message>

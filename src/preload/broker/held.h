@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldFiles: the open files of programs that the broker watches, and those programs.
+// HeldFiles: the programs' open files that the broker watches, and those programs.
 #pragma once
 
 #include <map>
@@ -17,34 +17,34 @@ namespace spate::preload {
 struct HeldFile {
   MemoryIdentity identity;
   Handle handle;
-  std::uint64_t owner = 0;  // as an owner of locks
+  std::uint64_t owner = 0;  // its number as an owner of locks
   int watch = -1;
-  bool gone = false;                   // no process has it any more
+  bool gone = false;                   // no process has a descriptor of it any more
   bool locked = false;                 // it may have locks
-  std::unique_ptr<client::File> file;  // null: not held open
+  std::unique_ptr<client::File> file;  // null: the broker does not keep it open
 };
 
 /// A process that is connected or has record locks.
 struct Program {
   UniqueFd pidfd;
-  std::uint64_t owner = 0;  // as an owner of locks
-  std::set<Handle> locked;  // files that it may have record locks on
+  std::uint64_t owner = 0;  // its number as an owner of locks
+  std::set<Handle> locked;  // files on which it may have record locks
   bool ended = false;
 };
 
-/// All functions are called on one thread. The broker owns it, and closes the files at the servers.
+/// All functions are called on one thread. The broker owns this object, and closes the files at the servers.
 class HeldFiles {
  public:
-  /// Opens an inotify instance. A watch costs the kernel a few words of memory.
+  /// Opens an inotify instance. Each watch costs the kernel a few words of memory.
   static Result<std::unique_ptr<HeldFiles>> make();
   int inotify() const { return inotify_.get(); }
 
   HeldFile* find(const MemoryIdentity& identity);
-  /// The open file that a descriptor of its memory belongs to; begins to watch it if it is new. kInvalidArgument: it
-  /// does not have this handle, or is not the memory of an open file of this user (memory.h), whatever its inode number
-  /// is. kNoLocks: too many watches.
+  /// The open file whose memory `descriptor` refers to. Begins to watch the file if it is new. kInvalidArgument: the
+  /// file does not have this handle, or `descriptor` is not the memory of an open file of this user (memory.h),
+  /// whatever its inode number is. kNoLocks: there are too many watches.
   Result<HeldFile*> watch(int descriptor, Handle handle);
-  /// Marks the files that no process has any more.
+  /// Marks the files of which no process has a descriptor any more.
   void look_for_gone();
   std::map<MemoryIdentity, HeldFile>& all() { return files_; }
 

@@ -112,7 +112,7 @@ TEST_F(HeldFilesTest, AFileIsKnownByItsDeviceAndItsNumber) {
   }
 }
 
-/// To open a file can have effects: it may wait for a file system, or for who has a lease on the file.
+/// To open a file can have effects: the open may wait for a file system, or for a process that has a lease on the file.
 TEST_F(HeldFilesTest, WhatLiesOnAnotherDeviceIsNotEvenOpened) {
   std::string name = testing::TempDir() + "not-opened.XXXXXX";
   const UniqueFd file(::mkstemp(name.data()));
@@ -128,7 +128,7 @@ TEST_F(HeldFilesTest, WhatLiesOnAnotherDeviceIsNotEvenOpened) {
 
 TEST_F(HeldFilesTest, OtherFilesAreRefused) {
   const UniqueFd unsealed(::memfd_create("spate:", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(::fchmod(unsealed.get(), 0600), 0);  // nothing but its seals is wrong
+  ASSERT_EQ(::fchmod(unsealed.get(), 0600), 0);  // only its seals are wrong
   EXPECT_EQ(refusal(unsealed.get()), Errc::kInvalidArgument);
   const UniqueFd ordinary(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(refusal(ordinary.get()), Errc::kInvalidArgument);

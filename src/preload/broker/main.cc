@@ -29,8 +29,8 @@ Result<void> serve(const std::string& config_file, const std::string& socket_nam
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
   SPATE_TRY(auto broker, preload::Broker::make(*process, UniqueFd(kListening)));
   broker->run();
-  remove_socket(socket_name);  // while it still listens, since afterwards the name may be the next broker's
-  broker.reset();              // before the client that it uses
+  remove_socket(socket_name);  // while the broker still listens: later the name may be the next broker's
+  broker.reset();              // before the client, which it uses
   return {};
 }
 

@@ -13,8 +13,8 @@
 namespace spate::preload {
 namespace {
 
-/// Without these seals another process could truncate the file under a mapping (SIGBUS). F_SEAL_SEAL: nobody can add
-/// F_SEAL_WRITE.
+/// Without these seals another process could truncate the file under a mapping (SIGBUS). With F_SEAL_SEAL nobody can
+/// add F_SEAL_WRITE.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr unsigned kMode = 0600;
 constexpr unsigned kOthers = 0077;

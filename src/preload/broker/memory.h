@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognizes the memory of an open file (preload/shared_state.h). A descriptor comes from other processes: it may refer
+// Recognizes the memory of an open file (preload/shared_state.h). A descriptor comes from another process: it may refer
 // to any file, and any file may have the same inode number.
 #pragma once
 
@@ -20,14 +20,14 @@ struct MemoryIdentity {
   friend auto operator<=>(const MemoryIdentity&, const MemoryIdentity&) = default;
 };
 
-/// Identifies any descriptor; empty if it is closed. Asks no file system, because that might not answer.
+/// Identifies any descriptor; empty if it is closed. Asks no file system, because one might not answer.
 MemoryIdentity identity_of(int descriptor);
 
-/// A new memfd of `size` bytes that nobody can make shorter or longer, and that only this user can open. Its number, or
-/// -errno.
+/// A new memfd of `size` bytes that nobody can make shorter or longer, and that only this user can open. Returns its
+/// number, or -errno.
 long make_memory(const char* name, std::size_t size);
-/// Opens memory of make_memory() (O_RDONLY, O_RDWR) through any descriptor of it. kInvalidArgument: it is something
-/// else, or another user's.
+/// Opens memory of make_memory() (`access`: O_RDONLY or O_RDWR) through any descriptor of it. kInvalidArgument: the
+/// descriptor refers to something else, or to another user's memory.
 Result<UniqueFd> open_memory(int descriptor, int access);
 
 }  // namespace spate::preload

@@ -23,8 +23,8 @@ struct BrokerRequest {
   static constexpr std::uint16_t kVersion = 1;
   std::uint16_t version = kVersion;
   BrokerOp word = BrokerOp::kSettle;
-  std::uint64_t incarnation = 0;  // of the broker that already has the open file's locks; 0: none
-  /// Its owner is ignored: a lock of kProcess belongs to the connected process, others to the memfd.
+  std::uint64_t incarnation = 0;  // of the broker that has the open file's locks already; 0: none has
+  /// The broker ignores its owner: a lock of kProcess belongs to the connected process, others to the memfd.
   wire::LockSpec lock;
   bool wait = false;
   template <typename A>

@@ -14,7 +14,7 @@ job::Task<Result<void>> stop_now(job::StopSource& stop) {
 }  // namespace
 
 Work::~Work() {
-  if (started_ != nullptr) process_.driver().wait(*started_);  // at most its last function is still running
+  if (started_ != nullptr) process_.driver().wait(*started_);  // at most its last function still runs
 }
 
 void Work::begin(std::function<void()> then) {

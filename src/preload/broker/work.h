@@ -12,8 +12,8 @@
 
 namespace spate::preload {
 
-/// The broker's loop fills it in and owns it. It runs on the client's executor until finished() is true; before that,
-/// the loop touches nothing but cancel(). After that the loop destroys it.
+/// The broker's loop fills it in and owns it. The work runs on the client's executor until finished() is true. Until
+/// then the loop calls only cancel(); after that it destroys the object.
 class Work {
  public:
   /// The owner of locks to release; a program's request has at most one.
@@ -30,10 +30,10 @@ class Work {
   // The task.
   BrokerRequest request;
   std::vector<Owner> owners;           // kDrop
-  std::unique_ptr<client::File> file;  // kHold: opened here; kDrop: to be closed
+  std::unique_ptr<client::File> file;  // kHold: opened by this work; kDrop: to be closed
   BrokerReply reply;
 
-  /// Starts the task. The executor's thread calls `then` when everything is done but finished() is still false.
+  /// Starts the task. The executor's thread calls `then` after finished() is true; the destructor waits for that call.
   void begin(std::function<void()> then);
   /// Ends the wait for a lock.
   void cancel();
