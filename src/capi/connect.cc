@@ -12,7 +12,7 @@
 namespace spate::capi {
 namespace {
 
-/// Copies the members that this version knows. A program compiled with a later header may have more.
+/// Copies the members that this version knows. A program compiled with a later header may have more members.
 Result<spate_options> known_options(const spate_options* given) {
   spate_options options{};
   if (given == nullptr) return options;
@@ -29,8 +29,8 @@ Result<spate_options> known_options(const spate_options* given) {
   return options;
 }
 
-/// By default a library does not log, since the caller gets the errors. SPATE_LOG_LEVEL or the setting log.level turns
-/// the log on.
+/// As a library it logs nothing by default, because the caller gets the errors. SPATE_LOG_LEVEL or the setting
+/// log.level turns the log on.
 Result<void> set_log_level(const std::vector<config::Override>& overrides) {
   std::string level = "off";
   for (const config::Override& one : overrides) {
@@ -85,7 +85,7 @@ int spate_connect(spate_fs** fs, const char* where, const struct spate_options* 
     if (!made) return refuse(made.error());
     *fs = made->release();
     return 0;
-  } catch (const std::exception&) {  // no memory, or a thread could not be started
+  } catch (const std::exception&) {  // out of memory, or a thread could not be started
     return refuse(spate::Errc::kNoMemory);
   }
 }

@@ -36,7 +36,7 @@ job::Task<Result<std::uint64_t>> transfer(OpenFile& file, const Description& wha
   return file.write_list(what, memory);
 }
 
-/// Transfers one description after the other. A read ends with the first one that the end of the file cuts short.
+/// Transfers one description after the other. A read ends with the first one that the end of the file cuts off.
 template <typename View>
 job::Task<Result<std::uint64_t>> transfer_all(OpenFile& file, const std::vector<Description>& parts,
                                               const std::vector<View>& memory) {
@@ -140,7 +140,7 @@ int start(spate_file* file, Result<FilePosition> place, const iovec* memory, int
   return start<Call>(file, std::move(place), memory_of<typename ViewsOf<Call>::value_type>(memory, count), op);
 }
 
-/// Transfers a window of a pattern, to or from memory that is itself a pattern.
+/// Transfers a window of a file's pattern, to or from memory that has a pattern, too.
 template <typename Call>
 ssize_t run_shaped(spate_file* file, const spate_window* what, void* base, const spate_strided* memory) {
   if (what == nullptr) return refuse_null("window");

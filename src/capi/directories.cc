@@ -17,7 +17,7 @@ void fill(const posix::DirectoryItem& item, spate_dirent* out) {
   std::memcpy(out->name, item.name.data(), std::min(item.name.size(), sizeof out->name - 1));
 }
 
-/// Leaves the attributes of "." and ".." empty, since a listing does not have them.
+/// Leaves the attributes of "." and ".." empty, because a listing does not have them.
 void fill(const posix::DirectoryItem& item, struct stat* out) {
   *out = item.attributes ? posix::to_stat(*item.attributes) : (struct stat){};
 }
@@ -26,7 +26,7 @@ Work read_entries(posix::OpenFile& directory, spate_dirent* entries, struct stat
   std::size_t n = 0;
   for (; n < count; ++n) {
     auto item = co_await directory.next_entry(st != nullptr);
-    // Return the entries that were read; the next call returns the error.
+    // Return the entries that were read. The next call returns the error.
     if (!item && n == 0) co_return std::move(item).error();
     if (!item || !*item) break;
     fill(**item, &entries[n]);

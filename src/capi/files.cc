@@ -23,7 +23,7 @@ Work open_file(spate_fs* fs, posix::OpenRequest request, spate_file** out) {
   co_return 0;
 }
 
-/// Frees the handle, whatever the result.
+/// Frees the handle, whatever the result is.
 Work close_file(spate_file* file) {
   auto closed = co_await file->file->close();
   --file->fs->in_use;
@@ -180,7 +180,7 @@ int spate_open_start(spate_fs* fs, const char* path, int flags, mode_t mode, spa
 int spate_close(spate_file* file) {
   if (file == nullptr) return refuse_null("file");
   if (file->started != 0) return refuse_close(*file);
-  const std::string name = file->name;  // the handle is freed meanwhile
+  const std::string name = file->name;  // a copy, because the handle is freed meanwhile
   return static_cast<int>(now(file->fs, name, [=] { return close_file(file); }));
 }
 

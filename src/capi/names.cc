@@ -21,7 +21,7 @@ Work stat_into(FileSystem& fs, Where where, struct stat* out) {
   co_return 0;
 }
 
-/// Answers from the cache, if there is a lease, without waiting for the executor.
+/// Answers from the cache if there is a lease, without waiting for the executor.
 template <typename MakeWhere>
 int stat_now(spate_fs* fs, const MakeWhere& make_where, struct stat* out) noexcept {
   const CallOf call(fs);
@@ -93,7 +93,7 @@ Work make_node(FileSystem& fs, Where where, mode_t mode, dev_t device) {
   co_return 0;
 }
 
-/// Returns bytes with the rules of getxattr(2) and listxattr(2).
+/// Returns bytes as getxattr(2) and listxattr(2) do.
 Outcome hand_over(ByteView bytes, void* memory, std::size_t size) {
   if (size != 0 && bytes.size() > size) return Errc::kOutOfRange;
   if (size != 0 && !bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());

@@ -14,7 +14,7 @@ std::int64_t take_result(spate_op* op) noexcept {
   const std::int64_t result = conclude(op->task->value(), op->name);
   if (op->file != nullptr) --op->file->started;
   owned.reset();
-  --fs->in_use;  // the last access: another thread may disconnect after it
+  --fs->in_use;  // the last access, because another thread may disconnect after it
   return result;
 }
 

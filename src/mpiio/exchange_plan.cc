@@ -9,7 +9,7 @@ namespace spate::mpiio {
 bool worth_two_phases(std::span<const Params> all_params) {
   std::int64_t bytes = 0;
   std::int64_t pieces = 0;
-  double span = 0;  // the sum of the ranks' may be more than an integer holds
+  double span = 0;  // a floating-point number, because the sum of all ranks may exceed an integer
   std::int64_t covered = INT64_MIN;
   bool interleaved = false;
   std::vector<Params> sorted;
@@ -72,7 +72,7 @@ std::int64_t Domains::strip_end(std::int64_t offset) const {
 }
 
 bool too_sparse(std::span<const Params> all_params, const Domains& domains) {
-  constexpr std::int64_t kPiecesInRound = 16;  // guess: less is not worth the messages of a round
+  constexpr std::int64_t kPiecesInRound = 16;  // guess: fewer pieces are not worth the messages of a round
   std::int64_t pieces = 0;
   for (const Params& params : all_params) pieces += params.pieces;
   return domains.rounds() > 1 + pieces / kPiecesInRound && domains.rounds() > 16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of a collective access in two phases: which rank (aggregator) reads or writes which bytes of the file, and
-// in which round. Pure.
+// in which round. It calls no MPI.
 // Source: R. Thakur, W. Gropp, E. Lusk: Data Sieving and Collective I/O in ROMIO, sec. 4 (docs/references.md, ROMIO).
 #pragma once
 
@@ -10,34 +10,34 @@
 
 namespace spate::mpiio {
 
-/// What one rank wants to read or write, as far as the decision needs it.
+/// The bytes that one rank wants to read or write, as far as the decision needs them.
 struct Params {
   std::int64_t first = 0;  // the first byte in the file, if bytes > 0
-  std::int64_t end = 0;    // after the last byte
+  std::int64_t end = 0;    // the offset after the last byte
   std::int64_t bytes = 0;
-  std::int64_t pieces = 0;  // about how many
+  std::int64_t pieces = 0;  // an estimate
   std::int64_t error = 0;   // an MPI error class if this rank's arguments are wrong
 };
 
-/// If a rank's pieces begin this close to each other on average, a server moves them with a few large calls. To request
-/// them directly cost a half to a third of two phases, with pieces of 8 B to 1 KiB on 2 to 8 ranks (bench/run mpi,
-/// 2026-11).
+/// If a rank's pieces begin this close to each other on average, a server moves them with a few large calls. Requesting
+/// them directly then took a half to a third of the time of two phases, with pieces of 8 B to 1 KiB on 2 to 8 ranks
+/// (bench/run mpi, 2026-11).
 constexpr std::int64_t kNear = 1536;
-/// Pieces that are further apart cost the server one call each, about 0.5 us (bench/run pieces). If they are smaller
-/// than this, two phases should cost less. Guess: this needs more ranks than could be measured.
+/// Pieces that are further apart than kNear cost the server one call each, about 0.5 us (bench/run pieces). If they are
+/// smaller than this, two phases should cost less. Guess: a measurement would need more ranks than there were.
 constexpr std::int64_t kLargePiece = 256;
 
-/// Whether two phases pay: pieces are small and far apart, and those of different ranks interleave or are many.
+/// Whether two phases pay. They do if pieces are small and far apart, and the ranks' pieces interleave or are many.
 bool worth_two_phases(std::span<const Params> all_params);
 
-/// How many bytes of the file an aggregator may handle in a round, so that all ranks together send it, or request of
-/// it, about `buffer_bytes`. It is less where ranks want the same bytes, and never more than an exchange can count with
-/// ints.
+/// How many bytes of the file an aggregator may handle in a round, so that all ranks together send to it, or request
+/// from it, about `buffer_bytes`. It is less where ranks want the same bytes, and never more than an exchange can count
+/// with ints.
 std::uint64_t round_share(std::span<const Params> all_params, std::uint64_t buffer_bytes, int aggregators);
 
 /// Deals strips of the file to the aggregators in turn. If the numbers of aggregators and targets have a common
-/// divisor, each aggregator then talks to few servers. A round covers a stretch of the file of which each aggregator
-/// handles at most `buffer_bytes`, or one strip if that is more.
+/// divisor, each aggregator then talks to few servers. A round covers a stretch of the file. Each aggregator handles at
+/// most `buffer_bytes` of the stretch, or one strip if that is more.
 class Domains {
  public:
   /// All ranks pass the same values. strip_bytes >= 1, aggregators >= 1, first < end.
@@ -60,11 +60,11 @@ class Domains {
   std::int64_t rounds_;
 };
 
-/// Whether the ranks' pieces lie so far apart that most rounds would have few of them. Each rank then moves its own
-/// pieces, also where a hint asks for two phases.
+/// Whether the ranks' pieces lie so far apart that most rounds would have few of them. Then each rank moves its own
+/// pieces, even if a hint asks for two phases.
 bool too_sparse(std::span<const Params> all_params, const Domains& domains);
 
-/// A piece of the file that a rank sent to an aggregator, or requested of it.
+/// A piece of the file that a rank sent to an aggregator, or requested from it.
 struct Asked {
   std::int64_t offset = 0;
   std::uint64_t size = 0;

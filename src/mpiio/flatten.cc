@@ -63,7 +63,7 @@ void Flat::prepend(Level level) {
   levels_.insert(levels_.begin(), level);
 }
 
-/// Turns the innermost level into pieces. False: they are too many.
+/// Turns the innermost level into pieces. False: these would be too many.
 bool Flat::expand_innermost() {
   const Level level = levels_.back();
   if (level.count > kMaxPieces / pieces_.size()) return false;
@@ -157,7 +157,7 @@ std::optional<Flat> Flat::hindexed(std::span<const std::uint64_t> block_lengths,
   return structure({&whole, 1});
 }
 
-/// As hindexed(), with starts in elements.
+/// As hindexed(), with starts that count elements.
 std::optional<Flat> Flat::place_runs(std::span<const std::uint64_t> lengths,
                                      std::span<const std::int64_t> starts) const {
   std::vector<std::int64_t> displacements;
@@ -211,7 +211,7 @@ bool Flat::ascends() const {
     if (piece.offset < end) return false;
     end = piece.offset + as_signed(piece.size);
   }
-  std::int64_t span = end - pieces_.front().offset;  // span of the part that a level repeats
+  std::int64_t span = end - pieces_.front().offset;  // span of the part that a level would repeat
   for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
     std::int64_t rest = 0;
     if (level->stride < span || __builtin_mul_overflow(as_signed(level->count - 1), level->stride, &rest) ||
@@ -263,7 +263,7 @@ Walk::Walk(const Flat& flat, std::int64_t base, std::uint64_t first, std::uint64
   within_ -= pieces[piece_].start;
 }
 
-/// Continues with the next unit.
+/// Continues with the next unit of the type.
 void Walk::turn() {
   piece_ = 0;
   for (std::size_t i = digits_.size(); i-- > 0;) {

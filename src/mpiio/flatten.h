@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flat: an MPI datatype as levels of repetition around a short list of pieces. Pure; it knows no MPI.
+// Flat: an MPI datatype as levels of repetition around a short list of pieces. Does not depend on MPI.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ constexpr std::size_t kMaxPieces = std::size_t{1} << 22U;
 /// The most levels of one flattened type. A file view adds one for its tiling, and a request to a server takes eight.
 constexpr std::size_t kMaxLevels = 7;
 
-/// `size` bytes at `offset` from the place of the type (the offset may be negative in memory). `start`: bytes of the
-/// pieces before it.
+/// `size` bytes at `offset`, counted from the place of the type; in memory `offset` may be negative. `start`: total
+/// bytes of the pieces before this one.
 struct Piece {
   std::int64_t offset = 0;
   std::uint64_t size = 0;
@@ -40,7 +40,7 @@ class Flat {
   static Flat basic(std::uint64_t size);
 
   /// The builders have the names of MPI_Type_create_...; displacements and strides are in bytes. Nothing: the type
-  /// needs more than kMaxPieces.
+  /// needs more than kMaxPieces pieces.
   Flat resized(std::int64_t lb, std::int64_t extent) const;
   std::optional<Flat> hvector(std::uint64_t count, std::uint64_t block_length, std::int64_t stride) const;
   std::optional<Flat> hindexed(std::span<const std::uint64_t> block_lengths,
@@ -91,15 +91,15 @@ class Flat {
   void set_bounds(std::int64_t lb, std::int64_t ub);
   std::optional<Flat> place_runs(std::span<const std::uint64_t> lengths, std::span<const std::int64_t> starts) const;
 
-  std::vector<Level> levels_;  // the outermost first
+  std::vector<Level> levels_;  // the outermost level first
   std::vector<Piece> pieces_;
   std::uint64_t size_ = 0;
   std::int64_t lb_ = 0;
   std::int64_t extent_ = 0;
 };
 
-/// Walks over the pieces of a type that is repeated without end at its extent: `size` bytes from byte `first` of that
-/// stream on. Neighbouring pieces merge. `flat` outlives the walk and has bytes.
+/// Walks over the pieces of a type that is repeated without end at its extent. The walk covers `size` bytes of that
+/// stream, from byte `first` on. Neighbouring pieces merge. `flat` outlives the walk and has bytes.
 class Walk {
  public:
   Walk(const Flat& flat, std::int64_t base, std::uint64_t first, std::uint64_t size);
@@ -122,13 +122,13 @@ class Walk {
   std::int64_t place_ = 0;             // offset of the current unit
   std::vector<std::uint64_t> digits_;  // current repetition of each level, the outermost first
   std::size_t piece_ = 0;
-  std::uint64_t within_ = 0;  // bytes of the piece that are done
-  std::uint64_t left_ = 0;    // bytes not yet in pending_
+  std::uint64_t within_ = 0;  // bytes of the current piece that are done
+  std::uint64_t left_ = 0;    // bytes that are not yet in pending_
   std::optional<Run> pending_;
 };
 
-/// How many bytes of the stream of `flat`, repeated from `base` on, lie before byte `offset` of the file. Only for file
-/// types, whose offsets ascend.
+/// How many bytes of the stream of `flat`, repeated from `base` on, lie before byte `offset` of the file. Only for
+/// types of files, whose offsets ascend.
 std::uint64_t stream_before(const Flat& flat, std::int64_t base, std::int64_t offset);
 
 }  // namespace spate::mpiio

@@ -41,7 +41,7 @@ class Types {
     return std::uniform_int_distribution<std::uint64_t>(0, below - 1)(random_);
   }
 
-  /// `ascending`: makes types that a file may have, which neither begin below zero nor go backwards.
+  /// `ascending`: makes types that a file may have: they do not begin below zero or go backwards.
   Pair make(int depth, bool ascending) {
     if (depth == 0) return basic();
     const Pair child = make(depth - 1, ascending);

@@ -26,7 +26,7 @@ std::string straighten(std::string_view path) {
   return out.empty() ? "/" : out;
 }
 
-/// Takes the next field of a line of mountinfo, which writes blanks as octal escapes.
+/// Takes the next field from a line of mountinfo, in which blanks are octal escapes.
 std::string field(std::string_view& line) {
   const std::size_t blank = std::min(line.find(' '), line.size());
   const std::string_view text = line.substr(0, blank);

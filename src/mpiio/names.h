@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out which file names are Spate's. Pure.
+// Finds out which file names are Spate's. Asks neither MPI nor a file system.
 #pragma once
 
 #include <optional>
@@ -19,12 +19,12 @@ struct Name {
 /// Nothing: the name is not Spate's. Names like "ufs:/path" never are, because they ask for MPI's own functions.
 std::optional<Name> resolve(std::string_view name, std::string_view prefixes, std::string_view directory);
 
-/// Whether the name begins like ROMIO's "ufs:", with letters before the first ':', and no '/' before that.
+/// Whether the name begins like ROMIO's "ufs:": with letters before the first ':', and no '/' before it.
 bool has_scheme(std::string_view name);
 
 /// Finds the file of a path on a mount. `path` is absolute and has no symbolic links; `mountinfo` is the text of
-/// /proc/self/mountinfo. Nothing: no mount of Spate holds it, or the mount is read-only, or its source is no absolute
-/// name (fsname=).
+/// /proc/self/mountinfo. Nothing: no mount of Spate has the path, the mount is read-only, or its source (fsname=) is
+/// not an absolute name.
 std::optional<Name> resolve_on_mount(std::string_view path, std::string_view mountinfo);
 
 }  // namespace spate::mpiio

@@ -8,7 +8,7 @@
 namespace spate::python {
 
 void raise_error(int error, const char* sentence) {
-  // OSError chooses its subclass by the number; pybind11 wants to be given the class that it has chosen.
+  // OSError chooses its subclass by the number. pybind11 must be given the class that OSError has chosen.
   const py::object made = py::reinterpret_borrow<py::object>(PyExc_OSError)(error, decoded(sentence));
   PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
   throw py::error_already_set();

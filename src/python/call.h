@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the binding calls libspate: without Python's global lock, and with errors as OSError.
+// How the binding calls libspate: without Python's global lock, and with errors that become OSError.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -15,7 +15,7 @@ namespace py = pybind11;
 /// Throws OSError (FileNotFoundError, ...) for a negative errno of this thread's last call, with the library's
 /// sentence.
 [[noreturn]] void raise_error(long negative_errno);
-/// Throws OSError of the binding's own.
+/// Throws OSError for an error that the binding itself has found.
 [[noreturn]] void raise_error(int error, const char* sentence);
 
 /// Runs `make()`, a call of libspate, without the global lock. Throws OSError for a negative result.
@@ -40,7 +40,7 @@ class Path {
   py::bytes encoded_;
 };
 
-/// A whole number of Python that T can hold. Any other is an OverflowError, as in the module os, and never cut.
+/// A whole number of Python that T can hold. Any other is an OverflowError, as in the module os. Nothing is cut.
 template <typename T>
 class Number {
  public:
@@ -51,18 +51,18 @@ class Number {
  private:
   T value_{};
 };
-/// Throws OverflowError outside of `least` to `most`.
+/// Throws OverflowError for a number outside of `least` to `most`.
 long long number_between(const py::handle& whole, long long least, long long most);
 
 /// The name of an object as str.
 py::str decoded(const char* name);
 
-/// The memory of an object with the buffer protocol, which can be neither resized nor freed meanwhile. Made and
-/// destroyed with the global lock held.
+/// The memory of an object with the buffer protocol. It can be neither resized nor freed while this object lives. Make
+/// and destroy this object with the global lock held.
 class Memory {
  public:
   enum class Use { kRead, kWrite };
-  /// Throws BufferError or TypeError: no buffer, not contiguous, or read-only where it is written.
+  /// Throws BufferError or TypeError: no buffer, not contiguous, or read-only although it will be written.
   Memory(const py::handle& object, Use use);
   Memory(Memory&& other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
   Memory& operator=(Memory&&) = delete;
@@ -83,7 +83,7 @@ struct type_caster<spate::python::Path> {
   bool load(handle source, bool /*convert*/) {
     PyObject* encoded = nullptr;
     if (PyUnicode_FSConverter(source.ptr(), &encoded) == 0) {
-      // A NUL inside is a wrong value; anything else, such as a number, a wrong type.
+      // A NUL in the text is a wrong value. Anything else, such as a number, is a wrong type.
       if (PyErr_ExceptionMatches(PyExc_ValueError) != 0) throw error_already_set();
       PyErr_Clear();
       return false;

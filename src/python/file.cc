@@ -138,7 +138,7 @@ void unlink_at(const File& directory, const Path& path, bool is_directory) {
   on(directory, [&](spate_file* handle) { return spate_unlinkat(handle, path.c_str(), flags); });
 }
 
-/// The next entries of a directory but "." and "..": name, inode, d_type, and its attributes where the server told
+/// The next entries of a directory except "." and "..": name, inode, d_type, and the attributes if the server has sent
 /// them.
 py::list read_entries(const File& file, std::size_t count) {
   constexpr std::size_t kMostEntries = 4096;  // 1.7 MiB of entries and attributes
@@ -146,7 +146,7 @@ py::list read_entries(const File& file, std::size_t count) {
   std::vector<spate_dirent> entries(count);
   std::vector<struct stat> stats(count);
   py::list found;
-  // A listing that had "." and ".." alone is not its end.
+  // A listing that returned only "." and ".." is not at its end.
   for (ssize_t got = 1; got > 0 && found.empty();) {
     got = on(file, [&](spate_file* handle) { return spate_readdir_many(handle, entries.data(), stats.data(), count); });
     for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {

@@ -16,7 +16,7 @@ namespace {
 class FileSystem {
  public:
   explicit FileSystem(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
-  /// Throws ValueError once it is closed.
+  /// Throws ValueError after the session was closed.
   [[nodiscard]] std::shared_ptr<Connection> connection() const {
     if (connection_ == nullptr) throw py::value_error("the file system is closed");
     return connection_;
@@ -90,7 +90,7 @@ bool access(const FileSystem& fs, const Path& path, int mode) {
   return result == 0;
 }
 
-/// What `ask(memory, size)` returns, asked with more room when it grew in between.
+/// The result of `ask(memory, size)`. It is asked again with more memory if the result grew in between.
 template <typename Ask>
 std::string grown(const FileSystem& fs, const Ask& ask) {
   std::string memory(256, '\0');
@@ -115,7 +115,7 @@ std::string grown(const FileSystem& fs, const Ask& ask) {
 }
 
 py::str readlink(const FileSystem& fs, const Path& path) {
-  std::string target(4096, '\0');  // no target is longer
+  std::string target(4096, '\0');  // no target of a link is longer
   within(fs, [&](spate_fs* handle) { return spate_readlink(handle, path.c_str(), target.data(), target.size() - 1); });
   return decoded(target.c_str());
 }
@@ -145,8 +145,8 @@ void setxattr(const FileSystem& fs, const Path& path, const Path& name, const py
   });
 }
 
-/// Nanoseconds since 1970, any int, as seconds and a rest that is not negative. OverflowError: no time_t has the
-/// seconds.
+/// Nanoseconds since 1970, any int, as seconds and a rest that is not negative. OverflowError: the seconds do not fit
+/// into a time_t.
 timespec time_of(const py::object& ns) {
   constexpr long kSecond = 1'000'000'000;
   const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(ns.ptr()));
@@ -177,9 +177,9 @@ py::object statvfs(const FileSystem& fs) {
                      st.f_flag, st.f_namemax));
 }
 
-/// A uid or gid. -1: it stays as it is.
+/// A uid or gid. -1: the present one stays.
 uid_t owner(Number<std::int64_t> given) {
-  // The number that C has for -1 is no owner.
+  // The number that C has for -1 is not an owner.
   if (given < -1 || given >= std::numeric_limits<uid_t>::max())
     number_between(py::int_(static_cast<std::int64_t>(given)), -1, std::numeric_limits<uid_t>::max() - 1LL);
   return static_cast<uid_t>(given);

@@ -75,7 +75,7 @@ Operation::Operation(std::shared_ptr<OpenedFile> file, Memory memory, off_t offs
   call([&] { return start(handle, memory_->data(), memory_->size(), offset, &op_); });
 }
 
-// The servers write into the memory, which must not be freed before they have ended.
+// The servers write into the memory, so it must not be freed before they have ended.
 Operation::~Operation() {
   if (op_ == nullptr || !file_->is_of_this_process()) return;
   const py::gil_scoped_release released;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles of libspate, shared by the Python objects that use them. Each is freed when its last user is gone, and
-// users are counted under Python's global lock, so that no call runs on a handle that another thread has freed.
+// The handles of libspate, shared by the Python objects that use them. A handle is freed when its last user is gone.
+// Users are counted under Python's global lock, so no call runs on a handle that another thread has freed.
 #pragma once
 
 #include <spate.h>
@@ -16,7 +16,7 @@
 
 namespace spate::python {
 
-/// A session with a file system. It ends with the last open file: the destructor waits for the servers, without
+/// A session with a file system. It ends after its last open file. The destructor waits for the servers, without
 /// Python's lock. Any thread may use it.
 class Connection {
  public:
@@ -33,8 +33,8 @@ class Connection {
   pid_t process_;
 };
 
-/// An open file. Any thread may use it. The destructor closes it, unless close() has, and waits for the servers,
-/// without Python's lock.
+/// An open file. Any thread may use it. The destructor closes the file, unless close() has closed it, and waits for the
+/// servers, without Python's lock.
 class OpenedFile {
  public:
   /// Takes over `handle`.
@@ -47,7 +47,7 @@ class OpenedFile {
   [[nodiscard]] spate_file* handle() const;
   [[nodiscard]] const std::shared_ptr<Connection>& connection() const { return connection_; }
   [[nodiscard]] bool is_of_this_process() const { return connection_->is_of_this_process(); }
-  /// Ends the open. Only by the last user, who destroys this object next. Throws OSError.
+  /// Ends the open. Only the last user may call it, and destroys this object next. Throws OSError.
   void close();
 
  private:
@@ -55,8 +55,8 @@ class OpenedFile {
   spate_file* handle_;
 };
 
-/// A read or write that was started. Not used by two threads at once: the second gets an error. The destructor waits
-/// until the memory is free again.
+/// A read or write that was started. Two threads cannot use it at once: the second gets an error. The destructor waits
+/// until the servers no longer use the memory.
 class Operation {
  public:
   using Start = int (*)(spate_file*, void*, std::size_t, off_t, spate_op**);
@@ -64,7 +64,7 @@ class Operation {
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
-  /// The bytes moved; the same again once it has ended. Throws OSError.
+  /// Returns the number of bytes moved. After the end of the operation it returns the same again. Throws OSError.
   ssize_t wait();
   bool done();
 
@@ -72,10 +72,10 @@ class Operation {
   spate_op* take();
   void end(ssize_t result);
   std::shared_ptr<OpenedFile> file_;
-  std::optional<Memory> memory_;  // until it has ended
+  std::optional<Memory> memory_;  // set until the operation has ended
   spate_op* op_ = nullptr;        // null: it has ended, or a thread waits for it
   std::optional<ssize_t> result_;
-  std::string sentence_;  // of a failure
+  std::string sentence_;  // message of a failure
 };
 
 /// Fields of struct stat as os.stat_result.
@@ -89,11 +89,11 @@ void bind_operation(py::module_& module);
 class File {
  public:
   explicit File(std::shared_ptr<OpenedFile> opened) : opened_(std::move(opened)) {}
-  /// Throws ValueError once it is closed. Whoever has the result keeps it open.
+  /// Throws ValueError after the file was closed. The file stays open while somebody has the result.
   [[nodiscard]] std::shared_ptr<OpenedFile> opened() const;
   [[nodiscard]] bool closed() const { return opened_ == nullptr; }
-  /// Throws OSError EBUSY, and leaves it open, while calls of other threads or started operations are under way. In a
-  /// forked process it only forgets the file, which is the parent's.
+  /// Throws OSError EBUSY, and leaves the file open, while calls of other threads or started operations use it. In a
+  /// forked process this only forgets the file, because it belongs to the parent.
   void close();
 
  private:

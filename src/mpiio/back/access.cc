@@ -7,9 +7,9 @@
 namespace spate::mpiio {
 namespace {
 
-/// Memory in pieces is packed into a buffer of this size, part by part.
+/// Memory in pieces is packed into a buffer of this size, one part after the other.
 constexpr std::uint64_t kPackBytes = 8U << 20U;
-/// Pieces of memory this large are passed as they are, because a copy costs more than a piece. Guess.
+/// Pieces of memory of at least this size are passed as they are, because a copy costs more than a piece. Guess.
 constexpr std::uint64_t kLargeMemoryPiece = 4096;
 
 std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
@@ -55,7 +55,7 @@ long transfer_part(const File& file, bool write, Walk::Run stream, const std::ve
                                    : transfer_list(file, write, stream, memory);
 }
 
-/// The pieces of memory for a part of its stream, if they are few and large enough to be passed as they are.
+/// The pieces of memory for a part of the memory's stream, if they are few and large enough to be passed as they are.
 std::optional<std::vector<iovec>> pieces_of(const Memory& memory, std::uint64_t first, std::uint64_t size) {
   std::vector<iovec> pieces;
   Walk walk(*memory.flat, 0, first, size);
@@ -67,8 +67,8 @@ std::optional<std::vector<iovec>> pieces_of(const Memory& memory, std::uint64_t 
   return pieces;
 }
 
-/// Moves a part of an access, which begins `done` bytes after the access's first byte, through a buffer. `stream` is as
-/// much as is moved at a time.
+/// Moves a part of an access through a buffer. The part begins `done` bytes after the access's first byte. `stream`:
+/// the part of the view's stream that is moved at once.
 long transfer_packed(const File& file, bool write, Walk::Run stream, const Memory& memory, std::uint64_t done) {
   if (const auto pieces = pieces_of(memory, done, stream.size)) return transfer_part(file, write, stream, *pieces);
   const std::unique_ptr<char[]> packed(new char[stream.size]);

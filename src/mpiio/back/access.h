@@ -11,15 +11,15 @@ namespace spate::mpiio {
 
 /// The offset in the file of byte `position` of the view's stream.
 std::int64_t file_offset(const View& view, std::uint64_t position);
-/// Whether file_offset() of that byte, and the offset after it, are numbers that an offset can have.
+/// Whether file_offset() of that byte, and the offset after it, fit into an MPI_Offset.
 bool in_reach(const View& view, std::uint64_t position);
 
 /// Moves all of `memory` to or from the view's stream, from byte `first` on. Returns the number of bytes moved, which
-/// is smaller at the end of the file, or a negative errno; then a part of a write may have been done. In atomic mode it
-/// holds a lock of the range.
+/// is smaller at the end of the file. On failure it returns a negative errno, and a part of a write may have been done.
+/// In atomic mode it holds a lock on the range.
 long transfer(File& file, bool write, std::uint64_t first, const Memory& memory);
 
-/// A lock of [begin, end) of an open file against all clients. It lasts as long as this object.
+/// A lock of [begin, end) of an open file against all clients. The destructor releases the lock.
 class RangeLock {
  public:
   RangeLock(spate_file* file, bool exclusive, std::int64_t begin, std::int64_t end);

@@ -12,12 +12,12 @@
 namespace spate::mpiio {
 
 /// Life cycle: the first run() starts a thread, later ones start more, up to kMostThreads. stop() waits for all jobs.
-/// Thread-safe. Jobs do not call MPI unless the program has MPI_THREAD_MULTIPLE.
+/// Thread-safe. Jobs may call MPI only if the program has MPI_THREAD_MULTIPLE.
 class Background {
  public:
   static constexpr std::size_t kMostThreads = 8;
 
-  /// The only instance of the process. It is never destroyed, since a program may exit without MPI_Finalize.
+  /// The only instance of the process. It is never destroyed, because a program may exit without MPI_Finalize.
   static Background& instance();
 
   /// Runs `job` soon, in parallel with others. If no thread can be started, it runs the job before it returns.

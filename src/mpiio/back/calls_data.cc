@@ -12,8 +12,8 @@ int blocking(File& file, const Call& call, MPI_Status* status) {
   return result(file, data.failure());
 }
 
-/// The beginning of a split collective access makes the whole access. This rank takes part even if its arguments are
-/// wrong, so that the others need not wait.
+/// The begin of a split collective access makes the whole access. This rank takes part even if its arguments are wrong,
+/// so that other ranks do not wait for it.
 int begin(File& file, const Call& call) {
   Failure failure;
   {
@@ -44,8 +44,8 @@ int end(File& file, MPI_Status* status) {
 
 using namespace spate::mpiio;
 
-// Defines each function twice: with counts of int and of MPI_Count. Buffer: void or const void. Last: the type of the
-// last parameter.
+// Defines each function twice, with counts of int and of MPI_Count. Buffer: void or const void. Last: type of the last
+// parameter.
 #define SPATE_DATA(name, Count, Buffer, write, pointer, together, Last, how)                                         \
   SPATE_CALL spate_##name(MPI_File handle, Buffer* buffer, Count count, MPI_Datatype type, Last last) {              \
     File* const file = find(handle);                                                                                 \

@@ -11,8 +11,8 @@ namespace {
 /// MPI 4's MPI_Datarep_conversion_function_c, which older MPIs do not declare.
 using ConversionOfMany = int(void*, MPI_Datatype, MPI_Count, void*, MPI_Offset, void*);
 
-/// Wraps the program's function so that it can convert the values of one call. Older functions count them with an int,
-/// so it may be called several times. A null function converts nothing.
+/// Wraps the program's function so that it can convert the values of one call. Functions of older MPIs count values
+/// with an int, so the wrapped one may be called several times. A null function converts nothing.
 template <typename Count>
 Representation::Convert as_convert(int (*function)(void*, MPI_Datatype, Count, void*, MPI_Offset, void*), void* extra) {
   if (function == nullptr) return {};

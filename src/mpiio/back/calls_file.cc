@@ -17,7 +17,7 @@ Failure by_rank_0(File& file, const std::string& what, const Work& work) {
   return agree(file, file.rank == 0 ? failure_of(work(), what) : Failure());
 }
 
-/// The name in the form that MPI's own functions understand: ROMIO knows "ufs:", OMPIO does not.
+/// The name in the form that MPI's own functions understand: ROMIO knows the prefix "ufs:", OMPIO does not.
 const char* own_name(const char* name) {
 #ifdef OPEN_MPI
   if (name != nullptr && std::strncmp(name, "ufs:", 4) == 0) return name + 4;
@@ -25,7 +25,7 @@ const char* own_name(const char* name) {
   return name;
 }
 
-/// Checks a size that all ranks must pass alike, for a file that is open for writing.
+/// Checks a size that must be the same on all ranks, for a file that is open for writing.
 Failure check_size(File& file, MPI_Offset size) {
   if (!all_same(file.comm, size)) return {MPI_ERR_NOT_SAME, "spate: the ranks give different sizes"};
   if (size < 0) return {MPI_ERR_ARG, "spate: a negative size"};
@@ -92,7 +92,7 @@ SPATE_CALL spate_File_preallocate(MPI_File handle, MPI_Offset size) {
 SPATE_CALL spate_File_sync(MPI_File handle) {
   File* const file = find(handle);
   if (file == nullptr) return SPATE_PASS_ON(File_sync, (MPI_File), handle);
-  // A rank that has not opened the file has written nothing.
+  // If this rank has not opened the file, it has written nothing.
   const long synced = file->file == nullptr ? 0 : spate_fsync(file->file);
   return result(*file, agree(*file, failure_of(synced, "sync " + file->path)));
 }

@@ -10,7 +10,7 @@ using namespace spate::mpiio;
 
 namespace {
 
-/// Makes the view that the arguments describe. Its types are still the caller's.
+/// Makes the view that the arguments describe. Its types still belong to the caller.
 Failure make_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* name, View& view) {
   const Representation* const representation = find_representation(name);
   if (representation == nullptr)
@@ -68,7 +68,7 @@ Failure end_of_file(File& file, std::uint64_t* etypes) {
   return {};
 }
 
-/// Sets *position to the pointer's new place. `base` is its present place.
+/// Sets *position to the new place of a file pointer. `base`: the pointer's present place.
 Failure seek_from(File& file, std::uint64_t base, MPI_Offset offset, int whence, std::uint64_t* position) {
   std::uint64_t from = 0;
   if (whence == MPI_SEEK_CUR) {
@@ -149,7 +149,7 @@ SPATE_CALL spate_File_seek(MPI_File handle, MPI_Offset offset, int whence) {
     failure = seek_from(*file, file->position, offset, whence, &position);
     if (!failure.failed()) file->position = position;
   }
-  return result(*file, failure);  // outside the lock, since the program's error handler may use the file
+  return result(*file, failure);  // outside of the lock, because the program's error handler may use the file
 }
 
 SPATE_CALL spate_File_get_position(MPI_File handle, MPI_Offset* offset) {

@@ -30,17 +30,17 @@ struct Told {
   std::int64_t size = 0;
 };
 
-/// What a list of pieces costs an aggregator and the ranks, bytes a piece, with what is made of it.
+/// What one piece costs an aggregator and the ranks in lists and the data made from them, bytes.
 constexpr std::uint64_t kPieceBytes = 128;
-/// The least that a rank may send to an aggregator at a time.
+/// The least number of bytes that a rank may send to an aggregator at a time.
 constexpr std::uint64_t kLeastRoom = 4096;
 
 /// One access in two phases. Each round has these steps on every rank:
-///   agree_on_plan() decides which pieces of this rank go to which aggregator
-///   tell()          sends them to the aggregators
-///   a write: sends the data, and writes it; a read: reads what was requested, and sends it back
-/// A round is done in parts where an aggregator would need more memory than cb_buffer_size allows: where many ranks
-/// want the same bytes, or pieces are so small that their list is longer than their data.
+/// agree_on_plan() decides which pieces of this rank go to which aggregator
+/// tell() sends them to the aggregators
+/// a write: sends the data, and writes it; a read: reads the requested bytes, and sends them back
+/// A round is done in parts if an aggregator would need more memory than cb_buffer_size allows: many ranks may want the
+/// same bytes, or pieces may be so small that their list is longer than their data.
 class TwoPhases {
  public:
   TwoPhases(File& file, bool write, std::uint64_t first, const Memory& memory, const Domains& domains)
@@ -74,21 +74,21 @@ class TwoPhases {
     finish_write();
     return outcome_;
   }
-  /// The first byte that a read did not find, as far as this rank knows.
+  /// Offset of the first byte that a read did not find, as far as this rank knows.
   std::int64_t eof() const { return eof_; }
 
  private:
   int rank_of(int aggregator) const { return file_.aggregators[static_cast<std::size_t>(aggregator)]; }
 
-  /// How much data and lists an aggregator takes at once. An exchange counts with ints.
+  /// The most bytes of data and lists that an aggregator takes at once. An exchange counts with ints.
   static std::uint64_t room_of(const File& file) {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 30U;
     const std::uint64_t least = kLeastRoom * static_cast<std::uint64_t>(file.ranks);
     return std::min(2 * std::max(file.hints.cb_buffer_size, least), kMost);
   }
 
-  /// Plans the rest of a round that ends at `end`, or a part of it. False: there is more, on this rank or another one.
-  /// `room`: the most that this rank sends to an aggregator at once. It shrinks until no aggregator gets too much.
+  /// Plans the rest of a round that ends at `end`, or a part of it. False: this or another rank has more. `room`: the
+  /// most bytes that this rank sends to an aggregator at once. It shrinks until no aggregator gets too much.
   bool agree_on_plan(std::int64_t end, std::uint64_t& room) {
     const Walk begin = walk_;
     round_first_ = done_;
@@ -105,7 +105,7 @@ class TwoPhases {
     }
   }
 
-  /// False: something before `end` did not fit.
+  /// False: some piece before `end` did not fit.
   bool plan(std::int64_t end, std::uint64_t room) {
     const auto ranks = static_cast<std::size_t>(file_.ranks);
     sent_.assign(ranks, {});
@@ -132,7 +132,7 @@ class TwoPhases {
     return whole;
   }
 
-  /// Tells each aggregator how much this rank will send. Returns what this aggregator will get, with the lists.
+  /// Tells each aggregator how much this rank will send. Returns how many bytes this rank will get, with the lists.
   std::uint64_t exchange_counts() {
     std::vector<std::array<int, 2>> mine(sent_.size());
     std::vector<std::array<int, 2>> theirs(sent_.size());
@@ -179,7 +179,7 @@ class TwoPhases {
     merged_ = merge(std::move(asked));
   }
 
-  /// The bytes of this round's stream: the memory itself if it is one piece, else a packed copy.
+  /// The bytes of this round's stream: the memory itself if it is one piece; otherwise a packed copy.
   char* round_stream() {
     if (whole_ != nullptr) return whole_ + round_first_;
     packed_.resize(done_ - round_first_);
@@ -198,7 +198,7 @@ class TwoPhases {
     }
     PMPI_Alltoallv(out_bytes_.data(), out_.counts.data(), out_.starts.data(), MPI_BYTE, in_bytes_.data(),
                    in_.counts.data(), in_.starts.data(), MPI_BYTE, file_.comm);
-    finish_write();  // of the previous round; it went on while the ranks exchanged data
+    finish_write();  // of the previous round; it continued while the ranks exchanged data
     if (outcome_ == 0 && merged_.bytes > 0) outcome_ = open_own(file_);
     if (outcome_ < 0 || merged_.bytes == 0) return;
     file_bytes_.resize(merged_.bytes);
@@ -228,7 +228,7 @@ class TwoPhases {
     }
     for (const Merged::Copy& copy : merged_.copies)
       std::memcpy(in_bytes_.data() + copy.place, file_bytes_.data() + copy.stream, copy.size);
-    // The data goes back the way that the lists came.
+    // The data takes the way back that the lists have taken.
     PMPI_Alltoallv(in_bytes_.data(), in_.counts.data(), in_.starts.data(), MPI_BYTE, out_bytes_.data(),
                    out_.counts.data(), out_.starts.data(), MPI_BYTE, file_.comm);
     char* const stream = round_stream();
@@ -242,7 +242,7 @@ class TwoPhases {
     if (whole_ == nullptr && done_ > round_first_) scatter(memory_, round_first_, done_ - round_first_, stream);
   }
 
-  /// A read was short, so the file ends after `got` bytes at the latest.
+  /// Call it after a short read, which shows that the file ends after `got` bytes of the stream at the latest.
   void note_end(std::uint64_t got) {
     for (const Merged::Range& range : merged_.ranges) {
       if (got < range.size) {
@@ -263,7 +263,7 @@ class TwoPhases {
   const bool write_;
   const Memory& memory_;
   const Domains& domains_;
-  const std::uint64_t most_at_once_;  // what an aggregator gets at once: data, and kPieceBytes a piece
+  const std::uint64_t most_at_once_;  // the most that an aggregator gets at once: data, and kPieceBytes for each piece
   Walk walk_;
   char* const whole_;  // the memory's stream if it is one piece, else null
 
@@ -310,7 +310,7 @@ std::vector<Params> params_of_all(const File& file, const Params& own) {
   return all;
 }
 
-/// Each rank moves its own pieces.
+/// Each rank moves its own pieces, without two phases.
 Moved move_alone(File& file, bool write, std::uint64_t first, const Memory& memory) {
   const long moved = transfer(file, write, first, memory);
   return {moved, agree(file, failure_of(moved, (write ? "write " : "read ") + file.path))};
@@ -327,7 +327,7 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
   }
   const int aggregators = static_cast<int>(file.aggregators.size());
   const std::uint64_t share = round_share(all_params, file.hints.cb_buffer_size, aggregators);
-  // A strip that does not fit into a round is handled in parts.
+  // If a strip does not fit into a round, it is handled in parts.
   const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), share);
   const Domains domains(begin, end, strip, aggregators, share);
   if (too_sparse(all_params, domains)) return move_alone(file, write, first, memory);

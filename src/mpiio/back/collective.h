@@ -12,8 +12,8 @@ struct Moved {
   Failure failure;
 };
 
-/// transfer() of all ranks. `own`: what is wrong with this rank's arguments; if any rank has something here, no rank
-/// moves anything. Every rank returns, and all fail if one does.
+/// transfer() of all ranks. `own`: an error in this rank's arguments. If any rank has one, no rank moves anything.
+/// Every rank returns; if one fails, all fail.
 Moved transfer_together(File& file, bool write, std::uint64_t first, const Memory& memory, const Failure& own);
 
 }  // namespace spate::mpiio

@@ -21,19 +21,19 @@ struct Call {
   MPI_Datatype type = MPI_BYTE;
 };
 
-/// Life cycle: prepare() -> move_alone() or move_together() -> finish(). After a failure the other steps do nothing,
-/// except that move_together() takes part, so that no rank waits for this one.
+/// Life cycle: prepare() -> move_alone() or move_together() -> finish(). After a failure the next steps do nothing,
+/// except that move_together() still takes part, so that no rank waits for this one.
 class DataCall {
  public:
   DataCall(File& file, const Call& call) : file_(file), call_(call) {}
   DataCall(const DataCall&) = delete;
   DataCall& operator=(const DataCall&) = delete;
 
-  /// Runs all steps of a blocking call. `failure`: what is wrong before it begins.
+  /// Runs all steps of a blocking call. `failure`: an error that was found before it.
   void run(Failure failure = {});
 
-  /// Checks the arguments, moves the file pointer that the call uses, and converts data to be written. Collective with
-  /// kOrdered.
+  /// Checks the arguments, moves the file pointer that the call uses, and converts data that will be written.
+  /// Collective with kOrdered.
   void prepare(Failure failure = {});
   /// Makes this rank's access. It calls no function of MPI, so any thread may run it.
   void move_alone();
@@ -43,7 +43,7 @@ class DataCall {
   void finish();
 
   const Failure& failure() const { return failure_; }
-  /// The count of bytes for the status.
+  /// The number of bytes for the status.
   long bytes() const { return bytes_; }
 
  private:
@@ -63,7 +63,7 @@ class DataCall {
 void set_status(MPI_Status* status, long bytes);
 
 /// Begins a call and returns before the access has ended. It does not wait for other ranks, so a collective call may
-/// begin while no other rank is in it. Wrong arguments fail at once, and *request is MPI_REQUEST_NULL then.
+/// begin while no other rank is in it. If arguments are wrong, it fails at once, and *request is MPI_REQUEST_NULL.
 int start_request(File& file, const Call& call, MPI_Request* request);
 
 }  // namespace spate::mpiio

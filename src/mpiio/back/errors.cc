@@ -44,7 +44,7 @@ Failure failure_of(long outcome, const std::string& what) {
 namespace {
 
 /// Returns a new error code with that text, or the class itself. MPICH 4.0 accepts texts for codes of its own classes,
-/// but shows other texts.
+/// but shows other texts for them.
 int make_code(int error_class, const std::string& text) {
   static bool shown = true;
   int code = 0;
@@ -79,7 +79,7 @@ int raise(MPI_File shadow, const Failure& failure) {
 }
 
 int raise_without_file(const Failure& failure) {
-  // Open MPI refuses to call the handler of MPI_FILE_NULL. A new file handle has inherited that handler.
+  // Open MPI refuses to call the handler of MPI_FILE_NULL. A new file handle inherits that handler.
   MPI_File shadow = make_shadow();
   if (shadow == MPI_FILE_NULL) return code_of(failure);
   const int code = raise(shadow, failure);

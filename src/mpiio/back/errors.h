@@ -15,9 +15,9 @@ struct Failure {
   bool failed() const { return error_class != MPI_SUCCESS; }
 };
 
-/// The class for a negative errno of spate.h. MPI_SUCCESS if it is not negative.
+/// The error class for a negative errno of spate.h; MPI_SUCCESS for other values.
 int class_of(long outcome);
-/// The same with the text of spate_last_error(). `what` names the action that failed.
+/// As class_of(), with the text of spate_last_error(). `what` names the action that failed.
 Failure failure_of(long outcome, const std::string& what);
 
 /// An error code of the failure's class. MPI_Error_string returns the failure's text if MPI can show it. At most 256

@@ -23,7 +23,7 @@ std::unordered_map<MPI_File, std::unique_ptr<File>>& files() {
   return all;
 }
 
-/// The ranks' view of the name: all say that it is Spate's, none does, or some do.
+/// What the ranks make of the name: for all of them it is Spate's, for none, or for some.
 enum class Whose { kSpates, kOthers, kMixed };
 Whose whose(MPI_Comm comm, const std::optional<Name>& name, int amode) {
   const std::int64_t hash = name ? hash_of(name->path) : -1;
@@ -50,7 +50,7 @@ int flags_of(int amode) {
   return (amode & MPI_MODE_WRONLY) != 0 ? O_WRONLY : O_RDWR;
 }
 
-/// Rank 0 prints what is wrong with hints, once a file for each message.
+/// Rank 0 prints an error in the hints, each message once for a file.
 void say(File& file, const std::string& text) {
   if (file.rank == 0 && file.said.insert(text).second)
     std::fprintf(stderr, "spate-mpi: %s: %s\n", file.path.c_str(), text.c_str());
@@ -86,15 +86,15 @@ Failure read_layout(File& file) {
   file.hints.striping_unit = layout.strip_bytes;
   file.hints.striping_factor = layout.target_count;
   file.hints.first_target = layout.first_target;
-  file.hints.distribution.fill(0);  // a list that is too long is shown cut off
+  file.hints.distribution.fill(0);  // a text that is too long is shown cut off
   const std::string_view distribution(layout.distribution);
   std::copy_n(distribution.begin(), std::min(distribution.size(), file.hints.distribution.size() - 1),
               file.hints.distribution.begin());
   return {};
 }
 
-/// Prints that the layout differs from the hints, because the file existed, or because there are fewer targets than
-/// requested.
+/// Prints that the layout differs from the hints, because the file existed before, or because there are fewer targets
+/// than requested.
 void say_other_layout(File& file, const Hints& wanted) {
   const auto compare = [&file](const char* key, std::uint64_t asked, std::uint64_t got) {
     if (asked != 0 && asked != got)
@@ -134,8 +134,8 @@ Failure open_for_all(File& file, const Name& name) {
   return {static_cast<int>(opened.error_class), "spate: rank 0 could not open " + name.path};
 }
 
-/// Chooses the ranks that read and write for all. Without hints it is one of each node, and at most as many as there
-/// are targets. With hints it takes the first rank of each node, then the second of each, and so on. Collective.
+/// Chooses the ranks that read and write for all. Without hints these are one rank of each node, and at most as many as
+/// there are targets. With hints they are the first rank of each node, then the second of each, and so on. Collective.
 void choose_aggregators(File& file) {
   MPI_Comm node = MPI_COMM_NULL;
   PMPI_Comm_split_type(file.comm, MPI_COMM_TYPE_SHARED, file.rank, MPI_INFO_NULL, &node);
@@ -301,7 +301,7 @@ Failure close_file(MPI_File* handle) {
   Failure failure;
   if (file->file != nullptr)
     failure = failure_of(spate_close(std::exchange(file->file, nullptr)), "close " + file->path);
-  // Rank 0 removes names when all ranks have closed the file, and learns here whether any rank used the shared pointer.
+  // Rank 0 removes names after all ranks have closed the file. Here it learns whether any rank used the shared pointer.
   const int used = file->pointer_file != nullptr ? 1 : 0;
   int any_used = 0;
   PMPI_Allreduce(&used, &any_used, 1, MPI_INT, MPI_MAX, file->comm);

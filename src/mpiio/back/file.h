@@ -31,8 +31,8 @@ struct View {
   const Representation* representation = nullptr;
 };
 
-/// Life cycle: open_file() on all ranks -> close_file() on all ranks. Threads: any call of MPI at any time. `mutex`
-/// guards the pointers, the split access and the number of nonblocking ones.
+/// Life cycle: open_file() on all ranks -> close_file() on all ranks. Any thread may make any call of MPI at any time.
+/// `mutex` guards the pointers, the split access and the number of nonblocking accesses.
 struct File {
   MPI_File shadow = MPI_FILE_NULL;
   MPI_Comm comm = MPI_COMM_NULL;  // a copy of the program's communicator
@@ -46,11 +46,11 @@ struct File {
   std::string path;
   Hints hints;
   std::map<std::string, std::string> echoed;
-  std::set<std::string> said;    // rank 0: the messages about hints that were printed
-  std::vector<int> aggregators;  // their ranks; hints.cb_nodes of them
+  std::set<std::string> said;    // rank 0: messages about hints that were printed
+  std::vector<int> aggregators;  // ranks of the aggregators; hints.cb_nodes of them
   View view;
   bool atomic = false;
-  std::mutex atomic_turn;  // held by an access of this rank in atomic mode, since a lock of the file does not exclude
+  std::mutex atomic_turn;  // held by an access of this rank in atomic mode, because a lock of the file does not exclude
                            // accesses of the same client
 
   std::mutex opening;  // guards `fs` and `file`, which never change once they are set
@@ -59,36 +59,36 @@ struct File {
   std::uint64_t start = 0;     // where the shared pointer begins, in etypes
   std::size_t under_way = 0;   // nonblocking accesses that have not ended
   std::condition_variable none_under_way;
-  std::optional<long> split;  // bytes that a split collective access has moved, until its end is called
+  std::optional<long> split;  // bytes that a split collective access has moved, until its end function is called
 
   std::string pointer_path;            // path of the file that holds the shared pointer
-  spate_file* pointer_file = nullptr;  // opened at the first use
+  spate_file* pointer_file = nullptr;  // opened when it is first used
 };
 
-/// The file of a handle. Null: the handle is of MPI's own. The handle stays open while the file is used.
+/// The file of a handle. Null: the handle is one of MPI's own files. The handle stays open while the file is used.
 File* find(MPI_File handle);
 
 /// Opens a file and sets *handle. Collective over `comm`. If the file is not Spate's, *ours becomes false and nothing
-/// is done. On failure *handle is MPI_FILE_NULL on all ranks.
+/// else happens. On failure *handle is MPI_FILE_NULL on all ranks.
 Failure open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File* handle, bool* ours);
 /// Connects to the file's file system. Null, with a negative errno in *outcome, if that fails.
 spate_fs* own_file_system(File& file, long* outcome);
-/// Opens the file for this rank if it is not open, because the rank will read or write it. 0, or a negative errno. It
-/// opens the inode without a path. Ranks that only take part in accesses which others make for them never ask a server.
+/// Opens the file for this rank if it is not open yet, because the rank will read or write it. Returns 0 or a negative
+/// errno. It opens the inode without a path. Ranks whose accesses others make for them never ask a server.
 long open_own(File& file);
-/// Closes the file. Collective. The handle is gone, whatever the result is.
+/// Closes the file. Collective. The handle is invalid afterwards, whatever the result is.
 Failure close_file(MPI_File* handle);
 
 /// Changes the hints of an open file, except its layout. Collective; all ranks take those of rank 0.
 void change_hints(File& file, MPI_Info info);
 
-/// The worst failure of all ranks, whose class every rank gets. Collective.
+/// The worst failure of all ranks. Every rank gets its class. Collective.
 Failure agree(File& file, const Failure& own);
 /// The return value of a function of MPI. Calls the file's error handler if there is a failure.
 inline int result(const File& file, const Failure& failure) {
   return failure.failed() ? raise(file.shadow, failure) : MPI_SUCCESS;
 }
-/// A number that is the same on every rank for the same text.
+/// A hash of the text, which is the same on every rank.
 std::int64_t hash_of(const std::string& text);
 /// Whether all ranks pass the same value. Collective.
 bool all_same(MPI_Comm comm, std::int64_t value);

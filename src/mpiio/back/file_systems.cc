@@ -25,7 +25,7 @@ std::map<std::string, spate_fs*>& connected() {
   return all;
 }
 
-/// The umask of the process. It is read without being changed, since other threads could create files meanwhile.
+/// The umask of the process. It is read without a change, because other threads could create files meanwhile.
 mode_t own_umask() {
   const std::unique_ptr<FILE, int (*)(FILE*)> status(std::fopen("/proc/self/status", "re"), std::fclose);
   char line[256];
@@ -44,7 +44,7 @@ int leave_all(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-/// Disconnects in MPI_Finalize, which first deletes the attributes of MPI_COMM_SELF.
+/// Disconnects in MPI_Finalize, which begins with deleting the attributes of MPI_COMM_SELF.
 void leave_at_finalize() {
   int key = MPI_KEYVAL_INVALID;
   if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_all, &key, nullptr) == MPI_SUCCESS)
@@ -70,8 +70,8 @@ std::optional<std::string> place_on_fuse(const std::string& name) {
   return place;
 }
 
-/// Finds the file if the name is on a mount of Spate whose file system this process may connect to. Otherwise the mount
-/// serves it, like a file of any other system.
+/// Finds the file if the name is on a mount of Spate to whose file system this process may connect. Otherwise the mount
+/// serves the file, like a file of any other system.
 std::optional<Name> resolve_by_mounts(const char* name) {
   const auto place = place_on_fuse(name);
   if (!place) return std::nullopt;

@@ -11,11 +11,11 @@
 
 namespace spate::mpiio {
 
-/// The file that a name means, with this process's SPATE_PREFIX and working directory. Nothing: the name is not
-/// Spate's.
+/// The file that a name means with this process's SPATE_PREFIX
+/// and working directory. Nothing: the name is not Spate's.
 std::optional<Name> resolve_here(const char* name);
 
-/// Connects to a file system, or returns the connection that there is. Null: *outcome is the negative errno, and
+/// Connects to a file system, or returns the connection that exists. Null: *outcome is the negative errno, and
 /// spate_last_error() has a text. Thread-safe.
 spate_fs* connect(const std::string& config, long* outcome);
 

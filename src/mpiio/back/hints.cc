@@ -60,7 +60,7 @@ class Reader {
       wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: enable, disable or automatic is");
     }
   }
-  /// Reads ROMIO's list of hosts. Spate treats all hosts alike.
+  /// Reads ROMIO's list of hosts. Spate makes no difference between hosts.
   void per_node(const char* key, std::uint32_t& out) {
     const auto text = value_of(info_, key);
     if (!text) return;

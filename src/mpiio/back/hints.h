@@ -28,12 +28,12 @@ struct Hints {
   std::uint32_t file_perm = 0666;
 };
 
-/// Reads the hints of `info` into `hints`. Returns a sentence for each wrong value; that hint keeps its value.
+/// Reads the hints of `info` into `hints`. Returns a sentence for each wrong value; the hint then keeps its value.
 std::vector<std::string> read_hints(MPI_Info info, Hints& hints);
 /// As read_hints(), after the file of hints that ROMIO_HINTS names (lines "key value"). `info` has precedence.
 std::vector<std::string> read_all_hints(MPI_Info info, Hints& hints);
-/// ROMIO's hints about data sieving. They are accepted and shown, but change nothing, because no access here reads
-/// bytes that it does not need.
+/// ROMIO's hints about data sieving. They are accepted and shown, but have no effect, because no access reads bytes
+/// that it does not need.
 std::map<std::string, std::string> echoed_hints(MPI_Info info);
 /// A new info object for MPI_File_get_info.
 MPI_Info make_info(const Hints& hints, const std::map<std::string, std::string>& echoed);

@@ -10,7 +10,7 @@
 
 namespace spate::mpiio {
 
-/// The memory of one access: `count` elements of a type at `base`. A value; `flat` lives as long as it.
+/// The memory of one access: `count` elements of a type at `base`. A value; `flat` lives as long as the object.
 struct Memory {
   char* base = nullptr;
   std::shared_ptr<const Flat> flat;
@@ -18,7 +18,7 @@ struct Memory {
   /// The address of the stream if it is one piece of memory, else null.
   char* whole() const;
 };
-/// Fills in `out`. A failure has the class MPI_ERR_COUNT, MPI_ERR_TYPE or MPI_ERR_BUFFER.
+/// Sets `out`. A failure has the class MPI_ERR_COUNT, MPI_ERR_TYPE or MPI_ERR_BUFFER.
 Failure memory_of(void* buffer, MPI_Count count, MPI_Datatype type, Memory& out);
 
 /// gather() copies `size` bytes of the memory's stream, from byte `first` on, to `out`. scatter() copies them back.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MPI for which this back is compiled, and its own functions for files. The back calls all other functions as
-// PMPI_, so that a profiling library sees the program's calls and not those of this library.
+// The MPI for which this back is compiled, and that MPI's own functions for files. The back calls all other functions
+// as PMPI_, so that a profiling library sees the program's calls and not those of this library.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -9,7 +9,7 @@
 
 namespace spate::mpiio {
 
-/// Looks up a symbol in the MPI library itself. This library's symbols for files would lead back to the front.
+/// Looks up a symbol in the MPI library itself, because this library's symbols for files would lead back to the front.
 void* real_symbol(const char* name);
 void set_real_library(void* library);
 

@@ -34,7 +34,7 @@ void free_shadow(MPI_File* shadow) {
 
 }  // namespace spate::mpiio
 
-/// The front reads it to see whether this is the back for its MPI.
+/// The front reads this to check that the back is for the program's MPI.
 extern "C" __attribute__((visibility("default"))) const char spate_mpi_kind[] =
 #ifdef OPEN_MPI
     "openmpi";

@@ -13,7 +13,7 @@ namespace spate::mpiio {
 namespace {
 
 constexpr char kExternal32[] = "external32";
-/// How many elements external32 converts at a time, because MPI counts them with an int.
+/// How many elements of external32 are converted at a time. MPI counts them with an int.
 constexpr MPI_Count kAtOnce = 1 << 20;
 
 std::mutex known_mutex;
@@ -38,7 +38,7 @@ std::map<std::string, Representation>& known() {
   return all;
 }
 
-/// How many predefined values one element of a type has.
+/// How many values of predefined types one element of a type has.
 std::uint64_t values_of(MPI_Datatype type, std::uint64_t bytes) {
   MPI_Status status;
   MPI_Count values = 0;
@@ -84,7 +84,7 @@ Failure Converted::begin(Memory& memory, bool write) {
     return {MPI_ERR_COUNT, "spate: more bytes than a file can have"};
   bytes_.resize(bytes);
   memory = {bytes_.data(), flat_of(MPI_BYTE), bytes};
-  // external32 is converted back as a whole, also the part that a short read did not reach.
+  // external32 is converted back as a whole, including the part that a short read did not reach.
   return write || !representation_.registered ? convert(true, bytes) : Failure();
 }
 

@@ -14,8 +14,8 @@ namespace spate::mpiio {
 /// "native" and "internal" convert nothing. "external32" is big-endian and the same on every machine. The program may
 /// register others. Immutable; lives until the program ends.
 struct Representation {
-  /// Converts `count` values. `memory` holds elements of `type`, of which it starts with value number `position`;
-  /// `values` holds the values side by side. Returns an MPI error code.
+  /// Converts `count` values. `memory` holds elements of `type` and begins with their value number `position`. `values`
+  /// holds the values side by side. Returns an MPI error code.
   using Convert =
       std::function<int(void* memory, MPI_Datatype type, MPI_Count count, void* values, MPI_Offset position)>;
 
@@ -35,10 +35,10 @@ const Representation* find_representation(const char* name);
 /// MPI_ERR_DUP_DATAREP: the name is in use.
 Failure register_representation(Representation representation);
 
-/// The map of a type as it lies in a file. Null as with flat_of(), or if the representation lacks a type in it.
+/// The map of a type as it lies in a file. Null: as for flat_of(), or the representation lacks a type that it needs.
 std::shared_ptr<const Flat> flat_in_file(MPI_Datatype type, const Representation& representation);
 
-/// A copy of one access's memory in the form of a representation. Lives as long as the access.
+/// A copy of one access's memory in the form of a representation. It lives as long as the access.
 class Converted {
  public:
   Converted(const Representation& representation, void* buffer, MPI_Count count, MPI_Datatype type)
@@ -46,11 +46,11 @@ class Converted {
   Converted(const Converted&) = delete;
   Converted& operator=(const Converted&) = delete;
 
-  /// Replaces `memory` by the copy. For a write it converts the data now.
+  /// Replaces `memory` by the copy. For a write, this converts the data.
   Failure begin(Memory& memory, bool write);
-  /// Converts the data after a read of `bytes` bytes of the file and puts it into the program's memory.
+  /// Call it after a read of `bytes` bytes of the file. Converts the data and puts it into the program's memory.
   Failure finish_read(std::uint64_t bytes);
-  /// The number of bytes in memory for `bytes` bytes of the file, which a status counts.
+  /// The number of bytes in memory for `bytes` bytes of the file. A status counts the former.
   std::uint64_t native_bytes(std::uint64_t bytes) const;
 
  private:

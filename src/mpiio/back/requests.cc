@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nonblocking accesses. Threads make them (background.h), and generalized requests of MPI stand for them. MPI lets
-// another thread complete such a request only in programs with MPI_THREAD_MULTIPLE. In other programs the program's own
-// thread completes it while it is inside MPI; both MPIs have a hook for their own ROMIO that calls it then.
+// another thread complete such a request only in programs with MPI_THREAD_MULTIPLE. In others the program's own thread
+// completes it while it is inside MPI; both MPIs call a hook then, which they have for their own ROMIO.
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 
 struct Started {
   Started(File& f, const Call& c) : file(&f), handle(f.shadow), call(f, c) {}
-  File* const file;  // stays until file->under_way has been decreased
+  File* const file;  // exists until file->under_way has been decreased
   const MPI_File handle;
   DataCall call;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -38,8 +38,8 @@ int free_shared(void* state) {
 }
 int cancel(void*, int) { return MPI_SUCCESS; }
 
-/// Completes the request, in a thread that may call MPI. The file may be closed by then if the program has freed the
-/// request.
+/// Ends the access, in a thread that may call MPI. If the
+/// program has freed the request, the file may be closed by now.
 void conclude(Started& started) {
   started.call.finish();
   const Failure& failure = started.call.failure();
@@ -52,7 +52,7 @@ void lower(File& file) {
   if (--file.under_way == 0) file.none_under_way.notify_all();
 }
 
-// MPICH: functions of the request. MPICH calls them while the program tests or waits for it.
+// MPICH: functions of the request. MPICH calls them while the program tests the request or waits for it.
 using Poll = int(void* state, MPI_Status* status);
 using Wait = int(int count, void** states, double timeout, MPI_Status* status);
 using StartPolled = int(MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, Poll*,
@@ -65,7 +65,7 @@ int poll(void* state, MPI_Status*) {
   return PMPI_Grequest_complete(request);
 }
 
-/// Waits for the accesses, which end without any call of MPI.
+/// Waits for the accesses, which end without a call of MPI.
 int wait(int count, void** states, double, MPI_Status* status) {
   for (int i = 0; i < count; ++i) {
     shared(states[i])->moved.wait(false, std::memory_order_acquire);

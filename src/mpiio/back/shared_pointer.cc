@@ -17,7 +17,7 @@ Failure open_pointer(File& file) {
                     "open " + file.pointer_path);
 }
 
-/// Reads the pointer. It is little-endian, like everything that Spate stores. A pointer that was never moved is at the
+/// Reads the pointer. It is little-endian, like everything that Spate stores. If it was never moved, it is at the
 /// start.
 long load(File& file, std::uint64_t* position) {
   unsigned char bytes[8] = {};

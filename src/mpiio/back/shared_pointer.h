@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file pointer that all ranks share. It is eight bytes in a hidden file beside the file, which change under a lock.
+// The file pointer that all ranks share: eight bytes in a hidden file beside the file. They change under a lock.
 #pragma once
 
 #include "mpiio/back/file.h"

@@ -7,8 +7,8 @@
 namespace spate::mpiio {
 namespace {
 
-/// The result of MPI_Type_get_contents, with counts and displacements in 64 bits. Large-count constructors have all
-/// their numbers in `counts`, other constructors in `integers` and `addresses`.
+/// The result of MPI_Type_get_contents, with counts and displacements in 64 bits. Constructors with large counts have
+/// all their numbers in `counts`, other constructors in `integers` and `addresses`.
 struct Contents {
   int combiner = MPI_COMBINER_NAMED;
   std::vector<std::int64_t> integers;
@@ -58,7 +58,7 @@ bool load(MPI_Datatype type, Contents& out) {
 }
 #endif
 
-/// `bytes_of` null: with the sizes in memory.
+/// `bytes_of` null: predefined types have their sizes in memory.
 std::optional<Flat> build(MPI_Datatype type, const BytesOf* bytes_of);
 
 /// Yields the numbers of a constructor one after the other, whichever array holds them.
@@ -154,7 +154,7 @@ std::optional<Flat> build_darray(const Flat& child, Numbers& n) {
   const bool c_order = n.integer() == MPI_ORDER_C;
   if (!n.good()) return std::nullopt;
   std::vector<Flat::DealtDimension> shape(sizes.size());
-  for (std::size_t i = sizes.size(); i-- > 0;) {  // the grid of processes always has C's order
+  for (std::size_t i = sizes.size(); i-- > 0;) {  // the grid of processes has C's order in any case
     const std::uint64_t argument =
         arguments[i] == MPI_DISTRIBUTE_DFLT_DARG ? 0 : static_cast<std::uint64_t>(arguments[i]);
     const auto here = static_cast<std::uint64_t>(rank) % processes[i];
@@ -197,8 +197,8 @@ bool is_leaf(int combiner) {
          combiner == MPI_COMBINER_F90_INTEGER;
 }
 
-/// The map of a predefined type. All are bytes without a gap, except this pair: a short, a gap that its size does not
-/// count, and an int.
+/// The map of a predefined type. All types are bytes without a gap, except a pair of a short, a gap that its size does
+/// not count, and an int.
 std::optional<Flat> build_named(MPI_Datatype type, MPI_Count size) {
   struct Pair {
     short value;

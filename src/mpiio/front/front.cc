@@ -64,7 +64,7 @@ struct Entry {
       ".text\n");
 #define SPATE_MPI_BOTH(name) SPATE_MPI_ENTRY(name) SPATE_MPI_ENTRY(name##_c)
 
-// Saves the arguments while the target is looked for. They are integers and pointers in all functions here.
+// Saves the arguments while the target is looked up. In all functions here they are integers and pointers.
 asm(".text\n"
     ".type spate_mpi_first_call, @function\n"
     "spate_mpi_first_call:\n"
@@ -104,7 +104,7 @@ constexpr Mpi kKnown[] = {{"libmpich.so.12", "mpich"},   // Debian's MPICH
 struct Found {
   char path[4096];
   const Mpi* mpi;
-  char unknown[256];  // an MPI library for which there is no back
+  char unknown[256];  // name of an MPI library for which there is no back
 };
 
 int look_at(dl_phdr_info* info, size_t, void* out) {
@@ -133,7 +133,7 @@ Found find_mpi() {
   return found;
 }
 
-/// Null, after a message: there is no back, or it was compiled for another MPI.
+/// The back for an MPI. Null, after a message: there is none, or it was compiled for another MPI.
 void* open_back(const char* kind) {
   char path[4096];
   Dl_info own{};
@@ -165,8 +165,8 @@ void load() {
     complain("no file of Spate can be used, MPI's own functions get them: the program's MPI library is not known ",
              found.unknown);
   } else {
-    // From now on everybody may use the symbols of the MPI library. The back is not linked with it, because its name
-    // differs between systems.
+    // From now on all libraries may use the symbols of the MPI library. The back is not linked with it, because the
+    // name of that library differs between systems.
     mpi = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
     if (mpi == nullptr) {
       complain(dlerror());
@@ -188,7 +188,7 @@ void load() {
   }
 }
 
-/// Warns if another library's functions are called instead of these, since files would then become local files.
+/// Warns if another library's functions are called instead of these, because files would then become local files.
 __attribute__((constructor)) void check_order() {
   if (find_mpi().path[0] == '\0') {  // the program uses no MPI, or loads it later
     if (program_contains_mpi())
@@ -199,7 +199,7 @@ __attribute__((constructor)) void check_order() {
   }
   Dl_info first{};
   Dl_info own{};
-  // The name that a profiling library before this one calls.
+  // A profiling library before this one would call this name.
   void* const called = dlsym(RTLD_DEFAULT, "PMPI_File_open");
   if (called == nullptr || dladdr(called, &first) == 0 || dladdr(reinterpret_cast<void*>(&open_back), &own) == 0 ||
       first.dli_fbase == own.dli_fbase)
@@ -217,8 +217,8 @@ void* spate_mpi_resolve(Entry* entry) {
   pthread_once(&once, load);
   void* const target = __atomic_load_n(&entry->target, __ATOMIC_ACQUIRE);
   if (target == before && before != nullptr) {
-    // Either the entry has its first target, or another thread has been here since. If the target is still code of this
-    // library, neither the back nor MPI has the function.
+    // Either the entry still has its first target, or another thread has been here since. If the target is still code
+    // of this library, neither the back nor MPI has the function.
     Dl_info own{};
     Dl_info other{};
     if (dladdr(target, &other) != 0 && dladdr(reinterpret_cast<void*>(&open_back), &own) != 0 &&

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// The program's file. Everything that it says about itself is checked against its size.
+/// The program's file. Every number in it is checked against the size of the file.
 struct Image {
   const char* bytes;
   size_t size;

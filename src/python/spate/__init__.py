@@ -7,8 +7,8 @@
         with fs.open("/results/a", "w") as file:
             print("hello", file=file)
 
-Failures are OSError and its subclasses, with a sentence that names the server or the file. Any thread may call anything; a
-call does not hold Python's global lock. Buffers go to the servers and come from them without a copy. See docs/python.md.
+Failures are OSError and its subclasses, with a sentence that names the server or the file. Any thread may make any call. No
+call holds Python's global lock. Buffers go to the servers and come from them without a copy. See docs/python.md.
 """
 from ._files import RawFile
 from ._file_system import DirEntry, FileSystem, connect

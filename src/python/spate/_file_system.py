@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FileSystem: the calls of the extension module, and what is made of them."""
+"""FileSystem: the calls of the extension module, and functions that are built on them."""
 from __future__ import annotations
 
 import atexit
@@ -21,7 +21,7 @@ _COPY_BYTES = 64 << 20  # of one copy_file_range, so that Ctrl-C is heard in bet
 
 
 class DirEntry(NamedTuple):
-    """A name in a directory, and the attributes of what it names (of a symbolic link: its own)."""
+    """A name in a directory, and the attributes of the object that it names (of a symbolic link itself, not of its target)."""
 
     name: str
     path: str
@@ -40,7 +40,7 @@ class DirEntry(NamedTuple):
 class FileSystem(_spate.FileSystem):
     """A session. Paths begin at the file system's root, with or without a leading "/". Names are those of the module os.
 
-    Leaving a `with` block, or close(), ends it as soon as its last file is closed; so does the program's end."""
+    The end of a `with` block, close() or the program's end ends the session as soon as its last file is closed."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -48,7 +48,7 @@ class FileSystem(_spate.FileSystem):
 
     def open(self, path: Path, mode: str = "r", buffering: int = -1, *, layout: Layout | None = None,
              encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> IO[Any]:
-        """As the builtin open(). `layout`: of a file that it creates."""
+        """As the builtin open(). `layout`: for a file that the call creates."""
         if "b" in mode and (encoding, errors, newline) != (None, None, None):
             raise ValueError("binary mode takes no encoding, errors or newline")
         flags = _files.flags_of(mode)
@@ -61,11 +61,11 @@ class FileSystem(_spate.FileSystem):
             raise
 
     def lstat(self, path: Path) -> os.stat_result:
-        """Attributes; of a symbolic link its own."""
+        """The attributes of an object. If it is a symbolic link: of the link itself."""
         return self.stat(path, follow_symlinks=False)
 
     def exists(self, path: Path) -> bool:
-        """Whether it names something; not a symbolic link that leads nowhere."""
+        """Whether the path leads to an object. A symbolic link that leads nowhere does not count."""
         return self._mode(path) is not None
 
     def isdir(self, path: Path) -> bool:
@@ -83,7 +83,7 @@ class FileSystem(_spate.FileSystem):
             return None
 
     def scandir(self, path: Path = "/") -> Iterator[DirEntry]:
-        """The entries of a directory with their attributes: a request for some hundreds of them."""
+        """The entries of a directory with their attributes. One request fetches some hundreds of them."""
         base = os.fsdecode(path)
         with self.open_file(path, os.O_RDONLY | os.O_DIRECTORY) as directory:
             while entries := directory.read_entries():
@@ -95,7 +95,7 @@ class FileSystem(_spate.FileSystem):
                         pass  # removed meanwhile
 
     def listdir(self, path: Path = "/") -> list[str]:
-        """The names in a directory, in no order."""
+        """The names in a directory, in any order."""
         with self.open_file(path, os.O_RDONLY | os.O_DIRECTORY) as directory:
             names: list[str] = []
             while entries := directory.read_entries():
@@ -104,7 +104,7 @@ class FileSystem(_spate.FileSystem):
 
     def walk(self, top: Path = "/") -> Iterator[tuple[str, list[str], list[str]]]:
         """As os.walk(), from the top down. A symbolic link to a directory is among the directories, and is not followed. An error
-        ends it."""
+        ends the walk."""
         base = os.fsdecode(top)
         folders: list[str] = []
         files: list[str] = []
@@ -119,7 +119,7 @@ class FileSystem(_spate.FileSystem):
                 yield from self.walk(posixpath.join(base, name))
 
     def makedirs(self, path: Path, mode: int = 0o777, exist_ok: bool = False) -> None:
-        """Makes a directory and those above it that are missing."""
+        """Makes a directory, and the missing directories above it."""
         try:
             self.mkdir(path, mode)
         except FileNotFoundError:
@@ -133,8 +133,8 @@ class FileSystem(_spate.FileSystem):
                 raise
 
     def rmtree(self, path: Path) -> None:
-        """Removes a directory and all that is in it; OSError for a symbolic link to one. It follows no link, not even one that
-        takes the place of a directory meanwhile. What others remove meanwhile is gone, too."""
+        """Removes a directory and its contents; OSError for a symbolic link to one. It follows no link, not even one that takes
+        the place of a directory meanwhile. Objects that others remove meanwhile are no error."""
         name = os.fsdecode(path)
         name = name.rstrip("/") or name  # "link/" would be what the link leads to
         with self.open_file(name, _DIRECTORY) as directory:
@@ -145,8 +145,8 @@ class FileSystem(_spate.FileSystem):
             pass
 
     def copy(self, source: Path, target: Path) -> None:
-        """Copies a file's bytes, as shutil.copyfile() does, on the servers where both have the same layout. `target` is a file, and
-        is replaced if it is there; mode and attributes are not copied."""
+        """Copies a file's bytes, as shutil.copyfile() does. The servers copy if both files have the same layout. `target` names a
+        file, whose contents are replaced if it exists. Mode and attributes are not copied."""
         with self.open_file(source) as read, self.open_file(target, os.O_RDWR | os.O_CREAT) as written:
             if read.stat().st_ino == written.stat().st_ino:
                 raise ValueError("%s and %s are the same file" % (os.fsdecode(source), os.fsdecode(target)))
@@ -182,7 +182,7 @@ def _close_all() -> None:
 
 
 def connect(where: Path | None = None, **options: Any) -> FileSystem:
-    """Uses a file system: its spate.toml, or the folder that holds one; None: the environment's SPATE_FS, else the one that
-    `spate up` started last. Options: settings={"client.deadline": "5s"}, over spate.toml; umask=0o022;
-    progress_thread=True: operations that were started go on while no thread waits for them."""
+    """Opens a session. `where`: the spate.toml, or the folder that holds one; None: the environment's SPATE_FS, else the file
+    system that `spate up` started last. Options: settings={"client.deadline": "5s"} override spate.toml; umask=0o022;
+    progress_thread=True: started operations continue while no thread waits for them."""
     return FileSystem(where, **options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as Python's io module knows them."""
+"""Files in the form of Python's io module."""
 from __future__ import annotations
 
 import io
@@ -24,7 +24,7 @@ def flags_of(mode: str) -> int:
 
 
 class RawFile(io.RawIOBase):
-    """A file without a buffer of its own; `file` has the calls at offsets."""
+    """A file without a buffer of its own. Its attribute `file` has the calls at offsets."""
 
     def __init__(self, file: File, flags: int, name: str = "") -> None:
         self.file = file
@@ -54,7 +54,7 @@ class RawFile(io.RawIOBase):
         return file.readinto(buffer)
 
     def readall(self) -> bytes:
-        """All from the position on, in one read where the file does not grow meanwhile."""
+        """All bytes from the position on. Takes one read if the file does not grow meanwhile."""
         file = self._open_file()
         if not self.readable():
             raise io.UnsupportedOperation("not open for reading")
@@ -110,5 +110,5 @@ def opened(file: File, flags: int, mode: str, buffering: int, name: str, **text:
     return io.TextIOWrapper(buffered, line_buffering=buffering == 1, **text)
 
 
-# Larger pieces pass it by. A request costs as much as moving some 100 KiB.
+# Larger pieces bypass the buffer. A request costs as much as moving some 100 KiB.
 BUFFER_SIZE = 256 << 10

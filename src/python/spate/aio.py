@@ -7,9 +7,9 @@
         async with await fs.open_file("/data") as file:
             parts = await asyncio.gather(*(file.pread(1 << 20, at << 20) for at in range(16)))
 
-Each call runs on a thread of the session's own, without Python's global lock; `in_flight` of them run at once, and others
-wait for their turn. A task that is cancelled stops waiting. A call of it that runs already goes on to its end; one that has
-not had its turn is not made. Closing waits for the calls that run.
+Each call runs on a thread of the session, without Python's global lock. At most `in_flight` calls run at once, and others
+wait for their turn. A task that is cancelled stops waiting. If its call runs already, the call continues to its end; if the
+call still waits for its turn, it is not made. close() waits for the calls that run.
 """
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _T = TypeVar("_T")
 
 
 class AsyncFile:
-    """An open file; `file` is the one with the calls that wait."""
+    """An open file. Its attribute `file` has the blocking calls."""
 
     def __init__(self, session: AsyncFileSystem, file: _spate.File) -> None:
         self._session = session
-        self._calls: set[concurrent.futures.Future[Any]] = set()  # that have not ended
+        self._calls: set[concurrent.futures.Future[Any]] = set()  # calls that have not ended
         self.file = file
 
     async def _run(self, call: Callable[..., _T], /, *args: Any) -> _T:
@@ -73,7 +73,7 @@ class AsyncFile:
         await self._run(self.file.truncate, size)
 
     async def close(self) -> None:
-        """Waits for its calls that run, also for those that nobody waits for any more. It is done even if its own task is cancelled."""
+        """Closes the file after all its running calls, also those that no task waits for. Goes on even if this task is cancelled."""
         await asyncio.shield(self._close())
 
     async def _close(self) -> None:
@@ -89,29 +89,29 @@ class AsyncFile:
 
 
 class AsyncFileSystem:
-    """A session; `fs` is the one with the calls that wait."""
+    """A session. Its attribute `fs` has the blocking calls."""
 
     def __init__(self, fs: FileSystem, in_flight: int = 16) -> None:
         self.fs = fs
         self._threads = concurrent.futures.ThreadPoolExecutor(in_flight, "spate")
 
     async def run(self, call: Callable[..., _T], /, *args: Any, **options: Any) -> _T:
-        """Any call of `fs` or of a file, waited for by this task alone: await fs.run(fs.fs.rename, "/a", "/b")."""
+        """Makes any call of `fs` or of a file; only this task waits for it: await fs.run(fs.fs.rename, "/a", "/b")."""
         return await asyncio.wrap_future(self.start(call, *args, **options))
 
     def start(self, call: Callable[..., _T], /, *args: Any, **options: Any) -> concurrent.futures.Future[_T]:
-        """The same for a program that waits by other means."""
+        """As run(), for a program that waits by other means."""
         return self._threads.submit(call, *args, **options)
 
     async def open_file(self, path: StrOrBytesPath, flags: int = os.O_RDONLY, mode: int = 0o666, layout: Layout | None = None) -> AsyncFile:
         return AsyncFile(self, await self.run(self.fs.open_file, path, flags, mode, layout))
 
     async def read_bytes(self, path: StrOrBytesPath) -> bytes:
-        """All of a file."""
+        """Reads the whole file."""
         return await self.run(_read, self.fs, path)
 
     async def write_bytes(self, path: StrOrBytesPath, data: ReadableBuffer) -> None:
-        """Makes a file of these bytes, or replaces its contents by them."""
+        """Makes a file with these bytes, or replaces its contents by them."""
         await self.run(_write, self.fs, path, data)
 
     async def stat(self, path: StrOrBytesPath, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -145,7 +145,7 @@ class AsyncFileSystem:
         await self.run(self.fs.rename, source, target)
 
     async def close(self) -> None:
-        """Waits for the calls that run, and ends the session with its last file. It is done even if its own task is cancelled."""
+        """Waits for running calls, and ends the session after its last file. Goes on even if this task is cancelled."""
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._close))
 
     def _close(self) -> None:
@@ -170,5 +170,5 @@ def _write(fs: FileSystem, path: StrOrBytesPath, data: ReadableBuffer) -> None:
 
 
 def connect(where: StrOrBytesPath | None = None, *, in_flight: int = 16, **options: Any) -> AsyncFileSystem:
-    """As spate.connect(). in_flight: how many calls run at once."""
+    """As spate.connect(). in_flight: the most calls that run at once."""
     return AsyncFileSystem(FileSystem(where, **options), in_flight)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fsspec's spate://path, by which pandas, dask, zarr, xarray and pyarrow open files of Spate. docs/python.md."""
+"""fsspec's spate://path. With it pandas, dask, zarr, xarray and pyarrow open files of Spate. See docs/python.md."""
 from __future__ import annotations
 
 import contextlib
@@ -28,7 +28,7 @@ _lock = threading.Lock()
 
 
 def _forked() -> None:
-    """Another thread may have held the lock at the fork; there is none in the child to release it."""
+    """Another thread may have held the lock at the fork. That thread is not in the child, so nothing would release the lock."""
     global _lock
     _lock = threading.Lock()
 
@@ -46,13 +46,13 @@ def _session(where: str | None, settings: dict[str, str]) -> FileSystem:
 
 
 class _File:
-    """What fsspec's users expect of an open file, beside what the io module says."""
+    """Functions that fsspec's users expect of an open file, beyond those of the io module."""
 
     raw: Any
     close: Any
     fs: SpateFileSystem
     path: str
-    mode = ""  # hides that of io, which nobody can set
+    mode = ""  # hides the mode of io, which cannot be set
     blocksize: int
     autocommit = True
     _temporary: str | None = None
@@ -68,20 +68,20 @@ class _File:
     full_name = property(lambda self: self.fs.unstrip_protocol(self.path))
 
     def commit(self) -> None:
-        """What was written gets its name. Called by a transaction. FileExistsError, and it is removed, where mode "x" finds that
-        somebody has taken the name."""
+        """Gives the written file its name. A transaction calls this. If mode "x" finds that the name is taken, it removes the file
+        and raises FileExistsError."""
         try:
             self.close()
             if self._temporary is not None:
                 self.fs.native.rename(self._temporary, self.path, _RENAME_NOREPLACE if "x" in self.mode else 0)
         except OSError:
-            with contextlib.suppress(OSError):  # the first error is the one to tell
+            with contextlib.suppress(OSError):  # the first error is the one to report
                 self.discard()
             raise
         self._temporary = None
 
     def discard(self) -> None:
-        """What was written is removed."""
+        """Removes the written file."""
         self.close()
         if self._temporary is not None:
             self.fs.native.unlink(self._temporary)
@@ -101,7 +101,7 @@ class _Updater(_File, io.BufferedRandom):  # type: ignore[misc]
 
 
 class _Transaction(Transaction):  # type: ignore[misc]
-    """After a failure, too, the file system is out of the transaction, and no temporary file is left."""
+    """Leaves no temporary file, and takes the file system out of the transaction, also after a failure."""
 
     fs: SpateFileSystem
     files: list[Any]
@@ -126,9 +126,9 @@ class _Transaction(Transaction):  # type: ignore[misc]
 class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Files of Spate for fsspec.
 
-    where: its spate.toml, or the folder that holds one; None: SPATE_FS, else the last `spate up`. settings: over spate.toml.
-    auto_mkdir: what is written gets the directories that its path names, as in an object store. An instance may be used by
-    any thread, pickled, and used in a forked process."""
+    where: its spate.toml, or the folder that holds one; None: SPATE_FS, else the last `spate up`. settings: override
+    spate.toml. auto_mkdir: a written file gets the directories that its path names, as in an object store. Any thread may use
+    an instance. It may be pickled, and used in a forked process."""
 
     protocol = "spate"
     transaction_type = _Transaction
@@ -211,7 +211,7 @@ class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return self.native.isfile(self._strip_protocol(path))
 
     def created(self, path: Any) -> datetime.datetime:
-        """When its inode changed last: no time of creation is kept."""
+        """The time of the inode's last change, because Spate stores no time of creation."""
         return _time(self.native.stat(self._strip_protocol(path)).st_ctime)
 
     def modified(self, path: Any) -> datetime.datetime:
@@ -250,7 +250,7 @@ class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 self.native.rmtree(one)
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:
-        """Renames, in one step, where both are paths; else as fsspec does, which copies and removes."""
+        """Renames in one step if both arguments are paths. Otherwise copies and removes, as fsspec does."""
         if maxdepth is not None or not (isinstance(path1, str) and isinstance(path2, str)) or not self.lexists(path1):
             super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
             return
@@ -291,7 +291,7 @@ class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if writes and not autocommit:
             if "w" not in mode and "x" not in mode:
                 raise ValueError("a transaction writes whole files, by mode wb or xb")
-            # Only "x" minds what is there now.
+            # Only for "x" it matters whether the file exists now.
             if "x" in mode and self.lexists(path):
                 raise FileExistsError(path)
             temporary = "%s.%s.tmp" % (path, secrets.token_hex(8))
@@ -304,7 +304,7 @@ class SpateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return opened
 
     def _with_parents(self, path: str, make: Any, creates: bool = True) -> Any:
-        """make(), and once more with the directories above `path` if these were missing."""
+        """Calls make(). If the directories above `path` are missing, makes them and calls make() once more."""
         try:
             return make()
         except FileNotFoundError:
