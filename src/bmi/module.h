@@ -127,7 +127,7 @@ struct Abilities {
   bool uses_registered_memory = false;
   /// The module implements send_at_once().
   bool sends_at_once = false;
-  /// A file segment is sent without passing through this process's memory (sendfile and the like).
+  /// A file segment is sent without passing through this process's memory, as by sendfile.
   bool sends_files_in_kernel = false;
   /// The module runs in the simulation's time. By design it has no wait descriptor.
   bool virtual_time = false;

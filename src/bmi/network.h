@@ -259,7 +259,7 @@ class Network {
   virtual void stop_wake_by(ContextId context, int fd) = 0;
 
   /// From now on posts of the whole instance may delay their messages, so that several leave with one system call. They
-  /// leave with the next test, wait() or flush_sends(). For callers that call one of these soon.
+  /// leave with the next test, wait() or flush_sends(). Only for callers that call one of these soon.
   virtual void hold_sends() = 0;
   virtual void flush_sends() = 0;
 

@@ -27,7 +27,7 @@ class Registry {
  public:
   /// `scheme` is the URL scheme without suffix ("tcp", "ofi"). Adding one twice is a bug.
   void add(std::string scheme, ModuleFactory factory);
-  /// In the order of their addition.
+  /// The schemes, in the order in which they were added.
   std::vector<std::string> schemes() const;
 
   /// kNoSuchModule: the error names the schemes that exist.

@@ -20,9 +20,9 @@ namespace spate::http {
 class Request {
  public:
   virtual ~Request() = default;
-  /// Without the arguments: "/metrics".
+  /// The path without the arguments: "/metrics".
   virtual std::string_view path() const = 0;
-  /// The value of a header, whatever the case of its name; of several the first.
+  /// The value of a header; the case of its name does not matter. If there are several, the first one's.
   virtual std::optional<std::string_view> header(const char* name) const = 0;
   /// The decoded value of "?name=value".
   virtual std::optional<std::string_view> argument(const char* name) const = 0;

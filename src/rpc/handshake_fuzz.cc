@@ -103,7 +103,7 @@ void client_with_key(Script& script) {
   std::ignore = meeting.handshake();
 }
 
-/// A server that holds the key, likewise.
+/// A server that holds the key and sends any body, under a MAC of what it really sends.
 void server_with_key(Script& script) {
   Meeting meeting;
   meeting.on_reply = [&](Bytes& reply) {

@@ -91,7 +91,7 @@ TEST(Loads, ServersAreOneRow) {
   EXPECT_EQ(requests(reply.clients[0].kinds), 2U);
 }
 
-/// However many others come and go, and in whatever order.
+/// This holds however many other clients come and go, and in whatever order.
 TEST(Loads, AClientThatAsksForMoreThanItsShareIsNeverMissing) {
   constexpr std::size_t kMost = 8;
   constexpr std::uint64_t kRequests = 20'000;
@@ -112,7 +112,7 @@ TEST(Loads, AClientThatAsksForMoreThanItsShareIsNeverMissing) {
   const auto reply = loads.list(now);
   std::uint64_t all = requests(reply.others);
   for (const wire::ClientLoad& one : reply.clients) all += requests(one.kinds);
-  EXPECT_EQ(all, kRequests);  // what a client had asked that made room is among the others
+  EXPECT_EQ(all, kRequests);  // the requests of a replaced client are among the others
   EXPECT_GT(requests(find(reply, 1)->kinds), of_the_heavy - 200);
   EXPECT_GT(reply.clients_dropped, 1000U);
 }

@@ -15,7 +15,7 @@
 
 namespace spate::rpc {
 
-/// Most requests under way of strangers. A stranger is a peer that has not proved a key.
+/// The most requests of strangers that may be under way. A stranger is a peer that has not proved a key.
 struct StrangerBounds {
   std::size_t in_all = 0;
   std::uint32_t of_one = 0;

@@ -55,7 +55,7 @@ class TagWindow {
  private:
   static constexpr std::uint64_t kWordBits = 64;
   static constexpr std::uint64_t kWords = kSize / kWordBits + 1;
-  /// After so many requests the connection must be replaced.
+  /// After this many requests the connection must be replaced.
   static constexpr std::uint64_t kLast = std::uint64_t{1} << 48U;
   std::uint64_t sequence(bmi::Tag tag) const { return (tag.value - first_) >> kTagBitsPerRequest; }
 

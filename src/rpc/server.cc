@@ -25,8 +25,8 @@ bool is_strange(Errc code) {
 /// The largest deadline that a request may ask for, ms: a day. Without a limit it could overflow the clock.
 constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
 
-/// The version, of a request long enough to hold version and operation. Every version has these two fields at the same
-/// place. The rest of a message of an unknown version may mean anything.
+/// Returns the version of a request that is long enough to hold version and operation. Every version has these two
+/// fields at the same place. The rest of a message of an unknown version may mean anything.
 std::optional<std::uint16_t> version_of(ByteView request) {
   Decoder in(request);
   const std::uint16_t version = in.u16();

@@ -14,7 +14,7 @@ namespace spate::tls {
 struct StreamRole {
   bool connects = false;
   bool by_key = false;        // by a shared key, not by certificates
-  std::string host = {};      // connecting: for whom the certificate must be
+  std::string host = {};      // connecting: the host that the certificate must name
   std::string protocol = {};  // ALPN
 };
 

@@ -43,7 +43,7 @@ class Stream {
   /// -1: errno is EAGAIN (nothing is there; a readable socket announces more), or the connection broke. A short read
   /// means that nothing more is there, or that ended() is true.
   virtual ssize_t read(std::span<const iovec> pieces) = 0;
-  /// No more bytes will come.
+  /// Whether no more bytes will come.
   virtual bool ended() const = 0;
   /// Takes bytes from the pieces. Returns how many, or -1 with errno: EAGAIN while the socket is full. Bytes that it
   /// took are encrypted, so their memory may be used again, but they may still wait for flush(). The stream keeps at
@@ -59,7 +59,7 @@ class Stream {
   /// How much one key may encrypt (AES-GCM, RFC 8446, sec. 5.5). write() changes the key in time.
   static constexpr std::uint64_t kKeyBytes = std::uint64_t{1} << 38U;
 
-  /// Only the two ends of this connection know it. A relay that ends TLS has another value on each side (RFC 9266).
+  /// A value that only the two ends of this connection know: a relay that ends TLS has two of them (RFC 9266).
   virtual Hash binding() const = 0;
   /// For people: "TLS 1.3 TLS_AES_128_GCM_SHA256, by certificate", after the handshake.
   virtual std::string description() const = 0;

@@ -126,7 +126,7 @@ struct DatafileStatReply {
   }
 };
 
-/// From servers only. Repeating it with the same generation has no further effect.
+/// Needs the server key. Repeating it with the same generation has no further effect.
 struct DatafileTruncateRequest {
   static constexpr Op kOp = Op::kDatafileTruncate;
   static constexpr std::string_view kName = "datafile truncate request";
@@ -215,8 +215,8 @@ struct DatafileRef {
   }
 };
 
-/// From servers (and fsck with the server key). Leaves a tombstone until `tombstone_until`, so that a late write cannot
-/// bring a datafile back. Repeatable.
+/// Needs the server key (servers, fsck). Leaves a tombstone until `tombstone_until`, so that a late write cannot bring
+/// a datafile back. Repeatable.
 struct DatafileRemoveRequest {
   static constexpr Op kOp = Op::kDatafileRemove;
   static constexpr std::string_view kName = "datafile remove request";
@@ -229,7 +229,7 @@ struct DatafileRemoveRequest {
 };
 using DatafileRemoveReply = Empty;
 
-/// From servers and fsck.
+/// Lists the datafiles of a target. Needs the server key (servers, fsck).
 struct DatafileListRequest {
   static constexpr Op kOp = Op::kDatafileList;
   static constexpr std::string_view kName = "datafile list request";
@@ -280,8 +280,8 @@ struct IoStatfsReply {
   }
 };
 
-/// From servers only. From now on the server refuses this client's requests of epochs below `lowest_epoch`. The fence
-/// is durable before the reply, and running requests of older epochs have ended or were discarded by then.
+/// Needs the server key. From now on the server refuses this client's requests of epochs below `lowest_epoch`. The
+/// fence is durable before the reply, and running requests of older epochs have ended or were discarded by then.
 struct FenceRequest {
   static constexpr Op kOp = Op::kFence;
   static constexpr std::string_view kName = "fence request";

@@ -48,7 +48,7 @@ struct ListLeaseRequest {
   static constexpr Op kOp = Op::kListLease;
   static constexpr std::string_view kName = "list lease request";
   Handle handle;
-  std::uint64_t cookie = 0;       // as in ReaddirRequest
+  std::uint64_t cookie = 0;       // see ReaddirRequest
   std::uint32_t max_entries = 0;  // 0: as many as fit the reply room
   template <typename A>
   void fields(A& a) {
@@ -63,7 +63,7 @@ struct ListLeaseReply {
   /// request. The entries with these indices, ascending, are exceptions: the client may not cache them.
   bool granted = false;
   std::vector<std::uint32_t> refused;
-  std::uint64_t table = 0;  // as in LookupLeaseReply
+  std::uint64_t table = 0;  // see LookupLeaseReply
   std::uint32_t lease_ms = 0;
   template <typename A>
   void fields(A& a) {
@@ -113,7 +113,7 @@ struct Granted {
   /// The session has leases on `objects`, and on `names` with their directories, for lease_ms from the time of its
   /// request.
   bool granted = false;
-  std::uint64_t table = 0;  // as in LookupLeaseReply
+  std::uint64_t table = 0;  // see LookupLeaseReply
   std::uint32_t lease_ms = 0;
   std::uint64_t order = 0;  // orders the changes of one table: later ones have higher numbers
   std::vector<GrantedObject> objects;

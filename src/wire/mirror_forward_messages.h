@@ -31,7 +31,7 @@ enum class MirrorVerdict : std::uint8_t {
   kDone = 1,     // obeyed; `status`: the result
   kOld = 2,      // the member obeys a later epoch, or has accused the primary: it obeys no more
   kNotYet = 3,   // the member does not obey this epoch yet: send it again
-  kStranger = 4  // the member knows no such group, or is not of it
+  kStranger = 4  // the member knows no such group, or does not belong to it
 };
 
 struct MirrorRange {

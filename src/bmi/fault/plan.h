@@ -40,7 +40,7 @@ struct Fault {
 class Plan {
  public:
   void add(const Fault& fault);
-  /// No more faults; the counts go on.
+  /// Removes all faults; the counts go on.
   void clear();
 
   /// Counts what passes at `point` and yields its fault, if any.

@@ -29,7 +29,7 @@ struct SendCredit {
 /// How many bytes of one peer's messages the receiver holds, and how much of it was consumed but not returned yet.
 struct ReceiveCredit {
   std::uint64_t held = 0;  // charged and not given back, bytes
-  std::uint64_t owed = 0;  // of it: consumed
+  std::uint64_t owed = 0;  // the part of `held` that was consumed
 
   /// False: the peer has exceeded its credit.
   bool charge(std::uint64_t cost, std::uint64_t window) {

@@ -7,7 +7,7 @@
 namespace spate::bmi::tcp {
 namespace {
 
-/// Sweeps in an idle time. A peer is disconnected when so many sweeps in a row found it idle.
+/// The number of sweeps in idle_close_ms. A peer is disconnected when this many sweeps in a row found it idle.
 constexpr unsigned kSweeps = 2;
 
 }  // namespace

@@ -206,7 +206,7 @@ SendQueue::Written SendQueue::write_file(Outlet to, Op& op, SendScratch& scratch
   if (error_number == EAGAIN || error_number == EINTR || of_socket(error_number)) {
     return failed(error_number, FlushStatus::kLost);
   }
-  op.without_sendfile = true;  // EINVAL and the like; if the file cannot be read either, the next call shows it
+  op.without_sendfile = true;  // for example EINVAL; if the file cannot be read either, the next call shows it
   return write_by_reading(to, op, scratch);
 }
 

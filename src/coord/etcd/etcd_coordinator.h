@@ -16,7 +16,7 @@ struct EtcdOptions {
   std::vector<std::string> urls;   // client URLs of the members: "http://10.0.0.1:2379"; at least one
   HttpTls tls = {};                // if the URLs begin with https://
   std::string prefix = "/spate/";  // prefix of all keys, so that several file systems can use one cluster
-  /// For each member. A member without a quorum would answer only after 7 s (tried, 3.4.23).
+  /// How long each member may take to answer. One without a quorum would answer only after 7 s (tried, 3.4.23).
   Duration patience = std::chrono::seconds(1);
 };
 

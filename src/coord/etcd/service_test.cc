@@ -109,7 +109,7 @@ TEST_F(EtcdServiceTest, WithoutAQuorumAChangeSoonFailsOrIsUnknown) {
   EXPECT_LT(clock_.now() - begun, kStart);  // it must not wait for ever
   members_->resume(1);
   members_->resume(2);
-  // Settled by another change from the same revision, or by the first one.
+  // Another change from the same revision settles the outcome, unless the first change was made.
   std::ignore = put_at_last("k", "3", *first);
   EXPECT_NE(value_at_last("k"), "1");
 }
