@@ -21,7 +21,7 @@ struct LeaseTitle {
   std::uint64_t counter = 0;  // LeaseWords::counter
 };
 
-/// The lease ends when the page is destroyed, unless keep() was called. Not thread-safe.
+/// The destructor removes the page, unless keep() was called. It does not tell the holder. Not thread-safe.
 class LeasePage {
  public:
   LeasePage(const LeasePage&) = delete;

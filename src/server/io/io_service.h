@@ -23,9 +23,9 @@ class Registration;
 struct RegistrationOptions;
 
 /// One per process and executor. Life cycle: construct -> rpc::Server::add() (after the meta role's, if the process has
-/// one: its join makes the ticket that this one's checks) -> start() -> rpc::Server::stop() awaited -> stop() awaited
-/// -> destroyed. Keyval, network, metrics and the targets' contexts outlive it and run on the network's executor. The
-/// keyval store may be shared with a meta role: the key spaces are apart.
+/// one: its join makes the ticket that this one's checks) -> open() awaited -> start() -> leave_groups() ->
+/// rpc::Server::stop() awaited -> stop() awaited -> destroyed. Keyval, network, metrics and the targets' contexts
+/// outlive it and run on the network's executor. A meta role may share the keyval store: the key spaces are apart.
 class IoService final : public rpc::Service {
  public:
   IoService(const IoOptions& options, std::vector<IoTarget> targets, job::KeyvalContext& keyval,

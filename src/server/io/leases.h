@@ -64,8 +64,8 @@ class Leases {
   /// The lease, if it is this client's.
   BypassLease* find(std::uint64_t id, ClientId client);
 
-  /// Takes the lease back. When this ends, no operation of the holder has an effect any more. A holder that is still at
-  /// work after `deadline` is fenced: the datafile moves to a new local file.
+  /// Takes the lease back. When it succeeds, no operation of the holder has an effect any more. A holder that is still
+  /// at work after `deadline` is fenced: the datafile moves to a new local file.
   job::Task<Result<void>> recall(std::uint64_t id, MonoTime deadline, job::StopToken stop);
   /// The holder has reported that it no longer uses the lease: ends it.
   job::Task<Result<void>> finish(std::uint64_t id, job::StopToken stop);
