@@ -17,17 +17,17 @@
 namespace spate::fuse {
 
 /// The kernel waits for no answer to a release, so no worker has to wait either: the next thread that drives the
-/// client's executor continues it. Thread-safe. Drain it before the driver is destroyed.
+/// client's executor continues the close. Thread-safe. drain() must have returned before the driver is destroyed.
 class AsyncReleases {
  public:
-  /// The most at once. The kernel itself holds back more than a dozen unanswered ones.
+  /// The most releases in flight. The kernel itself holds back more than a dozen unanswered ones.
   static constexpr std::size_t kMost = 64;
 
   explicit AsyncReleases(client::Driver& driver) : driver_(driver) {}
   AsyncReleases(const AsyncReleases&) = delete;
   AsyncReleases& operator=(const AsyncReleases&) = delete;
 
-  /// Begins `make()`, a function that returns a Task<Unit>. False: too many are in flight, and it was not called.
+  /// Begins `make()`, a function that returns a Task<Unit>. False: too many are in flight, and `make` was not called.
   template <typename Make>
   bool begin(Make make) {
     if (under_way() >= kMost) return false;
@@ -36,7 +36,7 @@ class AsyncReleases {
     under_way_.push_back(std::move(started));
     return true;
   }
-  /// Waits until none is in flight. False: that was not so at `limit`. Nobody may begin one in the meantime, and some
+  /// Waits until none is in flight. False: some still were at `limit`. Nobody may begin one during the call, and some
   /// thread must drive the executor.
   bool drain(std::chrono::steady_clock::time_point limit);
   std::size_t under_way();

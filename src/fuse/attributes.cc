@@ -14,7 +14,7 @@
 namespace spate::fuse {
 namespace {
 
-/// `timeout`: how long the kernel may keep them, seconds.
+/// `timeout`: for how many seconds the kernel may keep the attributes.
 void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes, double timeout = 0) {
   if (!attributes) return reply_error(request, attributes.error());
   const struct stat out = to_stat(*attributes);
@@ -30,7 +30,7 @@ Result<Attributes> attributes_of(Mount& mount, fuse_req_t request, fuse_ino_t in
   return found;
 }
 
-/// Replies with attributes that the kernel may keep. False: it may keep nothing, and there was no reply.
+/// Replies with attributes that the kernel may keep. False: it may keep none, and no reply was sent.
 bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
   if (mount.copies == nullptr) return false;
   const auto copy = mount.process.client().cluster().attributes().copy_attributes(Handle(inode));
@@ -38,8 +38,8 @@ bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
   return copy.has_value();
 }
 
-/// The kernel keeps attributes only from the answer to this request. It ignores them if it was told in the meantime to
-/// drop its copy.
+/// The kernel keeps attributes only from the answer to this request. It ignores the attributes if it was told in the
+/// meantime to drop its copy.
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   Mount& mount = this_mount();
   if (reply_copy(mount, request, inode)) return;
@@ -48,8 +48,8 @@ void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   reply_attributes(request, found);
 }
 
-/// Whether the mode permits the access, as far as attributes alone tell. Rights of others than root and the owner
-/// depend on groups and lists, too.
+/// Whether the mode permits the access, if attributes alone tell. The rights of users other than root and the owner
+/// also depend on groups and lists.
 std::optional<bool> may_by_mode(const Credential& who, const Attributes& object, unsigned want) {
   constexpr std::uint32_t kAnyExecute = 0111;
   if (who.uid == 0)
@@ -112,7 +112,7 @@ void statfs(fuse_req_t request, fuse_ino_t) {
   answer([&] { return fuse_reply_statfs(request, &out); });
 }
 
-/// Whether the name cannot exist. The kernel asks for security.* before writes.
+/// Whether a name of this kind cannot exist. The kernel asks for security.* before writes.
 bool is_foreign(std::string_view name) { return name.starts_with("security."); }
 
 void reply_bytes(fuse_req_t request, ByteView value, std::size_t room) {
@@ -137,8 +137,8 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_
 
 constexpr std::string_view kAccessAcl = "system.posix_acl_access";
 
-/// Whether an access control list that the caller sets clears setgid. The servers decide that for the mount's user.
-/// Where others may use the mount the kernel tells it, but only if it heeds lists.
+/// Whether an access control list that the caller sets clears setgid. If the mount is for one user, the servers decide
+/// that. If others may use it, the kernel tells it, but only if it respects lists.
 Result<bool> kills_setgid(fuse_req_t request, fuse_ino_t inode) {
   const MountOptions& options = this_mount().options;
   if (!checked_by_kernel(options)) return false;

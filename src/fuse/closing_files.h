@@ -11,9 +11,9 @@
 
 namespace spate::fuse {
 
-/// A program that closes a file which it wrote and opens it again sends both requests at once, because close(2) does
-/// not wait for the release. The open waits here until the close is done, since the file's state is known only then.
-/// Used by the client's executor only.
+/// A program that closes a file which it wrote, and opens it again, sends both requests at once, because close(2) does
+/// not wait for the release. The open waits here until the close is done, because only then the file's state is known.
+/// Only the client's executor uses this object.
 class ClosingFiles {
  public:
   explicit ClosingFiles(job::Executor& executor) : executor_(executor) {}
@@ -30,7 +30,7 @@ class ClosingFiles {
     found->second.done->set();
     files_.erase(found);
   }
-  /// Returns when all closes of the file that had begun before the call have ended.
+  /// Returns when at least all those closes of the file have ended that had begun before the call.
   job::Task<void> wait(Handle handle) {
     const auto found = files_.find(handle);
     if (found == files_.end()) co_return;

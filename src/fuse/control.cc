@@ -27,7 +27,7 @@ constexpr std::size_t kMostText = 4000;
 constexpr int kBacklog = 4;
 constexpr int kPatienceMs = 60'000;
 
-/// Undoes the escapes of mountinfo, which writes blanks and the like as three octal digits.
+/// Undoes the escapes of mountinfo, which writes blanks and similar characters as three octal digits.
 std::string plain(const std::string& escaped) {
   std::string out;
   for (std::size_t i = 0; i < escaped.size(); ++i) {
@@ -84,7 +84,7 @@ Result<MountedDevice> device_at(const std::string& directory) {
     if (!(words >> id >> parent >> number >> root >> at) || plain(at) != directory) continue;
     std::string options;
     for (std::string word; words >> word;) options = word;  // the options of the file system itself come last
-    device = MountedDevice{number, user_in(options)};       // the last one covers the others
+    device = MountedDevice{number, user_in(options)};       // the last mount covers the others
   }
   if (!device) return Error::told(Errc::kNotFound, "nothing is mounted at " + directory);
   return *std::move(device);
@@ -110,7 +110,7 @@ Result<std::string> ask_supervisor(const std::string& directory, Word word, std:
   std::array<char, PATH_MAX> real{};
   if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
   SPATE_TRY(auto device, device_at(real.data()));
-  // Root may upgrade a user's mount, whose supervisor then runs the program that root names.
+  // Root may upgrade a user's mount. That mount's supervisor then runs the program that root names.
   if (device.user != ::geteuid() && ::geteuid() != 0)
     return Error::told(Errc::kNotPermitted, directory + " is another user's mount");
   auto supervisor = connect_to(device);

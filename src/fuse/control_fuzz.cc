@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a mount's control socket: packets of any size with any number of descriptors. Each is one message, as it
-// was sent or cut at its limit, and no descriptor may leak. Messages of this side must arrive unchanged.
+// Fuzzer of a mount's control socket: packets of any size with any number of descriptors. Each must be one message, as
+// it was sent or cut at its limit, and no descriptor may leak. Messages of this side must arrive unchanged.
 //
 // Input: packets: number of descriptors and flags (1 byte), size (2 bytes), bytes.
 #include <fcntl.h>
@@ -52,7 +52,7 @@ bool send_raw(int socket, const Bytes& bytes, std::size_t descriptors, int given
 
 void check_heard(int socket, const Bytes& bytes, bool descriptor) {
   const auto heard = receive_message(socket);
-  if (bytes.empty()) {  // the same as the end of the other side
+  if (bytes.empty()) {  // an empty packet looks like the end of the other side
     SPATE_CHECK(heard.code() == Errc::kConnectionLost);
     return;
   }

@@ -13,7 +13,7 @@
 namespace spate::fuse {
 namespace {
 
-/// A device number that no device here has, and no other process that runs this test.
+/// A device number that no device here has, and that no other process of this test uses.
 std::string device() { return "test-" + std::to_string(::getpid()); }
 
 MountedDevice mounted() { return {device(), ::geteuid()}; }
@@ -60,7 +60,7 @@ TEST(ControlTest, ASupervisorListensThoughAnEarlierOneWithItsNumberHasNotEnded) 
   ASSERT_TRUE(before.listens());
   const auto listener = listen_for(device());
   EXPECT_OK(listener);
-  before.end();  // it removes its own name, not this one's
+  before.end();  // it removes only its own name, not that of its successor
   EXPECT_OK(connect_to(mounted()));
   remove_listener(device());
   EXPECT_ERRC(connect_to(mounted()), Errc::kNotFound);

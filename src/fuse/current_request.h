@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CurrentRequest: the request of the kernel that a worker thread handles. Its caller may give up when it is killed.
+// CurrentRequest: the request of the kernel that a worker thread handles. Its caller may be killed before the answer.
 #pragma once
 
 #ifndef FUSE_USE_VERSION
@@ -14,23 +14,23 @@ namespace spate::fuse {
 
 struct Mount;
 
-/// One for each worker thread. A process that is killed while it waits for a server (with a hard mount for long) must
-/// be able to die. So its request is answered with EINTR at once, and the operation continues with nobody to hear of
-/// it. Other signals interrupt nothing, as on local disks.
+/// There is one for each worker thread. A process that is killed while it waits for a server (with a hard mount for
+/// long) must be able to die. So its request is answered with EINTR at once, and the operation continues although
+/// nobody learns its result. Other signals interrupt nothing, as on local disks.
 class CurrentRequest {
  public:
-  /// That of the calling thread.
+  /// The object of the calling thread.
   static CurrentRequest& of_this_thread();
 
   /// Properties of a request that libfuse 3.14 does not pass on.
   struct Hints {
     bool temporary = false;     // create: the file must have no name (O_TMPFILE)
-    bool kills_setgid = false;  // setxattr: an access control list that it sets clears setgid
-    bool kills_rights = false;  // write, setattr: the caller is a user whose change of data clears set-uid and set-gid
+    bool kills_setgid = false;  // setxattr: the access control list that it sets clears setgid
+    bool kills_rights = false;  // write, setattr: the change clears set-uid and set-gid, because the caller is a user
   };
   /// The thread begins its next request, which belongs to `mount`. `request_id` is its number.
   void begin(Mount& mount, std::uint64_t request_id, Hints hints);
-  /// Does not use the request, which may be gone. Legal after the first begin().
+  /// Does not use the request, which may be gone. May be called after the first begin().
   Mount& mount() const { return *mount_; }
   std::uint64_t request_id() const { return request_id_; }
   const Hints& hints() const { return hints_; }
@@ -49,7 +49,7 @@ class CurrentRequest {
   std::uint64_t request_id_ = 0;
   Hints hints_;
   bool waiting_ = false;    // guarded by mutex_
-  bool abandoned_ = false;  // written with mutex_ held while waiting_; the worker reads it when it is not
+  bool abandoned_ = false;  // written with mutex_ held while waiting_; the worker reads it while not waiting_
 };
 
 }  // namespace spate::fuse

@@ -14,12 +14,12 @@
 namespace spate::fuse {
 namespace {
 
-/// Most bytes of one copy_file_range: the reply's count has 32 bits.
+/// The most bytes of one copy_file_range, because the reply's count has 32 bits.
 constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
 /// __FMODE_EXEC of the kernel's <linux/fs.h>: execve(2) opens the file.
 constexpr int kForExecve = 0x20;
 
-/// For the servers a mount of root is root, so they are told when another user opens a file for writing.
+/// To the servers a mount of root acts as root, so they are told when another user opens a file for writing.
 std::uint8_t by_user(fuse_req_t request, std::uint8_t flags) {
   const bool for_user = this_mount().credential.uid == 0 && fuse_req_ctx(request)->uid != 0;
   return for_user && (flags & wire::kOpenWrite) != 0 ? wire::kOpenByUser : 0;
@@ -30,7 +30,7 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   const int access = flags & O_ACCMODE;
   if (access == O_RDONLY || access == O_RDWR) out |= wire::kOpenRead;
   if (access == O_WRONLY || access == O_RDWR) out |= wire::kOpenWrite;
-  // Before the kernel keeps a part of a page as dirty, it reads the rest of it.
+  // Before the kernel keeps a part of a page as dirty, it reads the rest of that page.
   if (access == O_WRONLY && mount.options.cache == CacheMode::kWriteback) out |= wire::kOpenRead;
   if ((flags & O_TRUNC) != 0 && access != O_RDONLY) out |= wire::kOpenTruncate;
   if ((flags & O_EXCL) != 0) out |= wire::kOpenExclusive;
@@ -38,7 +38,7 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   return out;
 }
 
-/// Whether a write goes to the end that the file has at the servers, and not to the end that the kernel knows. With
+/// Whether a write goes to the end that the file has at the servers, not to the end that the kernel knows. With
 /// write-back, dirty pages have their places already; then only one client writes, and it knows the end.
 bool appends(const Mount& mount, const fuse_file_info& info) {
   return (info.flags & O_APPEND) != 0 && mount.options.cache != CacheMode::kWriteback;
@@ -58,16 +58,16 @@ job::Task<Result<Opened>> with_pages(Mount& mount, Result<std::unique_ptr<client
   co_return std::move(opened);
 }
 
-/// The kernel has nothing, or something else, at the place where the data went. Others that have the file open here may
-/// read it.
+/// The kernel has nothing, or old data, at the place where the data went. Other programs that have the file open here
+/// may read that.
 void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
   mount.workers->need_reader();  // it waits for reads of these pages
   std::ignore =
       fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
 }
 
-/// Nobody learns that a program reads from the kernel's pages. With relatime, atime is set all the same if the program
-/// reads the begin or the end of the file, as nearly all do.
+/// No server learns that a program reads from the kernel's pages. With relatime, atime is set all the same if the
+/// program reads the beginning or the end of the file, as nearly all programs do.
 void drop_ends(Mount& mount, const Attributes& attributes) {
   constexpr std::uint64_t kPage = 4096;
   if (attributes.size == 0) return;
@@ -89,7 +89,7 @@ void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* i
   info->fh = mount.files.add({std::move(file), flags, direct, CurrentRequest::of_this_thread().request_id()});
 }
 
-/// The handover state keeps the open until the meta server has ended it, which may be after this task has failed.
+/// The handover state keeps the open until the meta server has ended it, which may happen after this task has failed.
 job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
   if (open->file == nullptr) {
@@ -120,8 +120,8 @@ job::Task<Result<Opened>> create_and_open(Mount& mount, client::Client& client, 
   co_return opened;
 }
 
-/// Ends an open, whether anybody waits for it or not. The program's close(2) has returned, or its open(2) never will,
-/// so an error can only go to the log.
+/// Ends an open whose result no program gets: its close(2) has returned, or its open(2) never will. So an error can
+/// only go to the log.
 void close_file(Mount& mount, std::uint64_t number) {
   const auto open = mount.files.remove(number);
   if (open == nullptr) return;
@@ -135,8 +135,8 @@ void close_file(Mount& mount, std::uint64_t number) {
   mount.files.released(*open);
 }
 
-/// Called after the answer to an open. The kernel has taken it and dropped its pages if it was told to, or it has not
-/// (`error`).
+/// Called after the answer to an open. Without `error` the kernel has taken the open, and has dropped the pages if it
+/// was told to. With `error` it has not taken the open.
 void told_of_open(Mount& mount, const Attributes& attributes, const fuse_file_info& info, bool drops, int error) {
   if (error != 0) {
     mount.pages.spoil(attributes.handle);
@@ -220,13 +220,13 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
   const bool synced = must_sync(open, info);
   Mount& mount = this_mount();
   const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
-  // The pages from before stay correct, and the kernel has none of the appended data.
+  // The kernel's earlier pages stay correct, and it has none of the appended data.
   if (!end || !open.direct || (info.flags & O_DIRECT) != 0) mount.pages.spoil(open.handle);
   if (!end) {
     reply_error(request, end.error());
     return mount.handover.end_append(CurrentRequest::of_this_thread().request_id());
   }
-  // A write through the kernel's pages, after O_APPEND was set, holds them until it is answered.
+  // If O_APPEND was set after the open, a write through the kernel's pages holds these pages until it is answered.
   if (open.direct) drop_pages(mount, inode, *end, bytes.size());
   answer([&] { return fuse_reply_write(request, bytes.size()); });
   if (!open.direct) drop_pages(mount, inode, 0, 0);
@@ -257,7 +257,7 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
   reply_done(request, run(request, [&](client::Client&) { return (*open)->file->sync(); }));
 }
 
-/// It answers last: if this process dies before, the kernel repeats the request to the next one.
+/// Answers last: if this process dies before the answer, the kernel repeats the request to the next process.
 job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_ptr<OpenFile> open,
                                  std::uint64_t request_id) {
   client::Client& client = mount.process.client();
@@ -270,7 +270,7 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
   co_return Unit();
 }
 
-/// If leases are kept, some thread always drives the client's executor, within a few milliseconds.
+/// If leases are kept, some thread drives the client's executor at least every few milliseconds.
 bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
   if (!mount.process.client().cluster().attributes().on()) return false;
   const auto open = mount.files.find(number);
@@ -301,7 +301,7 @@ void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_i
   answer([&] { return fuse_reply_lseek(request, static_cast<off_t>(*found)); });
 }
 
-/// The kernel has written its dirty pages of both ranges, and drops those of the second one afterwards.
+/// The kernel has written its dirty pages of both ranges. Afterwards it drops the pages of the second range.
 void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info* from_info, fuse_ino_t to_inode,
                      off_t to, fuse_file_info* to_info, std::size_t size, int flags) {
   Mount& mount = this_mount();

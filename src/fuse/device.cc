@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned kMaxWriteBytes = 1U << 20U;  // the kernel's own limit with 256 pages
 constexpr unsigned kMaxBackground = 64;
-// From protocol 7.40, which this machine's header need not have.
+// Defined since protocol 7.40, so this machine's header may lack it.
 constexpr std::int32_t kNotifyResend = 7;
 constexpr std::uint32_t kParallelDirectWrites = 1U << 6U;  // of an open file; from protocol 7.38
 
@@ -30,8 +30,8 @@ thread_local bool answering_init = false;
 /// set while libfuse answers an open or a create
 thread_local bool answering_open = false;
 
-/// Both answers end with the flags of the open file. The kernel then locks the inode only for writes that append or
-/// enlarge the file, and while pages of it are kept or mapped.
+/// Both answers end with the flags of the open file. With this flag the kernel locks the inode only for writes that
+/// append or enlarge the file, and while pages of the file are kept or mapped.
 void let_direct_writes_overlap(std::span<const iovec> answer) {
   fuse_open_out out{};
   if (answer.size() != 2 || answer[1].iov_len < sizeof(out)) return;
@@ -47,7 +47,7 @@ ssize_t write_device(int fd, iovec* parts, int count, void* user) {
   if (answering_init) {
     add_abilities(kernel_init_of(mount.handover), kAbilities, {parts, static_cast<std::size_t>(count)});
   }
-  // Linux 6.9 keeps such writes apart from pages that are kept or mapped. It is also the first that can repeat
+  // Linux 6.9 keeps such writes apart from pages that are kept or mapped. It is also the first version that can repeat
   // requests.
   if (answering_open && can_resend(mount)) let_direct_writes_overlap({parts, static_cast<std::size_t>(count)});
   if (!swallowing) return ::writev(fd, parts, count);
@@ -65,7 +65,7 @@ void make_pages(void* memory, std::size_t size) {
   if (size > 0) bytes[size - 1] = 0;
 }
 
-/// A thread always reads into the same memory.
+/// A thread reads into the same memory each time.
 ssize_t read_device(int fd, void* memory, std::size_t size, void*) {
   thread_local const void* made = nullptr;
   if (made != memory) make_pages(memory, size);
@@ -85,20 +85,20 @@ void init(void* user, fuse_conn_info* connection) {
   want(FUSE_CAP_ATOMIC_O_TRUNC, true);
   want(FUSE_CAP_PARALLEL_DIROPS, true);
   want(FUSE_CAP_EXPORT_SUPPORT, true);
-  // The kernel asks for the access list of objects for users that are not the owner, and leaves the umask to the mount.
+  // The kernel asks for access lists for users that are not the owner, and leaves the umask to the mount.
   want(FUSE_CAP_POSIX_ACL, mount.options.acl && checked_by_kernel(mount.options));
   want(FUSE_CAP_DONT_MASK, mount.options.acl);
   want(FUSE_CAP_WRITEBACK_CACHE, mount.options.cache == CacheMode::kWriteback);
-  // Pages are dropped at open. To ask for attributes before each read would cost a round trip for each.
+  // Pages are dropped at open. Asking for attributes before each read would cost a round trip each time.
   want(FUSE_CAP_AUTO_INVAL_DATA, false);
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, true);
-  // Attributes that the kernel may not keep it asks for again at once. Names that it may keep it takes from such an
-  // answer even if it was told in the meantime to drop them. So it would get nodes for nothing, and would have to
+  // If the kernel may not keep attributes, it asks for them again at once. It takes names that it may keep from a
+  // listing's answer even if it was told meanwhile to drop them. So it would get nodes for nothing, and would have to
   // forget them. The result of a listing stays with the mount (docs/mount.md, "Listings").
   want(FUSE_CAP_READDIRPLUS, false);
-  want(FUSE_CAP_SPLICE_READ, false);                 // requests are small, or copied once either way
+  want(FUSE_CAP_SPLICE_READ, false);                 // requests are small, or are copied once either way
   want(FUSE_CAP_SPLICE_WRITE, false);                // replies come from memory that is used again
-  if (init.done != 0) connection->want = init.want;  // the kernel keeps to what it was told first
+  if (init.done != 0) connection->want = init.want;  // the kernel keeps to the first answer
   init.want = connection->want;
   connection->max_write = std::min(connection->max_write, kMaxWriteBytes);
   connection->max_background = kMaxBackground;
@@ -112,7 +112,7 @@ void init(void* user, fuse_conn_info* connection) {
 fuse_session* make_session(Mount& mount) {
   fuse_lowlevel_ops handlers = operations();
   handlers.init = init;
-  // Only the kernel knows its dirty pages, so it treats everything as data.
+  // Only the kernel knows its dirty pages. So the kernel must answer, and treats everything as data.
   if (mount.options.cache == CacheMode::kWriteback) handlers.lseek = nullptr;
   const std::string text = mount_option_text(mount);
   std::array<const char*, 3> words{"spate", "-o", text.c_str()};
@@ -200,7 +200,7 @@ Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
   io.read = read_device;
   const int failed = fuse_session_custom_io(session.get(), &io, device.get());
   if (failed != 0) return Error::told(Errc::kUnknown, "libfuse refuses /dev/fuse");
-  device.release();  // the session closes it
+  device.release();  // the session closes the descriptor
   mount.session = session.get();
   const bool first = !mount.handover.inherited();
   SPATE_TRY(std::ignore, first ? answer_init(mount, session.get()) : replay_init(mount, session.get()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device: libfuse's session on a /dev/fuse that the supervisor holds. Earlier processes of the mount may have served
-// it.
+// the same /dev/fuse.
 #pragma once
 
 #include <memory>
@@ -25,15 +25,15 @@ using SessionPtr = std::unique_ptr<fuse_session, SessionDeleter>;
 /// kernel is asked to repeat unanswered requests.
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device);
 
-/// As fuse_reply_open and fuse_reply_create. Several direct writes of an open file may be under way at once
-/// (Linux 6.9), which libfuse 3.14 cannot say.
+/// As fuse_reply_open and fuse_reply_create. They also allow several direct writes of an open file at once (Linux 6.9),
+/// for which libfuse 3.14 has no parameter.
 int reply_open(fuse_req_t request, const fuse_file_info& info);
 int reply_create(fuse_req_t request, const fuse_entry_param& entry, const fuse_file_info& info);
 
 /// Whether the kernel can repeat requests (Linux 6.9). Known after take_device().
 bool can_resend(const Mount& mount);
 
-/// The kernel sent this request before, to an earlier process.
+/// Set in the number of a request that the kernel sent before, to an earlier process.
 constexpr std::uint64_t kSentAgain = std::uint64_t{1} << 63U;
 
 }  // namespace spate::fuse

@@ -11,7 +11,7 @@
 namespace spate::fuse {
 namespace {
 
-// Offsets of the two entries that the servers do not store; their cookies are hashes of 63 bits.
+// Offsets of the two entries that the servers do not store. The cookies of others are hashes of 63 bits.
 constexpr off_t kAfterDot = 1;
 constexpr off_t kAfterDotDot = 2;
 
@@ -45,7 +45,7 @@ Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory
   return {};
 }
 
-/// The first entry of the page after `cookie`. None: the page does not hold that place.
+/// Index of the first entry of the page after `cookie`. None: the page does not have that place.
 std::optional<std::size_t> position(const OpenDirectory& directory, std::uint64_t cookie) {
   if (!directory.loaded) return std::nullopt;
   if (cookie == directory.page_begins) return 0;

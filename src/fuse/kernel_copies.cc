@@ -16,7 +16,7 @@
 namespace spate::fuse {
 namespace {
 
-// From protocol 7.44, which this machine's header may lack. libfuse 3.14 does not know it either.
+// Since protocol 7.44, so this machine's header may lack it. libfuse 3.14 does not know it either.
 constexpr std::int32_t kNotifyNewEpoch = 8;
 constexpr auto kBusyPause = std::chrono::milliseconds(10);
 
@@ -57,7 +57,7 @@ bool KernelCopies::new_epoch() {
   return tell_kernel(&message, sizeof(message));
 }
 
-/// Does not drop pages, which are checked at open.
+/// Does not drop pages, because these are checked at open.
 void KernelCopies::drop_in_kernel(Handle object) {
   DropAttributes message{};
   message.header.len = sizeof(message);
@@ -84,7 +84,7 @@ Result<void> KernelCopies::begin(int device) {
   return {};
 }
 
-/// The mount may still exist for programs that have something open in it. Then the leases end before it does.
+/// The mount may still exist for programs that have something open in it. In that case the leases end before the mount.
 void KernelCopies::drop_whatever_it_has() {
   for (const Handle object : handover_.copied(clock_.now())) drop_in_kernel(object);
   std::ignore = new_epoch();
@@ -106,8 +106,8 @@ void KernelCopies::end() {
   for (UniqueFunction<void()>& then : waiting) then();
 }
 
-/// Call it with the lock held. Requests that come in the meantime are left for the next time, so that nobody waits for
-/// them.
+/// Call it with the lock held. Requests that come in the meantime are left for the next call, so that earlier callers
+/// do not wait for them.
 void KernelCopies::drop_all_there_is(std::unique_lock<std::mutex>& lock) {
   const std::unordered_set<Handle> attributes = std::exchange(attributes_, {});
   const bool names = std::exchange(names_, false);

@@ -15,23 +15,23 @@
 
 namespace spate::fuse {
 
-/// Attributes are dropped object by object. Names are dropped all at once by a new epoch (Linux 6.16), after which the
-/// kernel asks again for each when it is used. Neither takes a lock that a request of the kernel may hold, so the
-/// thread waits for nobody. Life cycle: construct -> begin() -> end(), after the last request. Before begin() nothing
+/// Attributes are dropped object by object. Names are dropped all at once by a new epoch (Linux 6.16); then the kernel
+/// asks for each name again when it is used. Neither takes a lock that a request of the kernel may hold, so the thread
+/// never waits for a request. Life cycle: construct -> begin() -> end(), after the last request. Before begin() nothing
 /// is copied.
 class KernelCopies final : public client::Copies {
  public:
-  /// If an earlier process served the mount, the kernel may have copies, which are dropped at the beginning. `handover`
-  /// outlives it.
+  /// If an earlier process served the mount, the kernel may have copies. They are dropped at the beginning. `handover`
+  /// outlives this object.
   explicit KernelCopies(client::HandoverState& handover);
   ~KernelCopies() override;
   KernelCopies(const KernelCopies&) = delete;
   KernelCopies& operator=(const KernelCopies&) = delete;
 
-  /// Call it once. `device`: /dev/fuse, of which it makes a descriptor of its own.
+  /// Call it once. `device`: /dev/fuse, of which this object makes a descriptor of its own.
   Result<void> begin(int device);
-  /// Makes the kernel drop everything and tells all who wait. Call it before the leases are given up. It may be called
-  /// more than once.
+  /// Makes the kernel drop everything and tells all callers that wait. Call it before the leases are given up. It may
+  /// be called more than once.
   void end();
 
   bool takes_names() const override;
@@ -41,7 +41,7 @@ class KernelCopies final : public client::Copies {
   bool when_dropped(UniqueFunction<void()> then) override;
 
  private:
-  /// If as many objects wait for the thread, no others are copied.
+  /// While this many objects wait for the thread, no attributes of others are copied.
   static constexpr std::size_t kMostWaiting = 1U << 17U;
 
   void work();
@@ -58,9 +58,9 @@ class KernelCopies final : public client::Copies {
   std::thread thread_;
   mutable std::mutex mutex_;  // guards all members below
   std::condition_variable wake_;
-  std::unordered_set<Handle> attributes_;  // whose copies must be dropped
+  std::unordered_set<Handle> attributes_;  // objects whose attributes must be dropped
   bool names_ = false;                     // names must be dropped
-  bool busy_ = false;                      // the thread drops something, or begin() was not called yet
+  bool busy_ = false;                      // the thread is dropping something, or begin() was not called yet
   std::vector<UniqueFunction<void()>> waiting_;
   bool takes_names_ = false;
   bool begun_ = false;

@@ -24,7 +24,7 @@ using std::chrono::seconds;
 constexpr std::int32_t kNewEpoch = 8;
 constexpr Handle kFile{11};
 
-/// The messages that the kernel got.
+/// The messages that were sent to the kernel.
 struct Told {
   std::set<Handle> attributes;
   int epochs = 0;
@@ -68,7 +68,7 @@ class KernelCopiesTest : public ::testing::Test {
     return told;
   }
   static MonoTime in(Duration span) { return SystemClock().now() + span; }
-  /// Whether everything is dropped within that time.
+  /// Whether everything is dropped within the time `within`.
   bool dropped(KernelCopies& copies, Duration within = seconds(10)) {
     const auto done = std::make_shared<std::atomic<bool>>(false);
     if (!copies.when_dropped([done] { *done = true; })) return true;
@@ -86,7 +86,7 @@ TEST_F(KernelCopiesTest, TheKernelIsToldToDropBeforeWaitersLearnThatItHas) {
   EXPECT_FALSE(copies.takes_names());
   EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
   ASSERT_OK(copies.begin(device_.get()));
-  EXPECT_EQ(read().epochs, 1);  // the message that finds out whether the kernel knows epochs
+  EXPECT_EQ(read().epochs, 1);  // the message by which it learns whether the kernel knows epochs
   EXPECT_TRUE(copies.takes_names());
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
   EXPECT_TRUE(dropped(copies));
@@ -109,7 +109,7 @@ TEST_F(KernelCopiesTest, CallersWaitWhileTheKernelIsBusy) {
   }
   copies.drop_names();
   EXPECT_FALSE(dropped(copies, milliseconds(100)));
-  for (int i = 0; i < 1000; ++i) copies.drop_names();  // they become one message
+  for (int i = 0; i < 1000; ++i) copies.drop_names();  // these become one message
   std::array<char, 1024> room{};
   while (::recv(kernel_.get(), room.data(), room.size(), MSG_DONTWAIT) == static_cast<ssize_t>(room.size())) {
   }

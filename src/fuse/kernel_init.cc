@@ -9,7 +9,7 @@
 namespace spate::fuse {
 namespace {
 
-// From protocols 7.39 and 7.40, which this machine's header may lack.
+// Since protocols 7.39 and 7.40, so this machine's header may lack them.
 constexpr std::uint64_t kDirectIoAllowMmap = std::uint64_t{1} << 36U;
 constexpr std::uint64_t kHasResend = std::uint64_t{1} << 39U;
 
@@ -21,7 +21,7 @@ constexpr std::array kAbilityFlags{AbilityFlag{kMapsDirectIo, kDirectIoAllowMmap
                                    AbilityFlag{kTellsOfSetgid, FUSE_SETXATTR_EXT},
                                    AbilityFlag{kClearsRights, FUSE_HANDLE_KILLPRIV_V2}};
 
-/// The flags of the kernel's request; 0 if there was none. Kernels before FUSE_INIT_EXT send a shorter request.
+/// The flags of the kernel's request; 0 if none has come. Kernels before FUSE_INIT_EXT send a shorter request.
 std::uint64_t offered(const KernelInit& agreed) {
   fuse_in_header header{};
   fuse_init_in init{};

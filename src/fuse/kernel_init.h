@@ -22,11 +22,11 @@ enum Ability : std::uint32_t {
   kClearsRights = 4,   // the mount clears set-uid and set-gid at writes, so the kernel need not look first (Linux 5.12)
 };
 
-/// What the processes of one mount pass to each other in HandoverState::frontend_memory().
+/// What the processes of one mount pass on in HandoverState::frontend_memory().
 struct KernelInit {
-  std::uint32_t size = 0;       // length of the kernel's first request; 0: there was none yet
+  std::uint32_t size = 0;       // length of the kernel's first request; 0: none has come yet
   std::uint32_t want = 0;       // the agreed FUSE_CAP bits of libfuse
-  std::uint32_t done = 0;       // it has been answered
+  std::uint32_t done = 0;       // the request has been answered
   std::uint32_t abilities = 0;  // the agreed Ability bits
   std::array<std::byte, 1024> request{};
 
@@ -34,21 +34,21 @@ struct KernelInit {
 };
 static_assert(sizeof(KernelInit) <= client::HandoverState::kFrontendBytes);
 
-/// The one in the handover state.
+/// The KernelInit in the handover state.
 KernelInit& kernel_init_of(client::HandoverState& handover);
 
-/// Those of this version, which all processes of a mount agree on with the kernel.
+/// The abilities of this version. All processes of a mount agree on them with the kernel.
 constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid | kClearsRights;
 
-/// Whether a later process can go on with what an earlier one has agreed on. kCorrupt: nothing was agreed on, or the
-/// record is damaged. kVersionMismatch: the mount has promised the kernel what this process does not know.
+/// Whether a later process can continue with what an earlier one has agreed on. kCorrupt: nothing was agreed on, or the
+/// record is damaged. kVersionMismatch: the mount has promised the kernel an ability that this process does not know.
 Result<void> check_agreed(const KernelInit& init);
 
 /// Whether the kernel offers to repeat requests that were read and not answered (Linux 6.9).
 bool offers_resend(const KernelInit& init);
 
-/// `answer` is libfuse's answer to the kernel's first request, as for writev(2). Adds those of `wanted` (Ability bits)
-/// that the kernel offers, and notes them in `init`. Other messages are not changed.
+/// `answer` is libfuse's answer to the kernel's first request, as for writev(2). Adds those bits of `wanted` (Ability)
+/// that the kernel offers, and records them in `init`. Other messages are not changed.
 void add_abilities(KernelInit& init, std::uint32_t wanted, std::span<const iovec> answer);
 
 }  // namespace spate::fuse

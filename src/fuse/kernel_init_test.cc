@@ -11,7 +11,7 @@
 namespace spate::fuse {
 namespace {
 
-/// As an earlier process leaves it.
+/// The record as an earlier process leaves it.
 KernelInit agreed() {
   KernelInit init;
   init.size = sizeof(fuse_in_header) + sizeof(fuse_init_in);
@@ -37,7 +37,7 @@ TEST(KernelInitTest, ALaterProcessRefusesAnAgreementThatIsNotWhole) {
   EXPECT_ERRC(check_agreed(init), Errc::kCorrupt);
 }
 
-/// The kernel counts on what a newer process has promised: that rights are cleared at writes, say.
+/// The kernel relies on promises of a newer process, for example that rights are cleared at writes.
 TEST(KernelInitTest, ALaterProcessRefusesAbilitiesThatItDoesNotKnow) {
   for (unsigned bit = 0; bit < 32; ++bit) {
     const std::uint32_t ability = 1U << bit;
@@ -84,7 +84,7 @@ TEST_F(AddAbilitiesTest, AMessageThatIsNoAnswerToItStaysAsItIs) {
   EXPECT_EQ(out_.flags, 0U);
 }
 
-/// A damaged length must not lead behind the record.
+/// A damaged length must not lead beyond the record.
 TEST_F(AddAbilitiesTest, ARequestThatIsTooLongOffersNothing) {
   offer(FUSE_SETXATTR_EXT, 0);
   init_.size = static_cast<std::uint32_t>(init_.request.size()) + 1;

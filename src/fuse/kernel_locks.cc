@@ -15,7 +15,7 @@ constexpr Duration kStopPatience = std::chrono::seconds(4);
 
 }  // namespace
 
-/// A request of the kernel that waits for its lock. Only the executor uses it, except where a comment says otherwise.
+/// A request of the kernel that waits for its lock. Only the executor uses it, unless a comment says otherwise.
 struct KernelLocks::Wait : std::enable_shared_from_this<KernelLocks::Wait> {
   Wait(KernelLocks& its_owner, fuse_req_t its_request, const wire::LockSpec& its_lock)
       : owner(its_owner), request(its_request), lock(its_lock) {}
@@ -45,7 +45,7 @@ bool KernelLocks::stop() {
     if (std::exchange(stopping_, true)) return outstanding_ == 0;
     more_.notify_all();
   }
-  // Waits that are posted but have not begun are found a little later.
+  // Waits that were posted but have not begun are found a little later.
   const auto stop_all = [this](client::Client&) -> job::Task<void> { return stop_waits(); };
   process_.run(stop_all);
   if (outstanding_ > 0) return false;
@@ -106,7 +106,7 @@ void KernelLocks::wait(fuse_req_t request, const wire::LockSpec& lock) {
   more_.notify_all();
 }
 
-/// Called on a worker thread, while the request cannot be answered.
+/// Called on a worker thread. The request cannot be answered meanwhile.
 void KernelLocks::on_interrupt(fuse_req_t, void* argument) {
   const std::shared_ptr<Wait> wait = static_cast<Wait*>(argument)->shared_from_this();
   wait->owner.process_.executor().post([wait] { wait->stop.request_stop(); });
@@ -135,8 +135,8 @@ bool KernelLocks::has_answers() {
   return !answers_.empty();
 }
 
-/// Does not run on the executor: when the kernel is told of a grant it drops pages, and these may wait for reads of
-/// this mount.
+/// Must not run on the executor: when the kernel learns of a grant it drops pages, and these may wait for reads of this
+/// mount.
 void KernelLocks::give_answers() {
   std::vector<Answer> answers;
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelLocks: the locks of programs that use the mount: who has locks, and who waits for one.
+// KernelLocks: the locks of programs that use the mount. Records who has locks, and who waits for one.
 #pragma once
 
 #ifndef FUSE_USE_VERSION
@@ -23,10 +23,10 @@
 
 namespace spate::fuse {
 
-/// Thread-safe. A waiting request takes none of the mount's worker threads, since any number may wait, and the request
-/// that releases must find a worker. One thread of its own drives all waits, while there are any. Life cycle: construct
-/// -> other calls -> stop() or hand_over(), which wait for that thread -> destroyed. The process and the handover state
-/// outlive it.
+/// Thread-safe. A waiting request occupies none of the mount's worker threads, because any number may wait, and the
+/// request that releases the lock must find a worker. While there are waits, one thread of this object drives all of
+/// them. Life cycle: construct -> other calls -> stop() or hand_over(), which wait for that thread -> destroyed. The
+/// process and the handover state outlive this object.
 class KernelLocks {
  public:
   /// Begins with the locks from earlier processes of the mount.
@@ -38,19 +38,19 @@ class KernelLocks {
   /// From now on the file's close must release the locks of this holder. `open`: the number of the open file
   /// (OpenFiles).
   void note(std::uint64_t open, Handle handle, client::LockHolder holder);
-  /// Whether this holder may have locks on the file. It is forgotten.
+  /// Whether this holder may have locks on the file. Forgets the holder.
   bool take(Handle handle, client::LockHolder holder);
-  /// All holders whose locks were taken through this open file. They are forgotten.
+  /// All holders whose locks were taken through this open file. Forgets them.
   std::vector<client::LockHolder> take_all(std::uint64_t open, Handle handle);
 
-  /// Answers the request when the lock is granted or refused, or with EINTR when its caller was interrupted.
+  /// Answers the request when the lock is granted or refused, or with EINTR when its caller is interrupted.
   void wait(fuse_req_t request, const wire::LockSpec& lock);
-  /// Ends all waits within seconds; later ones end at once. Call it before the session with the kernel ends. False:
-  /// some of them wait for a server that does not answer, and the process must end without destroying this object.
+  /// Ends all waits within seconds. Later waits end at once. Call it before the session with the kernel ends. False:
+  /// some wait for a server that does not answer, so the process must end without destroying this object.
   bool stop();
   /// As stop(), but without answers: the kernel repeats the requests to the next process.
   bool hand_over();
-  /// Called with the file of each lock that was granted, before the program hears of it.
+  /// Sets a function that is called with the file of each granted lock, before the program learns of the grant.
   void on_grant(std::function<void(Handle)> action) { on_grant_ = std::move(action); }
 
  private:

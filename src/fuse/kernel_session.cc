@@ -33,7 +33,7 @@ void make_interruptible() {
   ::sigaction(SIGUSR1, &action, nullptr);
 }
 
-/// Whether the handler of the request waits for nothing but the client's executor, or says so before it does. Locks and
+/// Whether the handler waits only for the client's executor, or calls need_reader() before another wait. Locks and
 /// copies may also wait for the kernel, which is told to drop pages that others are reading; other cases are rare.
 bool waits_for_executor_only(std::uint32_t opcode) {
   switch (opcode) {
@@ -109,13 +109,13 @@ CurrentRequest::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool 
 
 namespace {
 
-/// Servers that take longer than a second to answer. Shorter waits are not worth a message.
+/// The servers that take longer than a second to answer. Shorter waits are not worth a message.
 job::Task<std::vector<rpc::ServerWait>> servers_waited_for(client::Client& client) {
   co_return client.session().servers().waits(std::chrono::seconds(1));
 }
 
-/// Resumes the session at once: programs may send nothing for a long time, and others wait for objects that the
-/// previous process kept.
+/// Resumes the session at once. Programs may send no request for a long time, and other clients wait for objects that
+/// the previous process kept.
 job::Task<Unit> resume_client(client::Client& client) {
   client.session().resume();
   co_return Unit();
@@ -151,7 +151,7 @@ KernelSession::~KernelSession() {
   mount_.workers = nullptr;
 }
 
-/// Lets the executor check whether the kernel's requests are read.
+/// Lets the executor check that some worker reads the kernel's requests.
 job::Task<void> KernelSession::let_executor_call(bool on) {
   if (on) {
     mount_.process.executor().add_source(workers_);
@@ -185,13 +185,13 @@ WorkerPool::Next KernelSession::handle(fuse_buf& buffer) {
   CurrentRequest::of_this_thread().begin(mount_, request_id, hints);
   fuse_session_process_buf(session_.get(), &buffer);
   mount_.handover.call_answered(request_id);
-  if (request_id != header.unique) mount_.handover.end_append(request_id);  // the append has ended in any case
+  if (request_id != header.unique) mount_.handover.end_append(request_id);  // in any case the append has ended
   return workers_.request_ends();
 }
 
 void KernelSession::work(bool reads) {
   fuse_buf buffer{};
-  bool over = false;  // unmounted
+  bool over = false;  // the directory was unmounted
   WorkerPool::Next next = reads ? WorkerPool::Next::kRead : WorkerPool::Next::kKeep;
   workers_.work_begins(reads);
   while (!over && !draining_ && next != WorkerPool::Next::kEnd && fuse_session_exited(session_.get()) == 0) {
@@ -217,7 +217,7 @@ void KernelSession::resume() {
   workers_.start();
 }
 
-/// Requests that cannot be answered in time are left to the next process, if the kernel can repeat them. False: this
+/// Leaves requests that cannot be answered in time to the next process, if the kernel can repeat them. False: this
 /// process continues.
 bool KernelSession::hand_over() {
   SPATE_LOG("fuse", info, "handing over");
@@ -243,7 +243,7 @@ bool KernelSession::hand_over() {
   return true;
 }
 
-/// Lines "name value".
+/// The status, as lines "name value".
 std::string KernelSession::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
   const client::KeptOpens& opens = mount_.process.client().cluster().kept_opens();
@@ -280,7 +280,7 @@ std::optional<KernelSession::End> KernelSession::on_message(int control) {
   return std::nullopt;
 }
 
-/// Asks the supervisor to unmount; if there is none, this process unmounts.
+/// Asks the supervisor to unmount. If the supervisor is gone, this process unmounts.
 void KernelSession::on_signal(int signals, int control) {
   signalfd_siginfo signal{};
   if (::read(signals, &signal, sizeof(signal)) != sizeof(signal)) return;

@@ -14,11 +14,11 @@
 namespace spate::fuse {
 
 /// Life cycle: construct -> run() -> destroyed. The destructor waits for handlers that are at work, but not for ever:
-/// nobody waits for their answers any more, so the process ends if one of them waits for a dead server. One thread
-/// drives it; its workers run the handlers.
+/// nobody waits for their answers any more, so the process exits if one of them waits for a dead server. One thread
+/// drives this object; its workers run the handlers.
 class KernelSession {
  public:
-  /// `mount` outlives it.
+  /// `mount` outlives this object.
   KernelSession(Mount& mount, SessionPtr session);
   ~KernelSession();
   KernelSession(const KernelSession&) = delete;
@@ -27,10 +27,10 @@ class KernelSession {
   enum class End {
     kUnmounted,   // by another process
     kStopped,     // by the supervisor, after it has unmounted
-    kHandedOver,  // nothing is read or answered any more; the process must end at once, without ending its session
+    kHandedOver,  // nothing is read or answered any more; the process must exit at once, without ending its session
   };
-  /// Serves until one of these ends. `signals`: a signalfd; `control`: the socket to the supervisor, which carries out
-  /// what a signal demands.
+  /// Serves until one of these ends. `signals`: a signalfd. `control`: the socket to the supervisor, which carries out
+  /// the demand of a signal.
   Result<End> run(int signals, int control);
 
  private:
@@ -49,7 +49,7 @@ class KernelSession {
   std::atomic<std::uint64_t> requests_ = 0;  // the kernel's requests that this process has read
   UniqueFd ended_;                           // eventfd: a worker has seen that the connection has ended
   std::atomic<bool> draining_{false};
-  WorkerPool workers_;  // its workers are detached threads, which use nothing of it after they have left it
+  WorkerPool workers_;  // its workers are detached threads, which use nothing of it once they have left it
   bool alone_ = false;  // the supervisor has gone
 };
 

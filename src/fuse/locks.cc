@@ -17,7 +17,7 @@ LockMode mode_of(short type) {
   }
 }
 
-/// The kernel's owner stands for a process (F_SETLK) or an open file (F_OFD_SETLK). The kernel does not say for which.
+/// The kernel's owner stands for a process (F_SETLK) or an open file (F_OFD_SETLK). The kernel does not tell which.
 wire::LockSpec record_lock(fuse_ino_t inode, const fuse_file_info& info, const struct flock& lock) {
   wire::LockSpec spec;
   spec.handle = Handle(inode);
@@ -73,18 +73,18 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
 
 job::Task<Result<void>> check_lost(client::File& file) { co_return file.check_lost(); }
 
-/// close(2) reports whether a write is lost, as far as this process knows. It asks no server, and while no server has
-/// restarted it asks nothing at all.
+/// close(2) reports whether a write is lost, as far as this process knows. This asks no server, and returns at once
+/// while no server has restarted.
 Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
   const Mount& mount = this_mount();
   if (!mount.process.client().session().servers().any_restarted()) return {};
   const auto open = mount.files.find(number);
-  // An earlier process has opened it, and it was not used since.
+  // An earlier process has opened the file, and it has not been used since.
   if (open == nullptr || !open->is_opened()) return {};
   return run(request, [&](client::Client&) { return check_lost(*open->file); });
 }
 
-/// A process closes a descriptor: releases its record locks on the file, whichever descriptor they were made through.
+/// A process closes a descriptor: releases its record locks on the file, through whichever they were made.
 void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const client::LockHolder holder{LockKind::kProcess, info->lock_owner};
   Result<void> done = lost_write(request, info->fh);
@@ -106,7 +106,7 @@ void release_locks(Mount& mount, std::uint64_t open, Handle handle) {
   }
 }
 
-/// A program that takes a lock must read what the last holder wrote, also through another mount.
+/// A program that takes a lock must read the data that the last holder wrote, also if it wrote through another mount.
 void drop_pages_for_lock(Mount& mount, Handle handle) {
   if (mount.options.cache == CacheMode::kWriteback) return;
   std::ignore = fuse_lowlevel_notify_inval_inode(mount.session, handle.value, 0, 0);

@@ -33,15 +33,15 @@ int fail(const Error& error) {
   return 1;
 }
 
-/// The spate.toml that a folder stands for.
+/// The spate.toml in a folder, if `source` is one.
 std::string config_file(const std::string& source) {
   std::error_code ignored;
   if (std::filesystem::is_directory(source, ignored)) return source + "/spate.toml";
   return source;
 }
 
-/// Places for the log of a mount in the background if no file was named, the best one first: beside the servers' logs;
-/// root's place for logs; among this user's data. (The servers' user owns /var/log/spate on their machines.)
+/// Places for the log of a background mount if no file was named, the best one first: beside the servers' logs, root's
+/// place for logs, this user's data. (On the servers' machines, /var/log/spate belongs to the servers' user.)
 std::vector<std::filesystem::path> log_places(const fuse::MountOptions& options) {
   std::vector<std::filesystem::path> places{std::filesystem::path(options.config_file).parent_path() / "log"};
   if (::geteuid() == 0) places.insert(places.end(), {"/var/log/spate", "/var/log/spate-mount"});
@@ -66,8 +66,8 @@ Result<void> open_log(fuse::MountOptions& options) {
   return log::open_file("/dev/null");
 }
 
-/// Prints the log's name in the terminal of the mounting user. If it is beside the servers' logs, `spate logs` shows
-/// it, and nothing is printed.
+/// Prints the log's name on the terminal of the mounting user. If the log is beside the servers' logs, `spate logs`
+/// shows it, and nothing is printed.
 void tell_log(const fuse::MountOptions& options) {
   const auto beside = std::filesystem::path(options.config_file).parent_path() / "log/mount.log";
   if (options.log_file.empty()) {
@@ -79,8 +79,8 @@ void tell_log(const fuse::MountOptions& options) {
   std::fflush(stdout);
 }
 
-/// The parent waits until the child is ready or has ended. The child has printed its errors, and which server it waits
-/// for, to the same terminal.
+/// The parent waits until the child is ready or has ended. The child prints its errors, and the server for which it
+/// waits, to the same terminal.
 int wait_for(pid_t child, int pipe) {
   char ready = 0;
   if (::read(pipe, &ready, 1) == 1) return 0;
@@ -108,7 +108,7 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
   }
   ::close(ends[0]);
   return supervise(options, words, [&] {
-    ::setsid();  // not earlier: until here a signal that ends the command must end the mount
+    ::setsid();  // not earlier: a signal that ends the command before must end the mount, too
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
     std::ignore = ::chdir("/");
@@ -117,7 +117,7 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
   });
 }
 
-/// Makes names absolute in both, because a later process of the mount starts elsewhere.
+/// Makes names absolute in both, because a later process of the mount starts in another folder.
 void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words) {
   std::error_code ignored;
   const std::array<std::string, 2> given{options.config_file, options.directory};
@@ -148,7 +148,7 @@ bool can_take_over(const std::string& question) {
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit must fail, not end the process
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit must fail instead of ending the process
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() == 1 && can_take_over(words[0])) return 0;
   if (words.size() == 2 && words[0] == "--upgrade") {

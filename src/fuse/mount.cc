@@ -10,7 +10,7 @@
 namespace spate::fuse {
 namespace {
 
-// The buffer size that programs use: large enough for a request to each of a few servers.
+// The buffer size that programs use. It is large enough for one request to each of a few servers.
 constexpr std::uint64_t kPreferredBytes = 256 * 1024;
 
 fuse_lowlevel_ops make_operations() {
@@ -53,7 +53,7 @@ Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t nu
 }
 
 fuse_entry_param to_entry(const Attributes& attributes) {
-  fuse_entry_param entry{};  // with timeouts of 0 the kernel asks again and sees what other clients do
+  fuse_entry_param entry{};  // with timeouts of 0 the kernel asks again, and so sees changes by other clients
   entry.ino = attributes.handle.value;
   entry.attr = to_stat(attributes);
   return entry;
@@ -64,8 +64,8 @@ double name_timeout(Mount& mount, const wire::NamePath& where, Handle object) {
   return seconds_of(mount.process.client().cluster().attributes().copy_name(where.start, where.path, object));
 }
 
-/// The kernel never keeps the attributes of this answer: they might make a new inode after the kernel was told to drop
-/// its copy of the object. See getattr().
+/// The kernel never keeps the attributes of this answer, because they might make a new inode after the kernel was told
+/// to drop its copy of the object. See getattr().
 void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found) {
   if (!found) return reply_error(request, found.error());
   fuse_entry_param entry = to_entry(*found);

@@ -24,9 +24,9 @@
 
 namespace spate::fuse {
 
-/// One per process (mount()). The handlers of all worker threads use it. There is no state for nodes: a node's number
-/// is the object's handle, which is never used again. So forgetting a node is nothing, and a new process can take over
-/// a mount.
+/// One per process (mount()). The handlers of all worker threads use it. Nodes have no state: a node's number is the
+/// object's handle, which is never used again. So forgetting a node takes no action, and a new process can take over a
+/// mount.
 struct Mount {
   const MountOptions& options;
   assembly::ClientProcess& process;
@@ -51,13 +51,13 @@ struct Mount {
 inline bool checked_by_kernel(const MountOptions& options) { return options.allow_other; }
 
 /// The mount whose request the calling worker thread handles. The request itself may be gone after the handler's first
-/// run(). Then a handler may use only answer(), run() and this.
+/// run(). From then on a handler may use only answer(), run() and this function.
 inline Mount& this_mount() { return CurrentRequest::of_this_thread().mount(); }
 
 /// The functions that libfuse calls.
 const fuse_lowlevel_ops& operations();
 
-// Each file has one group of handlers, and adds them.
+// Each file has one group of handlers. Its function adds them to `operations`.
 void add_name_operations(fuse_lowlevel_ops& operations);
 void add_attribute_operations(fuse_lowlevel_ops& operations);
 void add_data_operations(fuse_lowlevel_ops& operations);
@@ -66,13 +66,13 @@ void add_lock_operations(fuse_lowlevel_ops& operations);
 
 /// Makes the kernel forget the file's pages, because a lock on it was granted.
 void drop_pages_for_lock(Mount& mount, Handle handle);
-/// Releases all locks that were taken through this open file, of every owner.
+/// Releases all locks of all owners that were taken through this open file.
 void release_locks(Mount& mount, std::uint64_t open, Handle handle);
 
 /// The open file of a request. It is opened again if an earlier process of the mount opened it. kBadDescriptor.
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number);
 
-/// Ends the opens of files that programs had closed when the previous process ended.
+/// Ends the opens of those files that programs had closed when the previous process ended.
 job::Task<Unit> close_left(Mount& mount);
 
 /// Runs `reply` unless the caller has given up the request. Every handler answers through it. 0, or the kernel's error.
@@ -91,13 +91,13 @@ fuse_entry_param to_entry(const Attributes& attributes);
 /// Replies with the object of a name, which the kernel keeps if it may. `mount` is a parameter because the request may
 /// be gone.
 void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found);
-/// How long the kernel may keep that a name leads to an object (0: to nothing), seconds. 0: not at all.
+/// For how many seconds the kernel may keep that a name leads to an object (0: to nothing). 0: it must not keep it.
 double name_timeout(Mount& mount, const wire::NamePath& where, Handle object);
-/// Replies with the errno of the error, or 0. Errors that a person must know of are logged.
+/// Replies with the errno of the error, or 0. Errors that an administrator must know of are logged.
 void reply_error(fuse_req_t request, const Error& error);
 void reply_done(fuse_req_t request, const Result<void>& result);
 
-/// The answer of stat, if it is kept under a lease. It asks nobody and waits for no other thread.
+/// The answer of stat, if it is kept under a lease. Asks no server and waits for no other thread.
 inline std::optional<Result<Attributes>> kept_attributes(const wire::NamePath& where) {
   return this_mount().process.client().kept_attributes(where);
 }
@@ -131,8 +131,8 @@ auto run(fuse_req_t request, Make&& make) {
   return outcome;
 }
 
-/// As run(), for the only operation of a handler, which changes names. If the caller is killed, the kernel gets EINTR
-/// and continues with the names as they were.
+/// As run(), for an operation that changes names and is the only one of its handler. If the caller is killed, the
+/// kernel gets EINTR and continues with the old names.
 template <typename Make>
 auto change_names(fuse_req_t request, Make&& make) {
   if (CurrentRequest::of_this_thread().abandoned()) return run(request, make);

@@ -13,8 +13,8 @@ void reply_lookup(Mount& mount, fuse_req_t request, const wire::NamePath& where,
   answer([&] { return fuse_reply_entry(request, &none); });
 }
 
-/// The kernel asks for "." of any node, and for ".." of directories, when a file handle is opened whose names it does
-/// not know (open_by_handle_at, an NFS server). It keeps neither.
+/// The kernel asks for "." of any node, and for ".." of directories, when a program opens a file handle whose names the
+/// kernel does not know (open_by_handle_at, an NFS server). It keeps neither answer.
 void lookup_node(fuse_req_t request, const wire::NamePath& where) {
   const auto found = run(request, [&](client::Client& c) { return stat_at(c, where); });
   if (!found) return reply_error(request, found.error());
@@ -33,7 +33,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   reply_lookup(mount, request, where, found);
 }
 
-// Nodes have no state; see Mount.
+// Nodes have no state: see Mount.
 void forget(fuse_req_t request, fuse_ino_t, std::uint64_t) { fuse_reply_none(request); }
 void forget_multi(fuse_req_t request, std::size_t, fuse_forget_data*) { fuse_reply_none(request); }
 

@@ -15,18 +15,18 @@ namespace spate::fuse {
 /// An open directory with the page that the servers sent last, which answers several of the kernel's small requests.
 struct OpenDirectory {
   std::mutex mutex;
-  std::uint64_t page_begins = 0;  // the cookie with which it was requested
+  std::uint64_t page_begins = 0;  // the cookie with which the page was requested
   bool loaded = false;
   wire::ReaddirReply page;
 };
 
-/// Thread-safe. The kernel's offset describes a place in a directory completely. So a directory that an earlier process
-/// of the mount has opened needs no more than its number.
+/// Thread-safe. The kernel's offset describes a place in a directory completely. So nothing but the number is needed of
+/// a directory that an earlier process of the mount has opened.
 class OpenDirectories {
  public:
   explicit OpenDirectories(std::uint64_t first_number) : last_(first_number) {}
 
-  /// `attributes`: the present ones, if they are known.
+  /// `attributes`: the present attributes, if they are known.
   std::uint64_t add(Handle handle, const std::optional<Attributes>& attributes) {
     const std::lock_guard lock(mutex_);
     handles_.emplace(++last_, handle);
@@ -35,7 +35,7 @@ class OpenDirectories {
     if (attributes) open.attributes = attributes;
     return last_;
   }
-  /// The attributes of a directory that was removed while it is open: those from the open, with a link count of 0.
+  /// The attributes of a directory that was removed while it was open: those at the open, with a link count of 0.
   std::optional<Attributes> removed(Handle handle) {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(handle);
@@ -44,8 +44,8 @@ class OpenDirectories {
     if (last) last->link_count = 0;
     return last;
   }
-  /// Shared, because the kernel may close the directory once a request is answered, on another thread, before the
-  /// handler has released it.
+  /// Shared, because the kernel may close the directory on another thread once a request is answered, before the
+  /// handler has released the object.
   std::shared_ptr<OpenDirectory> find(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<OpenDirectory>& directory = directories_[number];

@@ -45,8 +45,8 @@ std::uint64_t OpenFiles::add(New opened) {
   return last_;
 }
 
-/// The previous process opened the file and was killed before it could answer. The kernel has repeated the request and
-/// knows the new number.
+/// The previous process opened the file and was killed before it could answer. The kernel has repeated the request, and
+/// knows the file by the new number.
 void OpenFiles::remove_same_request(std::uint64_t request_id) {
   const auto before = inherited_.find(request_id);
   if (before == inherited_.end()) return;

@@ -16,10 +16,10 @@ namespace spate::fuse {
 /// One open of one file; several descriptors may share it (dup, fork).
 struct OpenFile {
   Handle handle;
-  bool direct = false;                            // the kernel keeps none of its pages
+  bool direct = false;                            // the kernel keeps no pages of it
   client::HandoverState::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
-  // Null until open_file() if an earlier process has opened it. Until then guarded by `opening`.
+  // If an earlier process has opened the file: null until open_file(), and until then guarded by `opening`.
   std::unique_ptr<client::File> file;
 
   bool is_opened() {
@@ -44,10 +44,10 @@ class OpenFiles {
   std::uint64_t add(New opened);
   /// Null: there is no such number.
   std::shared_ptr<OpenFile> find(std::uint64_t number) const;
-  /// Removes and returns a file; null if there is none. A later process knows it until forget().
+  /// Removes and returns a file; null if there is none. A later process still knows the file until forget().
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
   void forget(OpenFile& file);
-  /// The kernel uses it no more. If this process ends before forget(), the next one closes the file.
+  /// The kernel no longer uses the file. If this process ends before forget(), the next one closes the file.
   void released(OpenFile& file);
   /// Returns the files that the previous process had begun to close. A second call returns none.
   std::vector<std::shared_ptr<OpenFile>> take_left();

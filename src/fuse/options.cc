@@ -152,9 +152,9 @@ const std::map<std::string_view, Setter>& setters() {
   return all;
 }
 
-/// Whether the option of mount(8) or fstab(5) needs no action here. Such options mean nothing to a helper, or hold
-/// without effort: a directory's atime never changes, changes of names are never delayed, and times that may stay in
-/// memory longer may also be sent sooner.
+/// Whether the option of mount(8) or fstab(5) needs no action. Such an option means nothing to a mount helper, or holds
+/// in any case: a directory's atime never changes, changes of names are never delayed, and times that may stay in
+/// memory for longer may also be sent earlier.
 bool is_harmless(std::string_view option) {
   constexpr std::array kIgnored{
       "defaults", "_netdev", "auto",       "noauto",     "nofail",        "user",     "nouser",    "users",

@@ -28,29 +28,29 @@ struct MountOptions {
   std::string source;       // the source that the kernel shows: fsname=, else the first name, made absolute
   CacheMode cache = CacheMode::kAuto;
   bool read_only = false;
-  bool allow_other = false;  // other users may use the mount; needs root or user_allow_other in /etc/fuse.conf
+  bool allow_other = false;  // other users may use the mount; needs root, or user_allow_other in /etc/fuse.conf
   bool no_dev = true;
   bool no_suid = true;
   bool no_exec = false;
-  bool soft = false;  // an operation fails after client.deadline; with hard mounts it waits for the servers
+  bool soft = false;  // an operation fails after client.deadline; with a hard mount it waits for the servers
   std::string atime;  // relatime, noatime or strictatime; empty: client.atime decides
   // On or off: whether attributes and names are kept under leases. Empty: client.attribute_cache decides.
   std::string leases;
   /// Whether listings ask for leases on the entries.
   client::Listings listings = client::Listings::kAuto;
-  /// The kernel keeps attributes and names, too, until the mount makes it drop them.
+  /// The kernel keeps attributes and names, too. The mount makes it drop them.
   bool kernel_keeps_attributes = false;
-  bool acl = true;  // the kernel heeds access control lists
+  bool acl = true;  // the kernel respects access control lists
   bool foreground = false;
   bool verbose = false;
-  unsigned threads = 4;  // threads that are kept for requests of the kernel, 1 to 64
-  /// Most memory of all worker threads together, 16 MiB to 1 GiB: kWorkerBytes each (worker_limit()).
+  unsigned threads = 4;  // number of threads that are kept for the kernel's requests, 1 to 64
+  /// The most memory of all worker threads together, 16 MiB to 1 GiB; each has kWorkerBytes (worker_limit()).
   std::uint64_t memory = std::uint64_t{256} << 20U;
   /// How long a thread polls the kernel before it sleeps, 0 to 10 ms.
   Duration busy_poll = std::chrono::microseconds(100);
   std::uint64_t readahead = std::uint64_t{4}
                             << 20U;  // bytes that the kernel asks for ahead; only root can have more than 128 KiB
-  std::string log_file;              // empty: log/mount.log beside spate.toml, if that folder is the user's own
+  std::string log_file;              // empty: log/mount.log beside spate.toml, if that folder belongs to the user
 
   friend bool operator==(const MountOptions&, const MountOptions&) = default;
 };
@@ -59,7 +59,7 @@ struct MountOptions {
 /// MiB, with their headers.
 inline constexpr std::uint64_t kWorkerBytes = (std::uint64_t{2} << 20U) + 65536;
 
-/// How many worker threads `memory` allows; at least the kept ones.
+/// How many worker threads `memory` allows; at least the number of kept ones.
 unsigned worker_limit(const MountOptions& options);
 
 /// Parses `spate-mount SOURCE DIR [-f] [-v] [-n] [-o A,B=C]...`, the form in which mount(8) calls /sbin/mount.spate.
@@ -69,8 +69,8 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
 /// Parses a comma-separated list, as after -o. Options of mount(8) itself (_netdev, noauto, x-...) are accepted.
 Result<void> parse_option_list(std::string_view list, MountOptions& options);
 
-/// Whether the kernel shows this option for every FUSE mount. Users that copy options out of /proc/mounts pass them,
-/// too.
+/// Whether the kernel shows this option for every FUSE mount. Users that copy options out of /proc/mounts pass such
+/// options, too.
 bool is_told_by_kernel(std::string_view option);
 
 /// The name of a spate.toml, or of its folder, as an absolute path without `.`, `..` and a slash at its end.
@@ -79,7 +79,7 @@ std::string absolute_source(const std::string& name);
 /// `fsname=` for libfuse, which takes a backslash before each comma and backslash of the value.
 std::string source_option(const MountOptions& options);
 
-/// The options of a command line as one list.
+/// The options that a command line gives, as one list.
 std::string given_options(const std::vector<std::string>& arguments);
 
 /// Calls `take` for each option of a comma-separated list.

@@ -42,7 +42,7 @@ bool ReadOnly::now() {
 
 std::string device_of_mount(const std::string& directory) {
   struct statx st{};
-  // The kernel knows the device itself and sends no request, which nobody could answer yet.
+  // The kernel knows the device itself, so it sends no request. Nobody could answer one yet.
   if (::statx(AT_FDCWD, directory.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st) != 0) return "";
   return fmt::format("{}:{}", st.stx_dev_major, st.stx_dev_minor);
 }

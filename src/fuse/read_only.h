@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadOnly: whether a mount is read-only now. The kernel tells its server nothing of a remount.
+// ReadOnly: whether a mount is read-only now. The kernel does not tell a mount's server of a remount.
 #pragma once
 
 #include <mutex>
@@ -9,14 +9,14 @@
 
 namespace spate::fuse {
 
-/// Whether the mount whose device (major:minor) is `device` is read-only now. If `device` is empty, or not in this
-/// process's mount namespace, the answer is how it was mounted. Thread-safe.
+/// Whether the mount whose device (major:minor) is `device` is read-only now. If `device` is empty, or is not in this
+/// process's mount namespace, the answer is that of the time of the mount. Thread-safe.
 class ReadOnly {
  public:
   ReadOnly(bool as_mounted, std::string device);
 
-  /// Costs a system call that waits for nobody, and reads /proc/self/mountinfo only after some mount has changed. It
-  /// knows every remount by mount(2) in this namespace that has returned.
+  /// Costs a system call that never waits. Reads /proc/self/mountinfo only after some mount has changed. Knows every
+  /// remount by mount(2) in this namespace that has returned.
   bool now();
 
  private:
@@ -26,11 +26,11 @@ class ReadOnly {
   bool read_only_;   // guarded by mutex_
 };
 
-/// "major:minor" of the mount at `directory`, without asking the mount itself. Empty: unknown.
+/// "major:minor" of the mount at `directory`. Sends no request to the mount. Empty: unknown.
 std::string device_of_mount(const std::string& directory);
 
 /// Whether the FUSE file system of device `device` is read-only, by the text of /proc/self/mountinfo. `otherwise`: the
-/// result if it is not there.
+/// result if the text does not have the device.
 bool is_read_only(const std::string& mountinfo, const std::string& device, bool otherwise);
 
 }  // namespace spate::fuse

@@ -7,9 +7,9 @@
 
 namespace spate::fuse {
 
-/// Sets it for the mount at `directory`. FUSE's own protocol allows at most 128 KiB, which costs a round trip for each
-/// eighth of a strip. More must be set in sysfs, which only root can do; a failure is logged and has no other effect.
-/// Thread-safe.
+/// Sets the readahead of the mount at `directory`. FUSE's own protocol allows at most 128 KiB, which costs a round trip
+/// for each eighth of a strip. More must be set in sysfs, which only root can do; a failure is logged and has no other
+/// effect. Thread-safe.
 void ask_for_readahead(const std::string& directory, std::uint64_t bytes);
 
 }  // namespace spate::fuse

@@ -18,7 +18,7 @@
 namespace spate::fuse {
 namespace {
 
-/// A flag of an existing mount that the kernel changes, whatever serves it.
+/// A flag of an existing mount that the kernel itself changes, whatever program serves the mount.
 struct KernelFlag {
   std::string_view on, off;
   unsigned long flag;
@@ -39,25 +39,25 @@ bool take_kernel_flag(std::string_view option, Remount& remount) {
   return false;
 }
 
-/// mount(8) begins with rw or ro, passes all options that shall hold, from fstab or from the present mount, and drops
-/// those that are the default. So an option that it does not name was requested to be off. The exceptions are nodev and
-/// nosuid with a line of fstab, which hold without being in that line.
+/// mount(8) begins with rw or ro, and passes all options that shall hold, from fstab or from the present mount. It
+/// drops those that are the default. So an option that it does not pass was requested to be off. The exceptions are
+/// nodev and nosuid with a line of fstab: they hold without being in that line.
 void take_silence(std::string_view all, Remount& remount) {
   bool from_kernel = false;
   for_each_option(all, [&](std::string_view option) { from_kernel = from_kernel || is_told_by_kernel(option); });
   const unsigned long told = from_kernel ? MS_NODEV | MS_NOSUID : 0;
   remount.off |= (told | MS_NOEXEC | kNoSymfollow) & ~remount.on;
-  // The kernel shows it for every mount without another atime option.
+  // The kernel shows this option for every mount without another atime option.
   std::erase(remount.others, "relatime");
 }
 
-/// The options of the Spate file system that is mounted there, as the kernel shows them.
+/// The options of the Spate file system that is mounted at `directory`, as the kernel shows them.
 std::optional<std::string> options_now(const std::string& directory) {
   const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
   std::optional<std::string> options;
   while (const mntent* entry = mounts == nullptr ? nullptr : ::getmntent(mounts.get())) {
     if (directory != entry->mnt_dir) continue;
-    options.reset();  // the last one covers the others
+    options.reset();  // the last mount covers the others
     if (std::string_view(entry->mnt_type) == "fuse.spate") options = entry->mnt_opts;
   }
   return options;
@@ -65,7 +65,7 @@ std::optional<std::string> options_now(const std::string& directory) {
 
 void say(const std::string& line) { std::fprintf(stderr, "spate-mount: %s\n", printable_lines(line).c_str()); }
 
-/// Whether to go on without a supervisor, when nobody knows the options of the mount: they may be as requested already.
+/// Whether to continue without a supervisor, which leaves the options unknown: they may be as requested already.
 bool may_be_done(const Remount& remount) {
   if (remount.others.empty()) return true;
   const auto mounted = ask_supervisor(remount.directory, Word::kOptions);

@@ -64,7 +64,7 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   return assembly::ClientProcess::open(settings);
 }
 
-/// The first process asks for the mount once it has reached the servers. Later processes find /dev/fuse already.
+/// The first process asks for the mount once it has reached the servers. Later processes get /dev/fuse without asking.
 Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
   if (!mount.handover.inherited()) {
     SPATE_TRY(std::ignore, mount.process.run([](client::Client& c) { return c.connect(); }));
@@ -99,7 +99,7 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   if (used_copies != nullptr) {
     SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
   }
-  // Not earlier, because the answer to the kernel's first request sets the readahead.
+  // Not earlier: the answer to the kernel's first request sets the readahead.
   if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
   KernelSession session(mount, std::move(taken));
   leave_terminal(options);

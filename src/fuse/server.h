@@ -13,11 +13,11 @@ struct ServerDescriptors {
   UniqueFd control;  // to the supervisor
   UniqueFd handover;
 };
-/// Parses the descriptors of `--serve=A,B`, which only a supervisor writes. kInvalidArgument: they are not of the right
-/// kind.
+/// Parses the descriptors of `--serve=A,B`, which only a supervisor writes. kInvalidArgument: they are not descriptors
+/// of the right kind.
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text);
 
-/// Serves the mount and returns the process's exit status. If it cannot begin, it prints why to standard error.
+/// Serves the mount and returns the process's exit status. If it cannot begin, it prints the reason to standard error.
 int serve(const MountOptions& options, ServerDescriptors descriptors);
 
 }  // namespace spate::fuse

@@ -18,9 +18,9 @@
 namespace spate::fuse {
 namespace {
 
-constexpr std::size_t kMostCrashes = 5;  // at most, within:
+constexpr std::size_t kMostCrashes = 5;  // the most crashes that a mount survives within this time:
 constexpr Duration kCrashSpan = std::chrono::seconds(60);
-/// How long to wait. After an orderly unmount the server ends by itself; see KernelSession.
+/// How long to wait for the server's end. After an orderly unmount the server ends by itself; see KernelSession.
 constexpr Duration kEndPatience = std::chrono::seconds(12);
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
@@ -88,7 +88,7 @@ void Supervisor::look(int most_ms) {
     kill_server();
     kill_at_ = clock_.now() + kEndPatience;
   }
-  // The server's messages come before its end.
+  // Handles the server's messages before its end.
   if ((waits[1].revents & (POLLIN | POLLHUP)) != 0) on_server();
   if ((waits[0].revents & POLLIN) != 0) on_signals();
   if (caller_ && (waits[3].revents & (POLLIN | POLLHUP)) != 0) on_request();
@@ -114,7 +114,7 @@ void Supervisor::on_signals() {
 void Supervisor::on_server() {
   auto message = receive_message(control_.get());
   if (!message) {
-    control_.reset();  // SIGCHLD reports its end
+    control_.reset();  // SIGCHLD reports the server's end
     return;
   }
   on_server_message(*std::move(message));
@@ -125,7 +125,7 @@ void Supervisor::on_server_message(Message message) {
     const auto mounted = mount(message.text);
     if (mounted) return;
     std::fprintf(stderr, "spate-mount: %s\n", printable_lines(mounted.error().message()).c_str());
-    kill_server();  // it holds nothing yet
+    kill_server();  // the server holds nothing yet
     end(1);
   } else if (message.word == Word::kServing && mounted_) {
     serving_ = true;
@@ -201,7 +201,7 @@ void Supervisor::start_successor() {
   if (!started) give_up(started.error().message());
 }
 
-/// Gives up the mount; programs get ENOTCONN.
+/// Gives up the mount. From then on programs get ENOTCONN.
 void Supervisor::give_up(const std::string& why) {
   SPATE_LOG("fuse", error, "the mount is given up directory={} why=\"{}\"", options_.directory, why);
   if (options_.foreground)
@@ -219,7 +219,7 @@ void Supervisor::on_caller() {
   } else if (!next_program_.empty()) {
     std::ignore = send_message(caller.get(), Word::kFailed, "an upgrade is under way");
   } else {
-    caller_ = std::move(caller);  // replaces one that has sent nothing
+    caller_ = std::move(caller);  // replaces a connection that has sent nothing
   }
 }
 
@@ -239,7 +239,7 @@ void Supervisor::on_request() {
   answer(Word::kFailed, told.error().message());
 }
 
-/// Asks the server for its status. If it is starting or ending, nobody waits for its part.
+/// Asks the server for its status. If the server is starting or ending, the answer does not wait for its part.
 void Supervisor::ask_server() {
   status_waiters_.push_back(std::move(caller_));
   const bool asked = serving_ && !stopping_ && control_ && send_message(control_.get(), Word::kStatus);
@@ -274,7 +274,7 @@ void Supervisor::stop() {
     kill_server();
     return end(1);
   }
-  if (server_ < 0) device_.reset();  // nobody answers any more, and the kernel must know that
+  if (server_ < 0) device_.reset();  // no server answers any more, and the kernel must learn that
   unmounter_ = host_.start_unmount(std::move(device_));
   if (unmounter_ < 0) end(1);
 }

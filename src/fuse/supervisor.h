@@ -17,13 +17,13 @@
 
 namespace spate::fuse {
 
-/// Holds /dev/fuse and the handover state, starts the serving process as its child, starts another one when that is
-/// killed or hands over, and unmounts. It does nothing else, so that little can end it. One thread. Life cycle:
+/// Holds /dev/fuse and the handover state, and starts the serving process as its child. Starts another one when that
+/// one is killed or hands over. Unmounts. Does nothing else, so that little can end it. One thread. Life cycle:
 /// construct -> run().
 class Supervisor {
  public:
   /// `words`: the command line without the program's name. `ready` is called once the directory is mounted and served.
-  /// `host` and `clock` outlive it.
+  /// `host` and `clock` outlive this object.
   Supervisor(MountOptions options, std::vector<std::string> words, std::function<void()> ready, SupervisorHost& host,
              Clock& clock);
   ~Supervisor();
@@ -66,16 +66,16 @@ class Supervisor {
   std::function<void()> ready_;
   SupervisorHost& host_;
   Clock& clock_;
-  UniqueFd device_;                       // /dev/fuse, once it is mounted
+  UniqueFd device_;                       // /dev/fuse, once the directory is mounted
   UniqueFd control_;                      // to the server
-  UniqueFd listener_;                     // for commands
+  UniqueFd listener_;                     // takes commands
   UniqueFd caller_;                       // the command that asked for an upgrade
   std::vector<UniqueFd> status_waiters_;  // commands that wait for the server's status
   std::string program_ = "/proc/self/exe";
   std::string next_program_;  // not empty while an upgrade is under way
   pid_t server_ = -1;
   pid_t unmounter_ = -1;
-  bool mounted_ = false;  // never becomes false again
+  bool mounted_ = false;  // stays true once it is
   bool serving_ = false;  // the present server serves
   bool served_ = false;   // some server has served
   bool can_resend_ = false;

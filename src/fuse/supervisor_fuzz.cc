@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a mount's supervisor: servers and callers send and do what the input says, on a system that fails as the
-// input says. There must always be at most one server, of a program that was checked, nothing may be mounted or
+// Fuzzer of a mount's supervisor: servers and callers send and do what the input says, on a system that fails when the
+// input says so. There must always be at most one server, of a program that was checked. Nothing may be mounted or
 // unmounted twice, a signal must end everything, and no descriptor may leak.
 //
 // Input: steps of a byte (below), with their operands.
@@ -38,7 +38,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-/// A system in which the input decides when something ends or fails.
+/// A system in which the input decides when a child ends and when a call fails.
 class FakeHost final : public SupervisorHost {
  public:
   FakeHost() : signals_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { SPATE_CHECK(signals_); }
@@ -71,7 +71,7 @@ class FakeHost final : public SupervisorHost {
     return server;
   }
   void kill_server(pid_t child) override {
-    if (child == server) end_server(SIGKILL);  // otherwise it has ended, which was not reported yet
+    if (child == server) end_server(SIGKILL);  // otherwise it has ended already, which was not reported yet
   }
   Result<void> check_program(const std::string& program) override {
     SPATE_CHECK(program.starts_with('/'));

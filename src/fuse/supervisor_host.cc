@@ -80,7 +80,7 @@ std::optional<SupervisorHost::Ended> SystemHost::next_ended() {
   return Ended{ended, status};
 }
 
-/// Runs in the child, between fork and exec.
+/// Runs in the child between fork and exec.
 void SystemHost::become_server(const std::string& program, int control) {
   let_signals_through();
   for (const int fd : {control, handover_.get()}) ::fcntl(fd, F_SETFD, 0);
@@ -153,7 +153,7 @@ pid_t SystemHost::start_unmount(UniqueFd device) {
     fuse_session_unmount(session_.get());
     ::_exit(0);
   }
-  // The kernel must learn when the server ends. The session closes this number at the end.
+  // The kernel must learn when the server ends. The session closes this number when it ends.
   device.reset();
   ::dup2(signals_.get(), fuse_session_fd(session_.get()));
   return child;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SupervisorHost: the system as a mount's supervisor uses it: processes, signals, and the mount itself.
+// SupervisorHost: the part of the system that a mount's supervisor uses: processes, signals, and the mount itself.
 #pragma once
 
 #ifndef FUSE_USE_VERSION
@@ -22,7 +22,7 @@ namespace spate::fuse {
 /// Describes how a child has ended, for people.
 std::string described(int status);
 
-/// A fuzzer replaces it. One thread.
+/// An interface, so that a fuzzer can replace it. One thread.
 class SupervisorHost {
  public:
   virtual ~SupervisorHost() = default;
@@ -43,28 +43,28 @@ class SupervisorHost {
   /// Starts a server of the mount as a child; `control` is its socket to the supervisor.
   virtual Result<pid_t> start_server(const std::string& program, UniqueFd control) = 0;
   virtual void kill_server(pid_t server) = 0;
-  /// Whether a program can continue this mount. Waits up to 10 s for its answer.
+  /// Whether `program` can continue this mount. Waits for its answer for up to 10 s.
   virtual Result<void> check_program(const std::string& program) = 0;
 
   /// Mounts, and returns /dev/fuse. Call it once.
   virtual Result<UniqueFd> mount(const std::string& mount_options) = 0;
-  /// Whether the kernel has ended the connection of /dev/fuse, because it was unmounted.
+  /// Whether the kernel has ended the connection of /dev/fuse, because the directory was unmounted.
   virtual bool is_over(int device) = 0;
-  /// Unmounts what mount() has mounted, in a child, because the kernel may wait for the server to write dirty pages.
-  /// Closes `device` first. Below 0: there is no child.
+  /// Unmounts the directory of mount() in a child, because the kernel may wait for the server to write dirty pages.
+  /// Closes `device` first. Negative: there is no child.
   virtual pid_t start_unmount(UniqueFd device) = 0;
 
-  /// Listens for callers, once it is mounted. Nothing: nobody can call.
+  /// Listens for commands, once the directory is mounted. Nothing: no command can reach this supervisor.
   virtual std::optional<UniqueFd> listen() = 0;
   /// Call it before that socket is closed.
   virtual void stop_listening() = 0;
 };
 
 /// The real system. Life cycle: construct -> prepare() -> other calls -> stop_listening() -> destroyed. One thread: the
-/// supervisor's only one.
+/// only one of the supervisor.
 class SystemHost final : public SupervisorHost {
  public:
-  /// `words`: the command line, without the program's name. `options` outlives it.
+  /// `words`: the command line without the program's name. `options` outlives this object.
   SystemHost(const MountOptions& options, std::vector<std::string> words)
       : options_(options), words_(std::move(words)) {}
 
@@ -91,9 +91,9 @@ class SystemHost final : public SupervisorHost {
   const std::vector<std::string> words_;
   UniqueFd signals_;
   UniqueFd handover_;
-  std::unique_ptr<fuse_session, Deleter> session_;  // only mounts and unmounts
+  std::unique_ptr<fuse_session, Deleter> session_;  // used only to mount and unmount
   std::string directory_;                           // the mounted directory, absolute
-  std::string device_number_;                       // the device for which it listens
+  std::string device_number_;                       // number of the device for which it listens
 };
 
 }  // namespace spate::fuse

@@ -14,8 +14,8 @@
 namespace spate::fuse {
 namespace {
 
-// The first: the most by which lone requests may count more than others, each of which counts as several. The second:
-// from this value on one thread reads.
+// kMostAlone: the most by which lone requests may outweigh others, each of which counts as several. kManyAlone: from
+// this value on, only one thread reads.
 constexpr unsigned kMostAlone = 64;
 constexpr unsigned kManyAlone = 32;
 constexpr unsigned kOfOneOther = 4;
@@ -83,7 +83,7 @@ bool WorkerPool::wait_until_called() {
 /// Call it with the lock held.
 bool WorkerPool::can_call() const { return !stopped_ && (!kept_.empty() || workers_ < options_.most); }
 
-/// Call it with the lock held. It releases the lock if a thread must be started.
+/// Call it with the lock held. Releases the lock for a time if a thread must be started.
 void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
   if (!can_call()) return;
   const bool start = kept_.empty();
@@ -139,7 +139,7 @@ void WorkerPool::request_begins(bool only_executor) {
   if (!only_executor || at_work_ > 1) call_one(lock);
 }
 
-/// If requests overlap, the kernel wakes one of several readers. To call one each time would cost one more wake.
+/// If requests overlap, the kernel wakes one of several readers. Calling one each time would cost one more wake.
 WorkerPool::Next WorkerPool::request_ends() {
   const std::lock_guard lock(mutex_);
   --at_work_;
@@ -167,8 +167,8 @@ std::size_t WorkerPool::poll() {
   return 0;
 }
 
-/// A request wakes the executor only if nobody reads it and somebody can be called. While a request is alone, nothing
-/// changes from sleep to sleep.
+/// A request wakes the executor only if no worker reads it and a worker can be called. While a request is alone,
+/// nothing changes from sleep to sleep.
 bool WorkerPool::prepare_to_wait() {
   bool wanted = false;
   if (nobody_reads_) {

@@ -19,24 +19,24 @@
 namespace spate::fuse {
 
 struct WorkerPoolOptions {
-  int device = -1;      // /dev/fuse; readable when a request waits. Not owned
-  unsigned kept = 4;    // threads that stay when nothing happens, to wait for the kernel or in reserve
-  unsigned most = 256;  // the most threads, not fewer than `kept`; further requests wait in the kernel
-  /// How long a thread that is alone polls for the next request before it sleeps, if that pays; 0: not at all.
+  int device = -1;      // /dev/fuse; readable when a request waits; not owned
+  unsigned kept = 4;    // threads that stay when no request comes, waiting for the kernel or in reserve
+  unsigned most = 256;  // the most threads, at least `kept`; further requests wait in the kernel
+  /// How long a thread polls for the next request before it sleeps, if it is the only reader and that pays; 0: never.
   Duration busy_poll = Duration(0);
 };
 
 /// A program that waits for each of its calls needs one worker. That worker has everything in its cache and finds the
 /// next request without being woken, while the kernel would wake its readers in turn. So the worker of a lone request
-/// stays the only one awake. Another one reads, because the kernel's interrupts and other programs' requests must be
-/// read,
-///   - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
-///   - at once, if the request is not alone or may wait for something other than the executor.
+/// stays the only one awake. Another worker is called to read, because the kernel's interrupts and other programs'
+/// requests must be read,
+/// - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
+/// - at once, if the request is not alone or may wait for something other than the executor.
 /// Thread-safe; the executor calls poll() and prepare_to_wait(). A worker: work_begins() -> { wait_until_called() ->
 /// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {
  public:
-  /// `start` begins a thread, which reads if `reads` is true. It may be called with any lock held.
+  /// `start` begins a thread, which reads first if `reads` is true. `start` may be called with any lock held.
   WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -45,29 +45,29 @@ class WorkerPool final : public job::Source {
   enum class Next {
     kRead,  // read a request of the kernel
     kKeep,  // wait until it is called
-    kEnd,   // end, because there are enough
+    kEnd,   // end, because there are enough threads
   };
 
   /// Starts the kept threads, of which one reads.
   void start();
-  /// Ends the kept threads, and calls none any more until resume().
+  /// Ends the kept threads, and calls no thread any more until resume().
   void stop();
   void resume();
 
   void work_begins(bool reads);
   void work_ends(Next did);
-  /// The calling thread waits until it must read (true) or end.
+  /// The calling thread waits until it must read (true) or must end (false).
   bool wait_until_called();
-  /// Call it before reading the kernel's request. The only reader polls for a while without sleeping. The read may
-  /// block nonetheless.
+  /// Call it before reading the kernel's request. If the caller is the only reader, it polls for a while without
+  /// sleeping. The read may block nonetheless.
   void wait_for_request();
-  /// `only_executor`: the request waits for nothing but the client's executor, unless need_reader() is called before.
+  /// `only_executor`: the request waits only for the client's executor, unless need_reader() is called before.
   void request_begins(bool only_executor);
   Next request_ends();
-  /// The busy workers may wait for something that another worker must do first.
+  /// Busy workers may wait for something that another worker must do first, so a reader is needed.
   void need_reader();
 
-  /// Wakes all readers by SIGUSR1. One that is just about to sleep misses the signal, so call it again.
+  /// Wakes all readers by SIGUSR1. A reader that is just about to sleep misses the signal, so call it again.
   void interrupt();
   /// Waits until no worker is left, at most `limit`. True: none is left.
   bool wait_for_end(std::chrono::milliseconds limit);
@@ -95,20 +95,20 @@ class WorkerPool final : public job::Source {
 
   const WorkerPoolOptions options_;
   const std::function<void(bool reads)> start_;
-  const UniqueFd watch_;   // an epoll set, with the device in it while a request must wake the executor
-  bool watching_ = false;  // the device is in it; used by the executor
+  const UniqueFd watch_;   // an epoll set; has the device in it while a request must wake the executor
+  bool watching_ = false;  // whether the device is in watch_; only the executor uses it
   mutable std::mutex mutex_;
   std::condition_variable one_less_;
-  std::vector<Kept*> kept_;  // guarded by mutex_; the last that came is called first
+  std::vector<Kept*> kept_;  // guarded by mutex_; the one that came last is called first
   unsigned workers_ = 0;     // guarded by mutex_, as are all members below
-  unsigned reading_ = 0;     // workers that wait for the kernel, or were called to
+  unsigned reading_ = 0;     // workers that wait for the kernel, or that were called to do so
   unsigned at_work_ = 0;     // workers that have a request
   unsigned alone_ = 0;       // how strongly recent requests suggest that no other reader is needed
   bool stopped_ = false;
-  bool polls_ = false;                     // one of them polls
-  job::Polling polling_;                   // used by the thread that polls
+  bool polls_ = false;                     // one of the readers polls
+  job::Polling polling_;                   // only the thread that polls uses it
   std::set<pid_t> numbers_;                // thread ids of the readers
-  std::atomic<bool> nobody_reads_{false};  // while requests are at work; written with mutex_ held
+  std::atomic<bool> nobody_reads_{false};  // true while requests are at work and nobody reads; written with mutex_ held
 };
 
 }  // namespace spate::fuse

@@ -192,7 +192,7 @@ TEST_F(WorkerPoolTest, AReaderThatIsAlonePollsWithoutSleeping) {
     workers.wait_for_request();
     found = waits;
   });
-  // It polls by now; if it does not, the test finds no fault.
+  // It polls by now. If it does not, the test finds no fault.
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   waits = true;
   let_one_wait();

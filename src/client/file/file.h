@@ -133,8 +133,8 @@ class File {
   bool read_counts() const { return data_.read_counts(); }
 
   /// Ends the open. The object must not be used afterwards, whatever the result is. The request of a reader also has
-  /// the time of its last read, if that read must set atime (Options::atime). kLostWrite as in sync(). `on_ended`: as
-  /// in Cluster::close().
+  /// the time of its last read, if that must set atime (Options::atime). kLostWrite as in sync(). `on_ended`: as in
+  /// Cluster::close(), but not called for an open that the server has not counted.
   job::Task<Result<Attributes>> close(CloseOptions options = {}, UniqueFunction<void()> on_ended = {});
 
   /// The path that a read or write of this range would take, for each slot.
