@@ -37,8 +37,8 @@ struct Message {
   trove::LogPosition position;
   std::vector<EntryRef> entries;
   std::vector<trove::KeyValue> page;
-  // For a copy: it is meant for one run of a process, once. The receiver refuses a message of another copy, and one
-  // that comes twice: such a message would restore older records, or erase a member that serves by now.
+  // A message of a copy is meant for one run of a process, once. The receiver refuses a message of another copy, and
+  // one that comes twice: such a message would restore older records, or erase a member that serves by now.
   std::uint64_t process = 0;
   std::uint64_t copy = 0;    // the primary counts its copies within its epoch
   std::uint64_t number = 0;  // of the message within the copy

@@ -59,7 +59,7 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
 }
 
 job::Task<void> Member::obey(const Message& message, Answer& answer) {
-  if (under_way_ >= kMostUnderWay) co_return;  // nothing matched
+  if (under_way_ >= kMostUnderWay) co_return;  // answer.matched stays false
   const Counted counted(under_way_);
   Result<bool> done = true;
   switch (message.kind) {

@@ -35,7 +35,7 @@ job::Task<void> Leader::feed(Follower& follower) {
       case Follower::State::kProbe: done = co_await probe(follower); break;
       case Follower::State::kStream: done = co_await send_entries(follower); break;
       case Follower::State::kCopy:
-        // Not while others may assume that it has everything.
+        // No copy is made while others may assume that the member has everything.
         if (!follower.required) done = co_await copy(follower);
         break;
     }
@@ -46,7 +46,7 @@ job::Task<void> Leader::feed(Follower& follower) {
 job::Task<Result<void>> Leader::probe(Follower& follower) {
   const std::shared_ptr<const Message> question = message(MessageKind::kProbe);
   SPATE_CO_TRY(const Answer answer, co_await ask(follower, question, options_.timing.message));
-  if (!answer.matched) co_return Errc::kTryAgain;  // too much is under way there
+  if (!answer.matched) co_return Errc::kTryAgain;  // the member has too much under way
   const trove::LogPosition last = answer.last;
   bool ours = false;
   if (!answer.incomplete && last.index <= keyval_.last().index) {

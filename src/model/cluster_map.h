@@ -63,7 +63,7 @@ struct ClusterMap {
   /// Adds the servers and targets of `other` that this map lacks. Nothing is removed, and a server that both name keeps
   /// its URLs. Fails and changes nothing if the maps belong to different file systems or differ in a server's roles.
   Result<void> grow(const ClusterMap& other);
-  /// The same with one server. The version stays.
+  /// grow() with one server. The version stays the same.
   Result<void> add(const ServerEntry& server);
 
   friend bool operator==(const ClusterMap&, const ClusterMap&) = default;

@@ -12,7 +12,7 @@ bool known(MemberState state) { return state >= MemberState::kServing && state <
 
 Error illegal(const char* sentence) { return Error::told(Errc::kInvalidArgument, sentence); }
 
-/// What the primary may do to a member.
+/// Whether the primary may move a member from one state to the other.
 bool primary_may(MemberState from, MemberState to) {
   switch (from) {
     case MemberState::kServing:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = 24;
 
-/// The same, kept byte by byte.
+/// LockRanges as the test computes them, byte by byte.
 struct Model {
   std::array<LockMode, kBytes> bytes{};
   void set(LockRange range, LockMode mode) {

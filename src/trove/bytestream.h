@@ -26,7 +26,7 @@ constexpr std::uint64_t kMaxDatafileBytes = (std::uint64_t{1} << 63U) - 1;
 struct BytestreamStat {
   std::uint64_t size = 0;             // bytes
   std::uint64_t allocated_bytes = 0;  // space on the device
-  std::uint64_t change_counter = 0;   // grows with every write, truncate and punch, also across restarts
+  std::uint64_t change_counter = 0;   // grows with every change and every allocate, also across restarts
   WallTime mtime;                     // last change of content, file-system time
 };
 
@@ -68,7 +68,7 @@ enum class Lend : std::uint8_t { kRead, kWrite, kBoth };
 struct BytestreamRequest {
   BytestreamOp op = BytestreamOp::kStat;
   DatafileId id;
-  std::span<const Extent> extents;  // read, write, punch, allocate, make_resident; at most 2^20
+  std::span<const Extent> extents;  // read, write, punch, allocate, make_resident, probe_cache: at most 2^20; copy: one
   std::span<const MutableByteView>
       memory;              // read, write: taken in order, total = total of extents; never written by kWrite
   std::uint64_t size = 0;  // truncate; data_ranges: where to begin
@@ -93,10 +93,10 @@ struct BytestreamRequest {
 struct BytestreamCompletion {
   void* user = nullptr;
   Errc status = Errc::kOk;
-  std::uint64_t bytes = 0;                   // read, write: moved
+  std::uint64_t bytes = 0;                   // read, write: moved; probe_cache: in the page cache
   std::uint64_t registered_bytes = 0;        // of these, moved to or from registered memory
   BytestreamStat stat;                       // after the operation: read, write, truncate, punch, stat
-  std::shared_ptr<const OpenDatafile> file;  // open
+  std::shared_ptr<const OpenDatafile> file;  // open, lend
   /// data_ranges: ascending. The ranges contain all bytes that were written before, and may contain bytes that were not
   /// (the local file system's blocks). `complete_to`: where the search ended; kMaxDatafileBytes if it covered
   /// everything.

@@ -18,7 +18,7 @@ class DatafileStore {
 
   /// The datafile if it is open already; null otherwise. Never blocks.
   virtual Datafile find(const DatafileId& id) = 0;
-  /// As open(id, false), but kTryAgain when that might block.
+  /// Like open(id, false), but kTryAgain when that might block.
   virtual Result<Datafile> try_open(const DatafileId& id) = 0;
   /// Opens the datafile. With `create` it makes it if needed (size 0, mode 0600); without, kNotFound. Two callers that
   /// create it at the same time get the same object.

@@ -91,8 +91,8 @@ Errc begin_read(const LocalDatafile& datafile, const BytestreamRequest& request,
   return status;
 }
 
-/// Of the block that holds the datafile's end, only a part can be read. Nothing is read after it, because no later
-/// block begins before the end.
+/// The block that holds the datafile's end can be read only in part. Nothing is read after it, because no later block
+/// begins before the end.
 void read_direct(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
   std::uint64_t limit = 0;
   done.status = begin_read(datafile, request, done, limit);

@@ -18,7 +18,7 @@ inline int compare_keys(ByteView a, ByteView b) {
   return a.size() < b.size() ? -1 : (a.size() > b.size() ? 1 : 0);
 }
 
-/// For ordered containers of Bytes or of ByteView, searched with either.
+/// Orders containers of Bytes or of ByteView, which can be searched with either.
 struct KeyLess {
   using is_transparent = void;
   bool operator()(ByteView a, ByteView b) const { return compare_keys(a, b) < 0; }

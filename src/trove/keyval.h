@@ -64,7 +64,7 @@ class Transaction {
   /// Treats the key as read with kChecked, for callers that know the store's value without reading it. The commit fails
   /// with kConflict if another transaction has changed the key since this one began.
   virtual void note_read(ByteView key) = 0;
-  /// As note_read(), for all keys in [begin, end).
+  /// Like note_read(), for all keys in [begin, end).
   virtual void note_range_read(ByteView begin, ByteView end) = 0;
   virtual void put(ByteView key, ByteView value) = 0;
   virtual void erase(ByteView key) = 0;

@@ -62,7 +62,7 @@ class LocalDatafile {
   /// only one (try_be_alone()) has ended. Such changes are short, but they read.
   void begin_change(WallTime now);
   void end_change(WallTime now);
-  /// As begin_change(), for a thread that must not wait. False: the change under way is alone, and nothing has begun.
+  /// Like begin_change(), for a thread that must not wait. False: the change under way is alone, and nothing has begun.
   [[nodiscard]] bool try_begin_change(WallTime now);
   /// Makes the caller's change, which has begun, the only one until it ends. False: other changes are under way.
   [[nodiscard]] bool try_be_alone();

@@ -28,7 +28,7 @@ class RecordCache {
   /// function.
   std::optional<ByteView> find(ByteView key);
   void put(ByteView key, ByteView value);
-  /// As put(), only for a key that the cache has.
+  /// Like put(), but only for a key that the cache has.
   void update(ByteView key, ByteView value);
   void erase(ByteView key);
   /// Evicts the least recently used until at most `bytes` are held. It may grow again later.

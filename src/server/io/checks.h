@@ -27,7 +27,7 @@ struct Claim {
 /// Checks a client's capability as authorize() checks the one in the header. For requests that concern a second file.
 Result<void> check_capability(Parts& parts, const rpc::Call& call, const Capability& capability, Claim claim);
 
-/// The same as authorize() without the capability, for requests that concern no file.
+/// authorize() without the capability, for requests that concern no file.
 Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call);
 
 /// The session epoch in which the request was made: the one signed in its capability, or the one in which its
@@ -42,15 +42,15 @@ Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry
 
 /// Fails with kStaleMap for a target that this server does not have.
 Result<Target*> find_target(Parts& parts, TargetId id);
-/// The same for a target or a group. Fails with kNotPrimary if this server does not lead the group now.
+/// find_target() for a target or a group. Fails with kNotPrimary if this server does not lead the group now.
 Result<Place> find_place(Parts& parts, TargetId id);
-/// The same for some slots of one file, which must be 1..kMaxSlots and ascending.
+/// find_place() for some slots of one file, which must be 1..kMaxSlots and ascending.
 Result<std::vector<Place>> find_places(Parts& parts, std::span<const wire::SlotRef> slots);
 /// Call it before anything that was read at these places is answered: kNotPrimary if this server may no longer lead.
 Result<void> check_places(std::span<const Place> places);
 Result<void> check_places(const Slots& slots);
-/// The same, with the distribution. Fails with kBusy when too many datafiles are in use, and with kStaleLayout when the
-/// call's capability has an older layout than another capability has shown.
+/// find_places() with the distribution. Fails with kBusy when too many datafiles are in use, and with kStaleLayout when
+/// the call's capability has an older layout than another capability has shown.
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where);
 
 /// The time of a change as the client reports it, moved to within ten minutes of this server's clock: a datafile's time

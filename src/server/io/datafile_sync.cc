@@ -65,7 +65,7 @@ job::Task<Result<wire::DatafileFlushReply>> IoService::datafile_flush(rpc::Call&
   co_return reply;
 }
 
-/// For clients that do not know datafile_flush. To them, lost writes are reported as an error of this request.
+/// Serves clients that do not know datafile_flush. It reports lost writes to them as an error of the request.
 job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& call,
                                                                     wire::DatafileSyncRequest request) {
   SPATE_CO_TRY(const std::vector<Synced> synced, co_await sync_slots(*parts_, call, request.handle, request.slots));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other io servers ask about groups.
+// Requests of other io servers about groups.
 #include "server/io/io_service.h"
 #include "server/io/mirror/mirrors.h"
 

@@ -75,8 +75,8 @@ struct IoTarget {
   std::uint64_t device = 0;
 };
 
-/// Most bytes of all streams of a read together for which the data may go into the reply. A ReadRequest with a larger
-/// inline_limit is refused.
+/// The data of a read may go into the reply only if all its streams together have at most this many bytes. A
+/// ReadRequest with a larger inline_limit is refused.
 constexpr std::uint32_t kMaxInlineBytes = 256 * 1024;
 
 }  // namespace spate::io

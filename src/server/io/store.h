@@ -40,7 +40,7 @@ job::Task<Result<void>> truncate_is_durable(Parts& parts, const DatafileKey& key
 
 /// Unsynced writes up to this change counter may be lost (LossRecord); 0: none.
 job::Task<Result<std::uint64_t>> load_loss(Parts& parts, const DatafileKey& key);
-/// Survives the process. A crash of the machine is another loss, which clients learn from the server's incarnation.
+/// The loss survives the process. A crash of the machine is another loss, which the server's incarnation tells clients.
 job::Task<Result<void>> store_loss(Parts& parts, const DatafileKey& key, std::uint64_t counter);
 /// Removes up to one batch of losses from before the machine's last boot.
 job::Task<Result<void>> purge_losses(Parts& parts);
@@ -59,14 +59,14 @@ struct TombstonePage {
 job::Task<Result<TombstonePage>> list_tombstones(Parts& parts, Bytes from, std::size_t max);
 /// The boot of the machine in which all datafiles with tombstones were removed again; 0: unknown.
 job::Task<Result<std::uint64_t>> load_redone_boot(Parts& parts);
-/// Durable when it ends.
+/// The record is durable when it ends.
 job::Task<Result<void>> store_redone_boot(Parts& parts, std::uint64_t boot);
 
 /// The client's lowest epoch that is not fenced; 0 without a fence.
 job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
 /// Never lowers a fence. Durable when it ends.
 job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch);
-/// The same for many. They survive the process.
+/// store_fence() for many clients. The fences survive the process, but perhaps not a crash of the machine.
 job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientFence> fences);
 /// Up to `max` fences of clients above `after`, ascending.
 job::Task<Result<std::vector<wire::ClientFence>>> list_fences(Parts& parts, ClientId after, std::size_t max);

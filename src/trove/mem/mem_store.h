@@ -28,7 +28,7 @@ class MemStore final : public DatafileStore {
   Errc admit(LocalDatafile& datafile, std::span<const Extent> extents) override;
   void changed(LocalDatafile& datafile, const BytestreamStat& stat) override;
 
-  /// In the order of ids.
+  /// Up to `max` ids after `after`, in the order of ids.
   std::vector<DatafileId> list(const DatafileId& after, std::size_t max) const;
   SpaceInfo space() const;
 

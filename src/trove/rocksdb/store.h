@@ -44,7 +44,7 @@ class RocksdbStore : public Keyval {
   // For its transactions.
   Resolver& resolver() { return resolver_; }
   rocksdb::DB& db() { return *db_; }
-  /// For reads of the present state, while everything that is decided is also applied.
+  /// Serves reads of the present state, while everything that is decided is also applied.
   RecordCache& records() { return records_; }
   bool inline_reads() const { return inline_reads_; }
   SnapshotRef snapshot();

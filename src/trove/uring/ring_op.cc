@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPiecesPerStep = 256;
 /// Most steps of one operation at the same time: enough to keep a device busy with a list of small extents. Guess.
 constexpr std::size_t kWindow = 32;
-/// How often a step is tried again that the kernel returns without having begun it.
+/// How often a step is tried again if the kernel returns it without having begun it.
 constexpr unsigned kMaxRetries = 8;
 
 std::uint64_t limit_of(const BytestreamRequest& request, const LocalDatafile& datafile) {

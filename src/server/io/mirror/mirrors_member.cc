@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a member answers to its primary.
+// How a member answers its primary.
 #include <algorithm>
 #include <array>
 

@@ -57,7 +57,7 @@ class RemovalQueue final : public Removals {
   bool pass_wanted_ = false;
   bool in_pass_ = false;
   bool hurried_ = false;      // a request waits for a removal
-  Bytes cursor_;              // where the pass under way has got to
+  Bytes cursor_;              // how far the pass under way has come
   bool left_behind_ = false;  // the pass left some files that could not be removed
   std::map<TargetId, Delay> out_of_reach_;
   std::map<Handle, Delay> refused_;  // files that their servers cannot remove; at most kMaxRefused

@@ -34,7 +34,7 @@ struct InodeState {
 };
 using InodeStates = std::unordered_map<Handle, InodeState>;
 
-/// Checked in a change; kUnreadable is no error here.
+/// Reads the inode, checked in a change. kUnreadable is no error here.
 job::Task<Result<InodeState>> inode_state(Operation& operation, Handle handle);
 /// Looks up all these handles, repeats allowed, in one read of the operation's state (not checked).
 job::Task<Result<InodeStates>> inode_states(Operation& operation, std::vector<Handle> handles);

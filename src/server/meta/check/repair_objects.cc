@@ -82,7 +82,7 @@ job::Task<Result<void>> mend_wrong_parent(Repair& repair) {
   bool second = inode.handle() == kRootHandle;
   if (!second) {
     SPATE_CO_TRY(std::ignore, repair.lock({inode.parent}));
-    // Checked at commit, so that its entries do not change.
+    // The parent is checked at commit, so that its entries do not change.
     SPATE_CO_TRY(std::ignore, co_await inode_state(operation, inode.parent));
     SPATE_CO_TRY(const auto name, co_await find_name(operation, inode.parent, inode.handle()));
     second = name.has_value();
@@ -143,7 +143,7 @@ job::Task<Result<void>> mend_directory_loop(Repair& repair) {
 job::Task<Result<void>> mend_xattr_counts(Repair& repair) {
   Operation& operation = repair.operation;
   const Handle handle = repair.finding.handle;
-  // Checked at commit: setting an attribute changes the inode.
+  // The inode is checked at commit: setting an attribute changes it.
   SPATE_CO_TRY(InodeState inode, co_await inode_state(operation, handle));
   if (!inode.readable()) co_return {};
   SPATE_CO_TRY(const XattrCounts counts, co_await count_xattrs(operation, handle));

@@ -42,7 +42,7 @@ job::Task<Result<std::optional<AnswerRecord>>> AnswerTable::find(job::Transactio
   const std::uint64_t sequence = call.header.id.sequence;
   RequestSlot& slot = slot_of(call);
   if (slot.known && sequence > slot.last) co_return std::optional<AnswerRecord>();
-  // Not checked at commit: only the holder of the turn writes this record.
+  // The read is not checked at commit: only the holder of the turn writes this record.
   const StoreKey key = answer_key(call.header.client, call.header.id.slot);
   const auto read = co_await store.get(key, trove::ReadMode::kSnapshot);
   if (read.status != Errc::kOk) co_return Error(read.status, "answer to an earlier request");

@@ -42,7 +42,7 @@ Membership::Membership(const MetaOptions& options, job::KeyvalContext& store, co
   targets_ = record_.map.targets_in_turn();
 }
 
-/// Of the servers that only the store names, keeps those that joined by themselves. The others were removed from
+/// Keeps the servers that only the store names if they joined by themselves. The others were removed from
 /// spate.toml.
 ClusterRecord Membership::merged(const std::optional<ClusterRecord>& stored) const {
   ClusterRecord record;
@@ -92,7 +92,7 @@ job::Task<Result<void>> Membership::save(const ClusterRecord& record) {
   co_return {};
 }
 
-/// Without an await, so that a server whose targets get files is also in the list of servers to fence.
+/// Must not await, so that a server whose targets get files is also in the list of servers to fence.
 void Membership::use(ClusterRecord record) {
   record_ = std::move(record);
   targets_ = record_.map.targets_in_turn();

@@ -74,7 +74,7 @@ class LeaseManager final : public Leases {
   metrics::Counter given_back_;  // recalled leases that their holders acknowledged
   metrics::Counter run_out_;     // leases whose expiry a change had to wait for
   metrics::Gauge held_;
-  metrics::Histogram waits_;  // of changes, until other sessions' leases ended
+  metrics::Histogram waits_;  // how long changes waited for the end of other sessions' leases
 };
 
 }  // namespace spate::meta

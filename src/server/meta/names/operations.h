@@ -33,7 +33,7 @@ Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameReques
 Outcome<wire::ChangeBatchReply> change_batch(Operation& operation, const wire::ChangeBatchRequest& request);
 Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request);
 Outcome<wire::ListLeaseReply> list_lease(Operation& operation, const wire::ListLeaseRequest& request);
-/// The same without leases, for the code that grants them.
+/// list_lease() without the leases, for the code that grants them.
 Outcome<wire::ListLeaseReply> list_objects(Operation& operation, const wire::ListLeaseRequest& request);
 Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request);
 Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::SetxattrRequest& request);

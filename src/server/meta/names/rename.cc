@@ -41,7 +41,7 @@ job::Task<Result<void>> find_places(Operation& operation, const wire::RenameRequ
   SPATE_CO_TRY(move.from, co_await from.to_last_of_any_length());
   Walker to(operation, request.to);
   SPATE_CO_TRY(move.to, co_await to.to_last_of_any_length());
-  // Not kBusy, which clients take for a transient error and retry.
+  // The code is not kBusy, because clients take that for a transient error and retry.
   if (move.from.last != PathEnd::Last::kName) co_return Errc::kInvalidArgument;
   if (move.to.last != PathEnd::Last::kName) {
     co_return (request.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kInvalidArgument;

@@ -168,9 +168,9 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
   }
   const std::uint32_t epoch = session.record.epoch;
   if (session.record.released_epoch != epoch) {
-    // Durable before the fence. Otherwise a crash could bring back an epoch that the io servers refuse for ever.
+    // Must be durable before the fence: a crash could bring back an epoch that the io servers refuse for ever.
     SPATE_CO_TRY(std::ignore, co_await core_.sync());
-    // Without an await after it, so that a server that joins from now on gets this fence with its list.
+    // No await between this and the fence, so that a server that joins from now on gets this fence with its list.
     session.fence_begun = epoch;
     // This wait cannot be skipped: an io server that has not confirmed may still accept the session's writes.
     SPATE_CO_TRY(std::ignore, co_await core_.parts().io->fence(client, epoch, stopping_));

@@ -94,7 +94,7 @@ job::Task<Result<wire::LockEventsReply>> SessionEvents::fetch(rpc::Call& call, w
   }
   if (queue->over) co_return Errc::kSessionFenced;
   const std::size_t n = std::min(queue->events.size(), kMostEvents);
-  // Also for a request that a newer one has ended: a client that gets a reply without recalls trusts its leases.
+  // Even a request that a newer one has ended gets events: a client trusts its leases after a reply without recalls.
   reply.events.assign(queue->events.begin(), queue->events.begin() + static_cast<std::ptrdiff_t>(n));
   co_return reply;
 }

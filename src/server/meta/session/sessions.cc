@@ -208,7 +208,7 @@ job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::A
   record.opened = core_.clock().wall();
   record.user_key = user_key;
   auto session = std::make_shared<Session>(record, core_.executor());
-  // Durable against a crash of the machine: a session that holds something must not be forgotten without a fence.
+  // Must survive a crash of the machine: a session that holds something must not be forgotten without a fence.
   SPATE_CO_TRY(std::ignore, co_await save(*session, trove::Durability::kMachine));
   session->last_heard = core_.executor().now();
   ++open_;

@@ -106,7 +106,7 @@ struct Format<InodeRecord> {
     return r.acl.empty() && r.default_acl.empty() ? 1 : 2;
   }
   static constexpr std::string_view kName = "inode";
-  // Not shared with wire's similar list, which may change without the stored form.
+  // This list is not shared with wire's similar one, which may change without the stored form.
   template <typename A, typename R>
   static void attributes(A& a, R& v) {
     a(v.handle, v.type, v.mode, v.uid, v.gid, v.project, v.link_count, v.device, v.size, v.allocated_bytes, v.atime,

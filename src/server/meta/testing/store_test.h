@@ -33,7 +33,7 @@ class TestStore final : public trove::Keyval {
   }
   std::size_t test(std::span<trove::KeyvalCompletion> out) override {
     std::size_t n = 0;
-    // Not all at once, so that a coroutine that is resumed may post again before the others are.
+    // Yields not all at once, so that a resumed coroutine may post again before the others resume.
     while (n < out.size() && !waiting_.empty() && (n == 0 || random_->chance(1, 2))) {
       const auto at = waiting_.begin() + static_cast<std::ptrdiff_t>(random_->below(waiting_.size()));
       out[n++] = std::move(*at);
