@@ -34,7 +34,7 @@ struct BatchLimits {
 /// of other slots. One batch never examines more than kMaxStepsPerBatch pieces, of this slot or others, so that no
 /// request stalls a server's loop. So a batch may be smaller than its limits. It may even be empty before the end, if
 /// all examined pieces belong to other slots. The loop is
-/// while (!cursor.done()) { cursor.next_extents(limits, batch); ...; }
+///   while (!cursor.done()) { cursor.next_extents(limits, batch); ...; }
 /// Description and distribution outlive the cursor. One thread at a time; a copy remembers the position.
 class SlotCursor {
  public:

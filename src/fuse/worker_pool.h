@@ -30,8 +30,8 @@ struct WorkerPoolOptions {
 /// next request without being woken, while the kernel would wake its readers in turn. So the worker of a lone request
 /// stays the only one awake. Another worker is called to read, because the kernel's interrupts and other programs'
 /// requests must be read,
-/// - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
-/// - at once, if the request is not alone or may wait for something other than the executor.
+///   - when the executor finds, while it polls, that a request waits; while it sleeps, such a request wakes it, or
+///   - at once, if the request is not alone or may wait for something other than the executor.
 /// Thread-safe; the executor calls poll() and prepare_to_wait(). A worker: work_begins() -> { wait_until_called() ->
 /// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {

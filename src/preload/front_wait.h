@@ -6,7 +6,7 @@
 
 namespace spate::preload {
 
-/// Makes poll and ppoll. Files are always ready. The kernel waits for the others, with the program's own signals
+/// Handles poll and ppoll. Files are always ready. The kernel waits for the others, with the program's own signals
 /// unblocked, so that a handler can end the wait. False: the kernel shall make the call as it is.
 bool wait_for_any(Frame& frame);
 

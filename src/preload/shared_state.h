@@ -71,8 +71,8 @@ class MappedState {
     std::string prefix;
     std::string path;
   };
-  /// Makes the memory, and a descriptor for the program in `descriptor` (O_CLOEXEC as in `flags`). If only the
-  /// descriptor fails, `descriptor` is -errno.
+  /// Makes the memory, and a descriptor for the program in `descriptor` (O_CLOEXEC as in `flags`). On failure
+  /// `descriptor` is -errno.
   static Result<std::unique_ptr<MappedState>> create(What what, int& descriptor);
   /// Maps the memory of a descriptor that this program inherited or received. kInvalidArgument: the memory is not
   /// Spate's, it is another user's, or somebody has changed it without the right to.

@@ -24,7 +24,7 @@ namespace spate::client {
 /// Keeps objects and names that a meta server has granted to this client, until the lease is recalled or expires, or
 /// until this client changes them. The cache answers only for the session's credential, because the server checked that
 /// credential's right to look up each name when it granted the name. Thread-safe, so a hit needs no executor. Sends no
-/// messages. Life cycle: off when constructed, unless Options::on says that it is on.
+/// messages. Options::on decides for the whole life of the cache whether it keeps anything.
 class AttributeCache {
  public:
   struct Options {

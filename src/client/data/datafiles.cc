@@ -24,7 +24,7 @@ Bytes punch_body(const Transfer& transfer, const Share& share, Punch how) {
   return how == Punch::kExtends ? fill(wire::DatafileAllocateRequest()) : fill(wire::PunchRequest());
 }
 
-/// Whether the server knows the feature. Asks a server that has never answered first, so that it makes a handshake.
+/// Whether the server knows the feature. If the server has never answered, this first sends it a ping.
 job::Task<Result<bool>> knows(const Transfer& transfer, const Share& share, std::uint64_t feature) {
   if (share.channel->incarnation() == Incarnation()) {
     Bytes body;

@@ -102,7 +102,7 @@ class File {
   }
   job::Task<Result<void>> truncate(std::uint64_t size);
 
-  /// The size, and the data and holes from `offset` on. Asks for `max_ranges` (1 to 256) ranges of each datafile.
+  /// The size, and the data and holes from `offset` on, by at most `max_ranges` (1 to 256) ranges of each datafile.
   job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges) {
     return data_.data_map(offset, max_ranges);
   }

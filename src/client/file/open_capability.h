@@ -48,7 +48,7 @@ class OpenCapability {
   /// Renews the capability after the servers refused `refused` with the error `why`. Only operations on this file wait;
   /// those on other files continue.
   job::Task<Result<void>> renew(Limits limits, Capability refused, Errc why);
-  /// Whether the file was not open for some time, in which only another client may have written it.
+  /// Whether the file was not open for some time. Another client may then have been its only writer.
   bool interrupted() const { return interrupted_; }
 
  private:

@@ -16,9 +16,9 @@
 namespace spate::client {
 
 /// Sends a change at once while few changes are in flight. Otherwise the change waits until one of these is answered,
-/// and then goes together with other waiting ones. If nothing is answered for long, the waiting changes go without an
-/// answer. So one task is as fast as without batches, and changes of many tasks share one transaction of the server
-/// (group commit). One executor; must not move. Every send() has ended when this object is destroyed.
+/// and then goes together with other waiting ones. If no answer comes for long, the waiting changes go all the same. So
+/// one task is as fast as without batches, and changes of many tasks share one transaction of the server (group
+/// commit). One executor; must not move. Every send() has ended when this object is destroyed.
 class ChangeBatcher {
  public:
   /// Sends one change with a request id of its own, and again in a new session where that is allowed.

@@ -36,9 +36,9 @@ constexpr std::uint64_t kPieceBytes = 128;
 constexpr std::uint64_t kLeastRoom = 4096;
 
 /// One access in two phases. Each round has these steps on every rank:
-/// agree_on_plan() decides which pieces of this rank go to which aggregator
-/// tell() sends them to the aggregators
-/// a write: sends the data, and writes it; a read: reads the requested bytes, and sends them back
+///   agree_on_plan() decides which pieces of this rank go to which aggregator
+///   tell()          sends them to the aggregators
+///   a write: sends the data, and writes it; a read: reads the requested bytes, and sends them back
 /// A round is done in parts if an aggregator would need more memory than cb_buffer_size allows: many ranks may want the
 /// same bytes, or pieces may be so small that their list is longer than their data.
 class TwoPhases {
