@@ -15,7 +15,7 @@ constexpr std::uint32_t kMaxPage = 4096;
 job::Task<Result<wire::DatafileListReply>> IoService::datafile_list(rpc::Call& call,
                                                                     wire::DatafileListRequest request) {
   SPATE_CO_TRY(Target* const target, find_target(*parts_, request.target));
-  // A reply of 20 bytes a datafile must fit the room that the caller has.
+  // A datafile takes 20 bytes of the reply. The reply, with its other fields, must fit the room that the caller has.
   const std::uint32_t fits = call.header.reply_room / 32;
   const std::uint32_t max = std::clamp(std::min(request.max, fits), 1U, kMaxPage);
   const DatafileId after{request.after_handle, request.after_slot};

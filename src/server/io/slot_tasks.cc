@@ -8,8 +8,8 @@ namespace {
 
 /// The blocks that the tasks of one request may examine in one turn. Guess: less than 10 ms.
 constexpr std::uint64_t kBlocksPerTurn = 262144;
-/// How many tasks with many blocks run at a time. A task examines at most 131072 blocks in one turn
-/// (datatype::SlotCursor).
+/// How many tasks with many blocks run at a time. A task examines at most 131072 blocks in one turn: 65536 when it
+/// makes a datatype::SlotCursor, and as many in its first batch.
 constexpr std::size_t kLongWalksAtOnce = 4;
 
 job::Task<Result<void>> run_in_turn(job::Executor& executor, job::Semaphore& turns, job::Task<Result<void>> task) {

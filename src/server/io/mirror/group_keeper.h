@@ -14,8 +14,8 @@ namespace spate::io {
 /// belongs to a list of URLs (bmi::Network::lookup()), and each `which` (1, 2, ...) makes another list.
 rpc::ChannelOptions apart(rpc::ChannelOptions options, std::size_t which);
 
-/// One executor; pinned. Any number of calls at once. Network, identity and random numbers outlive it. No call takes
-/// longer than a second.
+/// One executor; pinned. Any number of calls at once. Network, identity and random numbers outlive it. The meta server
+/// has a second for each request; read() and of_server() send a request for each page.
 class GroupKeeper {
  public:
   GroupKeeper(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random);
