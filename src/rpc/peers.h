@@ -49,8 +49,8 @@ class Peers {
     Peers& peers_;
     const std::shared_ptr<Peer> stranger_;  // null: the sender is no stranger
   };
-  /// False: `peer` is a stranger with too many requests under way, including the counted one; the caller drops it. If
-  /// all strangers together have too many, this drops the one that has most.
+  /// False: the caller drops `peer`, a stranger with too many requests under way (the counted one included), or with
+  /// the most of them when all strangers together have too many. If another one has most, this drops that one.
   bool has_room_for(Peer& peer);
 
  private:

@@ -70,7 +70,7 @@ class Server {
   /// Replies wait for the gate from now on. Call it before start().
   void set_gate(ReplyGate& gate) { gate_to_pass_ = &gate; }
   void start();
-  /// Refuses new requests, fires the stop tokens of those under way, and waits until they have ended.
+  /// Takes no more requests, drops those that wait for a place, stops those under way, and waits until they have ended.
   job::Task<void> stop();
 
   /// Sets the version of the cluster map that every reply reports from now on. Clients with an older map ask a meta

@@ -26,8 +26,8 @@ class Sender {
   /// The operation's class is open.
   void begin(Op& op);
   /// For a message that leaves within the call and needs no operation. The module has room for it, and no other message
-  /// of its class is queued. Charges the message and fills in its header. False: earlier messages wait, or there is not
-  /// enough credit.
+  /// of its class is queued. Charges the message and fills in its header. False: earlier messages wait, there is not
+  /// enough credit, or the peer takes no unexpected message of this size.
   bool admit(const Post& post, bool unexpected, Header& header);
   /// The whole message of a kSending operation has left, or a file segment of it could not be read.
   void sent(Op& op);
@@ -41,7 +41,7 @@ class Sender {
   void run_waiting();
   /// Whether unexpected messages wait for credit.
   bool waits_for_credit() const { return !unexpected_waiting_.empty(); }
-  /// As waits_for_credit(), after it has asked the path for credit that came back.
+  /// Whether they still lack credit after this has asked the path for credit that came back.
   bool starves();
 
   // Frames of the peer. False: the peer broke the protocol.
