@@ -86,8 +86,8 @@ class PinCache {
   /// Deregisters everything. The device must no longer use any of it.
   ~PinCache();
 
-  /// A region that holds `memory` (not empty), in use until release(). kNoMemory: regions in use have reached the
-  /// limit; otherwise the device's own reason.
+  /// A region that holds `memory` (not empty), in use until release(). kNoMemory: regions that are in use or kept have
+  /// reached the limit; otherwise the device's own reason.
   Result<Region*> acquire(MutableByteView memory);
   void release(Region& region);
   /// Deregisters a region at its last release, unless it is registered explicitly. Call it when a peer that knows the
@@ -97,7 +97,7 @@ class PinCache {
   /// Whether acquire() would be a hit.
   bool holds(MutableByteView memory);
 
-  /// Registers `memory` until drop(). It is not watched: the caller guarantees that its pages stay.
+  /// Registers `memory`, unwatched, until drop(). The caller guarantees that the pages stay. kBusy: overlaps kept ones.
   Result<void> keep(MutableByteView memory);
   void drop(MutableByteView memory);
 

@@ -25,7 +25,7 @@ class ReplyWriter {
   void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
   /// The header of a reply that reports no error.
   wire::ReplyHeader header(const Call& call) const;
-  /// Sends `result` as the answer to `call`. Ends when the network has taken it, or the call's connection is lost.
+  /// Sends the answer to `call`. Ends when the network has taken it, when the connection is lost, or at the deadline.
   job::Task<void> send(Call& call, Result<Bytes> result);
 
  private:

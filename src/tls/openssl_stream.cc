@@ -101,7 +101,7 @@ Handshake OpenSslStream::handshake() {
   return Handshake::kFailed;
 }
 
-/// The handshake has ended well: checks what it has agreed on. False: the stream has failed.
+/// The handshake has ended well: checks what it has agreed on. False: it counts as failed.
 bool OpenSslStream::begin_data() {
   SSL* const ssl = ssl_.get();
   const unsigned char* protocol = nullptr;

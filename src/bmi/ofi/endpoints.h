@@ -41,7 +41,7 @@ class Endpoints {
 
   /// Watches the pages of registered memory, if the kernel can report their end.
   void watch_pages();
-  /// Lets the last packet of each route leave, until `end` at most, and closes all endpoints.
+  /// Lets last packets leave until `end` at most, waits up to 250 ms more for each endpoint of verbs, and closes all.
   void close(MonoTime end);
 
   /// Returns an endpoint that listens at the URL.

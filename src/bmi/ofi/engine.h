@@ -13,7 +13,7 @@
 namespace spate::bmi::ofi {
 
 /// Thread-safe; see ModuleFace. Life cycle: see Module. The destructor lets sent packets leave and tells connected
-/// peers, for at most 200 ms, and closes all endpoints.
+/// peers, for at most 200 ms, and closes all endpoints; each endpoint of verbs may take 250 ms more.
 class Engine final : public protocol::ModuleFace<Engine, OfiModule, State>, private PeerHost {
  public:
   Engine(const Clock& clock, const OfiOptions& options);

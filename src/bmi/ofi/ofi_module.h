@@ -23,7 +23,7 @@ struct OfiOptions {
   /// A peer that has been silent for this long gets a ping. While no operation is posted, the time is ten times as
   /// long.
   std::uint32_t ping_ms = 2000;
-  /// The most inbound peers: connected ones, and ones that left and are remembered.
+  /// The most inbound peers that are connected, and the most that left and are remembered.
   std::uint32_t inbound_limit = 4096;
   std::uint32_t gone_peers_kept = 1024;
   /// The largest packet, header included, in bytes; and the number of packets that each endpoint has posted for

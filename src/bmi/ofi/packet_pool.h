@@ -20,7 +20,7 @@ class PacketPool {
   Result<void> open() { return add_slab(domain_.options().receive_packets, receive_); }
   /// The buffers for receiving, which belong to the endpoint.
   std::span<PacketBuffer* const> receive() const { return receive_; }
-  /// A buffer for sending. Null: too many are in flight.
+  /// A buffer for sending. Null: too many are in flight, or more memory cannot be registered.
   PacketBuffer* take();
   void give(PacketBuffer& buffer) { free_.push_back(&buffer); }
   /// The endpoint is closed, so nothing is in flight any more: frees every buffer for sending.

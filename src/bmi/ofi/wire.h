@@ -64,8 +64,8 @@ class Wire {
   bool may_sleep();
 
   Route* open_route(ByteView name, void* owner);
-  /// Closes a route. The packet that it still holds (route.refused) is sent when the provider accepts it, since the
-  /// last packet of a session announces its end.
+  /// Closes a route. A packet that it holds (route.refused) may announce the end of a session, so it is sent later,
+  /// when the provider accepts it; it is dropped with shm, or if 64 closed routes hold one already.
   void close_route(Route& route);
   /// Whether a closed route still holds its last packet, which poll() tries to send again. drop_parting() drops such
   /// packets.
@@ -79,8 +79,8 @@ class Wire {
   PacketBuffer* take_buffer();
   void give_buffer(PacketBuffer& buffer);
   static std::byte* data_of(PacketBuffer& buffer);
-  /// Sends the buffer's first `size` bytes. False: not yet; the wire keeps it as route.refused, and resend() tries
-  /// again.
+  /// Sends the buffer's first `size` bytes. False: they have not left. Either route.failed is set now, or the provider
+  /// is busy: then the wire keeps the buffer as route.refused, and resend() tries again.
   bool send(Route& route, PacketBuffer& buffer, std::size_t size);
   bool resend(Route& route);
   /// Packets of all routes that are in flight.
@@ -90,8 +90,8 @@ class Wire {
   bool reads() const;
   std::size_t max_pieces() const;
   enum class Begun : std::uint8_t { kYes, kNotYet, kNo };
-  /// Reads `size` bytes at (key, address) of the peer into `pieces`, whose sizes add up to it. `descriptors` are those
-  /// of the regions that hold the pieces, from descriptor_of(). on_read(who) reports the end.
+  /// Reads the extent `from` of the peer's memory into `pieces`, whose sizes add up to its size. `descriptors`: of the
+  /// regions with the pieces (descriptor_of()). kYes: on_read(who) will report the end; kNo: it is impossible.
   Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
              void* who);
   /// Closes the endpoint and opens a new one, the only way to make sure that a read which does not end no longer

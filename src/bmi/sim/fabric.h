@@ -46,8 +46,8 @@ struct FabricStatistics {
   std::uint64_t strangers_dropped = 0;  // not admitted in time, or too many (NetworkOptions::strangers)
 };
 
-/// A process's end of its connections. The fabric calls it from its events only, never from within a call into the
-/// fabric (except kill_node).
+/// A process's end of its connections. The fabric calls it from its events only, not from within a call into the fabric
+/// (except kill_node and pass_descriptor).
 class Endpoint {
  public:
   virtual ~Endpoint() = default;

@@ -49,8 +49,8 @@ class Peer final : private Line {
 
   /// The hello of this side for a new connection.
   Hello hello() const;
-  /// A connection has been made: for inbound peers within Module::accept, for outbound ones some time after the post
-  /// that began it.
+  /// A connection has been made: for inbound peers within Endpoint::accept(), for outbound ones some time after the
+  /// post that began it.
   void connected(ConnectionEnd end, const Hello& other);
   /// The connection is gone. All posted operations complete with `status`, and buffered messages are dropped.
   void lose(Errc status);
