@@ -185,7 +185,7 @@ job::Task<Result<void>> LocalLog::begin_copy() {
   co_return Result<void>();
 }
 
-/// Erases some records. False: only the mark is left.
+/// Erases some records. False: only the records of GroupKey::kIncomplete and kBoot are left.
 job::Task<Result<bool>> LocalLog::wipe_some() {
   job::Transaction write = begin();
   trove::KeyRange range;

@@ -14,9 +14,9 @@
 
 namespace spate::meta {
 
-/// The work is recorded in the store (truncate intents, unsettled records), so after a crash at any point it begins
-/// again. Each file has one task, which tries until it has succeeded. At most kMaxFiles have a task at once; the others
-/// wait in the store. One executor; pinned. Life cycle: construct -> start() -> stop() awaited -> destroyed.
+/// The work is recorded in the store (truncate intents, unsettled records), so it begins again after any crash. Each
+/// file has one task, which tries until it succeeds. At most kMaxFiles have one, twice as many if requests wait; the
+/// others wait in the store. One executor; pinned. Life cycle: construct -> start() -> stop() awaited -> destroyed.
 class FileIntentRecovery final : public IntentRecovery {
  public:
   explicit FileIntentRecovery(MetaCore& core);

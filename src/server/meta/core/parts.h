@@ -153,8 +153,8 @@ class Leases {
   /// client but the operation's own has a lease on any of it. If the call is stopped first, the operation must not be
   /// committed.
   virtual job::Task<Result<void>> recall(Operation& operation) = 0;
-  /// These two enclose the change: from before recall() until the commit is done or abandoned. `removed`: the object is
-  /// gone.
+  /// begin_change() and end_change() enclose the change: from before recall() until the commit is done or abandoned.
+  /// `removed`: the object is gone.
   virtual void begin_change(Handle object) = 0;
   /// Called between the commit and end_change(). Yields the leases that the client which made the change gets on what
   /// it changed.

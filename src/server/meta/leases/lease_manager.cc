@@ -189,7 +189,7 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseManager::look_up(Operation& opera
   co_return reply;
 }
 
-/// Whether prepare() has succeeded for the caller, and its session has not ended or begun anew meanwhile.
+/// Whether the caller's session has neither ended nor begun a new epoch since prepare().
 bool LeaseManager::may_be_granted(const Operation& operation) const {
   if (!core_.parts().sessions->admit(operation.call())) return false;
   const LeaseHolder holder = holder_of(operation);

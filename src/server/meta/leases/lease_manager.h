@@ -54,7 +54,7 @@ class LeaseManager final : public Leases {
   bool may_keep(const Operation& operation) const;
   void recall_one(Handle object, ClientId client, LeaseTable::Lease& lease);
   void recall_surplus();
-  /// The latest expiry of other sessions' leases on what the operation changes. Nothing if there are none.
+  /// Recalls other sessions' leases on what the operation changes. Yields their latest expiry; nothing if none is left.
   std::optional<MonoTime> others_until(const Operation& operation);
   void tell_held() { held_.set(static_cast<std::int64_t>(table_.size())); }
   bool in_grace(ClientId own);
