@@ -4,14 +4,14 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest)
 
-# How many files of a target the presets compile as one, which halves the time from a bare checkout; 0: each by itself, as
-# `scripts/test-long separate` does, which shows a missing #include.
+# How many files of a target the presets compile as one, which halves the time from a bare checkout. With 0 each file is
+# compiled by itself; `scripts/test-long separate` does so to find missing #include lines.
 set(SPATE_UNITY 0 CACHE STRING "How many source files of a target are compiled as one; 0: none")
-# Not these: their files use the same short names in their anonymous namespaces.
+# These are compiled file by file: several files use the same short names in their anonymous namespaces.
 set(SPATE_SEPARATE spate_golden spate-preload spate-preload-client memory_preload memory_capi)
 
-# Gives each target of this folder and those below it files that include its own. CMake's unity builds would name them by
-# absolute paths: these are the same bytes in every clone, so that ccache knows them by what they include.
+# Gives each target of this folder and of those below it files that include the target's sources. CMake's unity builds would
+# use absolute paths; these files have the same bytes in every clone, so that ccache recognizes them.
 function(spate_unity folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -55,7 +55,7 @@ function(spate_unity_of_target target sources)
 endfunction()
 
 # spate_library(<folder with _ for /> [ROOMS] [SOURCES ...] [DEPS spate folders ...] [LIBS foreign libraries ...])
-# Without SOURCES: every .cc of the folder that is not a test, fuzzer or bench. ROOMS: also those of its sub-folders.
+# Without SOURCES it takes every .cc of the folder except tests, fuzzers and benches. With ROOMS also those of sub-folders.
 function(spate_library name)
   cmake_parse_arguments(ARG "ROOMS" "" "SOURCES;DEPS;LIBS" ${ARGN})
   if(ARG_ROOMS)
@@ -77,7 +77,7 @@ function(spate_library name)
   endif()
 endfunction()
 
-# What scripts/test selects by: unit or tests, the folder, and each module (src/bmi/tcp: unit bmi bmi_tcp).
+# The labels by which scripts/test selects: unit or tests, the folder, and each module (src/bmi/tcp: unit bmi bmi_tcp).
 function(spate_labels name)
   file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   string(REPLACE "/" ";" parts ${path})
@@ -93,10 +93,10 @@ function(spate_labels name)
   set_property(TEST ${name} APPEND PROPERTY LABELS ${labels})
 endfunction()
 
-# spate_test(<name> [SOURCES ...] DEPS spate folders ... [LIBS ...] [LABELS ...] [SERIAL]): a GoogleTest binary, without
-# SOURCES of every *_test.cc of the folder. SERIAL: nothing else runs beside it. Label tsan: also run under TSan. OPTIMIZED: the
-# tests' own files at -O2, too, since they compute much; of the others that would be half of the time that the whole takes to
-# compile.
+# spate_test(<name> [SOURCES ...] DEPS spate folders ... [LIBS ...] [LABELS ...] [SERIAL]): a GoogleTest binary; without
+# SOURCES it has every *_test.cc of the folder. SERIAL: no other test runs at the same time. Label tsan: also runs under TSan.
+# OPTIMIZED: the tests' own files are compiled at -O2, too, for tests that compute much. For all tests that would take half of
+# the whole compile time.
 function(spate_test name)
   if(NOT BUILD_TESTING)
     return()
@@ -120,7 +120,8 @@ function(spate_test name)
   set_tests_properties(${name} PROPERTIES RUN_SERIAL ${ARG_SERIAL})
 endfunction()
 
-# spate_script_test(<name> <script> [args...]): an integration test; exit 77 = skipped, its last line says why.
+# spate_script_test(<name> <script> [args...]): an integration test. Exit code 77 means skipped; the last line
+# of its output is the reason.
 function(spate_script_test name script)
   if(NOT BUILD_TESTING)
     return()
@@ -131,8 +132,8 @@ function(spate_script_test name script)
   spate_labels(${name} integration)
 endfunction()
 
-# spate_long_test(<suite> <name> <timeout seconds> <command> [args...]): part of a suite of scripts/test-long; plain ctest
-# and scripts/test leave it out. A command that is a target's name becomes its binary.
+# spate_long_test(<suite> <name> <timeout seconds> <command> [args...]): a test of a suite of scripts/test-long, which plain
+# ctest and scripts/test leave out. A command that is the name of a target stands for the target's binary.
 function(spate_long_test suite name timeout)
   if(NOT BUILD_TESTING)
     return()
@@ -142,8 +143,8 @@ function(spate_long_test suite name timeout)
     ENVIRONMENT "SPATE_BIN=${CMAKE_BINARY_DIR}/bin;SPATE_SOURCE=${CMAKE_SOURCE_DIR}")
 endfunction()
 
-# spate_fuzz(<x_fuzz> DEPS spate folders ...): the fuzzer of x_fuzz.cc. With SPATE_FUZZ a libFuzzer binary, with SPATE_REPLAY
-# one that only replays its inputs, for other compilers. Either way the corpus, tests/fuzz/corpus/<x>, is replayed as a test.
+# spate_fuzz(<x_fuzz> DEPS spate folders ...): the fuzzer of x_fuzz.cc. SPATE_FUZZ makes a libFuzzer binary, SPATE_REPLAY
+# one that only replays inputs, for other compilers. Either way a test replays the corpus, tests/fuzz/corpus/<x>.
 function(spate_fuzz name)
   if(NOT BUILD_TESTING OR NOT (SPATE_FUZZ OR SPATE_REPLAY))
     return()

@@ -36,7 +36,7 @@ print_lock = threading.Lock()
 class Outcome:
     def __init__(self, passed=0, failed=0, skipped=0, notes=()):
         self.passed, self.failed, self.skipped = passed, failed, skipped
-        self.notes = list(notes)  # lines for people: failures, reasons of skips
+        self.notes = list(notes)  # lines for people: failures, and reasons of skipped tests
 
     def add(self, other):
         self.passed += other.passed
@@ -59,10 +59,10 @@ class Test:
         self.labels = properties.get("LABELS", [])
         self.serial = properties.get("RUN_SERIAL", False)
         self.timeout = float(properties.get("TIMEOUT", default_timeout))
-        self.cost = float(properties.get("COST", 0))  # seconds, of those that take much longer than others
+        self.cost = float(properties.get("COST", 0))  # seconds; set for tests that take much longer than others
         self.folder = properties.get("WORKING_DIRECTORY")
         self.environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
-        self.cases = None  # of a GoogleTest binary: only these
+        self.cases = None  # set for a GoogleTest binary: run only these cases
 
     def part(self, index, parts, cases):
         one = copy.copy(self)
@@ -71,7 +71,8 @@ class Test:
         return one
 
     def in_parts(self):
-        """Label parts_N: the binary waits more than it works; N processes of it, each with its share of the cases."""
+        """Splits tests with the label parts_N, whose binary waits more than it computes: N processes run it, each with
+        a share of the cases."""
         parts = next((int(label[6:]) for label in self.labels if re.fullmatch(r"parts_\d+", label)), 1)
         cases = names_of_cases(self) if parts > 1 else []
         return [self.part(i, parts, cases) for i in range(parts)] if len(cases) >= parts else [self]
@@ -80,13 +81,14 @@ class Test:
         return "gtest" in self.labels or pathlib.Path(self.command[0]).name.endswith("_test")
 
     def order(self):
-        """What takes longest first, so that it is not waited for at the end; then fast unit tests, real processes last."""
+        """Sorts the longest tests first, so that none of them is left over at the end; then fast unit tests; tests with
+        real processes last."""
         ranks = {"unit": 0, "fuzz": 1, "integration": 3, "long": 4}
         return -self.cost, min((ranks[label] for label in self.labels if label in ranks), default=2)
 
 
 def execute(command, timeout, folder=None, environment=None):
-    """Runs a command with its children as one group: (exit code or None at the time limit, output)."""
+    """Runs a command and its children as one process group. Returns (exit code, or None at the time limit; output)."""
     environment = {**os.environ, **(environment or {})}
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
@@ -98,7 +100,7 @@ def execute(command, timeout, folder=None, environment=None):
         except subprocess.TimeoutExpired:
             pass
         finally:
-            # Whatever the test left behind would disturb the next one.
+            # A process that the test left behind would disturb the next test.
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -133,7 +135,7 @@ def run_script(test):
 
 
 def parse_gtest(output):
-    """{case: RUN, OK, FAILED or SKIPPED}, and the reasons of the skipped ones."""
+    """Returns {case: RUN, OK, FAILED or SKIPPED} and the reasons of the skipped cases."""
     cases, reasons, begin = {}, {}, 0
     for mark in MARK.finditer(output):
         state, name = mark.groups()
@@ -147,7 +149,7 @@ def parse_gtest(output):
 
 
 def names_of_cases(test):
-    """What --gtest_list_tests says; nothing where the binary cannot be run."""
+    """Returns the cases that --gtest_list_tests prints, or nothing if the binary cannot run."""
     try:
         code, output = execute(test.command + ["--gtest_list_tests"], 60, test.folder, test.environment)
     except (OSError, IndexError):
@@ -163,14 +165,15 @@ def names_of_cases(test):
 
 
 def case_filter(test, seen):
-    """The option that chooses the cases of this part that have not been seen yet."""
+    """Returns the option that selects the cases of this part that have not run yet."""
     if test.cases is not None:
         return ["--gtest_filter=" + ":".join(case for case in test.cases if case not in seen)]
     return ["--gtest_filter=-" + ":".join(seen)] if seen else []
 
 
 def run_gtest(test):
-    """A crash fails the case under way; the binary is started again for the cases after it, so that all are counted."""
+    """Runs a GoogleTest binary. A crash fails the current case; the binary is then started again for the remaining
+    cases, so that all are counted."""
     outcome, seen, crashes = Outcome(), [], 0
     while True:
         command = test.command + ["--gtest_color=no"] + case_filter(test, seen)
@@ -193,22 +196,22 @@ def run_gtest(test):
             crashes += 1
             seen += cases
             continue
-        outcome.failed += max(0, missing)  # never reached
+        outcome.failed += max(0, missing)  # these cases never ran
         if missing > 0:
             outcome.notes.append(f"FAILED {test.name}: {missing} cases were not reached")
         if (code != 0 and not bad and missing <= 0) or (not cases and not seen and missing <= 0 and code == 0):
-            outcome.failed += 1  # failed outside of its cases (a leak, a crash at exit), or tested nothing
+            outcome.failed += 1  # it failed outside of its cases (a leak, a crash at exit), or it has no cases
             if code == 0:
                 outcome.notes.append(f"FAILED {test.name}: it holds no case")
         return outcome
 
 
 def run_at_home(test):
-    """Runs the test with a home folder of its own, where it must leave nothing; caches stay those of the user."""
+    """Runs the test with its own home folder, where it must leave nothing. Caches stay those of the user."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     with tempfile.TemporaryDirectory(prefix="spate-home-") as home, tempfile.TemporaryDirectory(prefix="spate-run-") as runtime:
         test = copy.copy(test)
-        # None: not set.
+        # None: the variable is unset.
         test.environment = {"HOME": home, "XDG_RUNTIME_DIR": runtime, "XDG_CACHE_HOME": cache, "XDG_STATE_HOME": None,
                             "XDG_DATA_HOME": None, "XDG_CONFIG_HOME": None, "SPATE_FS": None, **test.environment}
         outcome = run_gtest(test) if test.is_gtest() else run_script(test)
@@ -247,7 +250,7 @@ def load_tests(args):
 
 
 def verdict(outcome):
-    """The last line says what passed and failed and nothing else: others read it."""
+    """Prints the last line, which has only the numbers of passed and failed tests, since programs read it."""
     if outcome.skipped:
         print(f"{outcome.skipped} skipped, as said above")
     print(f"{outcome.passed} passed, {outcome.failed} failed")
@@ -263,7 +266,7 @@ def tally(args, outcome):
 
 
 def without_default_ports():
-    """Holds the ports of `spate up`, those that are free, so that a test that takes one fails wherever it runs."""
+    """Holds those default ports of `spate up` that are free, so that a test that uses one fails on every machine."""
     held = []
     for port in range(7400, 7405):
         one = socket.socket()
@@ -299,7 +302,8 @@ def run_all(args, tests):
 
 
 def command_targets(args):
-    # ctest leaves out the command of what is not built yet; a test's target has its name (spate_test).
+    # ctest omits the command of a test that is not built yet. The target of such a test has the test's name
+    # (spate_test).
     listing = subprocess.run(["ninja", "-C", args.build, "-t", "targets", "all"], check=True, stdout=subprocess.PIPE)
     known = {line.split(":")[0] for line in listing.stdout.decode().splitlines()}
     for test in load_tests(args):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of spate-job share: programs, folders, processes, and how a command reaches the nodes."""
+"""Code that the parts of spate-job share: programs, folders, processes, and the start of commands on the nodes."""
 import json
 import os
 import pathlib
@@ -11,18 +11,18 @@ import stat
 import subprocess
 import time
 
-HERE = pathlib.Path(__file__).absolute().parent  # not where a link leads: the programs are beside the link
+HERE = pathlib.Path(__file__).absolute().parent  # links are not resolved: the programs lie beside the link
 PROGRAM = str(HERE / "spate-job")
-# Before the words of a program that does not outlive the thread that starts it, also if that is killed.
+# Put before a command, this ends the program when the thread that started it ends, even if that thread is killed.
 TIED = ["setpriv", "--pdeathsig", "KILL", "--"]
 
 
 class JobError(Exception):
-    """Its text is one sentence for the user."""
+    """An error for the user. Its text is one sentence."""
 
 
 def spate_program(name):
-    """A program of the same build or package, else that of PATH."""
+    """The path of a program of the same build or package; the one found in PATH if there is none."""
     beside = HERE.parents[2] / "bin" / name
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
     if not found:
@@ -31,43 +31,45 @@ def spate_program(name):
 
 
 def run_spate(folder, *words):
-    """`spate WORDS` on the file system of this folder. The completed process, with text in its streams."""
+    """Runs `spate WORDS` on the file system of this folder. Returns the completed process, with its output as text."""
     return subprocess.run([spate_program("spate"), *words], env=dict(os.environ, SPATE_FS=str(folder)), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape", check=False)
 
 
 def reason(done):
-    """Why a run of `spate` has failed."""
+    """Returns why a run of `spate` failed."""
     said = done.stderr.strip() or done.stdout.strip() or "it ended with %d" % done.returncode
     return " ".join(said.removeprefix("spate: ").split())
 
 
 def state_folder(job):
-    """Of the user, where `up` runs: the clients' configuration, and what `down` needs. `down` runs commands and ends processes that are named
-    there, so it must not be another user's, as it can be below sudo."""
+    """Returns the folder of the user on the node where `up` runs. The folder has the clients' configuration and the
+    records that `down` needs. `down` runs commands and ends processes that these records name, so the folder must not
+    belong to another user, as it can under sudo."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~")
     try:
         found = os.stat(home)
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
             raise JobError("%s is another user's, or everybody may write there: set HOME or XDG_STATE_HOME" % home)
     except FileNotFoundError:
-        pass  # own_folder() makes it
+        pass  # own_folder() creates it
     base = pathlib.Path(os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state"))
     return base / "spate" / "jobs" / job
 
 
 def node_folder(base, job, host):
-    """Of one node. Its name has the user, so that users do not meet in /tmp."""
+    """Returns the folder of one node. The user is part of its name, so that folders of several users in /tmp do not
+    collide."""
     return os.path.join(base, "spate-job-%d-%s" % (os.geteuid(), job), host)
 
 
 def usual_base(given):
-    """The local disk of a node."""
+    """Returns the folder on a node's local disk: `given`, or else the one that the environment names."""
     return os.path.abspath(given or os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
 
 
 def own_folder(folder):
-    """Makes it, for this user alone. A folder or link of somebody else is refused."""
+    """Creates the folder, accessible to this user only. Refuses a folder or link of another user."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except FileExistsError:
@@ -78,7 +80,8 @@ def own_folder(folder):
 
 
 def is_kept(path, uid):
-    """Whether this user and root alone decide what lies at this path, as far as its last step goes. True: nothing is there."""
+    """Returns whether only this user and root can change what lies at this path. Checks the last step of the path only.
+    Also True if nothing is there."""
     try:
         link, found = os.lstat(path), os.stat(path)
     except FileNotFoundError:
@@ -89,8 +92,8 @@ def is_kept(path, uid):
 
 
 def keeps_folders(base, uid):
-    """Whether nobody but this user and root can put something else in the place of a folder of this user there: neither in `base` nor in a
-    folder on the way to it, nor where links on that way lead."""
+    """Returns whether nobody but this user and root can replace a folder of this user in `base`. Checks `base`, every
+    folder on the way to it, and the targets of links on that way."""
     for path in (pathlib.Path(os.path.abspath(base)), pathlib.Path(os.path.realpath(base))):
         if not all(is_kept(step, uid) for step in (path, *path.parents)):
             return False
@@ -98,7 +101,7 @@ def keeps_folders(base, uid):
 
 
 def own_folder_in(base, folder):
-    """own_folder(), and none that others can exchange."""
+    """Like own_folder(), and refuses a folder that other users could replace."""
     for step in (lambda: None, lambda: own_folder(folder)):
         step()
         if not keeps_folders(base, os.geteuid()):
@@ -107,7 +110,7 @@ def own_folder_in(base, folder):
 
 
 def write_file(path, text):
-    """Anew, for this user alone; complete or not there at all."""
+    """Replaces the file by a new one for this user only. After a failure the file is either complete or absent."""
     part = str(path) + ".part"
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
@@ -115,7 +118,7 @@ def write_file(path, text):
 
 
 def read_control(job):
-    """What `up` has noted of the job; None: there is nothing."""
+    """Returns the record that `up` wrote about the job, or None if there is none."""
     try:
         with open(state_folder(job) / "control.json", encoding="utf-8") as file:
             return json.load(file)
@@ -126,7 +129,8 @@ def read_control(job):
 
 
 def start_time(pid):
-    """Tells a process from a later one with the same number. None: there is none."""
+    """Returns the start time of a process, which tells it from a later process with the same number. None: there is no
+    such process."""
     try:
         with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
             fields = file.read().rsplit(")", 1)[1].split()
@@ -140,12 +144,12 @@ def identity(pid):
 
 
 def alive(process):
-    """Whether the process with this identity() runs."""
+    """Returns whether the process with this identity() is running."""
     return process[1] is not None and start_time(process[0]) == process[1]
 
 
 def wait_for(condition, seconds):
-    """Whether it came true in time."""
+    """Waits for the condition. Returns whether it became true in time."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -155,8 +159,8 @@ def wait_for(condition, seconds):
 
 
 def words_at(launcher, group, mine):
-    """The command by which the launcher starts the words `mine` on these hosts. srun executes its words as they are; other launchers are
-    taken for what ssh is, which gives them to a shell."""
+    """Returns the command by which the launcher starts the words `mine` on these hosts. srun executes the words as they
+    are. Every other launcher is assumed to pass them to a shell, as ssh does."""
     if launcher == "local":
         return mine
     front = [part.replace("{host}", group[0]).replace("{hosts}", ",".join(group)).replace("{count}", str(len(group))) for part in shlex.split(launcher)]
@@ -165,8 +169,9 @@ def words_at(launcher, group, mine):
 
 
 def launch(launcher, hosts, word, each=False):
-    """Starts `spate-job WORD` on all hosts: one process for each if the launcher has "{host}" or is "local", or with `each`; else one for
-    all, whose standard input goes to all of them. Each gets `.hosts`."""
+    """Starts `spate-job WORD` on all hosts. There is one process for each host if the launcher contains "{host}", if it
+    is "local", or with `each`; otherwise one process serves all hosts and passes its standard input to each of them.
+    Each process gets an attribute `.hosts`."""
     started = []
     single = launcher == "local" or "{host}" in launcher
     for group in ([[host] for host in hosts] if single or each else [hosts]):
@@ -183,7 +188,7 @@ def launch(launcher, hosts, word, each=False):
 
 
 def tell(process, words):
-    """Writes a line to it. One that has ended is seen at its output."""
+    """Writes a line to the process. If the process has ended, its output shows that later."""
     try:
         process.stdin.write(words.encode() + b"\n")
         process.stdin.flush()
@@ -197,7 +202,7 @@ def tell_all(processes, words):
 
 
 def stop(processes):
-    """Ends them: the end of their input does so, and a signal if that is not enough."""
+    """Ends the processes: first by closing their standard input, then by a signal if they still run."""
     for process in processes:
         try:
             process.stdin.close()
@@ -212,25 +217,26 @@ def stop(processes):
 
 
 def read_lines(process):
-    """(whether there may be more, the complete lines that have come)."""
+    """Returns (whether more input may come, the complete lines that have come)."""
     data = os.read(process.stdout.fileno(), 65536)
     *whole, process.rest = (process.rest + data).split(b"\n")
     return data != b"", [line.decode(errors="replace") for line in whole]
 
 
 def say(host, state, why=""):
-    """A node tells the one that has launched it."""
+    """Sends a line from a node to the process that launched it."""
     print(("spate-job %s %s %s" % (host, state, " ".join(str(why).split()))).rstrip(), flush=True)
 
 
 def heard(line):
-    """(host, state, why) of a line of say(); None: it is a word of the launcher."""
+    """Returns (host, state, reason) of a line that say() wrote, or None if the launcher itself wrote the line."""
     match = re.fullmatch(r"spate-job (\S+) (\w+) ?(.*)", line)
     return match.groups() if match else None
 
 
 def read_order():
-    """The first line of standard input, a JSON object. Nothing follows it before this process has said something."""
+    """Reads the first line of standard input, a JSON object. The sender writes no further line before this process has
+    answered."""
     parts = []
     while not parts or not parts[-1].endswith(b"\n"):
         parts.append(os.read(0, 1 << 20))
@@ -240,7 +246,7 @@ def read_order():
 
 
 def own_name(given, known):
-    """The name of this node among those of the job."""
+    """Returns the name of this node among the nodes of the job."""
     for name in (given, os.environ.get("SLURMD_NODENAME"), socket.gethostname(), socket.gethostname().split(".")[0]):
         if name in known:
             return name

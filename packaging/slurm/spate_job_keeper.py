@@ -17,8 +17,8 @@ FIRST_PORT, PORTS = 20000, 12000  # below the range of outgoing connections
 
 
 def make_order(job, hosts, args, attempt):
-    """What each node needs: the configuration, the keys, which servers are its own. Server 1 is the meta server, on the first node; the
-    ports follow from the job, other ones at each attempt."""
+    """Returns what the nodes need: the configuration, the keys, and which servers each node runs. Server 1 is the meta
+    server and runs on the first node. The ports are computed from the job's number; each attempt uses other ports."""
     first = FIRST_PORT + (zlib.crc32(job.encode()) + attempt * 1009) % (PORTS - len(hosts) - 1)
     lines = ["[fs]", 'name = "job-%s"' % job, 'id = "%s"' % secrets.token_hex(8), 'client_key_file = "client.key"', 'server_key_file = "server.key"']
     servers = {}
@@ -34,12 +34,13 @@ def make_order(job, hosts, args, attempt):
 
 
 class Keeper:
-    """start(), wait() for states, keep(), end(), in one thread. `watched`: descriptors that become readable when it must end."""
+    """Holds the nodes' processes: start(), wait() for states, keep(), end(), all in one thread. `watched` has the
+    descriptors that become readable when the keeper must end."""
 
     def __init__(self, control, folder, watched):
         self.launcher, self.hosts, self.folder, self.watched = control["launcher"], control["hosts"], folder, watched
         self.nodes = []
-        self.open = []  # those that may still say something
+        self.open = []  # processes that may still write lines
         self.states = {host: ("", "") for host in self.hosts}
 
     def start(self, order):
@@ -48,7 +49,7 @@ class Keeper:
         tell_all(self.nodes, json.dumps(order))
 
     def wait(self, state):
-        """Until all nodes are in this state."""
+        """Waits until all nodes are in this state."""
         end = time.monotonic() + READY_SECONDS
         while any(now != state for now, _ in self.states.values()):
             wrong = [(host, why) for host, (now, why) in self.states.items() if now in ("failed", "taken", "gone")]
@@ -60,7 +61,7 @@ class Keeper:
                 raise JobError("it was told to end")
 
     def poll(self, seconds):
-        """Takes what nodes say. True: one of `watched` is readable."""
+        """Reads the nodes' lines. Returns True if one of `watched` is readable."""
         ready, _, _ = select.select([process.stdout for process in self.open] + self.watched, [], [], seconds)
         for process in list(self.open):
             if process.stdout not in ready:
@@ -79,15 +80,15 @@ class Keeper:
         told = heard(line)
         if told is None or told[0] not in self.states:
             print(line, file=sys.stderr, flush=True)
-        elif told[1] == "lost":  # for `spate job status`; the file system goes on without that server
+        elif told[1] == "lost":  # shown by `spate job status`; the file system goes on without that server
             print("on %s: %s" % (told[0], told[2]), file=sys.stderr, flush=True)
             with open(self.folder / "lost", "a", encoding="utf-8") as file:
                 file.write("on %s: %s\n" % (told[0], told[2]))
-        elif self.states[told[0]][0] not in ("failed", "taken"):  # the first reason is the one to tell
+        elif self.states[told[0]][0] not in ("failed", "taken"):  # report the first reason only
             self.states[told[0]] = told[1:]
 
     def keep(self):
-        """Until it must end, or no node is left."""
+        """Runs until it must end or no node is left."""
         while self.open and not self.poll(60):
             pass
 
@@ -96,17 +97,19 @@ class Keeper:
 
 
 def close_others(kept):
-    """Whoever has called `up` may wait for the end of a pipe that this process would hold for the whole job."""
+    """Closes inherited descriptors. The caller of `up` may wait for the end of a pipe, which this process would
+    otherwise hold open for the whole job."""
     for number in [int(name) for name in os.listdir("/proc/self/fd")]:
         if number > 2 and number not in kept:
             try:
                 os.close(number)
             except OSError:
-                pass  # that of the listing
+                pass  # the descriptor that listed the folder
 
 
 def become_keeper(order, control, folder, report, watched):
-    """In the child of `up`: never returns. Writes "up", or why not, into `report`. `watched` ends with the process `up`."""
+    """Runs in the child of `up` and never returns. Writes "up", or the reason of a failure, into `report`. `watched`
+    becomes readable when the process `up` ends."""
     os.setsid()
     told = os.pipe()
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -127,7 +130,7 @@ def become_keeper(order, control, folder, report, watched):
         os.close(report)
         del keeper.watched[-1]  # `up` may end now
         keeper.keep()
-    except Exception as error:  # whatever it is, the user hears of it and the nodes are freed
+    except Exception as error:  # report every error to the user, and free the nodes
         taken = any(now == "taken" for now, _ in keeper.states.values())
         answer = "%s %s\n" % ("taken" if taken else "failed", error)
     finally:
@@ -136,5 +139,5 @@ def become_keeper(order, control, folder, report, watched):
         try:
             os.write(report, answer.encode())
         except OSError:
-            pass  # nobody waits for it
+            pass  # nobody reads the report any more
         os._exit(1 if answer else 0)

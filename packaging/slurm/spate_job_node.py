@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node of a job's file system: its servers, its mount, and the end of both, however it comes."""
+"""One node of a job's file system: runs its servers and its mount, and cleans up after every kind of end."""
 import json
 import os
 import pwd
@@ -17,22 +17,22 @@ from spate_job_common import TIED, JobError, alive, identity, keeps_folders, nod
 
 READY_SECONDS = 60
 NOGROUP = 65534
-CLEAN_SECONDS = 30  # for all that one user has left
-FRESH_SECONDS = 60  # a folder this young without a note may belong to a node that begins
+CLEAN_SECONDS = 30  # time limit for cleaning up after one user
+FRESH_SECONDS = 60  # a folder without a note that is younger than this may belong to a node that is just starting
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Restarts:
-    """When a server that has ended is started again: at once if it had served for a while, else after longer and longer pauses, and in the
-    end not at all."""
+    """Decides when to restart a server that has ended: at once if it had run for a while, otherwise after longer and
+    longer pauses, and finally not at all."""
     PAUSES = (0, 1, 2, 4, 8, 16, 32)  # seconds
-    STEADY_SECONDS = 120  # who has lived that long begins anew
+    STEADY_SECONDS = 120  # a server that ran this long starts again with the shortest pause
 
     def __init__(self, now):
         self.began, self.ended, self.count, self.told = now, None, 0, False
 
     def end(self, now):
-        """It has ended. Later calls change nothing."""
+        """Records that the server has ended. Later calls change nothing until begin()."""
         if self.ended is None:
             self.count = 1 if now - self.began >= self.STEADY_SECONDS else self.count + 1
             self.ended = now
@@ -53,7 +53,7 @@ def boot_id():
 
 
 def has_mount(place):
-    """Whether Spate is mounted there."""
+    """Returns whether Spate is mounted there."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         rows = [line.split() for line in file]
     plain = [(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal.group(1), 8)), row[4]), row[row.index("-") + 1]) for row in rows]
@@ -65,7 +65,8 @@ def end_signal(*_):
 
 
 class Node:
-    """Lives from prepare() to end(). One thread; `end` kills what runs, since nothing of the data is kept."""
+    """The servers and the mount of one node, from prepare() to end(). Used by one thread. `end` kills the processes,
+    since the data is not kept."""
 
     def __init__(self, order, host):
         self.order, self.host = order, host
@@ -74,10 +75,10 @@ class Node:
         self.servers = {}
         self.restarts = {}
         self.log = None
-        self.owned = False  # the folder is this process's to remove
+        self.owned = False  # whether this process may remove the folder
 
     def prepare(self):
-        # Before anything there is read: others may have prepared it.
+        # Check the owner before reading anything there: another user may have prepared the folder.
         own_folder_in(self.order["base"], os.path.dirname(self.folder))
         clean(self.order["base"], None, None)
         own_folder(os.path.dirname(self.folder))  # it was empty, so clean() may have removed it
@@ -92,7 +93,8 @@ class Node:
         self.log = open(self.folder + "/log", "ab")  # pylint: disable=consider-using-with
 
     def note(self, made):
-        """For whoever cleans up after this process. `made`: the directory of the mount is ours, too."""
+        """Writes a note for the process that cleans up after this one. `made`: this process also created the mount's
+        directory."""
         write_file(self.folder + "/owner.json", json.dumps(
             {"process": identity(os.getpid()), "boot": boot_id(), "mount": self.mount_point, "made": made}))
 
@@ -127,7 +129,7 @@ class Node:
         raise JobError("server %d is not ready: %s" % (number, self.last_words()))
 
     def last_words(self):
-        """Of the servers, in their log."""
+        """Returns the last lines of the servers' log."""
         with open(self.folder + "/log", "rb") as file:
             lines = [line for line in file.read()[-4000:].splitlines() if not line.startswith(b"spate-job: ")]
         return b" ".join(lines[-2:]).decode(errors="replace")
@@ -145,7 +147,7 @@ class Node:
             raise JobError(reason(done))
 
     def keep(self):
-        """Until the standard input ends. A server that ends by itself is started again: its store is still there."""
+        """Runs until standard input ends. Restarts a server that ended by itself, since its store is still there."""
         while True:
             if select.select([0], [], [], 1)[0]:
                 word = os.read(0, 4096)
@@ -173,7 +175,8 @@ class Node:
 
 
 def ready_socket():
-    """A socket at which a server says that it is ready, and its name. The kernel chooses the name, so that nobody has it first."""
+    """Creates a socket on which a server reports that it is ready. Returns the socket and its name. The kernel chooses
+    the name, so that no other process can take it first."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     listener.bind("")
@@ -181,14 +184,16 @@ def ready_socket():
 
 
 def says_ready(listener):
-    """Whether the next datagram says so. Everybody can send one: it counts only from a process of this user."""
+    """Returns whether the next datagram reports readiness. Any process can send one, so it counts only if the sender
+    belongs to this user."""
     data, notes, _, _ = listener.recvmsg(4096, socket.CMSG_SPACE(12))
     senders = [struct.unpack("3i", note[:12])[1] for level, kind, note in notes if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)]
     return b"READY=1" in data and senders == [os.geteuid()]
 
 
 def clear(folder):
-    """Ends the processes of a node's folder, unmounts, and removes the folder. False: its owner, another process, runs."""
+    """Ends the processes of a node's folder, unmounts, and removes the folder. Returns False if the folder's owner is
+    another process that still runs."""
     try:
         with open(folder + "/owner.json", encoding="utf-8") as file:
             told = json.load(file)
@@ -227,14 +232,14 @@ def remove_empty(folder):
 
 
 def unmount(place):
-    """Detaches it, also while programs use it: their calls fail once the mount's process has ended."""
+    """Detaches the mount even if programs use it. Their calls fail as soon as the mount's process has ended."""
     for words in (["umount", "-l", place], ["fusermount3", "-uz", place]):
         if place and has_mount(place) and shutil.which(words[0]):
             subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def processes_of(folder):
-    """Servers, mounts and copies of this folder, of this user."""
+    """Returns this user's servers, mounts and copies that run in this folder."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -250,8 +255,8 @@ def processes_of(folder):
 
 
 def clean(base, job, host):
-    """Removes what jobs have left here whose processes are gone; of one job and one node, or of all. Root does so for each user, with that
-    user's rights only. Whether nothing is left of them."""
+    """Removes what jobs left on this node after their processes ended: of one job and one node, or of all jobs. Root
+    does so for each user, with the rights of that user only. Returns whether nothing is left."""
     gone = True
     for uid, folders in left_in(base, job).items():
         def work(folders=folders):
@@ -261,7 +266,7 @@ def clean(base, job, host):
 
 
 def left_in(base, job):
-    """{user: the folders that jobs of that user have here}, as far as this process may clean them."""
+    """Returns {user: folders that this user's jobs left here}, of the users whose folders this process may clean."""
     found = {}
     for name in os.listdir(base) if os.path.isdir(base) else []:
         match = re.fullmatch(r"spate-job-(\d+)-(.+)", name)
@@ -271,7 +276,7 @@ def left_in(base, job):
         try:
             uid = os.lstat(folder).st_uid
         except OSError:
-            continue  # somebody else has just removed it
+            continue  # another process has just removed it
         if os.path.islink(folder) or uid != int(match.group(1)) or os.geteuid() not in (0, uid) or not keeps_folders(base, uid):
             continue
         found.setdefault(uid, []).append(folder)
@@ -289,7 +294,7 @@ def clean_job(folder, host):
 
 
 def group_of(uid):
-    """Not that of the folder, which may have got it from the folder above."""
+    """Returns the primary group of the user. The folder's group would be wrong: it may come from the folder above."""
     try:
         return pwd.getpwuid(uid).pw_gid
     except KeyError:
@@ -297,8 +302,8 @@ def group_of(uid):
 
 
 def work_as(uid, work):
-    """Runs it in a process with the rights of that user, and tells whether it was done. The user can stop that process, and what he has prepared
-    can hold it up: so it is killed after a while."""
+    """Runs the function in a process with the rights of that user. Returns whether it finished. The process is killed
+    after a while, since the user can stop it, or can prepare files that hold it up."""
     gid = group_of(uid)
     child = os.fork()
     if child == 0:
@@ -318,7 +323,8 @@ def work_as(uid, work):
 
 
 def guard(folder):
-    """A process that cleans up when this one is gone, also if it is killed. Its pipe ends with us."""
+    """Starts a process that cleans up when this process is gone, even if it was killed. The guard's pipe ends with this
+    process."""
     reader, writer = os.pipe()
     if os.fork() != 0:
         os.close(reader)

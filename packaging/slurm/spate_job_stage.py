@@ -14,7 +14,7 @@ import time
 from spate_job_common import TIED, JobError, heard, launch, node_folder, own_name, read_lines, read_order, reason, run_spate, say, \
     spate_program, stop, tell
 
-BATCH_FILES, BATCH_BYTES = 200, 60000  # words of one command
+BATCH_FILES, BATCH_BYTES = 200, 60000  # the limits of one command line
 LARGE = "+64M"
 
 
@@ -27,7 +27,7 @@ def folder_of(name):
 
 
 def in_batches(words):
-    """Lists short enough for a command line."""
+    """Splits the list into parts that fit on a command line."""
     batch, size = [], 0
     for word in words:
         if batch and (len(batch) == BATCH_FILES or size > BATCH_BYTES):
@@ -40,7 +40,8 @@ def in_batches(words):
 
 
 def list_local(root):
-    """(folders, large files first: [name, whether it is a regular file]) below it, names relative to it."""
+    """Returns (folders, files) below a local folder. Names are relative to it; each file is [name, whether it is a
+    regular file], large files first."""
     folders, files = [], []
 
     def fail(error):
@@ -57,7 +58,7 @@ def list_local(root):
 
 
 def list_spate(fs, root):
-    """As list_local, of the file system."""
+    """Like list_local, of a folder of the Spate file system."""
     def find(*tests):
         done = run_spate(fs, "find", root, *tests, "-print0")
         if done.returncode != 0:
@@ -70,7 +71,8 @@ def list_spate(fs, root):
 
 
 def open_folder(root, folder):
-    """A descriptor of a folder below `root`. No link below that is followed: whoever may write there could lead the copy elsewhere."""
+    """Opens a folder below `root` and returns its descriptor. Follows no link below `root`: anyone who may write there
+    could use one to redirect the copy."""
     at = os.open(root, os.O_PATH | os.O_DIRECTORY)
     for step in filter(None, folder.split("/")):
         above = at
@@ -96,7 +98,7 @@ def make_folders(fs, target, folders):
 
 
 def make_local_folder(root, folder):
-    """The one above it is there."""
+    """Creates a local folder. Its parent must exist."""
     above = open_folder(root, folder_of(folder))
     try:
         if folder:
@@ -108,7 +110,7 @@ def make_local_folder(root, folder):
 
 
 def check_ends(fs, source, target):
-    """Whether the source is a directory. The two must be of different file systems."""
+    """Checks that source and target are on different file systems. Returns whether the source is a directory."""
     if source.startswith("spate:") == target.startswith("spate:"):
         raise JobError("one of SOURCE and TARGET begins with spate:")
     if not source.startswith("spate:"):
@@ -123,7 +125,7 @@ def check_ends(fs, source, target):
 
 
 def stage(control, fs, source, target, movers):
-    """Copies SOURCE so that it is at TARGET then. Returns how many files."""
+    """Copies SOURCE so that it lies at TARGET afterwards. Returns the number of files."""
     source, target = [end if end.startswith("spate:") else os.path.abspath(end) for end in (source, target)]
     if not check_ends(fs, source, target):
         folders, files = [], [[os.path.basename(source), True]]
@@ -137,7 +139,7 @@ def stage(control, fs, source, target, movers):
     order = {"job": control["job"], "base": control["base"], "source": parts[0], "target": parts[1], "whole": not folders}
     shares = {host: [files[at::lanes] for at in range(first, lanes, len(hosts))] for first, host in enumerate(hosts)}
     run_movers(control, order, shares)
-    if folders:  # modes and times of directories; and it copies whatever has come meanwhile
+    if folders:  # copies modes and times of directories, and files that came in the meantime
         done = run_spate(fs, "cp", "-r", "-u", "-q", join(source, "."), target)
         if done.returncode != 0:
             raise JobError(reason(done))
@@ -145,7 +147,7 @@ def stage(control, fs, source, target, movers):
 
 
 def run_movers(control, order, shares):
-    """Each node gets the names of its own files only: there may be millions."""
+    """Sends each node only the names of its own files, since there may be millions."""
     hosts = [host for host in control["hosts"] if any(shares[host])]
     launched = launch(control["launcher"], hosts, "move", each=True)
     waiting, running = set(hosts), list(launched)
@@ -177,7 +179,7 @@ def take(line, waiting):
 
 
 class Mover:
-    """One node's share: a thread for each lane, each runs one command at a time. stop() ends them."""
+    """The share of one node: one thread for each lane, and each runs one command at a time. stop() ends the commands."""
 
     def __init__(self, order, host):
         self.order = order
@@ -189,7 +191,7 @@ class Mover:
         self.wrong = []
 
     def run(self, *words, keep=()):
-        """`spate WORDS`, which gets the descriptors `keep`: its output."""
+        """Runs `spate WORDS`, which inherits the descriptors `keep`. Returns its output."""
         with self.lock:
             if self.stopped:
                 raise JobError("it was told to end")
@@ -238,7 +240,8 @@ class Mover:
                 os.close(into)
 
     def copy_into(self, into, keep, names, regular):
-        """`into` ends with "/", or is the name of the one file. `keep`: the descriptor that it is named by."""
+        """Copies into a folder if `into` ends with "/", otherwise to that one file name. `keep`: the descriptor that
+        `into` names."""
         source = self.order["source"]
         self.run("cp", "-r", "-u", "-q", *[join(source, name) for name in names], into, keep=keep)
         checked = [name for name in names if name in regular]
@@ -268,7 +271,7 @@ def run_mover(given):
     order = read_order()
     host = own_name(given, order["hosts"])
     mover = Mover(order, host)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(1))  # what it has started ends with it
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(1))  # the commands that it started end with it
     threads = [threading.Thread(target=mover.lane, args=(files,)) for files in mover.lanes if files]
     for thread in threads:
         thread.start()
