@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 
-# matplotlib keeps its settings and a list of fonts in the user's home, unless it is told another place.
+# matplotlib keeps settings and a list of fonts in the user's home unless it is given another folder.
 SETTINGS = tempfile.TemporaryDirectory(prefix="spate-draw-")
 os.environ.setdefault("MPLCONFIGDIR", SETTINGS.name)
 import matplotlib  # noqa: E402 (after the choice of where it keeps its settings)
@@ -25,7 +25,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot, ticker  # noqa: E402 (after the choice of what it draws with)
 
 SOURCE = pathlib.Path(__file__).resolve().parent
-# Text stays text, so that a drawing can be searched; the same figures give the same file.
+# Text stays text, so that readers can search a drawing. The same figures always give the same file.
 matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "spate", "font.family": "sans-serif", "font.size": 9,
                             "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
                             "legend.frameon": False, "legend.fontsize": 8})
@@ -37,7 +37,7 @@ GREYS = ["#555555", "#777777", "#8a8a8a", "#a5a5a5"]
 
 
 def size_text(value, _=None):
-    """1024 as 1K, 1048576 as 1M."""
+    """Formats a size: 1024 as 1K, 1048576 as 1M."""
     for unit, factor in (("M", 1 << 20), ("K", 1 << 10)):
         if value >= factor and value % (factor >> 3) == 0:
             return f"{value / factor:g}{unit}"
@@ -45,13 +45,13 @@ def size_text(value, _=None):
 
 
 def number_of(point):
-    """A point as a number (\"128K\" is a size), or None."""
+    """Returns a point as a number ("128K" is a size), or None if it is none."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KM]?)", point)
     return float(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[match[2]] if match else None
 
 
 def styles(names):
-    """{name: keywords of plot()}."""
+    """Returns {name: keywords of plot()}."""
     ours, peers, limits, found = 0, 0, 0, {}
     for name in names:
         if LIMIT.search(name):
@@ -70,10 +70,10 @@ def styles(names):
 def lines(axes, result, names):
     at = [number_of(point) for point in result["points"]]
     for name, style in styles(names).items():
-        # A series may lack points: the line goes through those that there are.
+        # A series may lack points. Its line connects the points that exist.
         there = [(x, y) for x, y in zip(at, result["series"][name]) if y is not None]
         axes.plot([x for x, _ in there], [y for _, y in there], label=name, **style)
-    if max(at) >= 32 * min(at) and all(x % 1024 == 0 for x in at):  # sizes of bulk data; small messages stand on a linear axis, as in the papers
+    if max(at) >= 32 * min(at) and all(x % 1024 == 0 for x in at):  # sizes of bulk data; small messages get a linear axis, as in the papers
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(ticker.FixedLocator(at if len(at) <= 8 else at[::2]))
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(size_text))
@@ -113,7 +113,7 @@ def finish(axes, result, title):
 
 
 def figure(result):
-    """One result of figures.py."""
+    """Draws one result of figures.py."""
     panels = result.get("panels") or {"": list(result["series"])}
     drawn, places = pyplot.subplots(1, len(panels), figsize=(5.2 * len(panels), 4.4), squeeze=False)
     numbers = [number_of(point) for point in result["points"]]
@@ -126,7 +126,8 @@ def figure(result):
 
 
 def pvfs(report):
-    """Figures 5 and 6 of the PVFS paper: aggregate bandwidth over clients, a line for each number of io servers."""
+    """Draws figures 5 and 6 of the PVFS paper: aggregate bandwidth over the number of clients, one line for each number
+    of io servers."""
     link = report["link_bits_per_second"] / 8 * 1448 / 1514 / 1e6
     drawn, places = pyplot.subplots(1, 2, figsize=(10.4, 4.4), sharey=True)
     for axes, what, title in zip(places, ("read", "write"), ("(a) reads", "(b) writes")):
@@ -155,7 +156,7 @@ def pvfs(report):
 
 
 def figures_of(report, subject):
-    """{name: drawing}: what a report of --json holds; `subject` begins each name."""
+    """Returns {name: drawing} for the contents of a report of --json. `subject` begins each name."""
     if "simulation" in report:
         return {subject: pvfs(report)}
     results = report.get("figures", report)

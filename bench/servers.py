@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several benches need: a file system of their own, and precedence over other sessions' processes."""
+"""Code that several benches need: a temporary file system, and priority over the processes of other sessions."""
 import os
 import shutil
 import subprocess
@@ -17,14 +17,15 @@ _logged = set()
 
 
 def log_once(text):
-    """What holds for many cells is said with the first."""
+    """Logs a message that holds for many cells only once."""
     if text not in _logged:
         _logged.add(text)
         log(text)
 
 
 def priority(pid="self"):
-    """Real priority of a session's processes (sched_autogroup), where the kernel has it and we may. True when it holds."""
+    """Gives a session's processes real priority (sched_autogroup), if the kernel supports it and this process has the
+    right. Returns whether it has effect."""
     try:
         with open(f"/proc/{pid}/autogroup", "w") as f:
             f.write("-15")
@@ -34,7 +35,7 @@ def priority(pid="self"):
 
 
 class Servers:
-    """A file system of its own; gone with everything in it at the end."""
+    """A temporary file system. It is removed with all its contents at the end."""
 
     def __init__(self, options, folder, name):
         self.spate = os.path.join(options.bin, "spate")
@@ -68,7 +69,7 @@ class Servers:
         subprocess.run([self.spate, *arguments], env=self.environment, check=True, stdout=subprocess.DEVNULL)
 
     def rss_mib(self):
-        """The largest of the daemons."""
+        """Returns the memory of the largest daemon."""
         most = 0
         for pid in self.pids:
             with open(f"/proc/{pid}/status") as f:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every bar that Spate is held against, each beside its bare probe: bench/run bars.
+"""Measures every bar that Spate is held against, each next to its bare probe: bench/run bars.
 
 Starts a file system as `spate up` does, runs the benches and the commands on it, prints one table and writes JSON.
 """
@@ -37,7 +37,7 @@ def children_cpu():
 
 
 def rows_of(report):
-    """The rows of a program of bench/ that wrote its JSON."""
+    """Returns the rows that a program of bench/ wrote as JSON."""
     rows = []
     for f in report["figures"]:
         def side(which):
@@ -59,11 +59,11 @@ def program(options, servers, folder, name, arguments):
 
 
 def measure_copy(options, servers, folder):
-    """A tree of small files: `spate cp -r` beside `cp -r` to the same kind of storage, by turns."""
+    """Copies a tree of small files: `spate cp -r` and `cp -r` to the same kind of storage take turns."""
     local, ours, ratios, client, server = [], [], [], [], []
     tree_bytes = int(subprocess.run(["du", "-sb", TREE], capture_output=True, text=True, check=True).stdout.split()[0])
     target = os.path.join(folder, "tree")
-    subprocess.run(["cp", "-r", TREE, target], check=True)  # warm: the tree is in the page cache
+    subprocess.run(["cp", "-r", TREE, target], check=True)  # warm-up: the tree is in the page cache afterwards
     for i in range(options.runs):
         shutil.rmtree(target)
         local.append(timed(["cp", "-r", TREE, target]))
@@ -95,7 +95,7 @@ def measure(options, folder):
     for i in range(3):
         with Servers(options, folder, "up") as servers:
             ups.append(servers.up_seconds)
-            time.sleep(0.3)  # it rests
+            time.sleep(0.3)  # let the machine come to rest
             resting = servers.rss_mib()
     with Servers(options, folder, "fs") as servers:
         runs = ["--runs", str(options.runs)]
@@ -112,7 +112,7 @@ def measure(options, folder):
         up = statistics.median(ups)
         rows.append(row("up, until it serves", "s", up, bar="<= 1 s", met=up <= 1))
         rows.append(row("a resting daemon, RSS", "MiB", resting, bar="<= 40 MiB", met=resting <= 40))
-        time.sleep(6)  # what they give back, they give back after some seconds of rest
+        time.sleep(6)  # programs give memory back only after some idle seconds
         loaded = servers.rss_mib()
         rows.append(row("... after all this, RSS", "MiB", loaded, bar="<= 40 MiB", met=loaded <= 40))
     return rows

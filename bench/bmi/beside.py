@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bmi beside an older build of it: both programs take turns, pair by pair, so that what else the machine does meets both alike."""
+"""Compares bmi with an older build of it. The two programs take turns, pair by pair, so that other load on the machine
+affects both alike."""
 import os
 import re
 import shutil
@@ -8,9 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-LEAST = 1.02  # a figure that is worse by more is reported
+LEAST = 1.02  # a figure that is worse by more than this factor is reported
 
-# Each takes some 0.3 s on a quiet machine: 20 pairs of all end within eight minutes.
+# Each run takes about 0.3 s on a quiet machine: 20 pairs of all runs end within eight minutes.
 TRIPS = {
     "tcp, 64 B, asleep": {"size": 64, "count": 4000},
     "tcp, 64 B, polling": {"size": 64, "count": 20000, "poll": 1},
@@ -27,7 +28,7 @@ STREAMS = {
     "tcp, parallel read 2x2": {"pattern": "read", "servers": 2, "clients": 2, "rounds": 10},
     "shm, parallel read 2x2": {"network": "shm", "pattern": "read", "servers": 2, "clients": 2, "rounds": 10},
 }
-# Of one process with both ends in turn (instructions_program): what and how many bytes.
+# Messages of instructions_program, one process that plays both ends in turn: (network, kind, bytes).
 COUNTED = [(network, kind, size) for network in ("tcp", "shm") for kind, size in
            (("unexpected", 64), ("control", 64), ("control", 1200), ("bulk", 4096), ("bulk", 65536))]
 MESSAGES = 2000
@@ -38,14 +39,16 @@ def words(plan):
 
 
 def figure(folder, plan):
-    """What the program measured; None if it failed, as builds of before 2026-11-23 do when a loaded machine keeps them longer than 5 s."""
+    """Returns the figure that the program measured, or None if it failed. Builds from before 2026-11-23 fail if a
+    loaded machine delays them by more than 5 s."""
     done = subprocess.run([os.path.join(folder, "bmi_program"), *words(plan)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                           timeout=120)
     return float(done.stdout.split()[0]) if done.returncode == 0 else None
 
 
 def turns(new, older, pairs):
-    """Prints a line for each figure; how many are worse. The interval is that of the median, by ranks, 95 %."""
+    """Prints a line for each figure and returns how many figures are worse. The interval is the 95 % confidence
+    interval of the median, by ranks."""
     worse = 0
     print("%-26s%14s%14s%10s   %s" % ("", "older", "this", "slower", "95 % of the pairs' median"))
     for group, unit, better in ((TRIPS, "us", 1), (STREAMS, "GB/s", -1)):
@@ -72,7 +75,8 @@ def turns(new, older, pairs):
 
 
 def instructions(folder, network, kind, size):
-    """Instructions in user mode of one message, both ends. The difference of two runs leaves out the start and the end."""
+    """Returns the instructions in user mode that one message costs at both ends. The difference of two runs removes the
+    costs of start and end."""
     totals = []
     for count in (MESSAGES, 2 * MESSAGES):
         with tempfile.TemporaryDirectory() as place:

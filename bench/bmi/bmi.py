@@ -31,17 +31,18 @@ SHAPES = [(1, 1), (2, 2), (4, 4)]
 
 
 class Programs:
-    """Runs one measurement of one program; None when it cannot be had, or fails."""
+    """Runs one measurement of one program. The result is None if the program is not available or fails."""
 
     def __init__(self, folder, source):
         self.folder = folder
         self.tests = os.path.join(source, "..", "..", "tests")
-        self.machine = None  # what is measured in the virtual machine, once
+        self.machine = None  # the results from the virtual machine, measured once
         self.references = references.References(folder, os.path.join(source, "mpi_program.c"))
 
     @staticmethod
     def output(command, seconds=120, env=None):
-        """What it printed, also when it hung afterwards (MPICH over TCP sometimes does not end), and why there may be nothing."""
+        """Returns the program's output and the reason if there is none. Output also counts if the program hung
+        afterwards, as MPICH over TCP sometimes does."""
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                               env=dict(os.environ, **(env or {}))) as process:
             try:
@@ -76,8 +77,8 @@ class Programs:
         return self.number([*command, *words(plan)], name="%s %s, %s" % (name, network, " ".join(words(plan))), seconds=30, env=env)
 
     def pingpong(self, provider, size, count):
-        """(microseconds a round trip, bytes a second) of libfabric's own bench over one provider."""
-        # Both ends in one session, as those of the other programs: the kernel shares processors out by sessions.
+        """Runs libfabric's own bench over one provider. Returns (microseconds a round trip, bytes a second)."""
+        # Run both ends in one session, as the other programs do: the kernel divides processor time by sessions.
         script = """
         pingpong="fi_pingpong -p $0 -e rdm -I $1 -S $2"
         taskset -c 0 $pingpong -B $3 >/dev/null 2>&1 &
@@ -139,7 +140,7 @@ def figure4(programs, runs):
 
 
 def tls(programs, runs):
-    """The same over tcp and over tcp+tls, by turns. The processor time is that of both processes."""
+    """The same measurements over tcp and tcp+tls, by turns. The processor time is the sum of both processes."""
     key = os.path.join(programs.folder, "key")
     with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
         f.write(os.urandom(32).hex() + "\n")
@@ -189,7 +190,8 @@ def figure5(programs, runs):
 
 
 def ofi(programs, runs):
-    """At 64 bytes a round trip in us, at 1 MiB GB/s both ways: fi_pingpong sends one message at a time, so bmi does, too."""
+    """At 64 bytes a round trip in us, at 1 MiB GB/s in both directions. fi_pingpong sends one message at a time, so bmi
+    does the same here."""
     def trip(network, size):
         count = 10000 if size < 65536 else 1000
         value = programs.bmi(network=network, size=size, count=count, poll=1)
@@ -209,11 +211,13 @@ def ofi(programs, runs):
 
 
 def priority(programs, runs):
-    """Control messages while bulk data fills the line: not more than three times as slow, and a scheduling quantum."""
+    """Measures control messages while bulk data fills the line. The bar: at most three times as slow, plus one
+    scheduling quantum."""
     def plan(load):
         return {"pattern": "priority", "size": 64, "count": 5000, "load": load}
 
-    # Two plain sockets, 64 KiB of bulk data between two looks at the other one: what this machine and its scheduler allow.
+    # Measures two plain sockets that send 64 KiB of bulk data between two looks at the control socket: the limit of
+    # this machine and its scheduler.
     series = {"sockets": lambda load: programs.raw(**plan(load))}
     for network in ("tcp", "shm", "ofi+tcp", "ofi+shm"):
         series[network] = lambda load, network=network: programs.bmi(network=network, **plan(load))
@@ -221,12 +225,12 @@ def priority(programs, runs):
 
 
 def figure3a(programs, runs):
-    """Microseconds: fi_mr_reg() and its end, beside a copy."""
+    """Microseconds of registration and deregistration (fi_mr_reg()), next to a copy."""
     return registering("ORFA Figure 3(a): registering and deregistering, and copying", "us", registration.COSTS, programs, runs, 1)
 
 
 def figure3b(programs, runs):
-    """One request of 25 bytes at a time, and the answer."""
+    """Sends one request of 25 bytes at a time and receives the answer."""
     return registering("ORFA Figure 3(b): remote reads", "GB/s", registration.READS, programs, runs, 1e-9)
 
 
@@ -249,7 +253,7 @@ def registering(title, unit, names, programs, runs, scale):
 
 
 def table(title, unit, x_name, points, series, runs, scale):
-    """The series take turns, so that what else the machine does meets them all alike."""
+    """Measures the series by turns, so that other load on the machine affects all alike."""
     result = {"title": title, "unit": unit, "x": x_name, "points": [name_of(p) for p in points],
               "series": {name: [] for name in series}, "panels": panels_of(series)}
     for point in points:
@@ -265,7 +269,7 @@ def table(title, unit, x_name, points, series, runs, scale):
 
 
 def panels_of(names):
-    """Networks of so different speed are drawn beside each other."""
+    """Returns {panel: names}. Networks of very different speed get separate panels, side by side."""
     found = {"TCP": [], "shared memory": []}
     for name in names:
         found["shared memory" if any(word in name for word in ("shm", "memory", "ring", "eventfds")) else "TCP"].append(name)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MPI libraries that `bench/run bmi` compares with, each by the name of its own programs: what `mpicc` and `mpirun` are differs between
-machines. Whatever cannot run is said, once each."""
+"""The MPI libraries that `bench/run bmi` compares with. Each is found by the names of its own programs, since `mpicc`
+and `mpirun` stand for different libraries on different machines. A library that cannot run is reported once."""
 import os
 import shutil
 import subprocess
 import sys
 
-# Package, and what makes a library use TCP over loopback or shared memory: (options of mpiexec, environment).
+# The package, and how to make a library use TCP over loopback or shared memory: (options of mpiexec, environment).
 KNOWN = {
     "MPICH": ("mpich", "apt-get install libmpich-dev mpich",
               {"tcp": ([], {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "MPIR_CVAR_NOLOCAL": "1"}), "shm": ([], {})}),
@@ -20,14 +20,14 @@ _said = set()
 
 
 def say(what):
-    """Once."""
+    """Prints a message, but each message only once."""
     if what not in _said:
         _said.add(what)
         print(what, file=sys.stderr)
 
 
 class References:
-    """Compiles `source` for each library that is there."""
+    """Compiles `source` with each installed library."""
 
     def __init__(self, folder, source):
         self.programs = {}
@@ -44,19 +44,19 @@ class References:
                 self.programs[name] = program
 
     def command(self, name, network, ranks):
-        """(words before the program's arguments, environment), or None: it is not here."""
+        """Returns (words before the program's arguments, environment), or None if the library is not available."""
         if name not in self.programs:
             return None
         suffix, _, networks = KNOWN[name]
         options, environment = networks[network]
         cores = ",".join(str(rank % os.cpu_count()) for rank in range(ranks))
-        # Open MPI takes each processor once.
+        # Open MPI uses each processor only once.
         bound = ["-bind-to", "user:" + cores] if suffix == "mpich" else \
             ["--bind-to", "cpu-list:ordered", "--cpu-list", cores] if ranks <= os.cpu_count() else ["--oversubscribe", "--bind-to", "none"]
         return ["mpiexec." + suffix, *options, "-n", str(ranks), *bound, self.programs[name]], {**environment, **AS_ROOT}
 
 
 def last_line(text):
-    # Open MPI frames what it says with lines of "-" and ends with "[host:pid] ...".
+    # Open MPI puts lines of "-" around its messages and ends with "[host:pid] ...".
     lines = [line.strip() for line in text.splitlines() if line.strip(" -") and not line.startswith("[")]
     return lines[-1] if lines else "it says nothing"

@@ -21,7 +21,7 @@ COSTS = {"registering": "registering", "copying": "copying"}
 
 
 def number(program, what, url, size, most):
-    """None when it cannot be had: no such provider here."""
+    """Runs the program once and returns its figure, or None if this machine has no such provider."""
     count = max(20, min(most, most * 16384 // size))
     words = ["what=" + what, "url=" + url, "size=%d" % size, "count=%d" % count]
     with subprocess.Popen([program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
@@ -38,7 +38,7 @@ def number(program, what, url, size, most):
 
 
 def measure(program, names, url, runs, most=2000):
-    """{name: [median of each size]}; the ways take turns, so that what else the machine does meets them all alike."""
+    """Returns {name: [median of each size]}. The ways take turns, so that other load on the machine affects all alike."""
     found = {name: [] for name in names}
     for size in SIZES:
         told = {name: [] for name in names}
@@ -52,7 +52,7 @@ def measure(program, names, url, runs, most=2000):
 
 
 def in_machine(binaries, runs, tests):
-    """(costs, reads) over RDMA in software, in a virtual machine."""
+    """Returns (costs, reads) over software RDMA in a virtual machine."""
     sys.path.insert(0, os.path.join(tests, "vm"))
     from vm import Machine, in_guest
     from rdma_device import ADDRESS, MODULES, SETUP
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     program = os.path.join(options.bin, "registration_program")
-    few = 100  # its processor is emulated
+    few = 100  # the virtual machine's processor is emulated
     costs = measure(program, COSTS, options.url, options.runs, few)
     reads = measure(program, READS, options.url, options.runs, few)
     print("REGISTRATION " + json.dumps({"costs": costs, "reads": reads}), flush=True)

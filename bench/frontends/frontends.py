@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What unchanged programs get: the mount and the preload library beside the native API and a null file system: bench/run frontends."""
+"""Measures what unchanged programs get: compares the mount and the preload library with the native API and a null file
+system. Run as bench/run frontends."""
 import argparse
 import json
 import os
@@ -27,7 +28,8 @@ MEMORY_RUNS = 25
 
 
 class Frontend:
-    """One way to the files: how frontends_program is started, on which folder, and whose processor time counts beside its own."""
+    """One way to reach the files: how frontends_program is started, on which folder, and which other processes'
+    processor time counts."""
 
     def __init__(self, name, folder, prefix=(), native=None, pids=()):
         self.name, self.folder, self.prefix, self.native, self.pids = name, folder, list(prefix), native, list(pids)
@@ -44,7 +46,7 @@ class Frontend:
 
 
 class Mounts:
-    """The null file system and four of ours, gone at the end."""
+    """Mounts the null file system and four mounts of Spate, and unmounts them at the end."""
 
     def __init__(self, options, servers, folder):
         self.options, self.servers = options, servers
@@ -70,7 +72,7 @@ class Mounts:
         self.program.wait()
 
     def pid_of(self, path):
-        """The process that serves the mount; its supervisor got the same folder as an argument."""
+        """Returns the process that serves the mount. Its supervisor got the same folder as an argument."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as f:
@@ -84,7 +86,7 @@ class Mounts:
 
 
 def median_of_runs(options, frontends, environment, cases):
-    """{frontend: [seconds, own processor seconds, the others'] for each case}; the front ends by turns."""
+    """Returns {frontend: [seconds, own processor seconds, the others'] for each case}. The front ends take turns."""
     told = {frontend.name: [[] for _ in cases] for frontend in frontends}
     for _ in range(options.runs):
         for frontend in frontends:
@@ -99,7 +101,8 @@ def rate_row(name, unit, scale, value, reference, what, goal, met, cpu):
 
 
 def data_rows(name, times, total):
-    """One case of data by each front end, against what null file system and native API would take one after the other."""
+    """Compares one data case of each front end with the time that the null file system and the native API would take
+    one after the other."""
     gib = total / GIB
     speed = {frontend: total / seconds / 1e9 for frontend, (seconds, _, _) in times.items()}
     cpu = {frontend: (own + others) / gib for frontend, (_, own, others) in times.items()}
@@ -115,7 +118,8 @@ def data_rows(name, times, total):
 
 
 def call_rows(name, times, count, goals):
-    """Calls a second on the mount beside the null file system, and what a preloaded call takes longer than a native one."""
+    """Calls a second on the mount next to the null file system, and by how much a preloaded call takes longer than a
+    native one."""
     def each(frontend, i=0):
         return times[frontend][i] / count * 1e6
     rate = {frontend: count / seconds for frontend, (seconds, _, _) in times.items()}
@@ -132,7 +136,7 @@ def call_rows(name, times, count, goals):
 
 
 def measure_others(options, servers, folder):
-    """Calls on files elsewhere, and the start of a program that does nothing."""
+    """Measures calls on files outside of Spate, and the start of a program that does nothing."""
     local = Frontend("local", folder)
     preload = Frontend("preload", folder, prefix=[servers.spate, "run", "--"])
     seeks = [("seek", 0, SEEKS)]
@@ -155,9 +159,10 @@ def measure_others(options, servers, folder):
 
 
 def measure_memory(options, folder):
-    """What a preloaded call costs more than a native one when network, servers and stores are memory of the program itself."""
+    """Measures the extra cost of a preloaded call over a native one when network, servers and stores are memory of the
+    program itself."""
     library = os.path.join(options.bin, "..", "lib", "memory")
-    config = os.path.join(folder, "memory.toml")  # must be there; says nothing
+    config = os.path.join(folder, "memory.toml")  # the file must exist, but may be empty
     with open(config, "w", encoding="ascii"): pass
     plain = {k: v for k, v in os.environ.items() if not k.startswith("SPATE_")}
     frontends = [(Frontend("native", "", native=config), dict(plain, LD_LIBRARY_PATH=library)),
@@ -169,11 +174,12 @@ def measure_memory(options, folder):
     for _ in range(max(MEMORY_RUNS, options.runs)):
         for frontend, environment in frontends:
             for one in frontend.run(options, environment, cases):
-                # Servers and all are this process: its processor time is what the calls take, whatever else the machine does.
+                # Servers and client are this one process: its processor time is the cost of the calls, whatever else
+                # the machine does.
                 times[frontend.name][one["case"]].append((one["cpu"] / MEMORY_CALLS * 1e6, one["seconds"] / MEMORY_CALLS * 1e6))
     rows = []
     for what, name in names.items():
-        # The fastest of many runs: what else the machine does only adds.
+        # Takes the fastest of many runs, since other load can only add time.
         (native, native_wall), (preload, preload_wall) = ([min(column) for column in zip(*times[frontend][what])]
                                                           for frontend in ("native", "preload"))
         between = sorted(p[0] - n[0] for p, n in zip(times["preload"][what], times["native"][what]))
@@ -186,7 +192,7 @@ def measure_memory(options, folder):
 
 
 def measure_project(options, servers, mounts, folder):
-    """A clone and a build of this very project's lowest floors."""
+    """Measures a clone and a build of this project's lowest floors."""
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
     def build(at):
@@ -208,7 +214,8 @@ def measure_project(options, servers, mounts, folder):
 
 
 def measure_kernel(options, servers, mounts):
-    """Stat of what the kernel keeps, which asks nobody; the null file system's kernel asks it each time."""
+    """Measures stat of attributes that the kernel keeps, for which it asks nobody. The null file system's kernel asks
+    each time."""
     null = Frontend("null", os.path.join(mounts.null, "k"), pids=[mounts.program.pid])
     mount = Frontend("mount", os.path.join(mounts.kernel, "k"), pids=[*servers.pids, mounts.pid_of(mounts.kernel)])
     for frontend in (null, mount):
@@ -259,7 +266,7 @@ def measure(options, servers, mounts, folder):
 
 
 def measure_sizes(options, servers, frontends):
-    """GB/s by request size, written and read, as ORFA's figures: {work: {frontend: [of each size]}}."""
+    """Measures GB/s by request size, written and read, as ORFA's figures do: {work: {frontend: [of each size]}}."""
     figure = {"write": {f.name: [] for f in frontends}, "read": {f.name: [] for f in frontends}}
     for size in SIZES:
         total = min(options.size, max(16 * MIB, 4000 * size))
@@ -330,7 +337,7 @@ def main():
     options = arguments()
     options.priority = options.priority and priority()
     begin = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing stays mounted
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing stays mounted after a signal
     folder = tempfile.mkdtemp(prefix="spate-frontends-", dir=options.storage)
     rows, figure, bars = [], {}, []
     try:

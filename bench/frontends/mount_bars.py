@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mount beside the null file system, libfuse's passthrough example over the same storage, and GlusterFS, by turns in one run."""
+"""Compares the mount with the null file system, libfuse's passthrough example over the same storage, and GlusterFS, by
+turns in one run."""
 import json
 import os
 import shutil
@@ -25,7 +26,7 @@ WORK = {  # what: (case, bytes a call, reference, share of its rate, least rate)
 
 
 class Place:
-    """A folder of one file system, and whose processor time counts beside the program's."""
+    """A folder of one file system, and the processes whose processor time counts in addition to the program's."""
 
     def __init__(self, name, path, pids):
         self.name, self.path, self.pids = name, path, pids
@@ -45,14 +46,14 @@ def outcome(process):
 
 
 class Bars:
-    """Rows are gathered in the order in which they are measured: (figure, unit, {place: value}, cpu of ours, goal, met)."""
+    """Gathers rows in the order of the measurements: (figure, unit, {place: value}, cpu of ours, goal, met)."""
 
     def __init__(self, options, places, ours):
         self.options, self.places, self.ours = options, places, ours
         self.rows = []
 
     def by_turns(self, measure, places=None, runs=None):
-        """{place: the median of each column of measure(place)}, the places by turns."""
+        """Returns {place: the median of each column of measure(place)}. The places take turns."""
         told = {}
         for _ in range(runs or self.options.runs):
             for place in places or self.places:
@@ -60,7 +61,7 @@ class Bars:
         return {name: [statistics.median(column) for column in zip(*runs)] for name, runs in told.items()}
 
     def row(self, figure, unit, values, cpu, bar):
-        """`bar`: (reference, share of its value, least value, more is better); None: no bar."""
+        """Adds a row. `bar`: (reference, share of its value, least value, more is better). None: no bar."""
         goal, met = "-", None
         ours = values.get(self.ours)
         if bar is not None and ours is not None:
@@ -77,7 +78,7 @@ class Bars:
         self.rows.append({"figure": figure, "unit": unit, "values": values, "cpu": cpu, "goal": goal, "met": met})
 
     def names(self, folder, title, processes, shares):
-        """Calls a second by one program, or by several in folders of their own."""
+        """Measures calls a second by one program, or by several in folders of their own."""
         count = self.options.names
 
         def measure(place):
@@ -98,7 +99,7 @@ class Bars:
             self.row(f"{label}, {title}", "per s", values, f"{told[self.ours][len(NAMES) + i]:.0f} us", ("null", shares[what], 0, True))
 
     def alternating(self, others):
-        """Two mounts that make files in one directory by turns; each also removes what the other has made."""
+        """Two mounts create files in one directory by turns. Each also removes the files that the other created."""
         count = self.options.names // 4
         first, second = others
         folder = os.path.join(first.path, "alternating")
@@ -132,14 +133,14 @@ class Bars:
                      (reference, share, least, True))
 
     def archive(self):
-        """The first files of the tree, and how many they are."""
+        """Makes an archive of the first files of the tree. Returns it and the number of files."""
         names = sorted(os.path.join(at, name) for at, _, names in os.walk(TREE) for name in names)[:self.options.tree_files]
         path = os.path.join(self.options.scratch, "tree.tar")
         subprocess.run(["tar", "-cf", path, "-C", "/", "-T", "-"], input="\n".join(name[1:] for name in names), text=True, check=True)
         return path, len(names)
 
     def trees(self):
-        """What people do with trees, in seconds."""
+        """Measures everyday work on trees, in seconds."""
         source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         archive, count = self.archive()
         work = [(f"untar {count:,} files of {TREE}", lambda at: ["tar", "-xf", archive, "-C", at]),
@@ -166,7 +167,7 @@ class Bars:
             self.row(name, "s", {place: columns[i] for place, columns in told.items()}, "-", ("passthrough", 1.5, 0, False))
 
     def commands(self, servers):
-        """`spate cp -r` and `spate rm -r` of many small files beside `cp -r`, from and to the same storage."""
+        """Compares `spate cp -r` and `spate rm -r` of many small files with `cp -r` from and to the same storage."""
         files = self.options.files
         at = os.path.join(self.options.scratch, "small")
         for i in range(files):
@@ -204,7 +205,7 @@ def ours_at(servers, mounts, name, path):
 
 
 def measure(options, servers, mounts, folder):
-    """All rows. `mounts`: two of ours, with the options that a user gets, and the null file system."""
+    """Measures all rows. `mounts`: two mounts of Spate with the default options of a user, and the null file system."""
     options.scratch = os.path.join(folder, "scratch")
     os.makedirs(options.scratch)
     begun = [p for p in (peers.passthrough(folder, "auto"), peers.passthrough(folder, "always"), peers.gluster(folder)) if p is not None]
@@ -236,7 +237,7 @@ def measure(options, servers, mounts, folder):
 
 
 def table_lines(rows):
-    """One line a row, for frontends.aligned()."""
+    """Formats each row as one line, for frontends.aligned()."""
     columns = ["Spate", "null", "passthrough", "passthrough, keeps pages", "GlusterFS", "cp and rm"]
     shown = [c for c in columns if any(c in row["values"] for row in rows)]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file systems that a mount is measured beside: the null file system, libfuse's passthrough example, GlusterFS; each gone at the end."""
+"""The file systems that a mount is compared with: the null file system, libfuse's passthrough example, and GlusterFS.
+Each is unmounted at the end."""
 import os
 import shutil
 import socket
@@ -26,7 +27,7 @@ def await_mount(path, program=None):
 
 
 class Program:
-    """A FUSE file system in one process of its own."""
+    """A FUSE file system that runs in its own process."""
 
     def __init__(self, path, command):
         os.makedirs(path, exist_ok=True)
@@ -41,7 +42,8 @@ class Program:
 
 
 def passthrough(folder, cache):
-    """libfuse's example over a folder of the same storage, built from its package's documentation. None: it cannot be."""
+    """Starts libfuse's example over a folder of the same storage. It is built from the documentation of libfuse's
+    package. None: it cannot be built."""
     program = os.path.join(folder, "passthrough_ll")
     if not os.path.exists(program):
         flags = subprocess.run(["pkg-config", "fuse3", "--cflags", "--libs"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
@@ -105,7 +107,7 @@ class Gluster:
 
 
 def gluster(folder):
-    """None, with the reason: it is not installed, or it does not start here."""
+    """Starts GlusterFS. Returns None, with the reason, if it is not installed or does not start here."""
     if shutil.which("glusterd") is None:
         log("no glusterd (package glusterfs-server): no column of GlusterFS")
         return None

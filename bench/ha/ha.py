@@ -73,7 +73,7 @@ def rate(fs, clients, seconds):
 
 
 def creates(options, report):
-    """By turns, so that what else the machine does strikes all alike."""
+    """Measures by turns, so that other load on the machine affects all alike."""
     found = {}
     with FileSystem(options, 1, options.port) as one, FileSystem(options, 2, options.port + 20) as two, FileSystem(options, 3, options.port + 40) as three:
         for _ in range(options.runs):
@@ -104,7 +104,7 @@ def fail_over(options, report):
                 fs.wait_whole()
                 pid = fs.primary()
                 client = fs.client(8)
-                time.sleep(1.5)  # of creates before the fault
+                time.sleep(1.5)  # creates run this long before the fault
                 disturb(pid)
                 pauses.append(result(client)["longest"])
                 restore(pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goals of MPI-IO on Spate and how the cells of mpi.py meet them: the worst cell of each counts."""
+"""The goals of MPI-IO on Spate, and how the cells of mpi.py meet them. The worst cell counts for each goal."""
 
 KIB = 1 << 10
 
@@ -9,7 +9,8 @@ def better(speeds, read):
     return max(both) if len(both) == 2 else None
 
 
-# Part, MPI or None for each, what is told, goal, (numerator, denominator: a column or a function), the points that count.
+# Part, MPI or None for each, what is printed, goal, (numerator, denominator: a column or a function), the points that
+# count.
 RATIOS = (
     ("contiguous", None, "contiguous, 64 KiB and more, of the native call", 0.95, ("independent", "native"), lambda p: p >= 64 * KIB),
     ("pieces", None, "independent pieces of 4 KiB and more, of spate_*_strided", 0.9, ("independent", "native"), lambda p: p >= 4 * KIB),
@@ -37,7 +38,7 @@ def value(speeds, column, read):
 
 
 def ratios(cells, part, mpi, columns, counts):
-    """(ratio, where it is, the two speeds), each cell and direction that has both columns."""
+    """Returns (ratio, cell, the two speeds) for each cell and direction that has both columns."""
     for cell in cells:
         if cell["part"] != part or cell["mpi"] != mpi or not counts(cell["point"]):
             continue
@@ -48,8 +49,8 @@ def ratios(cells, part, mpi, columns, counts):
 
 
 def rows(cells):
-    """One for each bar of the parts that were measured: what, goal, the worst and the median figure, the two speeds of the worst, where it is, and
-    whether the goal is met. Without figures `of` is 0: a column is empty."""
+    """Returns one row for each bar of the measured parts: what, goal, the worst and the median figure, the two speeds
+    of the worst, its cell, and whether the goal is met. `of` is 0 if there are no figures because a column is empty."""
     told = []
     measured = {(cell["mpi"], cell["part"]) for cell in cells}
     for mpi in dict.fromkeys(cell["mpi"] for cell in cells):

@@ -23,15 +23,15 @@ from servers import Servers, log, log_once  # noqa: E402 (after the path)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KIB, MIB = 1 << 10, 1 << 20
-PARTS = ("contiguous", "small", "pieces", "btio", "arrays")  # of each MPI
+PARTS = ("contiguous", "small", "pieces", "btio", "arrays")  # run with each MPI
 OWN = {"mpich": "ROMIO", "openmpi": "OMPIO"}
 WAYS = ["native", "contiguous", "independent", "disable", "enable", "automatic"]
 # Libraries above MPI-IO: what array_program.c takes, pkg-config's name for it with an MPI, the layouts that it has.
 ARRAYS = {"hdf5": ("-DUSE_HDF5", {"mpich": "hdf5-mpich", "openmpi": "hdf5-openmpi"}, ("contiguous", "chunked")),
           "netcdf": ("-DUSE_NETCDF", {"openmpi": "netcdf-mpi"}, ("contiguous", "chunked")),
           "pnetcdf": ("-DUSE_PNETCDF", {"openmpi": "pnetcdf"}, ("contiguous",))}
-QUICK_SECONDS = 600  # of the 12 minutes that the bars may take; the rest is for the simulation and what cannot be cut
-QUICK_CELLS = 32  # of an MPI with --quick, about
+QUICK_SECONDS = 600  # part of the 12 minutes for the bars; the rest is for the simulation and for work that cannot be cut
+QUICK_CELLS = 32  # cells of one MPI with --quick, approximately
 PLACES = {"mount": "over the mount", "preload": "over preload", "own": "on a local file in memory"}
 
 
@@ -49,7 +49,7 @@ def libraries(options):
 
 
 def name_of(where, way):
-    """Of a column: the ways of Spate's MPI-IO stand for themselves."""
+    """Returns the name of a column. Ways of Spate's MPI-IO have no prefix."""
     return way if where == "spate" else f"{where} {way}"
 
 
@@ -60,7 +60,8 @@ class Bench:
         self.mount = self.mounted()
 
     def mounted(self):
-        """Where Spate is mounted, for MPI's own functions on it; None, and said, where it cannot be."""
+        """Mounts Spate for MPI's own functions and returns the folder. Logs the reason and returns None if mounting
+        fails."""
         place = self.folder + "/mnt"
         done = subprocess.run([self.options.bin + "/spate", "--fs", self.fs.dir, "mount", "-p", place], env=self.fs.environment, stderr=subprocess.PIPE, text=True)
         if done.returncode == 0:
@@ -73,13 +74,13 @@ class Bench:
             subprocess.run([self.options.bin + "/spate", "umount", self.mount], env=self.fs.environment, check=False)
 
     def one(self, mpi, ranks, where, program, words, hints=""):
-        """What one process of each rank prints: rows of numbers. `where`: spate; own: MPI's own MPI-IO on a local file; mount and preload: on
-        Spate. `hints`: lines of ROMIO_HINTS."""
+        """Returns what one process of each rank prints: rows of numbers. `where`: "spate"; "own", MPI's own MPI-IO on a
+        local file; or "mount" and "preload", MPI's own MPI-IO on Spate. `hints`: lines of ROMIO_HINTS."""
         file = {"spate": "spate:/bench", "preload": "/spate/bench", "own": self.folder + "/own", "mount": f"ufs:{self.mount}/bench"}[where]
         if where == "mount" and mpi == "openmpi":
-            file = file[4:]  # OMPIO knows no ufs:
+            file = file[4:]  # OMPIO does not know the prefix ufs:
         if where == "spate" and program != "program":
-            file = "/spate/bench"  # what some of the libraries need
+            file = "/spate/bench"  # some of the libraries need this form
         spread = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
         command = ["mpiexec." + mpi, *spread, "-n", str(ranks), f"{self.folder}/{program}.{mpi}", file, *map(str, words)]
         if where in ("spate", "preload"):
@@ -89,23 +90,23 @@ class Bench:
             environment["ROMIO_HINTS"] = self.folder + "/hints"
             with open(environment["ROMIO_HINTS"], "w") as out:
                 out.write(hints)
-        # A session of its own: ranks that wait yield all the time, which on some kernels keeps the servers waiting.
+        # Run in a new session: waiting ranks yield all the time, which starves the servers on some kernels.
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True) as running:
             try:
                 out = running.communicate(timeout=120 if self.options.quick else 600)[0]
             except subprocess.TimeoutExpired:
-                os.killpg(running.pid, signal.SIGKILL)  # the ranks, too
+                os.killpg(running.pid, signal.SIGKILL)  # the ranks end, too
                 raise
         if running.returncode != 0:
             raise subprocess.CalledProcessError(running.returncode, command)
         return [[float(word) for word in line.split()] for line in out.splitlines()]
 
     def behind(self):
-        """Whether --quick takes too long: cells are then measured once."""
+        """Returns whether --quick is behind its schedule. Cells are then measured once."""
         return self.options.quick and time.monotonic() - self.begin > QUICK_SECONDS * (len(self.cells) + 1) / self.expected
 
     def tried(self, mpi, ranks, where, *words):
-        """As one(). A failure leaves the column of this cell empty, and the bench fails at its end."""
+        """Like one(). A failure leaves the column of this cell empty, and the bench fails at its end."""
         try:
             return self.one(mpi, ranks, where, *words)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
@@ -114,7 +115,8 @@ class Bench:
             return []
 
     def cell(self, part, mpi, ranks, point, words, processes, runs=None, program="program", hints=""):
-        """Runs the processes (where, ways) by turns. {column: [written, read]}, the medians in MiB/s, which the cell keeps for the bars."""
+        """Runs the processes (where, ways) by turns. Returns {column: [written, read]}, the medians in MiB/s, and keeps
+        them for the bars."""
         pattern, piece, size = words
         values, seconds = {}, {}
         for turn in range(self.options.turns):
@@ -137,7 +139,7 @@ class Bench:
         return got
 
     def note(self, name, title, x, point, got, unit="MiB/s"):
-        """A point of a figure, as bench/run draw takes it."""
+        """Adds a point to a figure in the format of bench/run draw."""
         table = self.tables.setdefault(name, {"title": title, "unit": unit, "x": x, "points": [], "series": {}})
         table["points"].append(str(point))
         for where, (write, read) in got.items():
@@ -173,7 +175,7 @@ class Bench:
                 self.row(f"{ranks:>4}{size // KIB:>7} ", got, columns)
 
     def small(self, mpi):
-        """One rank: what MPI-IO adds to a call, microseconds."""
+        """Measures with one rank how many microseconds MPI-IO adds to a call."""
         print(f"\n{mpi}, small contiguous calls of one rank, us written/read: bytes, MPI-IO, native, difference")
         for size in (8, 512, 4 * KIB):
             self.cell("small", mpi, 1, size, ("contiguous", 0, size), [("spate", ["native", "independent"])], runs=200 * self.options.runs)
@@ -211,7 +213,7 @@ class Bench:
                 self.row(f"{ranks:>4}{side:>4} ", got, columns)
 
     def compiled(self, mpi, library):
-        """Whether array_program.c now stands in the folder; else it says why not."""
+        """Compiles array_program.c into the folder. Returns whether it succeeded; logs the reason if not."""
         define, packages, _ = ARRAYS[library]
         package = packages.get(mpi)
         if package is None:
@@ -221,7 +223,7 @@ class Bench:
         if found.returncode != 0:
             log(f"{mpi}: no {library}, {package} is not installed")
             return False
-        # Debian's package of NetCDF names another folder than the one that it has its headers in.
+        # Debian's package of NetCDF names a folder that differs from the folder of its headers.
         prefix = subprocess.run(["pkg-config", "--variable=prefix", package], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
         subprocess.run(["mpicc." + mpi, "-O2", define, "-o", f"{self.folder}/{library}.{mpi}", HERE + "/array_program.c", f"-I{prefix}/include",
                         *found.stdout.split()], check=True)

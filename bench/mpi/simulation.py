@@ -9,7 +9,7 @@ import subprocess
 from servers import log
 
 MB = 1e6
-# MB/s that TCP carried on the paper's networks, by its own measurement (section 5).
+# MB/s that TCP carried on the paper's networks, as the paper measured (section 5).
 NETWORKS = {"Fast Ethernet": 10.2, "Myrinet": 37.7}
 IO_FIGURE7, IO_BTIO = 32, 16
 CLIENTS_FIGURE7 = (1, 2, 4, 8, 16, 24, 28, 32, 45, 60)
@@ -20,7 +20,7 @@ PAPER = {"Fast Ethernet": {16: (83.8, 79.1), 25: (88.4, 101.3), 36: (66.3, 61.1)
 
 
 def simulated(options, servers, clients, per_server, megabytes, side=None):
-    """{clients: (write, read)} in MB/s."""
+    """Returns {clients: (write, read)} in MB/s."""
     words = [servers, ",".join(map(str, clients)), per_server, int(megabytes * MB), 1]
     command = [os.path.join(options.bin, "pvfs_simulate"), *map(str, words), *([str(side)] if side else [])]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -53,7 +53,7 @@ def figure7(options):
 
 
 def btio(options):
-    """The figure has class C, of which the paper tells."""
+    """Simulates BTIO. The figure has class C, which the paper reports."""
     ranks_of_paper = (16, 25, 36)
     table = {"title": f"BTIO's pattern, class C, simulated: {IO_BTIO} io servers", "unit": "MB/s", "x": "ranks",
              "points": [f"{ranks} ranks" for ranks in ranks_of_paper], "series": {}, "panels": {}}

@@ -25,14 +25,15 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 class Server:
-    """One NBD server on the file, at a Unix socket or a port. single: serves one client, then ends."""
+    """One NBD server on the file, at a Unix socket or a port. single: the server serves one client and ends."""
 
     def __init__(self, name, words, single=False):
         self.name, self.words, self.single = name, words, single
 
 
 def servers(bench):
-    """Every server that is here; `words(where, file)`: `where` is "unix:PATH" or a port's number."""
+    """Returns every installed server. `words(where, file)` gives its command line; `where` is "unix:PATH" or a port
+    number."""
     unix = lambda where: where[5:] if where.startswith("unix:") else None  # noqa: E731
     bin = bench.bin
 
@@ -75,7 +76,7 @@ def servers(bench):
 
 
 def cpu_seconds(pid):
-    """Of all threads, to the nanosecond where the kernel tells."""
+    """Returns the processor time of all threads, to the nanosecond where the kernel reports it."""
     total = 0
     for task in os.listdir("/proc/%d/task" % pid):
         try:
@@ -87,13 +88,13 @@ def cpu_seconds(pid):
 
 
 def children(pid):
-    """With those of its children."""
+    """Returns the children of the process and their children."""
     with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
         return [pid] + [grand for child in f.read().split() for grand in children(int(child))]
 
 
 class Bench:
-    """Measures servers of one file: `file`, or one of its own. also: processes whose time counts as the server's, too."""
+    """Measures servers of one file: `file`, or a new one. also: processes whose processor time counts as the server's."""
 
     def __init__(self, options, folder, file=None):
         self.options, self.folder, self.bin = options, folder, options.bin
@@ -110,7 +111,7 @@ class Bench:
 
     @contextlib.contextmanager
     def serving(self, server, transport="tcp"):
-        """A server at work: (process, where). RuntimeError when it does not come up."""
+        """Runs a server and yields (process, where). Raises RuntimeError if it does not start."""
         self.port += 1
         where = "unix:" + os.path.join(self.folder, "s") if transport == "unix" else str(self.port)
         if where.startswith("unix:") and os.path.exists(where[5:]):
@@ -119,7 +120,7 @@ class Bench:
             process = subprocess.Popen(["taskset", "-c", str(self.options.server_core), *server.words(where, self.file)], stdout=log, stderr=log)
         try:
             if server.single:
-                time.sleep(0.3)  # to look whether it listens would be its only client
+                time.sleep(0.3)  # a connection that tests whether it listens would be its only client
             else:
                 self.wait_for(where, process)
             yield process, where
@@ -130,13 +131,13 @@ class Bench:
             process.wait()
 
     def client(self, where, cell, seconds, rate=0):
-        """A client at work; rate: bytes a second at the most."""
+        """Starts a client. rate: its limit in bytes a second."""
         words = [where, cell["size"], cell["depth"], cell["connections"], seconds, cell["kind"], rate]
         return subprocess.Popen(["taskset", "-c", str(self.options.client_core), self.bin + "/nbd_client", *(str(word) for word in words)],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def measure(self, server, cell):
-        """One run; None when the server cannot do it."""
+        """Makes one run. Returns None if the server cannot do it."""
         if server.single and cell["connections"] > 1:
             return None
         try:
@@ -152,10 +153,10 @@ class Bench:
             return None
 
     def watch(self, process, client):
-        time.sleep(0.03)  # the client connects: not part of what is measured
-        # What serves this client may end with it: its time is taken a moment before the end.
+        time.sleep(0.03)  # connecting is not part of the measurement
+        # A process that serves this client may end with it, so take its processor time shortly before the end.
         begun, start = {pid: cpu_seconds(pid) for pid in [*children(process.pid), *self.also]}, time.monotonic()
-        time.sleep(self.options.seconds * 0.9)  # the span that is measured
+        time.sleep(self.options.seconds * 0.9)  # the measured time
         used, span = 0, time.monotonic() - start
         for pid in [*children(process.pid), *self.also]:
             used += cpu_seconds(pid) - begun.get(pid, 0)
@@ -178,7 +179,7 @@ class Bench:
                     probe.settimeout(1)
                     probe.connect(where[5:] if where.startswith("unix:") else ("127.0.0.1", int(where)))
                     if probe.recv(1):
-                        time.sleep(0.05)  # it takes leave of this probe
+                        time.sleep(0.05)  # the server closes the connection of this probe
                         return
             except OSError:
                 time.sleep(0.02)
@@ -200,7 +201,7 @@ def cells(options):
 
 
 def bars(cell, by_name):
-    """What Spate is held against in this cell: (text, figure, bar)."""
+    """Returns the bars of this cell: (text, figure, bar)."""
     ours = by_name.get("spate")
     probe = by_name.get("probe-pread" if cell["size"] < 64 * KIB else "probe-sendfile")
     peers = {name: f for name, f in by_name.items() if name != "spate" and not name.startswith("probe")}
@@ -233,7 +234,7 @@ def main():
     options = parser.parse_args()
     try:
         with open("/proc/self/autogroup", "w") as f:
-            f.write("-15")  # real priority, where the kernel has it and we may
+            f.write("-15")  # real priority, if the kernel supports it and this process has the right
     except OSError:
         pass
     folder = tempfile.mkdtemp(prefix="spate-bench-nbd-", dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"))

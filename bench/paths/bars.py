@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each path from a disk and from memory beside bare probes, and the bars that Spate is held against."""
+"""Measures each path from a disk and from memory next to bare probes, and checks Spate's bars."""
 import random
 
 from bed import KIB, Server, median, places, probe_local, probe_send, probe_sendfile
@@ -21,7 +21,8 @@ def measure(options, name, parents, cells):
                 probes = ["probe local"] + (["probe sendfile"] if work == "read" else []) + (["probe pread", "probe direct"] if work == "read" and on_disk else [])
                 rows = {path: [] for path in paths + probes}
                 for i in range(options.runs):
-                    # In a new order each time: what one leaves behind (memory, the disk's own cache) shall not always be the same one's.
+                    # Uses a new order each time, so that no path always runs in the state (memory, disk cache) that a
+                    # certain other path left.
                     for path, into in random.Random(i).sample(list(rows.items()), len(rows)):
                         if on_disk and path.startswith("probe"):
                             server.empty_cache()

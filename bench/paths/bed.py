@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the experiments on the data paths share: an io server of their own whose storage lies where they want it, passes over a
+"""Code that the experiments on the data paths share: an io server whose storage lies in given folders, passes over a
 file by one path, and bare probes of the same work."""
 import contextlib
 import json
@@ -23,9 +23,9 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 def read_through_cache(file):
-    """A virtual machine gives memory that it has not used for a while back to its host. To touch it again costs more than to fill it
-    from a disk: whoever came after a run without the page cache would pay for that, and not who comes next. So each begins with
-    a page cache that was full of the file just before. To touch as much of other memory does not do: the page cache takes
+    """Fills the page cache from the file before a run. A virtual machine returns memory that was unused for a while to
+    its host, and touching it again costs more than reading it from a disk. Without this the pass after a run that
+    bypassed the page cache would pay that cost. Touching as much other memory does not help: the page cache takes
     larger pieces, which lie elsewhere."""
     with open(file, "rb", buffering=0) as f:
         room = mmap.mmap(-1, MIB)
@@ -34,7 +34,7 @@ def read_through_cache(file):
 
 
 def busy_seconds(pid):
-    """On the processor so far, all threads, io_uring's among them."""
+    """Returns the processor seconds of all threads so far, including those of io_uring."""
     total = 0
     for task in os.listdir("/proc/%d/task" % pid):
         with contextlib.suppress(OSError):
@@ -44,14 +44,14 @@ def busy_seconds(pid):
 
 
 def places(options):
-    """Where storage goes: {"disk": folders, "memory": folders}, as far as --only says."""
+    """Returns the folders for storage: {"disk": folders, "memory": folders}, limited by --only."""
     disks = os.environ.get("SPATE_BENCH_DISK", options.bin).split(":")
     both = {"disk": disks, "memory": ["/dev/shm"]}
     return {name: at for name, at in both.items() if options.only in (None, name)}
 
 
 def forget(folders):
-    """Nothing below these folders is left in the page cache."""
+    """Drops all files below these folders from the page cache."""
     for folder in folders:
         for at, _, names in os.walk(folder):
             for name in names:
@@ -62,8 +62,8 @@ def forget(folders):
 
 
 class Server:
-    """One meta and one io server. parents: where storage folder i goes is parents[i % n]; there are `folders` of them, over which
-    a file is striped by `strip` bytes. env: more of the configuration, for servers and clients."""
+    """One meta server and one io server. Storage folder i lies in parents[i % n]. There are `folders` storage folders,
+    and a file is striped over them by `strip` bytes. env: additional configuration of servers and clients."""
 
     def __init__(self, options, parents, folders=1, strip=None, env=None):
         self.options, self.strip = options, strip
@@ -112,7 +112,7 @@ class Server:
         self.pid = self.pids[1]
 
     def format(self):
-        """The storage folders are new: the io server makes them, once, when it is told so."""
+        """Makes the new storage folders. The io server makes them only with --format."""
         made = subprocess.run([os.path.join(self.options.bin, "spated"), "--config", self.dir + "/tcp.toml", "--server", "2", "--format"],
                               env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if made.returncode != 0:
@@ -125,14 +125,14 @@ class Server:
             shutil.rmtree(root, ignore_errors=True)
 
     def pin(self, core):
-        """All threads of both servers run there from now on."""
+        """Binds all threads of both servers to these processors."""
         for pid in self.pids:
             for task in os.listdir("/proc/%d/task" % pid):
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(int(task), {core})
 
     def datafiles(self):
-        """By size, the largest last."""
+        """Returns the datafiles by size, the largest last."""
         found = [os.path.join(at, name) for folder in self.storage for at, _, names in os.walk(folder + "/d") for name in names]
         return sorted(found, key=os.path.getsize)
 
@@ -142,7 +142,7 @@ class Server:
         forget(folder + "/d" for folder in self.storage)
 
     def client(self, path, network=None, core=None, **words):
-        """A paths_client that is ready to begin, in `shm` or `tcp`."""
+        """Starts a paths_client over `shm` or `tcp` and returns it when it is ready to begin."""
         network = network or ("shm" if path == "bypass" else "tcp")
         config = os.path.join(self.dir, "spate.toml" if network == "shm" else "tcp.toml")
         pinned = [] if core is None else ["taskset", "-c", str(core)]
@@ -154,7 +154,7 @@ class Server:
         return client
 
     def finish(self, client, path):
-        """What it tells when it is through, with the server's processor seconds, which begin here."""
+        """Starts the client's work and returns its result with the server's processor seconds for it."""
         before = busy_seconds(self.pid)
         say(client)
         told = json.loads(client.stdout.readline() or "{}")
@@ -167,8 +167,9 @@ class Server:
         return told
 
     def run(self, path, cold=False, **words):
-        """One pass: GB/s, latencies, processor seconds a GiB of client and server, and each's share of one processor, %. `cold`: from the
-        disk. The cache is emptied when the client is ready: a host may take free memory back before it has started."""
+        """Makes one pass. Returns GB/s, latencies, processor seconds a GiB of client and server, and the load of each,
+        in % of one processor. `cold`: reads from the disk. The cache is emptied when the client is ready, since a host
+        may take free memory back before the client has started."""
         client = self.client(path, **words)
         try:
             if cold:
@@ -201,7 +202,7 @@ def median(rows):
 
 
 def probe_local(files, work, request, size, direct=False):
-    """pread or pwrite of the same files, a thread for each; size bytes altogether."""
+    """pread or pwrite of the same files with one thread for each file. `size` is the total in bytes."""
     share = size // len(files) // request * request
     used = []
 
@@ -222,19 +223,20 @@ def probe_local(files, work, request, size, direct=False):
     for thread in threads:
         thread.join()
     if len(used) < len(files):
-        return None  # no O_DIRECT here
+        return None  # the file system has no O_DIRECT
     return figures({"bytes": share * len(files), "seconds": time.perf_counter() - begin}, sum(used), 0)
 
 
 def probe_send(options, file, how, request):
-    """The file read and sent by paths_probe, `how`: pread (through the page cache) or direct (past it, by io_uring)."""
+    """Reads and sends the file by paths_probe. `how`: pread (through the page cache) or direct (past it, by io_uring)."""
     told = json.loads(subprocess.run([os.path.join(options.bin, "paths_probe"), file, str(request), str(options.depth), how],
                                      stdout=subprocess.PIPE, check=True).stdout)
     return figures(told, 0, told["cpu"])
 
 
 def probe_sendfile(files, request, size):
-    """The files in turns by sendfile over one TCP connection, into one buffer of a forked process at the other end."""
+    """Sends the files in turns by sendfile over one TCP connection, into one buffer of a forked process at the other
+    end."""
     listener = socket.create_server(("127.0.0.1", 0))
     child = os.fork()
     if child == 0:
@@ -263,7 +265,7 @@ def probe_sendfile(files, request, size):
 
 
 def drain(peer, request):
-    buffer, begin = mmap.mmap(-1, request), time.process_time()  # aligned to a page, as all buffers here
+    buffer, begin = mmap.mmap(-1, request), time.process_time()  # aligned to a page, like all buffers here
     while peer.recv_into(buffer) > 0:
         pass
     peer.send(b"%.6f" % (time.process_time() - begin))

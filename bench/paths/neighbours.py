@@ -24,10 +24,10 @@ REQUEST, DEPTH = 128 * KIB, 4
 
 
 class Nobody:
-    """Instead of a program: what is served without one."""
+    """Takes the place of the program, to measure how fast the server is without one."""
 
     def run(self, core, seconds):
-        time.sleep(seconds)  # the span that is measured
+        time.sleep(seconds)  # the measured time
         return None
 
 
@@ -36,7 +36,7 @@ class Triad:
         self.program = os.path.join(options.bin, "triad")
 
     def run(self, core, seconds):
-        """Seconds a pass, the median."""
+        """Returns the median of the seconds a pass."""
         out = subprocess.run(["taskset", "-c", str(core), self.program, str(seconds), "32"], check=True, stdout=subprocess.PIPE).stdout
         return json.loads(out)["seconds"]
 
@@ -61,7 +61,7 @@ class Bzip2:
 class Bench:
     def __init__(self, options, server, folder):
         self.options, self.server = options, server
-        self.lead = min(0.2, options.seconds)  # seconds that a client is at work before the program begins, and after it has ended
+        self.lead = min(0.2, options.seconds)  # seconds for which a client works before the program begins and after it ends
         self.peers = Peers(options, server)
         self.programs = {"nobody": Nobody(), "triad": Triad(options)}
         if shutil.which("bzip2"):
@@ -70,7 +70,7 @@ class Bench:
             log_once("no figures beside bzip2: it is not installed")
 
     def place(self, same_core):
-        """Where the program runs; the servers and clients go to their places."""
+        """Returns the processor of the program. The servers and clients move to their processors."""
         server, other = self.options.server_core, self.options.client_core
         self.server.pin(server)
         self.peers.bench.options.server_core = server
@@ -86,7 +86,7 @@ class Bench:
                                     seconds=self.options.seconds + 2 * self.lead, rate=at[1])
         try:
             say(client)
-            time.sleep(self.lead)  # the client is at full speed when the program begins
+            time.sleep(self.lead)  # until the client is at full speed
             took = self.programs[name].run(core, self.options.seconds)
             told = json.loads(client.stdout.readline())
             say(client)
@@ -104,7 +104,7 @@ class Bench:
             with self.peers.bench.serving(peer) as (_, where):
                 client = self.peers.bench.client(where, cell, self.options.seconds + 2 * self.lead, at[1])
                 try:
-                    time.sleep(self.lead)  # the client is at full speed when the program begins
+                    time.sleep(self.lead)  # until the client is at full speed
                     took = self.programs[name].run(core, self.options.seconds)
                     told = json.loads(client.communicate(timeout=self.options.seconds + 30)[0])
                 finally:
@@ -125,7 +125,7 @@ class Bench:
 
 
 def quotients(found, by, key):
-    """Each series' figure divided by `by`'s at the same point."""
+    """Divides each series' figure by that of `by` at the same point."""
     return {name: [row and base and base[key] and {"value": row[key] / base[key]} for row, base in zip(rows, by(name))] for name, rows in found.items()}
 
 

@@ -59,7 +59,7 @@ def arguments():
 
 def main():
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers are ended all the same
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the servers even after a signal
     priority()
     about = {"host": platform.node(), "kernel": platform.release(), "cpus": os.cpu_count(), "runs": options.runs, "size": options.size,
              "load": os.getloadavg()}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NBD servers, ours and others', on the very datafile of a Spate file: what bench/nbd knows, for the experiments here."""
+"""NBD servers, ours and others', on the datafile of a Spate file: the servers of bench/nbd, for the experiments in this
+folder."""
 import argparse
 import importlib.util
 import os
@@ -15,7 +16,7 @@ def bench_nbd():
 
 
 class Peers:
-    """.servers: those that are installed. The Spate file is /f with one datafile; nobody may write it meanwhile."""
+    """The installed servers are in .servers. The Spate file is /f and has one datafile. Nobody may write it meanwhile."""
 
     def __init__(self, options, server):
         nbd = bench_nbd()
@@ -33,7 +34,8 @@ class Peers:
         return [self.bench.bin + "/spate-export", "-q", *how, "--fs", os.path.join(self.server.dir, "tcp.toml"), "e=spate:/f"]
 
     def measure(self, peer, size, depth, connections=1):
-        """GB/s, latencies, and processor seconds a GiB of the server (with the io server's, where it is behind it)."""
+        """Returns GB/s, latencies, and processor seconds a GiB of the server (plus those of the io server if one is
+        behind it)."""
         cell = {"kind": "read", "transport": "tcp", "size": size, "depth": depth, "connections": connections}
         self.bench.also = [self.server.pid] if peer.name.endswith("striped file") else []
         row = self.bench.measure(peer, cell)

@@ -9,7 +9,7 @@ REQUEST = 128 * KIB
 
 
 def local(server, options, on_disk):
-    """Programs on the server's machine: plain ones, and clients in shared memory."""
+    """Runs programs on the server's machine: plain ones, and clients over shared memory."""
     series = {"pread, a thread a folder": lambda size: probe_local(server.datafiles(), "read", REQUEST, size)}
     if on_disk:
         series["O_DIRECT, a thread a folder"] = lambda size: probe_local(server.datafiles(), "read", REQUEST, size, direct=True)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series over points, measured by turns, so that what else the machine does meets them all alike."""
+"""Measures series over points by turns, so that other load on the machine affects all alike."""
 import sys
 
 from bed import median
 
 
 def measure(title, points, series, runs):
-    """series: {name: function of a point that gives a row of figures, or None where it cannot be had}. {name: [medians by point]}."""
+    """Returns {name: [medians by point]}. series: {name: function of a point that returns a row of figures, or None if
+    it cannot be measured}."""
     found = {name: [] for name in series}
     for point in points:
         print(title, point, "...", file=sys.stderr, flush=True)
@@ -20,7 +21,7 @@ def measure(title, points, series, runs):
 
 
 def table(title, unit, x, points, found, key, scale=1):
-    """One figure of what measure() found; series without it are left out."""
+    """Formats one figure of the result of measure(). Series that lack the figure are left out."""
     series = {name: [row and row.get(key) for row in rows] for name, rows in found.items()}
     series = {name: [value if value is None else value * scale for value in values] for name, values in series.items()
               if any(value is not None for value in values)}

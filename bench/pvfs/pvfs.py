@@ -21,7 +21,7 @@ SIM_SERVERS = [1, 2, 4, 8, 16, 32]
 SIM_CLIENTS = [1, 2, 4, 8, 16, 32, 60]
 STRIP = 64 * 1024
 LINK_BITS = 100_000_000  # as the paper's Fast Ethernet
-PAYLOAD = 1448 / 1514  # of a full frame, that TCP carries: the simulation's links count payload
+PAYLOAD = 1448 / 1514  # payload of TCP in a full frame: the simulation's links count payload only
 
 
 def run(*command, check=True, **more):
@@ -29,7 +29,7 @@ def run(*command, check=True, **more):
 
 
 def trimmed_mean(values):
-    """Without the best and the worst, as in the paper."""
+    """Returns the mean without the best and the worst value, as in the paper."""
     values = sorted(values)
     if len(values) > 2:
         values = values[1:-1]
@@ -63,7 +63,7 @@ class Network:
         run("ip", "netns", "exec", name, *command)
 
     def host(self, number, limited=True):
-        """Its namespace; its address is 10.77.0.NUMBER."""
+        """Creates the namespace of a host. Its address is 10.77.0.NUMBER."""
         name = self.namespace(f"h{number}")
         port = f"p{number}"
         run("ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", port, "netns", self.switch)
@@ -71,7 +71,7 @@ class Network:
         run("ip", "-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", "eth0")
         run("ip", "-n", name, "link", "set", "eth0", "up")
         run("ip", "-n", name, "link", "set", "lo", "up")
-        if limited:  # both directions
+        if limited:  # in both directions
             for where, device in ((name, "eth0"), (self.switch, port)):
                 self.inside(where, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", str(LINK_BITS), "burst", "16kb",
                             "latency", "100ms")
@@ -79,7 +79,7 @@ class Network:
 
 
 class FileSystem:
-    """One meta server with a wide link, io servers with limited ones."""
+    """One meta server on a fast link and io servers on limited links."""
 
     def __init__(self, options, network, folder, servers):
         self.options, self.network, self.folder, self.servers = options, network, os.path.join(folder, "fs"), servers
@@ -102,7 +102,7 @@ class FileSystem:
             log = open(os.path.join(self.folder, f"{server}.log"), "w")
             command = ["ip", "netns", "exec", host, os.path.join(self.options.bin, "spated"), "--config", self.config, "--server", str(server)]
             self.daemons.append(subprocess.Popen(command, stdout=log, stderr=log))
-        time.sleep(0.5)  # less to wait for; a client that comes earlier waits itself
+        time.sleep(0.5)  # shortens the wait; a client that comes earlier waits by itself
         return self
 
     def __exit__(self, *unused):
@@ -114,7 +114,7 @@ class FileSystem:
 
 
 def one_run(options, fs, hosts, path, each):
-    """(write, read) in bytes a second."""
+    """Returns (write, read) in bytes a second."""
     clients = []
     for i, host in enumerate(hosts):
         command = ["ip", "netns", "exec", host, os.path.join(options.bin, "pvfs_client"), fs.config, path, str(i * each), str(each),
@@ -177,13 +177,14 @@ def table(title, rows, what):
 
 
 def compare(real, simulated):
-    """The largest difference between a real run and the simulation of the same, as a share."""
+    """Returns the largest relative difference between a real run and the simulation of the same cell."""
     value = {(r["servers"], r["clients"]): r for r in simulated}
     return {what: max(abs(r[what] / value[r["servers"], r["clients"]][what] - 1) for r in real) for what in ("write", "read")}
 
 
 def shape(rows):
-    """How far each cell is from the least of what all clients' and all servers' links carry: 1 is a straight slope to a plateau."""
+    """Returns the worst cell's share of the limit, which is the smaller one of what all clients' and all servers' links
+    carry. With 1 the curve is a straight slope up to a plateau."""
     link = LINK_BITS / 8 * PAYLOAD
     return {what: min(r[what] / (min(r["servers"], r["clients"]) * link) for r in rows) for what in ("write", "read")}
 

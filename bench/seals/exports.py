@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block exports of a striped file, from a sealed and from a bare file system by turns."""
+"""Measures block exports of a striped file on a sealed and on a bare file system, by turns."""
 import json
 import os
 import signal
@@ -14,7 +14,7 @@ DEPTH = 16
 
 
 def cpu_seconds(pid):
-    """Of all threads of the process, to the nanosecond."""
+    """Returns the processor time of all threads of the process, to the nanosecond."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/schedstat") as f:
@@ -23,7 +23,7 @@ def cpu_seconds(pid):
 
 
 class Export:
-    """A block export of a striped file of the site, on the processor on which all else runs."""
+    """A block export of a striped file of the site. It runs on the same processor as everything else."""
 
     def __init__(self, options, site):
         self.bin, self.site = options.bin, site
@@ -61,7 +61,7 @@ class Export:
         return sum(cpu_seconds(pid) for pid in [self.process.pid, *self.site.pids])
 
     def microseconds(self, kind, size, seconds):
-        """Processor time of client, export and servers for one request."""
+        """Returns the processor time of client, export and servers for one request."""
         before = self.cpu_seconds()
         client = [os.path.join(self.bin, "nbd_client"), "unix:" + self.socket, str(size), str(DEPTH), "1", str(seconds), kind]
         out = subprocess.run(["taskset", "-c", "0", *client], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -80,7 +80,7 @@ def compare(options, sealed, bare, seconds=0.2):
             for turn in range(options.runs + 1):
                 order = (a, b) if turn % 2 == 0 else (b, a)
                 took = {one: one.microseconds(kind, size, seconds) for one in order}
-                if turn > 0:  # the first one warms up
+                if turn > 0:  # the first one is the warm-up
                     both.append((took[a], took[b]))
             rows.append({"name": name, "sealed_us": statistics.median(x for x, _ in both), "bare_us": statistics.median(x for _, x in both),
                          "more_us": statistics.median(x - y for x, y in both), "turns": len(both)})

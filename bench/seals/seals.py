@@ -41,7 +41,7 @@ def program(options, *more):
 
 
 class Site(Servers):
-    """A file system whose messages are sealed, or not."""
+    """A file system whose messages are either sealed or not."""
 
     def __init__(self, options, folder, name, port, module):
         super().__init__(argparse.Namespace(bin=options.bin, port=port, priority=True), folder, name)
@@ -70,7 +70,7 @@ class Site(Servers):
 
 
 def two_systems(options, module, compare):
-    """What compare(sealed, bare) says of two file systems."""
+    """Returns the result of compare(sealed, bare) for two file systems."""
     folder = tempfile.mkdtemp(prefix="spate-seals-", dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"))
     try:
         with Site(options, folder, "sealed", options.port, module) as sealed, Site(options, folder, "bare", options.port + 10, module) as bare:
