@@ -52,7 +52,7 @@ def ask(process, line):
 
 
 def add_server(fs):
-    """By one command; everything that runs goes on running."""
+    """Adds a server by one command. Everything that runs goes on running."""
     before = fs.pids()
     added = json.loads(fs.spate("--json", "server", "add", "--fs", fs.dir))
     check(added["server"] == NEW, added)
@@ -65,7 +65,7 @@ def add_server(fs):
 
 
 def elsewhere(fs):
-    """A machine whose spate.toml does not name the new server knows it."""
+    """A machine whose spate.toml does not name the new server learns of it."""
     with open(fs.dir + "/spate.toml") as f:
         text = f.read()
     other = os.path.join(fs.root, "elsewhere.toml")
@@ -100,7 +100,8 @@ def main():
 
 
 def two_at_once():
-    """Each waits for its turn before it reads spate.toml, so neither overwrites what the other has added."""
+    """Two commands at once: each waits for its turn before it reads spate.toml, so neither overwrites the other's
+    addition."""
     with Cluster(io=1) as fs:
         fs.up()
         with open(fs.dir + "/run/lock", "w", encoding="utf-8") as lock:

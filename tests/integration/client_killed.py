@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A client that is killed, or stands still for too long, in the middle of a write: size and content are right, for everyone and
-for ever."""
+"""A client is killed, or stands still for too long, in the middle of a write. Size and content of the file must be
+right for every reader from then on."""
 import json
 import os
 import random
@@ -17,7 +17,7 @@ SIZE = 48 << 20
 
 
 def fences(fs):
-    """How many sessions an io server has been told to refuse, since they expired."""
+    """Returns how many expired sessions an io server has been told to refuse."""
     told = fs.spate("stats", "2", "--prometheus").decode()
     return sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("spate_rpc_request_ns_count{") and 'op="fence"' in line)
 
@@ -27,7 +27,7 @@ def size_of(fs, path):
 
 
 class Writer:
-    """steady_writer at work on spate:NAME."""
+    """A steady_writer that writes spate:NAME."""
 
     def __init__(self, fs, name):
         self.path = "spate:" + name
@@ -59,7 +59,7 @@ class Writer:
 
 
 def right(fs, path, data, acknowledged, moment):
-    """What was acknowledged is there; what follows was written, or is a hole. Yields the content."""
+    """Checks that acknowledged data is there, and that anything behind it was written or is a hole. Returns the content."""
     content = fs.spate("cat", path)
     check(size_of(fs, path) == len(content), "%s: size %d, content of %d" % (moment, size_of(fs, path), len(content)))
     check(acknowledged <= len(content) <= acknowledged + (1 << 20), "%s: %d acknowledged, %d there" % (moment, acknowledged, len(content)))
@@ -73,7 +73,7 @@ def killed_in_mid_write(fs, data):
     for pieces in (1, 7, 60):
         writer = Writer(fs, "/killed%d" % pieces)
         writer.wait_for(pieces)
-        time.sleep(random.uniform(0, 0.02))  # the kill falls anywhere in a write
+        time.sleep(random.uniform(0, 0.02))  # lets the kill fall anywhere in a write
         acknowledged = writer.killed()
         dead.append((writer.path, acknowledged, right(fs, writer.path, data, acknowledged, "at once")))
     wait_until(lambda: fences(fs) >= len(dead), "the sessions of the killed clients expire")
@@ -87,8 +87,8 @@ def killed_in_mid_write(fs, data):
 
 
 def stood_still(fs, data):
-    """A client that was stopped for longer than its lease goes on, or gets an error, and its output is true. A late write of it into a
-    file that is gone goes nowhere."""
+    """A client that was stopped for longer than its lease either goes on or gets an error, and its output is true. If
+    the file was removed meanwhile, a late write of the client has no effect."""
     paused, removed = Writer(fs, "/paused"), Writer(fs, "/removed")
     for writer in (paused, removed):
         writer.wait_for(10)

@@ -22,7 +22,7 @@ import time
 BIN = os.environ["SPATE_BIN"]
 SPATE = os.path.join(BIN, "spate")
 SPATED = os.path.join(BIN, "spated")
-PATIENCE = 6 if os.environ.get("SPATE_SANITIZED") else 1  # how many times longer than usual a process may take
+PATIENCE = 6 if os.environ.get("SPATE_SANITIZED") else 1  # factor by which processes may take longer than usual
 WAITS = re.compile(r"spate: has waited for .*; Ctrl-C gives it up$")
 
 
@@ -32,7 +32,7 @@ def skip(why):
 
 
 def check(condition, what):
-    """assert that is on whatever the interpreter's flags are."""
+    """An assert that also works when the interpreter's flags switch assertions off."""
     if not condition:
         raise AssertionError(what)
 
@@ -49,9 +49,9 @@ _port_locks = []  # held until this process ends
 
 
 def free_ports(count):
-    """The first of `count` <= 20 ports in a row that nobody listens on, outside the range of outgoing connections. They belong
-    to this process until it ends, also while no server listens there: a lock on a file of the range keeps other tests away,
-    also those of another run. ports.sh does the same."""
+    """Returns the first of `count` <= 20 consecutive ports that nobody listens on, outside the range of outgoing
+    connections. The ports belong to this process until it ends, even while no server listens there: a lock on a file of
+    the range keeps other tests away, including those of other runs. ports.sh does the same."""
     folder = "/tmp/spate-test-ports-%d" % os.getuid()
     os.makedirs(folder, mode=0o700, exist_ok=True)
     for place in random.sample(range(1000), 200):
@@ -75,7 +75,7 @@ def free_ports(count):
 
 
 def stands_still(pid):
-    """Whether each thread of the process is stopped."""
+    """Returns whether each thread of the process is stopped."""
     def state(thread):
         with open("/proc/%d/task/%s/stat" % (pid, thread)) as f:
             return f.read().rsplit(")", 1)[1].split()[0]
@@ -90,14 +90,15 @@ def alive(pid):
         with open("/proc/%d/stat" % pid) as f:
             if f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X"):
                 return True
-        return len(os.listdir("/proc/%d/task" % pid)) > 1  # its first thread has ended, others still hold its sockets
+        return len(os.listdir("/proc/%d/task" % pid)) > 1  # its first thread has ended, but others still hold its sockets
     except OSError:
         return False
 
 
 class Cluster:
     def __init__(self, io=3, env=None, folder=None):
-        # In memory where there is such a place: killed processes lose nothing there either, and nothing waits for a disk.
+        # Keep the files in memory where possible: killed processes lose nothing there either, and no test waits for a
+        # disk.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.root = folder or tempfile.mkdtemp(prefix="spate-test-", dir=memory)
         self.dir = os.path.join(self.root, "fs")
@@ -133,22 +134,22 @@ class Cluster:
         return done
 
     def spate(self, *args, **more):
-        """Runs `spate ARGS`, which must succeed without a word on standard error. Its output, bytes. On a busy machine a
-        server may take longer than the 3 s after which a command says that it waits."""
+        """Runs `spate ARGS`, which must succeed and print nothing to standard error. Returns its output as bytes. If a
+        busy machine makes a server slow, the command may print after 3 s that it waits."""
         done = self.run(*args, **more)
         said = [line for line in done.stderr.splitlines() if not WAITS.match(line)]
         check(done.returncode == 0 and not said, "spate %s: exit %d, said: %s" % (" ".join(args), done.returncode, done.stderr))
         return done.stdout
 
     def fails(self, *args, **more):
-        """Runs `spate ARGS`, which must fail with a message. The message."""
+        """Runs `spate ARGS`, which must fail with a message. Returns the message."""
         done = self.run(*args, **more)
         check(done.returncode not in (0, None) and done.returncode > 0, "spate %s succeeded or crashed: exit %d %s" % (" ".join(args), done.returncode, done.stderr))
         check(done.stderr.startswith("spate: "), "spate %s: no message but %r" % (" ".join(args), done.stderr))
         return done.stderr
 
     def start(self, *args, **more):
-        """`spate ARGS` in the background."""
+        """Starts `spate ARGS` in the background."""
         return subprocess.Popen([SPATE, *args], env=self.env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, **more)
 
     def up(self, *args):
@@ -157,7 +158,7 @@ class Cluster:
         return out
 
     def fsck(self):
-        """`spate fsck` finds nothing wrong."""
+        """Checks that `spate fsck` finds no error."""
         done = self.run("fsck")
         check(done.returncode == 0, "fsck is not clean: exit %d\n%s%s" % (done.returncode, done.stdout.decode(), done.stderr))
 
@@ -182,7 +183,8 @@ class Cluster:
             wait_until(lambda: all(stands_still(pids[s]) for s in servers), "stopped servers stand still")
 
     def set_urls(self, urls_of):
-        """Rewrites the urls of each server of a stopped file system: urls_of(its tcp URL) gives the new list."""
+        """Rewrites the urls of each server of a stopped file system: urls_of(tcp URL of the server) returns the new
+        list."""
         path = os.path.join(self.dir, "spate.toml")
         with open(path) as f:
             text = f.read()
@@ -212,12 +214,13 @@ class Cluster:
         return "%s/server-%d/target-0" % (self.dir, server)
 
     def datafiles(self, server):
-        """Paths of the datafiles that a server holds."""
+        """Returns the paths of the datafiles that a server holds."""
         return [os.path.join(at, name) for at, _, names in os.walk(self.target(server) + "/d") for name in names]
 
 
 def make_tree(root, files, large=0):
-    """`files` small files of various sizes in folders, and `large` of 5 MiB; content random."""
+    """Makes a tree with `files` small files of various sizes in folders, and `large` files of 5 MiB, all with random
+    content."""
     for i in range(files):
         folder = "%s/%d/%d" % (root, i % 7, i % 31)
         os.makedirs(folder, exist_ok=True)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What commands say and do: du, ln, rm -f, mv -n and -x, setstripe, getstripe; JSON; closed descriptors; a server that is down."""
+"""Output and effects of commands: du, ln, rm -f, mv -n and -x, setstripe, getstripe; JSON; closed descriptors; a server
+that is down."""
 import json
 import os
 import re
@@ -95,7 +96,7 @@ def too_many_targets(fs):
 
 
 def names_of_any_bytes(fs):
-    """In JSON and in what is printed a name can be turned back into its bytes."""
+    """A name of any bytes can be recovered from JSON and from printed output."""
     names = [b"\xff\xfe", b"back\\xff", b"line\nbreak", "Gr\u00fc\u00dfe".encode()]
     fs.spate("mkdir", "spate:/names")
     for name in names:
@@ -113,7 +114,8 @@ def names_of_any_bytes(fs):
 
 
 def without_standard_descriptors(fs):
-    """What is closed is no descriptor of our own: the message is about the closed one."""
+    """A closed standard descriptor is never reused for a file of the command's own. The message names the closed
+    descriptor."""
     fs.spate("put", "spate:/data", input=b"x" * 100000)
 
     def run(*args, closed):
@@ -125,7 +127,7 @@ def without_standard_descriptors(fs):
     code, said = run("put", "spate:/none", closed=0)
     check(code == 1 and "ad descriptor" in said or "ad file descriptor" in said, "put <&-: exit %d, %s" % (code, said))
     check(run("ls", "spate:/", closed=2)[0] == 0, "ls 2>&-")
-    # A server: it serves, and its null devices are in place of what was closed.
+    # A server runs with closed standard descriptors: null devices take their places.
     pid = fs.pids()[2]
     fs.kill(2)
 
@@ -143,7 +145,8 @@ def without_standard_descriptors(fs):
 
 
 def one_server_down(fs):
-    """What can still be told is told, the dead one is named once, and the exit code says that not all is there."""
+    """With one server down, a command prints all that it can find out and names the dead server once, and its exit code
+    shows that the result is incomplete."""
     dead = 3
     fs.kill(dead)
 
@@ -161,7 +164,7 @@ def one_server_down(fs):
     done = fs.run("status", "--json")
     check(done.returncode == 1 and [row["up"] for row in json.loads(done.stdout)] == [True, True, False, True], "status --json: %s" % done.stdout)
     fs.up()
-    # Without the meta server the io servers answer holders of the server key.
+    # Without the meta server the io servers still answer holders of the server key.
     dead = 1
     fs.kill(dead)
     says(fails("stats"), "server 2 (io)", "server 3 (io)", "server 4 (io)")

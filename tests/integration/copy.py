@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spate cp` and its like where things go wrong or are already there: what is left behind, what goes on, what is said."""
+"""`spate cp` and related commands after failures and onto existing files: what they leave behind, how they continue,
+what they print."""
 import json
 import os
 import pty
@@ -29,7 +30,7 @@ def local(fs, name, data=b"", mode=0o644, time=None):
 
 
 def of(fs, path):
-    """What `spate stat` says, a dictionary."""
+    """Returns what `spate stat` prints, as a dictionary."""
     at = json.loads(fs.spate("stat", "--json", path))
     return at[0] if isinstance(at, list) else at
 
@@ -39,7 +40,7 @@ def mode(fs, path):
 
 
 def says(fs, *words, cmd, **more):
-    """The command fails; its message holds each of `words`."""
+    """Runs a command that must fail with a message that holds each of `words`."""
     said = fs.fails(*cmd, **more)
     for word in words:
         check(word in said, "%s: no %r in %r" % (" ".join(cmd), word, said))
@@ -57,7 +58,7 @@ def failed_copy_looks_like_none(fs):
     says(fs, "server %d" % VICTIM, cmd=("--set", "client.deadline=600ms", "cp", "spate:/whole", "spate:/x2"))
     out = local(fs, "out", b"before")
     says(fs, "spate:/whole", "server %d" % VICTIM, cmd=("--set", "client.deadline=600ms", "cp", "spate:/whole", out))
-    # Each file of a tree would fail: told once.
+    # The copy of each file of the tree fails for the same reason: the message appears once.
     said = says(fs, "nothing more is copied", cmd=("--set", "client.deadline=600ms", "cp", "-r", tree, "spate:/many"))
     check(len(said.splitlines()) == 1, "a dead server is told of again and again: " + said)
     fs.up()
@@ -91,7 +92,7 @@ def holes(fs):
     with open(back, "rb") as f:
         f.seek(3 << 30)
         check(f.read(MIB + 4096) == data + bytes(4096), "the data are not where they were")
-    # Nothing but a hole; a small one; zeros that lie between data.
+    # A file that is one hole; a small one; one with zeros between data.
     for name, size in (("hole", 64 << 30), ("small", 300 << 10)):
         with open(os.path.join(fs.root, name), "wb") as f:
             f.truncate(size)
@@ -133,13 +134,13 @@ def kinds_do_not_replace_each_other(fs):
     empty = local(fs, "file", b"file")
     fs.spate("put", "spate:/file", input=b"file")
     fs.spate("mkdir", "spate:/kempty", "spate:/dir")
-    # At the top: in, within, out.
+    # Type conflicts at the top: copies in, within and out.
     before = mode(fs, "spate:/file")
     says(fs, "cannot overwrite non-directory spate:/file with directory", cmd=("cp", "-r", fs.root + "/empty", "spate:/file"))
     says(fs, "cannot overwrite non-directory spate:/file with directory spate:/kempty", cmd=("cp", "-r", "spate:/kempty", "spate:/file"))
     says(fs, "cannot overwrite non-directory %s with directory spate:/kempty" % empty, cmd=("cp", "-r", "spate:/kempty", empty))
     check(mode(fs, "spate:/file") == before and stat.S_IMODE(os.stat(empty).st_mode) == 0o644, "the file's mode has been changed")
-    # Further down, where a link to a directory stands as well.
+    # Type conflicts further down, with a link to a directory as well.
     fs.spate("cp", "-r", fs.root + "/kinds", "spate:/kinds")
     for maker in (lambda p: fs.spate("put", p, input=b""), lambda p: fs.spate("ln", "-s", "/dir", p)):
         fs.spate("mkdir", "-p", "spate:/t/d")
@@ -154,7 +155,7 @@ def kinds_do_not_replace_each_other(fs):
         check(not os.listdir(fs.root + "/empty"), "written through a link to a directory")
         os.unlink(fs.root + "/t/d/e")
         os.removedirs(fs.root + "/t/d")
-    # And the other way.
+    # The opposite case.
     fs.spate("mkdir", "spate:/dir/file")
     says(fs, "cannot overwrite directory spate:/dir/file with non-directory", cmd=("cp", empty, "spate:/dir"))
     os.makedirs(fs.root + "/into/file")
@@ -174,7 +175,7 @@ def existing_files_take_mode_and_owner(fs):
     fs.spate("cp", "spate:/private", out)
     st = os.stat(out)
     check(stat.S_IMODE(st.st_mode) == 0o600 and st.st_mtime == OLD, "out: mode %o" % st.st_mode)
-    # The mode comes before the data: these fail half way, over a file that was larger.
+    # The mode is set before the data is copied: these copies fail half way, over a file that was larger.
     with open(fs.root + "/wide", "wb") as f:
         f.write(os.urandom(3 * MIB))
     os.chmod(fs.root + "/wide", 0o600)
@@ -201,11 +202,11 @@ def what_cannot_be_copied_is_told_and_the_rest_copied(fs):
     check(tree + "/b: neither" in said and tree + "/sub/b: neither" in said and len(said.splitlines()) == 2, said)
     for name in ("a", "m", "z", "sub/a", "sub/m", "sub/z"):
         check(fs.spate("cat", "spate:/some/" + name) == name[-1:].encode(), name + " is not there")
-    # Several arguments: what is not there does not stop the others.
+    # Several arguments: a missing one does not stop the others.
     fs.spate("mkdir", "spate:/several")
     says(fs, fs.root + "/gone: no such file", cmd=("cp", tree + "/a", fs.root + "/gone", tree + "/z", "spate:/several"))
     check(fs.spate("ls", "spate:/several").split() == [b"a", b"z"], "not all arguments were copied")
-    # Out and within: a directory stands where a file is to go.
+    # Copies out and within: a directory stands where a file has to go.
     for target in (fs.root + "/some2", "spate:/some2"):
         if target.startswith("spate:"):
             fs.spate("mkdir", "-p", target + "/some/m")
@@ -214,7 +215,7 @@ def what_cannot_be_copied_is_told_and_the_rest_copied(fs):
         says(fs, "cannot overwrite directory %s/some/m" % target, cmd=("cp", "-r", "spate:/some", target))
     check(sorted(os.listdir(fs.root + "/some2/some")) == ["a", "m", "sub", "z"], "out: not all was copied")
     check(fs.spate("ls", "spate:/some2/some").split() == [b"a", b"m", b"sub", b"z"], "within: not all was copied")
-    # Links that are two arguments stay links.
+    # Two arguments that are links stay links.
     one = local(fs, "h1", b"h")
     os.link(one, fs.root + "/h2")
     fs.spate("mkdir", "spate:/k", "spate:/k2")
@@ -240,13 +241,13 @@ def devices_and_pipes(fs):
     fs.spate("cp", "spate:/p", fifo)
     reader.join()
     check(read == [content], "through a fifo: other data")
-    # It is no failure that the reader ends early.
+    # It is not an error that the reader ends early.
     cat = fs.start("cat", "spate:/p", "spate:/p")
     check(cat.stdout.read(10) == content[:10], "cat")
     cat.stdout.close()
     said = cat.stderr.read()
     check(cat.wait(20) == 141 and said == b"", "cat | head: exit %d, said %r" % (cat.returncode, said))
-    # What goes with standard input or output does so once.
+    # put, get and cat use standard input or output for one file only and refuse these second arguments.
     for args in (("put", "spate:/a1", "spate:/b1"), ("get", "spate:/p", fs.root + "/x1"), ("cat", "spate:/p", "x1")):
         done = fs.run(*args, input=b"data")
         check(done.returncode == 2 and done.stdout == b"", "%s: exit %d" % (args, done.returncode))
@@ -276,7 +277,8 @@ def messages(fs):
 
 
 def on_a_terminal(fs, *args):
-    """Runs the command with a terminal for standard error, and a server that is away for a moment. Returns the text that it shows there."""
+    """Runs the command with a terminal as standard error, while a server is away for a moment. Returns the text on the
+    terminal."""
     master, slave = pty.openpty()
     fs.kill(VICTIM, sig=signal.SIGSTOP)
     threading.Timer(0.5, lambda: fs.kill(VICTIM, sig=signal.SIGCONT)).start()
@@ -286,7 +288,7 @@ def on_a_terminal(fs, *args):
     while True:
         try:
             piece = os.read(master, 65536)
-        except OSError:  # the last one has closed it
+        except OSError:  # the last process has closed it
             break
         if not piece:
             break
@@ -311,14 +313,14 @@ def a_bar_on_a_terminal(fs):
 
 
 def requests(fs, op):
-    """How many the io servers have answered."""
+    """Returns how many requests the io servers have answered."""
     start = "spate_rpc_request_ns_count{"
     lines = [line for server in ("2", "3", "4") for line in fs.spate("stats", server, "--prometheus").decode().splitlines()]
     return sum(int(float(line.split()[-1])) for line in lines if line.startswith(start) and 'op="%s"' % op in line)
 
 
 def a_file_of_known_size_costs_one_read(fs):
-    """Nobody writes it, so that no server has to be asked where it ends."""
+    """Nobody writes the file, so the client need not ask any server for its end."""
     for i in range(20):
         local(fs, "known/f%d" % i, os.urandom(100 * i))
     fs.spate("cp", "-r", fs.root + "/known", "spate:/known")
@@ -330,7 +332,7 @@ def a_file_of_known_size_costs_one_read(fs):
 
 
 def a_small_file_that_is_read_is_not_closed(fs):
-    """Its open sets atime, and the server keeps nothing to be closed; a large file is opened and closed."""
+    """The open of a small file sets atime, and the server keeps no state to close. A large file is opened and closed."""
     def closes():
         lines = fs.spate("stats", "1", "--prometheus").decode().splitlines()
         return sum(int(line.split()[-1]) for line in lines if line.startswith("spate_rpc_request_ns_count{") and 'op="close"' in line)
@@ -347,7 +349,7 @@ def a_small_file_that_is_read_is_not_closed(fs):
 
 
 def a_tree_is_removed(fs):
-    """Directories in directories, more names than one request takes, links; what a link leads to stays."""
+    """Removes directories in directories, more names than fit in one request, and links. The targets of links stay."""
     for i in range(300):
         local(fs, "wood/%d/%d/f%d" % (i % 3, i % 7, i))
     os.symlink("../keep", fs.root + "/wood/0/link")
@@ -360,7 +362,8 @@ def a_tree_is_removed(fs):
 
 
 def directories_wait_for_none_before_them(fs):
-    """A directory whose file waits for a server holds up no other directory; each has its mode and times in the end."""
+    """A directory whose file waits for a server holds up no other directory. Each directory has its mode and times in
+    the end."""
     count = 20
     for i in range(count):
         local(fs, "few/d%02d/f" % i, b"%02d" % i * 1000)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spate dashboard` by HTTP: what it tells of a file system, and whom it refuses. dashboard_browser.py looks at the page."""
+"""`spate dashboard` over HTTP: what it shows of a file system, and which requests it refuses. dashboard_browser.py
+tests the page."""
 import contextlib
 import http.client
 import json
@@ -16,7 +17,7 @@ from cluster import SPATE, Cluster, check, skip, wait_until
 
 @contextlib.contextmanager
 def dashboard(fs, *args):
-    """Yields its port, token and process; it ends in order at Ctrl-C."""
+    """Runs a dashboard and yields its port, token and process. It must end in order at Ctrl-C."""
     process = subprocess.Popen([SPATE, "dashboard", "--port", "0", "-i", "1", "--json", *args], env=fs.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         text = b""
@@ -39,7 +40,7 @@ def dashboard(fs, *args):
 
 
 def get(port, path, token=None, method="GET", **headers):
-    """Status, headers and body."""
+    """Returns status, headers and body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     if token is not None:
         headers["Authorization"] = "Bearer " + token
@@ -125,7 +126,7 @@ def paths(fs, port, token):
         at += size
     check(at == 300 << 10 and sum(slot["bytes"] for slot in told["layout"]["slots"]) == at, told)
 
-    # A file with a million strips, and a directory with more names than a page has: a part at a time.
+    # A file with a million strips, and a directory with more names than a page holds, are shown in parts.
     with open(fs.root + "/long", "wb") as file:
         file.truncate(4 << 30)
     fs.spate("setstripe", "-S", "4K", "spate:/long")
@@ -156,7 +157,7 @@ def paths(fs, port, token):
 
 
 def crowds(port, token):
-    """A million paths, readers that do not read, and connections without end do not take it away from others."""
+    """A million paths, readers that do not read, and endless connections do not block the dashboard for other users."""
     with socket.create_connection(("127.0.0.1", port)) as many:
         with contextlib.suppress(OSError):
             many.sendall(b"GET /api/path?" + b"path=/a&" * 1_000_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")

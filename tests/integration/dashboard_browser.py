@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-sys.path.append(sys.path.pop(0))  # copy.py of this folder is not Python's own, which Selenium wants
+sys.path.append(sys.path.pop(0))  # or else Selenium would import copy.py of this folder instead of Python's own
 
 from cluster import SPATE, Cluster, check, skip, wait_until  # noqa: E402
 from dashboard import dashboard  # noqa: E402
@@ -69,7 +69,7 @@ class Page:
 
 
 def starts(page):
-    """The token leaves the address at once, and the state appears."""
+    """The token disappears from the address at once, and the state appears."""
     page.driver.get(page.url)
     page.wait("document.getElementById('health').textContent.includes('4 servers up')", "the state is shown")
     check("token" not in page.driver.current_url, page.driver.current_url)
@@ -79,7 +79,7 @@ def starts(page):
 
 
 def shows_a_file(page):
-    """By clicks from the root: the directory, then the file, then a strip; then the next by keys."""
+    """Reaches a strip by clicks from the root (the directory, the file, the strip) and the next one by keys."""
     page.one("#path-form button").click()
     page.wait("[...document.querySelectorAll('.entries button')].some((b) => b.textContent.startsWith('striped'))", "the entries of the root")
     next(b for b in page.all(".entries button") if b.text.startswith("striped")).click()
@@ -154,7 +154,7 @@ def a_wrong_token(page):
 
 
 def no_complaints(page):
-    """Of the browser: no script failed, and the page's rules refused nothing of its own."""
+    """The browser reports no failed script, and the page's security rules refused none of its own contents."""
     lines = [line["message"] for line in page.driver.get_log("browser") if line["level"] == "SEVERE"]
     wrong = [line for line in lines if not any(known in line for known in ("401", "404", "502"))]
     check(not wrong, wrong)

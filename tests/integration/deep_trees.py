@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trees that are deeper than a path is long, as any user can make them: commands that walk trees need no more stack for them. Their stack is
-small here, so that a tree of some thousand levels does what one of a hundred thousand does otherwise."""
+"""Trees that are deeper than a path can be long, as any user can make them: commands that walk trees need no more stack
+for them. The commands run with a small stack here, so that a tree of some thousand levels shows what usually takes a
+hundred thousand."""
 import json
 import os
 import resource
@@ -9,10 +10,10 @@ import subprocess
 
 from cluster import SPATE, Cluster, check
 
-STACK = 512 << 10  # what any command needs, and little more
-STEP = 300  # levels by one path
+STACK = 512 << 10  # slightly more than any command needs
+STEP = 300  # levels that one path covers
 STEPS = 10
-DEPTH = STEP * STEPS + STEPS - 1  # below the uppermost one
+DEPTH = STEP * STEPS + STEPS - 1  # below the uppermost directory
 BELOW = "/".join("d" * STEP)
 
 
@@ -25,7 +26,7 @@ def with_little_stack(fs, *args, **env):
 
 
 def make_deep(fs, bottom):
-    """spate:/deep, of STEP * STEPS levels; `bottom` lies in the lowest one."""
+    """Makes spate:/deep with STEP * STEPS levels. `bottom` lies in the lowest one."""
     fs.spate("mkdir", "-p", "spate:/deep/" + BELOW)
     bottom("spate:/deep/" + BELOW)
     for _ in range(STEPS - 1):
@@ -49,12 +50,12 @@ def is_looked_at_and_removed(fs):
 
 
 def stays_after_an_error(fs):
-    """The lowest folder is one that the user may not read: all that is above it is left as it is, and he is told why."""
+    """The user may not read the lowest folder: everything above it stays as it is, and the message tells the reason."""
     def closed(path):
         fs.spate("mkdir", path + "/closed")
         fs.spate("chmod", "0", path + "/closed")
     make_deep(fs, closed)
-    uid = os.getuid() or 65504  # no key names root
+    uid = os.getuid() or 65504  # root cannot have a user key
     key = fs.root + "/user.key"
     fs.spate("key", "issue", "--uid", str(uid), "--gid", str(uid), "-o", key)
     done = with_little_stack(fs, "rm", "-r", "spate:/deep", SPATE_FS_CLIENT_KEY_FILE=key)

@@ -12,7 +12,7 @@ SMALL = "%d" % (48 << 20)
 
 
 class SmallDisk:
-    """A tmpfs of 48 MiB at `path` while the block runs."""
+    """Mounts a tmpfs of 48 MiB at `path` while the block runs."""
 
     def __init__(self, path):
         self.path = path
@@ -32,7 +32,7 @@ def free(path):
 
 
 def fill_and_recover(fs, disk, limit):
-    """Files go in until one does not fit; then some are removed and fit again."""
+    """Adds files until one does not fit. Then some are removed, and new ones fit again."""
     make_tree(fs.root + "/tree", 50)
     fs.spate("cp", "-r", fs.root + "/tree", "spate:/tree")
     data = os.urandom(5 << 20)
@@ -46,15 +46,15 @@ def fill_and_recover(fs, disk, limit):
     check("server %d" % IO in done.stderr, "the full server is not named: " + done.stderr)
     check(len(names) >= 4, "only %d files fit" % len(names))
     check(fs.log(IO).count("the device is full") == 1, "the log does not say once that the device is full: " + fs.log(IO))
-    # All is as it was, and the servers go on.
+    # All files are unchanged, and the servers go on.
     for name in names:
         check(fs.spate("cat", name) == data, name + " has been harmed")
     fs.spate("cp", "-r", "spate:/tree", fs.root + "/back")
     same_tree(fs.root + "/tree", fs.root + "/back")
     fs.spate("status")
     check(fs.run("df").returncode == 0, "df fails")
-    fs.run("rm", "spate:/f%d" % i)  # what did not fit: part of it may be there
-    # Again and again: removed, fits.
+    fs.run("rm", "spate:/f%d" % i)  # part of the file that did not fit may be there
+    # Again and again: a file is removed, and another one fits.
     for turn in range(3):
         before = free(disk)
         fs.spate("rm", names.pop(), names.pop())
@@ -63,7 +63,7 @@ def fill_and_recover(fs, disk, limit):
         names.append("spate:/again%d" % turn)
         fs.spate("put", names[-1], input=data)
         check(fs.spate("cat", names[-1]) == data, "content differs after room was made")
-    # A restart in the full state.
+    # The servers restart while the disk is full.
     fs.run("put", "spate:/last", input=os.urandom(64 << 20))
     fs.kill(IO)
     fs.up()
@@ -87,7 +87,7 @@ def disk_of_data():
 
 
 def disk_of_everything():
-    """Records are written to remove files: there must be room for them even then."""
+    """Removing a file writes records. There must be room for them even on a full disk."""
     with Cluster(io=1) as fs:
         home = fs.dir + "/server-%d" % IO
         with SmallDisk(home):
@@ -117,7 +117,7 @@ def disk_of_meta():
             check(done.returncode == 1 and "no space left on device" in done.stderr, "full: exit %d, said: %s" % (done.returncode, done.stderr))
             check("room for removals only" in done.stderr, "the full server is not told: " + done.stderr)
             check(fs.log(1).count("the device is full") == 1, "the log does not say once that the device is full: " + fs.log(1))
-            # What is there can be read, and room can be made.
+            # Existing files can be read, and files can be removed to make room.
             fs.spate("cp", "-r", "spate:/tree", fs.root + "/back")
             same_tree(fs.root + "/tree", fs.root + "/back")
             fs.spate("rm", "-r", "spate:/d0-0", "spate:/d0-1")

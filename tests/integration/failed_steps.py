@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spate status`, `ping` and `stats` say which step to a server failed: its name, its port, whoever is there, or the key."""
+"""`spate status`, `ping` and `stats` name the step to a server that failed: its name, its port, another program at the
+port, or the key."""
 import json
 import os
 import signal
@@ -14,13 +15,13 @@ def says(text, *words):
 
 
 def line_of(text, server):
-    """What status says of one server, behind its address."""
+    """Returns what status prints about one server, behind its address."""
     line = next(one for one in text.splitlines() if one.startswith("server %d " % server))
     return line.split("tcp://", 1)[1].split(None, 1)[1]
 
 
 def config_with(fs, name, change):
-    """Another spate.toml beside the file system's own: `change` gives its text."""
+    """Writes another spate.toml next to the file system's own. `change` gives its text."""
     with open(fs.dir + "/spate.toml") as f:
         text = change(f.read())
     path = "%s/%s.toml" % (fs.root, name)
@@ -56,7 +57,7 @@ def no_such_name(fs):
 
 
 def another_server(fs):
-    """Servers 2 and 3 have changed places in this file."""
+    """In this file servers 2 and 3 have each other's addresses."""
     def swapped(text):
         return text.replace(fs.url(2), "X").replace(fs.url(3), fs.url(2)).replace("X", fs.url(3))
 

@@ -23,7 +23,7 @@ def says(text, *words):
 
 
 def ended(fs, code, *args, **more):
-    """Standard error of a command that ends with `code`."""
+    """Runs a command that must end with `code`. Returns its standard error."""
     done = fs.run(*args, **more)
     check(done.returncode == code, "spate %s: exit %d instead of %d, said: %s" % (" ".join(args), done.returncode, code, done.stderr))
     return done.stderr
@@ -65,7 +65,7 @@ def patterns(fs):
     equal(lines(fs, "ls", "spate:/p/one/x?"), ["/p/one/x1", "/p/one/x2"], "ls of a pattern")
     equal(lines(fs, "ls", "spate:/p/t[wx]o"), ["x1"], "ls of a set")
     says(ended(fs, 1, "rm", "spate:/p/none*"), "spate:/p/none*", "no such file")
-    # A name that is there is no pattern.
+    # An existing name is not taken for a pattern.
     for name in ("[ab]", "a"):
         fs.spate("put", "spate:/p/two/" + name, input=b"")
     fs.spate("rm", "spate:/p/two/[ab]")
@@ -156,7 +156,7 @@ def heads_and_tails(fs):
     says(fs.spate("head", "-n", "1", "spate:/text", "spate:/unended").decode(), "==> spate:/text <==\nline 1\n", "==> spate:/unended <==\none\n")
     says(ended(fs, 2, "head", "-n", "-1", "spate:/text"), "-1")
 
-    # What is appended later is printed later.
+    # Data that is appended later is printed later.
     fs.spate("put", "spate:/log", input=b"first\n")
     following = subprocess.Popen([SPATE, "tail", "-f", "spate:/log"], env=fs.env, stdout=subprocess.PIPE)
     try:
@@ -180,7 +180,8 @@ def other_programs(fs):
 
 
 def options_before_the_command(fs):
-    """As with git: what every command accepts may stand before its name, also for those that parse their other words themselves."""
+    """As with git, options that every command accepts may stand before the command's name, even for commands that parse
+    their other words themselves."""
     env, here = {"XDG_STATE_HOME": fs.root + "/nothing", "LD_PRELOAD": ""}, ("--fs", fs.dir)
     equal(fs.spate(*here, "find", "spate:/f", "-type", "l", env=env), b"spate:/f/link\n", "--fs DIR find")
     equal(fs.spate("--fs=" + fs.dir, "-q", "find", "spate:/f", "-type", "l", env=env), b"spate:/f/link\n", "--fs=DIR -q find")
@@ -201,7 +202,7 @@ def mistakes(fs):
         says(ended(fs, 2, "up", "--dir", fs.root + "/new", "--io", value), "--io")
         says(ended(fs, 2, "stats", "--watch", value), "--watch")
     check(not os.path.exists(fs.root + "/new"), "a refused `up` has made a folder")
-    # As with Lustre's lfs: -1 is all.
+    # As in Lustre's lfs, -1 stands for all.
     fs.spate("setstripe", "-c", "-1", "spate:/wide")
     equal(len(json.loads(fs.spate("getstripe", "--json", "spate:/wide"))[0]["slots"]), fs.io, "setstripe -c -1")
     says(ended(fs, 1, "setstripe", "-c", "-2", "spate:/other"), "-2")
@@ -235,7 +236,7 @@ def copying(fs):
         equal(copied("-a", source, target), dry, "cp -a -v says what --dry-run has said")
     equal(os.stat(fs.root + "/out/deep/b").st_mtime_ns, 10**18 + 5, "the time of a copy")
 
-    # Into what is there: `cp -r tree spate:/` makes spate:/tree.
+    # Copies into an existing directory: `cp -r tree spate:/` makes spate:/tree.
     fs.spate("cp", "-r", tree, "spate:/")
     equal(only_files(copied("-ru", tree, "spate:/")), [], "cp -u of what is the same")
     equal(only_files(copied("-rn", tree, "spate:/")), [], "cp -n of what is there")
@@ -247,14 +248,14 @@ def copying(fs):
     fs.spate("cp", "-r", "spate:/tree", "spate:/kept")
     equal(only_files(copied("-ru", "spate:/tree", "spate:/kept")), [], "cp -u within")
 
-    # As after an interruption: a file whose data did not all arrive, one that is missing, one of another size.
+    # The state after an interruption: a file with part of its data, a missing file, and a file of another size.
     fs.spate("put", "spate:/tree/deep/b", input=b"tw\0")
     fs.spate("rm", "spate:/tree/deep/c")
     equal([line.split("/")[-1] for line in only_files(copied("-rn", tree, "spate:/"))], ["c"], "cp -n makes what is missing")
     equal(fs.spate("cat", "spate:/tree/deep/b"), b"tw\0", "cp -n has overwritten")
     equal([line.split("/")[-1] for line in only_files(copied("-r", "--update", tree, "spate:/"))], ["b"], "cp --update")
     equal(fs.spate("cat", "spate:/tree/deep/b"), b"two", "cp --update")
-    # The first run has made the destination itself, and was interrupted.
+    # The interrupted first run made the destination itself.
     fs.spate("rm", "spate:/in/deep/c")
     equal([line.split("/")[-1] for line in only_files(copied("-ru", tree + "/.", "spate:/in"))], ["c"], "cp -u SOURCE/.")
     check(fs.run("stat", "spate:/in/tree").returncode == 1, "cp -u SOURCE/. has copied below the destination")
@@ -262,7 +263,7 @@ def copying(fs):
 
 
 def failures_as_json(fs):
-    """A list gets a row for each failure; where nothing could be done, there is an object with the error."""
+    """A list gets a row for each failure. If nothing could be done, there is one object with the error."""
     for command in ("ls", "stat", "du", "getstripe"):
         done = fs.run(command, "--json", "spate:/none", "spate:/l/a")
         rows = json.loads(done.stdout)

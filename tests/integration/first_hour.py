@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What newcomers stumble over in their first hour: each is taken, or refused with a sentence that says what to do."""
+"""Mistakes that newcomers make in their first hour: each is either accepted or refused with a sentence that says what
+to do."""
 import json
 import os
 import shlex
@@ -17,14 +18,14 @@ def says(text, *words):
 
 
 def ended(fs, code, *args, **more):
-    """Standard error of a command that ends with `code`."""
+    """Runs a command that must end with `code`. Returns its standard error."""
     done = fs.run(*args, **more)
     check(done.returncode == code, "spate %s: exit %d instead of %d, said: %s" % (" ".join(args), done.returncode, code, done.stderr))
     return done.stderr
 
 
 def in_namespaces(fs, kinds, script):
-    """Runs a shell script as root in new namespaces; None where this user may not."""
+    """Runs a shell script as root in new namespaces. Returns None if this user has no right to do so."""
     if os.geteuid() != 0 or subprocess.run(["unshare", *kinds, "true"], stderr=subprocess.DEVNULL).returncode != 0:
         return None
     env = dict(fs.env, spate=SPATE, root=fs.root)
@@ -32,7 +33,7 @@ def in_namespaces(fs, kinds, script):
 
 
 def settings_of_a_new_one(fs):
-    """--set goes into the spate.toml of a new file system, or is refused before anything is made."""
+    """--set changes the spate.toml of a new file system, or is refused before anything is created."""
     other = fs.root + "/other"
     ports = ("--io", "1", "--port", str(free_ports(2)))
     for wrong, word, code in (("meta.snyc=commit", "\"sync\"", 2), ("meta.sync", "=", 2), ("meta.sync=sometimes", "sometimes", 1)):
@@ -44,7 +45,7 @@ def settings_of_a_new_one(fs):
     says(ended(fs, 2, "up", "--fs", other, "--set", "meta.sync=100ms"), "--set", other + "/spate.toml")
     says(ended(fs, 2, "up", "--fs", other, "--dir", other), "--fs")
     fs.spate("down", "-q", "--dir", other)
-    # SPATE_FS names it, too, by its file.
+    # SPATE_FS may also name the file of the file system.
     fs.spate("up", "-q", env={"SPATE_FS": other + "/spate.toml"})
     fs.spate("down", "-q", "--dir", other)
     shutil.rmtree(other)
@@ -59,7 +60,7 @@ def taken_ports(fs):
             said = ended(fs, 1, "up", "--dir", fs.root + "/none", "--io", "1", "--port", str(port))
             says(said, "port %d" % port, "(pid %d)" % os.getpid(), "--port")
             check(not os.path.exists(fs.root + "/none"), "a refused port has left a folder")
-    # Without --port the next free ones are taken. (In a network of its own: the usual ports are others'.)
+    # Without --port `up` takes the next free ports. (In a network namespace, since the usual ports may be in use.)
     done = in_namespaces(fs, ["--net"], """
       ip link set lo up
       "$spate" up -q --dir "$root/a" --io 1
@@ -84,7 +85,7 @@ def file_system_of_the_machine(fs):
 
 
 def servers_of_other_hosts(fs):
-    """A spate.toml that `spate up` has not made: its servers are started and stopped on their hosts."""
+    """`spate up` did not make this spate.toml: its servers are started and stopped on their hosts."""
     etc = fs.root + "/client"
     os.mkdir(etc)
     shutil.copy(fs.dir + "/spate.toml", etc)
@@ -114,7 +115,7 @@ def logs_and_restart(fs):
 
 
 def lists_and_removes(fs):
-    """What runs here is found also when its folder is gone, and a file system is removed by one command."""
+    """A running file system is listed even if its folder is gone, and one command removes a file system."""
     gone, kept = fs.root + "/gone", fs.root + "/kept"
     for folder in (gone, kept):
         fs.spate("up", "-q", "--dir", folder, "--io", "1", "--port", str(free_ports(2)))
@@ -130,7 +131,7 @@ def lists_and_removes(fs):
     check(gone not in fs.spate("list").decode(), "a removed file system is still listed")
     says(ended(fs, 1, "down", "--dir", gone), gone + "/spate.toml")
 
-    # A new one in the same place does not hide the old servers.
+    # A new file system in the same place does not hide the old servers.
     fs.spate("up", "-q", "--dir", gone, "--io", "1", "--port", str(free_ports(2)))
     shutil.rmtree(gone)
     fs.spate("up", "-q", "--dir", gone, "--io", "1", "--port", str(free_ports(2)))
@@ -151,7 +152,8 @@ def lists_and_removes(fs):
 
 
 def starts_at_login(fs):
-    """--enable writes a unit of the user and enables it. No service manager runs here: a program of its name notes what it is told."""
+    """--enable writes a unit for the user and enables it. No service manager runs here; a program named systemctl
+    records its arguments."""
     folder, programs = fs.root + "/at login", fs.root + "/bin"
     os.mkdir(programs)
     with open(programs + "/systemctl", "w") as f:
@@ -174,7 +176,7 @@ def starts_at_login(fs):
     check(not os.path.exists(path), "the unit is left")
     with open(fs.root + "/told") as f:
         says(f.read(), "--user --quiet disable " + unit)
-    # Where there is no systemctl, and where it cannot do it, the file system is up all the same.
+    # The file system is up even if systemctl is missing or fails.
     with open(programs + "/systemctl", "w") as f:
         f.write("#!/bin/sh\nexit 1\n")
     says(ended(fs, 1, "up", "-q", "--enable", "--dir", fs.dir, env=env), "service manager")
@@ -183,7 +185,7 @@ def starts_at_login(fs):
 
 
 def mounts(fs):
-    """umount of what is no mount says so, also to an ordinary user; getstripe takes a path on a mount."""
+    """umount reports a path that is no mount, also to an ordinary user. getstripe accepts a path on a mount."""
     os.mkdir(fs.root + "/no mount")
     says(ended(fs, 1, "umount", fs.root + "/no mount"), "nothing is mounted at")
     if os.geteuid() != 0:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at a server's port: each is refused with one line in the log, however often it comes, and the server goes on."""
+"""Strangers at a server's port: each is refused with one line in the log, however often it comes, and the server goes
+on."""
 import os
 import re
 import resource
@@ -18,7 +19,7 @@ TIMES = 12
 
 
 class Scene:
-    """A server of its own for each kind of offence: its log begins empty."""
+    """A separate server for each kind of offence, so that its log is empty at the start."""
 
     def __init__(self, fs, server=IO, times=TIMES):
         self.fs = fs
@@ -38,7 +39,7 @@ class Scene:
         return peer
 
     def member(self):
-        """A client with a session, as the meta server would have given it one."""
+        """Connects a client with a session, as the meta server would have created it."""
         peer = self.after_handshake()
         check(peer.hello()[0] == wire.OK, "no hello")
         status = peer.authenticate(self.client_key, CLIENT, wire.ticket(self.server_key, self.fs_id, CLIENT))
@@ -68,7 +69,7 @@ class Scene:
             check(status == wire.OK and body[-100:] == data, "read is wrong: %d %s" % (status, context))
 
     def refused(self, name, offend, *words, lines=1):
-        """`offend(self)` is refused each time, with one line in the log that has `words`."""
+        """Checks that `offend(self)` is refused each time, with one line in the log that has `words`."""
         self.fs.kill(self.server)
         self.fs.up()
         begin = len(self.fs.log(self.server))
@@ -86,7 +87,7 @@ class Scene:
 
 
 def ends(*data, handshake=False):
-    """Sends data to the port; the server ends the connection."""
+    """Sends data to the port and expects the server to end the connection."""
     def offend(scene):
         with scene.after_handshake() if handshake else scene.peer() as peer:
             try:
@@ -99,7 +100,7 @@ def ends(*data, handshake=False):
 
 
 def says(wanted, word, ask):
-    """The reply to `ask(peer)` has this status and names the reason."""
+    """Checks that the reply to `ask(peer)` has this status and names the reason."""
     def offend(scene):
         with scene.after_handshake() as peer:
             status, context = ask(scene, peer)[:2]
@@ -119,7 +120,7 @@ def io_request(op, **change):
 
 
 def strangers(scene):
-    # Below the requests: bmi/tcp.
+    # Offences below the level of requests: bmi/tcp.
     scene.refused("another protocol", ends(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" + b"x" * 100), "peer dropped", "127.0.0.1")
     scene.refused("garbage", lambda s: ends(os.urandom(4096))(s), "peer dropped")
     scene.refused("garbage after the handshake", lambda s: ends(os.urandom(4096), handshake=True)(s), "peer dropped")
@@ -127,7 +128,7 @@ def strangers(scene):
     scene.refused("oversized length", ends(wire.frame(wire.UNEXPECTED, 1 << 40), handshake=True), "peer dropped", "protocol error")
     scene.refused("length out of range", ends(wire.frame(wire.EAGER, 1 << 63), handshake=True), "peer dropped")
     scene.refused("more than its window", ends(wire.frame(wire.EAGER, 1 << 30), handshake=True), "peer dropped")
-    # The requests.
+    # Offences in requests.
     scene.refused("no request", ends(wire.frame(wire.UNEXPECTED, 40, 5) + b"\1\0" + b"\xff" * 38, handshake=True), "header")
     scene.refused("another file system", says(wire.WRONG_FILE_SYSTEM, "another file system", lambda s, p: p.hello(fs=s.fs_id ^ 1)), "another file system", "127.0.0.1")
     scene.refused("a newer protocol", says(wire.VERSION_MISMATCH, "protocol", lambda s, p: p.ask(wire.PING, wire.text(b""), version=9)), "protocol")
@@ -137,7 +138,7 @@ def strangers(scene):
     scene.refused("without a session", says(wire.UNAUTHENTICATED, "", lambda s, p: p.ask(wire.READ, wire.read_request(HANDLE, TARGET, 1))), lines=0)
     scene.refused("a body that is none", says(wire.PROTOCOL, "hello", lambda s, p: p.ask(wire.HELLO, b"\1\2\3")), "hello")
     scene.refused("no such operation", says(wire.NOT_SUPPORTED, "999", lambda s, p: p.ask(999)), "999")
-    # Capabilities.
+    # Offences with capabilities.
     scene.refused("a forged capability", io_request(wire.WRITE, key=b"k" * 32), "not genuine")
     scene.refused("of another file system", io_request(wire.READ, fs=1), "not genuine")
     scene.refused("expired", io_request(wire.WRITE, expiry=wire.now_ns() - 10**9, wanted=wire.CAPABILITY_EXPIRED), "expired")
@@ -177,7 +178,8 @@ def forged_ticket(scene, peer):
 
 
 def slow_ones(scene):
-    """Those who begin and never end: half a handshake, half a frame, half a request. They hold no memory, keep nobody out."""
+    """Peers that begin and never finish: half a handshake, half a frame, half a request. They take no memory and keep
+    nobody out."""
     memory = scene.memory()
     hello = wire.tcp_hello()
     held = []
@@ -198,7 +200,7 @@ def slow_ones(scene):
 
 
 def crowd(scene):
-    """Thousands that connect and say no more than the handshake, or nothing: a client still gets in."""
+    """Thousands of peers connect and send only the handshake, or nothing. A client still gets in."""
     memory = scene.memory()
     held = []
     for i in range(3000):

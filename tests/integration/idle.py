@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A running file system that nobody uses takes no CPU: its servers sleep until something comes. Between requests they do so,
-too, unless network.server_busy_poll tells them to look for the next one a while."""
+"""A running file system that nobody uses takes no processor time: its servers sleep until a request comes. They also
+sleep between requests, unless network.server_busy_poll tells them to poll for a while."""
 import os
 import time
 
 from cluster import Cluster, check, wait_until
 
 SECONDS = 2
-# Timers of their own that servers may have, and a little of what the machine does to them.
+# Allowance for the servers' own timers and for a little influence of the machine.
 MOST_WAKEUPS = 10 * SECONDS
 
 
 def wakeups(pid):
-    """How often the threads of a process gave up the CPU by themselves, which is once for each time they were woken."""
+    """Returns how often the threads of a process gave up the processor voluntarily, which is once for each wakeup."""
     total = 0
     for thread in os.listdir("/proc/%d/task" % pid):
         with open("/proc/%d/task/%s/status" % (pid, thread)) as f:
@@ -22,16 +22,16 @@ def wakeups(pid):
 
 
 def ran_through(pid):
-    """Ticks of CPU: a thread that spins never gives up the CPU by itself."""
+    """Returns ticks of processor time: a thread that spins never gives up the processor voluntarily."""
     with open("/proc/%d/stat" % pid) as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
 
 
 def at_rest(fs):
-    """Whether no server did anything worth mentioning for a while."""
+    """Returns whether the servers did almost nothing for a while."""
     before = {server: (wakeups(pid), ran_through(pid)) for server, pid in fs.pids().items()}
-    time.sleep(SECONDS)  # the while
+    time.sleep(SECONDS)  # the observed time
     rest = True
     for server, pid in fs.pids().items():
         woken, ticks = wakeups(pid) - before[server][0], ran_through(pid) - before[server][1]
@@ -49,7 +49,7 @@ with Cluster(io=2) as fs:
 
 
 def sleeps_in_a_ping(fs):
-    """How often the meta server went to sleep while it was asked again and again."""
+    """Returns how often the meta server went to sleep while it was asked again and again."""
     pid = fs.pids()[1]
     before = wakeups(pid)
     fs.spate("ping")
@@ -62,6 +62,6 @@ def sleeps(attempts, **more):
         return min(sleeps_in_a_ping(fs) for _ in range(attempts))
 
 
-# The best of several: on a busy machine the next request comes too late for who polls.
+# Take the best of several runs: on a busy machine the next request comes after polling has ended.
 asleep, polling = sleeps(1), sleeps(10, env={"SPATE_NETWORK_SERVER_BUSY_POLL": "10 ms"})
 check(polling < asleep / 2, "with server_busy_poll the server slept %d times, without %d" % (polling, asleep))

@@ -33,9 +33,9 @@ def round_of(fs, path, writers, meanwhile=None):
 
 
 def kill_a_server():
-    time.sleep(0.05)  # the writers are at work; at what is left to chance
+    time.sleep(0.05)  # the writers run on; the moment of the kill is left to chance
     fs.kill(3)
-    time.sleep(0.1)  # they meet the dead server before it is back
+    time.sleep(0.1)  # the writers meet the dead server before it is back
     fs.up()
 
 

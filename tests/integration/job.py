@@ -57,7 +57,7 @@ class Job:
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self.is_part(pid)]
 
     def is_part(self, pid):
-        """A server of this job, or the process that holds it."""
+        """Returns whether the process is a server of this job or the process that holds it."""
         try:
             with open("/proc/%d/cmdline" % pid, "rb") as file:
                 words = file.read()
@@ -98,7 +98,7 @@ def copies(job):
 
 
 def damaged_copy(job, source):
-    """The size and the time of a copy are right, its bytes are not: only a checksum tells."""
+    """Size and time of a copy are right, but its bytes are wrong. Only a checksum shows that."""
     at = job.root + "/out/large0"
     before = os.stat(at)
     with open(at, "r+b") as file:
@@ -109,7 +109,7 @@ def damaged_copy(job, source):
 
 
 def interrupted_copy(job, source):
-    """Killed while it runs. The second run copies only what is not there."""
+    """The copy is killed while it runs. The second run copies only missing files."""
     make_tree(source + "/more", 40, 12)
     first = subprocess.Popen([SPATE, "job", "stage-in", source, "spate:/again", "--movers", "1", "--id", job.name], env=job.env, stderr=subprocess.PIPE)
     wait_until(lambda: "spate:/again/large" in job.run("find", "spate:/again", "-type", "f", spate=()).stdout or first.poll() is not None, "something is copied")
@@ -147,7 +147,7 @@ def wrong_words(job):
 
 
 def holds_no_pipe(job):
-    """A caller of `up` reads a pipe to its end, which what stays behind would hold."""
+    """A caller of `up` reads a pipe to its end. The processes that `up` leaves behind must not hold the pipe open."""
     reader, writer = os.pipe()
     words = [SPATE, "job", "up", "--hosts", "one", "--launcher", "local", "--dir", job.disk, "--keep", "--id", job.name]
     subprocess.run(words, env=job.env, pass_fds=[writer], capture_output=True, timeout=120, check=True)
@@ -159,7 +159,8 @@ def holds_no_pipe(job):
 
 
 def launchers(job):
-    """Spate lies in a folder with a space. ssh gives its words to a shell, srun does not; each is played by a script here."""
+    """Spate lies in a folder with a space in its name. ssh passes its words to a shell, srun does not; a script plays
+    each of them here."""
     place = job.root + "/with space"
     os.makedirs(place + "/lib/spate")
     os.symlink(BIN, place + "/bin")
@@ -182,7 +183,7 @@ def launchers(job):
 
 
 class Crashing(Node):
-    """Its servers end at once."""
+    """A node whose servers end at once."""
 
     def run_server(self, number, environment=None):
         self.restarts.setdefault(number, Restarts(0))
@@ -192,7 +193,8 @@ class Crashing(Node):
 
 
 def crashing_server(root):
-    """It is started again after longer and longer pauses, and then not any more; `spate job status` tells. Times are the test's own."""
+    """The server is restarted after longer and longer pauses and finally given up; `spate job status` reports that. The
+    test supplies the times."""
     node = Crashing({"base": root, "job": "x", "mount": "", "servers": {"a": [2]}}, "a")
     node.folder = root + "/crashing"
     os.makedirs(node.folder)
@@ -207,7 +209,7 @@ def crashing_server(root):
             if node.servers[2] is not before:
                 starts.append(now)
             now += 0.5
-    # Each end is seen at the next look, half a second later.
+    # The node notices each end half a second later, when it looks again.
     check(starts == [0, 1.5, 4, 8.5, 17, 33.5, 66], "started again at %s" % starts)
     told = said.getvalue()
     check(told.count("lost") == 1 and "server 2 has ended 8 times, and is not started again: it does not find" in told, "it says: " + told)

@@ -14,7 +14,7 @@ copies = 0
 
 
 def copy_in(fs, *options):
-    """Starts a copy of the tree and holds it in the middle. Returns it and where it goes."""
+    """Starts a copy of the tree and stops it in the middle. Returns the process and its destination."""
     global copies
     copies += 1
     target = "spate:/copy%d" % copies
@@ -35,7 +35,7 @@ def succeeds(fs, cp, target):
 
 
 def fails(fs, cp, server):
-    """The copy ends after its deadline with a message that names the server."""
+    """The copy must end after its deadline with a message that names the server."""
     begin = time.monotonic()
     out, said = cp.communicate(timeout=60)
     said = said.decode()
@@ -50,7 +50,7 @@ def killed_and_restarted(fs):
         cp, target = copy_in(fs)
         fs.kill(*victims)
         cp.send_signal(signal.SIGCONT)
-        time.sleep(0.3)  # it meets the dead ones before they are back
+        time.sleep(0.3)  # it meets the dead servers before they are back
         fs.up()
         succeeds(fs, cp, target)
 
@@ -62,7 +62,7 @@ def stopped_in_order_and_restarted(fs):
     check(cp.poll() is None, "the copy did not wait for the servers")
     fs.up()
     succeeds(fs, cp, target)
-    # Large files, again and again: transfers are cut short.
+    # Large files, again and again, so that kills cut transfers short.
     data = os.urandom(1 << 20) * 48
     for _ in range(3):
         put = fs.start("put", "spate:/large", stdin=subprocess.PIPE)
@@ -88,7 +88,7 @@ def killed_and_not_restarted(fs):
         fs.kill(victim)
         cp.send_signal(signal.SIGCONT)
         took = fails(fs, cp, victim)
-        # What every command would wait for is said at once.
+        # If every command would have to wait for the server, the message comes at once.
         looked = fs.run("--set", "client.deadline=1s", "ls", "spate:/").stderr
         check(looked.count("server %d (meta) has died; `spate up --dir" % META) == (victim == META), "ls says: " + looked)
         check("has died" not in fs.run("-q", "--set", "client.deadline=1s", "ls", "spate:/").stderr, "-q is not quiet")
@@ -103,7 +103,7 @@ def killed_and_not_restarted(fs):
 
 
 def overwritten_while_an_io_server_is_away(fs):
-    """The meta server waits for the cut of a file, and says itself which io server stands in the way."""
+    """The meta server waits for the truncation of a file and names the io server that holds it up."""
     local = fs.root + "/tree/large0"
     for name in ("by-cp", "by-put"):
         fs.spate("cp", local, "spate:/" + name)
@@ -114,7 +114,7 @@ def overwritten_while_an_io_server_is_away(fs):
             check("server %d (%s)" % (IO, fs.url(IO)) in said, "%s does not name server %d: %s" % (name, IO, said))
             check("server %d " % META not in said, "%s names the wrong server: %s" % (name, said))
         if sig == signal.SIGKILL:
-            # fsck tries to finish them at once, and says the same.
+            # fsck tries at once to finish them and names the same server.
             done = fs.run("--set", "client.deadline=2s", "fsck", "--repair", "--names-only", "--grace", "0")
             told = done.stdout.decode() + done.stderr
             check("server %d (%s)" % (IO, fs.url(IO)) in told and "server %d " % META not in told, "fsck: " + told)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines for tests that type what the docs say: each has its own network, /usr, /etc, /var, /run, /srv and processes. There is no
-systemd on them. `systemctl` does by hand what a unit file says; `ssh` and `scp` enter the other machine."""
+"""Machines for tests that type the commands of the docs. Each machine has its own network, /usr, /etc, /var, /run, /srv
+and processes. There is no systemd; instead `systemctl` starts by hand what a unit file says, and `ssh` and `scp` enter
+the other machine."""
 import configparser
 import json
 import os
@@ -34,7 +35,7 @@ SETUP = """
 
 
 def alone():
-    """This program once more, in a network and with mounts of its own. Skips where that is not allowed."""
+    """Starts this program again with its own network and mounts. Skips the test if that is not allowed."""
     if os.environ.get("SPATE_MACHINES") == "1":
         return
     if os.getuid() != 0:
@@ -49,7 +50,8 @@ def alone():
 
 
 class Machines:
-    """`names` -> one machine each, node I at 10.1.0.I. Life cycle: alone() -> with Machines(...) -> all processes are gone."""
+    """Makes one machine for each of `names`; node I has the address 10.1.0.I. Life cycle: alone(), then with
+    Machines(...); after the block all processes are gone."""
 
     def __init__(self, names):
         self.names = names
@@ -112,7 +114,7 @@ class Machines:
         return False
 
     def run(self, name, commands, cwd="/"):
-        """As root, by a shell that ends at the first failure."""
+        """Runs commands as root in a shell that ends at the first failure."""
         return subprocess.run([*enter(self.pids[name]), "sh", "-euc", "cd \"$0\"\n" + commands, cwd], env=self.environment(), timeout=180, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -127,7 +129,7 @@ def enter(pid):
 
 
 def blocks(page):
-    """The commands of a page: [(where, text)] of its blocks ```sh WHERE."""
+    """Returns the commands of a page: [(where, text)] of its blocks ```sh WHERE."""
     with open(os.path.join(os.environ["SPATE_SOURCE"], "docs", page)) as f:
         text = f.read()
     found = []
@@ -136,10 +138,10 @@ def blocks(page):
     return found
 
 
-# The commands that are not there.
+# Stand-ins for commands that do not exist here.
 
 def remote(root, host, command, data=b""):
-    """By the thread of `Machines` that serves them: machines do not see each other's processes."""
+    """Runs the command by the thread of `Machines` that serves it, since machines do not see each other's processes."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(root + "/ssh")
         line.sendall(json.dumps([host, command]).encode() + b"\n" + data)
@@ -162,7 +164,7 @@ def scp(root, *words):
 
 
 class Unit:
-    """A service as its unit file and drop-ins say, started by hand."""
+    """A service as its unit file and drop-ins describe it, started by hand."""
 
     def __init__(self, name):
         self.name = name.removesuffix(".service")

@@ -34,7 +34,7 @@ class Manual:
         return sorted(os.path.join(d, f) for d, _, files in os.walk(self.folder) for f in files)
 
     def text(self, page):
-        """As it is read: without requests and escapes, with blanks between words."""
+        """Returns the text as a reader sees it: without requests and escapes, with blanks between words."""
         with open("%s/man%s/%s" % (self.folder, page[-1], page), encoding="utf-8") as file:
             source = file.read()
         lines = [re.sub(r'^\.(?:B|SH|SS) "(.*)"$', lambda m: m.group(1).replace('""', '"'), line) for line in source.splitlines()]
@@ -48,12 +48,12 @@ class Manual:
 
 
 def spelt(column):
-    """Options of the first column of a help text: -l,--long TEXT -> -l, --long."""
+    """Expands the options in the first column of a help text: -l,--long TEXT -> -l, --long."""
     return re.findall(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*", column)
 
 
 def rows(help_text):
-    """Columns of `spate help`: what it is, what it does, the latter over several lines."""
+    """Returns the columns of `spate help`: the name and its description, which may take several lines."""
     found = []
     for line in help_text.splitlines():
         row = re.match(r"  (\S.*?)(?:  +(\S.*))?$", line)
@@ -83,7 +83,7 @@ def commands(manual):
 
 
 def columns(manual):
-    """What the help shows in two columns is a list in the page, whose texts may be wrapped."""
+    """Text that the help prints in two columns is a list on the page, where its lines may be wrapped."""
     with open(manual.folder + "/man1/spate-job.1", encoding="utf-8") as file:
         check('.TP\n.B "job up"\nmake it on all nodes' in file.read(), "spate-job.1 has no list of its actions")
 
@@ -107,7 +107,7 @@ def programs(manual):
 
 
 def mount_options(manual):
-    """Each that the program knows; it names them when it is given another one."""
+    """The page explains each option that the program knows. The program prints them all when it gets an unknown one."""
     if not os.path.exists(BIN + "/spate-mount"):
         return
     told = subprocess.run([BIN + "/spate-mount", "-o", "nonsense", "a", "b"], capture_output=True, text=True, timeout=60).stderr
@@ -136,13 +136,13 @@ def lint(manual):
 
 
 def completed_by_fish(line):
-    with tempfile.TemporaryDirectory(prefix="spate-test-") as home:  # where fish makes folders, whatever it is told
+    with tempfile.TemporaryDirectory(prefix="spate-test-") as home:  # fish creates folders here whatever it is told
         said = run("fish", "--no-config", "-c", "source %s/src/tools/spate.fish; complete -C '%s'" % (SOURCE, line), env=dict(os.environ, HOME=home))
     return [tuple(row.split("\t")) for row in said.splitlines()]
 
 
 def completed_by_zsh(line):
-    """What the function would show; the shell's own part is in its place here."""
+    """Returns what the completion function would offer. A stand-in replaces the shell's own part."""
     script = """
 compdef() { :; }
 compadd() { while [[ $1 == -* ]]; do [[ $1 == -S ]] && shift; shift; done; print -rl -- "$@"; }

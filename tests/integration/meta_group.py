@@ -17,7 +17,7 @@ from cluster import BIN, SPATE, SPATED, check, free_ports, skip, wait_until
 
 METAS, IOS, VOTES = 3, 2, 3
 NAMER = os.path.join(BIN, "steady_namer")
-# Silence of 2 s before another member takes over, then the client's search for it. A loaded machine takes longer.
+# After 2 s of silence another member takes over. Then clients have to find it. A loaded machine takes longer.
 LONGEST_PAUSE = float(os.environ.get("SPATE_LONGEST_PAUSE", "12"))
 
 
@@ -26,7 +26,7 @@ def etcd_program():
 
 
 class Group:
-    """The file system, and the etcd cluster that it asks."""
+    """The file system and the etcd cluster that it uses."""
 
     def __init__(self):
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -119,32 +119,32 @@ class Group:
         return done.stdout.decode()
 
     def parts(self):
-        """What each meta server says of its part."""
+        """Returns the role that each meta server reports."""
         done = self.run("status", "--json")
         return {row["server"]: row["group"] for row in json.loads(done.stdout or b"[]") if "group" in row}
 
     def some_leader(self, parts=None):
-        """The meta server that leads, by what each says of itself. 0: none."""
+        """Returns the meta server that leads according to the servers' own reports, or 0."""
         parts = self.parts() if parts is None else parts
         leads = [server for server, part in parts.items() if part.startswith("leads")]
         check(len(leads) <= 1, "several servers say that they lead: %s" % parts)
         return leads[0] if leads else 0
 
     def leader(self):
-        """The same, if the others are its backups. Else 0."""
+        """Returns the leader if all others are its backups, or else 0."""
         parts = self.parts()
         whole = list(parts.values()).count("backup") == METAS - 1
         return self.some_leader(parts) if whole else 0
 
     def wait_for_leader(self):
-        """Until one leads and the others hold everything. Which one leads."""
+        """Waits until one server leads and the others hold all records. Returns the leader."""
         found = []
         wait_until(lambda: found.append(self.leader()) or found[-1] != 0, "a meta server leads and the others are its backups", 60)
         return found[-1]
 
 
 class Namer:
-    """A client at work."""
+    """A client that creates names all the time."""
 
     def __init__(self, group, folder):
         self.folder = folder
@@ -159,13 +159,13 @@ class Namer:
             return [line.split() for line in f.read().split("\n")[:-1]]
 
     def goes_on(self):
-        """Waits until more has been acknowledged."""
+        """Waits until more names have been acknowledged."""
         before = len(self.lines())
         wait_until(lambda: len(self.lines()) > before + 20 or self.child.poll() is not None, "changes go on", 60)
         check(self.child.poll() is None, "the client has ended: %s" % (self.child.stderr.read() if self.child.poll() is not None else ""))
 
     def end(self, group):
-        """What was acknowledged is there, and nothing else. Returns the longest call, s."""
+        """Checks that exactly the acknowledged names exist. Returns the longest call, in s."""
         self.child.stdin.close()
         said = self.child.stderr.read()
         check(self.child.wait(timeout=60) == 0, "the client failed: %s" % said.decode())
@@ -185,7 +185,7 @@ def under_load(group, what, disturb):
     namer.goes_on()
     namer.goes_on()
     restore()
-    group.wait_for_leader()  # who was away holds everything again
+    group.wait_for_leader()  # the server that was away holds all records again
     namer.goes_on()
     pause = namer.end(group)
     print("%s: longest call %.2f s" % (what, pause))
@@ -211,7 +211,8 @@ def stopped(group):
 
 
 def cannot_write(group):
-    """The primary's disk refuses writes: another one leads, though the primary's process goes on or is started again."""
+    """The primary's disk refuses writes. Another server takes the lead, whether the primary's process goes on or is
+    restarted."""
     leader = group.wait_for_leader()
     name = "server %d" % leader
 
@@ -224,7 +225,7 @@ def cannot_write(group):
         def restore():
             if child.poll() is None:
                 resource.prlimit(child.pid, resource.RLIMIT_FSIZE, unlimited)
-            # A server that cannot write may also end: RocksDB built with assertions ends the process.
+            # A server that cannot write may also end: a RocksDB built with assertions ends the process.
             wait_until(lambda: child.poll() is not None or group.parts().get(leader) == "backup", "server %d is back" % leader, 60)
             if child.poll() is not None:
                 group.start(leader)
@@ -256,7 +257,7 @@ def without_etcd(group):
     def disturb():
         for number in range(VOTES):
             group.signal("etcd %d" % number, signal.SIGKILL)
-        time.sleep(3)  # longer than all times of the group: nobody may miss it
+        time.sleep(3)  # longer than all timeouts of the group: no member may seem lost
 
         def restore():
             for number in range(VOTES):
@@ -267,7 +268,8 @@ def without_etcd(group):
 
 
 def a_disk_is_replaced(group):
-    """Every meta server in turn loses its disk; in the end nobody has what was there at the begin but by a copy."""
+    """Every meta server in turn loses its disk. In the end a server has the records from the
+    beginning only because others copied them to it."""
     before = sorted(group.spate("ls", "spate:/").split())
     for server in range(1, METAS + 1):
         group.wait_for_leader()
@@ -290,7 +292,7 @@ def all_are_restarted(group):
 
 
 def up_and_down(group):
-    """The same by `spate up` with an etcd that somebody else runs, and `spate down`."""
+    """The same test through `spate up`, with an etcd that somebody else runs, and `spate down`."""
     folder = group.root + "/up"
     first = group.ports + METAS + IOS + 2 * VOTES
     coordinator = "meta.coordinator=" + ",".join(group.etcd_url(i) for i in range(VOTES))

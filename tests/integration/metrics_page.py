@@ -21,7 +21,7 @@ CONNECTIONS = 16
 
 
 def page_of(fs, number):
-    """A server, started anew with a page at a port that the kernel chooses; the page's port."""
+    """Restarts a server with a metrics page at a port that the kernel chooses. Returns the port."""
     pid = fs.pids()[number]
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: not alive(pid), "server %d ends" % number)
@@ -78,7 +78,7 @@ def refused(port):
                 while one.recv(65536):
                     pass
             except OSError:
-                pass  # it was cut off
+                pass  # the connection was cut off
     check(ask(port, "/healthz")[2] == "ok\n", "after nonsense")
 
 
@@ -92,7 +92,7 @@ def descriptors(pid):
 
 
 def crowds(fs, server, port):
-    """Scrapers that ask for as much as they can and read nothing, and many more that say nothing."""
+    """Scrapers that request as much as possible and read nothing, and many more that send nothing."""
     before, open_before = resident(server.pid), descriptors(server.pid)
     held = []
     for at in range(CONNECTIONS * 4):
@@ -109,10 +109,10 @@ def crowds(fs, server, port):
     fs.spate("mkdir", "spate:/while")
     fs.spate("ls", "spate:/")
     opened = descriptors(server.pid) - open_before
-    check(opened <= CONNECTIONS + 8, "%d more descriptors" % opened)  # some are the commands' own
+    check(opened <= CONNECTIONS + 8, "%d more descriptors" % opened)  # some of them belong to the commands
     grown = resident(server.pid) - before
     check(grown < 64 << 20, "the server has grown by %d bytes" % grown)
-    # Idle connections are dropped, and those that wait are served.
+    # The server drops idle connections and serves the waiting ones.
     wait_until(lambda: healthy(port), "a health check is answered again", 60)
     for one in held:
         one.close()
@@ -152,7 +152,7 @@ def rules():
 
 
 def names_are_served(*ports):
-    """A dashboard or an alert about a metric that no server has would stay silent for ever."""
+    """Every metric in a dashboard or an alert must exist on some server, or else it would stay silent for ever."""
     text = "".join(ask(port, "/metrics")[2] for port in ports)
     served = set(re.findall(r"^(spate_\w+)", text, re.MULTILINE))
     absent = {name for name in rules() if name not in served}
@@ -160,7 +160,7 @@ def names_are_served(*ports):
 
 
 def real_prometheus(port):
-    """It scrapes the page, and knows its values afterwards."""
+    """A real Prometheus scrapes the page and has its values afterwards."""
     if not shutil.which("prometheus"):
         return
     with tempfile.TemporaryDirectory(prefix="spate-test-") as folder:

@@ -12,13 +12,13 @@ import sys
 from cluster import SPATE, SPATED, Cluster, check, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# 2 s of silence before another member takes over, then the client's search for it. A loaded machine takes longer.
+# After 2 s of silence another member takes over. Then clients have to find it. A loaded machine takes longer.
 LONGEST_PAUSE = float(os.environ.get("SPATE_LONGEST_PAUSE", "20"))
 META = 1
 
 
 class Worker:
-    """A program at work on a file of its own."""
+    """A program that works on its own file."""
 
     def __init__(self, fs, number, preload):
         self.name = "%s-%d" % ("preload" if preload else "library", number)
@@ -51,7 +51,7 @@ class Worker:
 
 
 def health(fs):
-    """What `spate status` says of the groups."""
+    """Returns what `spate status` reports about the groups."""
     rows = json.loads(fs.run("status", "--json").stdout or b"[]")
     return next((row for row in rows if "groups" in row), {"groups": 0, "degraded": 0})
 
@@ -83,14 +83,14 @@ def wiped(fs, server):
         shutil.rmtree(folder)
         os.mkdir(folder, 0o700)
         with open(folder + "/unformatted", "w"):
-            pass  # the mark of a server that has no store yet
+            pass  # the marker file of a server that has no store yet
         restart(fs)
 
     return give_back
 
 
 def disturbed(fs, workers, what, server):
-    """While one io server is away, and after it has come back, the programs go on."""
+    """The programs go on while one io server is away and after it has come back."""
     before = {worker: len(worker.lines()) for worker in workers}
     give_back = what(fs, server)
     for worker in workers:
@@ -119,7 +119,7 @@ def each_server_may_be_lost(fs):
 
 
 def fsck_compares_the_copies(fs, path):
-    """A copy is cut short behind Spate's back. An emptied server receives all copies anew."""
+    """Cuts one copy short behind Spate's back. An emptied server receives all copies again."""
     primary, other = json.loads(fs.spate("getstripe", "--json", path))[0]["slots"][0]
     check(primary != other, "a group of one target")
     server = other // 256
@@ -130,7 +130,7 @@ def fsck_compares_the_copies(fs, path):
     found = [finding["damage"] for finding in json.loads(done.stdout)["findings"]]
     check(done.returncode == 4 and "unequal-copies" in found, "fsck says: exit %d, %s" % (done.returncode, found))
     give_back = wiped(fs, server)
-    # A folder alone is not made anew: its server would count as whole, and read zeros.
+    # Do not recreate a single folder: its server would count as complete, and reads would return zeros.
     shutil.rmtree("%s/server-%d/target-0" % (fs.dir, server))
     done = subprocess.run([SPATED, "--config", fs.dir + "/spate.toml", "--server", str(server), "--format"], env=fs.env, timeout=60,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -21,7 +21,7 @@ WORD = struct.Struct("<QQ")
 
 
 class Library:
-    """The calls that the work needs, by libspate."""
+    """The calls of the worker through libspate."""
 
     def __init__(self, file_system, path):
         self.calls = ctypes.CDLL(os.path.join(os.environ["SPATE_BIN"], "../src/capi/libspate.so"))
@@ -50,7 +50,7 @@ class Library:
 
 
 class Calls:
-    """The same by the C library, below the preload library."""
+    """The same calls through the C library, under the preload library."""
 
     def __init__(self, path):
         self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

@@ -13,7 +13,7 @@ BY_HAND = "node3"
 
 
 def installed_from(machines):
-    """A folder with `build` in it, as the page has it."""
+    """Makes a folder with `build` in it, as on the page."""
     folder = machines.root + "/source"
     os.mkdir(folder)
     os.symlink(os.path.dirname(os.path.abspath(BIN)), folder + "/build")
@@ -38,24 +38,25 @@ def main():
         use(machines)
         refusals(machines)
         running = meta_server_pid(machines)
-        # Server 4 is stopped, and its disk is away: it is no server to be made now.
+        # Server 4 is stopped and its disk is missing: no new store may be made in its place.
         machines.type("node4", "systemctl stop spated@4; mv /srv/spate/4 /srv/spate/kept")
         machines.type("node4", once["new-server"])
         machines.type("node4", "test ! -e /srv/spate/4; if systemctl is-active spated@4; then exit 1; fi; mv /srv/spate/kept /srv/spate/4; spate-setup")
         two_at_once(machines)
         check(meta_server_pid(machines) == running, "the meta server was restarted")
-        # The mount from before writes to the new server, the old data is there.
+        # A mount from before the change writes to the new server, and the old data is there.
         machines.type("node4", "for i in 1 2 3 4; do head -c 9000000 /dev/urandom > /mnt/data/after$i; sync /mnt/data/after$i; done")
         said = machines.type("node4", "test $(find /srv/spate/5/d -type f | wc -l) -gt 0; cat /mnt/data/before; spate status")
         check("hello" in said, said)
-        # By name, so that machines that have not read the new file since their start agree.
+        # Two machines read the same files by name: they agree even if one has not read the new spate.toml since its start.
         machines.type("node1", "mkdir -p /mnt/data; spate mount /mnt/data; cat /mnt/data/after* | cksum > /mnt/data/sum")
         check(machines.type("node4", "cat /mnt/data/after* | cksum") == machines.type("node4", "cat /mnt/data/sum"), "machines read other data")
         reboot(machines)
 
 
 def two_at_once(machines):
-    """Each waits for its turn before it reads spate.toml, so neither overwrites what the other has added."""
+    """Two commands at once: each waits for its turn before it reads spate.toml, so neither overwrites the other's
+    addition."""
     machines.type("node4", """
       exec 9< /etc/spate
       flock 9
@@ -67,7 +68,7 @@ def two_at_once(machines):
       flock -u 9
       wait $first
       wait $second""")
-    # Whichever was first has number 6.
+    # The first one, whichever it was, has number 6.
     said = machines.type("node4", "spate-setup; cat /etc/spate/spate.toml; systemctl is-active spated@5 spated@6 spated@7")
     check("node4:7406" in said and "node4:7407" in said, said)
     for wrong in ("--server 9", "--server x", "--server", "--nonsense", "a b"):
@@ -90,7 +91,7 @@ def use(machines):
 
 
 def refusals(machines):
-    """A mistake at a start has a sentence of its own."""
+    """Each mistake at a start has its own sentence."""
     def says(name, command, *texts):
         done = machines.run(name, command)
         check(done.returncode == 1 and all(text in done.stdout for text in texts), "%s: exit %d, %s" % (command, done.returncode, done.stdout))
@@ -99,13 +100,13 @@ def refusals(machines):
     says("node2", start, "server 3 belongs on another machine: tcp://node3:7400")
     start = "sed -i 's#shm:///run/spate/3#shm:///run/nowhere/3#' /run/s/spate.toml; sed -i 's#urls = ..tcp://node3:7400#urls = [\"shm:///run/nowhere/3#' /run/s/spate.toml; spated --config /run/s/spate.toml --server 3"
     says("node2", start, "server 3 is to listen at shm:///run/nowhere/3, whose folder is not there")
-    # Without --format nothing is made of an empty folder.
+    # Without --format an empty folder stays empty.
     says("node4", "systemctl stop spated@4; mv /srv/spate/4 /srv/spate/kept; spate-setup", "Is its disk mounted?")
     machines.type("node4", "mv /srv/spate/kept /srv/spate/4; spate-setup; spate status")
 
 
 def reboot(machines):
-    """What a boot does: /run is empty, and the units start."""
+    """Does what a boot does: /run is empty, and the units start."""
     machines.type("node2", "systemctl stop spated@2; rm -r /run/spate; systemctl start spated@2; spate status; spate cat spate:/before")
 
 

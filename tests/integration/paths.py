@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the data paths share: clients that are told what to do, counters, other URLs."""
+"""Code that the tests of the data paths share: clients that take commands, counters, other URLs."""
 import ctypes
 import mmap
 import os
@@ -43,7 +43,7 @@ class Client:
 
 
 def refuses_direct(folder):
-    """There is no O_DIRECT in `folder`, or it is memory."""
+    """Returns whether `folder` has no O_DIRECT or lies in memory."""
     path = os.path.join(folder, "probe")
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
@@ -53,7 +53,8 @@ def refuses_direct(folder):
 
 
 def system_calls(pid, work):
-    """How often a process calls what while `work` is done: {name: times}. None, and a word of it, where that cannot be seen."""
+    """Counts the system calls of a process while `work` runs: {name: times}. Prints a message and returns None if they
+    cannot be traced."""
     with tempfile.NamedTemporaryFile() as out:
         tracer = shutil.which("strace") and subprocess.Popen([shutil.which("strace"), "-f", "-c", "-o", out.name, "-p", str(pid)], stderr=subprocess.PIPE)
         if not tracer or "attached" not in tracer.stderr.readline().decode():
@@ -68,7 +69,7 @@ def system_calls(pid, work):
 
 
 def expect_calls(pid, work, some=(), none=(), what=""):
-    """Any one of `some`, and none of `none`."""
+    """Checks that `work` makes at least one of the calls `some` and none of `none`."""
     calls = system_calls(pid, work)
     if calls is not None:
         fine = (not some or any(calls.get(name, 0) for name in some)) and not any(calls.get(name, 0) for name in none)
@@ -76,7 +77,7 @@ def expect_calls(pid, work, some=(), none=(), what=""):
 
 
 def pattern(seed, offset, size):
-    """The bytes that path_client writes there."""
+    """Returns the bytes that path_client writes there."""
     out, mask = bytearray(), (1 << 64) - 1
     for at in range(offset, offset + size):
         word = ((seed + 1) * 0x9E3779B97F4A7C15 + (at // 8) * 0xBF58476D1CE4E5B9) & mask
@@ -85,7 +86,7 @@ def pattern(seed, offset, size):
 
 
 def metric(fs, server, name, **labels):
-    """The sum of a counter of one server, of all samples that have these labels."""
+    """Returns the sum of one server's counter over all samples with these labels."""
     total = 0
     for line in fs.spate("stats", "--prometheus", str(server)).decode().splitlines():
         if not (line.startswith("spate_" + name + "{") or line.startswith("spate_" + name + " ")):
@@ -100,7 +101,7 @@ def moved(fs, server, path, direction):
 
 
 def set_shm_urls(fs):
-    """Before each server's tcp address one in shared memory. The file system is down."""
+    """Puts an address in shared memory before each server's tcp address. The file system must be down."""
     path = os.path.join(fs.dir, "spate.toml")
     with open(path) as f:
         text = f.read()
@@ -113,7 +114,8 @@ def set_shm_urls(fs):
 
 
 def up_by_shm(fs):
-    """A new file system at work, each server at an address in shared memory and one by tcp. tcp.toml knows the latter only."""
+    """Starts a new file system whose servers each have an address in shared memory and one by tcp. tcp.toml has only
+    the latter."""
     fs.up()
     shutil.copy(fs.dir + "/spate.toml", fs.dir + "/tcp.toml")
     fs.spate("down", "-q", "--dir", fs.dir)
@@ -122,7 +124,7 @@ def up_by_shm(fs):
 
 
 def pages_cached(file):
-    """How many pages of an open file are in memory."""
+    """Returns how many pages of an open file are in memory."""
     size = os.fstat(file.fileno()).st_size
     if size == 0:
         return 0
@@ -130,13 +132,14 @@ def pages_cached(file):
         first = (ctypes.c_char * size).from_buffer(memory)
         told = (ctypes.c_ubyte * (-(-size // mmap.PAGESIZE)))()
         failed = ctypes.CDLL(None, use_errno=True).mincore(ctypes.byref(first), ctypes.c_size_t(size), told)
-        del first  # else the memory stays mapped
+        del first  # or else the memory stays mapped
         check(failed == 0, "mincore: errno %d" % ctypes.get_errno())
         return sum(page & 1 for page in told)
 
 
 def forget_pages(file):
-    """The page cache has nothing of an open file any more. Pages on their way to a device or through a socket are not dropped at once."""
+    """Drops an open file from the page cache. Repeats that, since pages on their way to a device or through a socket
+    are not dropped at once."""
     def dropped():
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -10,11 +10,11 @@ from cluster import Cluster, check, wait_until
 from paths import Client, metric, moved, up_by_shm
 
 MIB = 1 << 20
-BUSY_AT = 192  # of the operations under way, in a lease's page: src/model/lease_words.h
+BUSY_AT = 192  # in a lease's page, the word that counts operations under way: src/model/lease_words.h
 
 
 def server_work(pid):
-    """Processor time in ticks, and bytes that the process has read or written by system calls."""
+    """Returns processor time in ticks, and the bytes that the process has read or written by system calls."""
     with open("/proc/%d/stat" % pid) as f:
         fields = f.read().rsplit(")", 1)[1].split()
     with open("/proc/%d/io" % pid) as f:
@@ -32,7 +32,7 @@ def leases(fs, what):
 
 
 def late_writer(fs, path, offset, size, seed):
-    """A client that is stopped in the middle of a write under its lease."""
+    """Stops a client in the middle of a write under its lease."""
     client = Client(fs)
     client.ok("open " + path)
     wait_until(lambda: client.say("lease") == "ok", "a lease: for two seconds after a quarrel nobody gets one")
@@ -42,7 +42,8 @@ def late_writer(fs, path, offset, size, seed):
 
 
 def came_back_without(holder, client, what):
-    """The server did, and another client reads what it had: a write that ends late changes nothing, and its holder hears of it."""
+    """After the server is back, another client reads the bytes that the server had. The stopped write has no effect
+    when it ends late, and its holder gets an error."""
     client.ok("check 0 50000 1")
     os.kill(holder.process.pid, signal.SIGCONT)
     check(holder.answer() == "fenced", what + ": the holder does not know that it was fenced")
@@ -51,7 +52,7 @@ def came_back_without(holder, client, what):
 
 
 def busy_holder(fs, path):
-    """A client that is stopped by others in the middle of a write of the library's, under a lease; and the lease's page."""
+    """Stops a client in the middle of a library write under a lease. Returns the client and the lease's page."""
     client = Client(fs)
     client.ok("open " + path, "path bypass")
     size = 48 * MIB
@@ -76,7 +77,7 @@ with Cluster(io=1, env=environment) as fs:
     up_by_shm(fs)
     pid = fs.pids()[2]
 
-    # Forced: all of it goes past the server, which does nothing at all meanwhile.
+    # Forced bypass: all data goes past the server, which does nothing at all meanwhile.
     client = Client(fs)
     client.ok("create /a", "write 0 %d 1" % MIB, "path bypass", "write 0 %d 2" % MIB, "check 0 %d 2" % MIB)
     before = server_work(pid)
@@ -88,13 +89,13 @@ with Cluster(io=1, env=environment) as fs:
     check(after[2] - before[2] < 100_000 and after[1] - before[1] < 50, "the server moved something: %s %s" % (before, after))
     check(after[0] - before[0] <= 1, "the server worked: %s %s" % (before, after))
     check(int(client.say("bypassed")) >= 80 * MIB, "the client did not")
-    # Size and content are the server's truth, too, while the lease is held.
+    # The server knows size and content while the lease is held.
     other = Client(fs)
     other.ok("open /a", "path cached", "check %d %d 3" % (2 * MIB, MIB))
     check(other.say("size") == str(3 * MIB), "another client sees another size: " + other.say("size"))
     client.ok("sync")
     check(client.say("size") == str(3 * MIB), "the size")
-    # So are its times: what the holder has written is a change for everybody who asks meanwhile.
+    # It knows the times, too: a write of the holder counts as a change for everybody who asks meanwhile.
     seen = fs.spate("stat", "--json", "spate:/a")
     check(fs.spate("stat", "--json", "spate:/a") == seen, "two answers, and nothing was changed between them")
     client.ok("write 0 4096 2")
@@ -106,10 +107,10 @@ with Cluster(io=1, env=environment) as fs:
     told = fs.spate("explain", "-w", "spate:/a").decode()
     check(": bypass (" in told, "explain says: " + told)
 
-    # The first to go past the server asks for the lease. Later ones that are told to do so wait for it.
+    # The first forced operation requests the lease. Later forced operations wait for it.
     client.ok("open /a", "path bypass", "together 0 %d 2" % MIB, "close")
 
-    # By itself, when it is worth it; a second client's write takes the lease back, and both are exact.
+    # The policy chooses bypass when it is worth it. A second client's write recalls the lease, and both see exact data.
     client.ok("open /a", "write 0 %d 4" % MIB, "write %d 100000 4" % MIB)
     check(int(client.say("bypassed")) > 0, "not by itself")
     check(leases(fs, "") >= 1, "no lease")
@@ -121,7 +122,7 @@ with Cluster(io=1, env=environment) as fs:
     client.ok("write 0 %d 6" % MIB)
     client.ok("check 0 %d 6" % MIB)
     other.ok("check 0 %d 6" % MIB)
-    # Neighbours, unaligned, by different paths, at the same time.
+    # Two clients write unaligned neighbours by different paths at the same time.
     size = 100_003
     for step in range(20):
         client.ok("path " + ("auto" if step % 3 else "buffered"))
@@ -134,7 +135,7 @@ with Cluster(io=1, env=environment) as fs:
                    "check %d %d %d" % (5 + (2 * step + 1) * size, size, 60 + step))
     client.ok("path auto")
 
-    # Truncation, punching and removal meet a holder.
+    # Truncation, punching and removal while a lease is held.
     client.ok("path bypass")
     wait_until(lambda: client.say("write 0 %d 7" % MIB) == "ok", "a lease after the quarrel")
     other.ok("truncate 5000")
@@ -148,7 +149,7 @@ with Cluster(io=1, env=environment) as fs:
     check(other.say("size") == "5000", "the size once nobody writes any more")
     fs.fsck()
 
-    # A holder that is stopped in the middle of a write: fenced, and its late write goes nowhere.
+    # A holder stops in the middle of a write. It is fenced, and its late write has no effect.
     client.ok("create /b", "path buffered", "write 0 %d 1" % MIB)
     holder = late_writer(fs, "/b", 0, 50_000, 99)
     client.ok("write %d 4096 2" % (MIB // 2))
@@ -159,7 +160,7 @@ with Cluster(io=1, env=environment) as fs:
     check(client.say("size") == str(MIB), "the late write moved the end")
     holder.end()
 
-    # So does one that works by the library: its write fails, whatever it has written.
+    # The same with a holder that works through the library: its write fails even if it wrote some bytes.
     holder, words = busy_holder(fs, "/b")
     client.ok("path buffered", "write %d 4096 2" % (MIB // 2))
     check(leases(fs, "_fenced_total") == 2, "not fenced")
@@ -170,19 +171,19 @@ with Cluster(io=1, env=environment) as fs:
     holder.ok("path auto", "check 0 50000 1", "close")
     holder.end()
 
-    # The same over a restart of the killed server: the next one finds the lease.
+    # The same across a kill and restart of the server: the new process finds the lease.
     holder = late_writer(fs, "/b", 100, 50_000, 98)
     fs.kill(2)
     fs.up()
     came_back_without(holder, client, "/b after a kill")
 
-    # And over a stop in order, which does not wait for it for ever.
+    # The same across an orderly stop, which does not wait for the holder for ever.
     holder = late_writer(fs, "/b", 100, 50_000, 96)
     fs.spate("down", "-q", "--dir", fs.dir)
     fs.up()
     came_back_without(holder, client, "/b after a stop")
 
-    # A holder that was killed holds nothing back for longer than its operations last.
+    # A killed holder delays others no longer than its operations last.
     holder = late_writer(fs, "/b", 0, 10, 97)
     holder.process.kill()
     holder.process.wait()
@@ -193,7 +194,7 @@ with Cluster(io=1, env=environment) as fs:
     fs.fsck()
     check(not os.listdir(fs.target(2) + "/leases"), "lease files are left")
 
-    # What the configuration forbids is refused by name, and goes by the server otherwise.
+    # If the configuration forbids bypass, an explicit request is refused, and other requests go through the server.
     fs.spate("down", "-q", "--dir", fs.dir)
     fs.env["SPATE_FLOW_BYPASS"] = "read"
     fs.up()

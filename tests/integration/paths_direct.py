@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Path direct on a real disk: forced, it is what the counters and the kernel say is used, exact to the byte, coherent with
-programs on the server; where it cannot be had it is refused, or counted as a fall-back."""
+"""Path direct on a real disk. When forced, counters and kernel show that it is used, data is exact to the byte, and it
+is coherent with programs on the server. Where it is not available, it is refused or counted as a fall-back."""
 import os
 import re
 import shutil
@@ -17,7 +17,7 @@ disk = tempfile.mkdtemp(prefix="spate-paths-", dir=BIN)
 
 
 def direct_descriptors(pid):
-    """Datafiles that the process has open with O_DIRECT."""
+    """Returns the datafiles that the process has open with O_DIRECT."""
     found = 0
     for fd in os.listdir("/proc/%d/fdinfo" % pid):
         try:
@@ -30,7 +30,7 @@ def direct_descriptors(pid):
 
 
 def submitted(pid, work):
-    """How many operations each io_uring_enter of a process hands over while `work` is done; None without a tracer."""
+    """Returns how many operations each io_uring_enter of a process submits while `work` runs, or None without a tracer."""
     out = os.path.join(disk, "rings")
     tracer = shutil.which("strace") and subprocess.Popen(["strace", "-f", "-e", "trace=io_uring_enter", "-o", out, "-p", str(pid)], stderr=subprocess.PIPE)
     if not tracer or "attached" not in tracer.stderr.readline().decode():
@@ -53,7 +53,7 @@ with Cluster(io=1, folder=disk) as fs:
     client = Client(fs)
     client.ok("create /a", "path direct")
 
-    # Whole blocks: nothing goes through the page cache.
+    # Whole blocks: no data goes through the page cache.
     client.ok("write 0 %d 1" % (4 * MIB))
     check(moved(fs, 2, "direct", "write") == 4 * MIB, "not written directly")
     check(moved(fs, 2, "buffered", "write") == 0, "something was buffered")
@@ -62,10 +62,10 @@ with Cluster(io=1, folder=disk) as fs:
     check(moved(fs, 2, "direct", "read") == 4 * MIB, "not read directly")
     check(metric(fs, 2, "flow_copied_bytes_total", path="direct", direction="read") == 4 * MIB, "one copy a byte, to the socket")
 
-    # One request is as many to the device as its part of the file needs, handed over together.
+    # A request makes as many device operations as its part of the file needs, and submits them together.
     together = submitted(pid, lambda: client.ok("check 0 %d 1" % MIB))
     check(together is None or max(together) > 1, "a read of 1 MiB is handed to the kernel piece by piece: %s" % together)
-    # By memory that the ring knows: pinned once, not by each request, which the kernel is told of by io_uring_register.
+    # The ring uses registered memory: it is pinned once by io_uring_register, not by each request.
     def registered():
         return [metric(fs, 2, "flow_registered_bytes_total", direction=direction) for direction in ("write", "read")]
     before = registered()
@@ -73,13 +73,13 @@ with Cluster(io=1, folder=disk) as fs:
     expect_calls(pid, lambda: client.ok(*again), ("io_uring_enter",), ("io_uring_register", "pread64", "pwrite64"), "registered memory")
     check(registered() == [count + 4 * MIB for count in before], "not all by registered memory: %s, then %s" % (before, registered()))
 
-    # Ends that fill no block, and reads of any shape.
+    # Ends that do not fill a block, and reads of any shape.
     client.ok("write 1000 %d 2" % (2 * MIB + 333), "check 1000 %d 2" % (2 * MIB + 333), "check 0 1000 1",
               "check %d 99 1" % (2 * MIB + 1333))
     check(moved(fs, 2, "buffered", "write") == 3096 + 1333, "the ends went elsewhere")
     client.ok("sync")
 
-    # The bytes on the disk are those: a local program reads and writes the datafile, not at the same moment.
+    # The same bytes are on the disk: a local program reads and writes the datafile, but not at the same time.
     datafile, = fs.datafiles(2)
     with open(datafile, "r+b") as f:
         local = f.read(MIB)
@@ -127,7 +127,7 @@ with Cluster(io=1, folder=disk) as fs:
     other.end()
     fs.fsck()
 
-    # Chosen by the policy for what is too large for the cache and not in it.
+    # The policy chooses it for files that are too large for the cache and not in it.
     fs.spate("down", "-q", "--dir", fs.dir)
     fs.env["SPATE_FLOW_DIRECT_FROM"] = "1 MiB"
     fs.up()
@@ -143,7 +143,7 @@ with Cluster(io=1, folder=disk) as fs:
     del fs.env["SPATE_FLOW_DIRECT_FROM"]
 shutil.rmtree(disk, ignore_errors=True)
 
-# Memory has no device: refused by name, counted where the policy wanted it.
+# Storage in memory has no device: an explicit request is refused, and a choice of the policy is counted as a fall-back.
 if os.access("/dev/shm", os.W_OK):
     with Cluster(io=1, env={"SPATE_FLOW_DIRECT_FROM": "4 KiB"}) as fs:
         fs.up()

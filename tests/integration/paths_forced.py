@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each data path, of reads and of writes, large and small, by the request and by the configuration: that one is taken and no other, as
-the counters and the system calls say, or it is refused; what cannot be had otherwise is counted and told."""
+"""Each data path for reads and writes, large and small, chosen by the request or by the configuration: counters and
+system calls show that this path alone is used, or the request is refused. Every fall-back is counted and logged."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ SIZES = (MIB, 4096)
 PATHS = ("inline", "buffered", "cached", "direct", "bypass", "p2p")
 FALLBACKS = "flow_fallbacks_total"
 EVERY_CALL = PLAIN["read"] + PLAIN["write"] + ("sendfile", "splice", "io_uring_enter")
-# What the server calls for a path, one of them at least. All else of EVERY_CALL it does not.
+# The server makes at least one of these system calls for a path, and none of the others in EVERY_CALL.
 CALLS = {("buffered", "read"): PLAIN["read"], ("buffered", "write"): PLAIN["write"], ("cached", "read"): ("sendfile",),
          ("direct", "read"): ("io_uring_enter",), ("direct", "write"): ("io_uring_enter",),
          ("p2p", "read"): ("io_uring_enter",), ("p2p", "write"): ("io_uring_enter",),
@@ -23,7 +23,7 @@ CALLS = {("buffered", "read"): PLAIN["read"], ("buffered", "write"): PLAIN["writ
 
 
 def counted(fs, what="flow_bytes_total"):
-    """{(path, direction): count} of the io server."""
+    """Returns {(path, direction): count} of the io server."""
     text = fs.spate("stats", "--prometheus", "2").decode()
     found = re.findall(r'^spate_%s\{[^}]*?direction="(\w+)"[^}]*?path="(\w+)"[^}]*\} (\d+)' % what, text, re.M)
     found = found or [(d, p, n) for p, d, n in re.findall(r'^spate_%s\{[^}]*?path="(\w+)"[^}]*?direction="(\w+)"[^}]*\} (\d+)' % what, text, re.M)]
@@ -32,8 +32,8 @@ def counted(fs, what="flow_bytes_total"):
 
 
 def goes_by(fs, client, path, direction, size, words, times=1):
-    """It is done, and all of it by this path."""
-    what = "%s by %s of %d bytes" % (direction, path, size)  # bypass: told when the lease is given back
+    """Checks that the request succeeds and takes this path only."""
+    what = "%s by %s of %d bytes" % (direction, path, size)  # bypass: the client reports it when it gives the lease back
     before, fallen = counted(fs), counted(fs, FALLBACKS)
     client.ok(*[words] * times)
     after = counted(fs)
@@ -68,14 +68,14 @@ def by_the_request(fs, pid, tcp, shm):
 
 
 def forget(fs):
-    """The page cache has nothing of the datafiles any more."""
+    """Drops the datafiles from the page cache."""
     for name in fs.datafiles(2):
         with open(name, "r+b") as f:
             forget_pages(f)
 
 
 def refused(fs, tcp):
-    """By name, large and small: an error with the reason, and nothing moves."""
+    """Checks that an explicit request, large or small, gets an error with the reason, and that no data moves."""
     before = counted(fs)
     for path, verb, why in (("cached", "write", "for reads"), ("bypass", "check", "not connected to this server by shm"), ("bypass", "write", "by shm")):
         tcp.ok("path " + path)
@@ -89,7 +89,7 @@ def refused(fs, tcp):
 
 
 def by_the_configuration(fs):
-    """No client names a path, and one that could go past the server does not."""
+    """No client asks for a path, and a client that could go past the server does not."""
     for reads, writes in (("buffered", "buffered"), ("cached", "direct"), ("direct", "buffered")):
         fs.spate("down", "-q", "--dir", fs.dir)
         fs.env.update(SPATE_FLOW_READ_PATH=reads, SPATE_FLOW_WRITE_PATH=writes)
@@ -100,11 +100,11 @@ def by_the_configuration(fs):
             client.ok("open /a", "write 0 %d 1" % MIB)
             for direction, path in (("write", writes), ("read", reads)):
                 words = "%s 0 %d 1" % ("write" if direction == "write" else "check", MIB)
-                goes_by(fs, client, path, direction, MIB, words, times=5)  # enough to be worth a lease
+                goes_by(fs, client, path, direction, MIB, words, times=5)  # enough to make a lease worthwhile
                 if config == "tcp.toml":
                     some = CALLS[(path, direction)]
                     expect_calls(pid, lambda: client.ok(words), some, tuple(call for call in EVERY_CALL if call not in some), "%s by %s" % (direction, path))
-                # So little goes in the request or reply: not silently.
+                # So little data goes in the request or reply itself, and the fall-back is counted.
                 key = (path, direction)
                 before, fallen = counted(fs), counted(fs, FALLBACKS)[key]
                 client.ok("%s 0 4096 1" % ("write" if direction == "write" else "check"))
@@ -124,7 +124,8 @@ def by_the_configuration(fs):
 
 
 def beside_a_writer(fs):
-    """Nothing goes past the page cache that a client writes by itself, by nobody's wish; by somebody's, that client's lease ends first."""
+    """While a client writes by itself through the page cache, no policy lets others go past the page cache. An explicit
+    request does, and ends that client's lease first."""
     fs.env["SPATE_FLOW_DIRECT_FROM"] = "1 MiB"
     fs.up()
     shm, tcp = Client(fs), Client(fs, "tcp.toml")
@@ -140,7 +141,7 @@ def beside_a_writer(fs):
     tcp.ok("path direct")
     goes_by(fs, tcp, "direct", "write", MIB, "write 0 %d 1" % MIB)
     check(metric(fs, 2, "server_io_leases") == 0, "a lease to write beside a direct write")
-    # So does its own, when it is the one that writes past the page cache.
+    # The lease ends, too, when its holder itself writes past the page cache.
     wait_until(lambda: shm.say("write 0 4096 1") == "ok", "a lease: for two seconds after a quarrel nobody gets one")
     check(metric(fs, 2, "server_io_leases") == 1, "no lease")
     shm.ok("path direct")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Path p2p with a file in the place of a device's memory: the same code but for the mapping's origin. What it does with a
-device is shown by tests/vm/p2p.py."""
+"""Path p2p with a file in place of a device's memory. The code is the same except for the origin of the mapping.
+tests/vm/p2p.py tests a real device."""
 import os
 import shutil
 import tempfile
@@ -46,13 +46,13 @@ with Cluster(io=1, folder=os.path.join(disk, "fs"), env=P2P) as fs:
     table = [line.split() for line in fs.spate("stats", "2").decode().splitlines() if line.startswith("  p2p ")]
     check(table and table[0][-1] == "1.0", "no copies per byte in spate stats: %s" % table)
     check(": p2p (" in explained(fs) and ": p2p (" in explained(fs, "-w"), "explain says: " + explained(fs))
-    # Ends that fill no block; by name; a stream of small pieces has no use for it.
+    # Ends that do not fill a block; an explicit request; a stream of small pieces, for which the path is useless.
     client.ok("write 1000 %d 2" % (2 * MIB + 333), "check 1000 %d 2" % (2 * MIB + 333), "check 0 1000 1", "path p2p", "check %d 99 1" % (2 * MIB + 1333))
     client.ok("sync", "close")
     client.end()
     fs.fsck()
 
-    # A client by another network than tcp.
+    # A client over another network than tcp.
     fs.spate("down", "-q", "--dir", fs.dir)
     fs.env["SPATE_FLOW_BYPASS"] = "off"
     set_shm_urls(fs)
@@ -66,7 +66,7 @@ with Cluster(io=1, folder=os.path.join(disk, "fs"), env=P2P) as fs:
     client.ok("close")
     client.end()
 
-    # Memory that cannot be mapped: served all the same, by the next best path, and never silently.
+    # If the memory cannot be mapped, the next best path serves the request, and that is counted and logged.
     fs.spate("down", "-q", "--dir", fs.dir)
     fs.env["SPATE_FLOW_P2P_MEMORY"] = "/sys/bus/pci/devices/none/p2pmem/allocate"
     fs.up()

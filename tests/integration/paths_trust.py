@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a server passes descriptors of its datafiles to: to a process of its own user to write, to another user's, who may read the file,
-to read, and nothing more can be made of that one."""
+"""To whom a server passes descriptors of its datafiles. A process of the server's user gets one for writing. A process
+of another user, who may read the file, gets one for reading, which cannot be turned into anything more."""
 import os
 import shutil
 import sys
@@ -20,7 +20,7 @@ def become_nobody():
 
 
 def open_to_nobody(fs):
-    """The file system's name and key, as an administrator gives them to another user."""
+    """Gives another user the file system's name and key, as an administrator does."""
     with open(fs.dir + "/spate.toml") as f:
         text = f.read()
     key = fs.root + "/nobody.key"
@@ -45,11 +45,11 @@ def main():
         own.ok("create /mine 666", "write 0 %d 1" % MIB, "sync", "close")
         own.ok("open /mine", "lease", "close")
         check(own.say("allowed").startswith("read write"), "the server's own user may not write: " + own.say("allowed"))
-        # Who has opened the file for writing only gets no descriptor that reads.
+        # A client that opened the file for writing only gets no descriptor for reading.
         own.ok("open /mine", "lease write", "close")
         check("read" not in own.say("allowed") and "write" in own.say("allowed"), "opened for writing, and good for: " + own.say("allowed"))
         own.end()
-        fs.spate("down", "-q", "--dir", fs.dir)  # whatever was leased has ended
+        fs.spate("down", "-q", "--dir", fs.dir)  # all leases have ended
         fs.up()
         try:
             other = Client(fs, fs.root + "/nobody.toml", preexec_fn=become_nobody)
@@ -64,7 +64,7 @@ def main():
         check(int(other.say("bypassed")) == MIB - 1, "it does not read by itself")
         said = other.say("write 0 %d 2" % MIB)
         check("does not run as the server's user" in said, "a write past the server: " + said)
-        other.ok("path auto", "write 0 %d 2" % MIB, "check 0 %d 2" % MIB, "close")  # its rights are those of anybody
+        other.ok("path auto", "write 0 %d 2" % MIB, "check 0 %d 2" % MIB, "close")  # only with the rights that any user has
         other.end()
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One io server stands still, and clients that wait as long as it takes have more truncations under way than the meta server
-works on at once: everybody else is served meanwhile, and no session ends."""
+"""One io server stands still. Clients without a time limit then have more truncations under way than the meta server
+works on at once. The meta server must serve everybody else meanwhile, and no session may end."""
 import os
 import signal
 import subprocess
@@ -9,9 +9,9 @@ import time
 
 from cluster import BIN, Cluster, check
 
-LEASE = 3  # seconds; a busy machine may keep a client from its beats for one or two
+LEASE = 3  # seconds; on a busy machine a client's heartbeat may be one or two late
 CLIENTS = 5
-FILES = 230  # of each: together more than the 1024 requests that a server works on at once
+FILES = 230  # files of each client: together more than the 1024 requests that a server works on at once
 
 
 def cutter(fs, number):
@@ -28,7 +28,7 @@ with Cluster(io=3, env={"SPATE_META_SESSION_LEASE": "%dms" % (LEASE * 1000), "SP
     for process in cutters:
         process.stdin.write("cut\n")
         process.stdin.flush()
-    # For some leases, so that sessions would end if the meta server did not hear of them.
+    # Waits for several leases: sessions would end if the meta server got no heartbeats.
     end, made = time.monotonic() + 3 * LEASE, 0
     while time.monotonic() < end or made < 20:
         fs.spate("mkdir", "spate:/d%d" % made)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that listen on libfabric and on tcp: clients take the first that works, data come back whole, counters tell."""
+"""Servers that listen on libfabric and on tcp: clients take the first network that works, data is intact, and counters
+show the network."""
 import os
 
 from cluster import BIN, Cluster, check, free_ports, skip
@@ -35,7 +36,7 @@ with Cluster(io=2) as fs:
     check("ofi+tcp://" in told, "ping does not show the network: " + told)
     fs.spate("down", "-q", "--dir", fs.dir)
 
-    # All three at once: clients on the same host take shared memory, the others another network.
+    # All three networks at once: clients on the same host take shared memory, the others another network.
     names = iter(range(3))
     ports = iter(range(other, other + 3))
     fs.set_urls(lambda tcp: ["shm://%s/%d" % (fs.root, next(names)), "ofi+tcp://127.0.0.1:%d" % next(ports), tcp])
@@ -43,7 +44,7 @@ with Cluster(io=2) as fs:
     check(fs.spate("get", "spate:/after") == data, "over shared memory")
     told = fs.spate("ping").decode()
     check("the first of its 3 addresses, on this host" in told and "shm://" in told, "shared memory was not taken: " + told)
-    # Its socket goes away: what comes next fails over, and ping says why.
+    # Its socket goes away: the next requests fail over, and ping names the reason.
     for server in range(3):
         os.unlink("%s/%d" % (fs.root, server))
     check(fs.spate("get", "spate:/after") == data, "over the second network")
@@ -51,7 +52,7 @@ with Cluster(io=2) as fs:
     check("number 2 of its 3 addresses" in told and "failed: " in told, "ping does not say what failed: " + told)
     fs.spate("down", "-q", "--dir", fs.dir)
 
-    # Nobody has such hardware here: the server says so plainly and does not start.
+    # This machine lacks the hardware: the server says so and does not start.
     fs.set_urls(lambda tcp: ["ofi+nosuch://127.0.0.1:%d" % (other + 2), tcp])
     said = fs.run("up", "-q", "--dir", fs.dir)
     check(said.returncode != 0 and "nosuch" in said.stderr + fs.logs(), "no word of the provider: " + said.stderr)

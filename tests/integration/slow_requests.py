@@ -20,7 +20,8 @@ def slow(fs, server):
 
 
 def truncated_while_stopped(fs):
-    """A program empties a file while the io servers stand still, until it says that it waits. Its number, and what it has logged."""
+    """A program truncates a file while the io servers stand still, until the program reports that it waits. Returns its
+    number and its log."""
     fs.spate("put", "spate:/file", input=b"x" * (1 << 20))
     fs.kill(2, 3, 4, sig=signal.SIGSTOP)
     said = []
@@ -39,7 +40,8 @@ def truncated_while_stopped(fs):
 
 
 def holds_leases(fs):
-    """A session of this process that asks for events all the time, since it keeps attributes under leases. Ends by its function."""
+    """Starts a session of this process that keeps attributes under leases and so asks for events all the time. The
+    returned function ends it."""
     library, session = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
     os.environ["SPATE_CLIENT_ATTRIBUTE_CACHE"] = "all"
     check(library.spate_connect(ctypes.byref(session), fs.dir.encode(), None) == 0, "the library does not connect")

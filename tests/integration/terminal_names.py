@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names that somebody else has chosen reach a terminal without what would control it, whichever command shows them. A pipe gets
-from `spate sum` and `find -print0` what other programs read."""
+"""Whichever command prints a name that another user chose, characters that would control the terminal are replaced. A
+pipe gets the exact names from `spate sum` and `find -print0`, since programs read them."""
 import os
 import pty
 import subprocess
@@ -15,7 +15,7 @@ HARMFUL = [b"\x1b", b"\x07", b"\x08", b"\x9b2J", b"\xe2\x80\xae", b"\xff", b"two
 
 
 def on_terminal(fs, *args):
-    """What `spate ARGS` writes to a terminal, and to standard error."""
+    """Returns what `spate ARGS` writes to a terminal and to standard error."""
     ours, theirs = pty.openpty()
     done = subprocess.Popen([SPATE, *args], env=fs.env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE)
     os.close(theirs)
@@ -35,7 +35,7 @@ def on_terminal(fs, *args):
 
 
 def commands_on(root, tree, local):
-    """All that show names, with arguments that hold some, or are in vain."""
+    """Returns all commands that print names, with arguments that contain some or that fail."""
     yield from (("ls", tree), ("ls", "-l", tree), ("ls", "--json", tree), ("tree", tree), ("find", tree), ("du", "-a", tree), ("sum", tree), ("sum", local),
                 ("sum", "--check", root + "/sums", tree), ("cp", "-r", "-v", tree, root + "/out"), ("cp", "-r", "-v", local, "spate:/in"),
                 ("cp", "-r", tree, local + "/" + NAMES[0]), ("rm", "-r", "-v", "spate:/in"), ("fsck",))
@@ -65,7 +65,7 @@ def main():
             text, errors = on_terminal(fs, *command)
             for harm in HARMFUL:
                 check(harm not in text, "%s shows %r: %r" % (command, harm, text))
-                # A message may have several lines.
+                # A message may have several lines, so a newline is no harm.
                 check(harm not in errors or b"\n" in harm, "%s says %r: %r" % (command, harm, errors))
             check(text or errors or command[0] in ("cp", "rm"), "%s says nothing" % (command,))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tcp+tls:// addresses with real processes: by the file system's keys and by certificates of an authority, what is said when
-a certificate or a key is wrong, and that nothing is spoken in clear."""
+"""tcp+tls:// addresses with real processes: with the file system's keys and with certificates of an authority; the
+messages for a wrong certificate or key; and no plain text on the wire."""
 import os
 import shutil
 import socket
@@ -20,7 +20,7 @@ def openssl(*args):
 
 
 class Authority:
-    """The commands of docs/operating.md, "Encryption"."""
+    """Runs the commands of docs/operating.md, "Encryption"."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -30,7 +30,7 @@ class Authority:
                 "-subj", "/CN=Spate authority", "-keyout", self.ca_key, "-out", self.ca)
 
     def issue(self, name, alternative="IP:127.0.0.1", days="365"):
-        """Paths of a new certificate and its key."""
+        """Returns the paths of a new certificate and its key."""
         certificate, key = "%s/%s.pem" % (self.folder, name), "%s/%s.key" % (self.folder, name)
         openssl("req", "-x509", "-CA", self.ca, "-CAkey", self.ca_key, "-newkey", "ec", "-pkeyopt",
                 "ec_paramgen_curve:P-256", "-noenc", "-days", days, "-subj", "/CN=" + name,
@@ -54,7 +54,8 @@ class Authority:
 
 
     def revoke(self, certificate=None):
-        """The commands of docs/operating.md: a new revocation list, with the certificate in it. Its path."""
+        """Runs the commands of docs/operating.md that make a new revocation list with the certificate. Returns the
+        list's path."""
         config, fresh = self.folder + "/revoke.cnf", self.folder + "/fresh.pem"
         if not os.path.exists(config):
             with open(config, "w") as f:
@@ -78,7 +79,7 @@ def says(text, *parts):
 
 
 def plain_clients_learn_nothing(fs):
-    """What a client without TLS sends is answered by an alert at most, and the server says so once."""
+    """A client without TLS gets at most an alert as the answer, and the server logs it once."""
     with socket.create_connection(("127.0.0.1", fs.port)) as peer:
         peer.settimeout(20)
         peer.sendall(b"SPATEtcp" + bytes(56))
@@ -101,14 +102,14 @@ def check_by_keys():
         says(fs.spate("status").decode(), "TLS 1.3")
         says(fs.spate("config", "check").decode(), "ok")
         plain_clients_learn_nothing(fs)
-        # A key of another file system.
+        # The key of another file system.
         wrong = fs.root + "/wrong.key"
         with open(wrong, "w") as f:
             f.write(os.urandom(32).hex() + "\n")
         os.chmod(wrong, 0o600)
         said = fs.fails("--set", "client.deadline=3 s", "ls", "spate:/", env={"SPATE_FS_CLIENT_KEY_FILE": wrong})
         says(said, "TLS: the server does not accept this key")
-        # A client that is told tcp:// does not get in either.
+        # A client that uses tcp:// is not admitted either.
         with open(fs.dir + "/spate.toml") as f:
             text = f.read()
         plain = fs.root + "/plain.toml"
@@ -116,7 +117,7 @@ def check_by_keys():
             f.write(text.replace("tcp+tls://", "tcp://"))
         said = fs.fails("--fs", plain, "--set", "client.deadline=3 s", "ls", "spate:/")
         says(said, "the process that listens there closed the connection")
-        # The key of a user is a key of TLS as well.
+        # A user's key also works as a key of TLS.
         mine = fs.root + "/user.key"
         fs.spate("key", "issue", "--uid", "4711", "--gid", "4711", "-o", mine)
         check(fs.spate("ls", "spate:/", env={"SPATE_FS_CLIENT_KEY_FILE": mine}) == b"a\n", "a user's key does not get in")
@@ -136,7 +137,8 @@ def use_certificates(fs, authority, server, keys_too):
 
 
 def refusals(fs, authority, client):
-    """One clear sentence each at the client, and a line in the server's log (one in ten seconds, however many are refused)."""
+    """The client prints one clear sentence for each refusal. The server logs one line in ten seconds, however many are
+    refused."""
     def refused(certificate, key, at_client, at_server=None):
         said = fs.fails("--set", "client.deadline=3 s", "ls", "spate:/", env=variables(authority, certificate, key))
         says(said, at_client)
@@ -174,7 +176,8 @@ def replaced_without_restart(fs, authority, server, client):
 
 
 def revoked_in_use(fs, authority):
-    """A certificate that has just let its owner in is refused once the list has it; the others, and the servers, go on."""
+    """A certificate that was just accepted is refused as soon as the list has it. The other clients and the servers go
+    on."""
     taken = authority.issue("taken", alternative="DNS:taken")
     check(fs.spate("ls", "spate:/", env=variables(authority, *taken)) == b"a\n", "a good certificate is refused")
     authority.revoke(taken[0])

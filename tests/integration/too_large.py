@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A size that the servers' local file systems cannot hold is refused at once, and the file stays as it is; before and after a
-restart of the meta server."""
+"""A size that the servers' local file systems cannot hold is refused at once, and the file stays unchanged, before and
+after a restart of the meta server."""
 import resource
 import signal
 import subprocess
 
 from cluster import SPATE, Cluster, check
 
-LARGEST = 1 << 40  # of a local file, by a limit of the servers' processes
+LARGEST = 1 << 40  # size limit of a local file: a limit of the servers' processes
 TOO_LARGE = "900T"
 
 

@@ -17,7 +17,7 @@ import termios
 
 from cluster import SPATE, Cluster, check
 
-# Writes 1 MiB, or asks for attributes, again and again until its standard input ends.
+# Writes 1 MiB, or requests attributes, again and again until its standard input ends.
 CLIENT = """
 import ctypes, os, select, sys
 library, fs, file = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p(), ctypes.c_void_p()
@@ -70,7 +70,7 @@ def who_does_what(fs, writer, looker):
     check(red["write"]["mean_ns"] > 0 and red["read"]["bytes_per_second"] == 0, red)
     check(batch["look"]["requests_per_second"] > 0 and batch["write"]["requests_per_second"] == 0, batch)
     check(told["total"]["write"]["bytes_per_second"] >= red["write"]["bytes_per_second"], told)
-    # A write is at io servers only, a look at the meta server only.
+    # Only io servers see a write, and only the meta server a request for attributes.
     at_meta = {row["job"]: row for row in table(fs, "1")["clients"]}
     check(at_meta["4711"]["look"]["requests_per_second"] > 0, at_meta)
     check("red" not in at_meta or at_meta["red"]["write"]["requests_per_second"] == 0, at_meta)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How a server does its I/O: what `trove` asks for is what it does, and "auto" takes threads where io_uring is refused."""
+"""How a server does its I/O: the kind that `trove` requests is used, and "auto" takes threads where io_uring is
+refused."""
 import ctypes
 import json
 import os
@@ -16,7 +17,7 @@ DATA = os.urandom(3 << 20)
 
 
 def without_io_uring():
-    """For this process and its children io_uring_setup fails, as in many containers."""
+    """Makes io_uring_setup fail for this process and its children, as in many containers."""
     load, equal, ret = 0x20, 0x15, 0x06
     program = b"".join(struct.pack("HBBI", *one) for one in (
         (load, 0, 0, 0), (equal, 0, 1, IO_URING_SETUP), (ret, 0, 0, 0x00050000 | EPERM), (ret, 0, 0, 0x7fff0000)))
@@ -28,7 +29,7 @@ def without_io_uring():
 
 
 def up(fs, kind, refused):
-    """`spate up --trove KIND`; with `refused` in a place without io_uring."""
+    """Runs `spate up --trove KIND`; with `refused` in a place without io_uring."""
     args = [SPATE, "up", "-q", "--dir", fs.dir, "--io", "1", "--port", str(fs.port), "--trove", kind]
     done = subprocess.run(args, env=fs.env, preexec_fn=without_io_uring if refused else None, stderr=subprocess.PIPE, timeout=60)
     fs.seen.update(fs.pids().values())
@@ -36,7 +37,7 @@ def up(fs, kind, refused):
 
 
 def stores(fs):
-    """How each target is kept, as df tells."""
+    """Returns how each target is stored, as df reports it."""
     return [target["store"] for target in json.loads(fs.spate("df", "--json"))["targets"]]
 
 
@@ -53,7 +54,8 @@ def works(kind, refused, wanted):
 
 
 def no_larger_files(kind):
-    """What the server may not write is an error of the write (RLIMIT_FSIZE, whose signal would end it), and the server goes on."""
+    """If the server may not write (RLIMIT_FSIZE, whose signal would end it), the write returns an error, and the server
+    goes on."""
     with Cluster(io=1) as fs:
         code, said = up(fs, kind, False)
         check(code == 0, "up --trove %s: %s" % (kind, said))
@@ -80,6 +82,6 @@ with Cluster(io=1) as fs:
     check(code == 2 and "--trove pool" in said, "a running file system of another kind: exit %d, %s" % (code, said))
 with Cluster(io=1) as fs:
     available = up(fs, "uring", False)[0] == 0
-if available:  # else this machine is such a place
+if available:  # if not, this machine is such a place itself
     works("uring", False, "uring")
     works("auto", False, "uring")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spate up`, `down` and spated where something is in the way: each is said plainly, and nothing is harmed."""
+"""`spate up`, `down` and spated when something is in the way: the message is clear, and no data is harmed."""
 import os
 import shutil
 import signal
@@ -21,7 +21,7 @@ def says(text, *parts):
 
 
 def spated(fs, server, *args, env=None):
-    """Runs spated, which must end by itself with a message. The message."""
+    """Runs spated, which must end by itself with a message. Returns the message."""
     done = subprocess.run([SPATED, "--config", fs.dir + "/spate.toml", "--server", str(server), *args], env=dict(fs.env, **(env or {})),
                           stderr=subprocess.PIPE, timeout=30)
     said = done.stderr.decode()
@@ -44,7 +44,7 @@ def second_up(fs):
     out = fs.spate("up", "--dir", fs.dir).decode()
     says(out, "is running already (%d servers)" % (fs.io + 1))
     check(fs.pids() == before, "the second up has started servers")
-    # Two at once: one of them starts the servers.
+    # Two `up` at once: only one of them starts the servers.
     fs.spate("down", "-q")
     both = [fs.start("up", "-q", "--dir", fs.dir) for _ in range(2)]
     for one in both:
@@ -55,7 +55,7 @@ def second_up(fs):
 
 
 def pid_files(fs):
-    # Stale: the process is gone, and its number now belongs to another program.
+    # A stale pid file: the process is gone, and its number now belongs to another program.
     fs.kill(IO)
     sleeper = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     write(fs.dir + "/run/server-%d.pid" % IO, b"%d 1\n" % sleeper.pid)
@@ -69,7 +69,7 @@ def pid_files(fs):
     sleeper.kill()
     sleeper.wait()
     fs.up()
-    # Lost, garbage or half written: the servers run, are found, and are stopped.
+    # The pid file is lost, garbage or half written: the running servers are found and stopped.
     before = fs.pids()
     for garbage in (None, b"", b"nonsense", b"%d" % before[IO]):
         path = fs.dir + "/run/server-%d.pid" % IO
@@ -84,7 +84,7 @@ def pid_files(fs):
 
 
 def started_by_hand(fs):
-    """A server that leaves no pid file is found by its address; `up` knows it and `down` stops it."""
+    """A server without a pid file is found by its address. `up` recognizes it, and `down` stops it."""
     fs.spate("down", "-q", "--dir", fs.dir)
     says(fs.fails("ls", "spate:/"), "is not running")
     status = fs.run("status")
@@ -113,14 +113,14 @@ def no_such_place(fs):
 
 
 def options_of_a_new_one(fs):
-    """What an existing file system cannot become is refused, and nothing is started."""
+    """An existing file system refuses options that it cannot take on, and nothing is started."""
     fs.spate("down", "-q", "--dir", fs.dir)
     for option in (["--io", str(fs.io + 3)], ["--port", str(fs.port + 1000)], ["--trove", "pool"]):
         done = fs.run("up", "--dir", fs.dir, *option)
         check(done.returncode == 2, "up %s: exit %d" % (option, done.returncode))
         says(done.stderr, " ".join(option), "%d servers" % (fs.io + 1), fs.dir)
     check(fs.pids() == {}, "a refused up has started servers")
-    fs.up()  # with the options that it was made with
+    fs.up()  # with the options of its creation
 
 
 def down_again(fs):
@@ -155,14 +155,14 @@ def ports(fs):
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", fs.port + 1))
         holder.listen()
-        # A new file system: nothing is made.
+        # A new file system: nothing is created.
         says(fs.fails("up", "--dir", other, "--io", "1", "--port", str(fs.port)), "port %d" % (fs.port + 1), "--port")
         check(not os.path.exists(other), "a failed up has made a folder")
-        # One that exists: nothing is left running.
+        # An existing file system: no process is left running.
         says(fs.fails("up", "--dir", fs.dir), "127.0.0.1:%d" % (fs.port + 1), "server 2", "spate.toml")
         check(not any(alive(p) for p in fs.pids().values()), "a failed up leaves servers running")
         says(spated(fs, 2), "127.0.0.1:%d" % (fs.port + 1), "server 2", "in use")
-    # Of another file system of ours.
+    # The port belongs to another file system of ours.
     fs.up()
     says(fs.fails("up", "--dir", other, "--io", "1", "--port", str(fs.port)), "port %d" % fs.port)
     fs.spate("down", "-q")
@@ -178,7 +178,7 @@ def folders(fs):
     os.chmod(full, 0o755)
     says(fs.fails("up", "--dir", full, "--port", str(fs.port)), full, "thesis.tex", "--dir")
     check(os.listdir(full) == ["thesis.tex"] and os.stat(full).st_mode & 0o777 == 0o755, "up has changed a foreign folder")
-    # What a killed `up` leaves before spate.toml is there.
+    # The state that a killed `up` leaves before spate.toml exists.
     half = fs.root + "/half"
     os.makedirs(half + "/keys")
     os.makedirs(half + "/server-1")
@@ -187,7 +187,7 @@ def folders(fs):
     fs.spate("up", "-q", "--dir", half, "--io", "1", "--port", str(fs.port))
     fs.spate("put", "spate:/x", input=b"x")
     fs.spate("down", "-q", "--dir", half)
-    # Data without its spate.toml is never built over.
+    # Data without its spate.toml is never overwritten by a new file system.
     os.rename(half + "/spate.toml", fs.root + "/kept")
     says(fs.fails("up", "--dir", half), "spate.toml is gone", "--dir")
     os.rename(fs.root + "/kept", half + "/spate.toml")
@@ -198,7 +198,7 @@ def folders(fs):
 
 
 def without_permission(fs):
-    """As a user who may not write there."""
+    """Runs as a user who may not write there."""
     def nobody():
         os.setgroups([])
         os.setgid(65534)
@@ -217,7 +217,7 @@ def without_permission(fs):
         return done.stderr.decode()
     says(fails("up", "--dir", fs.root + "/notmine", "--port", str(fs.port)), fs.root + "/notmine", "permission denied")
     says(fails("up", "--dir", fs.dir), fs.dir, "another user's")
-    # The file system can be found by all, its key file only by its owner.
+    # Everybody can find the file system; only its owner can read its key file.
     os.chmod(fs.dir, 0o755)
     os.chmod(fs.dir + "/spate.toml", 0o644)
     says(fails("--fs", fs.dir, "ls", "spate:/"), "keys/client.key", "ermission denied")
@@ -275,7 +275,7 @@ def configuration(fs):
 
 
 def stores(fs):
-    """What lies on disk is not what the configuration says."""
+    """The stores on disk differ from the configuration."""
     fs.up()
     fs.spate("put", "spate:/kept", input=b"k" * 3000000)
     fs.spate("down", "-q")
@@ -290,7 +290,7 @@ def stores(fs):
     write(a + "/spate-target", identity)
     check(not any(alive(p) for p in fs.pids().values()), "a failed up leaves servers running")
 
-    # Two servers' folders swapped: data, or records.
+    # The folders of two servers are swapped: data, or records.
     for part in ("target-0", "keyval"):
         one, two = ["%s/server-%d/%s" % (fs.dir, s, part) for s in (IO, OTHER)]
         def swap():
@@ -302,7 +302,7 @@ def stores(fs):
         says(said, "server %d did not start" % IO, "server %d did not start" % OTHER, "belongs to another file system", "/server-%d/%s" % (IO, part))
         swap()
 
-    # Emptied, or its disk not mounted: never taken for a new one.
+    # A folder that was emptied, or whose disk is not mounted, is never taken for a new one.
     for part in ("server-%d/target-0" % IO, "server-%d/keyval" % IO, "server-%d/keyval" % META, "server-%d" % IO):
         kept = fs.root + "/kept"
         os.rename(fs.dir + "/" + part, kept)
@@ -314,13 +314,13 @@ def stores(fs):
         os.rmdir(fs.dir + "/" + part)
         os.rename(kept, fs.dir + "/" + part)
 
-    # Nothing of all that has harmed anything.
+    # None of these attempts has harmed anything.
     fs.up()
     check(fs.spate("cat", "spate:/kept") == b"k" * 3000000, "data lost")
-    # Given up on purpose.
+    # The store is given up on purpose.
     fs.spate("down", "-q")
     shutil.rmtree(a)
-    for attempt in ("first", "again"):  # makes what is not there, and ends
+    for attempt in ("first", "again"):  # creates the missing store, and ends
         made = subprocess.run([SPATED, "--config", fs.dir + "/spate.toml", "--server", str(IO), "--format"], env=fs.env, timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         check(made.returncode == 0 and "server %d can be started" % IO in made.stdout, "--format, %s: %s" % (attempt, made))

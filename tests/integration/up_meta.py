@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spate up --meta 3`: three meta servers and three members of etcd on one machine. Any one process of them is killed, and clients
-go on; `spate up` finds and starts what is missing.
+"""`spate up --meta 3`: three meta servers and three members of etcd on one machine. After a kill of any one process
+clients go on, and `spate up` finds and starts the missing process.
 
 Skipped where there is no etcd (SPATE_ETCD names it, else the PATH), or where Spate was built without libcurl."""
 import json
@@ -20,7 +20,7 @@ NAMER = os.path.join(BIN, "steady_namer")
 
 
 def keepers(fs):
-    """name of the member -> (pid of its keeper, pid of etcd or 0)"""
+    """Returns {name of the member: (pid of its keeper, pid of etcd or 0)}."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -62,7 +62,7 @@ def whole(fs):
 
 
 class Namer:
-    """A client at work, which reports each name that it has made."""
+    """A client that creates names and reports each of them."""
 
     def __init__(self, fs, folder):
         self.fs, self.folder, self.log = fs, folder, fs.root + "/namer.out"
@@ -87,7 +87,7 @@ class Namer:
 
 
 def any_process_is_killed(fs):
-    """A keeper, a member of etcd, a backup, the primary: one after the other."""
+    """Kills a keeper, a member of etcd, a backup and the primary, one after the other."""
     namer = Namer(fs, "names")
     namer.goes_on()
     before = keepers(fs)
@@ -95,7 +95,7 @@ def any_process_is_killed(fs):
     namer.goes_on()
     wait_until(lambda: keepers(fs)["etcd-1"][1] not in (0, before["etcd-1"][1]), "etcd-1 is started again", 30)
     fs.seen.add(keepers(fs)["etcd-1"][1])
-    os.kill(before["etcd-2"][0], signal.SIGKILL)  # and with it its member
+    os.kill(before["etcd-2"][0], signal.SIGKILL)  # its member ends with it
     wait_until(lambda: not alive(before["etcd-2"][1]), "etcd-2 ends with its keeper")
     namer.goes_on()
     check(sum(not row["up"] for row in rows(fs) if "etcd" in row) == 1, "status does not show the member that is gone")
@@ -115,7 +115,8 @@ def any_process_is_killed(fs):
 
 
 def strangers(fs):
-    """Nobody without the certificates speaks to etcd: another user of the machine could make himself the primary's master."""
+    """Only holders of the certificates can talk to etcd. Otherwise another user of the machine could decide who is the
+    primary."""
     for url in (row["etcd"] for row in rows(fs) if "etcd" in row):
         for tried in (url, url.replace("https", "http")):
             try:
@@ -129,8 +130,9 @@ def strangers(fs):
 
 
 def a_revoked_key_stays_revoked(fs):
-    """Whoever leads next knows it: also for keys that were revoked while another one led, and after all have restarted."""
-    uid = os.getuid() or 65504  # no key names root
+    """Every later leader knows revoked keys, also those that were revoked while another server led, and after a restart
+    of all servers."""
+    uid = os.getuid() or 65504  # root cannot have a user key
     keys = {}
     for name in ("good", "early", "late"):
         path = "%s/%s.key" % (fs.root, name)
@@ -158,7 +160,7 @@ def a_revoked_key_stays_revoked(fs):
     refused("early")
     another_leads()
     refused("early")
-    fs.run("key", "revoke", keys["late"][0])  # a remark says that a server has died
+    fs.run("key", "revoke", keys["late"][0])  # the command mentions that a server has died
     refused("early", "late")
     up(fs)
     another_leads()
@@ -171,7 +173,7 @@ def down_and_up(fs):
     fs.spate("down", "-q", "--dir", fs.dir)
     check(not any(alive(pid) for pair in before.values() for pid in pair if pid), "etcd goes on after `spate down`")
     key = fs.dir + "/coord/tls/key.pem"
-    os.chmod(key, 0o644)  # anybody could decide who leads
+    os.chmod(key, 0o644)  # with a readable key anybody could decide who leads
     done = subprocess.run([os.path.join(BIN, "spated"), "--config", fs.dir + "/spate.toml", "--server", "1"], env=fs.env, timeout=60,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check(done.returncode == 1 and key + " can be read or changed by others" in done.stdout, "exit %d, %s" % (done.returncode, done.stdout))
@@ -193,7 +195,8 @@ def end_etcd(fs):
 
 
 def etcd_is_lost(fs):
-    """Its data is gone, and then an old copy of it is put back, in which the primary of that time leads, which lacks what came later."""
+    """etcd loses its data, and then an old copy is put back. In that copy the primary of that time leads, which lacks
+    later changes."""
     whole(fs)
     old = next(server for server, (part, _) in parts(fs).items() if part == "leads")
     end_etcd(fs)
@@ -201,7 +204,7 @@ def etcd_is_lost(fs):
         shutil.copytree(folder, folder + ".old")
     up(fs)
     os.kill(parts(fs)[old][1], signal.SIGKILL)
-    done = fs.run("put", "spate:/later", input=b"later")  # by another primary; a remark says that a server has died
+    done = fs.run("put", "spate:/later", input=b"later")  # through another primary; the command mentions that a server has died
     check(done.returncode == 0, "put: exit %d, %s" % (done.returncode, done.stderr))
     wait_until(lambda: [part for part, _ in parts(fs).values() if part == "leads"], "another one leads", 60)
 
@@ -209,8 +212,8 @@ def etcd_is_lost(fs):
     for folder in etcd_folders(fs):
         shutil.rmtree(folder)
         os.rename(folder + ".old", folder)
-    up(fs)  # also the old primary, which finds itself in the record
-    # It asks the others, or hears of the later epoch from the primary before it has read the record.
+    up(fs)  # also starts the old primary, which finds itself in the record
+    # The old primary asks the others, or hears of the later epoch from the primary before it has read the record.
     wait_until(lambda: any("knows an older epoch" in fs.log(server) for server in range(1, METAS + 1)) or
                parts(fs).get(old, ("leads",))[0] in ("backup", "joining"), "the old primary knows that it was removed", 60)
     check(parts(fs)[old][0] != "leads" and fs.spate("cat", "spate:/later") == b"later", "what was acknowledged is gone: %s" % parts(fs))
@@ -232,7 +235,7 @@ def etcd_is_lost(fs):
 
 
 def a_second_one(fs):
-    """Its ports are chosen beside those of the first."""
+    """The ports of a second file system are chosen next to those of the first."""
     other = fs.root + "/other"
     fs.spate("up", "-q", "--dir", other, "--meta", "2", "--io", "1", "--trove", "mem")
     try:
@@ -243,7 +246,7 @@ def a_second_one(fs):
 
 
 def without_etcd(fs):
-    """Nothing is made, and the message names the package."""
+    """Nothing is created, and the message names the package."""
     for folder in ("/usr/bin", "/usr/local/bin"):
         if os.access(folder + "/etcd", os.X_OK):
             hidden = "mount --bind /dev/null %s/etcd && " % folder

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A command that a server keeps waiting says so, with the server's name, and ends on Ctrl-C."""
+"""While a server keeps a command waiting, the command says so with the server's name, and it ends on Ctrl-C."""
 import contextlib
 import os
 import select
@@ -12,12 +12,12 @@ from cluster import SPATE, Cluster, check
 
 
 def hear_ctrl_c():
-    """Whoever runs this test in the background of a script has told its children to ignore it."""
+    """A shell that runs this test in the background makes its children ignore Ctrl-C. This undoes that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def said_in_time(command, process, seconds=30):
-    """What it says on standard error until it has said for whom it waits."""
+    """Returns what the command prints on standard error until it has named the server that it waits for."""
     said = b""
     end = time.monotonic() + seconds
     while b"has waited for" not in said:
@@ -30,7 +30,7 @@ def said_in_time(command, process, seconds=30):
 
 
 def wait_and_give_up(fs, server, commands):
-    """All at once: each waits for some seconds."""
+    """Runs all commands at once, since each waits for some seconds."""
     started = [(command, subprocess.Popen([SPATE, *command], env=fs.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                           stderr=subprocess.PIPE, start_new_session=True, preexec_fn=hear_ctrl_c)) for command in commands]
     for command, process in started:
@@ -66,7 +66,7 @@ def main():
         with stopped(fs, 1):
             wait_and_give_up(fs, 1, [["ls", "spate:/"], ["mkdir", "spate:/new"], ["cp", local, "spate:/copy"], ["fsck"], ["sum", "spate:/data"],
                                      ["put", "spate:/b"], ["bench", "meta"], ["cat", "spate:/data"], ["run", "cat", "/spate/data"]])
-            # Who wants errors only hears of none.
+            # A command that prints errors only does not print the notice.
             quiet = fs.fails("-q", "ls", "spate:/", "--set", "client.deadline=5 s")
             check("has waited" not in quiet and "server 1" in quiet, quiet)
         with stopped(fs, holder):

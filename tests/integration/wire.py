@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol as docs/wire-tcp.md and docs/wire.md have it, written a second time: for tests that are no polite client."""
+"""A second implementation of the protocol in docs/wire-tcp.md and docs/wire.md, for tests that need an ill-behaved
+client."""
 import hashlib
 import hmac
 import os
@@ -38,11 +39,11 @@ def frame(kind, length, tag=0, magic=0xB5):
 
 
 class Closed(Exception):
-    """The server has ended the connection."""
+    """Raised when the server has ended the connection."""
 
 
 class Connection:
-    """One connection to a server, which speaks as it likes."""
+    """One connection to a server. It can send anything."""
 
     def __init__(self, port, fs=0, seconds=10):
         self.fs = fs
@@ -76,7 +77,7 @@ class Connection:
         return data
 
     def closed_within(self, seconds):
-        """Whether the server ends the connection before so long, whatever it says first."""
+        """Returns whether the server ends the connection within this time, whatever it sends first."""
         self.socket.settimeout(seconds)
         try:
             while True:
@@ -87,7 +88,7 @@ class Connection:
             return False
 
     def hello_tcp(self, **more):
-        """The status of the server's Welcome."""
+        """Returns the status in the server's Welcome."""
         self.send(tcp_hello(**more))
         welcome = self.receive(48)
         assert welcome[:8] == b"spateTCP", welcome
@@ -98,7 +99,7 @@ class Connection:
         self.send(frame(UNEXPECTED, len(payload), self.tag) + payload)
 
     def receive_reply(self):
-        """Status, context and body of the next reply."""
+        """Returns status, context and body of the next reply."""
         while True:
             _, kind, _, _, _, _, length, _ = struct.unpack("<BBBBIQQQ", self.receive(32))
             if kind not in (EAGER, READY):
@@ -116,7 +117,7 @@ class Connection:
         return self.receive_reply()
 
     def hello(self, fs=None, oldest=1, newest=1):
-        """Status and context; keeps the server's nonce."""
+        """Returns status and context, and keeps the server's nonce."""
         self.nonce = os.urandom(16)
         fs = self.fs if fs is None else fs
         status, context, body = self.ask(HELLO, struct.pack("<HHQQ", oldest, newest, 0, fs) + self.nonce, fs=fs)
