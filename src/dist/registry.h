@@ -8,7 +8,7 @@
 
 namespace spate {
 
-/// All of them, the default first. The list lives for ever.
+/// All distributions, the default first. The list exists until the program ends.
 std::span<const DistributionType* const> distribution_types();
 
 /// Parses "NAME" or "NAME:PARAMETERS", as users choose a distribution (docs/commands.md, setstripe). kInvalidArgument:

@@ -25,7 +25,7 @@ class PathWalk {
   /// `operation` outlives the returned task.
   template <typename Operation>
   auto walk(Where where, const Operation& operation);
-  /// The same for two paths. If a link ends the walk, both paths are first walked up to their last component.
+  /// As walk(), for two paths. If a link ends the walk, both paths are first walked up to their last component.
   template <typename Operation>
   auto walk_both(Where first, Where second, const Operation& operation);
 

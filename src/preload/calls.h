@@ -99,7 +99,7 @@ Handler process_handler(long number);
 
 /// Fills a struct stat, which is the same for the C library and the kernel on x86-64.
 void fill_stat(struct stat* out, const Attributes& attributes, Mount& mount);
-/// The same for an open file.
+/// As fill_stat(), for an open file.
 Reply stat_description(Description& description, struct stat* out);
 
 /// Copies at most `size` bytes from one descriptor to another in one step, as copy_file_range. Each may belong to Spate

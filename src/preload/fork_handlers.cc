@@ -22,7 +22,7 @@ void run_unless_helper(Handler handler) {
   if (thread_state.fork_flags == 0) handler();
 }
 
-/// Code that calls run_unless_helper(handler), since a handler has no argument.
+/// Code that calls run_unless_helper(handler). It is needed because a handler gets no argument.
 struct Thunk {
   uint8_t load_handler[2];  // mov $handler, %rdi
   Handler handler;

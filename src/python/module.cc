@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extension module spate._spate: libspate for Python. The package spate (beside this file) is what programs import.
+// The extension module spate._spate: libspate for Python. Programs import the package spate (beside this file).
 #include "python/handles.h"
 
 PYBIND11_MODULE(_spate, module) {

@@ -56,7 +56,7 @@ class LocalMove {
  private:
   struct Run {  // a part of the share that is contiguous in the datafile
     std::uint64_t offset = 0;
-    std::size_t first = 0;  // index of its first element in pieces_
+    std::size_t first = 0;  // index in pieces_ of the run's first element
     std::size_t count = 0;
   };
   bool go_on(LocalIo& io, bool wait);

@@ -39,7 +39,7 @@ class BulkData final : public rpc::Bulk {
     std::size_t slot_index = 0;
     std::uint64_t stream_end = 0;  // where this unit ends in the slot's stream
     std::uint64_t size = 0;
-    // Only if bulk data are sealed:
+    // Used only if bulk data is sealed:
     bmi::Tag tag;
     std::uint64_t number = 0;  // number in the slot's stream
     wire::BulkSeals::Code code{};

@@ -53,7 +53,7 @@ class File {
   /// (client/kept_opens.h).
   void keep_when_closed(std::uint8_t open_flags);
 
-  /// This process ends and another one continues. Returns what servers have lent to this process.
+  /// This process ends and another one continues. Gives back to the servers what they have lent to this process.
   job::Task<void> hand_over(Limits limits);
 
   /// The epoch of the session in which the file is open. If the open request was resent, this epoch may have ended

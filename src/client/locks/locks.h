@@ -26,7 +26,7 @@ class Session;
 /// events. One executor; any number of calls at once. Life cycle: construct -> calls -> stop() -> destroyed.
 class Locks {
  public:
-  /// Both parameters outlive it. Events about leases go to `attributes`.
+  /// Both parameters outlive this object. Events about leases go to `attributes`.
   Locks(Session& session, AttributeCache& attributes);
   ~Locks();
   Locks(const Locks&) = delete;
