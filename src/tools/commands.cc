@@ -5,8 +5,8 @@ namespace spate::tools {
 
 std::vector<Command> all_commands() {
   std::vector<Command> commands;
-  for (auto make : {make_up, make_down, make_job, make_restart, make_list, make_status, make_logs, make_ping, make_fsck,
-                    make_config, make_server, make_coord, make_key, make_destroy})
+  for (auto make : {make_up, make_down, make_init, make_join, make_job, make_restart, make_list, make_status, make_logs,
+                    make_ping, make_fsck, make_config, make_server, make_coord, make_key, make_destroy})
     commands.push_back(make());
   for (auto make : {make_ls, make_tree, make_find, make_stat, make_du, make_df, make_sum, make_stats, make_top,
                     make_dashboard, make_bench, make_explain, make_getstripe, make_doctor})

@@ -9,6 +9,8 @@ namespace spate::tools {
 
 Command make_up();
 Command make_down();
+Command make_init();
+Command make_join();
 Command make_job();
 Command make_restart();
 Command make_list();

@@ -15,6 +15,7 @@
 #include "assembly/locate.h"
 #include "config/load.h"
 #include "log/log.h"
+#include "tools/deployment.h"
 #include "tools/exit_codes.h"
 #include "tools/output.h"
 #include "tools/probe.h"
@@ -73,7 +74,7 @@ Result<void> is_running(const std::string& config_file, const std::vector<config
     if (at->path().extension() == ".pid") return {};
     deployment = deployment || at->path().filename() == "lock";
   }
-  if (error || !deployment) return {};
+  if (error || !deployment || is_joined(folder.string())) return {};
   const auto loaded = config::load_file(config_file, overrides);
   if (!loaded || std::ranges::any_of(loaded->config.servers, may_serve))
     return {};  // opening the file reports the error

@@ -27,6 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kJoined = "joined";  // a file in a folder that `spate join` made
+constexpr const char* kUsualHost = "127.0.0.1";
+
 std::string unformatted_path(const std::string& folder, ServerId server) {
   return folder + "/" + server_name(server) + "/unformatted";
 }
@@ -52,7 +55,7 @@ Result<void> write_file(const std::string& path, const std::string& text) {
 config::ServerConfig make_server(const DeploymentPlan& plan, std::uint32_t id) {
   config::ServerConfig server;
   server.id = ServerId(id);
-  server.urls = {(plan.tls ? "tcp+tls://127.0.0.1:" : "tcp://127.0.0.1:") + std::to_string(plan.first_port + id - 1)};
+  server.urls = {(plan.tls ? "tcp+tls://" : "tcp://") + plan.host + ":" + std::to_string(plan.first_port + id - 1)};
   const std::string home = plan.folder + "/" + server_name(server.id);
   server.keyval = home + "/keyval";
   if (id <= plan.meta_servers) {
@@ -65,7 +68,8 @@ config::ServerConfig make_server(const DeploymentPlan& plan, std::uint32_t id) {
 }
 
 bool is_ours(const std::string& name) {
-  constexpr std::array<std::string_view, 6> kNames = {"keys", "coord", "run", "log", "spate.toml", "spate.toml.new"};
+  constexpr std::array<std::string_view, 7> kNames = {"keys",  "coord",      "run",           "log",
+                                                      kJoined, "spate.toml", "spate.toml.new"};
   return name.starts_with("server-") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
@@ -177,6 +181,13 @@ Result<void> prepare_server(const std::string& folder, ServerId server) {
   return write_file(unformatted_path(folder, server), "");
 }
 
+Result<void> write_config(const std::string& folder, const config::FileSystemConfig& config) {
+  const std::string path = config_path(folder);
+  SPATE_TRY(std::ignore, write_file(path + ".new", config::to_toml(config)));
+  if (::rename((path + ".new").c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
+  return {};
+}
+
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   SPATE_TRY(const config::FileSystemConfig config, planned_config(plan, FsId(random.next() | 1U)));
   for (const char* sub : {"/keys", "/log"}) {
@@ -189,12 +200,41 @@ Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   for (const config::ServerConfig& server : config.servers) {
     SPATE_TRY(std::ignore, prepare_server(plan.folder, server.id));
   }
-  // Last, and atomically: if it exists, everything else exists.
-  const std::string path = config_path(plan.folder);
-  SPATE_TRY(std::ignore, write_file(path + ".new", config::to_toml(config)));
-  if (::rename((path + ".new").c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
-  return {};
+  return write_config(plan.folder, config);  // last, and atomically: if it exists, everything else exists
 }
+
+Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url) {
+  const auto keys = key_paths(folder);
+  config::FileSystemConfig config;
+  config.fs.id = token.fs;
+  config.fs.client_key_file = keys[0];
+  config.fs.server_key_file = keys[1];
+  config::ServerConfig meta;
+  meta.id = token.meta;
+  meta.urls = {meta_url};
+  meta.roles.meta = true;
+  meta.keyval = folder + "/" + server_name(token.meta) + "/keyval";  // required, and used on that machine alone
+  config.servers.push_back(std::move(meta));
+  for (const char* sub : {"/keys", "/log"}) {
+    SPATE_TRY(std::ignore, make_folder(folder + sub));
+  }
+  SPATE_TRY(std::ignore, write_file(keys[0], config::key_file_text(token.client_key)));
+  if (token.server_key) {
+    SPATE_TRY(std::ignore, write_file(keys[1], config::key_file_text(*token.server_key)));
+  }
+  SPATE_TRY(std::ignore, write_file(folder + "/" + std::string(kJoined), "The meta server is on another machine.\n"));
+  return write_config(folder, config);
+}
+
+bool has_folder(const std::string& folder, ServerId server) {
+  std::error_code ignored;
+  return fs::exists(folder + "/" + server_name(server), ignored);
+}
+bool is_joined(const std::string& folder) {
+  std::error_code ignored;
+  return fs::exists(folder + "/" + std::string(kJoined), ignored);
+}
+bool is_here(const std::string& folder, ServerId server) { return !is_joined(folder) || has_folder(folder, server); }
 
 Result<void> remove_deployment(const std::string& folder) {
   std::error_code error;
@@ -227,7 +267,7 @@ Result<void> check_ports(const DeploymentPlan& plan) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(plan.first_port + i));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = htonl(plan.host == kUsualHost ? INADDR_LOOPBACK : INADDR_ANY);
     const bool free = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
                       ::listen(socket.get(), 1) == 0;
     if (!free) {

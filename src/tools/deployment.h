@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "config/load.h"
+#include "tools/join_token.h"
 
 namespace spate::tools {
 
@@ -20,7 +21,8 @@ struct DeploymentPlan {
   std::uint32_t etcd_members = 0;  // with several meta servers, unless the settings name meta.coordinator
   std::uint32_t io_servers = 4;    // 1..64
   std::uint32_t first_port = 7400;
-  std::uint32_t replicas = 1;  // of new files, 1..kMaxReplicas
+  std::string host = "127.0.0.1";  // this machine in the servers' addresses
+  std::uint32_t replicas = 1;      // of new files, 1..kMaxReplicas
   config::TroveKind trove = config::TroveKind::kAuto;
   bool tls = false;                             // tcp+tls:// addresses, encrypted under the file system's keys
   std::vector<config::Override> settings = {};  // further settings for spate.toml
@@ -62,6 +64,17 @@ Result<void> remove_deployment(const std::string& folder);
 std::uint32_t port_count(const DeploymentPlan& plan);
 /// kBusy, naming the port, if somebody listens on one of the ports of the plan.
 Result<void> check_ports(const DeploymentPlan& plan);
+
+/// Writes the keys and a spate.toml with the meta server of another machine into a prepared folder: the file system of
+/// `meta_url` is used from here. `prepare_server` and an entry in spate.toml add a server of this machine.
+Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url);
+/// Whether `spate join` made the folder.
+bool is_joined(const std::string& folder);
+/// Whether the folder holds this server's data.
+bool has_folder(const std::string& folder, ServerId server);
+/// Whether a server of this folder's spate.toml belongs to this machine. In a folder that `spate join` made, some do
+/// not.
+bool is_here(const std::string& folder, ServerId server);
 
 /// Whether the server has not served yet: a server of a new deployment has no stores and is told to make them (`spated
 /// --format`).

@@ -48,7 +48,7 @@ std::vector<ServerId> servers_of(const std::string& folder, const Result<config:
   std::set<ServerId> servers;
   for (const ServerId server : servers_with_pid_files(folder)) servers.insert(server);
   if (loaded) {
-    for (const config::ServerConfig& server : loaded->config.servers) servers.insert(server.id);
+    for (const ServerProcessState& state : look_at_servers(folder, loaded->config)) servers.insert(state.server);
   }
   return {servers.begin(), servers.end()};
 }
@@ -221,10 +221,19 @@ std::string part_of(const wire::PingReply& reply) {
 int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, std::size_t all) {
   const std::string file = context.config_file().value();  // it was opened just now
   const std::string folder = std::filesystem::path(file).parent_path().string();
+  const auto belongs_here = [&](const config::ServerConfig& server) { return has_folder(folder, server.id); };
+  std::vector<config::ServerConfig> elsewhere = dead;
+  std::erase_if(elsewhere, belongs_here);
+  std::string how = "start" + commands_on_hosts(file, elsewhere, "start");
+  if (is_deployment(folder)) {
+    how = elsewhere.size() == dead.size() ? ""
+                                          : "`spate up --dir " + shell_word(folder) + "` starts what is missing here";
+    for (const config::ServerConfig& server : elsewhere)
+      how += fmt::format("{}`spate up` on the machine of {} starts server {}", how.empty() ? "" : "; ",
+                         server.urls.front(), server.id.value);
+  }
   return context.tell(
-      fmt::format("{} of {} {} down: ", dead.size(), counted(all, "server"), dead.size() == 1 ? "is" : "are") +
-      (is_deployment(folder) ? "`spate up --dir " + shell_word(folder) + "` starts what is missing"
-                             : "start" + commands_on_hosts(file, dead, "start")));
+      fmt::format("{} of {} {} down: ", dead.size(), counted(all, "server"), dead.size() == 1 ? "is" : "are") + how);
 }
 
 /// Adds a row for each member of etcd that the file system asks. False: one is down.

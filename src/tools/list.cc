@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 
 /// This machine's knowledge of a file system.
 struct Local {
-  std::size_t configured = 0;  // servers in its spate.toml; 0: the file is missing or cannot be read
+  std::size_t configured = 0;  // servers in its spate.toml that belong here; 0: none, or the file cannot be read
+  bool readable = false;       // that file
   std::size_t running = 0;     // on this machine
   bool there = false;          // its spate.toml exists
 };
@@ -45,7 +46,8 @@ std::map<std::string, Local> local_file_systems() {
   for (auto& [file, local] : all) {
     local.there = fs::exists(file, ignored);
     const auto loaded = config::load_file(file, {});
-    if (loaded) local.configured = loaded->config.servers.size();
+    local.readable = loaded.has_value();
+    if (loaded) local.configured = look_at_servers(fs::path(file).parent_path().string(), loaded->config).size();
   }
   std::erase_if(all, [](const auto& one) { return !one.second.there && one.second.running == 0; });
   return all;
@@ -56,7 +58,8 @@ std::string state_of(const std::string& file, const Local& local) {
   if (!local.there)
     return fmt::format("removed, but {} still run; `spate down --dir {}` ends them", counted(local.running, "server"),
                        shell_word(folder));
-  if (local.configured == 0) return "its spate.toml cannot be read; `spate config check` says why";
+  if (!local.readable) return "its spate.toml cannot be read; `spate config check` says why";
+  if (local.configured == 0) return "used from here; its servers are on other machines";
   if (!is_deployment(folder))
     return fmt::format("{}, {} of them on this machine", counted(local.configured, "server"), local.running);
   if (local.running == 0) return "down";
@@ -109,7 +112,12 @@ struct DestroyOptions {
 
 /// Whether the user typed "yes" at the terminal.
 bool agrees(const std::string& folder) {
-  std::fprintf(stderr, "This removes the file system in %s with everything in it. Type yes to go on: ",
+  const bool joined = is_joined(folder);
+  std::fprintf(stderr,
+               joined ? "This removes this machine's part of a file system of several machines, in %s: files with data "
+                        "in it are lost. "
+                        "Type yes to go on: "
+                      : "This removes the file system in %s with everything in it. Type yes to go on: ",
                printable(folder).c_str());
   std::array<char, 16> answer{};
   return std::fgets(answer.data(), answer.size(), stdin) != nullptr && std::strcmp(answer.data(), "yes\n") == 0;

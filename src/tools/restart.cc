@@ -42,7 +42,8 @@ Result<std::vector<std::string>> logs_of(const std::string& folder, const std::v
   std::vector<std::string> files;
   for (const config::ServerConfig& server : loaded.config.servers) {
     const std::string number = std::to_string(server.id.value);
-    if (!servers.empty() && std::find(servers.begin(), servers.end(), number) == servers.end()) continue;
+    const bool named = servers.empty() || std::find(servers.begin(), servers.end(), number) != servers.end();
+    if (!named || !is_here(folder, server.id)) continue;
     files.push_back(log_path(folder, server.id));
   }
   for (const std::string& member : members_of(folder)) {

@@ -96,13 +96,14 @@ class MetaServer {
   std::unique_ptr<fsck::Servers> servers_;
 };
 
-Result<std::uint32_t> free_port() {
+Result<std::uint32_t> free_port(const std::string& host) {
   Result<void> why;
   for (std::uint32_t port = kFirstPort; port < kFirstPort + kPortsTried; ++port) {
     DeploymentPlan plan;
     plan.meta_servers = 0;
     plan.io_servers = 1;
     plan.first_port = port;
+    plan.host = host;
     why = check_ports(plan);
     if (why) return port;
   }
@@ -114,7 +115,7 @@ Result<std::string> address_of(const std::string& host, bool tls) {
   const std::string scheme = tls ? "tcp+tls://" : "tcp://";
   const bool has_port = host.rfind(':') != std::string::npos && !host.ends_with(']');
   if (has_port) return scheme + host;
-  SPATE_TRY(const std::uint32_t port, free_port());
+  SPATE_TRY(const std::uint32_t port, free_port(host));
   return fmt::format("{}{}:{}", scheme, host, port);
 }
 
@@ -167,10 +168,18 @@ Result<Addition> plan_addition(Context& context, const ServerOptions& options) {
   return added;
 }
 
+/// The host in the address of the last server of this spate.toml, which belongs to this machine.
+std::string host_of_last(const config::FileSystemConfig& config) {
+  const std::string& url = config.servers.back().urls.back();
+  const std::size_t begin = url.find("://") + 3;
+  return url.substr(begin, url.rfind(':') - begin);
+}
+
 Result<void> name_it(const ServerOptions& options, MetaServer& meta, Addition& added) {
   SPATE_TRY(const auto loaded, config::load_file(added.file, {}));
   const bool tls = assembly::uses_tls(loaded.config);
-  SPATE_TRY(const std::string address, address_of(options.host.empty() ? "127.0.0.1" : options.host, tls));
+  SPATE_TRY(const std::string address,
+            address_of(options.host.empty() ? host_of_last(loaded.config) : options.host, tls));
   SPATE_TRY(added.id, meta.reserve());
   if (!added.deployment) added.urls.push_back(fmt::format("shm:///run/spate/{}", added.id.value));
   added.urls.push_back(address);
@@ -232,6 +241,14 @@ int run_add(Context& context, const ServerOptions& options) {
   }
   return kExitOk;
 }
+
+}  // namespace
+
+int add_server(Context& context, const std::string& host, const std::vector<std::string>& storage) {
+  return run_add(context, {"add", host, storage});
+}
+
+namespace {
 
 int run_server(Context& context, const ServerOptions& options) {
   if (options.action != "add") return context.usage("server takes add, not \"" + options.action + "\"");

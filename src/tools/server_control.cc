@@ -120,7 +120,7 @@ Result<FolderLock> lock_path(const std::string& path, int flags, Duration patien
 
 Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
   return lock_path(folder + "/run/lock", O_RDWR | O_CREAT, patience,
-                   "`spate up`, `spate down` or `spate server add` is at work in " + folder);
+                   "`spate up`, `spate down`, `spate join` or `spate server add` is at work in " + folder);
 }
 
 Result<FolderLock> lock_configuration(const std::string& folder, Duration patience) {
@@ -134,7 +134,8 @@ ServerProcessState look_at_server(const std::string& folder, ServerId server) {
 
 std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config) {
   std::vector<ServerProcessState> states;
-  for (const config::ServerConfig& server : config.servers) states.push_back(look_at_server(folder, server.id));
+  for (const config::ServerConfig& server : config.servers)
+    if (is_here(folder, server.id)) states.push_back(look_at_server(folder, server.id));
   return states;
 }
 

@@ -40,7 +40,7 @@ struct ServerProcessState {
 ServerProcessState look_at_server(const std::string& folder, ServerId server);
 /// The servers with a pid file, even if the config file does not have them.
 std::vector<ServerId> servers_with_pid_files(const std::string& folder);
-/// Looks at every server's pid file. A stale one is left for the next start to replace.
+/// Looks at the pid file of each server of this machine. A stale one is left for the next start to replace.
 std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config);
 /// Makes a pid file for a process that runs without one, so that `spate down` finds it. kNotFound: no such process.
 Result<void> adopt_server(const std::string& folder, ServerId server, int pid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: foreign input of the command: lists of checksums, programs to examine, names to print. The first byte
-// chooses.
+// Fuzzer: foreign input of the command: lists of checksums, programs to examine, names to print, join tokens. The
+// first byte chooses.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "tools/elf.h"
+#include "tools/join_token.h"
 #include "tools/sum_list.h"
 #include "tools/text.h"
 
@@ -60,6 +61,12 @@ void check_name(std::string_view name) {
   SPATE_CHECK(back == name);
 }
 
+/// A token has one text.
+void check_token(std::string_view text) {
+  const auto token = parse_join_token(text);
+  if (token) SPATE_CHECK(to_text(*token) == text);
+}
+
 }  // namespace
 }  // namespace spate::tools
 
@@ -67,10 +74,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace spate::tools;
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0: check_sums(text); break;
     case 1: check_program(spate::as_bytes(text)); break;
-    default: check_name(text); break;
+    case 2: check_name(text); break;
+    default: check_token(text); break;
   }
   return 0;
 }

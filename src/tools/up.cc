@@ -121,12 +121,16 @@ void tell(Context& context, const std::string& folder, const config::FileSystemC
   if (context.json) {
     context.print_json({{"folder", printable(folder)},
                         {"config", printable(config_path(folder))},
-                        {"servers", config.servers.size()},
+                        {"servers", look_at_servers(folder, config).size()},
                         {"started", started.servers.size()},
                         {"running_before", started.running}});
     return;
   }
   if (context.quiet) return;
+  if (started.servers.empty() && started.running == 0) {
+    print(fmt::format("No server of the file system in {} is on this machine.\n", folder));
+    return;
+  }
   if (started.servers.empty()) {
     print(fmt::format("The file system in {} is running already ({} servers). Stop it with `spate down`.\n", folder,
                       started.running));
@@ -138,7 +142,7 @@ void tell(Context& context, const std::string& folder, const config::FileSystemC
                   "  spate ls -l spate:/                       look at it\n"
                   "  spate df                                  how full it is\n"
                   "  spate down                                stop; `spate up` brings everything back\n",
-                  config.servers.size(), folder));
+                  look_at_servers(folder, config).size(), folder));
 }
 
 /// Waits until one of several meta servers leads: before that no command works.
@@ -311,6 +315,14 @@ std::string default_folder() {
   // A folder that others can write to is not used instead, since they could prepare it.
   const std::string home = assembly::own_home();
   return home.empty() ? std::string() : home + "/.local/share/spate";
+}
+
+int make_and_start(Context& context, const DeploymentPlan& plan, bool port_is_given) {
+  UpOptions options;
+  options.plan = plan;
+  if (port_is_given) options.port = plan.first_port;
+  const auto lock = open_folder(options);
+  return lock ? start_all(context, options) : context.fail(lock.error());
 }
 
 int start_file_system(Context& context, const std::string& folder) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tools/command.h"
+#include "tools/deployment.h"
 
 namespace spate::tools {
 
@@ -12,6 +13,13 @@ std::string default_folder();
 /// Starts the file system in this folder, for `spate up` and `spate down --force`; returns the exit code.
 int start_file_system(Context& context, const std::string& folder);
 int stop_file_system(Context& context, const std::string& folder);
+
+/// Makes the file system of the plan, unless its folder has one that agrees with it, and starts it; returns the exit
+/// code. `port_is_given`: other ports than the plan's are not chosen if these are taken.
+int make_and_start(Context& context, const DeploymentPlan& plan, bool port_is_given);
+/// Adds an io server of this machine to the file system in use, as `spate server add` does; returns the exit code.
+/// `host`: NAME or NAME:PORT, as others reach this machine; empty: as the machine's other servers.
+int add_server(Context& context, const std::string& host, const std::vector<std::string>& storage);
 
 /// kBusy, naming the mounts, if the file system in this folder is mounted: its programs would wait until the servers
 /// are back.

@@ -118,6 +118,17 @@ class Machines:
         return subprocess.run([*enter(self.pids[name]), "sh", "-euc", "cd \"$0\"\n" + commands, cwd], env=self.environment(), timeout=180, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
+    def install(self):
+        """Spate from the build that is tested, on each machine, as docs/operating.md says. Skips if it cannot be installed."""
+        build = os.path.dirname(os.path.abspath(os.environ["SPATE_BIN"]))
+        if not os.path.exists(os.path.join(build, "cmake_install.cmake")):
+            skip("this is no build that can be installed")
+        source = self.root + "/source"
+        os.mkdir(source)
+        os.symlink(build, source + "/build")
+        for name in self.names:
+            self.type(name, "cmake --install build --prefix /usr\nldconfig", source)
+
     def type(self, name, commands, cwd="/"):
         done = self.run(name, commands, cwd)
         check(done.returncode == 0, "on %s, exit %d:\n%s\n%s" % (name, done.returncode, commands, done.stdout))
