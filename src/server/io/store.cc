@@ -303,7 +303,7 @@ job::Task<Result<void>> store_fences(Parts& parts, std::span<const wire::ClientF
     for (const wire::ClientFence& fence : fences) {
       const Bytes key = fence_key(fence.client);
       SPATE_CO_TRY(const std::optional<Bytes> there, co_await get(transaction, key));
-      if (there) {  // the fence arrived while this server was joining
+      if (there) {  // keeps a fence of the same or a higher epoch
         SPATE_CO_TRY(const FenceRecord record, decode_fence(*there));
         if (record.lowest_epoch >= fence.lowest_epoch) continue;
       }

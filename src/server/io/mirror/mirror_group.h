@@ -48,7 +48,7 @@ struct MirrorGroup {
   /// This member has asked to become the primary. Until the outcome is known, it acknowledges nothing of this epoch.
   bool accusing = false;
   bool obeying = false;           // about to obey a later epoch; until then it takes no changes
-  MonoTime heard;                 // when the primary's last beacon came
+  MonoTime heard;                 // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged;          // when this member last promised to let the primary lead for a while
   std::uint64_t reign_taken = 0;  // the primary's reign to which `taken` belongs
   TakenChanges taken;

@@ -87,7 +87,7 @@ job::Task<Result<void>> Reign::catch_up(MirrorFollowerPtr follower) {
   co_return Result<void>();
 }
 
-/// Collects what the returning member may have changed, and nobody else.
+/// Adds the regions that the returning member has noted: it may be the only one that has changed them.
 job::Task<Result<void>> Reign::collect_records(MirrorFollower& follower, Regions& regions) {
   wire::MirrorRecordsRequest request;
   request.group = group_.id;

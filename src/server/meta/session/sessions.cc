@@ -105,7 +105,7 @@ void SessionTable::set_state(Session& session, SessionState state) {
 }
 
 Result<void> SessionTable::check(const rpc::Call& call) const {
-  if (call.peer->kind == wire::PeerKind::kServer) return {};  // fsck: it only looks, and holds nothing
+  if (call.peer->kind == wire::PeerKind::kServer) return {};  // servers and fsck have no session, and hold nothing
   const auto found = sessions_.find(call.header.client);
   if (found == sessions_.end()) return Errc::kSessionUnknown;
   const Session& session = *found->second;
