@@ -16,7 +16,7 @@
 
 namespace spate::rpc {
 
-/// Detects altered, reordered, dropped and repeated messages of one connection.
+/// Detects messages that were altered, repeated, or brought from another connection.
 struct Sealing {
   Seals seals;
   TagWindow window;

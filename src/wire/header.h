@@ -78,7 +78,7 @@ struct ReplyHeader {
   static constexpr std::string_view kName = "reply header";
   std::uint16_t version = kProtocolVersion;
   Errc status = Errc::kOk;
-  // With an error: text for a person, at most 512 bytes. With kCrossDevice: NamePath::kRootedLinks. See context_of().
+  // With an error: text for people, at most 512 bytes. With kCrossDevice: see NamePath::kRootedLinks and context_of().
   std::string context;
   Incarnation incarnation;
   std::uint64_t map_version = 0;

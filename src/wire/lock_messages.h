@@ -109,7 +109,7 @@ enum class LockEventType : std::uint8_t {
   kLeaseRecalled = 4
 };
 struct LockEvent {
-  std::uint64_t number = 0;  // grows; no two epochs of a session have the same number
+  std::uint64_t number = 0;  // grows; two events of a session never have the same number, not even in two epochs
   LockEventType type = LockEventType::kGranted;
   std::uint64_t subject = 0;
   template <typename A>

@@ -23,7 +23,7 @@ struct ReserveServerReply {
   }
 };
 
-/// From an io server that runs: its addresses and targets. From the reply on, the meta server places files on it, and
+/// An io server that runs reports its addresses and targets. From the reply on, the meta server places files on it, and
 /// sends it a fence for every session that ends. Repeatable.
 struct JoinServerRequest {
   static constexpr Op kOp = Op::kJoinServer;
