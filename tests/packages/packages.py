@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/package: what it builds is complete and without fault, works on a Debian with nothing on it, may be installed anew
-while servers run, and leaves data alone when it is removed."""
+while servers run, and leaves data alone when it is removed. Then an upgrade to packages of a later version: upgrade.py."""
 import glob
 import json
 import os
@@ -15,6 +15,7 @@ sys.path[:0] = [SOURCE + "/tests/newcomer", SOURCE + "/tests/integration"]
 from bare_chroot import bare_debian, inside, install, run, walk_as_newcomer  # noqa: E402
 from cluster import check, skip  # noqa: E402
 
+LATER = "99.0.0"  # than any version of the sources
 NAMES = {"spate", "spate-server", "spate-fuse", "libspate1", "libspate-dev", "spate-mpi", "python3-spate"}
 
 # What lintian says and why it stays.
@@ -82,6 +83,15 @@ def on_bare_debian(debs):
         check("kept" in inside(root, LOOK), "the data cannot be read any more")
 
 
+def upgraded(folder, later):
+    """The later packages are the same sources under another number: the compiler's cache knows most of them."""
+    run(SOURCE + "/scripts/package", "--version", LATER, later)
+    debs = glob.glob(later + "/*.deb")
+    check(len(debs) == len(NAMES) and all("_%s-" % LATER in deb for deb in debs), "packages of %s: %s" % (LATER, debs))
+    said = run(sys.executable, SOURCE + "/tests/packages/upgrade.py", folder, later)
+    print(said)
+
+
 def main():
     for program in ("dh", "lintian", "debootstrap"):
         if shutil.which(program) is None:
@@ -95,6 +105,7 @@ def main():
         list_of_parts(folder)
         source(folder)
         on_bare_debian(debs)
+        upgraded(folder, folder + "/later")
 
 
 main()
