@@ -15,7 +15,7 @@ ALICE = 65504
 
 
 def lines(fs, name="audit.log"):
-    """Every line, or the test fails: one that is no JSON object with all that a line must have."""
+    """Returns every line. Fails if a line is no JSON object with all required fields."""
     out = []
     with open(os.path.join(fs.root, name), "rb") as f:
         for line in f:
@@ -27,7 +27,7 @@ def lines(fs, name="audit.log"):
 
 
 def find(fs, seconds=10, **wanted):
-    """The line with these values; of `what` it is a part."""
+    """Returns the line that has these values and whose `what` contains this text."""
     def fits(one):
         return all(value in one[key] if key == "what" else one.get(key) == value for key, value in wanted.items())
 
@@ -36,7 +36,7 @@ def find(fs, seconds=10, **wanted):
 
 
 def as_alice(fs, key, *args):
-    """As root, who with alice's key is alice."""
+    """Runs a command as root with alice's key, which makes root act as alice."""
     return subprocess.run([SPATE, "--fs", fs.dir, "--set", "fs.client_key_file=" + key, *args], capture_output=True, text=True, env=fs.env, timeout=60)
 
 
@@ -65,13 +65,13 @@ def keys(fs):
 
 
 def repairs(fs):
-    """fsck that only looks changes nothing, so it has no line."""
+    """fsck without --repair changes nothing, so it writes no line."""
     fs.fsck()
     check(not [one for one in lines(fs) if one.get("op") == "meta_repair"], "fsck has repaired: %s" % lines(fs))
 
 
 def forged(fs):
-    """What a client says of itself."""
+    """Texts that a client puts into its own name."""
     name = 'x","uid":0,"event":"admin","what":"all is well'
     before = len(lines(fs))
     fs.spate("ls", "spate:/", env={"SPATE_CLIENT_TAG": name})

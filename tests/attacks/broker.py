@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spate-broker, which has the locks of a user's programs: a stranger cannot reach it, and a program that floods it keeps no other one from
-its locks."""
+"""spate-broker holds the locks of a user's programs. A stranger must not reach it, and a program that floods it must
+not keep another program from its locks."""
 import errno
 import glob
 import os
@@ -31,7 +31,8 @@ else: raise AssertionError("two have the lock")
 
 
 def find_broker(config):
-    """The socket and the environment of the broker that serves this file system: its command line names both."""
+    """Returns the socket and the environment of the broker that serves this file system. The broker's command line
+    names both."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path) as f:
@@ -48,7 +49,7 @@ def find_broker(config):
 
 def connect(address):
     one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    one.connect(address)  # waits while the queue is full
+    one.connect(address)  # blocks while the queue is full
     return one
 
 
@@ -65,7 +66,7 @@ def main():
             address, environment = find_broker(fs.dir)
             check(not [one for one in environment if one.startswith("LD_PRELOAD=")], "the broker has LD_PRELOAD")
             check(as_stranger(lambda: connect(address)) == errno.EACCES, "a stranger comes to the broker")
-            # More connections than it takes from one process, all of them silent.
+            # Opens more connections than the broker takes from one process. All of them are silent.
             flood = []
             signal.alarm(60)
             for _ in range(5000):

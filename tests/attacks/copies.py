@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spate cp` by root from and to where somebody else can write, and by users of what is not theirs: no file outside of the destination is
-written, and no copy is setuid or setgid for somebody who did not make it."""
+"""`spate cp` by root from and to folders where somebody else can write, and by users with files of other owners. No
+file outside of the destination is written, and no copy is setuid or setgid for a user who did not make it so."""
 import json
 import os
 import shutil
@@ -23,7 +23,7 @@ def remote_bits(fs, path):
 
 
 class Stranger:
-    """A user who has the client key, and so may use the file system, but is nobody's friend on this machine."""
+    """A user who has the client key and so may use the file system, but who is not trusted on this machine."""
 
     def __init__(self, fs):
         self.fs, self.home = fs, os.path.join(fs.root, "stranger")
@@ -31,14 +31,14 @@ class Stranger:
         for folder in (fs.root, fs.dir):
             os.chmod(folder, 0o711)
         os.chmod(fs.dir + "/spate.toml", 0o644)
-        self.program = shutil.copy(SPATE, self.home)  # the build may lie where others may not look
+        self.program = shutil.copy(SPATE, self.home)  # the build may lie where other users have no access
         self.key = shutil.copy(fs.dir + "/keys/client.key", self.home)
         os.chmod(self.key, 0o600)
         for path in (self.home, self.key):
             os.chown(path, STRANGER, STRANGER)
 
     def path(self, name, data=None, mode=0o644, owner=STRANGER):
-        """A file of the stranger's folder, made with this content when there is any."""
+        """Returns the path of a file in the stranger's folder. Creates the file if content is given."""
         path = os.path.join(self.home, name)
         if data is not None:
             with open(path, "wb") as f:
@@ -62,14 +62,14 @@ def setuid_is_for_its_owner(fs):
     os.chmod(fs.root + "/open", 0o777)
     fs.spate("cp", "-r", fs.root + "/open", "spate:/open")
     check(remote_bits(fs, "spate:/program") == 0o6755, "root keeps it")
-    # Out, in and within, by somebody else.
+    # Somebody else copies the file: out, in and within.
     user.cp("spate:/program", user.path("out"))
     check(bits(user.path("out")) == 0o755, "out: mode %o for another user" % bits(user.path("out")))
     user.cp(user.path("program"), "spate:/open/in")
     check(remote_bits(fs, "spate:/open/in") == 0o755, "in: mode %o for another user" % remote_bits(fs, "spate:/open/in"))
     user.cp("spate:/program", "spate:/open/within")
     check(remote_bits(fs, "spate:/open/within") == 0o755, "within: mode %o for another user" % remote_bits(fs, "spate:/open/within"))
-    # Who copies his own keeps it, and so does root, with the owner.
+    # A user who copies his own file keeps the bits. Root does so, too, if it keeps the owner.
     user.path("mine", b"#!", 0o4755)
     user.cp(user.path("mine"), "spate:/open/mine")
     user.cp("spate:/open/mine", "spate:/open/mine2")
@@ -78,7 +78,7 @@ def setuid_is_for_its_owner(fs):
     check(lost == (0o4755, 0o4755), "one's own setuid is lost: %o, %o" % lost)
     fs.spate("cp", "spate:/open/mine", fs.root + "/kept")
     check((bits(fs.root + "/kept"), os.stat(fs.root + "/kept").st_uid) == (0o4755, STRANGER), "root loses it")
-    # A folder as well: what is made in it would get the group.
+    # The same for a folder: files that are created in a setgid folder would get its group.
     os.makedirs(user.path("shared"))
     os.chmod(user.path("shared"), 0o2755)
     user.cp("-r", user.path("shared"), "spate:/open/shared")
@@ -93,7 +93,7 @@ def a_link_that_was_just_made_is_not_written_through(fs):
     for path, data in (("victim", b"victim"), ("t2/x", b"evil")):
         with open(os.path.join(fs.root, path), "wb") as f:
             f.write(data)
-    # In, and within: the link leads to another file of the file system.
+    # Copies in and within: the link leads to another file of the file system.
     fs.spate("put", "spate:/secret", input=b"secret")
     for source, target in ((fs.root, "spate:/in"), ("spate:", "spate:/within")):
         fs.spate("mkdir", target)
@@ -103,7 +103,7 @@ def a_link_that_was_just_made_is_not_written_through(fs):
         if source == fs.root:
             for folder in ("t1", "t2"):
                 fs.spate("cp", "-r", fs.root + "/" + folder, "spate:/" + folder)
-    # Out: it leads anywhere.
+    # A copy out: the link leads to any place.
     fs.spate("rm", "spate:/t1/x")
     fs.spate("ln", "-s", victim, "spate:/t1/x")
     os.makedirs(fs.root + "/out")
@@ -112,7 +112,7 @@ def a_link_that_was_just_made_is_not_written_through(fs):
         check(f.read() == b"victim", "out: written through the link")
     with open(fs.root + "/out/x", "rb") as f:
         check(f.read() == b"evil" and not os.path.islink(fs.root + "/out/x"), "out: the last one is there")
-    # One that is there already, below the destination; what the user names himself is followed.
+    # The link already exists below the destination. A link that the user names himself is followed.
     shutil.rmtree(fs.root + "/out")
     os.makedirs(fs.root + "/out/t2")
     os.symlink(victim, fs.root + "/out/t2/x")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names and folders that a stranger has prepared before root, or another user, comes: sockets, logs, homes, pid files."""
+"""Names and folders that a stranger has prepared before root or another user arrives: sockets, logs, homes, pid files."""
 import os
 import shutil
 import signal
@@ -10,13 +10,13 @@ import subprocess
 import sys
 
 from lib import BIN, SPATE, STRANGER, Cluster, as_stranger, check, free_ports, need_root, own, wait_until
-import wire  # beside cluster.py, which lib has found
+import wire  # lies beside cluster.py, whose folder lib has put on the path
 
 MOUNT = os.path.join(BIN, "spate-mount")
 
 
 def a_log_is_no_link(fs):
-    """Root mounts what a user has set up; beside it lies a folder `log` of that user."""
+    """Root mounts a file system that a user has set up. Next to it lies a folder `log` of that user."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return
     theirs = own(os.path.join(fs.root, "theirs"))
@@ -43,7 +43,7 @@ def a_log_is_no_link(fs):
 
 
 def up_takes_no_folder_that_others_prepare(fs):
-    """Without a home there is no folder; with another user's home neither, whatever lies there."""
+    """Without a home `up` has no folder. With another user's home it has none either, whatever lies there."""
     def up(*args, **env):
         all_ = {k: v for k, v in fs.env.items() if k not in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")}
         return subprocess.run([SPATE, *args], env=dict(all_, **env), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
@@ -55,8 +55,8 @@ def up_takes_no_folder_that_others_prepare(fs):
             up("down", "--dir", "/tmp/.local/share/spate" if not env.get("HOME") else env["HOME"] + "/.local/share/spate")
         check(done.returncode != 0 and "--dir" in done.stderr, "spate up with %s: %d %s" % (env, done.returncode, done.stderr))
     check(os.path.exists("/tmp/.local") == before, "a folder below /tmp was used")
-    # What a stranger notes as the current file system is nothing for root that has kept that user's HOME, or has one where
-    # everybody makes folders.
+    # Root ignores a stranger's note about the current file system, both if root has kept that user's HOME and if its
+    # HOME is in a folder where everybody can create folders.
     public = os.path.join(fs.root, "public")
     own(public, 0o1777, 0)
     for home in (fs.root + "/home", public):
@@ -74,7 +74,7 @@ def up_takes_no_folder_that_others_prepare(fs):
 
 
 def nobody_is_ended_for_a_strangers_pid_file(fs):
-    """`spate down` by root on a folder of somebody else, whose pid files name a process of root."""
+    """Root runs `spate down` on a folder of another user, whose pid files name a process of root."""
     theirs = own(os.path.join(fs.root, "prepared"))
     shutil.copy(fs.dir + "/spate.toml", theirs)
     own(theirs + "/run")
@@ -97,7 +97,8 @@ def nobody_is_ended_for_a_strangers_pid_file(fs):
 
 
 def answer_as(server, port, pid):
-    """A stranger's process that listens at a server's port and answers pings: it is that server, and has this process id."""
+    """A stranger's process listens at a server's port and answers pings: it claims to be that server and to have this
+    process id."""
     ready, told = os.pipe()
     child = os.fork()
     if child:
@@ -124,7 +125,8 @@ def answer_as(server, port, pid):
 
 
 def nobody_is_ended_for_a_strangers_answer(fs):
-    """A stranger listens where a stopped server was, and names a process of root when `spate up` and `spate down` ask who is there."""
+    """A stranger listens at the port of a stopped server. When `spate up` and `spate down` ask who is there, it names a
+    process of root."""
     fs.spate("down", "-q", "--dir", fs.dir)
     victim = subprocess.Popen(["sleep", "1000"])
     stranger = answer_as(2, fs.port + 1, victim.pid)
@@ -165,7 +167,7 @@ def memory_of_a_stranger_is_not_opened(fs):
 
 
 def own_names(pid):
-    """The abstract names of a process's sockets."""
+    """Returns the names of a process's sockets in the abstract namespace."""
     own = set()
     for number in os.listdir("/proc/%d/fd" % pid):
         try:
@@ -178,7 +180,7 @@ def own_names(pid):
 
 
 def who_is_ready_says_so_himself(fs):
-    """While `spate up` waits for a server, a stranger tells it that the server is ready."""
+    """While `spate up` waits for a server, a stranger reports that the server is ready."""
     programs = os.path.join(fs.root, "programs")
     os.makedirs(programs)
     shutil.copy(SPATE, programs)
@@ -203,7 +205,8 @@ def who_is_ready_says_so_himself(fs):
 
 
 def programs_come_from_the_folder_of_the_one_that_runs(fs):
-    """Programs of a stranger stand first in the PATH and in the working directory, and spate is called by a name without a folder."""
+    """A stranger's programs come first in the PATH and in the working directory, and spate is called by a name without
+    a folder."""
     theirs = own(os.path.join(fs.root, "planted"))
     told = os.path.join(fs.root, "started")
     for name in ("spate", "spated", "spate-mount", "spate-export", "spate-broker", "libspate-preload.so", "libspate-bmi-ofi.so"):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`spate job` on a machine with other users: what a stranger has prepared in the folder of the nodes or in a home that is not root's own is
-neither read, run nor removed, nobody else says that a server is ready, and a cleaner has the rights of the user whose folder it cleans."""
+"""`spate job` on a machine with other users. Files that a stranger has prepared in the nodes' folder, or in a home that
+does not belong to root, are neither read, run nor removed. Nobody else can report that a server is ready. A cleaner has
+only the rights of the user whose folder it cleans."""
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ import time
 from lib import SPATE, STRANGER, as_stranger, check, need_root, skip
 
 JOB = os.path.join(os.path.dirname(SPATE), "..", "lib", "spate", "job")
-GROUP = 65507  # that no account is in
+GROUP = 65507  # no account is a member
 
 
 def boot_id():
@@ -44,7 +45,8 @@ def write(path, text):
 
 
 def prepared_node(root, disk):
-    """The folder of root's next job, made by a stranger, with a note that names an empty folder of root's as the job's mount."""
+    """A stranger makes the folder of root's next job, with a note that names an empty folder of root as the job's
+    mount."""
     victim = root + "/victim"
     os.mkdir(victim)
     folder = "%s/spate-job-0-a" % disk
@@ -65,7 +67,7 @@ def prepared_node(root, disk):
 
 
 def exchanged_base(root):
-    """A folder where others may rename what is root's."""
+    """Makes a folder where other users may rename root's files."""
     disk = root + "/open"
     os.mkdir(disk)
     os.chmod(disk, 0o777)
@@ -81,7 +83,8 @@ def exchanged_base(root):
 
 
 def exchanged_above(root):
-    """A folder of root's in a stranger's one, who may rename it; or where a link of a stranger's leads, which he may change."""
+    """Makes a folder of root inside a stranger's folder, so that the stranger may rename it; and one that is the target
+    of a stranger's link, which the stranger may change."""
     theirs, own = root + "/theirs", root + "/roots"
     for folder in (theirs, theirs + "/disk", own):
         os.mkdir(folder)
@@ -97,7 +100,8 @@ def exchanged_above(root):
 
 
 def held_cleaner(root):
-    """Whatever a stranger has prepared, and though he stops the process that cleans with his rights: root's cleaner ends."""
+    """The cleaner of root ends in time, whatever a stranger has prepared, and even if the stranger stops the process
+    that cleans with the stranger's rights."""
     disk = root + "/held"
     os.mkdir(disk)
     os.chmod(disk, 0o1777)
@@ -120,7 +124,7 @@ def held_cleaner(root):
                     if is_cleaner(pid):
                         os.kill(pid, signal.SIGSTOP)
                 except OSError:
-                    pass  # it has just ended
+                    pass  # the process has just ended
             time.sleep(0.01)
 
     check(as_stranger(prepare) == 0, "nothing prepared")
@@ -140,7 +144,7 @@ def held_cleaner(root):
 
 
 def redirected_results(root):
-    """Who may write in the folder where the results go leads none of them elsewhere by a link."""
+    """A user who may write in the results' folder cannot use a link to redirect the results."""
     shared, victim = root + "/shared", root + "/quiet"
     for folder, mode in ((shared, 0o777), (victim, 0o755)):
         os.mkdir(folder)
@@ -170,7 +174,8 @@ def redirected_results(root):
 
 
 def foreign_home(root):
-    """Root with the home of another user, as sudo may leave it: what is noted there names a process to end and a command to run."""
+    """Root runs with another user's home, as sudo may leave it. The record there names a process to end and a command
+    to run."""
     home = root + "/stranger"
     os.mkdir(home)
     os.chown(home, STRANGER, STRANGER)
@@ -202,7 +207,7 @@ def foreign_home(root):
 
 
 def false_ready():
-    """Everybody can find the socket's name in /proc/net/unix."""
+    """Every user can find the socket's name in /proc/net/unix."""
     sys.path.insert(0, JOB)
     import spate_job_node  # pylint: disable=import-error,import-outside-toplevel
     listener, name = spate_job_node.ready_socket()
@@ -218,7 +223,7 @@ def false_ready():
 
 
 def rights_of_the_cleaner(root):
-    """A folder that has its group from the folder above gives the cleaner no rights of that group."""
+    """A folder whose group comes from the folder above gives the cleaner no rights of that group."""
     disk, groups = root + "/setgid", root + "/groups"
     for folder, mode in ((disk, 0o3777), (groups, 0o770), (groups + "/place", 0o755)):
         os.mkdir(folder)

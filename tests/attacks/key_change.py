@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Both keys of a file system are changed as docs/operating.md, "New keys", says, while clients work: none fails, and afterwards
-who has an old key is refused."""
+"""Both keys of a file system are changed as docs/operating.md, "New keys", describes, while clients work. No client
+fails, and afterwards the old keys are refused."""
 import os
 import secrets
 import signal
@@ -14,7 +14,7 @@ from cluster import SPATE, Cluster, alive, check, wait_until
 
 
 class Worker(threading.Thread):
-    """Writes, reads and removes files, one program each, until it is told to end."""
+    """Writes, reads and removes files, with one program for each step, until it is told to end."""
 
     def __init__(self, fs, env):
         super().__init__()
@@ -34,7 +34,7 @@ class Worker(threading.Thread):
 class Keys:
     def __init__(self, fs):
         self.fs = fs
-        self.own = fs.dir + "/own.key"  # of a client on another machine
+        self.own = fs.dir + "/own.key"  # the key file of a client on another machine
 
     def path(self, role):
         return "%s/keys/%s.key" % (self.fs.dir, role)
@@ -49,7 +49,7 @@ class Keys:
         os.rename(path + ".new", path)
 
     def on_servers(self, role, *keys):
-        """The file everywhere, and each server restarted, one after the other."""
+        """Copies the file to all servers and restarts them one after the other."""
         self.write(self.path(role), *keys)
         for server, pid in sorted(self.fs.pids().items()):
             self.fs.kill(server, sig=signal.SIGTERM)
@@ -61,7 +61,7 @@ def client_key(fs, keys):
     old, new = keys.lines(keys.path("client"))[0], secrets.token_hex(32)
     keys.write(keys.own, old)
     env = {"SPATE_FS_CLIENT_KEY_FILE": keys.own}
-    # One program that lasts from before to after: it reads its key anew.
+    # One program that runs before and after the change: it reads its key again.
     lasting = subprocess.Popen([SPATE, "put", "spate:/lasting"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
                                env=dict(fs.env, **env))
     part = os.urandom(3 << 20)

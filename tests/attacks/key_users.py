@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users with keys of their own (`spate key issue`), for the attacks."""
+"""Users with their own keys (`spate key issue`), for the attacks."""
 import json
 import os
 import shutil
@@ -12,7 +12,7 @@ ALICE, BOB, STAFF = 65504, 65505, 65506  # users and a group that no account has
 
 
 def open_folder(fs):
-    """Lets users read the configuration, and gives them the folder spate:/all."""
+    """Lets users read the configuration, and creates the folder spate:/all for them."""
     for folder in (fs.root, fs.dir):
         os.chmod(folder, 0o711)
     os.chmod(fs.dir + "/spate.toml", 0o644)
@@ -21,12 +21,12 @@ def open_folder(fs):
 
 
 class User:
-    """A user with a copy of the program and with a key of his own."""
+    """A user with a copy of the program and a key of his own."""
 
     def __init__(self, fs, name, uid, *more):
         self.fs, self.uid, self.home = fs, uid, os.path.join(fs.root, name)
         os.makedirs(self.home)
-        self.program = shutil.copy(SPATE, self.home)  # the build may lie where others may not look
+        self.program = shutil.copy(SPATE, self.home)  # the build may lie where other users have no access
         for program in ("spate-mount", "spated", "spate-export"):
             shutil.copy(os.path.join(BIN, program), self.home)
         self.key = os.path.join(self.home, "user.key")
@@ -70,7 +70,8 @@ def says(text, *parts):
 
 
 def as_user(uid, work):
-    """Runs it in a process of that user. (The interpreter's own files may lie where only root may look, so it is not started again.)"""
+    """Runs the function in a process of that user. The interpreter is not started again, since its files may lie where
+    only root has access."""
     child = os.fork()
     if child == 0:
         try:

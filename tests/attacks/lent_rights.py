@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A user who may write a setuid program of root changes what it does, by every way of writing: it is no setuid program any more."""
+"""A user who may write a setuid program of root changes it, in every way of writing. The program must lose its setuid
+bit."""
 import ctypes
 import json
 import os
@@ -12,7 +13,7 @@ from cluster import BIN, SPATE, Cluster, check  # noqa: E402
 
 NOBODY = 65534
 
-# Each changes the file of its first argument; run as the user.
+# Each script changes the file of its first argument and runs as the user.
 WAYS = {
     "append": "f = os.open(p, os.O_WRONLY | os.O_APPEND); os.write(f, b'x')",
     "write": "f = os.open(p, os.O_RDWR); os.pwrite(f, b'x', 10)",
@@ -33,7 +34,7 @@ LATE_WAYS = {
     "allocate": "os.posix_fallocate(f, 0, 200000)",
     "copy": "os.copy_file_range(g, f, 4096)",
 }
-# These change nothing.
+# These scripts change nothing.
 HARMLESS = {
     "read": "f = os.open(p, os.O_RDONLY); os.read(f, 10)",
     "open for writing": "f = os.open(p, os.O_RDWR); os.read(f, 10)",
@@ -71,7 +72,7 @@ def by_all_ways(fs, name, path, run):
 
 
 def by_late_users(fs, name, path):
-    """Also with the next process of the mount, which has inherited the open."""
+    """Programs that open the file as root and change it as a user, also after another process of the mount has inherited the open file."""
     for way, code in LATE_WAYS.items():
         lend(fs)
         whole = PROLOGUE + "g = os.open(p + '.source', os.O_RDONLY); " + LATE + code
@@ -96,7 +97,7 @@ def main():
     with Cluster(io=2) as fs:
         os.chmod(fs.root, 0o755)
         fs.up()
-        # Whoever is to use the file system needs its configuration and its client key.
+        # A user of the file system needs its configuration and its client key.
         os.chmod(fs.dir, 0o755)
         os.chmod(fs.dir + "/keys", 0o755)
         os.chmod(fs.dir + "/spate.toml", 0o644)
@@ -113,7 +114,7 @@ def main():
                 fs.spate("umount", mnt)
         env = {"SPATE_FS": fs.dir + "/spate.toml", "HOME": fs.root + "/home", "XDG_STATE_HOME": fs.root + "/home/state"}
         by_all_ways(fs, "preload", "/spate/program", lambda command: as_nobody(fs, [SPATE, "run", "--", *command], env))
-        # Root keeps them, and setgid of what its group may not execute means something else.
+        # Root keeps both bits. setgid on a file that its group may not execute has another meaning and stays.
         lend(fs)
         fs.spate("run", "sh", "-c", "echo more >> /spate/program")
         check(mode(fs) == 0o6777, "a write of root has taken the bits")

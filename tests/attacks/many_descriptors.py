@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program below the preload library that has more descriptors than the library has marks for: it gets an error, and the library's own
-state stays whole."""
+"""A program under the preload library has more descriptors than the library has marks for. It gets an error, and the
+library's own state stays intact."""
 import os
 import subprocess
 import sys
 
 from lib import BIN, Cluster, check
 
-MOST = 2048  # for the library that is built for this test; for others it is 65,536, more than many may open
+MOST = 2048  # limit of the library built for this test; others have 65,536, which many processes may not open
 LIBRARY = os.path.join(BIN, "../lib/few/libspate-preload.so")
 
 FILL = """
@@ -24,7 +24,7 @@ def refused(call, *numbers):
     except OSError as e: assert e.errno in numbers, e
     else: raise AssertionError("it worked")
 """ % MOST
-# The client begins when there is no room for its sockets: what it opens has numbers that cannot be marked.
+# The client starts when there are no marks left for its sockets: its descriptors have numbers that cannot be marked.
 BEFORE = FILL + """
 for _ in range(8): refused(lambda: os.stat("/spate/a"), errno.EIO, errno.EMFILE)
 for fd in used: os.close(fd)

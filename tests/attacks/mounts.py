@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mounts and sockets of a stranger, who has the names that root asks for: supervisors of mounts, and mounts themselves."""
+"""Mounts and sockets of a stranger who holds the names that root asks for: supervisors of mounts, and mounts
+themselves."""
 import ctypes
 import os
 import select
@@ -17,7 +18,7 @@ MOUNT = os.path.join(BIN, "spate-mount")
 
 
 def in_folders_of_our_own(work):
-    """Runs `work` where /run and /tmp are new and empty, as after a start of the machine."""
+    """Runs `work` with a new, empty /run and /tmp, as after a start of the machine."""
     child = os.fork()
     if child == 0:
         try:
@@ -27,7 +28,7 @@ def in_folders_of_our_own(work):
                 print("no name space of mounts can be made here")
                 os._exit(0)
             build = os.path.dirname(BIN)
-            programs = os.open(build, os.O_PATH)  # may lie below one of the places that are hidden now
+            programs = os.open(build, os.O_PATH)  # may lie below one of the folders that are hidden now
             for place, mode in ((b"/run", b"mode=0755"), (b"/tmp", b"mode=1777")):
                 check(libc.mount(b"none", place, b"tmpfs", 0, mode) == 0, "tmpfs")
             if not os.path.exists(build):
@@ -53,8 +54,9 @@ def bind(address, listening):
 
 
 def squat(names, folders):
-    """A stranger's process that listens at these abstract names, and at those in each folder that it can make or use, and
-    says that it is whoever is asked for. Returns it, and at how many names in folders it listens."""
+    """Starts a stranger's process that listens at these abstract names, and at the same names in each folder that it
+    can make or use, and that claims to be the process asked for. Returns it and the number of names in folders at which
+    it listens."""
     ready, told = os.pipe()
     child = os.fork()
     if child:
@@ -90,13 +92,13 @@ def ask_mount(fs, word, place):
 
 
 def mounts_are_asked_by_nobody_else(fs):
-    """A stranger has the names that supervisors of mounts have: root asks the supervisor all the same, or nobody."""
+    """A stranger holds the names of the supervisors of mounts. Root still reaches the real supervisor, or asks nobody."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return
 
     def look(root_has_a_folder):
         if not root_has_a_folder:
-            os.chmod("/run", 0o777)  # where anybody may rename it, it is no place for a folder of sockets
+            os.chmod("/run", 0o777)  # everybody may rename entries there now, so it is no place for a folder of sockets
         stranger, taken = squat(["mount-0:%d" % n for n in range(20, 400)], ["/run/spate-0", "/tmp/spate-0"])
         check(taken >= 380, "the stranger is not there: %d" % taken)
         place = os.path.join(fs.root, "m%d" % root_has_a_folder)
@@ -121,8 +123,8 @@ def mounts_are_asked_by_nobody_else(fs):
 
 
 def mount_of_stranger(place, source):
-    """A stranger's FUSE mount that is called a mount of Spate, of what he likes. Its root is there, and every other name
-    waits for ever. The process that serves it."""
+    """Mounts a stranger's FUSE file system that calls itself a mount of Spate, with any source name. Its root exists,
+    and every other name blocks for ever. Returns the process that serves it."""
     device = os.open("/dev/fuse", os.O_RDWR)
     options = "fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other" % (device, STRANGER, STRANGER)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -145,11 +147,12 @@ def mount_of_stranger(place, source):
                 continue
             os.write(device, struct.pack("<IiQ", 16 + len(reply), 0, unique) + reply)
     finally:
-        os._exit(0)  # it is unmounted
+        os._exit(0)  # the mount is gone
 
 
 def a_mount_is_called_as_its_user_likes(fs):
-    """A stranger's mount has the type of one of Spate, and names a configuration of his, or a place where nothing answers."""
+    """A stranger's mount has the type of a Spate mount and names either a configuration of the stranger or a place
+    where nothing answers."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return
     theirs = own(os.path.join(fs.root, "named"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Users by munge, as real processes of several users, with a munged of the test's own: a user without any key works as himself, root is nobody,
-the operator keeps his key, and without munged the reason is named."""
+"""Users by munge, as real processes of several users with the test's own munged. A user without a key works as himself,
+root is nobody, the operator keeps his key, and without munged the message names the reason."""
 import json
 import os
 import shutil
@@ -9,7 +9,7 @@ import subprocess
 
 from lib import BIN, SPATE, Cluster, check, need_root, skip, wait_until
 
-ALICE, BOB, MUNGE = 65504, 65505, 65490  # users that no account has
+ALICE, BOB, MUNGE = 65504, 65505, 65490  # users without accounts
 MUNGED = "/usr/sbin/munged"
 
 
@@ -35,7 +35,7 @@ class Munged:
 class People:
     def __init__(self, fs):
         self.fs = fs
-        self.program = shutil.copy(SPATE, fs.root)  # the build may lie where others may not look
+        self.program = shutil.copy(SPATE, fs.root)  # the build may lie where other users have no access
 
     def run(self, uid, *args, **more):
         env = dict(self.fs.env, HOME="/nonexistent", SPATE_FS=self.fs.dir, **more.pop("env", {}))
@@ -76,7 +76,7 @@ def attack(fs, munged):
     audit = os.path.join(fs.root, "audit.log")
     fs.env.update(by_munge, SPATE_LOG_AUDIT=audit)
     fs.up()
-    fs.env.update(SPATE_AUTH_MUNGE="no")  # the operator keeps to his key
+    fs.env.update(SPATE_AUTH_MUNGE="no")  # the operator uses his key
     os.chmod(fs.dir, 0o711)
     os.chmod(fs.dir + "/spate.toml", 0o644)
     fs.spate("mkdir", "spate:/all")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attackers on the network path share: they stand before a port, pass everything on, and flip a byte."""
+"""An attacker on the network path: it stands before a port, passes all data on, and flips a byte."""
 import socket
 import threading
 
 
 class Path:
-    """The network path to a port: passes on each connection, and flips the byte at `where` of what one carries to the
-    `flips` side ("server", "client", or neither). `flipped` counts."""
+    """The network path to a port. It passes each connection on and flips the byte at `where` of the data that one
+    connection carries to the `flips` side ("server", "client", or neither). `flipped` counts the changes."""
 
     def __init__(self, port, where):
         self.port, self.where, self.flips, self.flipped = port, where, None, 0
@@ -18,8 +18,8 @@ class Path:
         self.flips, self.flipped = side, 0
 
     def worth(self, client, server):
-        """Whether the attacker is interested in this connection. He may take some bytes from the client to find out, and then
-        passes them on."""
+        """Returns whether the attacker wants this connection. It may read some bytes from the client to find out, and
+        passes them on afterwards."""
         return True
 
     def accept(self):

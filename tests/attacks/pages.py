@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pages by HTTP, metrics and dashboard: strangers who begin requests that never end, or never read what they asked for, keep nobody
-else out, and what is smuggled behind a request, or put into its headers, brings nobody more."""
+"""The HTTP pages, metrics and dashboard. Strangers who send requests without an end, or who never read the reply, keep
+nobody else out. Text smuggled behind a request or in its headers gives nobody more rights."""
 import http.client
 import os
 import re
@@ -17,7 +17,7 @@ CROWD = 64
 
 
 def port_said(process, pattern):
-    """The port of the first line that has it."""
+    """Returns the port in the first line that has one."""
     for line in process.stdout:
         if "has no libmicrohttpd" in line:
             skip("built without libmicrohttpd")
@@ -29,7 +29,7 @@ def port_said(process, pattern):
 
 
 class Crowd:
-    """Connections that send a byte now and then, so that they are never idle, each in a request that does not end."""
+    """Connections that send a byte now and then, so that they are never idle. The request of each never ends."""
 
     def __init__(self, port, begin):
         self.port, self.begin, self.open, self.ends = port, begin, [], threading.Event()
@@ -82,7 +82,7 @@ def answers(port, path, **headers):
 
 
 def nobody_is_kept_out(port, path, **headers):
-    """Longer than idle connections live, so that what keeps others out is seen."""
+    """Runs longer than idle connections live, so that the test would notice being kept out."""
     for begin in (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: ", b"", b"GET " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30):
         with Crowd(port, begin):
             time.sleep(2)  # by then the crowd has sent its first bytes
@@ -91,8 +91,8 @@ def nobody_is_kept_out(port, path, **headers):
 
 
 def smuggled(port, token=None):
-    """Two lengths, a body that looks like a request, folded and repeated headers: one answer for what is one request, and never the data
-    without the token."""
+    """Two lengths, a body that looks like a request, folded and repeated headers: one request gets one answer, and
+    never data without the token."""
     inner = b"GET /api/state HTTP/1.1\r\nHost: localhost\r\n\r\n"
     requests = (b"GET /api/state HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nContent-Length: 0\r\n\r\n" % len(inner) + inner,
                 b"GET /api/state HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + inner,

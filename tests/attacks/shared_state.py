@@ -6,7 +6,7 @@ import sys
 
 from lib import STRANGER, Cluster, need_root, run_below_spate
 
-# The victim, a program of root below `spate run`. Attackers without the library are started with LD_PRELOAD removed.
+# The victim is a program of root under `spate run`. Attackers without the library start with LD_PRELOAD removed.
 PRELUDE = """
 import ctypes, fcntl, os, signal, struct, subprocess, sys, time
 def check(good, what):
@@ -42,7 +42,7 @@ def find_all(base, size, what):
 STRANGER = %d
 """ % STRANGER
 
-# Cuts the memory short: whoever looks at it next dies of SIGBUS.
+# Truncates the memory: the next process that reads it would die of SIGBUS.
 CUT = """
 fd = os.open("/spate/a", os.O_RDWR)
 cut = "import os, sys\\nm = os.open('/proc/self/fd/' + sys.argv[1], os.O_RDWR)\\nos.ftruncate(m, 0)"
@@ -58,7 +58,7 @@ check("Operation not permitted" in own.stderr, "it can be sealed against its use
 check(os.lseek(fd, 1, os.SEEK_SET) == 1 and os.read(fd, 1) == b"a", "the file is not as it was")
 """
 
-# Names another file, which the next program of root would then write to.
+# Puts another file's name there, so that the next program of root would write to that file.
 FORGE = """
 victim = os.open("/spate/a", os.O_RDWR)
 other = os.stat("/spate/secret").st_ino
@@ -73,7 +73,7 @@ subprocess.run(["/bin/sh", "-c", "echo forged >&%d" % victim], pass_fds=[victim]
 check(open("/spate/secret").read() == "secret", "another file was written: " + open("/spate/secret").read())
 """
 
-# Names another path and more rights.
+# Puts another path and more rights there.
 FORGE_TEXT = """
 readable = os.open("/spate/a", os.O_RDONLY)
 base, size = mapping()
@@ -92,7 +92,7 @@ next_program()
 check(open("/spate/a").read() == "a" * 10, "what was open for reading was written or cut")
 """
 
-# Everything is 0xff: no end of texts, a position beyond all, a turn that somebody has, a lock with wild pointers.
+# Fills it with 0xff: texts without an end, a huge position, a turn that seems taken, a lock with wild pointers.
 WILD = """
 fd = os.open("/spate/a", os.O_RDWR)
 base, size = mapping()
@@ -113,7 +113,8 @@ for call in (lambda: os.lseek(fd, 0, os.SEEK_CUR), lambda: os.lseek(fd, 5, os.SE
 check(open("/spate/secret").read() == "secret", "other files are there")
 """
 
-# A removed folder of a stranger, called as the library calls a working directory in Spate: root, who is in it, starts a program.
+# A removed folder of a stranger has the name that the library gives to a working directory in Spate. Root is in it and
+# starts a program.
 CWD = """
 top = "/tmp/.spate-cwd-%d" % os.getpid()
 def as_stranger(work):
@@ -138,8 +139,8 @@ told = subprocess.run([sys.executable, "-c", "print(open('secret').read())"], ca
 check(told.stdout == "secret\\n", "the working directory is lost: " + told.stderr)
 """
 
-# A sharer that has the turn for long, here because no server answers it: others wait no longer than until a signal, and no longer than it
-# lives, though nobody has waited for it yet.
+# A process holds the turn for long, here because no server answers it. Others wait until a signal at most, and no
+# longer than the holder lives, even if no process had waited for it before.
 HELD = """
 import glob
 folder = os.environ["SPATE_FS"].removesuffix("/spate.toml")
@@ -179,7 +180,7 @@ os.waitpid(child, 0)
 check(os.read(fd, 1) == b"a", "the file is not as it was")
 """
 
-# Who dies with the turn must not keep it: also one that nobody has waited for yet.
+# A process that dies while it holds the turn must not keep it, even if no process had waited for it before.
 DEAD = """
 fd = os.open("/spate/a", os.O_RDWR)
 for waited in (False, True):

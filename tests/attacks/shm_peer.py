@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared memory of docs/wire-shm.md, written a second time: a connector that writes into it what it likes."""
+"""A second implementation of the shared memory in docs/wire-shm.md: a connector that writes anything it likes into it."""
 import array
 import mmap
 import os
@@ -11,11 +11,11 @@ CONTROL, BULK = 0, 1
 SLOT = 64
 SIDE_BLOCK_OF_ACCEPTOR = 256
 LANES = 4096
-NARROW = ((32, 16384), (16, 4096))  # slots and bytes, by class; from version 2 on
+NARROW = ((32, 16384), (16, 4096))  # slots and bytes of each class, since version 2
 
 
 class Refused(Exception):
-    """The server has ended the connection, or said no."""
+    """Raised when the server has ended the connection or refused."""
 
 
 class ShmPeer:
@@ -59,11 +59,11 @@ class ShmPeer:
         self.send(struct.pack("<IIQ", 1, 0, 0))
 
     def taken(self, c):
-        """Payload bytes that the server has taken out of this side's lane."""
+        """Returns how many payload bytes the server has taken out of this side's lane."""
         return struct.unpack_from("<Q", self.memory, SIDE_BLOCK_OF_ACCEPTOR + self.counters + 16 + 8 * c)[0]
 
     def put(self, c, kind, length, chunk, tag=1):
-        """One frame, without a look at whether there is room; the payload is whatever lies there."""
+        """Writes one frame without checking for room. The payload is whatever lies there."""
         slots, size = self.lanes[c]
         lane = LANES + sum(2 * (s * SLOT + b) for s, b in self.lanes[:c]) + slots * SLOT + size
         number, at = self.next[c]
@@ -73,14 +73,15 @@ class ShmPeer:
         self.next[c] = [number + 1, at + (chunk + 63) // 64 * 64]
 
     def fill(self, c):
-        """A lane full of frames that nobody waits for. False: the server has not taken those before."""
+        """Fills a lane with frames that no receiver waits for. Returns False if the server has not taken the earlier
+        ones."""
         if self.taken(c) != self.next[c][1]:
             return False
         chunk = min(32768, self.lanes[c][1] // 4)
         for _ in range(self.lanes[c][1] // chunk):
             self.put(c, READY, chunk, chunk)
         for at in range(LANES, len(self.memory), 4096):
-            self.memory[at + 8] |= 0  # each page is in memory now
+            self.memory[at + 8] |= 0  # now each page is in memory
         self.ring()
         return True
 

@@ -38,14 +38,14 @@ class Scene:
         return peer
 
     def memory(self):
-        """MiB in use; 0 below a sanitizer, which keeps several times as much of its own."""
+        """Returns MiB in use, or 0 under a sanitizer, which itself keeps several times as much."""
         if os.environ.get("SPATE_SANITIZED"):
             return 0
         with open("/proc/%d/status" % self.pid) as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1)) / 1024
 
     def shared(self):
-        """MiB of memory that the server shares with its peers, touched or not."""
+        """Returns MiB of memory that the server shares with its peers, touched or not."""
         with open("/proc/%d/maps" % self.pid) as f:
             ranges = [line.split()[0].split("-") for line in f if "/memfd:spate-l" in line]
         return sum(int(end, 16) - int(begin, 16) for begin, end in ranges) / (1 << 20)
@@ -64,7 +64,7 @@ class Scene:
 
 
 def unclaimed(scene):
-    """150 connections say hello, and leave a message that nobody will ever take."""
+    """150 connections say hello, and each leaves a message that no receiver will ever take."""
     memory, descriptors = scene.memory(), scene.descriptors()
     size = 500 * 1024
     held = []
@@ -75,7 +75,7 @@ def unclaimed(scene):
             check(peer.hello()[0] == wire.OK, "no hello")
             peer.send(wire.frame(wire.EAGER, size, tag=77) + bytes(size))
         except wire.Closed:
-            pass  # more than its share
+            pass  # the server refuses more than its share
     scene.bounded("unclaimed messages", memory, descriptors)
     scene.serves()
     for peer in held:
@@ -83,7 +83,7 @@ def unclaimed(scene):
 
 
 def silent(scene):
-    """They say hello properly and nothing more: their share is theirs for some seconds only."""
+    """Connections say hello properly and then nothing. They keep their share for some seconds only."""
     held = []
     for _ in range(SILENT):
         peer = scene.after_handshake()
@@ -96,7 +96,7 @@ def silent(scene):
 
 
 def answers_not_taken(scene):
-    """Pings whose answers are not read: the server is not kept busy with what it cannot send."""
+    """Clients do not read the answers to their pings. The server must not stay busy with data that it cannot send."""
     held = [scene.after_handshake() for _ in range(3)]
     memory, descriptors = scene.memory(), scene.descriptors()
     for peer in held:
@@ -104,12 +104,13 @@ def answers_not_taken(scene):
         peer.socket.settimeout(0.3)
         try:
             for i in range(2500):
-                # Large ones until the kernel's buffers are full, then small ones: each is an answer that waits.
+                # Large pings until the kernel's buffers are full, then small ones: each of them is an answer that
+                # waits.
                 body = peer.header(wire.PING, deadline_ms=0) + wire.text(bytes(6000 if i < 1000 else 0))
                 peer.send(wire.frame(wire.UNEXPECTED, len(body), i << 13) + body)
-                time.sleep(0.0003)  # within its window, as far as that can be seen from here
+                time.sleep(0.0003)  # stays within the window, as far as the client can tell
         except (OSError, wire.Closed):
-            pass  # dropped, or the server reads no more
+            pass  # the connection is dropped, or the server does not read on
     scene.serves()
     scene.bounded("answers that nobody takes", memory, descriptors)
     for peer in held:
@@ -117,7 +118,7 @@ def answers_not_taken(scene):
 
 
 def entry_under_flood(scene):
-    """New connections without a pause, each with a proper hello: a client gets in all the same."""
+    """New connections without a pause, each with a proper hello. A client still gets in."""
     stop = threading.Event()
 
     def flood():
@@ -150,7 +151,7 @@ def entry_under_flood(scene):
 
 
 def by_shared_memory(path, ready, go_on):
-    """In a process of another user, if there can be one: fills every place of the server, and each lane again and again."""
+    """Fills every place of the server, and each lane again and again. Runs as another user if possible."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(STRANGER, STRANGER, STRANGER)
@@ -166,14 +167,14 @@ def by_shared_memory(path, ready, go_on):
             try:
                 for c in (CONTROL, BULK):
                     peer.fill(c)
-            except OSError:  # dropped
+            except OSError:  # the connection was dropped
                 held.remove(peer)
     os.write(ready, b"%d" % len(held))
     os.read(go_on, 1)
 
 
 def shm_lanes(scene):
-    """Memory that a server shares with strangers is small, and an honest client gets in beside them."""
+    """The memory that a server shares with strangers is small, and an honest client gets in next to them."""
     memory, descriptors, shared = scene.memory(), scene.descriptors(), scene.shared()
     (ready, tell_ready), (go_on, tell_go_on) = os.pipe(), os.pipe()
     child = os.fork()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody on the network path between a client and an io server flips a byte of file data on its way. Where either side has
-auth.protect = "data", that is found: nothing altered is acknowledged, or given to the reader."""
+"""An attacker on the network path between a client and an io server flips a byte of file data. If either side has
+auth.protect = "data", the change is detected: no altered data is acknowledged or given to the reader."""
 import os
 import re
 import socket
@@ -12,12 +12,12 @@ from cluster import Cluster, check
 from network_path import Path
 
 SIZE = 3 * 1024 * 1024 + 13
-WHERE = 700 * 1024  # of a bulk connection's bytes in one direction: in the middle of file data
+WHERE = 700 * 1024  # offset in one direction of a bulk connection: in the middle of file data
 SAID = "altered on the way"
 
 
 class TcpPath(Path):
-    """Only bulk connections are worth an attack."""
+    """Attacks bulk connections only."""
 
     def worth(self, client, server):
         hello = client.recv(64, socket.MSG_WAITALL)
@@ -31,7 +31,7 @@ class Scene:
         text = open(fs.dir + "/spate.toml").read()
         port = int(re.findall(r"tcp://127\.0\.0\.1:(\d+)", text)[1])
         self.path = TcpPath(port, WHERE)
-        # As other machines would reach it: by tcp only, through the path.
+        # The address that other machines would use: tcp only, through the path.
         text = re.sub(r'"shm://[^"]*",? ?', "", text).replace("127.0.0.1:%d" % port, "127.0.0.1:%d" % self.path.own_port)
         self.far = fs.dir + "/far.toml"
         with open(self.far, "w") as f:
@@ -47,7 +47,7 @@ def data_of(n):
 
 
 def unprotected(scene):
-    """The attack itself."""
+    """Shows that the attack works without protection."""
     whole = data_of(7)
     scene.path.attack("server")
     scene.fs.spate("put", "spate:/bare", input=whole, env=scene.env("control"))
@@ -91,7 +91,7 @@ def read(scene):
 
 
 def server_insists(scene):
-    """The client wants less than the server: the server has its way."""
+    """The client wants less protection than the server. The server's setting wins."""
     toml = scene.fs.dir + "/spate.toml"
     text = open(toml).read()
     with open(toml, "w") as f:

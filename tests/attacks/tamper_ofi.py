@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""As tamper.py, by libfabric: file data move by RMA there, and each byte of one connection is worth an attack."""
+"""Like tamper.py, through libfabric. File data moves by RMA there, so the attack may flip a byte of any connection."""
 import os
 import re
 import sys
@@ -10,14 +10,14 @@ from cluster import BIN, Cluster, check, free_ports, skip
 from network_path import Path
 
 SIZE = 3 * 1024 * 1024 + 13
-WHERE = 700 * 1024  # of a connection's bytes in one direction: in the middle of file data
+WHERE = 700 * 1024  # offset in one direction of a connection: in the middle of file data
 SAID = "altered on the way"
 
 
 class Scene:
     def __init__(self, fs, port):
         self.fs, self.path = fs, Path(port, WHERE)
-        # As another machine would know the io server: by libfabric only, through the path.
+        # The io server as another machine would know it: by libfabric only, through the path.
         text = open(fs.dir + "/spate.toml").read()
         text, count = re.subn(r'urls = \["ofi\+tcp://127\.0\.0\.1:%d", "[^"]*"\]' % port,
                               'urls = ["ofi+tcp://127.0.0.1:%d"]' % self.path.own_port, text)
@@ -46,7 +46,7 @@ def honest(scene):
 
 
 def bare(scene):
-    """The attack itself, on a write and on a read."""
+    """Shows that the attack works without protection, on a write and on a read."""
     whole = data_of(7)
     scene.path.attack("server")
     scene.fs.spate("put", "spate:/bare", input=whole, env=scene.env("control"))

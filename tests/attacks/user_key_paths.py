@@ -19,7 +19,8 @@ MIB = 1 << 20
 
 
 class Export:
-    """`spate export` by a user with his key; .address for wire.Connection. Without an URL it has ended: .said."""
+    """`spate export` by a user with his key. .address is for wire.Connection. Without a URL the export has ended, and
+    .said has its message."""
 
     def __init__(self, user, *args, uid=None):
         uid = user.uid if uid is None else uid
@@ -83,7 +84,7 @@ def revoked_export(fs):
 
 
 class PathClient(Client):
-    """As a user, with a key; 0: root, who may have the key of a user, too."""
+    """A path client that runs as a user with a key. User 0 is root, who may also use a user's key."""
 
     def __init__(self, user, uid):  # pylint: disable=super-init-not-called
         program = shutil.copy(os.path.join(BIN, "path_client"), user.home)
@@ -117,7 +118,8 @@ def bypass(fs, alice, bob):
 
 
 def revoked_bypass(fs):
-    """What was lent can be read until it is closed, as docs/security.md says; nothing more is lent."""
+    """Descriptors that a client got can be read until it closes them, as docs/security.md says. The server passes no
+    new ones."""
     late = User(fs, "late", ALICE)
     client = PathClient(late, ALICE)
     client.ok("lease read /all/disk")

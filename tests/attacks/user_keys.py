@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Users with keys of their own (`spate key issue`), as real processes of several users: each acts as himself and as nobody else, root with such
-a key is no root, a key for reading writes nothing by any front, a key that was altered or has ended is refused by name, and nobody but
-the operator may ask what is the operator's."""
+"""Users with their own keys (`spate key issue`), as real processes of several users. Each acts as himself only; root
+with such a key is not root; a key for reading writes nothing through any front end; an altered or expired key is
+refused with the reason; and only the operator may make the operator's requests."""
 import ctypes
 import errno
 import json
@@ -20,7 +20,7 @@ LIBRARY = os.path.join(BIN, "..", "src", "capi", "libspate.so")
 
 
 def own_work(fs, alice, bob):
-    """A user works with his key, as himself; modes hold between users."""
+    """A user works with his key as himself. File modes protect users from each other."""
     alice.spate("put", "spate:/all/hers", input=b"of alice")
     check(owner(fs, "spate:/all/hers") == (ALICE, ALICE), "owner %s" % (owner(fs, "spate:/all/hers"),))
     check(alice.spate("cat", "spate:/all/hers") == b"of alice", "what she wrote is not there")
@@ -34,7 +34,7 @@ def own_work(fs, alice, bob):
 
 
 def groups(fs, alice):
-    """The key names the groups, not the process: a folder of the group is open to every holder of a key with that group."""
+    """The key, not the process, names the groups: a folder of a group is open to every holder of a key with that group."""
     fs.spate("mkdir", "spate:/staff")
     fs.spate("chown", "0:%d" % STAFF, "spate:/staff")
     fs.spate("chmod", "770", "spate:/staff")
@@ -47,7 +47,7 @@ def groups(fs, alice):
 
 
 def root_is_no_root(fs, alice, bob):
-    """A process of root, or of another user, with alice's key is alice."""
+    """A process of root or of another user acts as alice if it has alice's key."""
     fs.spate("put", "spate:/root-only", input=b"secret")
     fs.spate("chmod", "600", "spate:/root-only")
     os.chown(alice.key, 0, 0)
@@ -56,7 +56,7 @@ def root_is_no_root(fs, alice, bob):
     alice.spate("put", "spate:/all/by-root", input=b"x", uid=0)
     check(owner(fs, "spate:/all/by-root") == (ALICE, ALICE), "made by root with alice's key")
     os.chown(alice.key, ALICE, ALICE)
-    # A key file of somebody else is refused on the machine already.
+    # The client already refuses a key file that belongs to another user.
     says(bob.fails("ls", "spate:/", env={"SPATE_FS_CLIENT_KEY_FILE": alice.key}), "key file")
     for no in (("--uid", "0", "--gid", "5"), ("--uid", "5", "--gid", "0"), ("--uid", "5", "--gid", "5", "--groups", "0")):
         done = fs.run("key", "issue", *no)
@@ -64,7 +64,7 @@ def root_is_no_root(fs, alice, bob):
 
 
 def alterations(fs, alice):
-    """Each hex digit of the restrictions, the issuer and the secret counts."""
+    """A change of any hex digit of the restrictions, the issuer or the secret makes the key invalid."""
     with open(alice.key) as f:
         comment, line = f.read().splitlines()
     word, *parts = line.split(" ")
@@ -84,7 +84,7 @@ def alterations(fs, alice):
         for digit in range(0, len(part), 7):
             other = part[:digit] + ("1" if part[digit] != "1" else "2") + part[digit + 1:]
             attempt("\n".join([comment, " ".join([word, *parts[:at], other, *parts[at + 1:]])]) + "\n")
-    # bob's number in the place of alice's: only the servers can tell.
+    # bob's number replaces alice's: only the servers can detect that.
     uid = parts[0].replace(ALICE.to_bytes(4, "little").hex(), BOB.to_bytes(4, "little").hex(), 1)
     check(uid != parts[0], "the uid is not where it was")
     says(attempt("\n".join([comment, " ".join([word, uid, *parts[1:]])]) + "\n"), "did not prove the key", "server")
@@ -94,7 +94,7 @@ def alterations(fs, alice):
 
 
 def reading_only(fs, alice):
-    """A key for reading: by the command, the mount and the C library."""
+    """A key for reading, used by the command, the mount and the C library."""
     reader = User(fs, "reader", ALICE, "--read-only")
     check(reader.spate("cat", "spate:/all/hers") == b"of alice", "a reader cannot read")
     alice.spate("mkdir", "spate:/all/folder")
@@ -139,7 +139,7 @@ def in_mount(place, writes):
 
 
 def by_mount(fs, alice, reader):
-    """Mounts by root where users may not open /dev/fuse: in the mount root is no root either."""
+    """Root makes the mounts, since users may not open /dev/fuse. In the mount root has no special rights either."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK) or shutil.which("fusermount3") is None:
         print("no FUSE here: the mount is left out")
         return
@@ -186,7 +186,7 @@ except OSError as e:
 
 
 def by_preload(fs, alice, reader):
-    """By root, who with these keys is alice."""
+    """Root runs the programs. With these keys it acts as alice."""
     if not os.path.exists(os.path.join(BIN, "..", "lib", "libspate-preload.so")):
         print("no preload library: it is left out")
         return
@@ -213,18 +213,18 @@ def mkdir_by_library(user):
 
 
 def operators_only(fs, alice):
-    """What a user needs not, he does not get."""
+    """The servers refuse users all requests that users do not need."""
     fs.spate("stats")
     for command in (("stats",), ("fsck",), ("key", "issue", "--uid", str(BOB), "--gid", str(BOB))):
         done = alice.run(*command)
         check(done.returncode not in (0, 2), "%s: exit %d %s" % (command, done.returncode, done.stdout))
     says(alice.run("stats").stderr, "only the operator", "server 1")
-    # A server's and an issuer's key file must be the file system's own.
+    # A server's and an issuer's key file must belong to the file system.
     says(fs.fails("key", "issue", "--uid", str(BOB), "--gid", str(BOB), "--set", "fs.client_key_file=" + alice.key), "the key of one user")
 
 
 def the_end(fs, alice):
-    """A key that ends while it is in use, and one that has ended."""
+    """A key that expires while it is in use, and one that has expired before."""
     until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 6))
     check(fs.run("key", "issue", "--uid", "5", "--gid", "5", "--until", "2020-01-01").returncode == 2, "a key of the past")
     short = User(fs, "short", ALICE, "--until", until)
@@ -242,8 +242,8 @@ def the_end(fs, alice):
 
 
 def revoked(fs, alice):
-    """A key that is revoked while it is in use: it ends at once, also for clients that send nothing to the meta server, and stays revoked after a restart;
-    the other keys of the same user go on."""
+    """A key that is revoked while in use stops working at once, even for clients that send nothing to the meta server,
+    and stays revoked after a restart. The other keys of the same user keep working."""
     lost = User(fs, "lost", ALICE)
     lasting = subprocess.Popen([lost.program, "put", "spate:/all/unfinished"], user=ALICE, group=ALICE, extra_groups=[], env=lost.env,
                                stdin=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -271,7 +271,8 @@ def revoked(fs, alice):
 
 
 def revoked_until_its_end(fs, alice):
-    """The record beside the client key says when a key ends by itself, so that the list of revoked keys can forget it then."""
+    """A record next to the client key holds the key's own end, so that the list of revoked keys can drop it after that
+    time."""
     ends = User(fs, "ends", ALICE, "--until", "2099-01-31T12:30")
     fs.spate("key", "revoke", ends.id, alice.id[:-1] + ("0" if alice.id[-1] != "0" else "1"))
     says(ends.fails("ls", "spate:/"), ends.id + " was revoked")

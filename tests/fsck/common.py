@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this folder share: a file system whose stores can be damaged, and what fsck says of it."""
+"""Code that the tests of this folder share: a file system whose stores can be damaged, and the findings of fsck."""
 import json
 import os
 import subprocess
@@ -15,7 +15,7 @@ CLEAN, REPAIRED, LEFT, INCOMPLETE = 0, 1, 4, 8
 
 class Checked(Cluster):
     def fsck_says(self, code, *args):
-        """Findings and summary of `spate fsck --json ARGS`, which must exit with `code`."""
+        """Runs `spate fsck --json ARGS`, which must exit with `code`. Returns its findings and summary."""
         done = self.run("fsck", "--json", *args)
         said = done.stdout.decode()
         check(done.returncode == code, "fsck %s: exit %d, not %d\n%s%s" % (" ".join(args), done.returncode, code, said, done.stderr))
@@ -26,7 +26,7 @@ class Checked(Cluster):
         return json.loads(self.spate("stat", "--json", "spate:" + path))[0]["handle"]
 
     def damage(self, *words):
-        """Edits the meta server's store: the servers are stopped for it."""
+        """Edits the meta server's store while the servers are stopped."""
         self.spate("down", "-q", "--dir", self.dir)
         subprocess.run([DAMAGE, self.dir + "/server-1/keyval", *map(str, words)], check=True, timeout=60)
         self.up()

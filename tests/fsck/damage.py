@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each kind of damage, put into stores and folders of stopped servers: found and named, repaired, gone; and nothing else is
-touched."""
+"""Puts each kind of damage into stores and folders of stopped servers. fsck finds and names it, repairs it, and finds
+nothing afterwards. Nothing else is changed."""
 import os
 import shutil
 import sys
@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from common import CLEAN, LEFT, REPAIRED, Checked, check, kinds, make_tree, same_tree  # noqa: E402
 
-DIRECTORY, NOWHERE = 2, 50000  # a type; a handle that was set aside and given to nothing
+DIRECTORY, NOWHERE = 2, 50000  # a type; a handle that was reserved and never used
 
 
 def stray_datafile(path):
@@ -20,7 +20,7 @@ def stray_datafile(path):
 
 
 def hash_folder(fs, handle, slot):
-    """The hashed folder of a datafile: that of a real one, found by making a file of it. XXH64 is not in Python."""
+    """Returns the hashed folder of an existing datafile. Searches the servers for it, since Python has no XXH64."""
     name = "%016x.%d" % (handle, slot)
     for server in range(2, fs.io + 2):
         for path in fs.datafiles(server):
@@ -50,7 +50,7 @@ def repairable(fs):
     fs.spate("mv", "spate:/d/inside", "spate:/lost/inside")
     h = {path: fs.handle(path) for path in ["/", "/d", "/counts", "/lost", "/from", "/to/child", "/loop", "/loop/a", "/loop/a/b", "/named"]}
     h.update({name: fs.handle("/d/" + name) for name in data if name != "inside"})
-    # What a crash leaves: the file was removed, a target had been down and comes back with its datafile.
+    # The state after a crash: the file was removed while a target was down, which then comes back with its datafile.
     fs.spate("cp", "-q", fs.root + "/random", "spate:/d/gone")
     gone = fs.handle("/d/gone")
     folder = hash_folder(fs, gone, 0)
@@ -101,7 +101,8 @@ def test_repairable(fs):
     check(by_kind["wrong-link-count"]["path"] == "/d/links", by_kind["wrong-link-count"])
     check(by_kind["directory-loop"]["handle"] == h["/loop/a"], by_kind["directory-loop"])
     again, _ = fs.fsck_says(LEFT, "-n")
-    # Datafiles of what was removed before the damage go in the background, so there may be fewer each time; the stray one stays.
+    # Datafiles of files removed before the damage disappear in the background, so there may be fewer each time. The
+    # stray one stays.
     check(set(kinds(again)) == EXPECTED, "looking has changed something: %s" % kinds(again))
     check([k for k in kinds(again) if k != "orphan-datafile"] == [k for k in found if k != "orphan-datafile"], kinds(again))
     names_only, _ = fs.fsck_says(LEFT, "--names-only")
@@ -125,7 +126,7 @@ def test_repairable(fs):
 
 
 def test_left(fs):
-    """What cannot be mended is told, and neither it nor anything else is touched."""
+    """fsck reports damage that it cannot repair and changes nothing."""
     fs.spate("mkdir", "spate:/d")
     data = put_all(fs, ["garbled", "copied", "removed"])
     h = {name: fs.handle("/d/" + name) for name in data}

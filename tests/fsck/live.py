@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""fsck, and fsck --repair, while clients make, write, rename and remove: nothing is found, nothing is harmed."""
+"""Runs fsck, and fsck --repair, while clients make, write, rename and remove files. It finds no damage and does none."""
 import os
 import sys
 import threading
@@ -21,7 +21,7 @@ def main():
         end = time.monotonic() + SECONDS
 
         def client(number):
-            """Copies the tree in, moves it, removes the copy before: all the time."""
+            """Copies the tree in, moves it, and removes the previous copy, again and again."""
             nonlocal copies
             i = 0
             while time.monotonic() < end and not failures:

@@ -26,7 +26,7 @@ for i in range(int(sys.argv[2])):
 
 
 def records(data):
-    """(writer, number) of each record, whole ones only."""
+    """Yields (writer, number) of each record. All records must be whole."""
     at = 0
     while at < len(data):
         writer, number, size = (int(x) for x in data[at:at + 22].split())
@@ -52,7 +52,7 @@ def whole_and_in_order():
 
 
 def grown_by(more):
-    """Waits until the log has so many more bytes than now."""
+    """Waits until the log has grown by this many bytes."""
     def size():
         return os.stat(f"{TWO}/log").st_size if os.path.exists(f"{TWO}/log") else 0
     wanted, end = size() + more, time.monotonic() + 60
@@ -62,7 +62,7 @@ def grown_by(more):
 
 
 def agreed_size():
-    """On both mounts, once what the killed writers had under way is over: the mount finishes it after they have ended."""
+    """Returns the size on which both mounts agree. Waits until the mount has finished requests of the killed writers."""
     end = time.monotonic() + 60
     while len(sizes := {os.stat(f"{mount}/log").st_size for mount in (ONE, TWO)}) > 1:
         assert time.monotonic() < end, sizes
@@ -93,7 +93,7 @@ def readers_of_the_same_mount_see_it():
     with open(f"{ONE}/seen", "wb") as file:
         file.write(b"x" * 5000)
     with open(f"{ONE}/seen", "rb", buffering=0) as reader, open(f"{ONE}/seen", "ab", buffering=0) as writer:
-        assert (got := reader.read(10000)) == b"x" * 5000, got  # its last page is kept by the kernel from now on
+        assert (got := reader.read(10000)) == b"x" * 5000, got  # from now on the kernel keeps the last page
         with open(f"{TWO}/seen", "ab") as other:
             other.write(b"other")
         writer.write(b"end")

@@ -12,7 +12,7 @@ BLOCK.write(b"x" * 4096)
 
 
 def syncs():
-    """How many syncs of a datafile the io server has answered."""
+    """Returns how many syncs of a datafile the io server has answered."""
     told = subprocess.run([SPATE, "stats", "2", "--prometheus"], check=True, capture_output=True, text=True).stdout
     return sum(int(line.split()[1]) for line in told.splitlines()
                if line.startswith("spate_rpc_request_ns_count") and 'op="datafile_flush"' in line)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files are opened by handles that another mount of the same file system gave, so that this kernel has never looked their names up:
-handles.py GIVES OPENS"""
+"""Opens files by handles from another mount of the same file system, so that this kernel has never looked up their
+names: handles.py GIVES OPENS"""
 import ctypes
 import errno
 import os
@@ -52,7 +52,7 @@ def main():
     os.pwrite(file, b"more", 4)
     assert (got := os.stat(f"{GIVES}/a/b/file").st_size) == 8, got
     os.close(file)
-    # Of a directory the kernel asks for its parents as far as it has no names, and then knows its path.
+    # For a directory the kernel looks up parents until it finds names that it knows. Then it knows the path.
     directory = opened(mount, handles["c"], os.O_RDONLY)
     assert (got := os.readlink(f"/proc/self/fd/{directory}")) == f"{OPENS}/a/b/c", got
     for name in ".", "..":

@@ -20,7 +20,7 @@ def look(path):
 
 
 def warm(*paths):
-    """From now on the kernel keeps what there is, and what is not."""
+    """Makes the kernel keep all existing names and some missing ones."""
     for path in paths * 3:
         look(path)
 
@@ -36,7 +36,8 @@ def write(path, text, mode="w"):
 
 
 class Pair:
-    """One folder by two mounts: what is done by the first is looked at by the second, which has kept everything."""
+    """One folder through two mounts. The first one makes changes; the second one, which has cached everything, looks at
+    them."""
 
     def __init__(self, one, other):
         self.folder = f"pair-{os.path.basename(one)}-{os.path.basename(other)}"
@@ -55,7 +56,7 @@ class Pair:
         return os.path.join(self.other, name)
 
     def seen(self, change, *names):
-        """Does it, and yields what the other mount, and this one, tell of the names then."""
+        """Makes the change, and then yields how each of the two mounts sees the names."""
         for side in (self.a, self.b):
             warm(*(side(name) for name in names), side())
         change()
@@ -74,7 +75,7 @@ class Pair:
         ]
         if os.geteuid() == 0:
             changes.append((lambda: os.chown(self.a("file"), 12, 34), lambda s: (s.st_uid, s.st_gid), (12, 34)))
-        held = os.open(self.b("file"), os.O_PATH)  # asks by no name
+        held = os.open(self.b("file"), os.O_PATH)  # stat without a name
         for number, (change, what, wanted) in enumerate(changes):
             os.fstat(held), os.fstat(held)
             for (found,), _ in self.seen(change, "file"):
@@ -107,7 +108,7 @@ class Pair:
             equal(f"{self.folder}: its folder", (folder.st_mtime_ns > before.st_mtime_ns, folder.st_nlink), (True, before.st_nlink + 1))
 
     def check_being_written(self):
-        """Whoever has it open says nothing to the meta server when it writes."""
+        """A writer that has the file open sends nothing to the meta server when it writes."""
         with open(self.a("empty"), "wb", buffering=0) as f:
             for i in range(1, 6):
                 warm(self.b("empty"))
@@ -115,7 +116,7 @@ class Pair:
                 equal(f"{self.folder}: the size while it is written", look(self.b("empty")).st_size, 5 * i)
 
     def check_folder_of_a_process(self):
-        """By "." nobody looks a name up."""
+        """A process in the folder uses ".", for which nobody looks up a name."""
         here = os.getcwd()
         os.chdir(self.b("away"))
         os.stat("."), os.stat(".")
@@ -135,7 +136,7 @@ def changes(*mounts):
 
 
 class Model:
-    """Random changes by any mount; after each, every mount tells what a dictionary does."""
+    """Makes random changes through any mount. After each one, every mount must show what a dictionary holds."""
     NAMES = [f"{d}{n}" for d in ("", "p/", "q/") for n in ("v", "w", "x", "y")]
 
     def __init__(self, mounts, seed):
@@ -172,7 +173,7 @@ class Model:
             root = self.random.choice(self.roots)
             os.rename(os.path.join(root, name), os.path.join(root, other))
             if there_too and self.files[other] is self.files[name]:
-                return what  # two names of one file: nothing is done
+                return what  # both names belong to one file: rename does nothing
             if there_too:
                 self.files[other]["links"] -= 1
             self.files[other] = self.files.pop(name)
@@ -222,7 +223,7 @@ def random_changes(*mounts):
 
 
 def busy(one, other):
-    """Changes of a folder in which a process of the other mount makes and removes names all the time: neither stands still."""
+    """A process of the other mount constantly creates and removes names in the folder. Neither process may stop."""
     os.mkdir(os.path.join(one, "busy"))
     stop, made = threading.Event(), [0]
 
@@ -254,13 +255,14 @@ def busy(one, other):
     stop.set()
     maker.join()
     print(f"busy: 200 changes in {took:.1f} s, the longest two {longest:.2f} s; beside {made[0]} rounds")
-    # A lease that runs out takes 2 s: so would each change that waits for the kernel, which waits for us.
+    # A lease expires after 2 s. If a change waited for the kernel while the kernel waits for us, it would take as long.
     if took > 60 or made[0] < 20:
         raise SystemExit("somebody waits for somebody")
 
 
 def race(one, other):
-    """Looks that overlap changes: none tells what was so before a change that had been answered when it was begun."""
+    """Lookups that overlap changes: a lookup may not return a state older than a change that had been answered before
+    the lookup began."""
     begun, done = multiprocessing.Value("q", 0, lock=False), multiprocessing.Value("q", 0, lock=False)
     folders = [os.path.join(mount, "race") for mount in (one, other)]
     os.mkdir(folders[0])
@@ -307,7 +309,7 @@ def again(mount, times):
 
 
 def restart(one, other, command, after=None):
-    """While the command is done, and after it, the second mount changes what the first has kept."""
+    """While the command runs, and after it, the second mount changes files that the first has cached."""
     with open(os.path.join(other, "kept"), "w") as f:
         f.write("kept")
     for name in ("left", "left2"):
@@ -322,12 +324,12 @@ def restart(one, other, command, after=None):
     os.fstat(held), os.fstat(held)
     subprocess.run(command, shell=True, check=True)
     if not after:
-        os.statvfs(one)  # who serves it now has spoken to the server: nobody waits until leases have run out
+        os.statvfs(one)  # the new process has contacted the server: no change waits until leases expire
     os.chmod(os.path.join(other, "kept"), 0o611)
     os.unlink(os.path.join(other, "left"))
     os.rename(os.path.join(other, "left2"), os.path.join(other, "moved"))
     write(os.path.join(other, "came"), "")
-    if after:  # the mount stands still: what it would answer, the kernel must not
+    if after:  # the mount's process is stopped, so the kernel must not answer either
         asked = subprocess.Popen(["stat", "-c", "%a", path["kept"]], stdout=subprocess.PIPE, text=True)
         until("a program waits for the mount", lambda: waits_for_the_mount(asked.pid))
         subprocess.run(after, shell=True, check=True)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mounts whose kernel keeps names and attributes, when a call or a connection is cut short: kernel_cache_ends.py killed|aborted MOUNT..."""
+"""A call or a connection is cut short on mounts whose kernel keeps names and attributes: kernel_cache_ends.py
+killed|aborted MOUNT..."""
 import errno
 import multiprocessing
 import os
@@ -13,8 +14,8 @@ from kernel_cache import equal, look, until, waits_for_the_mount, warm, write
 
 
 def killed_while(call, path, its, server):
-    """Kills the caller while the server stands still. False: the call has no effect, since the kernel took the request
-    back before the mount had read it."""
+    """Kills the caller while the server stands still. Returns False if the call has no effect, since the kernel
+    withdrew the request before the mount had read it."""
     before = look(its) and look(its).st_ino
     caller = multiprocessing.Process(target=call, args=(path,))
     os.kill(int(server), signal.SIGSTOP)
@@ -35,7 +36,8 @@ def killed_while(call, path, its, server):
 
 
 def killed(one, other, server):
-    """A process is killed while the server stands still. The later effect of its call on the name is seen, well before a lease runs out."""
+    """A process is killed while the server stands still. When its call takes effect later, the name shows it well
+    before a lease expires."""
     one, other = os.path.join(one, "killed"), os.path.join(other, "killed")
     os.mkdir(one)
     for name in ("there", "from", "over", "replaced"):
@@ -59,7 +61,7 @@ def killed(one, other, server):
 
 
 def aborted(one, other, control):
-    """The connection is ended by force: a program that has a file open gets an error, not old data."""
+    """The connection is ended by force. A program that has a file open gets an error, not old data."""
     path = os.path.join(one, "aborted")
     write(path, "")
     os.chmod(path, 0o644)

@@ -58,7 +58,7 @@ def main():
         _, status = os.waitpid(process, 0)
         assert os.WIFSIGNALED(status), f"{call} did not wait for the meta server"
     os.kill(META, signal.SIGCONT)
-    for call in CALLS:  # the mount is served
+    for call in CALLS:  # until the mount is served
         with open(f"{MOUNT}/{call}-1", "rb") as file:
             assert file.read()[10:] == b"0123456789" * 999, call
 

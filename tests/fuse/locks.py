@@ -16,7 +16,7 @@ F_OFD_SETLK = 37
 
 
 class Child:
-    """A process that does what it is told, a line of Python at a time, and says what came of it."""
+    """A process that runs one line of Python at a time and returns the result."""
     PROGRAM = """
 import errno, fcntl, os, signal, struct, sys
 F_OFD_SETLK = 37
@@ -52,7 +52,7 @@ for line in sys.stdin:
         return self.end()
 
     def waits(self):
-        """True when it has not answered for a while: it is asleep in the call that it was told to make."""
+        """Returns True if the process has not answered for a while: it sleeps in the call that it was told to make."""
         return not select.select([self.process.stdout], [], [], 0.3)[0]
 
     def kill(self, number=signal.SIGKILL):
@@ -81,12 +81,12 @@ def record_locks():
     expect(b.do("fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 20)"), "ok None")
     kind, _, first, size, _ = eval(b.do("getlk(f, fcntl.F_WRLCK, 0, 0)")[3:])
     assert (kind, first, size) == (fcntl.F_WRLCK, 10, 10), (kind, first, size)
-    # A wait, ended by the other's unlock of the middle.
+    # A wait that the other process ends by unlocking the middle.
     b.begin("fcntl.lockf(f, fcntl.LOCK_EX, 4, 13)")
     assert b.waits(), "it does not wait for the lock"
     expect(a.do("fcntl.lockf(f, fcntl.LOCK_UN, 4, 13)"), "ok None")
     expect(b.end(), "ok None")
-    # A circle.
+    # A circle of waits.
     a.begin("fcntl.lockf(f, fcntl.LOCK_EX, 1, 13)")
     assert a.waits(), "it does not wait for the lock"
     expect(b.do("fcntl.lockf(f, fcntl.LOCK_EX, 1, 10)"), "error EDEADLOCK")
@@ -97,10 +97,10 @@ def record_locks():
     assert b.waits(), "it does not wait for the lock"
     b.kill(signal.SIGUSR1)
     expect(b.end(), "error EINTR")
-    # Closing any descriptor drops them all.
+    # Closing any descriptor of the file drops all locks.
     expect(a.do("open('records').close()"), "ok None")
     expect(b.do("fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"), "ok None")
-    # So does death.
+    # The end of the process drops them, too.
     b.kill()
     expect(a.do("fcntl.lockf(f, fcntl.LOCK_EX)"), "ok None")
     a.kill()
@@ -112,7 +112,7 @@ def open_file_locks():
     expect(b.do("ofd(f, fcntl.F_WRLCK, 0, 0)"), "error EAGAIN")
     expect(a.do("g = open('ofd', 'r+b')"), "ok None")
     expect(a.do("ofd(g, fcntl.F_WRLCK, 0, 0)"), "error EAGAIN")
-    expect(a.do("g.close()"), "ok None")  # which is another open file
+    expect(a.do("g.close()"), "ok None")  # it is another open file
     expect(b.do("ofd(f, fcntl.F_RDLCK, 10, 5)"), "error EAGAIN")
     b.begin("fcntl.lockf(f, fcntl.LOCK_EX, 10, 0)")
     assert b.waits(), "it does not wait for the lock"
@@ -135,7 +135,7 @@ def flocks():
     expect(b.end(), "ok None")
     a.begin("fcntl.flock(f, fcntl.LOCK_EX)")
     assert a.waits(), "it does not wait for the lock"
-    a.kill()  # a process that waits can be killed
+    a.kill()  # a waiting process can be killed
     b.kill()
     c = Child(ONE)
     expect(c.do("f = open('flock')"), "ok None")
@@ -144,7 +144,7 @@ def flocks():
 
 
 def counter():
-    """Many processes count in a file under a lock, each of them waiting for all others."""
+    """Many processes increment a counter in a file under a lock. Each waits for all others."""
     with open(f"{ONE}/counter", "w") as file:
         file.write("0")
     program = """

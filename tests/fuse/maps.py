@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the kernel keeps no pages of are mapped: maps.py MOUNT OTHER, two mounts of one file system. OTHER has cache=none."""
+"""Maps files of which the kernel keeps no pages: maps.py MOUNT OTHER, two mounts of one file system. OTHER has
+cache=none."""
 import mmap
 import os
 import sys
@@ -27,7 +28,7 @@ def shared(flags):
         view[5000:5005] = b"hello"
         view.flush()
         assert (got := at_other("shared", 5000, 5)) == b"hello", got
-        # What is written past the page cache is seen through the map, and what stands in the map by a read past it.
+        # The map shows data that was written past the page cache, and a read past the cache shows data in the map.
         block = mmap.mmap(-1, 4096)
         block[:] = b"w" * 4096
         assert (got := os.pwritev(file, [block], 8192)) == 4096, got
@@ -36,7 +37,7 @@ def shared(flags):
         assert (got := os.preadv(file, [block], 12288)) == 4096, got
         assert (got := block[:4]) == b"read", got
     os.close(file)
-    # What was dirty reaches the servers with the end of the map, without msync.
+    # Dirty pages reach the servers when the map ends, without msync.
     assert (got := at_other("shared", 12288, 4)) == b"read", got
 
 

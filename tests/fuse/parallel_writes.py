@@ -14,7 +14,7 @@ os.rename(path + ".new", path)
 
 
 def write(number, value):
-    memory = mmap.mmap(-1, PART)  # aligned, as O_DIRECT needs it
+    memory = mmap.mmap(-1, PART)  # aligned, as O_DIRECT requires
     memory.write(bytes([value]) * PART)
     assert (got := os.pwrite(fd, memory, number * PART)) == PART, got
 

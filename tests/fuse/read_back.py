@@ -119,7 +119,7 @@ def main():
     for step in range(STEPS):
         change, mount = random.choice(changes), random.choice(MOUNTS)
         change(f"{mount}/changed", model)
-        if random.random() < 0.1:  # a reader that stays open across the changes of others
+        if random.random() < 0.1:  # a reader that stays open while others change the file
             if held is not None:
                 os.close(held)
             held = os.open(f"{random.choice(MOUNTS)}/changed", os.O_RDONLY)

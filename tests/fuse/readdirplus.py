@@ -20,7 +20,7 @@ def fail(text):
 
 
 def change(folder, done):
-    """Names that begin with "x" only."""
+    """Changes names that begin with "x" only."""
     draw = random.Random(5)
     while not done.is_set():
         name, other = (os.path.join(folder, f"x{draw.randrange(OTHERS)}") for _ in range(2))
@@ -38,7 +38,7 @@ def change(folder, done):
 
 
 def check_listing(folder, standing, middle=None):
-    """Reads it to its end, `middle` being done after the first entries, and looks at each."""
+    """Reads the directory to its end and looks at each entry. Calls `middle` after the first entries."""
     seen = []
     with os.scandir(folder) as entries:
         for entry in entries:

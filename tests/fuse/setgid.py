@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An owner outside of the owning group changes mode or list of what lends the group's rights: setgid.py DIRECTORY"""
+"""An owner who is not in the owning group changes the mode or the access list of a file that lends the group's rights:
+setgid.py DIRECTORY"""
 import os
 import stat
 import struct

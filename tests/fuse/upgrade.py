@@ -14,7 +14,7 @@ SPATE, ONE, TWO = sys.argv[1:4]
 UPGRADES, KILLS = int(sys.argv[4]), int(sys.argv[5])
 programs = []
 
-# Each writes until there is a file called "enough", and then how often it went round.
+# Each program writes until a file "enough" exists, and then writes how many rounds it made.
 APPENDER = """
 import os
 f = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -26,7 +26,7 @@ while not os.path.exists("enough"):
     i += 1
 print(i)
 """
-# What cannot be done twice: a request that is run again where it was run already fails here.
+# Operations that cannot be done twice: a request that runs a second time fails here.
 NAMES = """
 import os
 i = 0
@@ -52,7 +52,7 @@ while not os.path.exists("enough"):
     i += 1
 print(i)
 """
-# A counter that two programs raise under a lock: waits for locks, on both mounts.
+# Two programs increment a counter under a lock, so that both mounts have processes that wait for locks.
 COUNTER = """
 import fcntl, os
 f = os.open("counter", os.O_RDWR | os.O_CREAT, 0o666)
@@ -84,7 +84,7 @@ def supervisor():
 
 
 def server():
-    """Of the mount, once it serves: none while one follows another."""
+    """Returns the process that serves the mount. Waits while one process hands over to the next."""
     while True:
         found = subprocess.run(["pgrep", "-P", str(supervisor()), "-f", "--", "--serve"], stdout=subprocess.PIPE, check=False).stdout.split()
         if found:
@@ -93,7 +93,7 @@ def server():
 
 
 class Holders:
-    """Open files that nobody touches between the upgrades but check()."""
+    """Holds open files that only check() touches between the upgrades."""
 
     def __init__(self):
         self.unlinked = os.open(f"{ONE}/unlinked", os.O_RDWR | os.O_CREAT)
@@ -161,7 +161,7 @@ def records(data):
 
 
 def end_all():
-    """Each program with what it has started: they would hold the mount."""
+    """Ends each program and its children, which would keep the mount busy."""
     for program in programs:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)
@@ -184,7 +184,7 @@ def main():
         holders.check()
         ended = [child.args for child in everybody if child.poll() is not None]
         assert not ended, ended
-    time.sleep(0.3)  # and after the last
+    time.sleep(0.3)  # and after the last event
     os.close(os.open(f"{ONE}/enough", os.O_CREAT))
     rounds = {}
     for child in everybody:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every role is killed and stopped at random while programs work: nothing that was acknowledged is lost. See README.md.
+"""Kills and stops processes of every role at random while programs work. No acknowledged data is lost. See README.md.
 
   kills.py [--seconds N] [--seed N]      without --seconds: SPATE_KILLS_SECONDS, else ten minutes
 """
@@ -23,14 +23,15 @@ from table import Table  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 META = 1
 LEASE = 3  # seconds of silence that end a session
-PROGRAMS, COUNTERS, ON_MOUNT = 2, 3, 2  # below `spate run`, with libspate, on the mount
-CELLS, CELL = 32, 4096  # of the exported image
-# A mount that crashes more often in a minute is given up.
+PROGRAMS, COUNTERS, ON_MOUNT = 2, 3, 2  # programs below `spate run`, with libspate, and on the mount
+CELLS, CELL = 32, 4096  # cells of the exported image
+# Kills of a mount within this span, s: the supervisor gives up a mount that crashes more often in a minute.
 MOUNT_KILLS, MOUNT_SPAN = 3, 70
 
 
 class Image:
-    """A block device's client: writes cells of an export, connects again when it is gone, and knows what was acknowledged."""
+    """A client of a block device: writes cells of an export, reconnects when it is gone, and keeps what was
+    acknowledged."""
 
     def __init__(self, fs, seed):
         self.fs, self.random = fs, random.Random(seed)
@@ -63,7 +64,7 @@ class Image:
                             self.step(connection)
                 except (wire.Closed, ConnectionError, FileNotFoundError):
                     time.sleep(0.01)
-        except Exception as error:  # told by the thread that waits for this one
+        except Exception as error:  # reported by the thread that waits for this one
             self.wrong = "block: %r" % error
 
     def step(self, connection):
@@ -71,7 +72,7 @@ class Image:
         if self.random.random() < 0.5:
             return self.look(connection, cell)
         if self.begun[cell] != self.acknowledged[cell]:
-            return None  # an earlier write of it may still arrive
+            return None  # an earlier write of the cell may still arrive
         self.begun[cell] += 1
         data = (b"%08d" % self.begun[cell]) * (CELL // 8)
         connection.write(cell * CELL, data, wire.FUA if self.random.random() < 0.2 else 0)
@@ -99,7 +100,7 @@ class Kills:
     def __init__(self, fs, seed):
         self.fs, self.random = fs, random.Random(seed)
         self.table = Table(fs.root + "/table")
-        self.workers = {}  # place: (number, process); PROGRAMS, then COUNTERS, then ON_MOUNT
+        self.workers = {}  # place: (number, process); first PROGRAMS, then COUNTERS, then ON_MOUNT
         self.next, self.events, self.crashes = 0, {}, []
         self.mount, self.done = fs.root + "/mount", {}
 
@@ -134,7 +135,7 @@ class Kills:
         wait_until(served, "the mount is served")
         return int(found[0])
 
-    # What happens.
+    # Faults.
     def kill_servers(self):
         servers = range(META, self.fs.io + 2)
         victims = self.random.choice(([META], [self.random.randint(2, self.fs.io + 1)], list(servers)))
@@ -143,7 +144,7 @@ class Kills:
         self.fs.up()
 
     def stop_server(self):
-        """Shorter than a lease, or longer."""
+        """Stops the server for less or more time than a lease lasts."""
         victim = self.random.randint(META, self.fs.io + 1)
         self.stopped(self.fs.pids()[victim], self.random.choice((0.3, LEASE * 1.5)))
 
@@ -158,7 +159,7 @@ class Kills:
         self.stopped(self.workers[self.random.randrange(PROGRAMS + COUNTERS)][1].pid, self.random.choice((0.3, LEASE * 1.5)))
 
     def stop_holder(self):
-        """For so long that its session ends and others have its lock when it goes on."""
+        """Stops the process for so long that its session ends, and others hold its lock when it goes on."""
         counters = [self.workers[place] for place in range(PROGRAMS, PROGRAMS + COUNTERS)]
         stopped = []
 
@@ -172,7 +173,7 @@ class Kills:
                     if stands and self.table.head(number)[1]:
                         stopped.append(process.pid)
                         return True
-                    os.kill(process.pid, signal.SIGCONT)  # it has given it up in between
+                    os.kill(process.pid, signal.SIGCONT)  # the program has given the lock up in between
             return False
         wait_until(held, "a program stands still with the lock", 60)
         self.stopped(stopped[0], LEASE * 1.5)
@@ -195,7 +196,7 @@ class Kills:
 
     def stopped(self, pid, seconds):
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(seconds)  # the standstill
+        time.sleep(seconds)  # the length of the standstill
         os.kill(pid, signal.SIGCONT)
 
     def run(self, seconds):
@@ -203,7 +204,7 @@ class Kills:
         events = [self.kill_servers, self.kill_program, self.kill_mount, self.kill_block, self.stop_server, self.stop_program,
                   self.stop_holder, self.stop_mount, self.stop_block]
         end = time.monotonic() + seconds
-        first = self.random.sample(events, len(events))  # each once, then as it comes
+        first = self.random.sample(events, len(events))  # each event once, then at random
         while time.monotonic() < end or first:
             event = first.pop() if first else self.random.choice(events)
             event()

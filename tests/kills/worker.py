@@ -17,10 +17,10 @@ import time
 
 from table import SLOTS, WORKERS, Table, content, version_of
 
-COUNT = struct.Struct("<QI")  # the count, and who has counted
-# A holder of leases or locks that stood still, or whose server has restarted, is told so. Nothing else may fail.
+COUNT = struct.Struct("<QI")  # the count, and the last worker that counted
+# Errors that a holder of leases or locks gets if it stood still or its server restarted. No other error may occur.
 TOLD = (errno.EIO,)
-GONE = (errno.EIO, errno.ESTALE)  # a read of what was removed after the reader's session had run out
+GONE = (errno.EIO, errno.ESTALE)  # a read of a removed file after the reader's session had expired
 
 
 class Wrong(Exception):
@@ -28,8 +28,8 @@ class Wrong(Exception):
 
 
 class Library:
-    """What counting needs of os and fcntl, by libspate. Locks below `spate run` are held by the holder's session, which lives on
-    while a program stands still; here a program that stands still loses them."""
+    """The functions of os and fcntl that counting needs, through libspate. Locks below `spate run` belong to the
+    holder's session, which lives on while a program stands still. Here a program that stands still loses its locks."""
 
     def __init__(self, file_system):
         self.calls = ctypes.CDLL(os.path.join(os.environ["SPATE_BIN"], "../src/capi/libspate.so"))
@@ -70,7 +70,7 @@ class Worker:
         self.calls = calls or os
         self.flock = calls.flock if calls else fcntl.flock
         self.random = random.Random(seed)
-        self.slots = list(range(SLOTS))  # those that may still be changed
+        self.slots = list(range(SLOTS))  # the slots that may still be changed
         self.done = {}
 
     def path(self, worker, slot):
@@ -92,7 +92,8 @@ class Worker:
                 self.did(act.__name__ + " told")
 
     def change(self, slot, odd, make):
-        """What fails in the middle may have been made or not: the slot is left to those who look at it."""
+        """A change that fails in the middle may have happened or not, so the worker gives up the slot, and readers
+        accept both."""
         begun, acknowledged = self.table.slot(self.number, slot)
         version = acknowledged + 1
         version += (version % 2 != odd)
@@ -134,7 +135,7 @@ class Worker:
         self.look_at(self.random.choice(begun), self.random.randrange(SLOTS))
 
     def look_at(self, worker, slot):
-        """What is there was acknowledged before, or begun before the end of the look."""
+        """The contents must have been acknowledged before the look, or begun before its end."""
         acknowledged = self.table.slot(worker, slot)[1]
         path = self.path(worker, slot)
         try:
@@ -154,7 +155,7 @@ class Worker:
             raise Wrong("%s is version %s; %d was acknowledged, %d begun" % (path, version or "none", acknowledged, begun))
 
     def count(self):
-        """Counts one up under an exclusive lock; two who hold it at once would see each other."""
+        """Adds one to the count under an exclusive lock. Two simultaneous holders would see each other."""
         fd = self.calls.open(self.folder + "/count", os.O_RDWR | os.O_CREAT, 0o644)
         highest = self.table.head(self.number)[0]
         try:
@@ -164,11 +165,11 @@ class Worker:
             found = self.counted(fd)
             if found[0] < before:
                 raise Wrong("the count is %d by %d, but %d was acknowledged: a lost lock's holder has written" % (*found, before))
-            time.sleep(self.random.uniform(0, 0.05))  # others come while it holds the lock
+            time.sleep(self.random.uniform(0, 0.05))  # others arrive while it holds the lock
             self.calls.pwrite(fd, COUNT.pack(found[0] + 1, self.number), 0)
             after = self.counted(fd)
             if after != (found[0] + 1, self.number):
-                # Reads go on after a lock was lost; a further lock says that it was.
+                # Reads still work after a lock was lost; the next lock call reports the loss.
                 self.flock(fd, fcntl.LOCK_EX)
                 raise Wrong("the count changed under the lock: %s after %s" % (after, found))
             highest = found[0] + 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""By which system calls an export of a local file does its work: small reads together, large ones by sendfile, several of them ahead of
-who reads them, holes looked for by nobody but block status, syncs where they are due; and that zeros and trims leave no blocks, nor does a copy of holes."""
+"""The system calls that an export of a local file makes: small reads together, large ones by sendfile, several of them
+ahead of the reader; a search for holes only for block status; syncs only where they are due. Zeros and trims leave no
+blocks, nor does a copy of holes."""
 import array
 import fcntl
 import os
@@ -26,7 +27,7 @@ def total(calls, names):
 
 
 def many(c, length, count, between=lambda: None):
-    """So many reads under way at once; all of them come. `between`: before the first reply is read."""
+    """Sends this many reads at once and receives all replies. `between` runs before the first reply is read."""
     def work():
         requests = b""
         for i in range(count):
@@ -49,7 +50,8 @@ def looked(export, work):
 
 
 def reads(export, c, crossing):
-    """Below the size at which sendfile costs less many replies leave by one call; from there on by sendfile; holes are of no matter."""
+    """Below the size at which sendfile is cheaper, one call sends many replies. From that size on the export uses
+    sendfile. Holes make no difference."""
     small = looked(export, many(c, 4 * KIB, 64))
     check(total(small, SENDS) <= 16, "64 replies of 4 KiB in %d calls: %s" % (total(small, SENDS), small))
     check(small.get("sendfile", 0) == 0 and total(small, LOOKS) == 0, "small reads: %s" % small)
@@ -64,13 +66,15 @@ def reads(export, c, crossing):
 
 
 def wakes(export, c):
-    """A client that sends one request after the other wakes the server once for each: the server does not look again for events that ended its sleep."""
+    """A client that sends one request after the other wakes the server once for each. The server does not poll again
+    for the event that woke it."""
     calls = looked(export, lambda: [c.read(at * 4 * KIB, 4 * KIB) for at in range(64)])
     check(total(calls, ("epoll_wait", "epoll_pwait")) < 64 * 3 // 2, "64 reads in a row: %s" % calls)
 
 
 def ahead(c):
-    """Over a Unix socket large replies wait in the socket for a client that reads later, and not one by one for its reading."""
+    """Over a Unix socket large replies wait in the socket for a late reader. The export does not send them one by one
+    as the client reads."""
     with open("/proc/sys/net/core/wmem_max") as f:
         allowed = int(f.read())
     if allowed < MIB:
@@ -80,14 +84,14 @@ def ahead(c):
 
 
 def waiting(c):
-    """Bytes that have come and were not read."""
+    """Returns how many bytes have arrived and were not read."""
     count = array.array("i", [0])
     fcntl.ioctl(c.socket, termios.FIONREAD, count)
     return count[0]
 
 
 def syncs(export, c):
-    """FLUSH and FUA reach the file's device; nothing else does."""
+    """FLUSH and FUA reach the file's device. No other command does."""
     check(total(looked(export, lambda: c.write(0, b"x" * 4096)), SYNCS) == 0, "a plain write waits for the device")
     for what, work in (("FLUSH", lambda: c.request(FLUSH)), ("a write with FUA", lambda: c.write(0, b"y" * 4096, FUA)),
                        ("a large one", lambda: c.write(0, b"y" * 300000, FUA)), ("zeros with FUA", lambda: c.request(WRITE_ZEROES, 0, 4096, FUA)),
@@ -97,7 +101,7 @@ def syncs(export, c):
 
 
 def small_writes(export, c):
-    """The file's size, which no write may change, is asked for once for all that have come together."""
+    """Writes cannot change the file's size. The export asks for it once for all writes that arrive together."""
     def work():
         cookies = range(1, 65)
         c.send(b"".join(struct.pack(">IHHQQI", REQUEST, 0, WRITE, cookie, cookie * 512, 512) + bytes([cookie]) * 512 for cookie in cookies))
@@ -110,11 +114,12 @@ def small_writes(export, c):
 
 
 def writes(export, c):
-    """A large payload does not go through memory of this program, but where its pieces have filled a pipe before all of it was there."""
+    """A large payload does not pass through the program's memory, except if its pieces filled a pipe before all of it
+    had arrived."""
     data = os.urandom(512 * KIB)
     calls = looked(export, lambda: [c.write(at * 512 * KIB, data) for at in range(16)])
     check(calls.get("splice", 0) >= 16 and total(calls, ("pwrite64", "pwritev")) <= 8, "large writes: %s" % calls)
-    # A Unix socket has so few bytes at once that a payload which fits a buffer costs less copied.
+    # A Unix socket holds few bytes at once, so it is cheaper to copy a payload that fits in a buffer.
     by_pipe = not isinstance(export.address, str)
     calls = looked(export, lambda: [c.write(at * 256 * KIB, data[:256 * KIB]) for at in range(16)])
     check((calls.get("splice", 0) >= 16) == by_pipe and (calls.get("pwrite64", 0) >= 16) != by_pipe, "writes of 256 KiB: %s" % calls)
@@ -125,7 +130,7 @@ def blocks(path):
 
 
 def room(c, path):
-    """TRIM and WRITE_ZEROES give the room back, NO_HOLE keeps it."""
+    """TRIM and WRITE_ZEROES free the space; NO_HOLE keeps it."""
     c.write(0, b"z" * (8 * MIB))
     had = blocks(path)
     check(c.request(TRIM, 0, 4 * MIB).error == 0 and blocks(path) <= had - 4 * MIB, "TRIM leaves %d of %d bytes" % (blocks(path), had))
@@ -135,7 +140,7 @@ def room(c, path):
 
 
 def cold(folder):
-    """What is not in the page cache is brought there before it is sent, by another thread than that of the loop; CACHE does so, too."""
+    """Another thread than that of the loop brings data into the page cache before it is sent. CACHE does so, too."""
     path = os.path.join(folder, "spate-nbd-cold-%d" % os.getpid())
     data = os.urandom(8 * MIB)
     try:

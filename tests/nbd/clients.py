@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The clients that people use, on a local and on a striped export: nbdinfo, nbdcopy, nbdsh, qemu-img, qemu-io, fio. Those that
-are not there are named and left out; skipped when there are none."""
+"""The clients that people use, on a local and on a striped export: nbdinfo, nbdcopy, nbdsh, qemu-img, qemu-io, fio.
+Missing ones are named and left out; without any the test is skipped."""
 import os
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from tls import KEY, make_certificates
 
 MIB = 1 << 20
 SIZE = 64 * MIB
-PATH = "/usr/bin:" + os.environ["PATH"]  # Debian's nbdsh wants Debian's python3
+PATH = "/usr/bin:" + os.environ["PATH"]  # Debian's nbdsh needs Debian's python3
 
 
 def run(*words, fails=False):
@@ -38,7 +38,7 @@ def nbdinfo(url, work):
 
 
 def taken(path):
-    """Bytes of the disk that a file, or all datafiles below a folder, have."""
+    """Returns the disk space in bytes of a file, or of all datafiles below a folder."""
     files = [path] if os.path.isfile(path) else [os.path.join(at, name) for at, _, names in os.walk(path) if "/target-0/d" in at for name in names]
     return sum(os.stat(file).st_blocks * 512 for file in files)
 
@@ -91,7 +91,7 @@ def fio(url, work):
 
 
 def with_tls(disk, work):
-    """libnbd's TLS is GnuTLS: another library than ours."""
+    """libnbd uses GnuTLS, another TLS library than ours."""
     folder = os.path.join(work, "pki")
     os.mkdir(folder)
     make_certificates(folder)

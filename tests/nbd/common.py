@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this folder share: an export by `spate export`, ended by its own pid."""
+"""Code that the tests of this folder share: an export by `spate export`, which is ended by its own pid."""
 import os
 import signal
 import subprocess
@@ -14,7 +14,7 @@ import nbd_wire as wire  # noqa: E402,F401
 
 
 class Export:
-    """`spate export ARGS`; .url, .urls, .address for wire.Connection (of the first URL)."""
+    """Runs `spate export ARGS`. It has .url, .urls, and .address for wire.Connection (of the first URL)."""
 
     def __init__(self, *args, env=None, **more):
         self.process = subprocess.Popen([SPATE, "export", *args], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)

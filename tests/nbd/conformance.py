@@ -45,7 +45,7 @@ def run_one(server, function):
 
 
 def run(address, export, write=False, strict=False, out=sys.stdout):
-    """Runs all checks; whether the server passed."""
+    """Runs all checks. Returns whether the server passed."""
     counts = {"passed": 0, "skipped": 0, "FAILED": 0}
     broken = 0
     for level, what, writes, function in CHECKS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a check of conformance.py is declared, and what it is given: a Server to connect to."""
+"""How conformance.py declares a check, and the Server that each check connects to."""
 import os
 import struct
 
@@ -9,7 +9,7 @@ CHECKS = []
 
 
 class Skip(Exception):
-    """The server does not offer what this check is about."""
+    """Raised when the server does not offer the feature that this check tests."""
 
 
 def check(level, what, write=False):
@@ -31,7 +31,7 @@ class Server:
         return Connection(self.address, **more)
 
     def serve(self, structured=True, contexts=()):
-        """A connection in the transmission phase."""
+        """Opens a connection and enters the transmission phase."""
         c = self.connect()
         if structured and not c.structured_reply():
             raise Skip("no structured replies")
@@ -53,12 +53,12 @@ def equal(got, wanted, what):
 
 
 def every_name(s):
-    """Some servers serve one export under whatever name it is asked for."""
+    """Skips the check if the server accepts every export name: some servers serve one export under any name."""
     with s.connect() as c:
         if c.option(OPT["INFO"], go_data("no such export, %d" % os.getpid()))[-1][0] == ACK:
             raise Skip("every name is an export")
 
 
 def alive(c):
-    """The connection still serves."""
+    """Checks that the connection still works."""
     c.read(0, 1)

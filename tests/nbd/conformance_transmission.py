@@ -116,12 +116,12 @@ def block_status(s):
         length = min(c.size, 16 << 20)
         reply = c.request(BLOCK_STATUS, 0, length)
         equal((reply.error, reply.context), (0, c.context), "error and context")
-        # The last one may reach further, as later texts of the protocol allow.
+        # The last extent may reach further, as later versions of the protocol allow.
         assert all(n > 0 for n, _ in reply.extents) and sum(n for n, _ in reply.extents[:-1]) < length, "extents %r" % reply.extents
         assert sum(n for n, _ in reply.extents) <= c.size, "beyond the export: %r" % reply.extents
         assert all(flags & ~3 == 0 for _, flags in reply.extents), "unknown status flags"
         offset = 0
-        for size, flags in reply.extents[:16]:  # what is told to be zero is
+        for size, flags in reply.extents[:16]:  # extents reported as zero must be zero
             if flags & 2:
                 equal(c.read(offset, min(size, 65536)).strip(b"\0"), b"", "bytes of zero extents")
             offset += size

@@ -130,5 +130,5 @@ def slow_reader(s):
         with s.serve() as c:
             for _ in range(20):
                 alive(c)
-        for _ in range(40):  # and it gets all of them, late
+        for _ in range(40):  # the client receives all replies, late
             equal(sum(len(d) for d in slow.reply().data.values()), length, "bytes")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Block devices as what is exported: loop devices over files, which takes root. Contents beside O_DIRECT, room that is given back, sectors
-of 4 KiB, sizes that change, and what a device cannot do, each refused with the reason."""
+"""Exports of block devices: loop devices over files, which needs root. Contents compared by O_DIRECT, space that is
+given back, sectors of 4 KiB, sizes that change, and requests that a device cannot do, each refused with the reason."""
 import contextlib
 import fcntl
 import mmap
@@ -20,7 +20,7 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZE = 32 * MIB
 BLKFLSBUF = 0x1261
 LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81
-EXTENTS = 64 * KIB  # at the most, of a file's blocks that hold no data of its own
+EXTENTS = 64 * KIB  # maximum of a file's blocks that hold no data of its own
 
 
 def losetup(*words):
@@ -29,7 +29,7 @@ def losetup(*words):
 
 @contextlib.contextmanager
 def loop(file, *words):
-    """A loop device over the file: its path."""
+    """Makes a loop device over the file. Returns its path."""
     set_up = losetup("--find", "--show", *words, file)
     check(set_up.returncode == 0, "losetup: " + set_up.stderr)
     path = set_up.stdout.strip()
@@ -41,7 +41,7 @@ def loop(file, *words):
 
 @contextlib.contextmanager
 def client(*args):
-    """An export with a connection that has everything negotiated: (export, connection)."""
+    """Yields an export and a connection with all features negotiated."""
     with Export("--port", "0", *args) as export, Connection(export.address) as c:
         c.structured_reply()
         c.option(OPT["SET_META_CONTEXT"], context_data("", "base:allocation"))
@@ -67,7 +67,8 @@ def direct(device, offset, data=None, size=0):
 
 
 def contents(device, file):
-    """What is written by the export is on the device after a FLUSH; what others write past the page cache is seen at once."""
+    """Data written through the export is on the device after a FLUSH. Data that others write past the page cache is
+    visible at once."""
     data = os.urandom(3 * MIB + 77)
     with client(device) as (_, c):
         check(c.size == SIZE and not c.flags & READ_ONLY, "size %d, flags %#x" % (c.size, c.flags))
@@ -89,7 +90,7 @@ def contents(device, file):
 
 
 def room(device, file):
-    """TRIM and WRITE_ZEROES reach the file under the device; NO_HOLE keeps the room."""
+    """TRIM and WRITE_ZEROES reach the file under the device. NO_HOLE keeps the space."""
     with client(device) as (_, c):
         c.write(0, b"z" * (12 * MIB), FUA)
         had = blocks(file)
@@ -101,7 +102,8 @@ def room(device, file):
 
 
 def calls(device, file):
-    """Large reads are sent from the device's pages, large payloads come by a pipe, as those of files do; smaller ones are copied."""
+    """As with files, large reads are sent from the device's pages and large payloads go through a pipe. Smaller ones
+    are copied."""
     data = os.urandom(512 * KIB)
     with client(device) as (export, c):
         c.read(0, 8 * MIB)
@@ -119,7 +121,7 @@ def sectors_read(device):
 
 
 def cold(device, file):
-    """CACHE brings the device's pages, and a read those that are not there."""
+    """CACHE reads the device's pages, and a read brings in missing ones."""
     data = os.urandom(16 * MIB)
     with client(device) as (_, c):
         c.write(0, data, FUA)
@@ -129,13 +131,13 @@ def cold(device, file):
         check(c.request(CACHE, 0, 8 * MIB).error == 0, "CACHE failed")
         brought = sectors_read(device)
         check(brought - before >= 8 * MIB // 512, "CACHE has brought %d sectors" % (brought - before))
-        # Less than that the kernel may have begun to read ahead.
+        # The kernel may have begun to read ahead up to this amount.
         check(c.read(0, 8 * MIB) == data[:8 * MIB] and sectors_read(device) - brought < 4 * MIB // 512, "what CACHE has brought is fetched again")
         check(c.read(0, 16 * MIB) == data and sectors_read(device) > brought, "other bytes")
 
 
 def parts_of_sectors(device, file):
-    """Ranges that begin and end within sectors: what is whole in them is freed or zeroed by the device, their neighbours stay."""
+    """Ranges that begin and end within sectors: the device frees or zeroes whole sectors, and their neighbours stay."""
     data = os.urandom(4 * MIB)
     with client(device) as (_, c):
         for command, flags in ((TRIM, 0), (WRITE_ZEROES, 0), (WRITE_ZEROES, NO_HOLE), (WRITE_ZEROES, FAST_ZERO)):
@@ -153,7 +155,8 @@ def parts_of_sectors(device, file):
 
 @contextlib.contextmanager
 def loop_of_its_own(file):
-    """What is changed of it ends with it: some settings stay with a loop device whatever it is set up for."""
+    """Uses a new loop device and removes it at the end: some settings stay with a loop device whatever it is used for
+    next."""
     with open("/dev/loop-control", "rb") as control:
         number = next(n for n in range(64, 10000) if not os.path.exists("/dev/loop%d" % n))
         fcntl.ioctl(control, LOOP_CTL_ADD, number)
@@ -175,7 +178,7 @@ def removed(control, number):
 
 
 def without_commands(file):
-    """A device that neither frees nor zeroes: TRIM is but a hint, zeros are written, and FAST_ZERO is refused."""
+    """A device that can neither free nor zero: TRIM is only a hint, zeros are written, and FAST_ZERO is refused."""
     data = os.urandom(MIB)
     with loop_of_its_own(file) as device, client(device) as (export, c):
         c.write(0, data)
@@ -190,7 +193,7 @@ def without_commands(file):
 
 
 def slow_zeros(memory):
-    """Where the device has no command for zeros that keep their room, the kernel writes them, which is not fast."""
+    """If the device has no command that zeroes and keeps the space, the kernel writes zeros, which is not fast."""
     file = os.path.join(memory, "disk")
     with open(file, "wb") as f:
         f.truncate(SIZE)
@@ -202,7 +205,7 @@ def slow_zeros(memory):
 
 
 def no_room(memory):
-    """A device that turns out to have less room than it says: FLUSH tells everybody who was there."""
+    """A device that has less space than it reports: FLUSH returns the error to everybody who was connected."""
     os.mkdir(memory + "/small")
     small = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", memory + "/small"], stderr=subprocess.PIPE, text=True)
     if small.returncode != 0:
@@ -223,7 +226,7 @@ def no_room(memory):
 
 
 def resized(device, file):
-    """Of a device that grows and shrinks clients see what those of a file do."""
+    """When a device grows or shrinks, clients see the same as with a file."""
     def resize(size):
         os.truncate(file, size)
         check(losetup("--set-capacity", device).returncode == 0, "losetup --set-capacity")

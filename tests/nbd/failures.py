@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What an export makes of a file system that refuses: syncs that fail, calls that it has not, no room; and of more clients than it has
-descriptors or places for. Where system calls have to fail strace makes them do so."""
+"""How an export handles a file system that fails: syncs that fail, missing system calls, no space; and more clients
+than it has descriptors or places for. strace makes the system calls fail."""
 import contextlib
 import os
 import resource
@@ -22,7 +22,7 @@ SIZE = 16 * MIB
 
 @contextlib.contextmanager
 def failing(export, **calls):
-    """Meanwhile these system calls of the export fail: failing(export, fdatasync="EIO")."""
+    """Makes these system calls of the export fail while the block runs: failing(export, fdatasync="EIO")."""
     words = [word for call, error in calls.items() for word in ("-e", "inject=%s:error=%s" % (call, error))]
     tracer = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-e", "trace=" + ",".join(calls), *words, "-p", str(export.process.pid)],
                               stderr=subprocess.PIPE)
@@ -39,7 +39,7 @@ def may_trace():
 
 
 def lost_writes(path):
-    """The kernel tells once that it could not write something; everybody who was there hears of it, by each flush."""
+    """The kernel reports a lost write once. Every client that was connected gets the error at each of its flushes."""
     with Export("--port", "0", path) as export, Connection(export.address) as one, Connection(export.address) as other:
         one.go("").write(0, b"a" * 4096)
         other.go("").write(4096, b"b" * 4096)
@@ -53,7 +53,8 @@ def lost_writes(path):
 
 
 def without_holes(path):
-    """Where holes cannot be punched zeros are written, unless they were to be had at once; block status calls everything data."""
+    """If holes cannot be punched, zeros are written, unless FAST_ZERO was requested. Block status reports everything as
+    data."""
     with Export("--port", "0", path) as export, Connection(export.address) as c:
         c.structured_reply()
         c.option(OPT["SET_META_CONTEXT"], context_data("", "base:allocation"))
@@ -74,7 +75,7 @@ def without_holes(path):
 
 
 def no_room(path):
-    """A write that finds no room is ENOSPC, and nothing of it is left to the next one."""
+    """A write without space returns ENOSPC, and none of its bytes go into the next write."""
     with Export("--port", "0", path) as export, Connection(export.address) as c:
         c.structured_reply()
         c.go("").write(0, bytes(SIZE))
@@ -82,7 +83,7 @@ def no_room(path):
         resource.prlimit(export.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
         for flags in (0, FUA):
             for length in (4096, 100_000, 512 * KIB, 512 * KIB, 2 * MIB):
-                # In a row, as large ones come by a pipe when one has come before.
+                # Several in a row: a large payload goes through a pipe if one came before.
                 data, crossing = os.urandom(length), limit - length // 2 // 4096 * 4096
                 c.write(6 * MIB, data, flags)
                 check(c.request(WRITE, 9 * MIB, length, flags, b"x" * length).error == ENOSPC, "%d bytes behind the end of all room" % length)
@@ -94,7 +95,7 @@ def no_room(path):
 
 
 def heard_from(clients):
-    """Those of them whom the server has said something to by now."""
+    """Returns those to whom the server has sent something by now."""
     poll = select.poll()
     for c in clients:
         poll.register(c.socket, select.POLLIN)
@@ -103,7 +104,7 @@ def heard_from(clients):
 
 
 def crowd(path, folder):
-    """As many clients as there are places for are served; one more waits, and has its turn when another is gone."""
+    """The export serves as many clients as it has places. One more waits until a place is free."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 4096:
         return print("no crowd: %d descriptors" % hard)
@@ -123,7 +124,8 @@ def crowd(path, folder):
 
 
 def no_descriptors(path):
-    """Without descriptors for more clients those that are there are served, and the others once there are some."""
+    """If there are no descriptors for more clients, the connected ones are served, and the others as soon as
+    descriptors are free."""
     with Export("--port", "0", path) as export:
         first = Connection(export.address)
         first.go("").read(0, 512)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What many clients that stop in the middle can make an export hold: writes whose rest does not come, replies that nobody takes. It is
-bounded, others get on, and who holds memory that others wait for is dropped."""
+"""How much memory many clients that stop in the middle can make an export hold: writes that never complete, replies
+that nobody reads. The memory is bounded, other clients make progress, and a client that holds memory that others need
+is dropped."""
 import contextlib
 import os
 import select
@@ -17,12 +18,12 @@ from nbd_wire import *  # noqa: F403
 KIB, MIB = 1 << 10, 1 << 20
 SIZE = 64 * MIB
 LARGE = 32 * MIB
-BUDGET = 128 * MIB // LARGE  # so many of them at once
-PATIENCE = 60.0  # of who waits for the clients that are dropped, seconds
+BUDGET = 128 * MIB // LARGE  # as many of them at once
+PATIENCE = 60.0  # seconds of waiting until such clients are dropped
 
 
 class Stalling(Connection):
-    """A client whose write is never whole: all but the last byte, or half of it and then single bytes."""
+    """A client whose write never completes: it sends all but the last byte, or half of it and then single bytes."""
     PAYLOAD = memoryview(b"s" * LARGE)
 
     def __init__(self, address, drips):
@@ -49,7 +50,7 @@ class Stalling(Connection):
 
 
 class Aside:
-    """An honest client's large write beside, whose place among those that wait is now; .ended, or it has failed."""
+    """An honest client's large write at the same time. It asks for memory now. Sets .ended, and .error on failure."""
 
     def __init__(self, address, data):
         self.client, self.error, self.ended = Connection(address).go(""), None, False
@@ -62,7 +63,7 @@ class Aside:
             with self.client:
                 self.client.send(data)
                 check(self.client.reply(self.cookie).error == 0, "refused")
-        except Exception as error:  # for the test's own thread
+        except Exception as error:  # reported by the test's own thread
             self.error = error
         self.ended = True
 
@@ -73,7 +74,7 @@ def said(export):
 
 
 def watch(export, step, until, most):
-    """Until then; what the export holds more than at the first call, at the most, KiB."""
+    """Waits for the condition. Returns by how much the export's memory exceeds that of the first call at most, in KiB."""
     before, held, deadline = export.__dict__.setdefault("before", export.memory_kib()), 0, time.monotonic() + PATIENCE
     while not until():
         check(time.monotonic() < deadline, "who is honest does not get on, or nobody is dropped")
@@ -88,7 +89,7 @@ def unfinished_writes(path, *options):
     with Export(*options, path) as export, contextlib.ExitStack() as stack:
         small = stack.enter_context(Connection(export.address)).go("")
         clients = [stack.enter_context(Stalling(export.address, drips=i % 2)) for i in range(BUDGET + 1)]
-        # These have the memory, so a new connection has to wait.
+        # These clients hold the memory, so a new connection has to wait.
         held = watch(export, lambda: [c.push() for c in clients], lambda: sum(c.sent >= LARGE // 2 for c in clients) >= BUDGET, 200 * KIB)
         honest = Aside(export.address, data)
         clients += [stack.enter_context(Stalling(export.address, drips=i % 2)) for i in range(40 - len(clients))]
@@ -109,7 +110,7 @@ def unfinished_writes(path, *options):
 
 
 def untaken_replies(path, *options):
-    """Large replies that have memory of their own: as by TLS and of striped files."""
+    """Large replies that use buffers: with TLS, and of striped files."""
     with Export("--sendfile-from", "1G", *options, path) as export, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Connection(export.address)) for _ in range(40)]
         for c in clients:
@@ -117,7 +118,7 @@ def untaken_replies(path, *options):
         small = stack.enter_context(Connection(export.address)).go("")
         honest = []
 
-        lines = []  # of the dropped ones: they have not taken what came before the end, and do not see it
+        lines = []  # of the dropped clients: they have not read earlier data and do not see the end
 
         def dropped():
             lines.extend(line for line in said(export).splitlines() if "does not take a reply" in line)
@@ -138,7 +139,7 @@ def untaken_replies(path, *options):
 
 
 def untaken_small_replies(path, *options):
-    """Gathered ones, of many clients: those that take theirs get on."""
+    """Gathered replies to many clients. Clients that read theirs make progress."""
     with Export("--sendfile-from", "1G", *options, path) as export, contextlib.ExitStack() as stack:
         before = export.memory_kib()
         clients = [stack.enter_context(Connection(export.address)) for _ in range(120)]

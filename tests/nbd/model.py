@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Requests at random, right ones and malformed ones, by several connections on one export, beside a model of its bytes: each is
-answered once, as the protocol says; the bytes are the model's; whatever else came, the server serves on. On a local and on a striped file."""
+"""Random requests, valid and malformed ones, by several connections on one export, compared with a model of its bytes.
+Each gets one answer as the protocol requires, the bytes are the model's, and the server goes on whatever else arrived.
+Runs on a local and on a striped file."""
 import os
 import random
 import sys
@@ -32,13 +33,13 @@ class Model:
         return self.random.choice([1, 7, 512, 4096, 5000, 24 * KIB, 65536, 65537, 200_000, 300_000])
 
     def a_range(self, lane):
-        """Within the lane's share of the export: no two requests under way overlap."""
+        """Returns a range within the lane's share of the export, so that no two requests under way overlap."""
         share = SIZE // UNDER_WAY
         length = min(self.length(), share)
         return lane * share + self.random.randrange(share - length + 1), length
 
     def right(self, c, lane):
-        """One request that must succeed: (cookie, what its reply must be)."""
+        """Makes one request that must succeed. Returns (cookie, the expected reply)."""
         at, n = self.a_range(lane)
         command = self.random.choice([READ, READ, READ, WRITE, WRITE, WRITE, TRIM, WRITE_ZEROES, FLUSH, CACHE, BLOCK_STATUS])
         fua = self.random.choice([0, 0, 0, FUA])
@@ -48,7 +49,7 @@ class Model:
         if command == WRITE:
             self.bytes[at:at + n] = data = self.random.randbytes(n)
             return c.send_request(WRITE, at, n, fua, data), self.fine
-        if command == TRIM:  # what it leaves is not told: written over at once, by the same connection and later
+        if command == TRIM:  # the contents afterwards are undefined, so the same connection overwrites them at once
             done = c.request(TRIM, at, n, fua) if not c.pending else None
             if done is None:
                 return c.send_request(FLUSH), self.fine
@@ -73,7 +74,7 @@ class Model:
         check(got == want, "READ at %d + %d: other bytes" % (reply.offset, reply.length))
 
     def wrong(self, c):
-        """One request that must be refused and change nothing."""
+        """Makes one request that must be refused and change nothing."""
         n = self.length()
         beyond = self.random.choice([SIZE - n + 1, SIZE, SIZE + 1, (1 << 63) - 1, (1 << 64) - 1, (1 << 64) - n])
         kind = self.random.randrange(5)
@@ -100,7 +101,7 @@ class Model:
             wanted.pop(reply.cookie)(reply)
 
     def garbage(self):
-        """A connection of its own: a stream of requests with some of its bytes changed. Nothing of it is a whole write."""
+        """Sends a stream of requests with some bytes changed, over its own connection. It contains no whole write."""
         c = self.connect()
         stream = bytearray()
         for i in range(20):
@@ -108,7 +109,7 @@ class Model:
             stream += struct.pack(">IHHQQI", REQUEST, self.random.getrandbits(6) & ~FUA, command, i, self.random.randrange(2 * SIZE), self.length())
         for _ in range(self.random.randrange(4)):
             at = self.random.randrange(len(stream) // 28) * 28
-            field = self.random.choice([0, 4, 8, 16, 24])  # not the command: it could become one that writes
+            field = self.random.choice([0, 4, 8, 16, 24])  # not the command: it could become a write
             stream[at + field] = self.random.randrange(256)
         with c:
             try:

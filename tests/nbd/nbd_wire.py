@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NBD protocol from the client's side, without a library in between: what is sent is exactly what a test says."""
+"""The client's side of the NBD protocol without a library: it sends exactly the bytes that a test asks for."""
 import os
 import socket
 import ssl
@@ -19,15 +19,15 @@ FUA, NO_HOLE, DF, REQ_ONE, FAST_ZERO = (1 << n for n in range(5))
 NONE, OFFSET_DATA, OFFSET_HOLE, STATUS = 0, 1, 2, 5
 DONE = 1
 EPERM, EIO, EINVAL, ENOSPC, EOVERFLOW, ENOTSUP, ESHUTDOWN = 1, 5, 22, 28, 75, 95, 108
-DEADLINE = 60.0 if os.environ.get("SPATE_SANITIZED") else 10.0  # of whatever is waited for, seconds
+DEADLINE = 60.0 if os.environ.get("SPATE_SANITIZED") else 10.0  # the limit of each wait, in seconds
 
 
 class Closed(Exception):
-    """The server has closed the connection."""
+    """Raised when the server has closed the connection."""
 
 
 class Violation(Exception):
-    """The server has broken the protocol."""
+    """Raised when the server has broken the protocol."""
 
 
 def text(s):
@@ -44,7 +44,7 @@ def context_data(name, *queries):
 
 
 class Reply:
-    """What came in answer to one request."""
+    """The answer to one request."""
 
     def __init__(self, cookie):
         self.cookie, self.error, self.structured = cookie, 0, False
@@ -93,7 +93,7 @@ class Connection:
         return bytes(parts)
 
     def closed(self):
-        """Whether the server closes the connection now, without another byte."""
+        """Returns whether the server closes the connection now, without another byte."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -121,7 +121,7 @@ class Connection:
         return kind, self.receive(size)
 
     def option(self, option, data=b""):
-        """All replies up to the final one."""
+        """Sends an option. Returns all replies up to the final one."""
         self.send_option(option, data)
         replies = []
         while not replies or (replies[-1][0] != ACK and not replies[-1][0] & ERROR):
@@ -156,7 +156,7 @@ class Connection:
         return cookie
 
     def next_reply(self):
-        """Reads one reply, or one chunk of one. The Reply when it is complete, else None."""
+        """Reads one reply or one chunk of a reply. Returns the Reply when it is complete, else None."""
         magic = struct.unpack(">I", self.receive(4))[0]
         if magic == SIMPLE:
             error, cookie = struct.unpack(">IQ", self.receive(12))
@@ -219,7 +219,7 @@ class Connection:
         return reply
 
     def reply(self, cookie=None):
-        """The next complete reply, which must be that one if a cookie is given."""
+        """Returns the next complete reply, which must have the given cookie if there is one."""
         while True:
             done = self.next_reply()
             if done is not None:

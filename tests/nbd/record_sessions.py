@@ -19,7 +19,7 @@ from common import Export, check
 KIB, MIB = 1 << 10, 1 << 20
 OPTION, REQUEST, WRITE = b"IHAVEOPT", b"\x25\x60\x95\x13", 1
 PAYLOADS_MADE_UP = 1 << 3  # nbd_connection_fuzz.cc, Script
-MOST = 2                   # of one program's connections
+MOST = 2                   # connections recorded of one program
 NBDSH = """
 h.pwrite(b"x" * 65536, 4096)
 h.pwrite(b"y" * 262144, 131072, nbd.CMD_FLAG_FUA)
@@ -34,7 +34,7 @@ h.pread_structured(4096, 4096, lambda *args: 0, nbd.CMD_FLAG_DF)
 
 
 class Relay:
-    """Between clients and the export: .sessions has what each client has sent."""
+    """Passes data between clients and the export. .sessions has the bytes that each client has sent."""
 
     def __init__(self, path, export):
         self.path, self.export, self.sessions = path, export, []
@@ -64,7 +64,7 @@ class Relay:
 
 
 def without_payloads(sent):
-    """The client's bytes, of writes the headers only."""
+    """Returns the client's bytes, with only the headers of writes."""
     at = 4  # its flags
     out = bytearray(sent[:at])
     while at < len(sent):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Servers with the role block: what spate.toml says they export, to whom, and that they and their block processes end together."""
+"""Servers with the role block: they export what spate.toml lists, to the clients it names, and a server and its block
+process end together."""
 import os
 import signal
 import sys
@@ -37,13 +38,13 @@ def serves(address):
 
 
 def start(fs):
-    """As it is by now: with a server that `spate up` did not make."""
+    """Starts the file system as it is now, with a server that `spate up` did not make."""
     fs.spate("up", "-q", "--dir", fs.dir)
     fs.seen.update(fs.pids().values())
 
 
 def set_up(fs):
-    """A server 3 with nothing but the role block beside meta and io."""
+    """Adds a server 3 that has only the role block, next to meta and io."""
     path = os.path.join(fs.dir, "spate.toml")
     with open(path) as f:
         text = f.read()
@@ -88,7 +89,7 @@ def exports(fs, unix, image):
     with Connection(unix) as c:
         c.go("disk")
         check(c.flags & READ_ONLY and c.request(WRITE, 0, 512, 0, bytes(512)).error == EPERM, "a write to a read-only export")
-    # A source that was not there is served once it is, and no other waits for it.
+    # A missing source is served as soon as it exists, and no other source waits for it.
     with open(fs.root + "/late", "wb") as f:
         f.truncate(12345)
     wait_until(lambda: "late" in listed(unix), "the export that came late is served")
@@ -97,7 +98,7 @@ def exports(fs, unix, image):
 
 
 def ends(fs, unix):
-    """None of the two outlives the other, however it ends; an order to stop ends both in order."""
+    """Neither process outlives the other, however that one ends. An order to stop ends both in order."""
     spated = fs.pids()[3]
     exporter, = children(spated)
     os.kill(exporter, signal.SIGKILL)
@@ -115,14 +116,15 @@ def ends(fs, unix):
     exporter, = children(spated)
     with Connection(unix) as c:
         c.go("image").read(0, 512)
-        # The block process ends in order while those that it needs are there: it does not have to be killed (after 60 s).
+        # The block process ends in order while the servers that it needs still run: it need not be killed (after 60 s).
         fs.spate("down", "-q", "--dir", fs.dir, timeout=45)
         check(gone(spated) and gone(exporter), "left behind")
         check(c.closed(), "a connection was left open")
 
 
 def beside_io(fs, image):
-    """One server holds the data and exports it: each needs the other to start, and both end in order."""
+    """One server holds the data and exports it. Each of the two processes needs the other to start, and both end in
+    order."""
     path = os.path.join(fs.dir, "spate.toml")
     with open(path) as f:
         text = f.read()

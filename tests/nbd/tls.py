@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""TLS by certificates and by keys, with a client that is not ours; nothing without it where it is required."""
+"""TLS by certificates and by keys, with a client that is not ours. Where TLS is required, nothing works without it."""
 import os
 import shutil
 import ssl
@@ -21,7 +21,7 @@ def openssl(*words):
 
 
 def make_certificates(folder):
-    """A CA, and certificates of a server and a client signed by it."""
+    """Makes a CA, and certificates of a server and of a client that it has signed."""
     at = lambda name: os.path.join(folder, name)  # noqa: E731
     new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     openssl("req", "-x509", *new, "-subj", "/CN=test CA", "-days", "2", "-keyout", at("ca-key.pem"), "-out", at("ca-cert.pem"))
@@ -34,7 +34,7 @@ def make_certificates(folder):
 
 
 def secure(connection, folder, certificate="client"):
-    """Begins TLS on it."""
+    """Starts TLS on the connection."""
     kind = connection.option(OPT["STARTTLS"])[-1][0]
     check(kind == ACK, "STARTTLS: %#x" % kind)
     context = ssl.create_default_context(cafile=os.path.join(folder, "ca-cert.pem"))
@@ -60,10 +60,10 @@ def by_certificates(folder, disk):
                 check(c.read(1234, length) == data[:length], "other bytes")
             cookies = [c.send_request(READ, 1234, 65536) for _ in range(64)]
             check({c.reply().cookie for _ in cookies} == set(cookies), "replies")
-        with Connection(export.address) as c:  # EXPORT_NAME has no answer that refuses
+        with Connection(export.address) as c:  # EXPORT_NAME has no reply that refuses
             c.send_option(OPT["EXPORT_NAME"])
             check(c.closed(), "an export without TLS")
-        with Connection(export.address) as c:  # what is sent in the clear behind STARTTLS is not to be taken for TLS's
+        with Connection(export.address) as c:  # plain bytes behind STARTTLS must not count as sent through TLS
             c.send(struct.pack(">QII", OPTION_MAGIC, OPT["STARTTLS"], 0) + struct.pack(">QII", OPTION_MAGIC, OPT["LIST"], 0))
             check(c.closed(), "an option that anybody may have put there was taken")
         with Connection(export.address) as c:
@@ -96,7 +96,7 @@ def by_keys(folder, disk):
 
 
 def by_names(folder, disk):
-    """Exports for some, by who TLS says they are: others see nothing of them."""
+    """Exports for certain clients, by their names in TLS. Other clients do not see them."""
     with Export("--port", "0", "--tls", folder, "--allow", "a=cert:client", "--allow", "b=127.0.0.0/8,cert:other", "--allow", "d=192.0.2.0/24,cert:client",
                 "a=" + disk, "b=" + disk, "c=" + disk, "d=" + disk) as export:
         for who, sees in (("client", [b"a", b"c"]), ("other", [b"b", b"c"])):
@@ -107,7 +107,7 @@ def by_names(folder, disk):
                 hidden = "b" if who == "client" else "a"
                 check(c.option(OPT["GO"], go_data(hidden))[-1][0] == ERR_UNKNOWN, "%s may use %s" % (who, hidden))
                 c.go(sees[0].decode()).read(0, 512)
-        with Connection(export.address) as c:  # a name is DNS's as well as the subject's
+        with Connection(export.address) as c:  # the name may come from DNS entries as well as from the subject
             check(c.option(OPT["LIST"])[-1][0] == ERR_TLS_REQD, "a list without TLS")
     with Export("--port", "0", "--tls", folder, "--allow", "cert:localhost", disk) as export, Connection(export.address) as c:
         secure(c, folder).go("").read(0, 512)
@@ -123,8 +123,8 @@ def by_names(folder, disk):
 
 
 def list_by_openssl(address, version, identity, key):
-    """What `openssl s_client` is told of the exports through TLS by this key; None when TLS fails. It cannot speak NBD: a relay
-    does so before."""
+    """Returns the export list that `openssl s_client` receives through TLS with this key, or None if TLS fails. openssl
+    cannot speak NBD, so a relay does the part before TLS."""
     import socket
     import threading
     relay = socket.socket()
@@ -160,7 +160,7 @@ def list_by_openssl(address, version, identity, key):
         pass
     listed = []
     while True:
-        head = client.stdout.read(20)  # ends early when the handshake fails
+        head = client.stdout.read(20)  # ends early if the handshake fails
         if len(head) < 20 or struct.unpack(">QII", head[:16]) != (OPTION_REPLY, OPT["LIST"], SERVER):
             break
         listed.append(client.stdout.read(struct.unpack(">I", head[16:])[0])[4:])
@@ -172,7 +172,8 @@ def list_by_openssl(address, version, identity, key):
 
 
 def not_required(folder, disk):
-    """A Unix socket is its owner's, with or without TLS; --insecure leaves TLS to the clients; without ca-cert.pem they need no certificate."""
+    """A Unix socket belongs to its owner, with or without TLS. With --insecure clients choose whether to use TLS.
+    Without ca-cert.pem they need no certificate."""
     unix = os.path.join(folder, "socket")
     with Export("--unix", unix, "--port", "0", "--tls", folder, disk) as export:
         with Connection(unix) as c:
@@ -207,7 +208,8 @@ def refused(what, *words):
 
 
 def careless(folder, disk):
-    """What would let somebody in, or be somebody, by mistake: a private key that others may read; keys that a client can do without."""
+    """Mistakes that would let somebody in, or let somebody pretend to be another: a private key that others can read;
+    keys that are not required of clients."""
     alone, key, keys = (os.path.join(folder, name) for name in ("careless", "careless/server-key.pem", "careless/keys"))
     os.mkdir(alone)
     for name in ("server-cert.pem", "server-key.pem"):
@@ -241,7 +243,7 @@ def careless(folder, disk):
 
 
 def slow_and_conforming(folder, disk):
-    """The protocol's checks by TLS, also with a client that reads late."""
+    """Runs the protocol's checks through TLS, also with a client that reads late."""
     class Secured(conformance.Server):
         def connect(self, **more):
             c = super().connect(**more)
@@ -254,7 +256,7 @@ def slow_and_conforming(folder, disk):
 
 
 def off_loopback(folder, disk):
-    """Not without TLS unless the user insists."""
+    """Addresses beyond loopback require TLS unless the user insists."""
     refused = subprocess.run([SPATE, "export", "--port", "0", "--bind", "0.0.0.0", disk], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
     check(refused.returncode == 1 and b"--tls" in refused.stderr, "%r" % refused.stderr)
 

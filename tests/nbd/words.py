@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `spate export`: what each of its words does, names and access lists, and what it says to wrong ones."""
+"""The command line of `spate export`: the effect of each word, names and access lists, and the messages about wrong
+words."""
 import os
 import re
 import shutil
@@ -19,7 +20,8 @@ def listed(c):
 
 
 def help_names_every_word(fs):
-    """The command and the program that it becomes have the same words, but for what the one's other commands and spated use."""
+    """The command and the program that it starts have the same words, except those that only the command's other uses
+    and spated need."""
     def named(*words):
         said = subprocess.run([*words, "--help"], stdout=subprocess.PIPE, timeout=20)
         check(said.returncode == 0, "%s: exit %d" % (words, said.returncode))
@@ -29,7 +31,7 @@ def help_names_every_word(fs):
 
 
 def urls_are_escaped(fs):
-    """What is printed leads to the export, whatever its name is."""
+    """The printed URL leads to the export, whatever its name."""
     names = ("plain", "two words", "a/b", "\u00e4?#%")
     with Export("-p", "0", *(name + "=" + fs.root + "/disk" for name in names)) as export:
         urls = [export.url] + [export.process.stdout.readline().decode().strip() for _ in names[1:]]
@@ -47,7 +49,7 @@ def urls_are_escaped(fs):
 
 
 def several_addresses(fs):
-    """Each --bind is one more; IPv6, too. An access list tells them apart."""
+    """Each --bind adds an address, also IPv6. An access list distinguishes them."""
     if not has_ipv6():
         return print("IPv6 was not looked at: there is none")
     with Export("-p", "0", "-b", "127.0.0.1", "-b", "::1", "--allow", "six=::1", "six=" + fs.root + "/disk", "both=" + fs.root + "/disk") as export:
@@ -74,7 +76,7 @@ def read_only(fs):
 
 
 def quiet_and_verbose(fs):
-    """Nothing is printed, or a word of each connection is."""
+    """Either nothing is printed, or a line for each connection."""
     path = fs.root + "/socket"
     for word, says in (("-q", False), ("-v", True)):
         process = subprocess.Popen([SPATE, "export", word, "-U", path, fs.root + "/disk"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -93,7 +95,7 @@ def serves(path):
 
 
 def sources_like_options(fs):
-    """Behind `--` everything is a source; a file whose name has a '=' is that file."""
+    """Every word behind `--` is a source. A file whose name has a '=' is exported by this name."""
     for name in ("-odd", "a=b"):
         with open(os.path.join(fs.root, name), "wb") as f:
             f.truncate(8192)
@@ -105,7 +107,7 @@ def sources_like_options(fs):
 
 
 def beyond_this_machine(fs):
-    """With --insecure, and not without it, others may connect without TLS. In a network of its own, which leads nowhere."""
+    """Only with --insecure may others connect without TLS. Runs in its own network, which leads nowhere."""
     alone = ["unshare", "-r", "-n"]
     if not shutil.which("unshare") or subprocess.run([*alone, "true"], stderr=subprocess.DEVNULL).returncode != 0:
         return print("addresses of other machines were not looked at: no network can be made")
@@ -120,7 +122,7 @@ def beyond_this_machine(fs):
 
 
 def sockets_left_behind(fs):
-    """A socket of a process that was killed is replaced; one that is in use, or is no socket, is left alone."""
+    """The socket of a killed process is replaced. A socket in use, or a file that is no socket, is left alone."""
     path = fs.root + "/socket"
     with Export("-U", path, fs.root + "/disk") as export:
         second = fs.run("export", "-U", path, fs.root + "/disk")
