@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bmi_program of bench/bmi gives a figure for each pattern over tcp and shm, with few messages."""
+"""bmi_program of bench/bmi prints a figure for each pattern over tcp and shm, with few messages."""
 import os
 import subprocess
 import sys

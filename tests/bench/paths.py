@@ -17,7 +17,7 @@ from paths import refuses_direct  # noqa: E402
 
 
 def bench(folder, what, *more):
-    """Runs one experiment: what it wrote as JSON."""
+    """Runs one experiment and returns the JSON that it wrote."""
     out = os.path.join(folder, what + ".json")
     words = [what, "--bin", BIN, "--port", str(free_ports(3)), "--cores", CORES, "--runs", "1", "--json", out, *more]
     done = subprocess.run([sys.executable, os.path.join(SOURCE, "bench/paths/paths.py"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

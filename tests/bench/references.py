@@ -24,7 +24,7 @@ def tool(folder, name, script):
 
 
 def found(path):
-    """(the libraries that can be used, what was said) with these programs alone."""
+    """Returns (the usable libraries, the printed messages) if only these programs exist."""
     said = io.StringIO()
     before, os.environ["PATH"] = os.environ["PATH"], path
     try:
@@ -41,7 +41,7 @@ with tempfile.TemporaryDirectory() as folder:
     _, said = found(folder)
     check(said == "", "said again: " + said)
 
-    # What is called mpicc alone may be any MPI.
+    # The plain name mpicc may stand for any MPI.
     tool(folder, "mpicc", "exit 0\n")
     tool(folder, "mpicc.mpich", "echo cannot find mpi.h >&2; exit 1\n")
     tool(folder, "mpicc.openmpi", "exit 0\n")

@@ -23,19 +23,21 @@ sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration")
 from cluster import BIN, Cluster, check, skip  # noqa: E402
 from paths import refuses_direct, up_by_shm  # noqa: E402
 
-CLIENTS = 3           # the last one comes by shared memory
+CLIENTS = 3           # the last one uses shared memory
 CELL = struct.Struct("<IIII")
-CELLS = [512, 256, 64, 48, 12]  # of each file: blocks.h
+CELLS = [512, 256, 64, 48, 12]  # cells of each file: blocks.h
 STRIDE = 512 * CELL.size
-# How an operation may end. A forced path that is not possible is refused (not_supported); a fenced holder, or a sync after a server's
-# restart, is told of it (lost_write). Nothing else: the deadline is longer than any restart takes.
+# The possible results of an operation. A forced path that is not possible is refused (not_supported). A fenced holder,
+# or a sync after a server's restart, gets lost_write. Nothing else can happen: the deadline is longer than any restart
+# takes.
 ENDS = {"ok", "not_supported", "lost_write"}
-# Of operations of each client, whatever the time: on a busy machine its first open may take all of it.
+# The least number of operations of each client, whatever the time: on a busy machine its first open may take all of it.
 LEAST = "least=400"
 
 
 class BlockPattern:
-    """A file system, its clients, and what they have written. p2p: with one io server, and a file for a device's memory."""
+    """A file system, its clients, and what they have written. p2p: with one io server, and with a file in place of a
+    device's memory."""
 
     def __init__(self, fs, seed, p2p):
         self.fs, self.p2p, self.random = fs, p2p, random.Random(seed)
@@ -61,7 +63,7 @@ class BlockPattern:
                                 env=self.fs.env, stdout=subprocess.PIPE, text=True)
 
     def ended(self, process, client):
-        """It must have ended well; adds up what it tells."""
+        """Checks that a client has ended well, and adds its counts."""
         out = process.communicate(timeout=300)[0].strip()
         check(process.returncode == 0, "client %d: exit %d, said: %s" % (client, process.returncode, out))
         for what, times in json.loads(out).items():
@@ -69,8 +71,8 @@ class BlockPattern:
             self.counts[what] = self.counts.get(what, 0) + times
 
     def run(self, seconds, *words):
-        """Clients at work while things go wrong."""
-        # Who writes past the server does so alone: later others are too quick to take its leases away.
+        """Runs clients while faults happen."""
+        # First one client writes past the server alone, since other clients would take its leases away too quickly.
         self.ended(self.start(CLIENTS - 1, "seconds=1", "least=100", paths="bypass"), CLIENTS - 1)
         self.end = time.monotonic() + seconds
         for client in range(CLIENTS):
@@ -107,7 +109,8 @@ class BlockPattern:
         self.restart(*range(1, self.fs.io + 2))
 
     def kill_client(self):
-        """What it was writing may arrive or not, also later: those cells are never written again."""
+        """Kills a client. The data that it was writing may arrive or not, also later, so those cells are never written
+        again."""
         client = self.random.randrange(CLIENTS)
         left = int(self.end - time.monotonic())
         if left < 1 or self.clients[client].poll() is not None:
@@ -124,11 +127,11 @@ class BlockPattern:
         self.clients[client] = self.start(client, "seconds=%d" % left, LEAST)
 
     def stop_client(self):
-        """For longer than a holder of leases may take to give them up."""
+        """Stops a client for longer than a holder of leases may take to give them up."""
         client = self.clients[self.random.randrange(CLIENTS)]
         if client.poll() is None:
             client.send_signal(signal.SIGSTOP)
-            time.sleep(0.5)  # the standstill
+            time.sleep(0.5)  # the length of the standstill
             client.send_signal(signal.SIGCONT)
 
     def empty_cache(self):
@@ -137,13 +140,13 @@ class BlockPattern:
                 try:
                     fd = os.open(file, os.O_RDWR)
                 except FileNotFoundError:
-                    continue  # a fenced holder's file has gone
+                    continue  # the file of a fenced holder is gone
                 os.fsync(fd)
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
                 os.close(fd)
 
     def check_all(self):
-        """Every cell by each path, from the disk."""
+        """Reads every cell by each path, from the disk."""
         self.kill_all()
         self.empty_cache()
         for client in (0, CLIENTS - 1):
@@ -167,7 +170,7 @@ def cluster(io, folder):
 
 
 def place():
-    """A folder on a disk: what is in memory has no direct path."""
+    """Makes a folder on a disk, since storage in memory has no direct path."""
     folder = tempfile.mkdtemp(prefix="spate-block-pattern-", dir=BIN)
     if refuses_direct(folder):
         shutil.rmtree(folder)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The checker of block patterns finds what it is there to find: a write that is acknowledged and not done, two blocks of a
-datafile in each other's place, a block that has become an older one, a byte that has changed."""
+"""The checker of block patterns finds what it exists to find: a write that was acknowledged and not done, two exchanged
+blocks of a datafile, a block with older contents, a changed byte."""
 import os
 import shutil
 
@@ -9,7 +9,7 @@ from block_pattern import CLIENTS, BlockPattern, check, cluster, place
 
 
 def finds(pattern, client, *words, clients=CLIENTS):
-    """A client ends with a mark that is wrong; what it says of it."""
+    """Runs a client that must end with a wrong mark. Returns its message."""
     process = pattern.start(client, *words, clients=clients)
     out = process.communicate(timeout=120)[0]
     check(process.returncode == 1 and out.startswith("WRONG file "), "not found: exit %d, said: %s" % (process.returncode, out))
@@ -25,8 +25,8 @@ def changed(data):
 
 
 def written_blocks(fs):
-    """A datafile, and where two blocks of it lie that have been written and differ."""
-    for file in sorted(fs.datafiles(2), key=os.path.getsize, reverse=True):  # large cells: written anew often
+    """Returns a datafile and the offsets of two written blocks in it that differ."""
+    for file in sorted(fs.datafiles(2), key=os.path.getsize, reverse=True):  # large cells: they are rewritten often
         with open(file, "rb") as f:
             data = f.read()
         for at in range(0, len(data) - 8191, 4096):
@@ -49,7 +49,7 @@ try:
         pattern.set_up()
         pattern.ended(pattern.start(0, "least=400", clients=1), 0)
         file, at, old = written_blocks(fs)
-        # Whole cells are written anew until those two blocks are newer.
+        # Rewrites whole cells until those two blocks are newer.
         for _ in range(20):
             pattern.ended(pattern.start(0, "least=400", clients=1), 0)
             with open(file, "rb") as f:
@@ -62,8 +62,9 @@ try:
             replace(file, at, wrong)
             finds(pattern, 0, clients=0)
             replace(file, at, now)
-        pattern.ended(pattern.start(0, clients=0), 0)  # all is well again
-        # At work, not only at the end; the last one, since what it says was written is not there any more.
+        pattern.ended(pattern.start(0, clients=0), 0)  # everything is right again
+        # The error is found while clients work, not only at the end. This comes last, since acknowledged data is lost
+        # afterwards.
         finds(pattern, 0, "seconds=60", "drop=20", clients=1)
 finally:
     shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 from cluster import Cluster, check
 
-for cache in ("on", "all"):  # all: attributes are kept under leases
+for cache in ("on", "all"):  # all: the client keeps attributes under leases
     with Cluster(io=3) as fs:
         fs.up()
         environment = dict(fs.env, SPATE_CLIENT_ATTRIBUTE_CACHE=cache)

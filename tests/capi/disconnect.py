@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spate_disconnect while another thread is inside a call: refused, and nothing is freed under that call. disconnect.py LIBRARY"""
+"""spate_disconnect while another thread is inside a call: it is refused and frees nothing that the call uses.
+disconnect.py LIBRARY"""
 import ctypes
 import errno
 import os

@@ -36,14 +36,14 @@ def find(root, name):
 
 
 def unit(root, prefix):
-    """`root` was installed as `prefix`, which the units name."""
+    """Checks a unit. `root` was installed as `prefix`, which the units name."""
     text = open(find(root, "spated@.service"), encoding="utf-8").read()
     start = [line for line in text.splitlines() if line.startswith("ExecStart=")][0]
     check(start.split()[0] == "ExecStart=" + prefix + "/bin/spated" and "--server %i" in start, start)
     with open(find(root, "spate-export@.service"), encoding="utf-8") as file:
         check("\nExecStart=%s/bin/spate export" % prefix in file.read(), "the unit of an export starts another program")
     if shutil.which("systemd-analyze"):
-        # It looks for the binary where the unit says: there is one for the moment.
+        # The check looks for the binary at the place in the unit, so create one there for the moment.
         here = root + "/spated@1.service"
         with open(here, "w", encoding="utf-8") as file:
             file.write(text.replace(start.split()[0], "ExecStart=" + root + "/bin/spated"))

@@ -20,7 +20,7 @@ RECORDS = 30
 
 
 class Fs:
-    """libspate in this process."""
+    """A libspate session in this process."""
 
     def __init__(self, library, folder):
         self.lib = ctypes.CDLL(library)
@@ -84,7 +84,7 @@ def start(role, number, folder, **more):
 
 
 def short_leases(cluster):
-    """Starts the file system with sessions that run out soon."""
+    """Starts the file system with sessions that expire soon."""
     cluster.up()
     cluster.spate("down", "-q", "--dir", cluster.dir)
     config = cluster.dir + "/spate.toml"
@@ -126,7 +126,7 @@ def main():
         other.kill()
         other.wait()
         begin = time.monotonic()
-        fs.ok(fs.lib.spate_flock(held, fcntl.LOCK_EX))  # when the session of the dead one has run out
+        fs.ok(fs.lib.spate_flock(held, fcntl.LOCK_EX))  # when the dead process's session has expired
         print(f"a dead client's lock was had after {time.monotonic() - begin:.0f} s")
 
         a, b = fs.open("/ofd", os.O_RDWR | os.O_CREAT), fs.open("/ofd", os.O_RDWR)

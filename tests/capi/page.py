@@ -13,7 +13,7 @@ from cluster import Cluster, check
 BLOCK = re.compile(r"^```c (file|part)=(\S+)\n(.*?)^```$", re.M | re.S)
 PARTS = ("partition", "box", "shaped", "list", "started", "tell", "told")
 
-# What stands before an example, and behind it.
+# The code before an example, and the code after it.
 FRAME = {
     "partition": ("static char buffer[1 << 20]; const uint64_t rank = 1;", """
   if (buffer[0] != at(2048ull * 2048 + 512) || buffer[(1 << 20) - 1] != at(2048ull * 4095 + 1023)) return 1;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs groups of cases on one front end and prints what every call gave, a line each; two front ends agree when the lines do.
+"""Runs groups of cases on one front end and prints the result of every call as one line. Two front ends agree if their
+lines agree.
 
     cases.py FRONTEND ROOT GROUP...     FRONTEND: os, or a path of libspate.so; ROOT: an empty folder, as that frontend names it
 """
@@ -12,14 +13,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 
 class Recorder:
-    """`do("pread", ...)` runs a call and prints a line; what it returned, or None after an error."""
+    """`do("pread", ...)` runs a call, prints a line, and returns the call's result, or None after an error."""
 
     def __init__(self, make, group):
         self.make, self.group, self.line = make, group, 0
         self.begin_anew()
 
     def begin_anew(self):
-        """For a child, too, which may be another user."""
+        """Makes a new front end. A child needs that, since it may be another user."""
         self.frontend = self.make()
         self.frontend.umask(0o022)
 

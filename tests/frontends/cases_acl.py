@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Permissions by user, group, mode and access control list: who may do what; how lists are set, inherited and cut."""
+"""Permissions by user, group, mode and access control list: the rights of each user; how lists are set, inherited and
+cut."""
 import os
 import struct
 import sys
@@ -38,7 +39,7 @@ def show_lists(r, path):
 
 
 def as_user(r, uid, gid, groups, act):
-    """Runs act(r) in a child with these ids, by a front end that begins anew; its lines are ours."""
+    """Runs act(r) in a child with these ids and a new front end. Its lines go to our output."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -58,7 +59,7 @@ def as_user(r, uid, gid, groups, act):
 
 
 def setting(r):
-    """What is taken for a list, and what becomes of the mode."""
+    """Which lists are accepted, and how they change the mode."""
     r.do("mkdir", "/set", 0o755)
     r.frontend.close(r.open("/set/file", os.O_CREAT | os.O_WRONLY, 0o640))
     r.do("symlink", "file", "/set/link")

@@ -21,7 +21,7 @@ def allocation(r):
         for offset, length in ((0, 0), (0, -1), (-1, 1), (-1, 0), (1000, 5000), (8192, 40960), (99990, 100), (200000, 1000),
                                ((1 << 63) - 1, 1), ((1 << 62), 1 << 62), (0, (1 << 63) - 1)):
             if length > 1 << 40 and mode in (0, KEEP, ZERO, ZERO | KEEP):
-                continue  # how much a file system may hold differs
+                continue  # file systems differ in the sizes that they hold
             if offset > 1 << 60 and mode not in (0, KEEP):
                 continue
             r.do("fallocate", Hidden(fd), mode, offset, length)
@@ -37,7 +37,7 @@ def allocation(r):
 
 
 def zeros_read_back(r):
-    """Every byte after each of many punches and zeroings, in files of several blocks and strips."""
+    """Reads every byte after each of many punches and zeroings, in files of several blocks and strips."""
     for mode in (PUNCH | KEEP, ZERO, ZERO | KEEP):
         fd = r.open("/zeros%d" % mode, os.O_RDWR | os.O_CREAT, 0o644)
         r.do("pwrite", Hidden(fd), bytes(range(1, 251)) * 14000, 0)
@@ -60,17 +60,17 @@ def read_once(r, path, flags=os.O_RDONLY, size=10):
 
 
 def atime(r):
-    """relatime; the oracle's mount has it, too. Each step has a time of its own."""
+    """relatime, which the oracle's mount has, too. Each step has a time of its own."""
     path = "/atime"
     fd = r.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     r.do("pwrite", Hidden(fd), b"0123456789", 0)
     r.frontend.close(fd)
     at = r.frontend.stat(path).st_atime_ns
-    pause = lambda: time.sleep(0.02)  # a tick of the clock that the kernel takes times from, and more
+    pause = lambda: time.sleep(0.02)  # longer than a tick of the clock from which the kernel takes times
     pause()
     use = r.frontend.open(path, os.O_RDONLY)
     r.frontend.close(use)
-    at = atime_moved(r, path, at)  # an open alone reads nothing
+    at = atime_moved(r, path, at)  # an open alone does not change atime
     before = r.frontend.stat(path)
     pause()
     read_once(r, path)
@@ -79,7 +79,7 @@ def atime(r):
     r.say("ctime %s mtime %s" % (before.st_ctime_ns == after.st_ctime_ns, before.st_mtime_ns == after.st_mtime_ns))
     pause()
     read_once(r, path)
-    at = atime_moved(r, path, at)  # not again
+    at = atime_moved(r, path, at)  # a second read does not change it
     pause()
     fd = r.frontend.open(path, os.O_RDWR)
     r.frontend.pwrite(fd, b"x", 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that other groups do not come to: descriptors that are closed or open the wrong way, what may not be reached, changed or
-removed by whom, what is too far, too long."""
+"""Errors that the other groups do not produce: descriptors that are closed or opened in the wrong mode, objects that a
+user may not reach, change or remove, offsets and names that are too large."""
 import os
 
 from cases_acl import ALICE, BOB, as_user
@@ -36,7 +36,7 @@ def on_path(r, path, calls=ON_PATHS):
             r.frontend.close(result)
     r.do("symlink", "x", path)
     r.do("link", "/e/file", path)
-    if os.getuid() == 0:  # sysctl fs.protected_hardlinks is the kernel's own
+    if os.getuid() == 0:  # sysctl fs.protected_hardlinks belongs to the kernel
         r.do("link", path, "/e/linked")
     r.do("rename", path, "/e/renamed")
     r.do("rename", "/e/file", path)
@@ -59,7 +59,7 @@ def populate(r):
 
 
 def descriptors(r):
-    """Closed, open for the other thing, a directory, far away."""
+    """Descriptors that are closed, open in the other mode, or of a directory; offsets that are too large."""
     opened = {"read": r.frontend.open("/e/file", os.O_RDONLY), "write": r.frontend.open("/e/file", os.O_WRONLY),
               "directory": r.frontend.open("/e/read", os.O_RDONLY | os.O_DIRECTORY), "place": r.frontend.open("/e/file", os.O_PATH)}
     closed = r.frontend.open("/e/file", os.O_RDWR)
@@ -72,9 +72,9 @@ def descriptors(r):
                             ("lseek", 0, 77), ("lseek", 1000, os.SEEK_DATA), ("ftruncate", 8), ("ftruncate", -1), ("fsync",), ("fchmod", 0o644),
                             ("fallocate", 0, 0, 8), ("fallocate", 0, -1, 8), ("fallocate", 0x4000, 0, 8), ("pread", 4, -1), ("pwrite", b"x", -1)):
             if name == "directory" and call == "lseek":
-                continue  # where a directory can be sought to is each one's own
+                continue  # file systems differ in the offsets of directories
             if name in ("place", "closed") and (-1 in rest or 77 in rest or 0x4000 in rest):
-                continue  # wrong in two ways: either may be told
+                continue  # the call is wrong in two ways: either error is right
             r.do(call, fd, *rest)
         r.do("fstat", fd, show=mode_of)
         for other in opened.values():
@@ -100,7 +100,7 @@ def too_long(r):
         on_path(r, path)
         r.do("setxattr", path, "other.x", b"")
     for call, *rest in ON_PATHS:
-        if call not in ("lstat", "readlink", "unlink"):  # which are about the link itself
+        if call not in ("lstat", "readlink", "unlink"):  # calls about the link itself
             r.do(call, "/e/loop", *rest)
     for call, *rest in (("setxattr", b""), ("getxattr",), ("removexattr",)):
         r.do(call, "/e/file", "other.x", *rest)
@@ -143,7 +143,7 @@ def kinds(r):
 
 
 def others(r):
-    """What a user may not do: search, write, remove from a sticky directory, change what is another's."""
+    """Operations that a user may not do: search, write, remove from a sticky directory, change files of another user."""
     places = ("/e/shut/file", "/e/shut/none", "/e/read/file", "/e/read/none", "/e/read/dir", "/e/sticky/file", "/e/sticky/dir", "/e/search/file")
     for path in places:
         on_path(r, path, ON_PATHS + (("open", os.O_RDONLY | os.O_NOATIME), ("chown", 0, -1), ("chown", -1, 0), ("listdir",)))

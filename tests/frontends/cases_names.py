@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call on names and descriptors, on every kind of path: the results, the errors, and what is there afterwards."""
+"""Every call on names and descriptors, on every kind of path: results, errors, and the tree afterwards."""
 import os
 import stat
 
@@ -38,7 +38,7 @@ PATHS = ("/file", "/file/", "/file/x", "/none", "/none/", "/none/x", "/dir", "/d
 
 
 def tree(r, top, at=""):
-    """All there is, in order."""
+    """Returns a line for everything in the tree, in order."""
     lines = []
     for name in r.frontend.listdir(top + at):
         path = at + "/" + name
@@ -59,7 +59,7 @@ def use(r, path, flags, mode=0o640):
     r.do("write", Hidden(fd), b"abc")
     r.do("lseek", Hidden(fd), 0, os.SEEK_SET)
     r.do("read", Hidden(fd), 5)
-    if not r.failed or flags & os.O_ACCMODE == os.O_WRONLY:  # the end of a directory is where ext4 happens to hash its names to
+    if not r.failed or flags & os.O_ACCMODE == os.O_WRONLY:  # the end of a directory depends on how ext4 hashes its names
         r.do("lseek", Hidden(fd), -1, os.SEEK_END)
         r.do("lseek", Hidden(fd), -100, os.SEEK_CUR)
     r.do("lseek", Hidden(fd), 0, 99)
@@ -97,7 +97,7 @@ def clean(r, top, at=""):
 
 
 class Tree:
-    """A tree that a change may be tried on: built anew after each that succeeded, told what became of it."""
+    """A tree on which changes are tried. It is rebuilt after each successful change, and the result is printed."""
 
     def __init__(self, r):
         self.r, self.there = r, False
@@ -149,7 +149,7 @@ def two_paths(r):
 
 
 def open_and_gone(r):
-    """Files that are open live on without a name, or under another one."""
+    """Open files live on without a name, or under another name."""
     populate(r, "/gone")
     fd = r.open("/gone/file", os.O_RDWR)
     r.do("unlink", "/gone/file")

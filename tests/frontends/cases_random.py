@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls on a small tree, the same on each front end. FRONTENDS_STEPS: how many, FRONTENDS_SEED: the first of how they are drawn."""
+"""Random calls on a small tree, the same ones on each front end. FRONTENDS_STEPS: how many calls. FRONTENDS_SEED: the
+first seed."""
 import os
 import random
 import stat
@@ -87,7 +88,7 @@ class Walk:
         return None
 
     def copy(self, source, target):
-        """In as many calls as it takes: a front end may copy less at once."""
+        """Copies in as many calls as it takes: a front end may copy less at once."""
         start, to, size = self.offset(), self.offset(), self.size()
         self.r.do("copy_file_range", source, start, target, to, size)
 

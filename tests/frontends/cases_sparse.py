@@ -18,7 +18,7 @@ def pattern(seed, size):
 
 
 def scan(do, fd, from_offset=0):
-    """Every piece of data of the file."""
+    """Prints every piece of data of the file."""
     at = from_offset
     while True:
         data = do("lseek", fd, at, SEEK_DATA, show=blocks)
@@ -57,7 +57,7 @@ def edges(r):
 
 
 def named(r, call, *arguments, show=None):
-    """As Recorder.do, without the numbers of descriptors."""
+    """Like Recorder.do, without the numbers of descriptors."""
     numbers = (0, 2) if call == "copy_file_range" else (0,)
     hidden = [Hidden(a) if i in numbers else a for i, a in enumerate(arguments)]
     return r.do(call, *hidden, show=show)
@@ -91,7 +91,7 @@ def random_holes(r, seed, steps):
 
 
 def reserved(r):
-    """Space that was reserved is no data, also behind the end; on all servers."""
+    """Reserved space is not data, also behind the end of the file; on all servers."""
     do = lambda call, *a, **k: named(r, call, *a, **k)
     for mode in (0, KEEP):
         fd = r.open("/reserved_%d" % mode, os.O_RDWR | os.O_CREAT, 0o644)
@@ -108,7 +108,7 @@ def reserved(r):
         do("fallocate", fd, ZERO, 5 << 20, 1 << 20)
         do("fstat", fd, show=lambda st: st.st_size)
         scan(do, fd)
-        do("pread", fd, 6 << 20, 0)  # last: reserved space that was read counts as data while it is in ext4's page cache
+        do("pread", fd, 6 << 20, 0)  # last, since reserved space that was read counts as data while it is in ext4's page cache
         r.frontend.close(fd)
 
 
@@ -123,7 +123,7 @@ def copies(r):
                                    ("e", 65536, 131072, 500000), ("f", 7 << 20, 0, 100), ("g", 8 << 20, 0, 100), ("h", 0, 1 << 20, 0)):
         fd = r.open("/copy_" + name, os.O_RDWR | os.O_CREAT, 0o644)
         left = count
-        while left > 0:  # a mount may copy less at once than was asked for
+        while left > 0:  # a mount may copy less at once than requested
             done = r.frontend.copy_file_range(source, start + count - left, fd, to + count - left, left)
             left = left - done if done > 0 else 0
         do("fstat", fd, show=size)
@@ -134,7 +134,7 @@ def copies(r):
     over = r.open("/copy_a", os.O_RDWR)
     do("pwrite", over, b"x" * (7 << 20), 0)
     r.frontend.copy_file_range(source, 0, over, 0, 7 << 20)
-    do("pread", over, 8 << 20, 0)  # holes of the source are zeros, whatever was there
+    do("pread", over, 8 << 20, 0)  # holes of the source become zeros in the copy
     do("copy_file_range", over, 0, over, 1000, 500)
     do("copy_file_range", over, 0, over, 1000, 5000)
     do("copy_file_range", over, 5000, over, 1000, 4001)
@@ -151,7 +151,7 @@ def copies(r):
 
 
 def scan_content(r, fd):
-    """Nothing that holds a byte other than zero may be called a hole, whoever says it."""
+    """No front end may report a range as a hole that has a byte other than zero."""
     at, end, wrong = 0, r.frontend.fstat(fd).st_size, 0
     while at < end:
         try:

@@ -35,7 +35,7 @@ def receive(stream):
 
 
 def try_call(frontend, call, arguments):
-    """("value", what it gave) or ("error", its name)."""
+    """Returns ("value", the result) or ("error", its name)."""
     try:
         value = getattr(frontend, call)(*arguments)
     except OSError as error:
@@ -46,7 +46,7 @@ def try_call(frontend, call, arguments):
 
 
 class Told:
-    """What Walk looks at in a stat."""
+    """The fields of a stat that Walk uses."""
 
     def __init__(self, told):
         self.st_mode, self.st_nlink, self.st_size = told[:3]
@@ -83,7 +83,7 @@ class Differ(Exception):
 
 
 class Mixed:
-    """What Walk takes for a Recorder, and for its frontend: makes each call twice."""
+    """Stands in for Walk's Recorder and its front end, and makes each call twice."""
 
     def __init__(self, oracle, processes, seed):
         self.oracle, self.processes, self.dice = oracle, processes, random.Random(-seed)
@@ -96,7 +96,7 @@ class Mixed:
         if call == "open" and got[0] == wanted[0] == "value":
             return got, wanted
         if call in ("stat", "lstat", "fstat") and got[0] == wanted[0] == "value" and got[1][0] >> 12 == 4:
-            got, wanted = (("value", t[:2]) for t in (got[1], wanted[1]))  # of a directory the size is each one's own
+            got, wanted = (("value", t[:2]) for t in (got[1], wanted[1]))  # file systems differ in the sizes of directories
         if got != wanted:
             raise Differ("%s\n  ext4: %s" % ("\n  ".join(self.did[-15:]), short(wanted[1])))
         return got, wanted
@@ -120,7 +120,7 @@ class Mixed:
         who = self.opened[arguments[0]][0]
         places = (0, 2) if call == "copy_file_range" else (0,)
         if any(self.opened[arguments[p]][0] is not who for p in places):
-            return None  # no process has both
+            return None  # no process has both files open
         sides = [[self.opened[a][side] if p in places else a for p, a in enumerate(arguments)] for side in (1, 2)]
         return self.value(self.both(who, call, *sides)[1], call)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""named_errors.py LINES...: that each error which POSIX.1-2017 (and, for what is Linux's own, its manual) names for a call was met by
-the cases of the oracle, and so compared on every front end. What cannot be met there is written below, with where else it is."""
+"""named_errors.py LINES...: checks that the cases of the oracle met each error that POSIX.1-2017 (or, for Linux's own
+calls, the manual) names for a call, so that it was compared on every front end. A list below names the errors that
+cannot be met there, and where else they are tested."""
 import re
 import sys
 

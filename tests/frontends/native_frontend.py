@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a case by libspate.so, the C API. Same methods as OsFrontend."""
+"""The calls of a case through libspate.so, the C API. It has the same methods as OsFrontend."""
 import ctypes
 import os
 
@@ -55,7 +55,7 @@ class NativeFrontend:
         self.fs = None
 
     def umask(self, mask):
-        """Before the first call that asks the servers."""
+        """Must come before the first call that contacts the servers."""
         self.mask = mask
 
     def connection(self):

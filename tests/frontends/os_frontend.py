@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a case by the kernel's interface: on a local folder, on a mount, or below `spate run`."""
+"""The calls of a case through the kernel's interface: on a local folder, on a mount, or below `spate run`."""
 import ctypes
 import os
 
@@ -16,7 +16,7 @@ def checked(result):
 
 
 class OsFrontend:
-    """Paths begin with "/", which is the folder. A call that fails raises OSError."""
+    """Paths begin with "/", which stands for the folder. A call that fails raises OSError."""
 
     def __init__(self, root):
         self.root = root
@@ -46,7 +46,7 @@ class OsFrontend:
         return os.lstat(self.at(path))
 
     def access(self, path, wanted):
-        # os.access() only tells yes or no; faccessat with AT_EACCESS would not ask the file system.
+        # os.access() returns only yes or no, and faccessat with AT_EACCESS would not ask the file system.
         if LIBC.access(os.fsencode(self.at(path)), wanted) != 0:
             raise OSError(ctypes.get_errno(), "")
         return 0

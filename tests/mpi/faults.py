@@ -14,7 +14,8 @@ def started(fs, mpi, program, what):
 
 
 def usable(fs, mpi):
-    """Another program writes and reads the same file; a name that only one rank has is an error there, too."""
+    """Checks that another program can write and read the same file. A name that only one rank has is an error there,
+    too."""
     for what in ("usable", "missing"):
         done = run(fs, mpi, 3, programs[mpi], "spate:", what, timeout=60)
         check(done.returncode == 0, "%s, afterwards, %s: %s%s" % (mpi, what, done.stdout, done.stderr))

@@ -12,7 +12,7 @@ more = [word for word in sys.argv[1:] if word == "long"]
 counts = [int(word) for word in sys.argv[1:] if word != "long"] or [2]
 
 def mounted(fs):
-    """The mount as a prefix, if there can be one here."""
+    """Returns the mount as a prefix, or nothing if there can be none here."""
     mount = os.path.join(fs.root, "mnt")
     possible = os.access("/dev/fuse", os.R_OK | os.W_OK) and os.path.exists(BIN + "/spate-mount") and (os.getuid() == 0 or shutil.which("fusermount3"))
     if possible:
@@ -32,7 +32,8 @@ with Cluster(io=3) as fs:
             check(done.stderr.count("cb_config_list=host1,host2 is not taken") == 1, "the list of hosts: " + done.stderr)
         profiler = os.path.join(fs.root, "profiler.%s.so" % mpi)
         subprocess.run(["mpicc." + mpi, "-shared", "-fPIC", "-o", profiler, os.path.join(HERE, "profiler.c")], check=True)
-        # Before Spate's library: it makes its calls again, and Spate's library gets them.
+        # The profiling library stands before Spate's library: it repeats each call, and Spate's library gets the
+        # repeated one.
         done = run(fs, mpi, 2, program, "/spate", env={"LD_PRELOAD": profiler})
         check(done.returncode == 0, "%s, profiled: exit %d\n%s%s" % (mpi, done.returncode, done.stdout, done.stderr))
         seen = re.findall(r"profiler: (\d+) opens, (\d+) collective writes", done.stderr)

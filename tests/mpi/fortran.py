@@ -12,7 +12,7 @@ with Cluster(io=3) as fs:
         for binding in (1, 2, 3):
             program = os.path.join(fs.root, "fortran")
             subprocess.run(["mpif90." + mpi, "-cpp", "-DBINDING=%d" % binding, "-o", program, HERE + "/fortran.f90"], check=True)
-            # No local file can be made by this name: what goes past Spate fails.
+            # No local file of this name can be created, so a call that bypasses Spate fails.
             done = run(fs, mpi, 2, program, "spate:")
             check(done.returncode == 0, "%s, binding %d: exit %d\n%s%s" % (mpi, binding, done.returncode, done.stdout, done.stderr))
             size = len(fs.spate("cat", "spate:/fortran"))

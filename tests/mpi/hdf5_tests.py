@@ -8,7 +8,8 @@ from mpi import *
 from cluster import Cluster
 from sources import unpacked
 
-# Those of testpar/Makefile.am that test a file by MPI-IO; t_bigio needs 32 GiB, t_cache and t_shapesame an hour.
+# The tests in testpar/Makefile.am that test a file by MPI-IO. t_bigio needs 32 GiB; t_cache and t_shapesame take an
+# hour.
 PROGRAMS = ("t_mpi", "testphdf5", "t_init_term", "t_filters_parallel")
 
 
@@ -25,12 +26,12 @@ def sources(tree, program):
 
 
 def built(tree, mpi, program):
-    """None: this HDF5 is not installed."""
+    """Builds the tests. Returns None if this HDF5 is not installed."""
     found = subprocess.run(["pkg-config", "--cflags", "--libs", "hdf5-" + mpi], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     if found.returncode != 0:
         return None
     out = os.path.join(tree, "%s.%s" % (program, mpi))
-    # The installed headers stand before those of the tree, which has no H5pubconf.h.
+    # The installed headers come before those of the tree, which lacks H5pubconf.h.
     flags = found.stdout.split()
     subprocess.run(["mpicc." + mpi, "-w", "-O1", "-I.", "-I../test", *[f for f in flags if f.startswith("-I")], "-I../src", *sources(tree, program),
                     "../test/h5test.c", "../test/testframe.c", "-o", out, *[f for f in flags if not f.startswith("-I")], "-lm"],
@@ -49,7 +50,7 @@ with Cluster(io=3) as fs:
             if program is None:
                 print("left out: hdf5-%s is not installed" % mpi)
                 break
-            # Thousands of collective calls: more ranks than processors, all polling, take longer than a test may.
+            # Thousands of collective calls: more ranks than processors, all polling, would take longer than a test may.
             for ranks in (2,) if name == "testphdf5" else (2, 3):
                 done = run(fs, mpi, ranks, program, timeout=900, env={"HDF5_PARAPREFIX": "/spate", "HDF5_ALARM_SECONDS": "900"})
                 said = done.stdout + done.stderr

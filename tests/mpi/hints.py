@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hints.c on 2 ranks under every MPI library: what is wrong is said once, by rank 0."""
+"""hints.c on 2 ranks under every MPI library: rank 0 reports each wrong hint once."""
 from mpi import *
 from cluster import Cluster
 
@@ -13,7 +13,7 @@ with Cluster(io=3) as fs:
         program = compiled(mpi, fs.root, "hints.c")
         done = run(fs, mpi, 2, program, "spate:", env={"ROMIO_HINTS": file})
         check(done.returncode == 0, "%s: exit %d\n%s%s" % (mpi, done.returncode, done.stdout, done.stderr))
-        # Two files have been opened, and two were tried.
+        # The program has opened two files and tried to open two more.
         for text, times in (("hint romio_cb_read=perhaps is not taken", 1), ("ROMIO_HINTS: hint cb_buffer_size=lots is not taken", 4),
                             ("not a key and a value: alone", 4), ("hint striping_factor=100: the file has 3", 1)):
             check(done.stderr.count(text) == times, "%s, %d times %s: %s" % (mpi, times, text, done.stderr))

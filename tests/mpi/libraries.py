@@ -7,17 +7,17 @@ import subprocess
 from mpi import *
 from cluster import Cluster
 
-# Source, its pkg-config package, the MPI that it is for, and whether it takes a spate: name.
+# Source, its pkg-config package, its MPI, and whether it takes a spate: name.
 PROGRAMS = (("hdf5.c", "hdf5-mpich", "mpich", True), ("hdf5.c", "hdf5-openmpi", "openmpi", True),
             ("pnetcdf.c", "pnetcdf", "openmpi", False), ("netcdf.c", "netcdf-mpi", "openmpi", False))
 
 
 def flags(package):
-    """None: not installed."""
+    """Returns the compiler flags, or None if the library is not installed."""
     done = subprocess.run(["pkg-config", "--cflags", "--libs", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     if done.returncode != 0:
         return None
-    # Debian's package of NetCDF names another folder than the one that it has its headers in.
+    # Debian's package of NetCDF names a folder that differs from the folder of its headers.
     prefix = subprocess.run(["pkg-config", "--variable=prefix", package], stdout=subprocess.PIPE, text=True).stdout.strip()
     return ["-I%s/include" % prefix, *done.stdout.split()]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI libraries of this machine for the tests of this folder."""
+"""The MPI libraries of this machine, for the tests of this folder."""
 import os
 import shutil
 import subprocess
@@ -12,21 +12,21 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def libraries():
-    """The MPI libraries that are installed and that Spate was built for; the test is skipped when there is none."""
+    """Returns the installed MPI libraries for which Spate was built. Skips the test if there is none."""
     found = [name for name in ("mpich", "openmpi")
              if shutil.which("mpicc." + name) and shutil.which("mpiexec." + name) and os.path.exists("%s/../lib/libspate-mpi-%s.so" % (BIN, name))]
     return found or skip("no MPI library (libmpich-dev and mpich, or libopenmpi-dev and openmpi-bin)")
 
 
 def compiled(mpi, folder, source, *flags):
-    """A C program of this folder, compiled with an MPI's own compiler."""
+    """Compiles a C program of this folder with an MPI's own compiler. Returns its path."""
     program = os.path.join(folder, os.path.splitext(source)[0] + "." + mpi)
     subprocess.run(["mpicc." + mpi, "-o", program, os.path.join(HERE, source), *flags], check=True)
     return program
 
 
 def command(mpi, ranks, *words):
-    """What starts a program on so many ranks of this machine, however few processors it has."""
+    """Returns the command that starts a program on this many ranks, even on a machine with few processors."""
     options = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
     return ["mpiexec." + mpi, *options, "-n", str(ranks), *words]
 
@@ -37,8 +37,9 @@ def environment(fs, **more):
 
 
 def run(fs, mpi, ranks, *words, timeout=240, env=None, prefix=(SPATE, "run", "--mpi", "--")):
-    """Runs a program under `spate run --mpi`; never raises but when it hangs. In a session of its own: ranks that wait call sched_yield()
-    all the time, and Linux 6.18 then lets other processes of their scheduling group, such as the servers, wait for seconds."""
+    """Runs a program under `spate run --mpi`. Raises only if the program hangs. It runs in a session of its own:
+    waiting ranks call sched_yield() all the time, and Linux 6.18 then lets other processes of their scheduling group,
+    such as the servers, wait for seconds."""
     done = subprocess.run([*prefix, *command(mpi, ranks, *words)], env=environment(fs, **(env or {})), timeout=timeout,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                           start_new_session=True)

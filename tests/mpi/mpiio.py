@@ -13,7 +13,7 @@ with Cluster(io=3) as fs:
         for ranks, prefix in ((1, "/spate"), (2, "/spate"), (4, "spate:")):
             done = run(fs, mpi, ranks, program, prefix)
             check(done.returncode == 0, "%s, %d ranks: exit %d\n%s%s" % (mpi, ranks, done.returncode, done.stdout, done.stderr))
-            # A wrong hint is said once, not by every rank.
+            # One message reports a wrong hint, not one from every rank.
             check(done.stderr.count("cb_buffer_size=many is not taken") == 1, "the wrong hint: " + done.stderr)
             shown = fs.spate("getstripe", "spate:/hints").decode()
             check("3 targets" in shown, "striping_factor=3 became: " + shown)
@@ -21,7 +21,8 @@ with Cluster(io=3) as fs:
             fs.spate("rm", "spate:/hints")
             left = fs.spate("ls", "-a", "spate:/").decode().split()
             check(not [name for name in left if name not in (".", "..")], "files left behind: %s" % left)
-    # Linked: before the MPI library it works without `spate run`, behind it it says that it cannot.
+    # Linked before the MPI library, Spate's library works without `spate run`. Linked behind it, it reports that it
+    # cannot work.
     folder = os.path.abspath(BIN + "/../lib")
     for mpi in libraries():
         own = {"mpich": "-lmpich", "openmpi": "-lmpi"}[mpi]

@@ -6,7 +6,7 @@ import re
 
 from mpi import *
 
-# A file of Spate has a handle of MPI's own (docs of src/mpiio/back).
+# A Spate file has a handle of MPI's own (docs of src/mpiio/back).
 LEFT = {"File_c2f", "File_f2c", "File_create_errhandler", "File_get_errhandler", "File_set_errhandler", "File_call_errhandler"}
 
 

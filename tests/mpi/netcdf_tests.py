@@ -6,8 +6,8 @@ from mpi import *
 from cluster import Cluster
 from sources import built, need, unpacked
 
-# Those of nc_test4/run_par_test.sh and h5_test/run_par_tests.sh, and their ranks: 2, but tst_mode fails with more than one on every file
-# system, and some refuse other numbers than 4. tst_nc4perf only measures, for ten minutes.
+# The tests of nc_test4/run_par_test.sh and h5_test/run_par_tests.sh, and their ranks. That is 2, but tst_mode fails
+# with more than one on every file system, and some accept 4 only. tst_nc4perf only measures, for ten minutes.
 PROGRAMS = {"nc_test4": {"tst_mode": 1, "tst_mpi_parallel": 2, "tst_parallel": 2, "tst_parallel3": 2, "tst_parallel4": 2, "tst_parallel5": 4,
                          "tst_simplerw_coll_r": 2, "tst_parallel_zlib": 4, "tst_parallel_compress": 2, "tst_quantize_par": 4, "tst_parallel6": 2},
             "h5_test": {"tst_h_par": 2, "tst_h_par_compress": 2}}

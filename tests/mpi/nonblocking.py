@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""nonblocking.c on 2 ranks under every MPI library, in programs with one thread in MPI and with several. The io servers stand still while it
-starts accesses; they are made while it is not in MPI."""
+"""nonblocking.c on 2 ranks under every MPI library, in programs with one thread in MPI and with several. The io servers
+stand still while the program starts accesses; the accesses complete while the program is outside of MPI."""
 import signal
 
 from mpi import *

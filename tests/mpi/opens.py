@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""opens.c on 8 ranks: a rank that only takes part in what aggregators read and write for it does not even connect to the meta server."""
+"""opens.c on 8 ranks: a rank whose data only aggregators read and write does not even connect to the meta server."""
 import re
 
 from mpi import *
@@ -10,7 +10,7 @@ RANKS, AGGREGATORS = 8, 2
 
 
 def connections(fs):
-    """That the meta server has accepted, that of this question included."""
+    """Returns how many connections the meta server has accepted, including that of this question."""
     told = fs.spate("stats", "1", "--prometheus").decode()
     return sum(int(n) for n in re.findall(r"^spate_bmi_connections_accepted_total\{[^}]*\} (\d+)$", told, re.M))
 

@@ -20,7 +20,7 @@ with Cluster(io=3) as fs:
     fs.up()
     folder = os.path.join(fs.root, "page")
     os.mkdir(folder)
-    # As a shell of the user has it.
+    # The environment of a user's shell.
     env = environment(fs, PATH=BIN + ":" + os.environ["PATH"])
     for name, text in blocks:
         if name.endswith(".c"):

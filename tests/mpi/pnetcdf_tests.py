@@ -8,7 +8,7 @@ from mpi import *
 from cluster import Cluster
 from sources import built, need, unpacked
 
-# Folder of test/, the target of its Makefile.am that runs it in parallel, and how many programs say "pass" or "skip" there.
+# The folder of test/, the parallel target of its Makefile.am, and how many programs print "pass" or "skip" there.
 GROUPS = (("testcases", "ptest2", 44), ("nonblocking", "ptest2", 11), ("header", "ptest2", 1), ("C", "ptest", 2), ("cdf_format", "ptest", 3))
 
 need("autoreconf", "libtoolize", "m4", "make")

@@ -9,7 +9,8 @@ from mpi import HERE, skip
 
 
 def unpacked(package, tree, folder):
-    """The tree, whose name begins with `tree`, of the source package in the folder; the test is skipped where it cannot be had."""
+    """Returns the tree of the source package in the folder, whose name begins with `tree`. Skips the test if the
+    package is not available."""
     done = subprocess.run([os.path.join(HERE, "..", "programs", "fetch-source"), package], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         skip("no source package of %s: %s" % (package, done.stderr.strip()))
@@ -19,7 +20,7 @@ def unpacked(package, tree, folder):
 
 
 def built(folder, *commands):
-    """Runs the commands of a build in a new folder; their output is shown when one fails."""
+    """Runs the commands of a build in a new folder. Shows their output if one fails."""
     os.makedirs(folder)
     for words in commands:
         done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

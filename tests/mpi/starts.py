@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps Spate's files from being used is said by MPI_Init, in one sentence of each rank, and no local file is made: the library for the
-program's MPI is not installed, or another MPI's lies in its place. Where all is well nothing is said."""
+"""MPI_Init reports in one sentence of each rank why Spate's files cannot be used, and creates no local file. Reasons:
+the library for the program's MPI is missing, or another MPI's lies in its place. If all is well it prints nothing."""
 from mpi import *
 from cluster import Cluster
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program that is linked statically with MPICH is told, by each rank, that MPI's own file functions are used; one that has no MPI is told nothing."""
+"""In a program that is linked statically with MPICH, each rank reports that MPI's own file functions are used. A
+program without MPI reports nothing."""
 import glob
 import subprocess
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""types.c: so many random datatypes under every MPI library. Arguments: first seed, seeds."""
+"""types.c: a number of random datatypes under every MPI library. Arguments: first seed, number of seeds."""
 from mpi import *
 from cluster import Cluster
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/first-steps.md on a Debian that has nothing but what Spate says it needs."""
+"""docs/first-steps.md on a Debian that has only the packages that Spate lists as required."""
 import contextlib
 import os
 import shutil
@@ -34,14 +34,14 @@ def run(*words, **more):
 
 
 def packages():
-    """What the programs need, without what only building them does."""
+    """Returns the packages that the programs need, without those that only building needs."""
     listed = subprocess.run([os.environ["SPATE_SOURCE"] + "/scripts/install-deps", "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return [line.split()[0] for line in listed.splitlines() if line.split()[1:2] in (["library:"], ["fuse:"], ["nbd:"])]
 
 
 @contextlib.contextmanager
 def bare_debian():
-    """The root of a Debian with nothing on it and no service started, for as long as the block lasts."""
+    """Yields the root of a Debian with no further packages and no started service. It exists while the block runs."""
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         skip("needs root and debootstrap")
     root = tempfile.mkdtemp(prefix="spate-test-")
@@ -49,20 +49,20 @@ def bare_debian():
         run("debootstrap", "--variant=minbase", RELEASE, root)
         os.chmod(root, 0o755)
         with open(os.open(root + "/usr/sbin/policy-rc.d", os.O_WRONLY | os.O_CREAT, 0o755), "w") as f:
-            f.write("#!/bin/sh\nexit 101\n")  # no service is started
+            f.write("#!/bin/sh\nexit 101\n")  # services are not started
         yield root
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 def install(root, *what):
-    """Packages, by their names or by their files as they are seen below `root`."""
+    """Installs packages, named by their names or by their files as seen below `root`."""
     run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", "mount -t proc proc %s/proc; exec chroot %s \"$@\"" % (root, root), "sh",
         "apt-get", "install", "-y", "-q", "--no-install-recommends", *what, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive", PATH=PATH))
 
 
 def inside(root, script, user=0):
-    """What a script prints there, with a network of its own; all that it has started ends with it."""
+    """Runs a script there with its own network and returns its output. All processes that it has started end with it."""
     enter = ("mount -t proc proc %s/proc; mount -t tmpfs shm %s/dev/shm; exec chroot %s setpriv --reuid %d --regid %d --clear-groups sh -euc \"$1\""
              % (root, root, root, user, user))
     return run("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/first-steps.md, typed by a user without root who has nothing but a home, in a network of his own."""
+"""docs/first-steps.md, typed by a user who is not root and has nothing but a home, in a network of his own."""
 import os
 import pwd
 import shutil
@@ -12,14 +12,15 @@ sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration")
 from cluster import BIN, check, skip  # noqa: E402
 from machines import blocks  # noqa: E402
 
-# The usual ports are others', so the network is his own; the processes, too, so that none is left behind.
-# As on most machines, everybody may use FUSE.
+# The usual ports may be in use, so the user gets his own network; he also gets his own processes, so that none is left
+# behind.
+# As on most machines, every user may use FUSE.
 OPEN = "mount -t tmpfs fuse /mnt; mknod -m 666 /mnt/fuse c 10 229; mount --bind /mnt/fuse /dev/fuse"
 ENTER = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", 'ip link set lo up; (%s) 2> /dev/null || true; exec "$@"' % OPEN, "sh"]
 
 
 def user():
-    """Who types: nobody, if this is root. -> his words before a command; whose home it is."""
+    """Returns (words before the user's commands, the user's home). The user is nobody if this process is root."""
     if os.geteuid() != 0:
         skip("needs root, to become another user with a network of his own")
     nobody = pwd.getpwnam("nobody")
@@ -27,7 +28,7 @@ def user():
 
 
 def commands():
-    """Those of the page, a line each, in which the mount point is below his home."""
+    """Returns the commands of the page, a line each, with the mount point below the user's home."""
     found = [text for where, text in blocks("first-steps.md") if where == "one-machine"]
     check(len(found) == 1, "docs/first-steps.md has %d blocks for one machine" % len(found))
     return [line.split("#")[0].strip().replace("/tmp/data", "$HOME/data") for line in found[0].splitlines()]
@@ -50,7 +51,7 @@ def main():
     become, nobody = user()
     home = tempfile.mkdtemp(prefix="spate-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     try:
-        # Programs that he may run, wherever the build is.
+        # Copies of the programs that the user may run, wherever the build is.
         os.mkdir(home + "/bin")
         for name in ("spate", "spated", "spate-mount", "spate-broker"):
             shutil.copy(os.path.join(BIN, name), home + "/bin")

@@ -18,7 +18,7 @@ from cluster import check, skip  # noqa: E402
 LATER = "99.0.0"  # than any version of the sources
 NAMES = {"spate", "spate-server", "spate-fuse", "libspate1", "libspate-dev", "spate-mpi", "python3-spate"}
 
-# What lintian says and why it stays.
+# Reports of lintian that remain, and why.
 EXPLAINED = {
     "initial-upload-closes-no-bugs": "there is no upload to Debian",
     "no-manual-page": "spate-broker is started by the library of `spate run`, never by hand",

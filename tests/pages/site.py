@@ -27,7 +27,7 @@ def copy_of_tree(target):
 
 
 def refused(tree, place, page, line, words):
-    """With this line at the end of that page there is no site, and what is printed names the cause."""
+    """With this line at the end of that page, scripts/site must make no site and must print the cause."""
     before = (tree / page).read_text()
     (tree / page).write_text(before + "\n" + line + "\n")
     code, said = site(tree, place / "broken")

@@ -55,7 +55,7 @@ def test_mmap():
         private[0] = 99
         assert (got := file.read(1)) == b"\0", got
         raises(errno.ENODEV, mmap.mmap, file.fileno(), 0)
-        # What is shared and only read cannot be made writable later: nothing of it would come to the file.
+        # A map of a file that is shared and only readable cannot become writable later: no data would reach the file.
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mmap.restype = ctypes.c_void_p
         libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -167,7 +167,8 @@ def test_paths_from_directories_above_lead_in():
 
 
 def make_in(place):
-    """Makes files in the working directory, which is `place` by now: by a program, by a child of fork, by this process."""
+    """Creates files in the working directory, which is `place` at this point: by a program, by a child of fork, by this
+    process."""
     subprocess.check_call(["touch", "by-exec"])
     child = os.fork()
     if child == 0:
@@ -179,14 +180,14 @@ def make_in(place):
 
 
 def test_the_working_directory_is_an_object():
-    """It may get another name, and another directory its name."""
+    """The directory may be renamed, and its name may be given to another directory."""
     before = os.getcwd()
     for enters_by_descriptor in (False, True):
         os.mkdir(f"{D}/old")
         opened = os.open(f"{D}/old", os.O_RDONLY)
         if not enters_by_descriptor: os.chdir(f"{D}/old")
         os.rename(f"{D}/old", f"{D}/new")
-        if enters_by_descriptor: os.fchdir(opened)  # no directory has the name of the open
+        if enters_by_descriptor: os.fchdir(opened)  # the directory that was opened has no name
         os.mkdir(f"{D}/old")
         make_in(f"{D}/new")
         assert (got := os.listdir(f"{D}/old")) == [], got

@@ -38,7 +38,7 @@ def end(process):
 
 
 def until(condition):
-    """Waits for it; far less than half a minute, else something is wrong."""
+    """Waits until the condition holds. It should take far less than half a minute."""
     end = time.monotonic() + 30
     while not condition():
         assert (got := time.monotonic()) < end, got
@@ -46,20 +46,20 @@ def until(condition):
 
 
 def lock_requests():
-    """How many requests for locks the meta server has answered. Requests that must wait are counted, too."""
+    """Returns how many lock requests the meta server has answered, including requests that had to wait."""
     told = subprocess.check_output([os.path.join(os.environ["SPATE_BIN"], "spate"), "stats", "1", "--prometheus"], text=True)
     line = next(line for line in told.splitlines() if line.startswith("spate_rpc_request_ns_count{") and 'op="lock"' in line)
     return int(line.split()[-1])
 
 
 def is_free(path, how=fcntl.flock):
-    """Whether another open file, of another process, gets the lock."""
+    """Returns whether another open file of another process gets the lock."""
     program = python(f"f = open(sys.argv[1], 'r+')\ntry: fcntl.{how.__name__}(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('free')\nexcept BlockingIOError: print('held')", path)
     return program.communicate()[0] == "free\n"
 
 
 def is_locked_now(file):
-    """Whether `file` gets its lock at once."""
+    """Returns whether `file` gets its lock at once."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -68,7 +68,7 @@ def is_locked_now(file):
 
 
 def becomes_free(path, how=fcntl.flock):
-    """Within the lease of a session, and far sooner: nobody waits for one."""
+    """Waits until the lock is free. That comes long before the lease of a session ends."""
     until(lambda: is_free(path, how))
 
 
@@ -151,7 +151,7 @@ def test_removed_files_end_with_their_last_broker():
 
 def test_flock_is_for_whoever_has_the_descriptor():
     path = write("idiom")
-    # The idiom of shell scripts: the program `flock` locks what the shell has open, and ends.
+    # A common idiom of shell scripts: the program `flock` locks a file that the shell has open, and ends.
     assert (got := sh(f"exec 9>{path}; flock 9; flock -n {path} true && echo free || echo held; exec 9>&-; flock -n {path} echo free")) == "held\nfree\n", got
     assert (got := sh(f"(flock -n 9; flock -n {path} true || echo held) 9>{path}; flock -n {path} echo free")) == "held\nfree\n", got
 
@@ -180,7 +180,7 @@ def test_flock_is_shared_by_fork_and_ends_with_the_last():
     parent = python(script, path)
     says(parent, "locked")
     assert (got := parent.wait()) == 0, got
-    assert not is_free(path), "a lock is gone"  # the child, that has done nothing with it, has it now
+    assert not is_free(path), "a lock is gone"  # now the child has the lock, though it has done nothing with it
     parent.stdin.write("end\n")
     parent.stdin.close()
     becomes_free(path)
@@ -223,7 +223,7 @@ def test_who_waits_for_a_lock_gets_it_when_the_broker_is_killed():
     killed.wait()
     waits = python(script, path)
     broker.kill()
-    says(waits, "locked")  # not stuck behind the wait of one that is gone
+    says(waits, "locked")  # not stuck behind the wait of a program that is gone
     end(waits)
 
 
@@ -271,7 +271,7 @@ def test_record_locks_are_not_the_childs():
             file.close()
             sys.exit(0)
     assert (got := child_status(child)) == 0, got
-    assert not is_free(path, fcntl.lockf), "a lock is gone"  # the child's close and exit took nothing away
+    assert not is_free(path, fcntl.lockf), "a lock is gone"  # the child's close and exit released nothing
     file.close()
     assert is_free(path, fcntl.lockf), "a lock is still held"
 
@@ -331,7 +331,7 @@ def test_locks_of_a_broker_that_was_killed_are_not_taken_for_held():
         os.kill(int(broker[0]), signal.SIGKILL)
         raises(errno.EIO, fcntl.flock, file, fcntl.LOCK_SH)
         fcntl.flock(file, fcntl.LOCK_UN)
-        until(lambda: is_locked_now(file))  # the killed one's lock ends with its lease; this file is as good as new
+        until(lambda: is_locked_now(file))  # the killed one's lock ends with its lease; this open file works as a new one
         assert not is_free(path), "a lock is gone"
 
 
@@ -341,7 +341,7 @@ def test_the_programs_children_are_its_own():
     signal.signal(signal.SIGCHLD, lambda *_: deaths.append(1))
     with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # may have started the process that holds it
-        time.sleep(0.1)  # in which a child of the program's would have ended: nothing tells that there is none
+        time.sleep(0.1)  # a child of the program would have ended by now: nothing reports that there is none
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         os.waitpid(-1, os.WNOHANG)

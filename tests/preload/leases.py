@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What programs keep under leases (`spate run --leases`): answered without the servers, never older than a change that somebody
-else has made; and what others wait for when such a program is stopped or killed. Run by leases.sh on /spate."""
+"""Data that programs keep under leases (`spate run --leases`) is read without the servers and is never older than
+another program's change; and others wait only for a limited time when such a program is stopped or killed. Run by
+leases.sh on /spate."""
 import fcntl
 import json
 import os
@@ -13,11 +14,11 @@ import time
 
 D = "/spate/l"
 LEASE = 2.0
-SLACK = 1.5  # other work of this machine
+SLACK = 1.5  # allows for other work of this machine
 
 
 def worker():
-    """Another program: does what it is told, a line each, and answers in one."""
+    """Another program: it reads a line for each step and answers with one line."""
     files = {}
     for line in sys.stdin:
         what, *words = line.split()
@@ -34,7 +35,7 @@ def worker():
                 os.fsync(files[words[0]])
                 told = os.pread(files[words[0]], 5, 6).decode()
             elif what == "exec":
-                print("going", flush=True)  # nothing more is read by this program
+                print("going", flush=True)  # this program reads no further lines
                 os.execv(sys.executable, [sys.executable, __file__, "worker"])
             else: told = "?"
         except OSError as error:
@@ -43,7 +44,7 @@ def worker():
 
 
 class Other:
-    """A worker in a process of its own; without `leases` as programs are by default."""
+    """A worker in a process of its own. Without `leases` it runs with the default options."""
 
     def __init__(self, leases=True):
         environment = dict(os.environ)
@@ -83,7 +84,7 @@ def seconds_of(function, *arguments):
 
 
 def lookups():
-    """How often the meta server has been asked."""
+    """Returns how often the meta server has been asked."""
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     said = subprocess.run([os.environ["SPATE_BIN"] + "/spate", "stats", "--json"], env=environment, check=True, stdout=subprocess.PIPE)
     operations = json.loads(said.stdout)["total"]["operations_ns"]
@@ -122,7 +123,7 @@ def test_no_change_is_seen_late():
 
 
 def test_changes_of_a_program_that_answers_wait_for_no_lease():
-    """It sleeps in a read of something else."""
+    """The program sleeps in a read of another file."""
     path = make("asleep")
     with Other() as other:
         assert (got := other("mode", path)) == "0o640", got
@@ -143,7 +144,7 @@ def test_a_stopped_program_holds_others_up_once_and_loses_nothing():
         assert took < SLACK, took
         other.process.send_signal(signal.SIGCONT)
         assert (got := other("mode", path)) == other("mode", elsewhere) == "0o600", got
-        # Not fenced: it has its file and its lock.
+        # The program was not fenced: it has its file and its lock.
         assert (got := other("use", path)) == "here", got
         with open(path, "rb") as file:
             try:

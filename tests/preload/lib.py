@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this folder that are written in python share. They run below `spate run`, on files of /spate."""
+"""Code that the Python tests of this folder share. They run below `spate run`, on files of /spate."""
 import os
 import sys
 import time
 
 
 def writer(folder):
-    """A function that makes files below `folder`: write(name, data) is the file's path."""
+    """Returns a function write(name, data) that creates a file below `folder` and returns its path."""
     def write(name, data=b"data"):
         with open(f"{folder}/{name}", "wb") as file:
             file.write(data)
@@ -15,7 +15,7 @@ def writer(folder):
 
 
 def raises(number, function, *arguments):
-    """It fails, with this errno."""
+    """Checks that the call fails with this errno."""
     try:
         function(*arguments)
     except OSError as error:
@@ -25,12 +25,13 @@ def raises(number, function, *arguments):
 
 
 def child_status(child):
-    """Of a child that ends by itself: its exit code, or the negative of the signal that ended it."""
+    """Waits for a child that ends by itself. Returns its exit code, or the negative number of the signal that ended it."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def run_tests(functions, folder):
-    """Those of `functions` (globals()) that are tests, in a new folder, or those that the command line names; says how long each took."""
+    """Runs the tests among `functions` (globals()) in a new folder, or only those that the command line names. Prints
+    how long each took."""
     os.makedirs(folder)
     for name in sys.argv[1:] or sorted(name for name in functions if name.startswith("test_")):
         began = time.monotonic()

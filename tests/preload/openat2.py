@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""openat2 with `resolve`: on /spate as the kernel has it on its own file system, call by call. Run by openat2.sh."""
+"""openat2 with `resolve`: /spate behaves like the kernel's own file system, call by call. Run by openat2.sh."""
 import ctypes
 import errno
 import os
@@ -15,17 +15,17 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def openat2(directory, path, flags=os.O_RDONLY, resolve=0, mode=0, how=None):
-    """A descriptor, or -errno."""
+    """Returns a descriptor or -errno."""
     how = how if how is not None else struct.pack("QQQ", flags, mode, resolve)
     while True:
         number = libc.syscall(NUMBER, directory, path.encode(), how, len(how))
         if number >= 0: return number
-        # The kernel gives up below a root when anybody renames or mounts something meanwhile, anywhere: openat2(2).
+        # Below a root the kernel fails if any process renames or mounts something meanwhile, anywhere: openat2(2).
         if ctypes.get_errno() != errno.EAGAIN or resolve & CACHED: return -ctypes.get_errno()
 
 
 def seen(number):
-    """What a call has given, in words that are the same on both sides."""
+    """Returns the result of a call in a form that is the same on both sides."""
     if number < 0: return errno.errorcode[-number]
     try:
         if os.path.stat.S_ISDIR(os.fstat(number).st_mode): return "directory " + ",".join(sorted(os.listdir(f"/proc/self/fd/{number}")))
@@ -38,7 +38,7 @@ def seen(number):
 
 
 def make_tree(root):
-    """A directory `in` that links lead out of, and what is beside it."""
+    """Makes a directory `in` with links that lead out of it, and objects next to it."""
     os.makedirs(f"{root}/in/d/e")
     for name in ("in/f", "in/d/f", "in/d/e/f", "out"):
         with open(f"{root}/{name}", "w", encoding="ascii") as file: file.write(name)
@@ -60,9 +60,9 @@ def test_paths_lead_where_they_do_on_the_kernels_own(pairs):
     for path in PATHS:
         for resolve in RESOLVES:
             for flags in FLAGS:
-                if path.startswith("/") and resolve in (0, NO_SYMLINKS, NO_MAGICLINKS): continue  # the machine's root
+                if path.startswith("/") and resolve in (0, NO_SYMLINKS, NO_MAGICLINKS): continue  # leads to the machine's root
                 ours, kernels = (seen(openat2(directory, path, flags, resolve)) for directory in pairs)
-                # Links are opened by O_PATH alone, and read by nobody.
+                # A link can be opened by O_PATH only, and cannot be read.
                 assert ours == kernels, (path, bin(resolve), oct(flags), ours, kernels)
                 cases += 1
     print(cases, "calls alike")

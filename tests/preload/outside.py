@@ -17,14 +17,14 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def called(result):
-    """The result of a C function, or its errno as an exception."""
+    """Returns the result of a C function. Raises its errno as an exception."""
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 
 
 def in_child(work):
-    """The exit code of a child that runs it; 99: an exception."""
+    """Runs the function in a child. Returns its exit code, or 99 after an exception."""
     child = os.fork()
     if child == 0:
         try:
@@ -84,7 +84,7 @@ def test_inotify_and_file_handles_of_the_kernels_files():
         raises(errno.ENOENT, watch, f"{D}/none")
         try:
             to_handle(null.fileno(), "", 0x1000)  # AT_EMPTY_PATH
-        except OSError as error:  # the kernel's own answer, where its file system has no handles
+        except OSError as error:  # the kernel's own answer if its file system has no handles
             assert (got := error.errno) == errno.EOPNOTSUPP, got
         raises(errno.EOPNOTSUPP, to_handle, file.fileno(), "", 0x1000)
         raises(errno.EBADF, to_handle, 1000, "x", 0)
@@ -102,7 +102,7 @@ def test_descriptors_of_other_processes_and_threads():
         for inherits in ([], [number]):
             told = subprocess.check_output([sys.executable, "-c", read, path], pass_fds=inherits, text=True)
             assert told == "0123456789 10\n", (told, inherits)
-        with open(path) as again:  # an open of its own, as the kernel has it
+        with open(path) as again:  # a new open, as the kernel makes it
             assert (got := again.read(3)) == "012", got
             assert (got := file.read(1)) == "0", got
     raises(errno.ENOENT, open, path)

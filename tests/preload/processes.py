@@ -42,7 +42,7 @@ def test_fork_shares_the_offset():
 
 
 def test_what_a_closed_file_leaves_is_nobody_elses():
-    """The memory of an open file is used for the next one, but not while another process has it."""
+    """The memory of a closed file serves the next open file, but not while another process still has it."""
     paths = [write(f"left{n}", f"{n}-0123456789".encode()) for n in range(4)]
     for path, n in list(zip(paths, range(4))) * 3:
         lowest = os.dup(0)
@@ -67,7 +67,7 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     os.write(told, b"x")
     assert (got := child_status(child)) == 0, got
     for other in others + [go, told]: os.close(other)
-    # The same of a directory, which is never left with the broker.
+    # The same for a directory, which is never left with the broker.
     os.mkdir(f"{D}/left")
     fd = os.open(f"{D}/left", os.O_RDONLY)
     go, told = os.pipe()
@@ -80,7 +80,7 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     os.write(told, b"x")
     assert (got := child_status(child)) == 0, got
     for other in others + [go, told]: os.close(other)
-    # One that a lock was asked about is known to another process, too.
+    # Another process also knows a file for which a lock was requested.
     fd = os.open(paths[0], os.O_RDWR)
     fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
     os.close(fd)
@@ -143,12 +143,12 @@ def test_spawn_with_redirections_and_programs_in_spate():
 
 
 def test_interpreters_in_spate():
-    """A script's interpreter lies in Spate as well, as in a virtual environment of python; and may itself be a script."""
+    """A script's interpreter lies in Spate as well, as in a virtual environment of python, and may itself be a script."""
     shell = f"{D}/shell"
     shutil.copy("/bin/sh", shell)
     path = write("inside", f"#!{shell} -e\necho \"$0 $1\"\n".encode())
     os.chmod(path, 0o755)
-    low = [os.open(path, os.O_RDONLY) for _ in range(4)]  # numbers that mean something else in a child of vfork
+    low = [os.open(path, os.O_RDONLY) for _ in range(4)]  # numbers that have another meaning in a child of vfork
     for start in (subprocess.check_output, lambda words: subprocess.check_output(["sh", "-c", 'exec "$@"', "sh", *words])):
         assert (got := start([path, "x"])) == f"{path} x\n".encode(), got
     for n in range(8):
@@ -241,11 +241,11 @@ sys.stdin.readline()
 """
     other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert (got := other.stdout.readline()) == "held\n", got
-    open(path, "rb").close()  # as POSIX has it, that releases the lock
+    open(path, "rb").close()  # by POSIX, that releases the lock
     assert (got := other.stdout.readline()) == "got\n", got
     raises(errno.EAGAIN, fcntl.lockf, one, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 1)
-    assert (got := other.stdout.readline()) == "both\n", got  # else the next one would get it first
-    # A wait is ended by a signal.
+    assert (got := other.stdout.readline()) == "both\n", got  # or else the next one would get it first
+    # A signal ends a wait.
     def interrupt(*_): raise InterruptedError
     signal.signal(signal.SIGALRM, interrupt)
     signal.alarm(1)
@@ -274,7 +274,7 @@ for how in (fcntl.flock, fcntl.lockf):
     seen = lambda: subprocess.check_output([sys.executable, "-c", script], text=True).split()
     fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert seen() == ["held", "free"], seen()
-    raises(errno.EBADF, fcntl.lockf, one, fcntl.LOCK_EX)  # a directory is not open for writing
+    raises(errno.EBADF, fcntl.lockf, one, fcntl.LOCK_EX)  # a directory cannot be opened for writing
     fcntl.lockf(one, fcntl.LOCK_SH)
     os.close(one)
     assert seen() == ["free", "free"], seen()
@@ -296,7 +296,8 @@ def test_signals_do_not_harm():
 
 
 def test_a_signal_ends_a_wait_by_select():
-    """A handler that writes to a pipe: how cmake learns that a child has ended. A file of Spate is open, and not waited for."""
+    """A handler writes to a pipe, which is how cmake learns that a child has ended. A file of Spate is open but is not
+    waited for."""
     with open(write("select", b"x"), "rb"):
         out, into = os.pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -311,7 +312,8 @@ def test_a_signal_ends_a_wait_by_select():
 
 
 def test_a_child_of_fork_after_a_spawn():
-    """The last thing that the process did before: a child shared its memory. This one does not."""
+    """The process's last action before the fork was a spawn, whose child shared its memory. This child does not share
+    it."""
     fd = os.open(write("after", b"0123456789"), os.O_RDONLY)
     subprocess.check_call(["/bin/true"])
     child = os.fork()
@@ -322,7 +324,7 @@ def test_a_child_of_fork_after_a_spawn():
 
 
 def test_a_temporary_file_goes_on_in_other_processes():
-    """O_TMPFILE: the file has the mode of the call, and nobody makes another one when a child opens it anew."""
+    """With O_TMPFILE the file has the mode of the call, and a child that opens it again gets the same file."""
     os.umask(0o022)
     fd = os.open(D, os.O_TMPFILE | os.O_RDWR, 0o666)
     assert (got := os.fstat(fd).st_mode & 0o7777) == 0o644, got

@@ -27,7 +27,7 @@ def fallocate(fd, mode, start, size):
 
 
 class Checker:
-    """`copy`: a local file with the same content as far as [low, high) goes."""
+    """`copy`: a local file with the same content in [low, high)."""
 
     def __init__(self, path, copy_path, seed, maps):
         self.path, self.dice, self.maps = path, random.Random(seed), maps
@@ -147,7 +147,7 @@ class Checker:
 
 def worker(kind, path, copy, seed, steps, number, maps):
     checker = Checker(path, copy, seed * 100 + number, maps)
-    # What the lock is of is not the file itself: closing a file drops the process's record locks on it.
+    # The lock is on another file than the data: closing a file drops the process's record locks on it.
     lock = os.open(path + ".lock", os.O_RDWR)
     for _ in range(steps):
         if kind == "regions":

@@ -79,7 +79,7 @@ class Test(unittest.IsolatedAsyncioTestCase):
                         reading = asyncio.create_task(file.pread_into(buffer, 0))
                         while not in_use(buffer):
                             await asyncio.sleep(0.001)
-                        asyncio.get_running_loop().call_later(0.1, go_on)  # close waits for that
+                        asyncio.get_running_loop().call_later(0.1, go_on)  # close waits for that call
                         await asyncio.wait_for(reading, 0.01)
             self.assertTrue(opened.file.closed)
 
@@ -131,7 +131,7 @@ def go_on():
 
 @contextlib.contextmanager
 def stopped():
-    """Meanwhile no server answers."""
+    """Stops all servers while the block runs."""
     for pid in SERVERS:
         os.kill(pid, signal.SIGSTOP)
     try:

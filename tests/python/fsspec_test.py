@@ -183,8 +183,8 @@ class Test(unittest.TestCase):
                 for name in ("/x", "/later"):
                     with self.fs.open(TOP + name, "xb") as file:
                         file.write(b"mine")
-                self.fs.native.open(TOP + "/x", "xb").close()  # another program
-        self.assertEqual(self.names(), [TOP + "/x"])  # and no temporary file
+                self.fs.native.open(TOP + "/x", "xb").close()  # another program creates the file
+        self.assertEqual(self.names(), [TOP + "/x"])  # and there is no temporary file
         self.assertEqual(self.fs.cat(TOP + "/x"), b"")
         self.fs.pipe(TOP + "/after", b"1")  # the transaction is over
         self.assertEqual(self.fs.cat(TOP + "/after"), b"1")
@@ -223,7 +223,7 @@ class Test(unittest.TestCase):
         self.assertEqual(elsewhere.cat(TOP + "/f"), b"1")
 
     def test_a_fork_while_another_thread_connects(self):
-        """The thread that holds the lock is not in the child."""
+        """The child has no thread that holds the lock."""
         self.fs.pipe(TOP + "/f", b"1")
         held, forked = threading.Event(), threading.Event()
 
@@ -239,7 +239,7 @@ class Test(unittest.TestCase):
         if child == 0:
             code = 1
             try:
-                signal.alarm(20)  # ends it where it waits for ever
+                signal.alarm(20)  # ends a child that waits for ever
                 code = 0 if self.fs.cat(TOP + "/f") == b"1" else 2
                 self.fs.native.close()
             finally:

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "integration"))
 from cluster import check, skip  # noqa: E402
 
 python, packages = sys.argv[1:]
-# What pybind11 makes has a metaclass of its own, and constructors that raise.
+# pybind11 gives its classes a metaclass of its own, and constructors that raise.
 BY_PYBIND11 = "spate._spate.File\nspate._spate.FileSystem\nspate._spate.Operation\nspate._spate.*.__init__\n"
 DOCSTRINGS = """
 import inspect, spate, spate.aio
@@ -25,7 +25,7 @@ for kind in (spate.File, spate.FileSystem.__mro__[1], spate.Operation):
 
 
 def run(*arguments, folder):
-    # From the folder itself: mypy takes the package for our own then, not for an installed one.
+    # Run in the folder itself: there mypy treats the package as our own, not as an installed one.
     environment = dict(os.environ, MYPYPATH=packages, PYTHONPATH=packages, HOME=folder)
     done = subprocess.run(arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=250)
     check(done.returncode == 0, "%s: exit %d\n%s" % (" ".join(arguments), done.returncode, done.stdout))

@@ -14,7 +14,7 @@ from session_fixture import Test
 
 @contextlib.contextmanager
 def before_first(call, act):
-    """Before the first call of that name on any open file, `act()` runs, as another program would."""
+    """Runs `act()` before the first call of that name on any open file, as if another program did it."""
     calls = [act]
 
     def called(*args, **options):
@@ -125,7 +125,7 @@ class Names(Test):
         self.assertEqual(self.fs.readlink(self.path("link")), "kept")
 
     def test_rmtree_does_not_follow_a_link_that_takes_the_place_of_a_directory(self):
-        """Whichever directory is exchanged, and whenever."""
+        """Whichever directory is exchanged, and at any moment."""
         for call in ("open_at", "read_entries", "unlink_at"):
             for level in ("gone/a", "gone/a/b", "gone/a/b/c"):
                 with self.subTest(call=call, level=level):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Python of docs/python.md, typed as it stands there, block after block in one program. Blocks of a package that is not
-installed are left out, and named; without numpy, which most of them use, there is nothing to type."""
+"""The Python code of docs/python.md as it stands there, block after block in one program. Blocks of a package that is
+not installed are left out and named. Without numpy, which most of them use, the test is skipped."""
 import importlib.util
 import os
 import re

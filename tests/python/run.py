@@ -16,7 +16,7 @@ python, packages, name = sys.argv[1:]
 with Cluster(io=3) as fs:
     fs.up()
     environment = dict(fs.env, PYTHONPATH=packages, SPATE_TEST_FOLDER=fs.root, SPATE_TEST_SERVERS=" ".join(map(str, fs.pids().values())))
-    flags = ["-B"] if name == "programs_test.py" else ["-B", "-W", "error", "-X", "faulthandler"]  # other people's warnings
+    flags = ["-B"] if name == "programs_test.py" else ["-B", "-W", "error", "-X", "faulthandler"]  # warnings of other packages
     done = subprocess.run([python, *flags, os.path.join(HERE, name)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=800)
     for pid in fs.pids().values():  # a test that stopped servers may have died
         os.kill(pid, signal.SIGCONT)

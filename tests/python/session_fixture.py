@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of calls share: a session, and a directory of its own for each test."""
+"""Fixtures for tests of calls: a session, and a new directory for each test."""
 import errno
 import os
 import unittest

@@ -31,13 +31,13 @@ class Test(unittest.TestCase):
         self.fs.close()
 
     def on_a_thread(self, call, *args):
-        """Runs it beside this thread; what it returned or raised is in the list."""
+        """Runs the function on another thread. Its result or exception is put into the list."""
         results = []
 
         def run():
             try:
                 results.append(call(*args))
-            except Exception as error:  # for the thread that looks at it
+            except Exception as error:  # for the thread that waits for the result
                 results.append(error)
 
         thread = threading.Thread(target=run)
@@ -50,7 +50,8 @@ class Test(unittest.TestCase):
         stop(signal.SIGSTOP)
         try:
             thread, results = self.on_a_thread(self.file.pread_into, buffer, 0)
-            # It has got as far as the buffer, and cannot end: with the lock held, this line would not be reached.
+            # The other thread has reached the buffer and cannot finish. If it held the global lock, this thread would
+            # not get here.
             while True:
                 try:
                     buffer.append(0)
@@ -105,7 +106,7 @@ class Test(unittest.TestCase):
     def test_large_reads_and_writes_make_no_copy(self):
         size = 128 << 20
         buffer = bytearray(b"1") * size
-        self.file.pwrite(memoryview(buffer)[:1 << 20], 0)  # what the library itself needs is there
+        self.file.pwrite(memoryview(buffer)[:1 << 20], 0)  # the memory that the library itself needs is allocated
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.assertEqual(self.file.pwrite(buffer, 0), size)
         self.assertEqual(self.file.pread_into(buffer, 0), size)
@@ -159,5 +160,5 @@ class Test(unittest.TestCase):
         self.assertIn("server ", str(raised.exception))
 
 
-faulthandler.dump_traceback_later(300, exit=True)  # a lock that is held while a stopped server is waited for stops everything
+faulthandler.dump_traceback_later(300, exit=True)  # a lock held while a stopped server is awaited would stop everything
 unittest.main()

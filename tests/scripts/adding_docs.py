@@ -22,7 +22,7 @@ FILE = re.compile(r"^[\w./-]*(?:\w/|\.(?:h|cc|py|md|txt|toml))$|^[a-z][\w-]*(?:/
 MEMBER = re.compile(r"^(?:\w+::)*([A-Z]\w+)::(\w+)(?:\(.*\))?$")
 WORD = re.compile(r"^([A-Za-z_]\w{2,})(?:\(\))?$")
 SOURCES = (".h", ".cc", ".py", ".txt")
-WRITTEN_BY_READER = {"reverse_stripe", "count_names", "late", "plain", "label"}  # what the pages add
+WRITTEN_BY_READER = {"reverse_stripe", "count_names", "late", "plain", "label"}  # files that the pages add
 
 
 class Tree:
@@ -52,13 +52,13 @@ class Tree:
 
 
 def alternatives(name):
-    """`a.{h,cc}` is two files."""
+    """Expands `a.{h,cc}` to two names."""
     braces = re.search(r"\{([\w,]+)\}", name)
     return [name] if braces is None else [name.replace(braces[0], one) for one in braces[1].split(",")]
 
 
 def problem(tree, name):
-    """(whether the name has a form that is checked, what is wrong with it or None)"""
+    """Returns (whether the name has a form that is checked, the error or None)."""
     if FILE.match(name):
         return True, None if tree.has_file(name) else "which does not exist"
     member = MEMBER.match(name)

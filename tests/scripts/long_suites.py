@@ -15,7 +15,7 @@ wrong = []
 
 
 def test_long(argument):
-    """With commands that only leave a note in the place of what installs and builds."""
+    """Runs scripts/test-long with stand-ins for the commands that install and build, which only leave a note."""
     with tempfile.TemporaryDirectory() as folder:
         for command in ("ninja", "cmake", "ctest", "apt-get"):
             path = os.path.join(folder, command)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/run_tests.py counts right what stand-ins for test binaries print, also when they crash, hang or skip."""
+"""scripts/run_tests.py counts correctly what stand-ins for test binaries print, also if they crash, hang or skip."""
 import os
 import pathlib
 import socket
@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(os.environ["SPATE_SOURCE"]) / "scripts"))
 import run_tests  # noqa: E402
 
-# Behaves like a GoogleTest binary with the cases of CASES: ok, fail, skip, crash or hang each.
+# Behaves like a GoogleTest binary with the cases in CASES: each is ok, fail, skip, crash or hang.
 STAND_IN = """#!/usr/bin/env python3
 import os, sys, time
 cases = {cases}
@@ -90,7 +90,7 @@ def can_listen(port):
 
 
 def last_line_of_summary(folder, tallies):
-    """What a run ends with, by the command itself."""
+    """Returns the last line of a run, as the summary command prints it."""
     tally = folder / "tally"
     tally.write_text("".join(f"{one}\n" for one in tallies), encoding="utf-8")
     program = pathlib.Path(os.environ["SPATE_SOURCE"]) / "scripts" / "run_tests.py"

@@ -15,7 +15,7 @@ import sys
 
 TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)")
 REGISTERED = re.compile(r"\bspate_(?:script|long)_test\(\s*([\w${}]+)\s+([\w./${}]*)")
-NOBODY = re.compile(r"\bnobody: |\bnames it \|")  # rows of what nobody else can write need no test
+NOBODY = re.compile(r"\bnobody: |\bnames it \|")  # rows about files that nobody else can write need no test
 FEWEST = 45  # rows with a test; fewer: the form of the page has changed
 
 
@@ -36,7 +36,7 @@ class Tests:
         self.suites = {suite for suite, _ in self.cases}
 
     def script_of(self, name):
-        """The script of a registered test; None: there is no such test."""
+        """Returns the script of a registered test, or None if there is no such test."""
         for pattern, script, path, text in self.scripts:
             fits = re.fullmatch(re.sub(r"\$\{\w+\}", r"(\\w+)", pattern), name)
             if fits is None or any(not re.search(r"\b%s\b" % word, text) for word in fits.groups()):
@@ -47,7 +47,7 @@ class Tests:
         return None
 
     def problem(self, name, after):
-        """What is wrong with the test of that name, which these words follow; None: nothing."""
+        """Returns the error about the named test, which these words follow, or None."""
         if "." in name and "/" not in name:
             suite, case = name.split(".", 1)
             return None if (suite, case) in self.cases or (case == "*" and suite in self.suites) else "is no test"
@@ -68,7 +68,7 @@ class Tests:
 
 
 def rows(text):
-    """The rows of each table whose last column is the test."""
+    """Returns the rows of each table whose last column is the test."""
     table = None
     for line in text.splitlines():
         if not line.startswith("|"):

@@ -20,7 +20,7 @@ SOURCES = ["model/attributes.h", "model/capability.h", "wire/header.h", "wire/se
            "wire/cluster_messages.h", "wire/lock_messages.h", "wire/lease_messages.h",
            "wire/mirror_messages.h", "wire/data_path.h", "wire/io_messages.h", "wire/copy_messages.h", "wire/bypass_messages.h", "wire/check_messages.h"]
 ENUM_SOURCES = SOURCES + ["model/layout.h", "model/data_group.h", "model/lock_ranges.h", "base/error.h"]
-# In archive.cc: which list belongs to which structure.
+# The lists in archive.cc and the structures that they belong to.
 LISTS = {"attributes_fields": "Attributes", "capability_fields": "Capability", "ticket_fields": "SessionTicket"}
 NOT_SENT = {"DirectoryHints"}
 
@@ -38,7 +38,7 @@ def strong_ids(root):
 
 
 def enums(root):
-    """name -> (width, {enumerator: value}); widths of unscoped ones (flags) likewise."""
+    """Returns {name: (width, {enumerator: value})}. Widths of unscoped enumerations (flags) are included."""
     found = {}
     for source in ENUM_SOURCES:
         text = without_comments((root / "src" / source).read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def wire_type(cpp, ids, enum_names, structs):
 
 
 def struct_bodies(root):
-    """name -> text between its braces; and aliases of messages."""
+    """Returns {name: text between its braces}, and the aliases of messages."""
     bodies, aliases = {}, {}
     for source in SOURCES:
         text = without_comments((root / "src" / source).read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ def order_of_fields(root, bodies):
 
 
 def structures(root):
-    """name -> [(field, wire type)], as the code has them."""
+    """Returns {name: [(field, wire type)]} from the code."""
     ids, enum_names = strong_ids(root), enums(root)
     bodies, aliases = struct_bodies(root)
     order = order_of_fields(root, bodies)
@@ -141,7 +141,7 @@ def said_by_code(root):
 
 
 def said_by_docs(root):
-    """The same lines as they stand in the docs; those of a block go on where they are indented."""
+    """Returns the same lines from the docs. An indented line continues the block before it."""
     text = (root / "docs/wire.md").read_text(encoding="utf-8")
     joined = re.sub(r"\n {2,}", " ", text)
     lines = set()

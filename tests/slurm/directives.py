@@ -50,7 +50,7 @@ def main():
         for folder in (root, root + "/disk"):
             os.chmod(folder, 0o1777)
         shutil.chown(root + "/home-state", slurm.user)
-        # A name that a shell would run, were it not quoted; root's shell, since the controller is root.
+        # A name that a shell would run if it were not quoted. It would be root's shell, since the controller is root.
         odd = root + "/odd'$(touch${IFS}" + root + "/ran)`touch${IFS}" + root + "/ran`;'"
         os.makedirs(odd)
         make_tree(root + "/source", 20, 1)

@@ -87,7 +87,7 @@ def main():
         job("down")
         check(not os.listdir(disk), "down leaves %s" % os.listdir(disk))
         up()
-        os.kill(sshd.pid, signal.SIGKILL)  # and with its name space of processes all that it has started
+        os.kill(sshd.pid, signal.SIGKILL)  # all processes that it has started end with its process namespace
         sshd.wait()
         wait_until(lambda: not [pid for pid in parts(root) if alive(pid)], "no process is left", 60)
     finally:

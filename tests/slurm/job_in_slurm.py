@@ -27,7 +27,7 @@ echo is done
 
 
 def left(root):
-    """What jobs have left: folders, mounts, processes."""
+    """Returns what jobs have left: folders, mounts, processes."""
     with open("/proc/self/mounts", encoding="utf-8") as file:
         mounts = [line for line in file if root in line]
     return os.listdir(root + "/disk") + mounts + ["process %d" % pid for pid in parts(root)]
@@ -71,7 +71,7 @@ def whole_job(slurm, source):
 
 
 def cancelled_while_staging(slurm, source):
-    """Also with SIGKILL, which leaves the rest to the epilog."""
+    """Cancels a job while it stages, also with SIGKILL, which leaves the cleanup to the epilog."""
     for signals in ((), ("--signal=KILL", "--full")):
         job = slurm.submit(script(slurm, "while :; do spate job stage-in --movers 1 %s spate:/data-$((n++)); done" % source))
         wait_until(lambda job=job: "checksums" in slurm.output(job) or slurm.state(job) not in ("PENDING", "CONFIGURING", "RUNNING"), "it stages", 90)
@@ -82,7 +82,7 @@ def cancelled_while_staging(slurm, source):
 
 
 def out_of_time(slurm, source):
-    """Slurm ends it while it stages, a minute after its begin."""
+    """Slurm ends the job while it stages, a minute after it began."""
     job = slurm.submit(script(slurm, "while spate job stage-in --movers 1 %s spate:/data-$((n++)); do :; done; sleep 1000" % source), "--time=1")  # a script that ended with its copy would have failed instead
     ended = slurm.wait_end(job)
     check(ended == "TIMEOUT" and "checksums" in slurm.output(job), "%s: %s" % (ended, slurm.output(job)))
@@ -90,7 +90,7 @@ def out_of_time(slurm, source):
 
 
 def node_killed(slurm, source):
-    """All processes of one node die at once, its slurmd, too."""
+    """All processes of one node die at once, including its slurmd."""
     job = slurm.submit(script(slurm, "spate job stage-in %s spate:/data\nsleep 1000" % source), "--no-kill")
     wait_until(lambda: "checksums" in slurm.output(job) or slurm.state(job) not in ("PENDING", "CONFIGURING", "RUNNING"), "it is staged in", 90)
     check(slurm.state(job) == "RUNNING", slurm.output(job))
@@ -103,7 +103,7 @@ def node_killed(slurm, source):
         except OSError:
             pass
     slurm.call("scancel", job)
-    # The others clean up at once. What the dead node has kept on its disk the next job there removes.
+    # The other nodes clean up at once. The next job on the dead node removes the files that the node kept on its disk.
     wait_until(lambda: not [name for name in parts(slurm.root) if alive(name)], "no process is left", 90)
     slurm.run("n3", ["slurmd", "-D", "-N", "n3", "-f", slurm.env["SLURM_CONF"]])
     wait_until(lambda: slurm.call("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 3, "all nodes are idle again", 120)

@@ -47,7 +47,8 @@ PartitionName=all Nodes={names} Default=YES State=UP MaxTime=10 OverSubscribe=NO
 
 
 def open_fuse_to_users():
-    """Debian lets every user open /dev/fuse, this container may not: the test goes on in a name space of mounts where they may."""
+    """Debian lets every user open /dev/fuse, but this container may not. The test goes on in a mount namespace where
+    users may."""
     if not os.path.exists("/dev/fuse") or not shutil.which("fusermount3"):
         skip("needs /dev/fuse and fusermount3")
     if os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
@@ -63,7 +64,7 @@ class Slurm:
         self.port = free_ports(nodes + 1)
         self.env = dict(os.environ, SLURM_CONF=root + "/slurm.conf", HOME=root, XDG_STATE_HOME=root + "/home-state", PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
         self.processes = {}
-        self.user = None  # that submits; None: root
+        self.user = None  # the user who submits; None: root
         for folder in ("munge", "state", *("spool-" + name for name in self.names)):
             os.makedirs(root + "/" + folder, mode=0o755)
         open(root + "/plugstack.conf", "w", encoding="utf-8").close()

@@ -7,7 +7,7 @@ import os
 from vm import Machine, in_guest
 
 BIN = os.environ["SPATE_BIN"]
-# What gcm(aes) needs: in the guest no modprobe looks for it.
+# Modules that gcm(aes) needs: no modprobe in the guest looks for them.
 MODULES = ["tls", "aes_generic", "ghash_generic", "ctr", "gcm", "seqiv"]
 
 SCRIPT = """

@@ -17,7 +17,7 @@ print("peer memory", devices[0])
 
 
 def published():
-    """Bytes of the device's memory that nobody has."""
+    """Returns how many bytes of the device's memory are unused."""
     with open(os.path.join(os.path.dirname(devices[0]), "available")) as f:
         return int(f.read())
 
@@ -39,7 +39,7 @@ with Cluster(io=1, folder="/tmp/disk/fs", env=env) as fs:
     taken = free_before - published()
     check(taken > 14 * MIB, "the server has taken %d bytes of the device's memory" % taken)
     client = Client(fs)
-    # Blocks only, and then a piece whose ends fill none.
+    # Whole blocks, and then a piece whose ends do not fill a block.
     client.ok("create /a", "write 0 %d 1" % (4 * MIB), "sync")
     subprocess.run(["sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches"], check=True)
     client.ok("check 0 %d 1" % (4 * MIB))
@@ -67,7 +67,7 @@ with Cluster(io=1, folder="/tmp/disk/fs", env=env) as fs:
         check("EREMOTEIO" in said, "not refused with the reason: " + said)
         client.ok("path auto")
     client.ok("write 1000 %d 2" % (2 * MIB + 333), "check 1000 %d 2" % (2 * MIB + 333), "check 0 1000 1", "check %d 99 1" % (2 * MIB + 1333))
-    # What the disk holds is what was sent, by a program that knows nothing of all this.
+    # A separate program, which knows nothing of this path, checks that the disk holds the bytes that were sent.
     with open(datafile, "rb") as f:
         local = f.read()
     client.ok("path buffered", "check 1000 %d 2" % (2 * MIB + 333))

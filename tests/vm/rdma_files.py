@@ -21,7 +21,7 @@ with Cluster(io=2) as fs:
     same_tree(there, back)
     print("tree is the same")
 
-    # A server that dies with registered memory and connections, and comes back at its address.
+    # A server dies with registered memory and connections, and comes back at its address.
     fs.kill(2)
     fs.up()
     fs.spate("cp", "-r", "spate:/tree", back + "2", timeout=300)

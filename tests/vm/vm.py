@@ -23,7 +23,7 @@ import tempfile
 KERNEL = "linux-image-6.12-amd64"
 SOURCE = "linux-source-6.12"  # for tests/vm/build-kernel
 QEMU = "qemu-system-x86_64"
-TRANSPORT = ["9pnet_virtio", "9p"]  # the host's files
+TRANSPORT = ["9pnet_virtio", "9p"]  # for the host's files
 
 
 def skip(why):
@@ -43,14 +43,14 @@ def cache_folder():
 
 
 def real_package(package):
-    """The package with the files, where `package` only depends on it."""
+    """Returns the package that has the files, if `package` only depends on it."""
     told = subprocess.run(["apt-cache", "depends", "--important", package], capture_output=True, text=True)
     names = re.findall(r"Depends: (linux-image-\S+)", told.stdout)
     return names[0] if names else package
 
 
 def unpacked(package):
-    """The folder with the files of a Debian package, downloaded when they are not there yet."""
+    """Returns the folder with the files of a Debian package. Downloads them if they are missing."""
     package = real_package(package)
     folder = os.path.join(cache_folder(), package)
     if os.path.isdir(folder):
@@ -68,13 +68,13 @@ def unpacked(package):
 
 
 def own_kernel():
-    """Where tests/vm/build-kernel puts the kernel that it builds; another one after p2p.config has changed."""
+    """Returns the path where tests/vm/build-kernel puts its kernel. The path changes with p2p.config."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "p2p.config"), "rb") as f:
         return os.path.join(cache_folder(), "%s-%s" % (SOURCE.replace("source", "p2p"), hashlib.sha256(f.read()).hexdigest()[:12]))
 
 
 class Modules:
-    """The kernel's modules below `root`, by name, with what each depends on."""
+    """The kernel's modules below `root`, by name, with their dependencies."""
 
     def __init__(self, root):
         self.files = {}
@@ -89,7 +89,8 @@ class Modules:
             return f.read()
 
     def in_order(self, names):
-        """(name, image) of `names` and of all they need, each after what it depends on. Built-in ones are left out."""
+        """Returns (name, image) of `names` and of all modules that they need, each after its dependencies. Omits
+        built-in ones."""
         done = {}
 
         def add(name):
@@ -156,8 +157,8 @@ $bb poweroff -f
 
 
 class Machine:
-    """`modules`: what the script needs beyond the host's files. `devices`: further arguments of QEMU. `kernel`: an image that
-    has all it needs built in, instead of Debian's."""
+    """`modules`: modules that the script needs for more than the host's files. `devices`: further arguments of QEMU.
+    `kernel`: an image with everything built in, instead of Debian's."""
 
     def __init__(self, modules=(), devices=(), memory="2048M", kernel=None):
         if shutil.which(QEMU) is None:
@@ -172,7 +173,8 @@ class Machine:
         self.memory = memory
 
     def run(self, script, timeout=300, show=True):
-        """What `script` (bash, as root) printed. AssertionError when it does not end with status 0 within `timeout` s."""
+        """Returns the output of `script` (bash, as root). Raises AssertionError if it does not end with status 0 within
+        `timeout` s."""
         with tempfile.TemporaryDirectory(prefix="spate-vm-") as work:
             initrd = os.path.join(work, "initrd")
             with open(initrd, "wb") as f:
