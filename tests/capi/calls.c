@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each group of calls of spate.h from C, on a running file system (SPATE_FS): ends with 0 when all is as spate.h says. */
+/* Each group of calls of spate.h from C, on a running file system (SPATE_FS): exits with 0 if all behaves as spate.h says. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ static void names(spate_fs *fs) {
   CHECK(spate_sync(fs) == 0);
 }
 
-/* Windows of patterns, and lists longer than one request takes. */
+/* Windows of patterns, and lists that exceed one request. */
 static void pieces(spate_fs *fs) {
   enum { LONG = 40000 };
   unsigned char *in = pattern(SIZE, 9);
@@ -327,7 +327,7 @@ static void *close_file(void *file) {
   return NULL;
 }
 
-/* Whoever disconnects while another thread's last call is on its way out is told so, and frees nothing under it. */
+/* A disconnect while another thread's last call is returning fails and frees nothing that the call uses. */
 static void disconnects(const struct spate_options *options) {
   for (int i = 0; i < 40; ++i) {
     spate_fs *fs = NULL;

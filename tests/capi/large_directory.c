@@ -42,7 +42,7 @@ static void *maker(void *argument) {
   return NULL;
 }
 
-/* Names that come and go; none of them is one of the COUNT. */
+/* Adds and removes names that are not among the COUNT. */
 static void *changer(void *argument) {
   char path[64];
   for (long i = 0; !atomic_load(&ending); i++) {
@@ -57,7 +57,7 @@ static void *changer(void *argument) {
 static unsigned char *seen;
 static struct {
   uint64_t next;
-  char after[256]; /* the name that comes behind it; empty: not known yet, or one that may have gone */
+  char after[256]; /* the next name; empty: not known yet, or it may have gone */
 } marks[MARKS];
 static int mark_count;
 
@@ -83,7 +83,7 @@ static void list(spate_file *directory) {
   }
 }
 
-/* Goes on behind each mark: names that stay come in the order that they had. */
+/* Continues behind each mark: names that stay keep their order. */
 static void resume(spate_file *directory) {
   for (int i = 0; i < mark_count; i++) {
     if (marks[i].after[0] != 'f') continue;

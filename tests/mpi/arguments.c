@@ -38,7 +38,7 @@ static int count_of(MPI_Status *status) {
   return count;
 }
 
-/* The others' bytes are where they were, and all ranks can go on together. */
+/* The other ranks' bytes are unchanged, and all ranks can go on together. */
 static void usable(void) {
   int out = rank + 100, in = -1;
   OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
@@ -69,7 +69,7 @@ static void unequal(void) {
   CHECK(class_of(MPI_File_write_at_all(file, 0, &x, 1, last ? MPI_DATATYPE_NULL : MPI_INT, MPI_STATUS_IGNORE)) == MPI_ERR_TYPE);
   CHECK(class_of(MPI_File_read_all(file, &x, last ? 1 : 0, last ? MPI_SHORT : MPI_INT, MPI_STATUS_IGNORE)) == MPI_ERR_IO);
   CHECK(class_of(MPI_File_write_ordered(file, &x, last ? -1 : 1, MPI_INT, MPI_STATUS_IGNORE)) == MPI_ERR_COUNT);
-  /* A beginning that failed needs no end. */
+  /* A failed begin call needs no end call. */
   CHECK(class_of(MPI_File_write_at_all_begin(file, last ? -1 : 0, &x, 1, MPI_INT)) == MPI_ERR_ARG);
   OK(MPI_File_write_at_all_begin(file, rank, &x, 1, MPI_INT));
   CHECK(class_of(MPI_File_write_at_all_begin(file, rank, &x, 1, MPI_INT)) == MPI_ERR_OTHER);
@@ -84,7 +84,7 @@ static void unequal(void) {
 
 static void refused_view(MPI_Datatype type) {
   OK(MPI_Type_commit(&type));
-  /* One rank's view is enough. */
+  /* The view of one rank is enough for the error. */
   CHECK(class_of(MPI_File_set_view(file, 0, MPI_BYTE, rank == ranks - 1 ? type : MPI_BYTE, "native", MPI_INFO_NULL)) == MPI_ERR_ARG);
   MPI_Type_free(&type);
   usable();
@@ -121,7 +121,7 @@ static void nothing(const char *how) {
   MPI_Datatype empty;
   OK(MPI_Type_contiguous(0, MPI_INT, &empty));
   OK(MPI_Type_commit(&empty));
-  /* On all ranks, then on all but one. */
+  /* First on all ranks, then on all but one. */
   OK(MPI_File_write_at_all(file, 5, NULL, 0, MPI_INT, &status));
   CHECK(count_of(&status) == 0);
   OK(MPI_File_read_all(file, NULL, 3, empty, &status));
@@ -161,7 +161,7 @@ static void set_hints_view(MPI_Offset at, MPI_Datatype type, const char *buffer_
   MPI_Info_free(&info);
 }
 
-/* Offsets that no integer holds must not come back as small ones. */
+/* Offsets that overflow must not turn into small ones. */
 static void out_of_reach(void) {
   MPI_Datatype sparse;
   MPI_Status status;
@@ -187,7 +187,7 @@ static void out_of_reach(void) {
   CHECK(first == 'z');
 }
 
-/* Two phases that are asked for, with more rounds than anybody waits for, or than an int counts. */
+/* Requested two-phase accesses whose rounds would take too long, or exceed an int. */
 static void far_apart(void) {
   const MPI_Offset at = (MPI_Offset)1 << 44;
   char out = (char)('a' + rank), in = 0;

@@ -27,7 +27,7 @@ static void say(const char *word) {
   fflush(stdout);
 }
 
-/* The class that all ranks got, which must be one. */
+/* Returns the error class, which must be the same on all ranks. */
 static int common_class(int code) {
   int class = MPI_SUCCESS;
   MPI_Error_class(code, &class);
@@ -37,7 +37,7 @@ static int common_class(int code) {
   return class;
 }
 
-/* Blocks of 64 bytes of the ranks by turns. */
+/* The ranks' blocks of 64 bytes alternate. */
 static void set_view(void) {
   MPI_Datatype blocks, tile;
   MPI_Type_contiguous(64, MPI_BYTE, &blocks);
@@ -95,7 +95,7 @@ static void until_full(void) {
   fail("never full", ROUNDS);
 }
 
-/* On a server that was full space comes back a moment after the file is cut. */
+/* A full server frees the space a moment after the truncation. */
 static void usable(void) {
   if (common_class(MPI_File_set_size(file, 0)) != MPI_SUCCESS) fail("set_size", 0);
   int class = MPI_ERR_NO_SPACE;
@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
   } else {
     missing(argv[1]);
   }
-  MPI_File_close(&file); /* may tell of a lost write */
+  MPI_File_close(&file); /* may report a lost write */
   MPI_Finalize();
   return 0;
 }

@@ -34,7 +34,7 @@ static int class_of(int code) {
   return class;
 }
 
-/* The bytes that another machine, or another MPI, would find. */
+/* Checks the bytes that another machine, or another MPI, reads. */
 static void check_big_endian(MPI_File file, MPI_Offset at, int value) {
   unsigned char bytes[4];
   OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
@@ -42,14 +42,14 @@ static void check_big_endian(MPI_File file, MPI_Offset at, int value) {
   CHECK((bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3]) == value);
 }
 
-/* Types whose size in the file is not that in memory: places in the view count the file's. */
+/* Types of different size in file and memory: offsets in the view count the file's size. */
 static void other_size_in_file(MPI_File file) {
   MPI_Aint stored = 0, extent = 0;
   char packed[8];
   OK(MPI_Pack_external("external32", &(long){0}, 1, MPI_LONG, packed, 8, &stored)); /* Open MPI's MPI_Pack_external_size differs */
   MPI_Datatype pairs, tile;
   OK(MPI_Type_contiguous(2, MPI_LONG, &pairs)); /* elements, so their places are scaled */
-  OK(MPI_Type_create_resized(pairs, 0, 2 * stored * ranks, &tile)); /* bytes of the file, as they are */
+  OK(MPI_Type_create_resized(pairs, 0, 2 * stored * ranks, &tile)); /* in bytes of the file */
   OK(MPI_Type_commit(&tile));
   OK(MPI_File_set_view(file, (2 << 20) + 2 * stored * rank, MPI_LONG, tile, "external32", MPI_INFO_NULL));
   OK(MPI_File_get_type_extent(file, MPI_LONG, &extent));
@@ -75,14 +75,14 @@ static void other_size_in_file(MPI_File file) {
   MPI_Type_free(&tile);
 }
 
-/* A representation of the program's own: an int is four digits and a blank, anything else is refused. */
+/* A representation that the program defines: an int is four digits and a blank; it refuses all else. */
 static int extra_state = 77;
 static int digits_extent(MPI_Datatype type, MPI_Aint *extent, void *extra) {
   CHECK(extra == &extra_state);
   *extent = 5;
   return type == MPI_INT ? MPI_SUCCESS : MPI_ERR_TYPE;
 }
-/* The place of a value in the memory: only contiguous ints and every other int are used here. */
+/* Returns the address of a value: only contiguous ints and every other int are used here. */
 static int *value_at(void *memory, MPI_Datatype type, long i) {
   MPI_Aint lb, extent;
   int size;
@@ -150,7 +150,7 @@ static void registered(void) {
   OK(MPI_File_iread_at_all(file, 0, in, 1, every_other, &request));
   OK(MPI_Wait(&request, &status));
   for (int i = 0; i < 20; ++i) CHECK(in[i] == (i % 2 == 0 ? out[i] : -1));
-  /* The end of the file cuts it. */
+  /* The file ends within the access. */
   OK(MPI_File_read_at_all(file, 15, in, 20, MPI_INT, &status));
   MPI_Get_count(&status, MPI_INT, &count);
   CHECK(count == 5 && memcmp(in, out + 5, 5 * sizeof(int)) == 0 && in[6] == out[6]);
@@ -158,7 +158,7 @@ static void registered(void) {
   OK(MPI_File_set_view(file, 0, MPI_CHAR, MPI_CHAR, "native", MPI_INFO_NULL));
   OK(MPI_File_read_at(file, 5 * ranks + 5 * rank, text, 5, MPI_CHAR, &status));
   CHECK(atoi(text) == out[2] && text[4] == ' ');
-  /* What the program's function refuses is an error on every rank. */
+  /* If the program's function refuses, every rank gets an error. */
   MPI_Barrier(MPI_COMM_WORLD);
   OK(MPI_File_write_at(file, 5 * rank, "12345", 5, MPI_CHAR, &status));
   OK(MPI_File_set_view(file, 5 * rank, MPI_INT, columns, "digits", MPI_INFO_NULL));
@@ -203,7 +203,7 @@ static void external32(void) {
   MPI_Get_count(&status, MPI_INT, &count);
   CHECK(count == N);
   for (int i = 0; i < N; ++i) CHECK(in[2 * i] == out[2 * i] && in[2 * i + 1] == -1);
-  /* A read that the end of the file cuts. */
+  /* A read across the end of the file. */
   int tail[4] = {7, 7, 7, 7};
   OK(MPI_File_read_at_all(file, N - 2, tail, 4, MPI_INT, &status));
   CHECK(tail[0] == out[2 * N - 4] && tail[1] == out[2 * N - 2]);
@@ -284,7 +284,7 @@ static void large_counts(void) {
   MPI_Offset place = 0;
   OK(MPI_File_get_position(file, &place));
   CHECK(place == own + 500);
-  /* Each rank's piece is in the file once, whoever came first. */
+  /* Each rank's piece is in the file once, in any order. */
   OK(MPI_File_seek_shared(file, 1 << 20, MPI_SEEK_SET));
   OK(MPI_File_write_shared_c(file, bytes, size, MPI_CHAR, &status));
   OK(MPI_File_iwrite_shared_c(file, bytes, size, MPI_CHAR, &request));
@@ -311,7 +311,7 @@ static void large_counts(void) {
   OK(MPI_File_close(&file));
 }
 
-/* More than an int counts, where memory of one byte stands for all of it. */
+/* More bytes than an int counts; one byte of memory stands for all of them. */
 static void beyond_an_int(void) {
   MPI_File file = opened("beyond", MPI_INFO_NULL);
   const MPI_Count many = ((MPI_Count)1 << 31) + 10;

@@ -18,7 +18,7 @@
 enum { A = 12, B = 20, C = 30 };
 static int rank, ranks;
 
-/* The part of rank `whose`: slabs of the first dimension, or columns of the last. */
+/* Selects the part of rank `whose`: slabs of the first dimension or columns of the last. */
 static hid_t part(hid_t space, int whose, int columns, hsize_t count[3]) {
   hsize_t start[3] = {0, 0, 0};
   count[0] = A, count[1] = B, count[2] = C;

@@ -45,8 +45,8 @@ int main(int argc, char **argv) {
   MPI_File file;
   OK(opened("striping_unit", "16384", &file));
   shown(file, "striping_factor", "2"); /* of ROMIO_HINTS */
-  shown(file, "striping_unit", "16384"); /* the program's, where both say something */
-  shown(file, "cb_buffer_size", "16777216"); /* a wrong one changes nothing */
+  shown(file, "striping_unit", "16384"); /* the program's hint wins over ROMIO_HINTS */
+  shown(file, "cb_buffer_size", "16777216"); /* a wrong hint changes nothing */
   MPI_Info info;
   MPI_Info_create(&info);
   MPI_Info_set(info, "romio_cb_read", "perhaps");
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
   MPI_Info_free(&info);
   OK(MPI_File_close(&file));
   OK(opened("striping_factor", "100", &file));
-  shown(file, "striping_factor", "3"); /* said, too */
+  shown(file, "striping_factor", "3"); /* also reported */
   OK(MPI_File_close(&file));
   const char *const impossible[][2] = {{"start_iodevice", "77"}, {"spate_distribution", "by chance"}};
   for (int i = 0; i < 2; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collective accesses in two phases need memory as cb_buffer_size says, also if pieces are so small that their list is much longer than
+// Collective accesses in two phases need only the memory of cb_buffer_size, even if pieces are so small that their list is much longer than
 // their data, and if all ranks want the same bytes.
 //   memory PREFIX
 #include <mpi.h>
@@ -23,7 +23,7 @@ static MPI_File file;
 
 static char byte_at(long i, int of_rank) { return (char)(i * 31 + i / 251 + of_rank * 7); }
 
-/* A line of /proc/self/status, in KiB. */
+/* Returns a value of /proc/self/status, in KiB. */
 static long status_kib(const char *name) {
   FILE *status = fopen("/proc/self/status", "r");
   char line[256];
@@ -60,7 +60,7 @@ static void small_pieces(void) {
   OK(MPI_Type_commit(&every));
   set_view(rank, every);
   for (long i = 0; i < PIECES; ++i) bytes[i] = byte_at(i, rank);
-  OK(MPI_File_write_at_all(file, 0, bytes, 1, MPI_BYTE, MPI_STATUS_IGNORE)); /* opens what is to be opened */
+  OK(MPI_File_write_at_all(file, 0, bytes, 1, MPI_BYTE, MPI_STATUS_IGNORE)); /* makes the first connections */
   const long before = status_kib("VmRSS:");
   forget_peak();
   OK(MPI_File_write_at_all(file, 0, bytes, PIECES, MPI_BYTE, MPI_STATUS_IGNORE));
@@ -74,7 +74,7 @@ static void small_pieces(void) {
   free(bytes);
 }
 
-/* All ranks read the same bytes, and one that is far away, which makes their wishes look sparse. */
+/* All ranks read the same bytes, and one that is far away, so that their accesses look sparse. */
 static void same_bytes(void) {
   MPI_Datatype type;
   int lengths[2] = {SAME, 1};

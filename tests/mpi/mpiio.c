@@ -141,13 +141,13 @@ static void columns(int block, const char *how) {
   memset(in, 0, N * sizeof *in);
   OK(MPI_File_read_at_all(file, 0, in, N, MPI_INT, &status));
   CHECK(count_of(&status, MPI_INT) == N && memcmp(in, out, N * sizeof *in) == 0);
-  /* What is beyond the end is not there. */
+  /* No bytes exist beyond the end. */
   OK(MPI_File_read_at_all(file, N - 10, in, N, MPI_INT, &status));
   CHECK(count_of(&status, MPI_INT) == 10 && memcmp(in, out + N - 10, 10 * sizeof *in) == 0);
   MPI_Offset byte = -1;
   OK(MPI_File_get_byte_offset(file, block, &byte));
   CHECK(byte == 8 + (MPI_Offset)(rank * block + block * ranks) * (MPI_Offset)sizeof(int));
-  /* The whole, seen without a view. */
+  /* The whole file without a view. */
   OK(MPI_File_set_view(file, 8, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
   for (int piece = 0; piece < N / block; ++piece) {
     for (int from = 0; from < ranks; ++from) {

@@ -37,7 +37,7 @@ static void say(const char *what) {
   fclose(out);
 }
 
-/* Not in MPI meanwhile. */
+/* Waits outside of MPI. */
 static void wait_for(const char *what) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s", folder, what);
@@ -68,7 +68,7 @@ static void while_the_program_computes(void) {
   wait_for("stopped");
   MPI_Request requests[2];
   OK(MPI_File_iwrite_at(file, (MPI_Offset)rank * N, out, N, MPI_BYTE, &requests[0]));
-  /* The other ranks call it when they like. */
+  /* The other ranks call it at any time. */
   OK(MPI_File_iread_at_all(file, (MPI_Offset)(ranks + rank) * N, in, N, MPI_BYTE, &requests[1]));
   int done = 1;
   MPI_Status statuses[2];
@@ -126,7 +126,7 @@ static void many_at_a_time(void) {
   OK(MPI_File_close(&file));
 }
 
-/* A request that nobody waits for: the file's closing does. */
+/* Nobody waits for this request except the file's close. */
 static void freed_requests(void) {
   char *out = malloc(N);
   memset(out, 'x', N);
@@ -159,10 +159,10 @@ static void failures(void) {
   char byte = 'x';
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Status status;
-  /* Wrong arguments: at once, and there is nothing to wait for. */
+  /* Wrong arguments fail at once and leave no request. */
   CHECK(class_of(MPI_File_iwrite_at(file, -1, &byte, 1, MPI_BYTE, &request)) == MPI_ERR_ARG);
   CHECK(request == MPI_REQUEST_NULL && handled == MPI_ERR_ARG);
-  /* What the servers refuse: by the request, and by the file's handler. */
+  /* Refusals of the servers reach the request and the file's error handler. */
   handled = 0;
   OK(MPI_File_iwrite_at(file, LLONG_MAX - 1, &byte, 1, MPI_BYTE, &request));
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profiling library as MPI has them: it takes the program's calls and makes them again by their PMPI_ names.
+// An MPI profiling library: it intercepts the program's calls and repeats them by their PMPI_ names.
 #include <mpi.h>
 #include <stdio.h>
 

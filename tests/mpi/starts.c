@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that uses no file: what is said before "begun" was said by MPI_Init.
+// A program that uses no file: output before "begun" comes from MPI_Init.
 #include <mpi.h>
 #include <stdio.h>
 

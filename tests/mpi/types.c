@@ -131,7 +131,7 @@ static void make(struct made *out, int depth) {
   free(child);
 }
 
-/* How one access is made. */
+/* The way of one access. */
 enum how {
   AT, AT_ALL, INDIVIDUAL, ALL, SHARED, ORDERED, I_AT, I_AT_ALL, I_INDIVIDUAL, I_ALL, I_SHARED, SPLIT_AT, SPLIT, SPLIT_ORDERED, ATOMIC, HOWS
 };
@@ -139,7 +139,7 @@ static const char *const names[HOWS] = {"at", "at_all", "individual", "all", "sh
                                         "split_at", "split", "split_ordered", "atomic"};
 static int is_shared(enum how how) { return how == SHARED || how == ORDERED || how == I_SHARED || how == SPLIT_ORDERED; }
 
-/* One rank after the other: the shared pointer moves in their order. */
+/* The ranks take turns, so the shared pointer moves in their order. */
 static int in_turn(MPI_File file, int write, enum how how, void *memory, int count, MPI_Datatype type, MPI_Status *status) {
   int failed = 0;
   for (int turn = 0; turn < ranks; ++turn) {
@@ -202,7 +202,7 @@ static long long bytes_of(const struct run *run) { return (long long)run->count 
 static long long place_in_memory(const struct run *run, long long i) {
   return i / run->memory->size * run->memory->extent + run->memory->places[i % run->memory->size];
 }
-/* Where byte i of a rank's access lies in the file. */
+/* Returns the file offset of byte i of a rank's access. */
 static long long place_in_file(const struct run *run, int whose, long long i) {
   const long long at = run->skip + i + (is_shared(run->how) ? whose * bytes_of(run) : 0);
   const long long tile = at / run->file->size * (is_shared(run->how) ? 1 : ranks) + (is_shared(run->how) ? 0 : whose);

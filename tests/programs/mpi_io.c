@@ -34,7 +34,7 @@ static MPI_File open_file(const char* path, int mode) {
   return file;
 }
 
-/* Blocks of the ranks in turn, as one rank sees its own. */
+/* A view of one rank's blocks, which alternate with the others'. */
 static void set_view(MPI_File file, int rank) {
   MPI_Datatype type;
   MPI_Type_vector(kBlocks, kBlock, kBlock * g_ranks, MPI_CHAR, &type);
@@ -66,7 +66,7 @@ static void strided(const char* path, int collective) {
   must(MPI_File_close(&file), "close");
 }
 
-/* Records of whole blocks through the pointer that all share: each is there once. */
+/* Records of whole blocks through the shared pointer: each must appear once. */
 static void shared_pointer(const char* path) {
   char block[kBlock];
   int* const seen = calloc((size_t)g_ranks, sizeof *seen);
