@@ -29,7 +29,7 @@ enum class MirrorChange : std::uint8_t {
 /// How a member took a message of its primary.
 enum class MirrorVerdict : std::uint8_t {
   kDone = 1,     // obeyed; `status`: the result
-  kOld = 2,      // the member obeys a later epoch, or has accused the primary: it obeys no more
+  kOld = 2,      // the member obeys a later epoch, or has accused the primary: it no longer obeys this one
   kNotYet = 3,   // the member does not obey this epoch yet: send it again
   kStranger = 4  // the member knows no such group, or does not belong to it
 };

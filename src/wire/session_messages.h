@@ -58,7 +58,7 @@ struct HelloOffer {
   static constexpr std::string_view kName = "hello offer";
   ServerId server;  // the wanted server; 0: any server at a URL that a person gave
   KeyId key_id{};   // wire::FileKey::id(); zeros: no key
-  Bytes user_key;   // a user's key: its restrictions (spate::UserKey), and key_id is its issuer's; else empty
+  Bytes user_key;   // a user's key: its restrictions, and key_id is its issuer's; or a credential of munge; else empty
   std::uint16_t suites = static_cast<std::uint16_t>(Suite::kUmac64);
   Protect protect = Protect::kControl;  // the least protection that the initiator accepts on a network
   template <typename A>

@@ -27,7 +27,7 @@ class ArenaPool {
   /// Frees memory that allocate() returned. Its pages go back to the machine.
   void free(MutableByteView memory);
 
-  /// Appends the places of the segments to `extents`. False, with `extents` undefined, unless all are in arenas.
+  /// Sets `extents` to the places of the segments. False, with `extents` undefined, unless all are in arenas.
   bool locate(SegmentList segments, std::vector<Extent>& extents) const;
   /// A read-only descriptor for a peer. Empty if it cannot be made; this arena is then not shared.
   const UniqueFd& read_only(std::uint32_t arena) const { return arenas_[arena]->read_only; }

@@ -6,7 +6,7 @@
 namespace spate::bmi::shm {
 
 bool NoteReader::read(Link& link) {
-  constexpr int kMost = 64;  // after so many notes other links get their turn
+  constexpr int kMost = 64;  // after this many notes other links get their turn
   for (int i = 0; i < kMost; ++i) {
     Packet packet;
     receive_packet(link.socket(), packet);

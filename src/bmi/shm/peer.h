@@ -60,8 +60,8 @@ class Peer final : public protocol::Peer {
   Limits grant_limits();
 
   static constexpr int kFramesInATurn = 64;
-  /// A turn for one class: takes at most `frames` frames and writes some kilobytes of what waits. True if anything was
-  /// done. A peer that breaks the protocol is marked as lost.
+  /// A turn for one class: takes at most `frames` frames and writes what waits, about 128 KiB at most in each
+  /// direction. True if anything was done. A peer that breaks the protocol is marked as lost.
   bool turn(MessageClass c, int frames = kFramesInATurn);
   /// Whether turn() would find anything. Called in each turn; the answer is usually no.
   bool has_turn(MessageClass c) {

@@ -11,7 +11,7 @@ namespace {
 
 // This many links are read in each turn, however idle they are, because that costs less than a bell.
 constexpr std::size_t kAlwaysPolled = 8;
-constexpr std::uint32_t kIdleTurns = 64;  // after so many idle turns the other links rest
+constexpr std::uint32_t kIdleTurns = 64;  // after this many idle turns the other links rest
 
 }  // namespace
 

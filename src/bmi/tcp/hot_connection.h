@@ -10,13 +10,13 @@ namespace spate::bmi::tcp {
 
 /// The module's lock guards it. A process with few peers is usually woken by the one that it exchanged messages with
 /// last. To read its socket at once saves an epoll_wait. Other sockets stay ready in the epoll set. Likewise, a process
-/// that polls looks only at that socket in three of four turns without work.
+/// that polls looks only at that socket in four of five turns without work.
 class HotConnection {
  public:
   /// The connection to read at once instead of asking epoll. Null: ask epoll. It is not null more than a few times in a
   /// row.
   Connection* to_read_first() {
-    constexpr int kTurns = 4;  // after so many turns the other connections are looked at
+    constexpr int kTurns = 4;  // after this many turns it looks at the other connections
     const bool guess = connection_ != nullptr && hits_ > 0 && turns_ < kTurns;
     return guess && !connection_->closed ? connection_ : nullptr;
   }
