@@ -43,7 +43,7 @@ class Device {
   /// The best size of a request, bytes, a power of two.
   virtual std::uint32_t preferred_block() const { return 4096; }
 
-  // The calls up to here never wait: they do all of it, or nothing and return false, -1 or kTryAgain.
+  // read_now() to least_sent() never wait: they do all of it, or do nothing and return false, -1 or kTryAgain.
 
   /// Reads all of `memory` from `offset`. kTryAgain: use read().
   virtual Result<void> read_now(std::uint64_t /*offset*/, MutableByteView /*memory*/) { return Errc::kTryAgain; }
