@@ -95,13 +95,15 @@ Result<void> make_folder(const Plan& plan) {
   SPATE_TRY(const FolderLock lock, lock_folder(plan.folder, kLockPatience));
   SPATE_TRY(const FolderState state, inspect_folder(plan.folder));  // another `join` may have made it meanwhile
   if (state == FolderState::kDeployment) return Error::told(Errc::kExists, plan.folder + " was made just now");
-  return create_joined(plan.folder, plan.token, plan.meta_url);
+  auto created = create_joined(plan.folder, plan.token, plan.meta_url);
+  if (!created) std::ignore = remove_deployment(plan.folder);
+  return created;
 }
 
 /// Removes what was made, unless a server of this machine is in spate.toml: that one may have begun to serve.
 void undo(const Plan& plan) {
   const auto loaded = config::load_file(config_path(plan.folder), {});
-  if (loaded && look_at_servers(plan.folder, loaded->config).empty()) std::ignore = remove_deployment(plan.folder);
+  if (!loaded || look_at_servers(plan.folder, loaded->config).empty()) std::ignore = remove_deployment(plan.folder);
 }
 
 int become_client(Context& context, const Plan& plan) {

@@ -89,6 +89,9 @@ def refusals(machines, server, client):
     refused(machines, "node2", "spate join nowhere.invalid %s --storage /srv/data" % server, "nowhere.invalid", secret=server)
     refused(machines, "node2", "spate join node1 %s --storage /srv/data --host node1" % server, secret=server)
     refused(machines, "node2", "spate join node1 - < /dev/null", "no join token")
+    for address in ("tcp://", "node1:x", "tcp://node1:7400/../x", "'no de'", "''"):
+        refused(machines, "node2", "spate join %s %s" % (address, client), secret=client)
+        refused(machines, "node2", "spate join %s %s --storage /srv/data" % (address, server), secret=server)
     refused(machines, "node2", "spate join node1 %s --enable" % client, "--storage")
     machines.type("node2", "test ! -e /srv/data/spate; test ! -e /run/home/.local/share/spate")
 
