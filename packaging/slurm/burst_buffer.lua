@@ -12,15 +12,18 @@ local function quoted(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
 local words_of = {stage_in = {"source", "destination"}, stage_out = {"source", "destination"}, mount = {"at"}}
 
--- One line after "#SPATE ": its name and its KEY=VALUE words, or nil and what is wrong.
+-- The beginning of a text that somebody else has written, for a message.
+local function shown(text) return #text > 200 and text:sub(1, 200) .. "..." or text end
+
+-- One line after "#SPATE ": its name and its KEY=VALUE words, or nil and what is wrong. The time is proportional to the line's length.
 local function parse_line(line)
-  local name, rest = line:match("^%s*(%S+)%s*(.-)%s*$")
+  local name, rest = line:match("^%s*(%S+)(.*)$")
   local known = name and words_of[name]
-  if not known then return nil, "#SPATE " .. line .. ": it begins with stage_in, stage_out or mount" end
+  if not known then return nil, "#SPATE " .. shown(line) .. ": it begins with stage_in, stage_out or mount" end
   local found = {name = name}
   for word in rest:gmatch("%S+") do
     local key, value = word:match("^(%w+)=(.+)$")
-    if not key then return nil, "#SPATE " .. name .. ": " .. word .. " is not KEY=VALUE" end
+    if not key then return nil, "#SPATE " .. name .. ": " .. shown(word) .. " is not KEY=VALUE" end
     found[key] = value
   end
   local count = 0
@@ -38,26 +41,32 @@ local function check_ends(found)
   end
   local outside = found.name == "stage_in" and found.source or found.destination
   local inside = found.name == "stage_in" and found.destination or found.source
-  if outside:sub(1, 1) ~= "/" then return nil, "#SPATE " .. found.name .. ": " .. outside .. " is not an absolute path" end
-  return inside:sub(1, 7) == "spate:/" or nil, "#SPATE " .. found.name .. ": " .. inside .. " does not begin with spate:/"
+  if outside:sub(1, 1) ~= "/" then return nil, "#SPATE " .. found.name .. ": " .. shown(outside) .. " is not an absolute path" end
+  return inside:sub(1, 7) == "spate:/" or nil, "#SPATE " .. found.name .. ": " .. shown(inside) .. " does not begin with spate:/"
 end
+
+-- Bounds of what the controller reads and keeps for a job, whoever has written the script: bytes of it, and #SPATE lines.
+local most_bytes, most_lines = 16 * 1024 * 1024, 1000
 
 -- The directives of a job script, or nil and what is wrong.
 local function directives(job_script)
   local file = io.open(job_script)
   if not file then return nil, "the job script cannot be read" end
+  local text = file:read(most_bytes + 1) or ""
+  file:close()
+  if #text > most_bytes then return nil, "a job script with #SPATE lines is at most 16 MiB long" end
   local all = {}
-  for line in file:lines() do
+  for line in text:gmatch("[^\n]+") do
     local told = line:match("^#SPATE%s+(.*)$")
     if told then
+      if #all == most_lines then return nil, "a job script has at most 1000 #SPATE lines" end
       local found, wrong = parse_line(told)
       local good = found
       if found then good, wrong = check_ends(found) end
-      if not good then file:close() return nil, wrong end
+      if not good then return nil, wrong end
       all[#all + 1] = found
     end
   end
-  file:close()
   return all
 end
 
