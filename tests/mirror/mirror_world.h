@@ -33,8 +33,8 @@ class MirrorWorld {
   bool is_whole();
   /// Lets time pass until all members of all groups serve. False: they do not serve after `at_most`.
   bool become_whole(Duration at_most = std::chrono::seconds(60));
-  /// Waits until nothing is in flight and compares the copies of each datafile. There must be `replicas` equal copies.
-  /// Returns what is wrong; empty: nothing.
+  /// Lets a second pass, so that nothing is in flight, and compares the copies of each datafile. There must be
+  /// `replicas` equal copies. Returns what is wrong; empty: nothing.
   std::string differences();
 
   void kill(ServerId server, bmi::sim::Death death = bmi::sim::Death::kProcess) { world.kill_server(server, death); }
