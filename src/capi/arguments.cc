@@ -24,7 +24,7 @@ posix::Where at(const spate_file& directory, const char* path, bool follow) {
 template <typename View>
 Result<std::vector<View>> memory_of(const iovec* memory, int count) {
   if (count < 0 || count > IOV_MAX)
-    return Error(Errc::kInvalidArgument, "a count of memory pieces from 0 to 1024 is taken");
+    return Error(Errc::kInvalidArgument, "the count of memory pieces must be 0 to 1024");
   if (memory == nullptr && count > 0) return Error(Errc::kInvalidArgument, "memory pieces: null");
   std::vector<View> views;
   views.reserve(static_cast<std::size_t>(count));
@@ -83,7 +83,7 @@ namespace {
 Result<std::vector<datatype::Level>> levels_of(const spate_strided* what) {
   static_assert(SPATE_MAX_LEVELS == datatype::kMaxLevels);
   if (what == nullptr) return Error(Errc::kInvalidArgument, "description: null");
-  if (what->level_count > SPATE_MAX_LEVELS) return Error(Errc::kInvalidArgument, "at most 8 levels are taken");
+  if (what->level_count > SPATE_MAX_LEVELS) return Error(Errc::kInvalidArgument, "a pattern has at most 8 levels");
   std::vector<datatype::Level> levels;
   for (std::size_t i = 0; i < what->level_count; ++i) levels.push_back({what->levels[i].count, what->levels[i].stride});
   return levels;

@@ -25,7 +25,7 @@ std::int64_t wait_for_any(spate_op* const* ops, std::size_t count, ssize_t* resu
   for (std::size_t i = 0; i < count; ++i) {
     if (ops[i] == nullptr) continue;
     client::Driver& its = ops[i]->fs->process->driver();
-    if (driver != nullptr && driver != &its) return refuse_argument("operations of several file systems");
+    if (driver != nullptr && driver != &its) return refuse_argument("the operations belong to several file systems");
     driver = &its;
     tasks.push_back(ops[i]->task.get());
     places.push_back(i);

@@ -25,7 +25,7 @@ Result<Measure> measure(std::uint64_t block_bytes, std::span<const Level> levels
   Measure m{block_bytes, block_bytes};
   for (std::size_t k = levels.size(); k-- > 0;) {
     const Level& level = levels[k];
-    if (level.count == 0) return Error(Errc::kInvalidArgument, "request: a level without repetitions");
+    if (level.count == 0) return Error(Errc::kInvalidArgument, "a level of the request has count 0");
     std::uint64_t reach = 0;
     if (__builtin_mul_overflow(level.count - 1, level.stride, &reach) ||
         __builtin_add_overflow(m.span, reach, &m.span) || m.span > kMaxFileBytes) {

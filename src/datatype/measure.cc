@@ -159,7 +159,7 @@ Result<void> check_disjoint(const Description& description) {
     }
     good = disjoint(std::move(pieces));
   }
-  if (!good) return Error(Errc::kInvalidArgument, "write: pieces overlap");
+  if (!good) return Error(Errc::kInvalidArgument, "the pieces of a write overlap, or are too many to compare");
   return {};
 }
 

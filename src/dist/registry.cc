@@ -60,9 +60,10 @@ Result<std::size_t> slots_of(const DistributionSpec& spec, std::size_t wanted, s
 
 Result<std::unique_ptr<const Distribution>> make_distribution(const DistributionSpec& spec, std::uint64_t strip_bytes,
                                                               std::size_t slots) {
-  if (slots < 1 || slots > kMaxSlots) return Error(Errc::kInvalidArgument, "layout: number of slots");
+  if (slots < 1 || slots > kMaxSlots)
+    return Error(Errc::kInvalidArgument, "the number of slots of a layout is out of range");
   if (strip_bytes < kMinStripBytes || strip_bytes > kMaxStripBytes) {
-    return Error(Errc::kInvalidArgument, "layout: strip size");
+    return Error(Errc::kInvalidArgument, "the strip size of a layout is out of range");
   }
   SPATE_TRY(const DistributionType* const type, type_of(spec.kind));
   return type->make({spec.parameters, strip_bytes, slots});

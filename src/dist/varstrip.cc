@@ -53,7 +53,7 @@ Result<std::vector<VarStrip::Strip>> decode_strips(ByteView parameters) {
     const std::uint32_t slot = in.u16();
     strips.push_back({slot, in.u64()});
   }
-  if (!in.ok()) return bad_parameters(kVarStripName, "the parameters are cut");
+  if (!in.ok()) return bad_parameters(kVarStripName, "the parameters end too early");
   SPATE_TRY(std::ignore, check_strips(strips));
   return strips;
 }

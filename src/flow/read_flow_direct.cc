@@ -62,7 +62,7 @@ job::Task<Result<PooledBuffer>> ReadFlow::read_message(std::uint64_t bytes) {
   if (how_.peer && read.code() == Errc::kNotSupported) {
     peer_refused_ = true;
     if (!how_.may_fall_back) {
-      co_return Error(Errc::kNotSupported, "the target's device cannot reach the memory of the other one");
+      co_return Error(Errc::kNotSupported, "the target's device cannot reach the p2p device's memory");
     }
     SPATE_CO_TRY(std::ignore, co_await leave_peer(buffer));
     read = co_await read_blocks(buffer.view());

@@ -171,7 +171,7 @@ job::Task<Result<void>> WriteFlow::store_blocks(const BlockAligner::Blocks& bloc
     if (stored.code() != Errc::kNotSupported) co_return stored;
     peer_refused_ = true;
     if (!how_.may_fall_back) {
-      co_return Error(Errc::kNotSupported, "the target's device cannot reach the memory of the other one");
+      co_return Error(Errc::kNotSupported, "the target's device cannot reach the p2p device's memory");
     }
     context_.counters.fell_back(Lane::kPeer, Direction::kWrite);
     how_.peer = false;

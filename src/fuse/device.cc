@@ -132,7 +132,7 @@ Result<void> answer_init(const Mount& mount, fuse_session* session) {
   const std::unique_ptr<void, decltype(&std::free)> memory(buffer.mem, &std::free);
   if (size <= 0) return Error::told(Errc::kConnectionLost, "unmounted before it was served");
   if (static_cast<std::size_t>(size) > init.request.size())
-    return Error::told(Errc::kProtocol, "the kernel begins with something long");
+    return Error::told(Errc::kProtocol, "the kernel's first message is too long");
   std::memcpy(init.request.data(), buffer.mem, static_cast<std::size_t>(size));
   init.size = static_cast<std::uint32_t>(size);
   answering_init = true;

@@ -39,11 +39,11 @@ KernelInit& kernel_init_of(client::HandoverState& handover) {
 
 Result<void> check_agreed(const KernelInit& init) {
   if (init.done == 0 || init.size > init.request.size())
-    return Error::told(Errc::kCorrupt, "the process before has not answered the kernel's FUSE_INIT");
+    return Error::told(Errc::kCorrupt, "the previous process has not answered the kernel's FUSE_INIT");
   const std::uint32_t unknown = init.abilities & ~kAbilities;
   if (unknown == 0) return {};
   return Error::told(Errc::kVersionMismatch,
-                     fmt::format("the process before has agreed with the kernel on what this version does not know "
+                     fmt::format("the previous process has agreed with the kernel on what this version does not know "
                                  "(abilities {:#x}): umount, and mount again",
                                  unknown));
 }

@@ -275,8 +275,8 @@ std::optional<KernelSession::End> KernelSession::on_message(int control) {
   if (message->word != Word::kUpgrade) return std::nullopt;
   if (hand_over()) return End::kHandedOver;
   resume();
-  std::ignore =
-      send_message(control, Word::kFailed, "calls are under way that wait for a server; the old program goes on");
+  std::ignore = send_message(control, Word::kFailed,
+                             "calls are under way that wait for a server; the old program continues to serve");
   return std::nullopt;
 }
 

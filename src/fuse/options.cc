@@ -254,14 +254,15 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (argument == "-o") {
-      if (++i == arguments.size()) return Error::told(Errc::kInvalidArgument, "-o lacks its options");
+      if (++i == arguments.size()) return Error::told(Errc::kInvalidArgument, "-o needs options behind it");
       SPATE_TRY(std::ignore, parse_option_list(arguments[i], options));
     } else if (argument.starts_with("-o")) {
       SPATE_TRY(std::ignore, parse_option_list(std::string_view(argument).substr(2), options));
     } else if (argument == "-t") {
       // The type, as mount(8) gives it to helpers of types with a dot: one of those that this program is linked as.
       const std::string type = ++i == arguments.size() ? "" : arguments[i];
-      if (type != "spate" && type != "fuse.spate") return Error::told(Errc::kInvalidArgument, "-t is fuse.spate");
+      if (type != "spate" && type != "fuse.spate")
+        return Error::told(Errc::kInvalidArgument, "the type behind -t must be fuse.spate");
     } else if (argument.size() > 1 && argument.front() == '-') {
       SPATE_TRY(std::ignore, parse_switch(argument, options));
     } else {

@@ -98,7 +98,7 @@ Result<std::optional<Remount>> parse_remount(const std::vector<std::string>& arg
       names.push_back(argument);
     } else if (argument.starts_with("-o")) {
       if (argument.size() == 2 && ++i == arguments.size())
-        return Error::told(Errc::kInvalidArgument, "-o lacks its options");
+        return Error::told(Errc::kInvalidArgument, "-o needs options behind it");
       const std::string_view list =
           argument.size() == 2 ? std::string_view(arguments[i]) : std::string_view(argument).substr(2);
       for_each_option(list, take);

@@ -120,7 +120,7 @@ Result<ServerDescriptors> parse_server_descriptors(std::string_view text) {
     const auto [next, error] = std::from_chars(at, end, number);
     struct stat state{};
     if (error != std::errc() || number < 3 || ::fstat(number, &state) != 0)
-      return Error::told(Errc::kInvalidArgument, "--serve is the supervisor's");
+      return Error::told(Errc::kInvalidArgument, "--serve is for the supervisor only");
     at = next == end ? end : next + 1;
   }
   for (const int number : numbers) ::fcntl(number, F_SETFD, FD_CLOEXEC);

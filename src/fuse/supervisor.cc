@@ -181,7 +181,7 @@ void Supervisor::on_crash(const std::string& how) {
             how, crashes_.size());
   const bool never_began = !serving_ && !next_program_.empty();
   if (never_began) {
-    answer(Word::kFailed, fmt::format("{} {}; the old program goes on", next_program_, how));
+    answer(Word::kFailed, fmt::format("{} {}; the old program continues to serve", next_program_, how));
     next_program_.clear();
     program_ = kOwnProgram;
   } else if (!can_resend_) {
@@ -256,7 +256,7 @@ void Supervisor::tell_status(const std::string& of_server) {
 
 Result<void> Supervisor::check_program(const std::string& program) {
   if (program.empty() || program.front() != '/')
-    return Error::told(Errc::kInvalidArgument, "the program is not named by an absolute path");
+    return Error::told(Errc::kInvalidArgument, "the path of the program must be absolute");
   return host_.check_program(program);
 }
 

@@ -95,8 +95,7 @@ Result<BrokerReply> ask_once(const Question& question) {
 void tell_once(const Error& error) {
   static std::atomic<bool> told{false};
   if (told.exchange(true)) return;
-  const std::string line =
-      "spate: locks and files that other programs go on with need spate-broker: " + error.message() + "\n";
+  const std::string line = "spate: locks and files that outlive a program need spate-broker: " + error.message() + "\n";
   raw(SYS_write, 2, line.data(), line.size());
 }
 

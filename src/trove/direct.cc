@@ -66,7 +66,7 @@ Result<void> probe_device_memory(const std::string& file, MutableByteView memory
   if (!fd) return errno_error(errno, "open past the page cache");
   if (retried([&] { return ::pread(fd.get(), memory.data(), memory.size(), 0); }) >= 0) return {};
   if (errno != EREMOTEIO) return errno_error(errno, "read to a device's memory");
-  return Error(Errc::kNotSupported, "the target's device cannot reach the memory of the other one (EREMOTEIO)");
+  return Error(Errc::kNotSupported, "the target's device cannot reach the p2p device's memory (EREMOTEIO)");
 }
 
 Errc direct_errc(const BytestreamRequest& request, int error_number) {

@@ -159,7 +159,7 @@ job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& wor
     words.writes.fetch_add(1, std::memory_order_seq_cst);
     if (!words.end()) {
       let_go(work.slot, held);
-      co_return Error(Errc::kLostWrite, "the server has taken this client for dead in the middle of a write");
+      co_return Error(Errc::kLostWrite, "the server fenced this client in the middle of a write");
     }
   }
   const std::optional<std::uint64_t> size = held->file->size();

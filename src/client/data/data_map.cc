@@ -31,10 +31,10 @@ Result<void> check_ranges(const wire::SlotRanges& slot, std::uint64_t from) {
   std::uint64_t last = from;
   for (const wire::DataRange& range : slot.ranges) {
     if (range.offset < last || range.size == 0 || range.offset > kAllSeen || range.size > kAllSeen - range.offset)
-      return Error(Errc::kProtocol, "ranges of data that are none");
+      return Error(Errc::kProtocol, "the server sent ranges that do not ascend");
     last = range.offset + range.size;
   }
-  if (slot.complete_to < last) return Error(Errc::kProtocol, "ranges of data end behind what was looked at");
+  if (slot.complete_to < last) return Error(Errc::kProtocol, "the server sent a range beyond what it looked at");
   return {};
 }
 
@@ -56,7 +56,7 @@ job::Task<Result<void>> ask_ranges(Question& question, const Share& share) {
                co_await call_share<wire::DatafileRangesReply>(share, wire::Op::kDatafileRanges, body, options));
   wire::DatafileRangesReply& reply = answer.reply;
   if (reply.ranges.size() != slot_count || reply.datafiles.size() != slot_count)
-    co_return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
+    co_return Error(Errc::kProtocol, share.channel->name() + " answered for other slots than it was asked for");
   for (std::size_t i = 0; i < slot_count; ++i) {
     SPATE_CO_TRY(std::ignore, check_ranges(reply.ranges[i], request.offsets[i]));
     question.slots[share.slots[i].slot] = std::move(reply.ranges[i]);

@@ -39,7 +39,8 @@ job::Task<Result<void>> punch_share(Transfer& transfer, const Share& share, Punc
   const bool extends = how == Punch::kExtends;
   if (extends) {
     SPATE_CO_TRY(const bool allocates, co_await knows(transfer, share, wire::kFeatureAllocates));
-    if (!allocates) co_return Error(Errc::kNotSupported, share.channel->name() + " is of an earlier version");
+    if (!allocates)
+      co_return Error(Errc::kNotSupported, share.channel->name() + " runs an earlier version, which cannot do this");
   }
   const Bytes body = punch_body(transfer, share, how);
   const wire::Op op = extends ? wire::Op::kDatafileAllocate : wire::Op::kPunch;

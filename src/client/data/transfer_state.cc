@@ -65,7 +65,7 @@ rpc::CallOptions call_options(const Transfer& transfer, const Share& share) {
 Result<void> note_states(Transfer& transfer, const Share& share, std::span<const wire::DatafileState> states,
                          Incarnation incarnation) {
   if (states.size() != share.slots.size())
-    return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
+    return Error(Errc::kProtocol, share.channel->name() + " answered for other slots than it was asked for");
   if (share.group) {
     Groups& groups = transfer.target.session.servers().groups();
     groups.note_answer(share.group, share.channel->server(), incarnation);

@@ -64,7 +64,7 @@ job::Task<Result<void>> FileCopy::copy_share(const ServerCopy& share, const Copy
   auto reply = wire::decode_body<wire::DatafileCopyReply>(raw.body);
   if (!reply) co_return std::move(reply).error().within(share.channel->name());
   if (reply->datafiles.size() != share.pieces.size())
-    co_return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
+    co_return Error(Errc::kProtocol, share.channel->name() + " answered for other slots than it was asked for");
   std::vector<SlotState> states;
   for (std::size_t i = 0; i < share.pieces.size(); ++i)
     states.push_back(SlotState{share.pieces[i].to_slot, reply->datafiles[i], raw.header.incarnation});

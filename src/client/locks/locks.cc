@@ -200,7 +200,7 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     auto granted = co_await wait_for(sequence, waiting, stop);
     if (granted.code() != Errc::kLocksForgotten) co_return granted;
   }
-  co_return Error(Errc::kSessionFenced, "the session ends again and again");
+  co_return Error(Errc::kSessionFenced, "the session ended several times during the request");
 }
 
 /// It is not known whether the request was carried out. Locks that it may have taken are released when the owner closes

@@ -41,7 +41,7 @@ class Reader {
     const char* const end = text->data() + text->size();
     const auto parsed = std::from_chars(text->data(), end, value, base);
     if (parsed.ec != std::errc() || parsed.ptr != end || value < range.least || value > range.most) {
-      wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: a number from " +
+      wrong.push_back(std::string("hint ") + key + "=" + *text + " is ignored: it must be a number from " +
                       std::to_string(range.least) + " to " + std::to_string(range.most) + " is");
     } else {
       out = static_cast<Number>(value);
@@ -57,7 +57,8 @@ class Reader {
     } else if (*text == "disable") {
       out = Choice::kDisable;
     } else {
-      wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: enable, disable or automatic is");
+      wrong.push_back(std::string("hint ") + key + "=" + *text +
+                      " is ignored: it must be enable, disable or automatic");
     }
   }
   /// Reads ROMIO's list of hosts. Spate makes no difference between hosts.
@@ -73,14 +74,14 @@ class Reader {
       out = value;
     } else {
       wrong.push_back(std::string("hint ") + key + "=" + *text +
-                      " is not taken: *:N (at most N aggregators on a node) or *:* is");
+                      " is ignored: it must be *:N (at most N aggregators on a node) or *:*");
     }
   }
   void text(const char* key, std::array<char, 256>& out) {
     const auto value = value_of(info_, key);
     if (!value) return;
     if (value->size() >= out.size()) {
-      wrong.push_back(std::string("hint ") + key + " is not taken: it is longer than 255 bytes");
+      wrong.push_back(std::string("hint ") + key + " is ignored: it is longer than 255 bytes");
       return;
     }
     out.fill(0);
@@ -89,7 +90,7 @@ class Reader {
   /// Checks a hint of which only one value is supported, because others would change what the program may do.
   void only(const char* key, const char* taken, const char* why) {
     const auto text = value_of(info_, key);
-    if (text && *text != taken) wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: " + why);
+    if (text && *text != taken) wrong.push_back(std::string("hint ") + key + "=" + *text + " is ignored: " + why);
   }
   std::vector<std::string> wrong;
 

@@ -74,7 +74,7 @@ std::string_view peer_refusal(const Parts& parts, const Target& target, bmi::Add
 
 void note_peer_refusal(Target& target) {
   if (!target.peer_refusal.empty()) return;
-  target.peer_refusal = "the target's device cannot reach the memory of the other one (EREMOTEIO)";
+  target.peer_refusal = "the target's device cannot reach the p2p device's memory (EREMOTEIO)";
   SPATE_LOG("server", warn, "path p2p is given up target={} why={}", target.description.id,
             log::Quoted{target.peer_refusal});
 }
