@@ -68,6 +68,8 @@ job::Task<Result<void>> ChangeLog::store(DatafileId datafile, std::vector<Positi
   if (positions.empty()) co_return Result<void>();
   Notes& notes = notes_[datafile];
   const std::size_t before = notes.size();
+  // Each commit of a note lists its datafile. A note in memory alone proves nothing: its commit may fail.
+  const bool listed = std::ranges::any_of(notes, [](const auto& note) { return note.second.stored != 0; });
   const Notes::const_iterator whole = notes.find({true, 0});
   const bool covered = whole != notes.end() && whole->second.stored >= window;
   std::erase_if(positions, [&](const Position& position) {
@@ -84,7 +86,7 @@ job::Task<Result<void>> ChangeLog::store(DatafileId datafile, std::vector<Positi
     const ChangedRegion region{datafile, position.to_the_end, position.region};
     transaction.put(change_key(group_, region), value);
   }
-  if (before == 0) transaction.put(group_datafile_key(group_, datafile), {});
+  if (!listed) transaction.put(group_datafile_key(group_, datafile), {});
   count_ += notes.size() - before;
   std::vector<ChangedRegion> merged;
   if (count_ > most_regions_) merged = merge_largest();

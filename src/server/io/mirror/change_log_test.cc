@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "base/expect.h"
+#include "trove/kvfault/fault_keyval.h"
 #include "trove/kvmem/memory_keyval.h"
 
 namespace spate::io {
@@ -97,6 +98,21 @@ TEST_F(ChangeLogTest, ListsTheDatafilesThatWereNotRemoved) {
   const auto found = executor_.run(log_.list({}, 10));
   ASSERT_OK(found);
   EXPECT_EQ(*found, std::vector<DatafileId>{kSecond});
+}
+
+TEST_F(ChangeLogTest, ListsADatafileAlsoWhenItsFirstNoteCouldNotBeStored) {
+  trove::FaultKeyval failing(*keyval_, clock_);
+  job::KeyvalContext context(failing, executor_);
+  ChangeLog log(context, kNotedGroup);
+  failing.order({trove::FaultPoint::kCommit, 1, Errc::kNoSpace});
+  const Extent extent{0, 1};
+  ASSERT_EQ(executor_.run(log.note(kFirst, {&extent, 1}, 1)).code(), Errc::kNoSpace);
+  note(log, kFirst, 5 * kMiB, 1);
+  note(log, kFirst, 0, 1);
+  const auto found = executor_.run(log.list({}, 10));
+  ASSERT_OK(found);
+  EXPECT_EQ(*found, std::vector<DatafileId>{kFirst});
+  EXPECT_EQ(stored(), (std::vector<ChangedRegion>{{kFirst, false, 0}, {kFirst, false, 5}}));
 }
 
 }  // namespace
