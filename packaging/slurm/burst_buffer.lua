@@ -2,7 +2,7 @@
 -- burst_buffer/lua of Slurm (22.05 or later): #SPATE lines of a job script make a file system for the job by `spate job`, stage in before
 -- the script begins, and stage out and end it afterwards. docs/slurm.md, "#SPATE in a job script". Beside slurm.conf, with burst_buffer.conf.
 
--- How the controller reaches a node, as the job's user, and what it calls there.
+-- How the controller reaches a node as the job's user, and the program that it runs there.
 local launcher = os.getenv("SPATE_JOB_LAUNCHER") or "ssh {host}"
 local address = os.getenv("SPATE_JOB_ADDRESS") or "{host}"
 local spate = os.getenv("SPATE_JOB_PROGRAM") or "spate"
@@ -12,10 +12,10 @@ local function quoted(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
 local words_of = {stage_in = {"source", "destination"}, stage_out = {"source", "destination"}, mount = {"at"}}
 
--- The beginning of a text that somebody else has written, for a message.
+-- Returns the beginning of a user's text, for a message.
 local function shown(text) return #text > 200 and text:sub(1, 200) .. "..." or text end
 
--- One line after "#SPATE ": its name and its KEY=VALUE words, or nil and what is wrong. The time is proportional to the line's length.
+-- Parses a line after "#SPATE ". Returns its name and KEY=VALUE words, or nil and the error. The time is proportional to its length.
 local function parse_line(line)
   local name, rest = line:match("^%s*(%S+)(.*)$")
   local known = name and words_of[name]
@@ -45,10 +45,10 @@ local function check_ends(found)
   return inside:sub(1, 7) == "spate:/" or nil, "#SPATE " .. found.name .. ": " .. shown(inside) .. " does not begin with spate:/"
 end
 
--- Bounds of what the controller reads and keeps for a job, whoever has written the script: bytes of it, and #SPATE lines.
+-- The controller reads at most so many bytes of any job's script, and keeps at most so many #SPATE lines.
 local most_bytes, most_lines = 16 * 1024 * 1024, 1000
 
--- The directives of a job script, or nil and what is wrong.
+-- Returns the directives of a job script, or nil and the error.
 local function directives(job_script)
   local file = io.open(job_script)
   if not file then return nil, "the job script cannot be read" end
@@ -70,7 +70,7 @@ local function directives(job_script)
   return all
 end
 
--- What a command prints; nil and its last words if it fails.
+-- Runs a command. Returns its output; if it fails, nil and its output on one line.
 local function run(command)
   local pipe = io.popen(command .. " 2>&1; echo \"ended $?\"")
   local text = pipe:read("*all")
@@ -80,7 +80,7 @@ local function run(command)
   return nil, ((said or text):gsub("%s+", " "))
 end
 
--- User and nodes of a job.
+-- Returns user and nodes of a job.
 local function job_facts(job_id)
   local told, wrong = run("squeue --noheader --states=all --format='%u|%N' --jobs=" .. quoted(job_id))
   if not told then return nil, wrong end
@@ -117,7 +117,7 @@ end
 
 function slurm_bb_pools() return slurm.SUCCESS end
 function slurm_bb_setup() return slurm.SUCCESS end
--- The nodes, and so the file system, come later.
+-- The job has no nodes yet, so there is no file system to stage into. slurm_bb_pre_run() does that.
 function slurm_bb_data_in() return slurm.SUCCESS end
 function slurm_bb_real_size() return slurm.SUCCESS end
 
@@ -145,7 +145,7 @@ function slurm_bb_pre_run(job_id, job_script)
   return stage(job, job_script, "stage_in", "stage-in")
 end
 
--- A job that has never begun has nothing to stage out.
+-- slurm_bb_data_out() stages out. A job that never began needs no stage-out.
 function slurm_bb_post_run(job_id, job_script) return slurm.SUCCESS end
 
 function slurm_bb_data_out(job_id, job_script)

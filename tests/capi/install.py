@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `cmake --install` gives is complete: binaries, library, header, pkg-config, CMake package, systemd unit, and
-the Python package where it was built.
+"""`cmake --install` installs everything: binaries, library, header, pkg-config, CMake package, systemd unit, and the
+Python package where it was built.
   install.py BUILD [PYTHON]"""
 import os
 import shutil

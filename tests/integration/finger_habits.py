@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What people type by habit from ls, df, du, chmod, find, head, tail and the shell works with `spate`, too."""
+"""Habits from ls, df, du, chmod, find, head, tail and the shell work with `spate`, too."""
 import json
 import os
 import re

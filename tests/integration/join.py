@@ -27,7 +27,7 @@ def main():
         server, client = tokens
         refusals(machines, server, client)
         second = number_of(machines.type("node2", typed["join"].replace("TOKEN", server)))
-        # An ordinary user, and the token is in no list of processes.
+        # An ordinary user runs the commands. The token appears in no list of processes.
         said = machines.type("node3", USER % ("echo %s | " % server + typed["join"].replace("TOKEN", "-")))
         check("(tcp://10.1.0.3:7400)" in said, said)
         third = number_of(said)
@@ -41,7 +41,7 @@ def main():
 
 
 def number_of(said):
-    """The number of the server that joined. Each attempt to join takes one, also one that fails."""
+    """Returns the number of the server that joined. Each attempt to join uses up a number, even if it fails."""
     found = re.search(r"^server (\d+) \(.*\) is part of the file system", said, re.M)
     check(found, said)
     return int(found.group(1))
@@ -71,7 +71,7 @@ def crc32c(data):
 
 
 def with_other_key(token):
-    """The last key is another one, and the sum is right."""
+    """Changes the last key of the token and corrects its checksum."""
     parts = token.split(".")[:-1]
     parts[-1] = "0123456789abcdef" * 4
     text = ".".join(parts)
@@ -79,7 +79,7 @@ def with_other_key(token):
 
 
 def refusals(machines, server, client):
-    """What fails leaves nothing behind, so that the right command works afterwards."""
+    """A failed join leaves nothing behind, so that the right command works afterwards."""
     join = "spate join node1 %s --storage /srv/data"
     refused(machines, "node2", join % server[:-1], "no join token", secret=server)
     refused(machines, "node2", join % client, "for machines that store nothing", secret=client)

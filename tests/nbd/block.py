@@ -26,7 +26,7 @@ def conforms(export, name=""):
 
 
 def contents(export, name, read_file):
-    """What is written by the export is in the file, and at once."""
+    """Data written through the export is in the file at once."""
     data = os.urandom(3 * MIB + 77)
     with Connection(export.address) as c:
         c.structured_reply()
@@ -38,7 +38,7 @@ def contents(export, name, read_file):
 
 
 def described(export, what, name="", preferred=4 * KIB):
-    """What it is, and how much is best asked for at once: of a striped file one strip, which one server has."""
+    """The export's description and preferred request size: for a striped file one strip, which lies on one server."""
     with Connection(export.address) as c:
         replies = c.option(OPT["INFO"], go_data(name, INFO_DESCRIPTION, INFO_NAME))
         infos = {struct.unpack(">H", data[:2])[0]: data[2:] for kind, data in replies if kind == INFO}
@@ -47,7 +47,7 @@ def described(export, what, name="", preferred=4 * KIB):
 
 
 def reconnects(export, name):
-    """A thousand clients that come and go in all ways; nothing is left of them."""
+    """A thousand clients come and go in all ways. None of their state is left."""
     with Connection(export.address) as c:
         c.go(name).read(0, 512)
         before = export.descriptors()
@@ -66,7 +66,7 @@ def reconnects(export, name):
 
 
 def greedy(export, name):
-    """Who asks for much and takes nothing has the server hold little, whatever is asked for."""
+    """A client that requests much and reads nothing makes the server hold little memory, whatever it requests."""
     before = export.memory_kib()
     with Connection(export.address) as c:
         c.go(name)
@@ -87,14 +87,14 @@ def other_size(export, name):
 
 
 def waiting(c):
-    """Bytes that have not arrived at the other end yet."""
+    """Returns how many bytes have not arrived at the other end yet."""
     count = array.array("i", [0])
     fcntl.ioctl(c.socket, termios.TIOCOUTQ, count)
     return count[0]
 
 
 def resized(export, name, resize):
-    """New clients see a new size; those that are there hear of what is gone as an error, bring nothing of it back, and nothing breaks."""
+    """New clients see the new size. Others get an error for what is gone, cannot write it back, and go on."""
     with Connection(export.address) as c, Connection(export.address) as plain:
         c.structured_reply()
         c.go(name)
@@ -120,7 +120,7 @@ def resized(export, name, resize):
             pass
         for length in (512, 65536, 300_000):
             check(c.request(WRITE, size - length, length, 0, b"x" * length).error == ENOSPC, "a write of %d bytes brings back what is gone" % length)
-        for length in (100_000, 300_000, 2 * MIB):  # the last two: by a pipe, by none
+        for length in (100_000, 300_000, 2 * MIB):  # the last two: through a pipe, and without one
             resize(size)
             check(other_size(export, name) == size, "the new size is not seen")
             c.write(0, b"y" * 300_000)
@@ -157,7 +157,7 @@ def local_file(fs):
 
 
 def local_file_on_disk(fs):
-    """Where pages may be missing: read by workers, the same bytes."""
+    """A file whose pages may be missing: workers read it, and the bytes are the same."""
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "spate-nbd-%d" % os.getpid())
     data = os.urandom(16 * MIB)
     try:
@@ -185,7 +185,7 @@ def local_file_on_disk(fs):
 
 
 def holes(export, name):
-    """Block status tells what was never written, and what was punched."""
+    """Block status shows ranges that were never written and ranges that were punched."""
     with Connection(export.address) as c:
         c.structured_reply()
         c.option(OPT["SET_META_CONTEXT"], context_data(name, "base:allocation"))
@@ -202,7 +202,7 @@ def holes(export, name):
 
 
 def large_writes(fs):
-    """Payloads that go from the socket to the file through a pipe, however small the pieces they come in; half ones are dropped."""
+    """Payloads go from the socket to the file through a pipe, in pieces of any size. Incomplete ones are dropped."""
     path = os.path.join(fs.root, "disk")
     for where in (["--port", "0"], ["--unix", os.path.join(fs.root, "socket")]):
         with Export(*where, path) as export, Connection(export.address) as c:
@@ -228,7 +228,7 @@ def large_writes(fs):
 
 
 def several_threads(fs):
-    """What one connection has written the others read, whichever thread serves them; all of them end together."""
+    """Data written on one connection is read on others, whichever threads serve them. All threads end together."""
     with Export("--port", "0", "--threads", "3", os.path.join(fs.root, "disk")) as export:
         all = [Connection(export.address).go("") for _ in range(12)]
         for i, one in enumerate(all):
@@ -270,7 +270,7 @@ def striped_file(fs):
 
 
 def room(fs, export):
-    """TRIM and WRITE_ZEROES give the room on the servers back."""
+    """TRIM and WRITE_ZEROES free space on the servers."""
     def taken():
         return sum(os.stat(file).st_blocks * 512 for server in (2, 3) for file in fs.datafiles(server))
     with Connection(export.address) as c:
@@ -282,7 +282,7 @@ def room(fs, export):
 
 
 def servers_die(fs):
-    """Requests outlive a restart of the servers, and what they had acknowledged is not lost with a process."""
+    """Requests survive a restart of the servers, and no acknowledged data is lost with a process."""
     path = os.path.join(fs.root, "socket")
     with Export("--unix", path, "spate:/disk", env=dict(fs.env, SPATE_FS=fs.dir)) as export, Connection(path) as c:
         c.go("").write(0, b"a" * MIB)
@@ -294,7 +294,7 @@ def servers_die(fs):
 
 
 def stopped_servers(fs):
-    """Clients of a local file do not wait for the servers of another export; nor does the list."""
+    """Clients of a local file do not wait for the servers of another export. Nor does the list."""
     path, local = os.path.join(fs.root, "socket"), os.path.join(fs.root, "disk")
     with Export("--unix", path, "local=" + local, "striped=spate:/disk", env=dict(fs.env, SPATE_FS=fs.dir)) as export:
         fs.kill(1, 2, 3, sig=signal.SIGSTOP)
@@ -315,7 +315,7 @@ def stopped_servers(fs):
 
 
 def writes_are_lost(fs):
-    """As when a machine goes down: every flush of every client that was there says so, none of those that come later."""
+    """As after a crash of the machine: every flush of clients connected then reports it, later clients' do not."""
     fs.spate("down", "-q", "--dir", fs.dir)
     with open(fs.dir + "/spate.toml") as f:
         text = f.read()
@@ -340,7 +340,7 @@ def writes_are_lost(fs):
 
 
 def activation(fs):
-    """A socket that a service manager has opened."""
+    """A service manager has opened the socket."""
     path = os.path.join(fs.root, "activated")
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
@@ -353,7 +353,7 @@ def activation(fs):
     finally:
         process.terminate()
         process.communicate(timeout=20)
-    # Sockets that were meant for another process, whose environment this one has inherited, are not its own.
+    # Sockets that were meant for another process, whose environment this process has inherited, are not used.
     other = script.replace("LISTEN_PID=$$", "LISTEN_PID=1").replace("export -r", "export --port 0 -r")
     process = subprocess.Popen(["sh", "-c", other], pass_fds=[listening.fileno()], stdout=subprocess.PIPE)
     try:
@@ -365,7 +365,7 @@ def activation(fs):
 
 
 def ends_with_clients(fs):
-    """SIGTERM with clients there, one in the middle of a request: it ends, within its time."""
+    """SIGTERM with connected clients, one in the middle of a request: the export ends within its time limit."""
     with Export("--port", "0", os.path.join(fs.root, "disk")) as export:
         idle, half = Connection(export.address), Connection(export.address)
         idle.go("")

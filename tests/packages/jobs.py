@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that work all the time on a machine of tests/integration/machines.py: in a mount, by `spate run` and by Python. Each ends with an error
-at the first call that fails and at the first byte that is wrong."""
+"""Programs that work all the time on a machine of tests/integration/machines.py: in a mount, by `spate run` and by
+Python. Each ends with an error at the first call that fails and at the first wrong byte."""
 import os
 import subprocess
 
 from cluster import check, wait_until
 from machines import enter
 
-# Each writes its number of rounds to /run/jobs/NAME after each one, and ends when there is a file /run/jobs/enough.
+# After each round a program writes its number of rounds to /run/jobs/NAME. It ends when a file /run/jobs/enough exists.
 FRAME = """
 import os, sys
 def rounds():
@@ -21,7 +21,7 @@ def rounds():
 def record(n):
     return (b"%d " % n) * (n % 700 + 1) + b"\\n"
 """
-# Appends to one file that stays open, and reads what was written before. What fsync has returned for must be there at the end.
+# Appends to a file that stays open, and reads earlier data. Data for which fsync has returned must be there at the end.
 LOG = """
 f = os.open(sys.argv[2] + "/log-" + sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
 places, end = [], 0
@@ -38,7 +38,7 @@ for n in rounds():
         os.fsync(f)
 os.close(f)
 """
-# What cannot be done twice: a call that is repeated where it was done already fails here.
+# Operations that cannot be done twice: if a call is repeated after it was done, it already fails here.
 NAMES = """
 base = sys.argv[2] + "/names-" + sys.argv[1]
 os.mkdir(base)
@@ -142,7 +142,7 @@ class Jobs:
             check(program.poll() is None, "%s has ended: %s" % (name, program.poll() is not None and program.communicate()[0]))
 
     def go_on(self):
-        """Each has done ten rounds more, of which the last ones began after this was called."""
+        """Waits until each program has done ten more rounds. The last ones began after this call."""
         goal = {name: self.rounds(name) + 10 for name in self.programs}
         for name in self.programs:
             def reached(name=name):
@@ -158,6 +158,6 @@ class Jobs:
             check(program.returncode == 0, "%s: exit %d: %s" % (name, program.returncode, said))
 
     def look(self, when):
-        """Everything that they have written is there."""
+        """Checks that everything that the programs have written is there."""
         done = self.machines.run(self.machine, "exec python3 - <<'END'\n%s\nEND" % LOOK)
         check(done.returncode == 0, "%s: %s" % (when, done.stdout))

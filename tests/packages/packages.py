@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/package: what it builds is complete and without fault, works on a Debian with nothing on it, may be installed anew
-while servers run, and leaves data alone when it is removed. Then an upgrade to packages of a later version: upgrade.py."""
+"""scripts/package: its packages are complete and correct, work on a Debian with nothing else on it, may be reinstalled
+while servers run, and leave data alone when they are removed."""
 import glob
 import json
 import os

@@ -13,7 +13,7 @@ from cluster import check, wait_until  # noqa: E402
 from jobs import Jobs  # noqa: E402
 from machines import Machines, alone  # noqa: E402
 
-# As in docs/operating.md, with all servers on the first machine.
+# The layout of docs/operating.md, with all servers on the first machine.
 CONFIG = """
 mkdir -p /etc/spate
 cd /etc/spate
@@ -46,7 +46,8 @@ spate-setup --format
 scp -pr /etc/spate client:/etc/
 """
 SERVERS = [1, 2, 3]
-# The packages' scripts leave services alone where no systemd runs. Here they find one. It notes what it is asked and does nothing.
+# The packages' scripts leave services alone if no systemd runs. Here they find one that records its orders and does
+# nothing.
 LISTENING = """
 mkdir -p /run/systemd/system
 rm -f /usr/sbin/policy-rc.d
@@ -64,7 +65,8 @@ STARTS_OR_STOPS = {"start", "stop", "restart", "try-restart", "reload", "reload-
 
 
 def install(machines, name, folder):
-    """What the packages' scripts ask of the service manager, which may neither start nor stop anything."""
+    """Installs packages. Returns the orders of their scripts to the service manager, which may neither start nor stop
+    anything."""
     debs = " ".join(sorted(glob.glob(folder + "/*.deb")))
     machines.type(name, "rm -f /run/asked; PATH=/run/noted:$PATH dpkg -i %s" % debs)
     asked = machines.type(name, "cat /run/asked 2> /dev/null || true").splitlines()
@@ -80,7 +82,7 @@ def software(machines):
 
 
 def serving(machines):
-    """The files of the processes that serve the mount: the supervisor's and its child's."""
+    """Returns the program files of the processes that serve the mount: the supervisor's and its child's."""
     said = machines.type("client", "for exe in /proc/[0-9]*/exe; do readlink $exe; done 2> /dev/null | grep spate-mount || true")
     return sorted(said.split("\n")[:-1])
 
@@ -96,7 +98,7 @@ def upgrade_servers(machines, folder, before, after, jobs):
 
 
 def upgrade_client(machines, folder, after, jobs):
-    """The supervisor stays the program that it was, as docs/mount.md says; the process that serves becomes the new one."""
+    """The supervisor keeps its program file, as docs/mount.md says. The process that serves the mount gets the new one."""
     before = serving(machines)
     install(machines, "client", folder)
     gone = "/usr/bin/spate-mount (deleted)"
@@ -143,7 +145,7 @@ def main():
             jobs.go_on()
             upgrade_servers(machines, newer, first, second, jobs)
             upgrade_client(machines, newer, second, jobs)
-            # Back to the older packages, the same way.
+            # Back to the older packages in the same way.
             upgrade_client(machines, older, first, jobs)
             upgrade_servers(machines, older, second, first, jobs)
             jobs.end()

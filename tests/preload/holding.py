@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What open files and locks do when the process that made them forks, becomes another program, or ends.
+"""How open files and locks behave when the process that made them forks, becomes another program, or ends.
 Run by `spate run` on /spate (holding.sh)."""
 import array
 import errno

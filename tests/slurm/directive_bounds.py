@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""packaging/slurm/burst_buffer.lua reads the script of whoever submits a job, in Slurm's controller: it keeps and reads only so much of it, and a
-line takes time in proportion to its length. Without Slurm: the functions are called by Lua."""
+"""packaging/slurm/burst_buffer.lua reads users' job scripts in Slurm's controller. It reads and keeps a bounded part of
+a script, and the time for a line is proportional to its length. Runs without Slurm: Lua calls the functions."""
 import os
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ io.write(code, " ", wrong or "")
 """
 GOOD = b"#SPATE stage_in source=/a destination=spate:/a\n"
 MIB = 1 << 20
-MEMORY = 256 * MIB  # what reading the whole of an endless script exceeds
+MEMORY = 256 * MIB  # reading the whole of an endless script would exceed it
 
 
 def lua():
@@ -30,12 +30,12 @@ def lua():
 
 
 def asked(folder, script):
-    """The answer to a script, by a process that has little memory and little time."""
+    """Returns the reply to a script. A process with little memory and little time computes it."""
     path = folder + "/job.sh"
     if script is not None:
         with open(path, "wb") as file:
             file.write(script)
-    else:  # a sparse file: a line that hardly ends
+    else:  # a sparse file: a line with almost no end
         with open(path, "wb") as file:
             file.truncate(MEMORY * 4)
     with open(folder + "/call.lua", "w", encoding="utf-8") as file:
@@ -52,7 +52,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="spate-test-") as folder:
         check(asked(folder, b"#!/bin/bash\n" + GOOD * 3 + b"echo\n") == (0, ""), "a usual script is refused")
         check(asked(folder, GOOD * 1000)[0] == 0, "1000 lines are refused")
-        # Each is refused with its reason, at once.
+        # Each script is refused at once, with the reason.
         for name, script, word in (
                 ("endless", None, "16 MiB"),
                 ("long", b"#!/bin/bash\n" + b"x" * 17 * MIB, "16 MiB"),
