@@ -14,6 +14,9 @@ constexpr std::uint8_t kOpenFlags = wire::kOpenRead | wire::kOpenWrite | wire::k
                                     wire::kOpenExecute | wire::kOpenUncounted | wire::kOpenByUser |
                                     wire::kOpenNotesRead;
 
+/// A renewal gives the rights of an open that is there.
+constexpr std::uint8_t kRenewFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser;
+
 Result<void> check_openable(const Credential& who, const InodeRecord& inode, std::uint8_t flags) {
   if (inode.is_directory()) return Errc::kIsDirectory;
   if (inode.is_symlink()) return Errc::kSymlinkLoop;
@@ -82,6 +85,8 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
 
 Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request) {
   SPATE_CO_TRY(std::ignore, check_open_flags(request.open_flags));
+  if (request.renew && (request.open_flags & ~kRenewFlags) != 0)
+    co_return Error::told(Errc::kInvalidArgument, "open flags: a renewal asks for rights only");
   const bool to_write = (request.open_flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0;
   if (to_write && operation.call().peer->reads_only())
     co_return Error::told(Errc::kReadOnly, "the user's key is for reading only");
