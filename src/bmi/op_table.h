@@ -43,7 +43,9 @@ struct Op {
   Completion completion() const { return Completion{id, user, status, actual_size}; }
 };
 
-/// Completions of one context in the order of arrival. Any of them can be removed in O(1).
+/// Completions of one context in the order of arrival. Any of them can be removed in O(1). Does not own the operations.
+/// An operation is in one queue at most, from the moment it is done until its completion is taken. Not thread-safe: the
+/// core's lock guards it.
 class CompletionQueue {
  public:
   void push(Op& op);
@@ -57,7 +59,10 @@ class CompletionQueue {
   std::size_t size_ = 0;
 };
 
-/// Not thread-safe: the core's lock guards it.
+/// The operations in flight, in slots. Life cycle of an operation: allocate() -> posted -> done, in the CompletionQueue
+/// of its context -> removed from the queue -> release(). An Op never moves and is destroyed with the table. Each use
+/// of a slot has another id, so find() never takes a new operation for an old one. All functions are O(1). Not
+/// thread-safe: the core's lock guards it.
 class OpTable {
  public:
   /// A free Op with a fresh id; null when 2^kOpSlotBits - 1 are in flight.

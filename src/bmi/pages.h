@@ -9,7 +9,8 @@
 
 namespace spate::bmi {
 
-/// A mapping, which may be empty. Move-only; the destructor unmaps the memory.
+/// A mapping of this process, or nothing (a default value, or map() without memory). Move-only. The destructor unmaps
+/// the memory, so no device and no thread may use it any more.
 class Pages {
  public:
   static constexpr std::size_t kHuge = std::size_t{2} << 20;  // x86-64 and arm64

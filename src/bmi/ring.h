@@ -11,6 +11,10 @@
 
 namespace spate::bmi {
 
+/// A queue of Ts in an array, which doubles when it is full and never shrinks. A position names one element for ever.
+/// O(1), except for a push() that has to grow: O(size); it also ends all references to elements. T must have a default
+/// value and be movable. pop() and clear() do not destroy elements: each one lives until its place is used again, so a
+/// caller that needs its memory or descriptor back releases that before. Not thread-safe.
 template <typename T>
 class Ring {
  public:

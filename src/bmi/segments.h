@@ -29,7 +29,8 @@ struct Pieces {
   }
 };
 
-/// A copy of an operation's segment array; keeps its memory from operation to operation.
+/// A copy of an operation's segment array; keeps its memory from operation to operation. view() is valid until the next
+/// assign() or release(), and while the store stays where it is: short lists lie in the store itself. Not thread-safe.
 class SegmentStore {
  public:
   void assign(SegmentList list) {
@@ -53,7 +54,9 @@ class SegmentStore {
   std::vector<Segment> many_;
 };
 
-/// A position in a segment list, which outlives it.
+/// A position in a segment list. The list outlives it; a copy is a position of its own. segment(), offset() and
+/// left_in_segment() are about the segment at the position, so call them only while done() is false. Segments of 0
+/// bytes are skipped. Not thread-safe.
 class SegmentCursor {
  public:
   SegmentCursor() = default;
