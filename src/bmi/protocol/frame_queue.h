@@ -14,7 +14,10 @@
 
 namespace spate::bmi::protocol {
 
-/// Not thread-safe: the module's lock guards it.
+/// Life cycle: default value -> push() and flush() in any order -> replaced by a new value when the connection is lost,
+/// which drops the frames; the module ends their operations. An operation in the queue must stay until its frame has
+/// left (Sender::sent() or failed() is called from flush()) or withdraw() took it back. Not thread-safe: the module's
+/// lock guards it.
 class FrameQueue {
  public:
   /// Appends a frame. If `op` is given, its payload is the `op->left` bytes from `op->cursor` on.

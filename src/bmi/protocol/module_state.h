@@ -29,8 +29,12 @@ struct Loss {
   Errc status = Errc::kConnectionLost;
 };
 
-/// Filled in by Module::start(), used until the module ends. The module's lock guards it. Operations are made by
-/// begin_op() and end with release(), completed() or finish().
+/// Filled in by Module::start(), used until the module ends. The module's lock guards it.
+///
+/// An operation lives in its slot from begin_op() to release(), completed() or finish(). Each of the three frees the
+/// slot (within the operation's post, a finish() with success leaves that to the post), so no pointer to the operation
+/// may be used afterwards; an OpId can, by find_op(). Ends of operations reach the core when the outbox is delivered,
+/// without the lock.
 struct ModuleState {
   /// The operation of a post, filled in and linked to its peer.
   Op& begin_op(const Post& post, PeerRecord& peer, bool receive, bool unexpected);

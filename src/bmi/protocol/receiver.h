@@ -15,9 +15,12 @@
 
 namespace spate::bmi::protocol {
 
-/// Part of Peer; the module's lock guards it. Another process wrote everything that arrives. Functions that return bool
-/// return false when that process breaks the protocol, and the module drops the peer. Operations outlive a connection;
-/// reset() drops buffered messages.
+/// Part of Peer; the module's lock guards it. Life cycle: grant() for each handshake -> open() when the connection is
+/// up -> messages -> reset() when it is lost, and grant() again. Receives may be posted and cancelled at any time.
+///
+/// It never blocks and never calls the core: it reports in ModuleState::outbox and queues answers in the Path, which
+/// the module flushes. Another process wrote everything that arrives. Functions that return bool return false when that
+/// process breaks the protocol, and the module drops the peer.
 class Receiver {
  public:
   Receiver(ModuleState& module, Path& path, PeerRecord& owner, std::uint64_t seed);
@@ -26,9 +29,11 @@ class Receiver {
   ~Receiver();
 
   /// The limits for the peer on its new connection. The window is smaller while the caller has not taken the messages
-  /// of the last connection. Resets the counts.
+  /// of the last connection. Resets the credit.
   Limits grant();
   void open();
+  /// Drops the messages that have arrived and the order of the posted receives. It ends no operation: Peer::reset()
+  /// does.
   void reset();
 
   /// A receive: takes a message that has arrived, or waits in the match table (kPosted).
