@@ -13,13 +13,16 @@
 
 namespace spate::bmi::tcp {
 
-/// The module's lock guards it. close() takes a connection down, and free_closed() destroys it.
+/// Owns the connections. Life cycle of one: add() -> close(), which takes it down at once -> free_closed(), which
+/// destroys it. In between pointers to it stay valid, with Connection::closed set: callers on the stack and fetched
+/// events may have some. The module's lock guards it.
 class Connections {
  public:
   Connections(State& state, Events& events, BulkSlices& slices, protocol::WakeTimer& timer)
       : state_(state), events_(events), slices_(slices), deadlines_(timer) {}
 
-  /// Null, with errno: the connection cannot be watched. The socket is closed then.
+  /// Takes a socket that is connected or connects. `bulk`: sets the options of a bulk connection. Null, with errno: the
+  /// connection cannot be watched. The socket is closed then.
   Connection* add(UniqueFd socket, FrameHandler& handler, bool bulk);
   /// Null or closed: no effect.
   void close(Connection* connection);

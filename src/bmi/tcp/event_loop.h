@@ -21,7 +21,11 @@
 
 namespace spate::bmi::tcp {
 
-/// The module's lock guards it, except sleep_follows(), which needs no lock.
+/// Life cycle: construct with the parts -> poll() and wait() again and again -> destroyed, when no thread is in wait().
+/// poll() never blocks. In a turn it writes what callers have held back, handles the events (reads, accepts, timers),
+/// and then serves one slice of bulk data. Closed connections are freed at the end of a turn in which no thread sleeps
+/// in wait(), since the events of a sleeper may point at them. The module's lock guards it, except sleep_follows(),
+/// which needs no lock.
 class EventLoop {
  public:
   /// The parts that a turn calls; the module owns them.

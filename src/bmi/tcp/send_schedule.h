@@ -14,9 +14,12 @@
 
 namespace spate::bmi::tcp {
 
-/// The module's lock guards it, except hold() and holds_any(). Frames leave at once, with two exceptions: a caller may
-/// hold what it posts (Module::hold_sends), and bulk data waits for its slice in a turn, after the first message
-/// between two turns.
+/// Life cycle: constructed -> begin_turn() and end_turn() around each turn, begin_post() and end_post() around each
+/// call that may post -> destroyed. The module's lock guards it, except hold() and holds_any(). Nothing blocks. A peer
+/// whose socket or file fails is lost later (State::lose_later), never within a call.
+///
+/// Frames leave at once, with two exceptions: a caller may hold what it posts (Module::hold_sends), and bulk data waits
+/// for its slice in a turn, after the first message between two turns.
 class SendSchedule {
  public:
   SendSchedule(State& state, Connections& connections, BulkSlices& slices)
