@@ -46,19 +46,25 @@ struct FabricStatistics {
   std::uint64_t strangers_dropped = 0;  // not admitted in time, or too many (NetworkOptions::strangers)
 };
 
-/// A process's end of its connections. The fabric calls it from its events only, not from within a call into the fabric
-/// (except kill_node and pass_descriptor).
+/// A process's end of its connections. Life cycle: Fabric::enter() -> calls -> Fabric::leave(), or killed(); the fabric
+/// calls nothing afterwards. The fabric calls it from its events only, not from within a call into the fabric (except
+/// kill_node and pass_descriptor). Every call but killed() may call the fabric.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
+  /// Whether connections are accepted. False: who connects here is refused.
   virtual bool listening() const = 0;
   /// Its process has died. Every connection is gone, and it must not use the fabric any more.
   virtual void killed() = 0;
   /// The other side makes a connection to this endpoint. Returns the answer.
   virtual Hello accept(ConnectionEnd end, const Hello& from) = 0;
+  /// The other side has accepted the connection that this one began. `from`: the answer of its accept().
   virtual void connected(ConnectionEnd end, const Hello& from) = 0;
+  /// A connection that this side began was refused, timed out, or was lost before an answer came.
   virtual void connect_failed(ConnectionEnd end) = 0;
+  /// The established connection is gone: the other side has closed it or died, or a fault broke it.
   virtual void lost(ConnectionEnd end) = 0;
+  /// A packet of the other side. Packets of one stream (stream_of()) come in the order of sending.
   virtual void received(ConnectionEnd end, Packet packet) = 0;
   /// The other side has passed a descriptor.
   virtual void descriptor(ConnectionEnd /*end*/, Tag /*tag*/, int /*fd*/) {}
@@ -105,13 +111,16 @@ class Fabric {
   std::uint64_t digest() const { return digest_; }
 
   // For endpoints.
-  /// Returns the number of this instance, which is never used again.
+  /// Puts an endpoint on the network. The place must be free. Returns the number of this instance, which is never used
+  /// again.
   std::uint64_t enter(NetworkInterface interface, Endpoint& endpoint);
+  /// Closes the endpoint's connections and frees its place. No effect if it was killed.
   void leave(NetworkInterface interface, Endpoint& endpoint);
   /// Begins to connect two places. connected() or connect_failed() follows, at the latest after `timeout`.
   ConnectionEnd connect(NetworkInterface from, NetworkInterface to, const Hello& hello, Duration timeout);
   /// Closes the connection. The other side learns of it after a latency; this side is called no more.
   void close(ConnectionEnd end);
+  /// Sends a packet behind the earlier ones of this side's interface and class. No effect on a closed connection.
   void send(ConnectionEnd end, Packet packet);
   /// Schedules an event at this instant that calls poked() on the endpoint with this instance number.
   void poke(NetworkInterface interface, std::uint64_t instance) { poke_at(clock_.now(), interface, instance); }

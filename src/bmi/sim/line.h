@@ -28,12 +28,16 @@ using OpQueue = std::map<std::uint64_t, OpId>;
 /// A message and its receive have the same key.
 using MatchKey = std::pair<MessageClass, Tag>;
 
+/// The connection of a peer, as its Sender and Receiver see it. They call it within posts and when packets come. No
+/// call reaches the core: ended operations go to Host::outbox. drop() and violation() end the connection and all
+/// operations before they return, so the caller must use none of them afterwards. One thread, that of the fabric.
 class Line {
  public:
   virtual ~Line() = default;
   virtual bool connected() const = 0;
   /// Begins a post. Connects if this side can, and returns the operation's order. 0: it cannot be posted.
   virtual std::uint64_t begin_post() = 0;
+  /// Sends a packet, with the credit that is owed. Call it only while connected() holds.
   virtual void transmit(Packet packet) = 0;
   /// Ends the connection from this side. All posted operations complete with `status`.
   virtual void drop(Errc status) = 0;
