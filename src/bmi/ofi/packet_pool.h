@@ -12,7 +12,9 @@
 
 namespace spate::bmi::ofi {
 
-/// Not thread-safe. It dies before the domain.
+/// Not thread-safe. Life cycle: open() -> take() and give() -> destroyed after the endpoint, since the endpoint owns
+/// the receive buffers and those in flight, and before the domain. Buffers are made when needed, up to
+/// WireOptions::send_packets, and are not given back to the system before the end.
 class PacketPool {
  public:
   explicit PacketPool(const Domain& domain) : domain_(domain) {}

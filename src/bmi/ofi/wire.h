@@ -24,10 +24,12 @@ namespace spate::bmi::ofi {
 
 struct ReadSlot;
 
-/// Receives the events of a wire, from inside poll().
+/// Receives the events of a wire, from inside poll(). It may use the wire, but must not call poll(), reopen() or
+/// destroy it.
 class WireClient {
  public:
   virtual ~WireClient() = default;
+  /// A packet has come. Its memory is valid until the call returns.
   virtual void on_packet(ByteView packet) = 0;
   /// A packet has left or, if `good` is false, never will. Not called for closed routes.
   virtual void on_sent(Route& route, bool good) = 0;
