@@ -77,10 +77,14 @@ class Acceptor {
 
   /// The credential of munge in a hello for this server; empty: there is none. Handshake::vouched says whose it is.
   Bytes munge_credential(const Received& message) const;
-  /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header.
+  /// Makes the body of the reply to hello. It follows `head`, the reply's encoded header. kProtocol: the body cannot be
+  /// read; kVersionMismatch; kWrongFileSystem: the peer wants another file system or server; kNotSupported: it wants a
+  /// protection that is not known; kUnauthenticated: it has no key, or none of this file system. After a failure
+  /// `handshake` must not be used.
   Result<Bytes> hello(const Received& message, ByteView head, const Reached& where, Random& random,
                       Handshake& handshake) const;
-  /// Consumes `handshake`, also when it fails.
+  /// Consumes `handshake`, also when it fails. kUnauthenticated: no hello came before, or the proof is wrong;
+  /// kProtocol: the body cannot be read.
   Result<Accepted> authenticate(const Received& message, std::optional<Handshake>& handshake) const;
 
  private:

@@ -15,7 +15,8 @@
 
 namespace spate::rpc {
 
-/// One for each server. One executor; outlives the calls.
+/// One for each server. One executor; outlives the calls. Several handshakes run at once, each on its own peer; a peer
+/// must not send another request before the reply to authenticate.
 class Authenticator {
  public:
   Authenticator(const AcceptorOptions& options, job::NetworkContext& network, Random& random,
@@ -37,9 +38,12 @@ class Authenticator {
   void add(Service& service) { services_.push_back(&service); }
 
   const Acceptor& acceptor() const { return acceptor_; }
-  /// Yields the body of the reply. If the peer was authenticated before, it no longer is.
+  /// Yields the body of the reply. If the peer was authenticated before, it no longer is. May wait for munged. Errors
+  /// are those of Acceptor::hello(), of Munge::read(), and kUnauthenticated for a user's key that has ended or was
+  /// revoked.
   job::Task<Result<Bytes>> hello(Call& call, ByteView body);
-  /// Yields the body of the reply; the peer is authenticated then.
+  /// Yields the body of the reply; the peer is authenticated then. On failure it is not: if it had proved its key, it
+  /// is no stranger any more, and its next handshake needs a new connection. Waits for each service's join().
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
 
  private:

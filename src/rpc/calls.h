@@ -12,7 +12,9 @@
 
 namespace spate::rpc {
 
-/// One per server. One executor; pinned.
+/// One per server. One executor; pinned. Life cycle: construct -> watch_connections() runs, with one Entry for each
+/// call -> its `stop` fires -> destroyed, when no Entry lives. Abandoning a call only asks it to stop: its handler goes
+/// on until it sees the stop, and its reply is not sent.
 class Calls {
  public:
   explicit Calls(job::NetworkContext& network) : network_(network), changed_(network.executor()) {}

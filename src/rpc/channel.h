@@ -21,6 +21,10 @@ namespace spate::rpc {
 /// their deadlines: the handshake's incarnation makes that safe at an io server, the request id at a meta server.
 /// Requests and bulk data leave only by the connection of the handshake, since anybody may answer on a new one. If
 /// there are several URLs, the channel skips one where another server answers.
+///
+/// Life cycle: construct, which causes no traffic -> calls -> destroyed, when no call is under way. `network`,
+/// `identity` and `random` outlive it. One handshake runs at a time; calls that need it wait for it. The destructor
+/// waits for nothing and leaves the connection open.
 class Channel {
  public:
   Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random);

@@ -56,9 +56,10 @@ struct ServerOptions {
   log::LineFile* audit = nullptr;      // outlives the server; null: no audit log
 };
 
-/// One per process (a process with several roles adds several services; one may come later). One executor. Life cycle:
-/// construct -> add services -> start() -> stop() awaited -> destroyed. Handshakes, keep-alives, requests for events
-/// and requests of other servers never wait for a place, so a full server still hears that its clients live.
+/// One per process (a process with several roles adds several services; one may come later). One executor. `network`,
+/// `random`, `metrics` and the services outlive it. Life cycle: construct -> add services -> start() -> stop() awaited
+/// -> destroyed. Handshakes, keep-alives, requests for events and requests of other servers never wait for a place, so
+/// a full server still hears that its clients live.
 class Server {
  public:
   Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics);
@@ -70,7 +71,8 @@ class Server {
   /// Replies wait for the gate from now on. Call it before start().
   void set_gate(ReplyGate& gate) { gate_to_pass_ = &gate; }
   void start();
-  /// Takes no more requests, drops those that wait for a place, stops those under way, and waits until they have ended.
+  /// Takes no more requests, drops those that wait for a place without an answer, stops those under way, and waits
+  /// until they have ended. Clients send dropped requests again when their connection is lost or their patience ends.
   job::Task<void> stop();
 
   /// Sets the version of the cluster map that every reply reports from now on. Clients with an older map ask a meta

@@ -28,7 +28,7 @@ struct Connection {
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
-/// One attempt to send a request.
+/// One attempt to send a request. Everything that it points to stays until exchange() has ended.
 struct Sending {
   wire::Op op = wire::Op::kPing;
   TraceId trace;
@@ -44,7 +44,8 @@ struct Sending {
 };
 
 /// Belongs to a Channel, which makes handshakes and sends requests again. One executor; pinned; any number of exchanges
-/// at once. Life cycle: resolve() -> use() after each handshake -> forgotten when the connection is lost.
+/// at once. Life cycle: resolve() -> use() after each handshake -> forgotten when the connection is lost -> destroyed,
+/// when no exchange is under way. `network`, `identity` and `random` outlive it.
 class ServerLink {
  public:
   ServerLink(ChannelOptions options, job::NetworkContext& network, const Identity& identity, Random& random);
@@ -92,7 +93,9 @@ class ServerLink {
 
   wire::RequestHeader header_of(wire::Op op, const CallOptions& options) const;
   /// Sends a request and receives the reply. An error that the server reports becomes the result; then `answered`,
-  /// unless null, is set. An attempt without an answer ends its connection. `stop` ends the exchange.
+  /// unless null, is set. Own errors begin with name(): kTimeout after `patience`, kConnectionLost (also for a broken
+  /// seal, which closes the connection), kUnreachable, kProtocol for a reply that cannot be read. An attempt without an
+  /// answer ends its connection. `stop` ends the exchange. When it ends, nothing of `sending` is in use any more.
   job::Task<Result<RawReply>> exchange(const Sending& sending, job::StopToken stop, bool* answered = nullptr);
   /// While true, no ping is sent: between an authenticate and its reply the server takes no other request.
   void keep_quiet(bool quiet) { quiet_ = quiet; }

@@ -20,7 +20,9 @@ struct OperationRow {
   RawHandler handler;
 };
 
-/// Its constructor fills the table, which the Server reads afterwards. It outlives the Server. One executor.
+/// The requests of one role. Life cycle: constructed, which fills the table -> Server::add() -> handlers run, many at
+/// once, on the server's executor -> Server::stop(), which waits for them -> destroyed, after the Server. A handler
+/// must end soon after Call::stop fires, since a stop of the server waits for it.
 class Service {
  public:
   virtual ~Service() = default;
