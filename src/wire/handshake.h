@@ -51,7 +51,7 @@ struct SessionKeys {
 };
 
 /// The transcript of one handshake. It is equal on both sides if both have seen the same bytes. Messages are complete,
-/// headers included.
+/// headers included. Order of calls: construct -> server_mac() -> finish(), once -> keys(). Not thread-safe.
 class Transcript {
  public:
   /// `reply`: up to its server_mac. `binding`: of the channel below, zeros if it has none.

@@ -20,7 +20,9 @@ struct EtcdOptions {
   Duration patience = std::chrono::seconds(1);
 };
 
-/// Asks the member that answered last, then the others. The executor outlives it.
+/// Asks the member that answered last, then the others, each for EtcdOptions::patience. A change goes to another member
+/// only if it cannot have reached the one before. One executor, which outlives it; destroyed when no call is under way.
+/// The destructor ends the requests that stopped calls have left.
 class EtcdCoordinator final : public Coordinator {
  public:
   EtcdCoordinator(EtcdOptions options, job::Executor& executor);

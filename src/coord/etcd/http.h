@@ -37,6 +37,10 @@ class HttpClient {
 
   /// Called on the client's thread. kUnreachable: nothing was sent. kTimeout, kConnectionLost: it may have arrived.
   using Action = UniqueFunction<void(Result<HttpAnswer>)>;
+  /// Posts `body` as JSON to `url`; never blocks. `timeout`: of the whole request, at least 1 ms. `action` is called
+  /// once, unless the client is destroyed before: with the answer, whatever its status is, or with an error; an answer
+  /// of more than 8 MiB counts as a lost connection. `action` must not block, since all requests share the thread, nor
+  /// destroy the client.
   void post(std::string url, std::string body, Duration timeout, Action action);
 
  private:
