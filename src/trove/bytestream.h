@@ -111,18 +111,31 @@ struct SpaceInfo {
   std::uint64_t free_files = 0;
 };
 
-/// One target. Not thread-safe: one thread at a time uses it, the thread of its executor. A failed write may have had
-/// part of its effect. A failed truncate, punch or remove may have had its effect or not. kNoSpace leaves earlier data
-/// intact. The destructor waits for the operations in flight.
+/// The datafiles of one target. The functions that begin, end or observe operations never block; the others say when
+/// they may.
+///
+/// Life cycle: made by its module -> post() and test(), as often as wanted -> destroyed. Each post() gives exactly one
+/// completion: in `done` if it returns true, otherwise from a later test(). Operations may complete in any order, also
+/// those of one datafile. A caller that needs an order posts the second operation after the completion of the first
+/// one. The destructor waits for the operations in flight and drops their completions; then nothing uses the memory of
+/// their requests any more. (The simulated store does not wait: its destructor is the death of the process.)
+///
+/// Threads: one at a time, the thread of the executor. Several executors can share a target, each with its own
+/// Bytestreams.
+///
+/// Failure: a failed write may have had part of its effect. A failed truncate, punch or remove may have had its effect
+/// or not. kNoSpace leaves earlier data intact.
 class Bytestreams {
  public:
   virtual ~Bytestreams() = default;
 
   /// True: done at once, `done` is filled and nothing will be queued. False: a completion will come from test().
   virtual bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) = 0;
+  /// Moves up to out.size() completions into `out` and returns how many. Never waits.
   virtual std::size_t test(std::span<BytestreamCompletion> out) = 0;
   /// Readable when test() may find something; -1 in virtual time.
   virtual int wait_descriptor() const = 0;
+  /// Call it before waiting for wait_descriptor(). False: test() may find something already, so do not wait.
   virtual bool prepare_to_wait() = 0;
 
   /// Up to `max` datafiles after `after`, for fsck. The order is stable while nothing is added. May block.

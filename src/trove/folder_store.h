@@ -15,8 +15,15 @@
 namespace spate::trove {
 
 /// Keeps open datafiles in the order of their last use. It never evicts one that somebody holds, so the operations in
-/// flight can exceed the limit. Before it evicts a datafile it writes the times back. Locks: a stripe (chosen by id)
-/// around open and unlink of one name, then mutex_ around the table.
+/// flight can exceed the limit. Before it evicts a datafile it writes the times back; if that fails, the datafile
+/// stays.
+///
+/// Life cycle: construct -> used by any threads -> destroyed when nothing is in flight. The destructor writes the times
+/// of all datafiles back. A failure there leaves the change record, which the next start applies.
+///
+/// Threads: all calls are safe at any time. find() and try_open() never wait for the device; the other calls may, and
+/// belong on a thread that may block. Locks: a stripe (chosen by id) around open and unlink of one name, then mutex_
+/// around the table.
 class FolderStore final : public DatafileStore {
  public:
   /// `records` may be null; both outlive the store.

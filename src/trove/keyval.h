@@ -83,17 +83,28 @@ class CommitObserver {
   virtual void decided(WriteSet& writes) = 0;
 };
 
-/// One store. Not thread-safe: one thread, its executor's, begins, posts and tests. A stall inside (compaction, sync,
-/// cold read) never blocks the caller: the operation moves to the store's own threads and completes later. All
-/// transactions must be destroyed before the store.
+/// One store. A stall inside (compaction, sync, cold read) never blocks the caller: the operation moves to the store's
+/// own threads and completes later.
+///
+/// Life cycle: opened by its module -> transactions begin, and operations are posted and tested -> all transactions are
+/// destroyed -> destroyed. Each post gives exactly one completion: in `done` if it returns true, otherwise from a later
+/// test(). Only syncs may be in flight at the destructor. It waits for them and drops their completions.
+///
+/// Threads: one, the executor's, begins, posts and tests. Only short_of_space() may be called by any thread.
+///
+/// Failure: an operation reports its own failure. After a failed commit or sync with kIoError, later commits and syncs
+/// may fail until the store is opened again, because the kernel may have dropped data that it could not write.
 class Keyval {
  public:
   virtual ~Keyval() = default;
   virtual std::unique_ptr<Transaction> begin() = 0;
   /// When it completes, everything that was committed before survives a crash of the machine.
   virtual bool post_sync(void* user, KeyvalCompletion& done) = 0;
+  /// Moves up to out.size() completions into `out` and returns how many. Never waits.
   virtual std::size_t test(std::span<KeyvalCompletion> out) = 0;
+  /// Readable when test() may find something; -1: there is never anything to wait for, or in virtual time.
   virtual int wait_descriptor() const = 0;
+  /// Call it before waiting for wait_descriptor(). False: test() may find something already, so do not wait.
   virtual bool prepare_to_wait() = 0;
   virtual std::string describe() const = 0;
   /// Sets the only observer; null: none. The observer outlives the store, or is replaced before it ends. Commits

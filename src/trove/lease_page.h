@@ -21,7 +21,15 @@ struct LeaseTitle {
   std::uint64_t counter = 0;  // LeaseWords::counter
 };
 
-/// The destructor removes the page, unless keep() was called. It does not tell the holder. Not thread-safe.
+/// The server's end of one bypass lease: a page of memory that it shares with the holder.
+///
+/// Life cycle: made, or found after a restart -> its descriptor is passed to the holder -> the server sets `state` in
+/// words() to recall or to fence the lease -> destroyed, when no operation of the holder has an effect any more. The
+/// destructor removes the page from the target, unless keep() was called. It does not tell the holder: a page that is
+/// destroyed without a recall leaves a holder that believes in its lease.
+///
+/// Threads: one on the server's side. The words are atomic, because the holder changes them at any time. The holder is
+/// not trusted: only `state` and the members below hold what the server wrote.
 class LeasePage {
  public:
   LeasePage(const LeasePage&) = delete;

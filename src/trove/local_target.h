@@ -20,8 +20,14 @@ struct LocalTargetOptions {
   unsigned threads = 4;
 };
 
-/// One per target and process. Thread-safe, so that several executors, each with its own Bytestreams, can share it by
-/// shared_ptr. The destructor waits for its threads and writes the change counters back.
+/// What the pool and uring modules share of one target: its folder, its open datafiles and its threads. One per target
+/// and process.
+///
+/// Life cycle: open() -> shared by the Bytestreams of all executors -> destroyed with its last owner. No operation may
+/// be in flight then, which each Bytestreams sees to. The destructor waits for the threads, and then writes the change
+/// counters back. A counter that cannot be written back stays in the change records, which the next open() applies.
+///
+/// Thread-safe.
 class LocalTarget {
  public:
   /// Opens a formatted folder and applies the change records that a killed process left. Errors: those of open_target,

@@ -26,9 +26,16 @@ class ReadPoint {
   bool live_ = false;
 };
 
-/// A commit is decided first, which gives it the next version. It is applied to the store then or later, always in the
-/// order of versions. A transaction that begins in between may or may not see the commit, and conflicts if it read what
-/// the commit wrote. Not thread-safe.
+/// Decides the commits of one store. Not thread-safe.
+///
+/// Life cycle of a commit: the store asks unchanged() -> tell() -> decide() gives the next version -> applied_now() if
+/// the store has it already, failed_now() if the store refused it, or applied_later(), and settle() when a commit with
+/// this version or a later one has reached the store. Versions are applied in their order. A transaction that begins
+/// between decide() and settle() may or may not see the commit, and conflicts if it read what the commit wrote.
+///
+/// Life cycle of a read point: begin() -> refresh(), before the first read only -> end(). All points end before the
+/// resolver. A point that lives long makes the window forget nothing younger, up to `window_bytes`; beyond that its
+/// transaction fails with kConflict.
 class Resolver {
  public:
   /// `window_bytes`: limit of the memory for recent commits.

@@ -14,7 +14,14 @@
 
 namespace spate::trove {
 
-/// Belongs to the first thread that calls attach(). Only that thread may use it; any thread may destroy an idle ring.
+/// One io_uring.
+///
+/// Life cycle: make() by any thread -> attach() by the thread that is to use it -> entry(), submit() and reap() by that
+/// thread -> destroyed when idle, by any thread. A ring never changes its owner: a thread that takes over makes a new
+/// ring.
+///
+/// Threads: only the owner calls the functions below attach(). Completions make `event_fd` readable while events are
+/// on.
 class Ring {
  public:
   /// Tries, in this order: SINGLE_ISSUER | DEFER_TASKRUN (Linux 6.1), COOP_TASKRUN (5.19), no flags. kNotSupported: the
