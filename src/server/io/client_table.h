@@ -16,9 +16,16 @@ namespace spate::io {
 
 class ActiveRequest;
 
-/// One executor; pinned. Above `max` entries, the table drops the least recently used entry that has nothing under way.
-/// That client must repeat the handshake (its requests are refused with kUnauthenticated); the handshake restores its
-/// fence.
+/// The clients that have joined this io server since its start. One executor; pinned.
+///
+/// Life cycle of an entry: add() at the client's handshake -> find() at each of its requests, each of which adds an
+/// ActiveRequest -> dropped when the table is full and this entry is the least recently used one without requests and
+/// pins. A client whose entry was dropped must repeat the handshake (its requests are refused with kUnauthenticated);
+/// the handshake restores its fence. So dropping an entry loses nothing. Above `max` entries the table grows only if
+/// all entries are in use.
+///
+/// A pointer to an entry is valid until the next await, unless an ActiveRequest or a Pin holds the entry. The table
+/// outlives both.
 class ClientTable {
  public:
   ClientTable(job::Executor& executor, std::size_t max) : executor_(executor), max_(max) {}
@@ -65,8 +72,12 @@ class ClientTable {
   std::unordered_map<ClientId, std::list<Entry>::iterator> entries_;
 };
 
-/// One request of a client under way. Pinned. Its token fires with the request's own token, when the client's session
-/// is fenced, and when a newer incarnation of the client comes.
+/// One request of a client, from its checks to its last effect. Pinned; it lives on the frame of the handler, or with
+/// the work that continues after the answer.
+///
+/// Its token fires with the request's own token, when the client's session is fenced, and when a newer incarnation of
+/// the client comes. The request must then end soon: ClientTable::end_all() waits for its destructor without a
+/// deadline, and the fence is answered only then. The destructor leaves the entry's list.
 class ActiveRequest {
  public:
   /// `entry` is null for a request of a server: the table does not track those.

@@ -16,9 +16,13 @@ namespace spate::io {
 
 /// Orders the writes of one datafile. Cached writes may run together, and so may direct writes, but the two kinds
 /// exclude each other: the page cache consists of folios of many pages, and the kernel cannot drop a folio that is
-/// being changed when a direct write changes the disk below it; the old folio would later hide that write. First come,
-/// first served: a request waits behind earlier ones that wait. Not thread-safe: one executor. Pinned. It outlives its
-/// holds.
+/// being changed when a direct write changes the disk below it; the old folio would later hide that write.
+///
+/// Life cycle of a hold: `co_await lock.shared(stop)` or another mode -> Hold -> destroyed, or turned into another mode
+/// by to_shared(). First come, first served: a request waits behind earlier ones that wait. A request that is stopped
+/// leaves the queue without an effect. No request may wait for a hold that the same coroutine has.
+///
+/// Not thread-safe: one executor. Pinned. It outlives its holds and its waiting requests (checked by the destructor).
 class DatafileLock {
  public:
   explicit DatafileLock(job::Executor& executor) : executor_(executor) {}

@@ -15,8 +15,15 @@
 
 namespace spate::io {
 
-/// One executor; pinned. Entries in use are never dropped. While there are more than `max_entries`, the others are
-/// dropped, the least recently used first.
+/// The datafiles of which this server has state in memory: locks, tombstones, numbers of syncs, descriptors. One
+/// executor; pinned.
+///
+/// Life cycle of an entry: use() makes or finds it -> in use while a Use lives -> idle, with its state kept -> dropped,
+/// the least recently used first, while there are more than `max_entries`. Entries in use are never dropped, so the
+/// table can grow beyond `max_entries`; crowded() says when requests must be refused. A dropped entry loses only what
+/// the keyval store also knows, or what needs no memory once nobody uses the datafile.
+///
+/// A reference to an entry is valid while a Use of it lives. The Uses end before the table.
 class DatafileTable {
  public:
   DatafileTable(job::Executor& executor, std::size_t max_entries, std::size_t max_descriptors)

@@ -42,10 +42,18 @@ struct BypassLease {
   LeaseWords& words() const { return page->words(); }
 };
 
-/// While a client holds a lease for writing, no other client writes the datafile, nothing writes it past the page
-/// cache, and it is neither truncated nor removed. Operations that do so call lock() first. A reader's lease blocks
-/// nothing, because all readers see one page cache; it ends with the datafile's local file. One executor; pinned.
-/// stop() waits until holders are done, at most for deadline().
+/// The bypass leases of this server. While a client holds a lease for writing, no other client writes the datafile,
+/// nothing writes it past the page cache, and it is neither truncated nor removed. Operations that do so call lock()
+/// first. A reader's lease blocks nothing, because all readers see one page cache; it ends with the datafile's local
+/// file.
+///
+/// Life cycle of a lease: add() -> recalled, by an operation that it blocks, by a fence of its session, by its expiry
+/// or by stop() -> its holder has no operation under way, or is fenced after the deadline -> the datafile's change
+/// counter covers its writes (note()) -> erased. A lease that cannot be ended stays, and keeps blocking.
+///
+/// Life cycle: construct -> end_left_over() awaited -> the other calls -> stop() awaited -> destroyed. stop() waits
+/// until holders are done, at most for deadline(). It leaves the pages of holders that are still at work to the next
+/// process, which ends these leases. One executor; pinned.
 class Leases {
  public:
   Leases(LeasesParts parts, metrics::Registry& metrics);

@@ -13,9 +13,16 @@
 
 namespace spate::io {
 
-/// Each member keeps its own log for its group. A change is noted before it is made; the note survives the process.
-/// Notes belong to windows, which the primary numbers. A window's notes go when all its changes are durable on all
-/// members. Above kMostRegions the largest datafile's notes become one note for the whole of it. One executor; pinned.
+/// The notes of one member about its group: which MiB of which datafiles have changed. A returning member gets a copy
+/// of these, instead of everything.
+///
+/// Life cycle: construct -> load() awaited -> the other calls. Life cycle of a note: note() before the change is made
+/// -> it survives the process, and after make_durable() also a crash of the machine -> forget(), when all changes of
+/// its window are durable on all members. The primary numbers the windows. Above kMostRegions the largest datafile's
+/// notes become one note for the whole of it.
+///
+/// Calls may overlap. A call that fails has noted the change in memory, but perhaps not in the store: then the change
+/// must not be made. One executor; pinned. The keyval context outlives it and its calls.
 class ChangeLog {
  public:
   static constexpr std::size_t kMostRegions = 1U << 20U;

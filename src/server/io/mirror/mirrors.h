@@ -18,8 +18,14 @@
 
 namespace spate::io {
 
-/// Life cycle: construct -> load() -> start() -> stop() awaited -> destroyed. Without start() it knows no group. One
-/// executor; pinned.
+/// The groups that targets of this server belong to: it obeys their records as a member, takes over as the primary, and
+/// answers the requests of other members.
+///
+/// Life cycle: construct -> load() awaited -> start() -> leave(), when the server begins to stop -> stop() awaited ->
+/// destroyed. Without start() it knows no groups but those of load(), and leads none. After leave() requests for groups
+/// fail with kNotPrimary. stop() tells all reigns and the background work to end, and waits for both.
+///
+/// One executor; pinned. The parts of the server outlive it.
 class Mirrors final : public MirrorHost {
  public:
   explicit Mirrors(Parts& parts, metrics::Registry& metrics);

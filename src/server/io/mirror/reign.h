@@ -67,8 +67,18 @@ struct MirrorExtras {
   WallTime tombstone_until{};  // of a removal; 0: it leaves no tombstone
 };
 
-/// Life cycle: construct -> open() awaited, then it leads -> end() awaited -> destroyed after the last request that
-/// uses it. One executor; pinned.
+/// One process's time as the primary of one group. It orders all changes of the group's datafiles, sends them to the
+/// other members, and brings returning members up to date.
+///
+/// Life cycle: construct, when this member's epoch as the primary is in the record -> open() awaited: other members
+/// obey, and their copies are made equal -> leads() while all serving members have acknowledged a recent beacon; it can
+/// become false and true again -> end() awaited, when another member is the primary or the server stops -> destroyed
+/// with the last request that uses it (shared_ptr). end() waits for all changes under way and all tasks of this reign;
+/// changes that are stopped by it fail with kNotPrimary, and may have had their effect on some members. The next reign
+/// makes the copies equal.
+///
+/// Requests: a request that found this reign calls check() before it answers, since another member may have become the
+/// primary meanwhile. One executor; pinned. The group and the host outlive it.
 class Reign {
  public:
   Reign(MirrorHost& host, MirrorGroup& group, std::uint64_t number);
@@ -93,9 +103,15 @@ class Reign {
   /// kNotPrimary unless leads().
   Result<void> check() const;
 
-  /// Carries out a change on all members, this one last: `request` is the operation on this one's datafile. Once
-  /// others have been told, it is carried out to the end, whatever `stop` says. The memory behind the request's spans
-  /// outlives the task.
+  /// Carries out a change on all members, this one last: `request` is the operation on this one's datafile. Changes
+  /// that overlap run one after another. Once others have been told, it is carried out to the end, whatever `stop`
+  /// says. The memory behind the request's spans outlives the task.
+  ///
+  /// Failure: kNotPrimary if too few members serve, or if this member does not lead or ceases to lead meanwhile; in the
+  /// last case the change may have had its effect on some members, and the next reign makes the copies equal. After any
+  /// other failure the serving members' copies are equal again, with the change or without it, unless this member's own
+  /// storage fails (kIoError). A member that does not answer, or cannot make the change, becomes absent, and the change
+  /// goes on without it.
   job::Task<Result<trove::BytestreamCompletion>> change(trove::BytestreamRequest request, MirrorExtras extras,
                                                         flow::Asker asker, job::StopToken stop);
   /// Syncs the datafile on all other members.
