@@ -38,7 +38,15 @@ struct LeaderOptions {
   Timing timing;
 };
 
-/// Life cycle: construct (the keyval leads already) -> start() -> stop() awaited -> destroyed. One executor.
+/// The work of a primary in one epoch: it sends beacons and entries to the other members, learns what they have applied
+/// and synced, and decides which of them serve.
+///
+/// Life cycle: construct (the keyval leads already) -> start() -> halt(), when the record names another primary ->
+/// stop() awaited -> destroyed. From halt() on it sends nothing new, and replicated() and leased_until() do not grow.
+/// stop() halts it and waits for its tasks; a message that is under way is given up. The destructor takes its callbacks
+/// out of the keyval.
+///
+/// One executor. The leadership (the member), the link, the store and the log outlive it.
 class Leader {
  public:
   Leader(LeaderOptions options, Leadership& leadership, Link& link, job::KeyvalContext& store,

@@ -9,8 +9,9 @@
 
 namespace spate::group {
 
-/// Any number of calls at once, on one executor; it outlives them. A message may arrive late, more than once, or after
-/// one that was sent later. It may also have arrived although its sender gets an error.
+/// Sends messages to the other members. Any number of calls at once, on one executor; it outlives them. A message may
+/// arrive late, more than once, or after one that was sent later. It may also have arrived although its sender gets an
+/// error.
 class Link {
  public:
   virtual ~Link() = default;
