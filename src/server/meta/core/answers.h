@@ -14,6 +14,10 @@ namespace spate::meta {
 /// The answers are in the store, one record for each slot; the slot's next request overwrites it. Memory holds only
 /// each slot's last sequence, so that a new request costs no read. One executor; pinned. Source: RFC 8881 (NFSv4.1),
 /// sec. 2.10.6, "Exactly Once Semantics": slots, sequences, a bounded reply cache.
+///
+/// Life cycle of a client: its first enter() -> requests -> forget(), when its session has ended -> its later requests
+/// fail with kSessionUnknown while forget() runs, and the session table refuses them afterwards. The table outlives all
+/// Turns. Nothing of it must be saved: a new process reads the store.
 class AnswerTable final : public Answers {
  public:
   /// `slots`: how many each client may use.

@@ -42,6 +42,9 @@ class DirectoryLocks {
 
 /// The locks of one operation. A holder never waits for a further lock: it takes the locks that are free, or releases
 /// everything and waits for all of them in the order of handles. So no two operations can wait for each other.
+///
+/// Life cycle: empty -> try_take() or wait_for(), any number of times -> release(), or destroyed. After a failed
+/// wait_for() the set is empty. It ends before its table.
 class LockSet {
  public:
   explicit LockSet(DirectoryLocks& table) : table_(table) {}

@@ -47,9 +47,16 @@ job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, St
 /// kNotSupported, with a sentence, if the peer is a client of a version that does not know files with such a layout.
 Result<void> check_knows(const rpc::Peer& peer, const Layout& layout);
 
-/// The context of an operation's function. The function may run several times for one request, each time on a fresh
-/// transaction (MetaCore::change). Only the locks are kept between two runs. A function passes on kConflict from any
-/// call here, and the operation then runs again.
+/// The context of an operation's function.
+///
+/// Life cycle: made by MetaCore for one request or errand -> for each run: begin() on a fresh transaction, the
+/// function, the commit -> acknowledged -> destroyed. The function may run several times for one request, so its only
+/// effects before the commit are in the transaction, in kept() and in the lists of this class (when_committed(),
+/// finish_with(), count_object()), which begin() empties. Only the locks and kept() outlast a run. A function passes on
+/// kConflict from any call here, and the operation then runs again.
+///
+/// One executor. The function's frame may keep references to it; nothing may keep them after the reply. The actions of
+/// when_committed() and finish_with() must not refer to the function's frame, which is gone by then.
 class Operation {
  public:
   enum class Kind : std::uint8_t {

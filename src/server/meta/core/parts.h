@@ -57,6 +57,10 @@ class IoServers {
 };
 
 /// Answers to changes, stored until the client uses the slot again (docs/consistency.md, "Resends").
+///
+/// For each request: enter() -> for each run of the operation: find(); if there is no answer, remember() in the run's
+/// transaction -> confirm() after the commit -> the Turn is destroyed. A Turn that is destroyed without confirm() is
+/// safe at any point: the next request of the slot asks the store what was committed.
 class Answers {
  public:
   virtual ~Answers() = default;
@@ -101,6 +105,12 @@ class Opens {
   virtual void dropped(ClientId /*client*/, Handle /*handle*/) {}
 };
 
+/// The sessions of clients (docs/consistency.md, "Sessions"). A session is open until the client ends it or its lease
+/// expires. Then its epoch is fenced at the io servers, and what it held is released; an expired session may come back
+/// in a higher epoch.
+///
+/// An operation asks admit() when its request arrives, and check() in each run, since the session may end while the
+/// operation waits.
 class Sessions {
  public:
   virtual ~Sessions() = default;
@@ -143,6 +153,10 @@ class Locks {
 };
 
 /// Attribute leases: which clients keep copies of which attributes and names (docs/consistency.md, "Attribute leases").
+///
+/// For each change: begin_change() for each object that it touches -> recall() awaited -> the commit -> keep_changed(),
+/// if the commit succeeded -> end_change() for the same objects. Between begin_change() and end_change() nobody gets a
+/// lease on the object by looking it up. So no client keeps a copy from before the commit after it.
 class Leases {
  public:
   virtual ~Leases() = default;
