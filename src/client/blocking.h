@@ -24,9 +24,12 @@ enum class ProgressMode : std::uint8_t {
   kAlways  // a thread drives it all the time, so that started operations continue by themselves
 };
 
-/// The calling thread runs the executor until its own task has ended. Other threads that call in the meantime hand over
-/// their tasks and sleep. When the first task is done, one of these threads continues to drive. Thread-safe; but only
-/// tasks may touch objects of the executor.
+/// Lets any number of threads use one executor. The calling thread runs the executor until its own task has ended.
+/// Other threads that call in the meantime hand over their tasks and sleep. When the first task is done, one of these
+/// threads continues to drive. Thread-safe; but only tasks may touch objects of the executor.
+///
+/// Life cycle: construct -> calls -> destroyed. Every call has returned, and every Started is done and destroyed,
+/// before the destructor, which only ends the progress thread. The executor outlives the driver. Not movable.
 class Driver {
   struct Sleeper {
     std::condition_variable wake;

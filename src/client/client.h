@@ -24,17 +24,26 @@ struct NewObject {
   wire::LayoutHints layout;
 };
 
+/// The name space of one file system, for the user of Options::credential.
+///
 /// A call sends one request to the meta server unless its comment says otherwise, and ends by the deadline of the
-/// options. It fails with the server's error, or with kTimeout or kUnreachable and the server's name. One executor; any
-/// number of calls at once. Life cycle: construct -> calls -> stop() awaited -> destroyed; Files are closed before.
+/// options. It fails with the server's error, or with kTimeout or kUnreachable and the server's name. After these two a
+/// change may still take effect.
+///
+/// Life cycle: construct -> calls -> stop() awaited -> destroyed. The first call opens the session. Files are closed
+/// before stop(), and destroyed before the client; an open that was not closed ends with the session. One executor; any
+/// number of calls at once. Not movable.
 class Client {
  public:
+  /// `network` and `random` outlive the client, and so do objects to which `options` refers. Sends nothing.
   Client(Options options, job::NetworkContext& network, Random& random);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   /// Opens the session. Other calls open it themselves if it is not open.
   job::Task<Result<void>> connect();
+  /// Ends waits for locks with kCancelled, closes in flight, and the session at the meta server. The end of the session
+  /// gets a second at most, and its failure is only logged. All other calls have ended before, and none may follow.
   job::Task<void> stop();
 
   /// The attributes. If the file is being written, size and times come from its datafiles (one more request to each of
@@ -53,6 +62,7 @@ class Client {
   /// (SetattrRequest.data).
   job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
 
+  /// `open_flags`: wire::OpenFlags. The caller owns the File.
   job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
   /// Takes over a file that an earlier process of this session opened and did not close
   /// (client/session/handover_state.h).
@@ -68,6 +78,7 @@ class Client {
   job::Task<Result<Attributes>> link(NamePath existing, NamePath where);
   job::Task<Result<void>> unlink(NamePath where);
   job::Task<Result<void>> rmdir(NamePath where);
+  /// `flags`: wire::kRenameNoReplace or wire::kRenameExchange; 0: neither.
   job::Task<Result<void>> rename(NamePath from, NamePath to, std::uint8_t flags = 0);
   job::Task<Result<void>> truncate(NamePath where, std::uint64_t size);
   /// One page of a directory: at least one entry, unless the directory ends there. Attributes are as those of stat().

@@ -15,10 +15,15 @@
 
 namespace spate::client {
 
-/// The session and what belongs to it: locks, rights to append, attributes under leases, and unsynced writes. One
-/// executor; must not move. Life cycle: construct -> requests -> stop() awaited -> destroyed.
+/// The session and what belongs to it: locks, rights to append, attributes under leases, and unsynced writes. The parts
+/// know each other through references, so the order of the members is the order of their construction.
+///
+/// Life cycle: construct -> requests -> stop() awaited -> destroyed. Every File refers to the cluster, so Files are
+/// destroyed before it. One executor. Not movable.
 class Cluster final : private SessionObserver {
  public:
+  /// `network` and `random` outlive the cluster. With a handover state of an earlier process, takes over its session
+  /// and locks; the session's first handshake follows with the first request or Session::resume().
   Cluster(Options options, job::NetworkContext& network, Random& random);
   ~Cluster() override;
   Cluster(const Cluster&) = delete;

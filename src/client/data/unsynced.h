@@ -98,7 +98,10 @@ class UnsyncedFile {
 
 /// The files of one client. A closed file stays while there is something to sync or to report, but at most kMostClosed
 /// of them do. After one with a name was dropped, the first sync of any file opened later covers all of it, and reports
-/// no earlier restart of a server. One executor.
+/// no earlier restart of a server.
+///
+/// Life cycle of one file: each open calls join() once and leave() once. The executor outlives the object. One
+/// executor.
 class UnsyncedFiles {
  public:
   using FilePtr = std::shared_ptr<UnsyncedFile>;

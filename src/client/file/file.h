@@ -34,8 +34,12 @@ struct CloseOptions {
   std::optional<std::uint32_t> mode;
 };
 
-/// One open of one file. Any number of reads and writes may run at once. A completed write is seen by every later read
-/// of any client. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One executor.
+/// One open of one file. Any number of operations may run at once, on one executor. A completed write is seen by every
+/// later read of any client.
+///
+/// Life cycle: made by Client::open or create -> operations -> close() awaited -> destroyed. All operations have ended
+/// before close(), and the cluster outlives the object. The object may be destroyed without close(); then the open ends
+/// with the session, and the servers recall what they have lent to it.
 class File {
  public:
   /// `open_flags`: the wire::OpenFlags of the open. The File keeps those flags that a later open must repeat.

@@ -17,12 +17,14 @@ struct CopySpan {
   std::uint64_t size = 0;
 };
 
-/// One copy, for File::copy_from(). One executor.
+/// One copy, for File::copy_from(). Life cycle: construct -> run() once, awaited -> destroyed. Both files stay open
+/// meanwhile. One executor.
 class FileCopy {
  public:
   /// All parameters outlive this object. `end`: of the file that is written.
   FileCopy(FileData& from, FileData& to, FileAppend& end) : from_(from), to_(to), end_(end) {}
 
+  /// As File::copy_from(). Returns the number of bytes copied.
   job::Task<Result<std::uint64_t>> run(CopySpan span);
 
  private:

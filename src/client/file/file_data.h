@@ -19,8 +19,8 @@ namespace spate::client {
 /// Whether the next read of a file with these attributes must set atime (Options::atime).
 bool read_moves_atime(Cluster& cluster, const Attributes& attributes);
 
-/// Reads, writes and truncations of one open file. Any number of operations may run at once, on one executor. File
-/// documents the methods.
+/// Reads, writes and truncations of one open file. File documents the methods. Life cycle: that of its File, which ends
+/// all operations first. Any number of operations may run at once, on one executor. Not movable.
 class FileData {
  public:
   /// These objects outlive the FileData.

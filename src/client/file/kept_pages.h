@@ -15,7 +15,11 @@ namespace spate::client {
 /// Close-to-open consistency for the one page cache above this client (a mount's kernel). An open keeps the pages if
 /// the file's datafiles, as their change counters tell, have not changed since the pages agreed with them. The pages
 /// agree after an open that dropped them, and after a time in which only this client had the file open for writing and
-/// all changes went through the pages. Thread-safe; the coroutines run on the client's executor.
+/// all changes went through the pages.
+///
+/// Life cycle of one open: opened() -> [dropped()] -> reads and writes -> close(). A File that was given to opened()
+/// and may write must be given to close(), too, because this object keeps its address until then. No coroutine of this
+/// object runs when it is destroyed. Thread-safe; the coroutines run on the client's executor.
 class KeptPages {
  public:
   using Kept = HandoverState::Kept;

@@ -35,11 +35,17 @@ class SessionObserver {
   virtual bool lost_lock(Handle file) = 0;
 };
 
-/// The first request opens the session, and a task keeps it alive while the executor is driven. When the session ends,
-/// for example because it expired, the next request opens a new epoch or another session. One executor. Life cycle:
-/// construct -> observe() -> requests -> request_stop() -> stop() awaited -> destroyed.
+/// The session of one client at the meta server, and the requests of the session.
+///
+/// The first request opens the session, and a task keeps it alive while the executor is driven: it sends a keep-alive
+/// every third of the lease. When the session ends, for example because it expired, the next request opens a new epoch
+/// or another session.
+///
+/// Life cycle: construct -> observe() -> requests -> request_stop() -> stop() awaited -> destroyed. Requests of callers
+/// have ended before stop(). One executor; any number of requests at once. Not movable.
 class Session {
  public:
+  /// `network` and `random` outlive the session. Sends nothing.
   Session(Options options, job::NetworkContext& network, Random& random);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
