@@ -14,7 +14,9 @@
 
 namespace spate::flow {
 
-/// One target. Not thread-safe: one executor. Not movable. It outlives the flows on it.
+/// One target: its storage, and the scheduler of the operations on it. Not thread-safe: one executor. `storage` and
+/// `executor` outlive it, and it outlives the flows on it: no operation waits or runs when it is destroyed. Not
+/// movable.
 class Device {
  public:
   Device(job::StorageContext& storage, job::Executor& executor, SchedulerOptions options = {})

@@ -14,9 +14,13 @@ namespace spate::fuse {
 
 struct Mount;
 
-/// There is one for each worker thread. A process that is killed while it waits for a server (with a hard mount for
-/// long) must be able to die. So its request is answered with EINTR at once, and the operation continues although
-/// nobody learns its result. Other signals interrupt nothing, as on local disks.
+/// The request that a worker thread handles; there is one object for each of these threads. A process that is killed
+/// while it waits for a server (with a hard mount for long) must be able to die. So its request is answered with EINTR
+/// at once, and the operation continues although nobody learns its result. Other signals interrupt nothing, as on local
+/// disks.
+///
+/// Life cycle: begin() for each request, then begin_wait() and end_wait() in pairs. Only its own thread calls it;
+/// libfuse reports interrupts on other threads.
 class CurrentRequest {
  public:
   /// The object of the calling thread.
@@ -34,7 +38,8 @@ class CurrentRequest {
   Mount& mount() const { return *mount_; }
   std::uint64_t request_id() const { return request_id_; }
   const Hints& hints() const { return hints_; }
-  /// Call begin_wait() before an operation that may take long, and end_wait() after it.
+  /// Call begin_wait() before an operation that may take long, and end_wait() after it. From begin_wait() on the
+  /// request may be answered by an interrupt. After end_wait() it is not, and abandoned() tells whether it was.
   void begin_wait(fuse_req_t request);
   void end_wait();
   /// The request has been answered already and must not be used any more.

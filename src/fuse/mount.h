@@ -24,9 +24,14 @@
 
 namespace spate::fuse {
 
-/// One per process (mount()). The handlers of all worker threads use it. Nodes have no state: a node's number is the
-/// object's handle, which is never used again. So forgetting a node takes no action, and a new process can take over a
-/// mount.
+/// The state of one mount in its serving process. There is one in a process. Nodes have no state: a node's number is
+/// the object's handle, which is never used again. So forgetting a node takes no action, and a new process can take
+/// over a mount.
+///
+/// Life cycle: made before /dev/fuse is there; take_device() sets `session`, run_server() `read_only`, and
+/// KernelSession `workers`, all before a worker reads a request; destroyed after the KernelSession. Threads: the
+/// handlers of all worker threads use it. Its members are constant by then, are thread-safe, or, like `closing`, belong
+/// to the client's executor.
 struct Mount {
   const MountOptions& options;
   assembly::ClientProcess& process;

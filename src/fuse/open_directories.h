@@ -20,10 +20,12 @@ struct OpenDirectory {
   wire::ReaddirReply page;
 };
 
-/// Thread-safe. The kernel's offset describes a place in a directory completely. So nothing but the number is needed of
-/// a directory that an earlier process of the mount has opened.
+/// The open directories of a mount by number. The kernel's offset describes a place in a directory completely. So
+/// nothing but the number is needed of a directory that an earlier process of the mount has opened. Life cycle of one
+/// open: add() -> find() -> remove(). Thread-safe; an OpenDirectory is used with its mutex held.
 class OpenDirectories {
  public:
+  /// `first_number`: HandoverState::first_number(), so that numbers of earlier processes stay different.
   explicit OpenDirectories(std::uint64_t first_number) : last_(first_number) {}
 
   /// `attributes`: the present attributes, if they are known.
@@ -44,7 +46,8 @@ class OpenDirectories {
     if (last) last->link_count = 0;
     return last;
   }
-  /// Shared, because the kernel may close the directory on another thread once a request is answered, before the
+  /// Never null: a number that this process has not seen, such as an earlier process's, gets an OpenDirectory without a
+  /// page. Shared, because the kernel may close the directory on another thread once a request is answered, before the
   /// handler has released the object.
   std::shared_ptr<OpenDirectory> find(std::uint64_t number) {
     const std::lock_guard lock(mutex_);

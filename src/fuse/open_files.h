@@ -28,8 +28,12 @@ struct OpenFile {
   }
 };
 
-/// Thread-safe. A number is never used again, so a wrong one finds nothing. Begins with the files that earlier
-/// processes of the mount had open.
+/// The open files of a mount by number. A number is never used again, so a wrong one finds nothing. Begins with the
+/// files that earlier processes of the mount had open.
+///
+/// Life cycle of one open: add() -> find() -> remove() -> released() and forget(), in either order. The record in the
+/// handover state, which the next process reads, exists from add() until forget(). The handover state outlives this
+/// object. Thread-safe.
 class OpenFiles {
  public:
   explicit OpenFiles(client::HandoverState& handover);
@@ -46,6 +50,7 @@ class OpenFiles {
   std::shared_ptr<OpenFile> find(std::uint64_t number) const;
   /// Removes and returns a file; null if there is none. A later process still knows the file until forget().
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
+  /// The meta server has ended the open: the next process needs to know nothing of it.
   void forget(OpenFile& file);
   /// The kernel no longer uses the file. If this process ends before forget(), the next one closes the file.
   void released(OpenFile& file);

@@ -36,7 +36,10 @@ struct WorkerPoolOptions {
 /// wait_for_request() -> request_begins() -> request_ends() } -> work_ends().
 class WorkerPool final : public job::Source {
  public:
-  /// `start` begins a thread, which reads first if `reads` is true. `start` may be called with any lock held.
+  /// `start` begins a thread, which reads first if `reads` is true, and which calls work_begins() and, as its last act,
+  /// work_ends(). `start` may be called with any lock held. Life cycle: construct -> start() -> stop() ->
+  /// wait_for_end() returns true -> destroyed; after stop(), resume() and start() begin again. While it is a source of
+  /// the executor, the executor calls it, so it is removed from there first.
   WorkerPool(const WorkerPoolOptions& options, std::function<void(bool reads)> start);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;

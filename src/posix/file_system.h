@@ -32,11 +32,16 @@ struct OpenRequest {
   wire::LayoutHints layout;
 };
 
-/// Every function has the name of its system call and fails as that call does (posix/errno.h gives the errno). The meta
-/// server walks the paths in the operation's own transaction, so a call is one request unless its comment says
-/// otherwise. Not thread-safe: one executor, any number of calls at a time. It outlives its OpenFiles.
+/// The calls of POSIX on one file system. Every function has the name of its system call and fails as that call does
+/// (posix/errno.h gives the errno). The meta server walks the paths in the operation's own transaction, so a call is
+/// one request unless its comment says otherwise.
+///
+/// Life cycle: construct -> calls -> destroyed. It keeps nothing at the servers, so nothing needs to be stopped. All
+/// calls have ended, and all OpenFiles are closed, before the client is stopped. Not thread-safe: one executor, any
+/// number of calls at a time. Not movable.
 class FileSystem {
  public:
+  /// `client` outlives this object and its OpenFiles.
   FileSystem(client::Client& client, FileSystemOptions options);
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;

@@ -13,8 +13,12 @@
 
 namespace spate::preload {
 
-/// This process's view of an open file. Several descriptors may refer to it. Thread-safe. The destructor waits until
-/// the servers have closed the file. The mount outlives this object.
+/// This process's view of an open file. Several descriptors may refer to it, and share it (DescriptionRef).
+///
+/// Life cycle: made at an open, or when a descriptor from another process is first used -> file(), close(), in any
+/// order and number -> destroyed with its last descriptor and call. The destructor waits until the servers have closed
+/// the file, if this process has it open. In a child of fork(): forget(), before any other call. The mount outlives it.
+/// Thread-safe, except for forget().
 class Description {
  public:
   /// `file` is null if this process has received the open file from another one.

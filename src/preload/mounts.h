@@ -24,9 +24,12 @@ struct BrokerPlace {
   std::string config_file;
 };
 
-/// Life cycle: construct -> the first call that needs the client starts it -> end(), which closes the session ->
-/// destroyed. In a child of fork(): forget(), and from then on as after construction. Thread-safe, except for forget()
-/// and end().
+/// A file system below a prefix, with its client.
+///
+/// Life cycle: construct -> the first call that needs the client starts it -> end(), which closes the session and waits
+/// for that, a second at most. mounts() never destroys it. In a child of fork(): forget(), and from then on as after
+/// construction. If the client cannot be started, the call fails with kIoError, and the next one tries again.
+/// Thread-safe, except for forget() and end(), during which no other call may run.
 class Mount {
  public:
   explicit Mount(const MountPoint& point, unsigned index);

@@ -59,8 +59,11 @@ std::string shared_text(const char (&room)[kRoom]) {
   return copy;
 }
 
-/// The mapped memory of one memfd. The destructor unmaps it, or keeps it for the next open file, because the kernel
-/// takes 100 us to make one.
+/// The mapped memory of one memfd.
+///
+/// Life cycle: create() or adopt() -> [keep_for_another() -> [keep_no_more()]] -> destroyed. The destructor unmaps the
+/// memory. After keep_for_another() it keeps it for the next open file instead, because the kernel takes 100 us to make
+/// one. Not thread-safe, except for the SharedState, which other processes change at any time.
 class MappedState {
  public:
   /// The identity of the open file.

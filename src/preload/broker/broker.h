@@ -12,7 +12,9 @@
 
 namespace spate::preload {
 
-/// Life cycle: make() -> run() returns -> destroyed. Runs on one thread; the client sends the requests to the servers.
+/// Life cycle: make() -> run() returns -> destroyed, before `process`. One thread calls it. The requests to the servers
+/// run in the client of `process`; their tasks have ended when run() returns, because it returns only when the broker
+/// holds nothing.
 class Broker {
  public:
   /// `listening`: the socket to which programs connect.

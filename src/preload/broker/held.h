@@ -32,7 +32,8 @@ struct Program {
   bool ended = false;
 };
 
-/// All functions are called on one thread. The broker owns this object, and closes the files at the servers.
+/// The broker owns this object. It closes HeldFile::file at the servers, and erases entries of all() that are gone.
+/// Destroying this object sends nothing. One thread.
 class HeldFiles {
  public:
   /// Opens an inotify instance. Each watch costs the kernel a few words of memory.

@@ -12,8 +12,9 @@
 
 namespace spate::preload {
 
-/// The broker's loop fills it in and owns it. The work runs on the client's executor until finished() is true. Until
-/// then the loop calls only cancel(); after that it destroys the object.
+/// The broker's loop makes it, fills in the task, and calls begin(). The work then runs on the client's executor. Until
+/// finished() is true the loop calls only cancel(). After that it reads the results and destroys the object; the
+/// destructor waits for the last function of the task. `process` outlives the object.
 class Work {
  public:
   /// The owner of locks to release; a program's request has at most one.
