@@ -260,7 +260,7 @@ job::Task<void> Leader::sync_when_wanted() {
     sync_wanted_.reset();
     const std::uint64_t target = keyval_.last().index;
     std::vector<job::Task<Result<void>>> tasks;
-    tasks.push_back(sync_here(target));
+    tasks.push_back(sync_here());
     for (Follower& follower : followers_) tasks.push_back(sync_at(follower, target));
     const auto done = co_await job::run_all(executor_, std::move(tasks));
     if (stop.stopped()) co_return;
@@ -270,7 +270,7 @@ job::Task<void> Leader::sync_when_wanted() {
   }
 }
 
-job::Task<Result<void>> Leader::sync_here(std::uint64_t /*target*/) {
+job::Task<Result<void>> Leader::sync_here() {
   SPATE_CO_TRY(std::ignore, co_await log_.sync());
   co_return Result<void>();
 }

@@ -107,7 +107,7 @@ class Leader {
   bool may_serve(const Follower& follower) const;
 
   job::Task<void> sync_when_wanted();
-  job::Task<Result<void>> sync_here(std::uint64_t target);
+  job::Task<Result<void>> sync_here();
   job::Task<Result<void>> sync_at(Follower& follower, std::uint64_t target);
 
   const LeaderOptions options_;

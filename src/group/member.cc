@@ -20,7 +20,6 @@ Member::Member(MemberOptions options, coord::Coordinator& coordinator, Link& lin
       log_(store, keyval, options.boot),
       heard_(executor_.now()),
       acknowledged_(executor_.now()),
-      silent_since_(executor_.now()),
       led_(executor_),
       resigned_(executor_),
       gate_(executor_) {}
@@ -64,7 +63,6 @@ void Member::adopt(const GroupRecord& record, std::uint64_t revision) {
   accusing_ = false;  // the accusation is settled, since the record has changed
   if (new_epoch) {
     heard_ = executor_.now();
-    silent_since_ = executor_.now();
     handed_over_ = false;
   }
   if (leader_ == nullptr) return;
@@ -228,7 +226,7 @@ job::Task<void> Member::lead() {
 
 /// If all serving members may have lost unsynced entries, makes the one with the most entries the primary.
 job::Task<void> Member::consider_tails() {
-  if (executor_.now() - silent_since_ < options_.timing.grace) co_return;
+  if (executor_.now() - heard_ < options_.timing.grace) co_return;
   const std::uint64_t revision = revision_;
   bool all = true;
   bool best = true;
@@ -253,7 +251,7 @@ job::Task<void> Member::consider_tails() {
     const bool more = answer->last > log_.last() || (answer->last == log_.last() && other < options_.self);
     best = best && (answer->incomplete || !more);
   }
-  if (!all && executor_.now() - silent_since_ < options_.timing.tail_wait) co_return;
+  if (!all && executor_.now() - heard_ < options_.timing.tail_wait) co_return;
   if (!best) co_return;
   ++wanted.epoch;
   ++wanted.loss;

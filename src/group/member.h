@@ -104,7 +104,6 @@ class Member final : public Leadership {
   MonoTime read_at_;            // when the record was read last
   MonoTime heard_;              // when the primary was last heard, or when its time to be heard began
   MonoTime acknowledged_;       // when a beacon was acknowledged last, or this process began
-  MonoTime silent_since_;       // as heard_: consider_tails() measures Timing::tail_wait from it
   bool accusing_ = false;  // a take-over is under way or its outcome unknown: nothing of the old epoch is acknowledged
   bool handed_over_ = false;      // the primary has ended its lease in favour of this member
   bool lease_ended_ = false;      // this member, as the primary, has ended its own lease

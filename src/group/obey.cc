@@ -46,7 +46,6 @@ job::Task<Answer> Member::answer(std::shared_ptr<const Message> message) {
   }
   if (answer.obeyed) {
     heard_ = executor_.now();
-    silent_since_ = executor_.now();
     acknowledged_ = executor_.now();
   }
   answer.epoch = record_.epoch;

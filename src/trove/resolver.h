@@ -73,7 +73,6 @@ class Resolver {
   /// A commit of applied_later() has reached the store or has failed, and so have all before it.
   void settle(Version version);
 
-  Version applied() const { return applied_; }
   Version decided() const { return decided_; }
   /// Whether everything that is decided is also applied.
   bool settled() const { return applied_ == decided_; }
