@@ -89,8 +89,10 @@ struct Traffic {
 };
 
 /// Handles many requests at a time; replies leave in the order in which they are ready. Not thread-safe: one executor.
-/// Pinned. Life cycle: start() -> host.ended() -> destroyed. Requests that have begun run to their end, even if the
-/// client is gone; host.ended() waits for them.
+/// Pinned. Life cycle: start() once -> host.ended() once -> destroyed by the host, not within that call. Requests that
+/// have begun run to their end, even if the client is gone; host.ended() waits for them, so the destructor waits for
+/// nothing. finish(), abandon() and drop_if_stalled() may be called at any time until the destruction, in any order and
+/// repeatedly; none of them calls host.ended() itself, but start() and on_ready() may.
 class Connection final : public ReadyHandler {
  public:
   Connection(ConnectionWorld& world, UniqueFd socket, ClientAddress peer);

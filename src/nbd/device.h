@@ -26,8 +26,11 @@ struct StatusExtent {
 };
 
 /// The caller makes sure that ranges lie within size(). Memory belongs to the operation until it ends. Not thread-safe:
-/// one executor, any number of operations at a time. Every later operation of any connection sees a completed one. Life
-/// cycle: opened -> operations -> close() awaited -> destroyed.
+/// one executor, any number of operations at a time. Every later operation of any connection sees a completed one.
+///
+/// Life cycle: opened -> operations -> close() awaited once -> destroyed. The caller waits for all operations before it
+/// calls close(), and calls nothing afterwards, even if close() has failed. An operation that fails leaves the device
+/// usable; a failed write or zero may have changed a part of its range. No operation can be aborted.
 class Device {
  public:
   virtual ~Device() = default;

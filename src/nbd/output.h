@@ -32,14 +32,16 @@ class ReplyBuffers {
 
 /// How a reply with data from a file ends: with a chunk behind the data, or without one.
 struct FileReply {
-  int fd = -1;
+  int fd = -1;  // not owned; stays open until the reply is sent or dropped
   std::uint64_t offset = 0;
   std::uint32_t size = 0;  // bytes, > 0
   std::uint64_t cookie = 0;
   bool structured = false;
 };
 
-/// First in, first out. One connection, on the thread of its loop. The destructor drops what was not sent.
+/// First in, first out. One connection, on the thread of its loop; the pool of buffers outlives it. The destructor
+/// drops what was not sent, and returns the buffers and the shares of the budget. After a failed flush() a reply may be
+/// half sent, so only clear() and the destructor may follow. kTryAgain is no failure: flush() goes on where it stopped.
 class Output {
  public:
   explicit Output(ReplyBuffers& buffers) : buffers_(buffers) {}

@@ -29,7 +29,12 @@ struct ServerOptions {
   std::uint32_t send_file_from = 0;  // 0: kSendFileFromTcp, kSendFileFromUnix
 };
 
-/// Life cycle: construct -> listen() -> stop() awaited -> destroyed. One executor; sockets and TLS context outlive it.
+/// Life cycle: construct -> add(), listen() -> stop() awaited once -> destroyed. One executor; sockets and TLS context
+/// outlive it. The destructor requires that no connection is left, so a server that has listened must be stopped.
+///
+/// At max_connections the server stops accepting; further clients wait in the kernel's queue until a connection ends.
+/// It also stops for a while if the process has no descriptors or memory for another client. All connections share one
+/// MemoryBudget: a client that holds memory without progress while others wait is dropped.
 class Server final : private ConnectionHost {
  public:
   Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, ServerOptions options);
@@ -39,11 +44,16 @@ class Server final : private ConnectionHost {
 
   /// Adds an export with a new name. The first one is the default export. Connected clients may use it, too.
   void add(Export exported);
+  /// Accepts clients on the socket from now on. Fails with kNoMemory if the kernel watches no more sockets; the socket
+  /// is closed then, and the server is unchanged. Not after stop().
   Result<void> listen(ListeningSocket socket);
   /// The URLs of an export: "nbd://127.0.0.1:10809/name".
   std::vector<std::string> urls(std::string_view name) const;
 
-  /// Accepts no more clients, answers requests in flight for at most `grace`, and closes the devices.
+  /// Accepts no more clients and no more requests, and closes the listening sockets. Waits at most `grace` until the
+  /// requests in flight are answered, and then drops unsent replies. Operations on devices are never aborted: stop()
+  /// waits for them without a limit. At last it closes every device. A failure is the first one of a device's close();
+  /// the server has stopped all the same.
   job::Task<Result<void>> stop(Duration grace);
 
  private:
