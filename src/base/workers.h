@@ -14,7 +14,10 @@
 namespace spate {
 
 /// Thread-safe. A thread starts when there is work and no thread is idle. The threads block all signals, which are for
-/// the program's own threads, and begin work in the order of run(). The destructor waits until all work is done.
+/// the program's own threads, and begin work in the order of run(). Threads never end before the destructor.
+///
+/// The destructor waits, without a limit, until all work is done, also work that no thread has begun. Once it has begun
+/// nobody may call run(), not even the work itself. It must not run on one of these threads.
 class Workers {
  public:
   /// At most `threads` >= 1, named "<name>-0", ... (15 characters at most).
@@ -23,6 +26,8 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
   ~Workers();
 
+  /// Never waits for other work; the queue has no limit. `work` must not throw. It is destroyed on the thread that ran
+  /// it. It may call run().
   void run(UniqueFunction<void()> work);
 
  private:

@@ -13,7 +13,13 @@
 
 namespace spate::fsck {
 
-/// One executor; pinned; one pass at a time: begin_pass() -> suspect()... -> settle().
+/// One executor; pinned; servers, options and observer outlive it. One pass at a time: begin_pass() -> suspect() and
+/// make_room() -> settle(). begin_pass() drops suspicions that were not settled. The queue holds about
+/// options.max_findings suspicions: with repair it drops further ones (overflowed()), and another pass finds them;
+/// without repair make_room() settles them.
+///
+/// Several requests to servers are under way at once, but make_room() and settle() wait for all of them, also if one
+/// fails. After a failure the suspicions that were not settled are lost; repairs already made stay.
 class RepairQueue {
  public:
   RepairQueue(Servers& servers, const Options& options, Observer& observer)

@@ -26,8 +26,12 @@ struct ServersOptions {
   rpc::ChannelObserver* watch = nullptr;  // rpc::ChannelOptions::watch
 };
 
-/// One executor; pinned. No client of the same process may use the same network: a server knows one peer on each
-/// connection.
+/// One executor; pinned. Life cycle: construct (no traffic) -> learn_servers() -> requests -> destroyed, when no
+/// request is under way. `network` and `random` outlive it. No client of the same process may use the same network: a
+/// server knows one peer on each connection.
+///
+/// Any number of requests may be under way. Each one waits for at most its deadline. The first timeout or lost
+/// connection in ask_io() marks the server as down, so that a check waits for a dead server only once.
 class Servers {
  public:
   Servers(ServersOptions options, job::NetworkContext& network, Random& random);
