@@ -14,7 +14,12 @@
 namespace spate::tools {
 
 /// Servers answer only callers with a session or the server key. If no meta server listens, no session can be opened,
-/// and the server key is used. Life cycle: open() -> ask(), wait() -> destroyed before the context.
+/// and the server key is used. That is decided once, in open(). Life cycle: open() -> ask(), wait() -> destroyed before
+/// the context. One thread, which does the work of the calls.
+///
+/// open() makes the context silent about dead servers, since callers report each server themselves. ask() opens the
+/// session if there is none, and then waits until every server has answered or kDeadline has passed; the requests run
+/// at the same time. A server that did not answer is asked again by the next ask().
 class Asker {
  public:
   static Result<Asker> open(Context& context);

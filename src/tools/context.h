@@ -14,7 +14,9 @@
 
 namespace spate::tools {
 
-/// One in each run of the command. It opens the file system at the first use.
+/// One in each run of the command. One thread. It opens the file system at the first use, and closes it in the
+/// destructor, which ends the session and waits for that at most a second. Failures are collected for --json until the
+/// result is printed.
 class Context {
  public:
   // Global options.
@@ -38,7 +40,9 @@ class Context {
   Result<assembly::ClientSettings> client_settings(std::string config_file) const;
   /// kUnreachable if `spate up` started the file system and `spate down` has stopped it: waiting would be in vain.
   Result<void> check_running() const;
-  /// The file system, opened at the first use (with_server_key: as an administrator, for fsck).
+  /// The file system, opened at the first use; the pointer is valid until the context is destroyed. Opening reads the
+  /// configuration and the key and makes no session yet; after a failure the next call tries again. `with_server_key`:
+  /// as an administrator, for fsck; it has an effect in the call that opens the file system only.
   Result<assembly::ClientProcess*> file_system(bool with_server_key = false);
 
   /// Prints "spate: message" on standard error and returns kExitFailed. `what` names the object ("spate:/a"). With

@@ -17,8 +17,12 @@
 
 namespace spate::tools {
 
-/// One thread calls ask(); any thread calls state(). A server that does not answer makes a round take a second longer;
-/// the state shows the others. The context and its process outlive it. ask() must have returned before the destructor.
+/// One thread calls ask(); any thread calls state(), which never waits for a server. A server that does not answer
+/// makes a round take a second longer; the state shows the others. The context and its process outlive it. ask() must
+/// have returned before the destructor.
+///
+/// ask() cannot fail: the state has the reasons ("troubles") for what a round did not learn. Rates are differences of
+/// two rounds, so the first state has none. Before the first ask() has returned, state() is empty text.
 class DashboardWatch {
  public:
   /// How many points of the charts are kept: ten minutes with a round every 2 s.

@@ -14,7 +14,11 @@ namespace spate::tools {
 
 /// A file's record does not hold its path, and io servers know files by handle only. So this class searches the tree
 /// for the handles, directory by directory from the root down, and ends a search after about kMostNames names. It keeps
-/// results for at most kKept, also that a handle was not found. One thread.
+/// results for at most kKept, also that a handle was not found. One thread; `process` outlives it.
+///
+/// If a row is not known yet, name() searches and waits for the servers, one directory after the other. It cannot fail:
+/// it leaves out directories that this user may not list and those for which a request fails. If a file is renamed, its
+/// old path is shown for at most kKept.
 class FileNames {
  public:
   static constexpr std::size_t kMostNames = 20'000;
