@@ -25,7 +25,9 @@ class ClientRoster {
   virtual void kill(Workload& workload, bmi::sim::Death death) = 0;
 };
 
-/// One for each simulation.
+/// One for each simulation. One thread, outside of all processes. Life cycle: plan() -> run() after each turn ->
+/// mend_all() -> destroyed. Scene and clients outlive it. It gives the world actions that refer to it, so the world
+/// must not turn after the driver's destruction; the world's destructor drops such actions.
 class FaultDriver {
  public:
   FaultDriver(Scene& scene, ClientRoster& clients, std::uint64_t seed);

@@ -35,7 +35,14 @@ struct WorldOptions {
 /// The only meta server, or the first of several.
 inline constexpr ServerId kMetaServer{1};
 
-/// One thread. The same options and the same calls give the same run, to the byte.
+/// One thread. The same options and the same calls give the same run, to the byte. Only one world may exist at a time
+/// in a process, since a planted defect is global.
+///
+/// Life cycle: construct (all servers start) -> turn() or run_for(), repeatedly -> destroyed. Nothing happens between
+/// these calls. Killed processes run on, cut off, until their coroutines have ended: the destructor kills all processes
+/// and turns until they have ended; it aborts if one still has not after an hour of virtual time. Actions of at() that
+/// are not due by then are dropped. Pointers and references to a process are valid until it ends or is killed: ask
+/// server() or client() again after each turn.
 class World {
  public:
   explicit World(const WorldOptions& options);

@@ -15,7 +15,8 @@ inline constexpr auto kMirrorOpen = static_cast<std::uint8_t>(wire::kOpenRead | 
 
 WorldOptions mirror_options(std::uint64_t seed = 1);
 
-/// One thread.
+/// A World whose files are mirrored, with questions about the groups. The functions that wait turn the world, so
+/// virtual time passes and processes may end in them. One thread.
 class MirrorWorld {
  public:
   explicit MirrorWorld(const WorldOptions& options = mirror_options()) : options_(options), world(options) {}
