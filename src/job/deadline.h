@@ -7,7 +7,10 @@
 
 namespace spate::job {
 
-/// Lives on the frame of the coroutine that has the deadline. Pinned.
+/// Lives on the frame of the coroutine that has the deadline, and so outlives every call that gets its token. Pinned.
+/// Not thread-safe: the executor's thread. The parent's source outlives it. If the parent has already stopped, the
+/// token is stopped from the start; without a deadline (MonoTime::never()) it stops with the parent only. The
+/// destructor ends the timer: afterwards nothing fires.
 class DeadlineScope {
  public:
   DeadlineScope(Executor& executor, MonoTime deadline, StopToken parent) : timer_(executor) {

@@ -9,7 +9,8 @@ namespace spate::job {
 
 class StopCallback;
 
-/// The side that asks for a stop. Pinned. It outlives the callbacks of its tokens.
+/// The side that asks for a stop. Pinned. It outlives its tokens and their callbacks: a token only points to it. Not
+/// thread-safe: source, tokens and callbacks belong to one executor's thread.
 class StopSource {
  public:
   StopSource() = default;
