@@ -198,7 +198,7 @@ Result<void> ServerProcess::make_services() {
   options.server_key = server_keys_;
   options.allow_version_1 = config_.auth.allow_v1;
   options.protect = protection(config_.auth);
-  if (options.allow_version_1) SPATE_LOG("assembly", warn, "auth.allow_v1: peers of before an upgrade are let in");
+  if (options.allow_version_1) SPATE_LOG("assembly", warn, "auth.allow_v1: peers of older versions are admitted");
   if (self_.roles.meta) options.roles.emplace_back("meta");
   if (self_.roles.io) options.roles.emplace_back("io");
   if (self_.roles.block) options.roles.emplace_back("block");

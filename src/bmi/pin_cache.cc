@@ -145,7 +145,7 @@ Result<PinCache::Region*> PinCache::pin(const PageRange& range, bool watched) {
 Result<std::unique_ptr<PinCache::Region>> PinCache::make(const PageRange& range, bool watched) {
   if (!make_room(range)) {
     ++counters_.refused;
-    return Error(Errc::kNoMemory, "the registrations in use have reached their bound");
+    return Error(Errc::kNoMemory, "the registrations in use have reached the limit");
   }
   auto region = std::make_unique<Region>();
   region->range_ = range;

@@ -80,7 +80,9 @@ void BlockRole::wait() {
   int status = 0;
   retried([&] { return ::waitpid(child, &status, 0); });
   failed_ = !asked_ || status != 0;
-  if (failed_) SPATE_LOG("daemon", error, "the process of the role block has ended, see above status={:#x}", status);
+  if (failed_)
+    SPATE_LOG("daemon", error, "the process of the role block has ended; the log above has the reason status={:#x}",
+              status);
   on_end_();
 }
 

@@ -204,7 +204,7 @@ job::Task<void> Leader::mind_members() {
 
 job::Task<void> Leader::evict(Follower& follower) {
   SPATE_LOG("group", warn, "a member no longer serves group={} server={} {}", options_.group, follower.server,
-            follower.unfit ? "it lacks entries" : "it does not answer or gets no further");
+            follower.unfit ? "it lacks entries" : "it does not answer or makes no progress");
   GroupRecord wanted = leadership_.record();
   wanted.find(follower.server)->serving = false;
   co_await leadership_.alter(std::move(wanted), stopping_);

@@ -256,8 +256,10 @@ job::Task<void> Member::consider_tails() {
   ++wanted.epoch;
   ++wanted.loss;
   wanted.primary = options_.self;
-  SPATE_LOG("group", error, "all members have lost their ends; the longest log leads group={} loss={}", options_.group,
-            wanted.loss);
+  SPATE_LOG(
+      "group", error,
+      "all members may have lost the ends of their logs; the one with the longest log takes over group={} loss={}",
+      options_.group, wanted.loss);
   co_await take_over(std::move(wanted));
 }
 

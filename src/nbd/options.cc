@@ -219,7 +219,7 @@ Result<ExportOptions> parse_export_options(const std::vector<std::string>& argum
                       !options.addresses.empty() || !options.unix_path.empty() || options.read_only;
     return more ? Result<ExportOptions>(wrong("--server: what it exports, and where, is in spate.toml")) : options;
   }
-  if (options.sources.empty()) return wrong("what is to be exported?");
+  if (options.sources.empty()) return wrong("name at least one source to export");
   if (!early.name.empty() && options.sources.size() > 1)
     return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");
   if (!early.name.empty()) options.sources.front().name = early.name;

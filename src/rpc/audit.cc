@@ -53,7 +53,7 @@ Audit::Audit(log::LineFile* file, ServerId server, job::NetworkContext& network,
 void Audit::refused(const Call& call, const Error& why) {
   write(rate_for(*call.peer),
         {"refused", *call.peer, call.address, wire::op_name(call.header.op), name(why.code()),
-         why.context().empty() ? std::string_view("no reason is told") : why.context(), call.header.client.value});
+         why.context().empty() ? std::string_view("no reason given") : why.context(), call.header.client.value});
 }
 
 void Audit::dropped(const Peer& peer, std::string_view why) {

@@ -27,7 +27,7 @@ Calls::Entry::~Entry() {
 void Calls::Entry::abandon() {
   if (abandoned_) return;
   abandoned_ = true;
-  SPATE_LOG("rpc", debug, "call given up, its caller has gone or asks anew op={} client={} trace={}",
+  SPATE_LOG("rpc", debug, "call cancelled: its caller disconnected or sent the request again op={} client={} trace={}",
             op_name(call_.header.op), call_.header.client, call_.header.trace);
   stop_.request_stop(Errc::kCancelled);
 }

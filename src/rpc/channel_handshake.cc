@@ -56,9 +56,9 @@ job::Task<Result<void>> Channel::handshake(HandshakeGoal goal, job::StopToken st
 void Channel::take_newer_key() {
   if (!identity_.newer_key) return;
   const Result<ClientKey> key = identity_.newer_key();
-  if (!key) SPATE_LOG("rpc", warn, "key refused, and no other one: {}", key.error());
+  if (!key) SPATE_LOG("rpc", warn, "key refused, and no other key is available: {}", key.error());
   if (!key || identity_.key == *key) return;
-  SPATE_LOG("rpc", info, "another key is in the key file now, and is used from now on");
+  SPATE_LOG("rpc", info, "using the new key from the key file");
   identity_.key = *key;
 }
 
@@ -71,7 +71,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     result = co_await handshake_once(goal, version, stranger, stop);
     if (result) break;
     if (result.code() == Errc::kVersionMismatch && may_speak_version_1(identity_) && version > 1) {
-      SPATE_LOG("rpc", warn, "handshake of version 1, which proves little peer={}", log::Quoted{name()});
+      SPATE_LOG("rpc", warn, "using handshake version 1, which is weaker peer={}", log::Quoted{name()});
       version = 1;
       continue;
     }

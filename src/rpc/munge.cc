@@ -198,7 +198,7 @@ Result<Vouched> Munge::read(FsId fs, ServerId self, ByteView credential) const {
         "anybody could read the credential, since it is not encrypted: the munge that made it needs a cipher (see "
         "munge --list-ciphers)");
   if (context.option(kUidRestriction, static_cast<uid_t>(-1)) != ::geteuid())
-    return refuse("others than the server could read the credential: set auth.munge_server_user");
+    return refuse("users other than the server's could read the credential: set auth.munge_server_user");
   const std::optional<Key> found = secret_in(payload.view(), fs, self);
   if (!found) return refuse("a credential for another server, or for another purpose");
   Vouched vouched{vouched_user({uid, gid, groups_of(uid, gid)}), *found};

@@ -173,7 +173,7 @@ job::Task<void> Server::refuse_busy(Arrived request) {
   if (reader.decoder().ok()) {
     job::DeadlineScope scope(network_.executor(), network_.executor().now() + kReplyGrace, stopping_);
     call.stop = scope.token();
-    Result<Bytes> busy = Error::told(Errc::kBusy, "the server has more requests than it can keep");
+    Result<Bytes> busy = Error::told(Errc::kBusy, "the server is overloaded: too many requests wait");
     co_await replies_.send(call, std::move(busy));
   }
   --refusing_;

@@ -26,7 +26,7 @@ constexpr auto kReasons = std::to_array<Reason>({
     {SSL_R_TLSV1_ALERT_UNKNOWN_CA, "does not accept this side's certificate: its tls.ca has not signed it"},
     {SSL_R_TLSV1_ALERT_DECRYPT_ERROR, "does not accept this side's certificate: its tls.ca has not signed it"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
-     "does not accept this side's certificate: it has expired, or the list of revoked ones there has"},
+     "does not accept this side's certificate: it has expired, or the server's revocation list has expired"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, "does not accept this side's certificate: it was revoked"},
     {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,
      "does not accept this side's certificate: it is for another host, not valid yet, or damaged"},

@@ -193,8 +193,9 @@ void OpenSslContext::look_for_new_files() {
     facts_ = facts_of(context_.get());
   }
   if (!settings_.note) return;
-  settings_.note(made.has_value(), made ? settings_.files.certificate + " and what belongs to it were read again"
-                                        : "the changed files are not used: " + made.error().context());
+  settings_.note(made.has_value(),
+                 made ? settings_.files.certificate + " and its key, authority and lists were read again"
+                      : "the changed files are not used: " + made.error().context());
 }
 
 Result<std::unique_ptr<OpenSslStream>> OpenSslContext::stream(int socket, StreamRole role) {

@@ -35,7 +35,7 @@ Result<Asker> Asker::open(Context& context) {
   auto keyed = assembly::ClientProcess::open(settings);
   if (!keyed) {
     return std::move(keyed).error().within(
-        "the meta server is down; without it, whoever can read the server key may ask");
+        "the meta server is down; without it, only users who can read the server key may ask");
   }
   asker.keyed_ = *std::move(keyed);
   client::Session& session = asker.keyed_->client().session();

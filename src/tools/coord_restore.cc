@@ -96,7 +96,8 @@ Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, 
   const std::uint64_t epoch = latest_epoch(input.reports);
   if (old && old->epoch >= epoch) return std::optional<group::GroupRecord>();
   if (epoch <= 1 && !old)
-    return Error::told(Errc::kNotFound, "no meta server holds anything: a new file system makes its record by itself");
+    return Error::told(Errc::kNotFound,
+                       "no meta server has any records: a new file system makes its coordinator record by itself");
   const MemberReport* const best = best_of(input.reports);
   if (best == nullptr) return Error::told(Errc::kNotFound, "no meta server that answers holds a whole name space");
   std::vector<ServerId> members;

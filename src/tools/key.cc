@@ -116,7 +116,7 @@ Result<void> record(const std::string& client_key_file, const UserKey& key) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   const bool written = fd && ::write(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (written && ::fsync(fd.get()) == 0) return {};
-  return errno_error(errno, "no key was issued, since it cannot be recorded in " + path);
+  return errno_error(errno, "no key was issued, since its record cannot be written to " + path);
 }
 
 nlohmann::json json_of(const UserKey& key) {

@@ -38,7 +38,7 @@ class BulkSeals {
 
 /// The receiver's error for a message whose seal is not genuine.
 inline Error altered_bulk_message() {
-  return {Errc::kCorrupt, "file data were altered on the way: somebody, or something broken, is on the network path"};
+  return {Errc::kCorrupt, "file data were altered on the network path, by a fault or an attacker"};
 }
 
 }  // namespace spate::wire

@@ -87,8 +87,8 @@ TEST_F(MungeReadTest, ACredentialInClearIsRefused) {
 }
 
 TEST_F(MungeReadTest, ACredentialThatOthersCanReadIsRefused) {
-  EXPECT_THAT(refusal({.only_for = -1}), HasSubstr("others than the server"));
-  EXPECT_THAT(refusal({.only_for = static_cast<long>(::geteuid()) + 1}), HasSubstr("others than the server"));
+  EXPECT_THAT(refusal({.only_for = -1}), HasSubstr("users other than the server"));
+  EXPECT_THAT(refusal({.only_for = static_cast<long>(::geteuid()) + 1}), HasSubstr("users other than the server"));
 }
 
 TEST_F(MungeReadTest, ACredentialForSomethingElseIsRefused) {

@@ -166,7 +166,7 @@ with Cluster(io=1, env=environment) as fs:
     check(leases(fs, "_fenced_total") == 2, "not fenced")
     os.kill(holder.process.pid, signal.SIGCONT)
     said = holder.answer()
-    check("taken this client for dead" in said, "the late write ended with: " + said)
+    check("fenced this client" in said, "the late write ended with: " + said)
     client.ok("check 0 50000 1", "check %d 4096 2" % (MIB // 2))
     holder.ok("path auto", "check 0 50000 1", "close")
     holder.end()

@@ -29,13 +29,13 @@ Result<void> FaultModule::start(Sink& sink, const NetworkOptions& options) {
 
 Result<std::string> FaultModule::listen(std::string_view url, ContextId context) {
   const auto fault = plan_->pass(Point::kListen);
-  if (fault && fault->action == Action::kFail) return Error(fault->status, "fault on order");
+  if (fault && fault->action == Action::kFail) return Error(fault->status, "injected fault");
   return inner_->listen(url, context);
 }
 
 Result<PeerId> FaultModule::lookup(std::string_view url, Address address) {
   const auto fault = plan_->pass(Point::kLookup);
-  if (fault && fault->action == Action::kFail) return Error(fault->status, "fault on order");
+  if (fault && fault->action == Action::kFail) return Error(fault->status, "injected fault");
   return inner_->lookup(url, address);
 }
 
@@ -53,7 +53,7 @@ Result<PostResult> FaultModule::post_send_unexpected(const Post& post) {
 
 Result<PostResult> FaultModule::pass_post(Point point, const Post& post, PostCall call) {
   const auto fault = plan_->pass(point);
-  if (fault && fault->action == Action::kFail) return Error(fault->status, "fault on order");
+  if (fault && fault->action == Action::kFail) return Error(fault->status, "injected fault");
   {
     // Recorded before the post, because another thread may report the operation's end before the post returns.
     const std::lock_guard lock(mutex_);

@@ -62,7 +62,7 @@ Result<void> Domain::find_provider() {
     if (failed == 0) break;
   }
   if (failed != 0) {
-    return Error(Errc::kNotSupported, "libfabric's provider \"" + options_.provider + "\" has no way to " +
+    return Error(Errc::kNotSupported, "libfabric's provider \"" + options_.provider + "\" cannot reach " +
                                           (options_.node.empty() ? "any network" : options_.node) + " here (" +
                                           fi_strerror(-failed) + "; it has: " + known_providers() + ")");
   }

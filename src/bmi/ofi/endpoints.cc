@@ -134,7 +134,7 @@ void Endpoints::watch_pages() {
   if (watch) {
     pages_ = std::move(*watch);
   } else {
-    SPATE_LOG("bmi/ofi", info, "registrations are not kept: the kernel does not tell of unmapped pages error={}",
+    SPATE_LOG("bmi/ofi", info, "registrations are not cached: the kernel does not report unmapped pages error={}",
               watch.error());
   }
 }

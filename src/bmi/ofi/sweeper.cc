@@ -100,9 +100,7 @@ void Sweeper::ping_if_silent(Peer& peer, MonoTime now) {
 /// connection that has failed and is not made again. All sessions of the endpoint end. Attempts to connect continue
 /// over the new endpoint.
 void Sweeper::reopen(Wire& wire) {
-  SPATE_LOG("bmi/ofi", warn,
-            "a read does not end or a connection cannot be used: endpoint closed and opened anew provider={}",
-            wire.provider());
+  SPATE_LOG("bmi/ofi", warn, "endpoint reopened: a read hangs or a connection is broken provider={}", wire.provider());
   ++state_.ofi_counters.endpoints_reopened;
   Endpoint& endpoint = endpoints_.of(wire);
   for (const auto& [id, peer] : state_.peers.all()) {

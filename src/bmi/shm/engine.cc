@@ -38,7 +38,7 @@ Result<std::string> Engine::listen(std::string_view url, ContextId context) {
 
 Result<PeerId> Engine::lookup(std::string_view url, Address address) {
   SPATE_TRY(Endpoint endpoint, parse_url(url));
-  if (endpoint.name == "*") return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
+  if (endpoint.name == "*") return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" does not name one server");
   return add_peer(url, address, std::move(endpoint));
 }
 

@@ -96,19 +96,19 @@ bool Listeners::lets_in(Link& link, const Packet& packet, Welcome& welcome, Hell
   welcome.geometry = state_.shm_options.geometry;
   if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) {
     welcome.status = Errc::kVersionMismatch;
-    refuse(link, welcome, "it speaks no version of ours");
+    refuse(link, welcome, "it supports no protocol version of this side");
     return false;
   }
   if (!state_.shm_options.policy.admits(link.credentials.uid, state_.own_uid)) {
     welcome.status = Errc::kPermissionDenied;
     refuse(link, welcome,
-           "user " + std::to_string(link.credentials.uid) + " is not let in: this server " +
+           "user " + std::to_string(link.credentials.uid) + " is not admitted: this server " +
                describe(welcome.policy, state_.own_uid));
     return false;
   }
   if (packet.descriptor_count == 1) return true;
   ++state_.shm_counters.protocol_errors;
-  state_.complaints.peer_dropped(link.remote, "a hello without a bell");
+  state_.complaints.peer_dropped(link.remote, "a hello without its descriptor");
   return false;
 }
 

@@ -55,7 +55,7 @@ Result<std::string> Engine::listen(std::string_view url, ContextId context) {
 Result<PeerId> Engine::lookup(std::string_view url, Address address) {
   SPATE_TRY(Endpoint endpoint, endpoint_of(url));
   if (endpoint.host == "*" || endpoint.port == 0) {
-    return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
+    return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" does not name one server");
   }
   return add_peer(url, address, std::move(endpoint));
 }

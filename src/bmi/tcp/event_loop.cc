@@ -206,7 +206,7 @@ void EventLoop::on_deadline(Connection& connection) {
     connection.expired = true;
     if (peer != nullptr)
       peer->failure = connection.connecting ? "the host does not answer"
-                      : connection.securing ? "the process that listens there does not end the TLS handshake"
+                      : connection.securing ? "the process that listens there does not finish the TLS handshake"
                                             : "the process that listens there does not answer";
     return connection_failed(connection, false);
   }

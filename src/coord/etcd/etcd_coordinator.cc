@@ -66,7 +66,7 @@ job::Task<Result<std::uint64_t>> EtcdCoordinator::change(Change change, job::Sto
     auto answer = co_await ask(std::move(path), std::move(body), stop);
     if (answer && answer->status == kGood) {
       auto made = txn_answer(answer->body);
-      if (made.code() == Errc::kProtocol) co_return Error(Errc::kTimeout, "etcd sent what cannot be read");
+      if (made.code() == Errc::kProtocol) co_return Error(Errc::kTimeout, "etcd sent an unreadable answer");
       co_return made;
     }
     if (answer && answer->status == kBadRequest) {

@@ -42,7 +42,7 @@ struct IoOptions {
   flow::PolicyOptions policy;
   /// Memory of a PCI device for the p2p path. Null: there is none, for this reason:
   std::shared_ptr<flow::PeerMemory> peer_memory = {};
-  std::string no_peer_memory = "flow.p2p_memory names none";
+  std::string no_peer_memory = "flow.p2p_memory is not set";
 
   /// The rights that clients of this machine may get to datafiles, under leases.
   BypassPolicy bypass = BypassPolicy::kOff;

@@ -16,7 +16,7 @@ struct Target {
   const IoTarget description;
   const trove::DirectAbility direct;
   /// The reason why its device cannot serve the p2p path (peer_memory.h); empty: it can.
-  std::string peer_refusal = "it has not been looked for yet";
+  std::string peer_refusal = "it has not been tried yet";
   flow::Device device;
   bool is_full = false;  // and that has been logged (full_target.h)
 };

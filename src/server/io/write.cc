@@ -35,7 +35,7 @@ struct WriteWork {
 job::Task<Result<std::vector<ByteView>>> cut_inline(job::Executor& executor, const wire::WriteRequest& request,
                                                     const Slots& slots) {
   if (!datatype::may_be_inline(request.what, slots.list.size()))
-    co_return Error::told(Errc::kInvalidArgument, "data of so many pieces and slots comes in bulk messages");
+    co_return Error::told(Errc::kInvalidArgument, "data of this many pieces and slots must come in bulk messages");
   ByteView rest = request.data;
   const std::vector<std::uint32_t> numbers = slots.numbers();
   const std::vector<std::uint64_t> sizes =

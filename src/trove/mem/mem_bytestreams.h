@@ -25,7 +25,7 @@ class MemBytestreams final : public Bytestreams {
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return store_->list(after, max); }
   Result<SpaceInfo> space() override { return store_->space(); }
   DirectAbility direct() const override {
-    return {direct_alignment_, direct_alignment_ > 0 ? "" : "what is kept in memory only has no device to read from"};
+    return {direct_alignment_, direct_alignment_ > 0 ? "" : "this target is in memory and has no device"};
   }
   Result<void> try_device_memory(MutableByteView /*memory*/) override {
     return direct_alignment_ > 0 ? Result<void>() : Error(Errc::kNotSupported, direct().refusal);

@@ -120,7 +120,8 @@ job::Task<Result<trove::BytestreamCompletion>> Reign::change(trove::BytestreamRe
   SPATE_CO_TRY(RangeLocks::Hold hold, co_await locks_.take(request.id, range, stop));
   SPATE_CO_TRY(std::ignore, check());
   if (group_.record.serving() < group_.record.min)
-    co_return Error::told(Errc::kNotPrimary, "too few members of the group serve: nothing is changed meanwhile");
+    co_return Error::told(Errc::kNotPrimary,
+                          "too few members of the group serve: changes are refused until more serve");
   const Running running(*this);
   // The note is made in the present window: the window is not closed while this runs.
   SPATE_CO_TRY(std::ignore, co_await note(request));

@@ -170,8 +170,8 @@ job::Task<Result<void>> RemovalQueue::keep_live_ones(std::vector<DeadFile>& file
   if (read.status != Errc::kOk) co_return read.status;
   for (const trove::KeyValue& inode : read.entries) {
     const Handle handle(parse_id_key(inode.key).value_or(0));
-    SPATE_LOG("server/meta", error, "a file that is there is to be removed, it stays: run spate fsck handle={}",
-              handle.value);
+    SPATE_LOG("server/meta", error,
+              "a removal names a file that still exists; the file stays: run spate fsck handle={}", handle.value);
     std::erase_if(files, [handle](const DeadFile& file) { return file.handle == handle; });
   }
   co_return {};

@@ -128,7 +128,7 @@ Result<void> Membership::check(const ServerEntry& server) const {
   if (by_itself && known->urls != server.urls) {
     return Error::told(Errc::kExists, name_of(*known) + " was added under these addresses, and " + name_of(server) +
                                           " has others; to move it, name it with them in the meta server's spate.toml "
-                                          "and restart that");
+                                          "and restart the meta server");
   }
   return {};
 }

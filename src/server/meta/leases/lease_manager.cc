@@ -320,7 +320,7 @@ std::optional<MonoTime> LeaseManager::others_until(const Operation& operation) {
 job::Task<Result<void>> LeaseManager::wait_until(MonoTime when, job::StopToken stop) {
   job::DeadlineScope scope(core_.executor(), when, stop);
   std::ignore = co_await answered_.wait(scope.token());
-  if (stop.stopped()) co_return Error(stop.reason(), "clients that keep what is to be changed have not answered");
+  if (stop.stopped()) co_return Error(stop.reason(), "clients that cache the object have not dropped it yet");
   co_return {};
 }
 

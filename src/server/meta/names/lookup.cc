@@ -28,7 +28,7 @@ Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::L
 }
 
 Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessRequest& request) {
-  if (request.want > 7) co_return Error::told(Errc::kInvalidArgument, "what is wanted is read, write and execute");
+  if (request.want > 7) co_return Error::told(Errc::kInvalidArgument, "only read, write and execute can be asked for");
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
   if (!may(operation.who(), object, request.want)) co_return Errc::kPermissionDenied;
   if ((request.want & kWantWrite) != 0 && operation.call().peer->reads_only()) co_return Errc::kReadOnly;

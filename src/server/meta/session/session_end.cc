@@ -150,7 +150,8 @@ job::Task<void> SessionTable::release(SessionPtr session) {
     const auto done = co_await release_once(*session);
     if (done) continue;
     if (const auto more = log_limit_.admit()) {
-      SPATE_LOG("server/meta", warn, "what a session held is not given back yet client={} error={}{}",
+      SPATE_LOG("server/meta", warn,
+                "the locks and opens of an ended session are not released yet client={} error={}{}",
                 session->record.client.value, done.error().message(), *more);
     }
     std::ignore = co_await core_.executor().sleep(backoff, stopping_);

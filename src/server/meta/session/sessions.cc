@@ -43,7 +43,7 @@ job::Task<Result<void>> SessionTable::start() {
   add_noted(core_.parts().leases);
   for (const ClientId client : holders) {
     if (sessions_.contains(client)) continue;
-    SPATE_LOG("server/meta", error, "files open, or locked, or kept by a session that is not known client={}",
+    SPATE_LOG("server/meta", error, "an unknown session has opens, locks or leases; they are released client={}",
               client.value);
     SessionRecord unknown;
     unknown.client = client;

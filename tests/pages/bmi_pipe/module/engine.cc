@@ -33,7 +33,7 @@ class Engine final : public protocol::ModuleFace<Engine, Module, State>, private
   }
   Result<PeerId> lookup(std::string_view url, Address address) override {
     SPATE_TRY(Endpoint endpoint, parse_url(url));
-    if (endpoint.name == "*") return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
+    if (endpoint.name == "*") return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" does not name one server");
     return add_peer(url, address, std::move(endpoint));
   }
   void consumed(PeerId id, std::uint64_t charge) override {
