@@ -80,8 +80,6 @@ class Workload {
 
   job::Task<void> one();
   void step_wall_clock();
-  job::Task<void> change_something();
-  job::Task<void> look_at_something();
   job::Task<void> use_a_file();
 
   // Names (workload_names.cc, workload_name_choices.cc).
