@@ -304,6 +304,7 @@ job::Task<Result<void>> ServerProcess::start() {
 }
 
 job::Task<Result<void>> ServerProcess::stop() {
+  if (io_ != nullptr) co_await io_->hand_over();
   if (group_ != nullptr) co_await group_->hand_over();
   if (io_ != nullptr) io_->leave_groups();
   co_await server_->stop();

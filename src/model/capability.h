@@ -12,9 +12,14 @@
 
 namespace spate {
 
-enum class Rights : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadWrite = 3 };
+/// A set. kOnGroups, in a capability: the file's data are on groups of targets, and requests must name these.
+enum class Rights : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadWrite = 3, kOnGroups = 4 };
 constexpr bool allows(Rights have, Rights want) {
   return (static_cast<unsigned>(have) & static_cast<unsigned>(want)) == static_cast<unsigned>(want);
+}
+
+constexpr Rights operator|(Rights a, Rights b) {
+  return static_cast<Rights>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
 
 /// The right to read or write one file's datafiles, handed out by open. Unforgeable: the MAC is under a key that only

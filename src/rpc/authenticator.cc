@@ -69,7 +69,10 @@ void Authenticator::admit(Call& call, const Accepted& accepted) {
   peer.credential = accepted.request.credential;
   peer.user_key = accepted.user_key;
   peer.description = accepted.request.description;
-  peer.client = accepted.request.client;
+  const bool server = peer.kind == wire::PeerKind::kServer;
+  peer.client = server ? ClientId() : accepted.request.client;
+  const bool numbered = server && accepted.request.client.value <= kMaxServerId;
+  peer.server = numbered ? ServerId(static_cast<std::uint32_t>(accepted.request.client.value)) : ServerId();
 }
 
 /// Called after the peer has proved its key. So the reply, even a refusal, is sealed, and the client can trust it.

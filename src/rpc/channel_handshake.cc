@@ -135,7 +135,7 @@ job::Task<Result<void>> Channel::handshake_once(HandshakeGoal goal, std::uint16_
 job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop) {
   wire::AuthenticateRequest request;
   request.kind = identity_.kind;
-  request.client = identity_.client;
+  request.client = identity_.kind == wire::PeerKind::kServer ? ClientId(identity_.server.value) : identity_.client;
   request.incarnation = ++incarnation_sent_;
   request.credential = identity_.credential;
   request.description = identity_.description;

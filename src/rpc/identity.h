@@ -39,6 +39,7 @@ struct Identity {
   std::function<Result<ClientKey>(ServerId)> fresh_key;
   Credential credential;
   std::string description;
+  ServerId server;             // kind server: its number; 0: it has none (fsck)
   std::uint64_t features = 0;  // wire::Feature: the features that this process asks servers for
   HandshakePolicy policy;
 

@@ -85,7 +85,7 @@ struct MirrorForwardReply {
 /// One group in a beacon of its primary.
 struct BeaconGroup {
   DataGroup record;
-  std::uint64_t reign = 0;
+  std::uint64_t reign = 0;  // 0: the primary's process is new and does not lead yet, it only asks
   std::uint64_t done_below = 1;
   template <typename A>
   void fields(A& a) {
@@ -98,6 +98,7 @@ struct BeaconAnswer {
   static constexpr std::uint8_t kFresh = 2;         // its process has restarted since it began to serve: it must return
   static constexpr std::uint8_t kLacksAll = 4;      // has nothing of the group's data
   static constexpr std::uint8_t kKnowsLater = 8;    // knows a later record than the beacon's
+  static constexpr std::uint8_t kLeaves = 16;  // its process is about to end in order: the group goes on without it
   std::uint8_t flags = 0;
   template <typename A>
   void fields(A& a) {

@@ -87,7 +87,8 @@ struct AuthenticateRequest {
   static constexpr Op kOp = Op::kAuthenticate;
   static constexpr std::string_view kName = "authenticate request";
   PeerKind kind = PeerKind::kClient;
-  /// Meta server: 0 opens a new session; else it resumes that one. io server: must match the ticket.
+  /// Kind client. Meta server: 0 opens a new session; else it resumes that one. io server: must match the ticket. Kind
+  /// server: the number of the server that asks; 0: it has none.
   ClientId client;
   /// Grows with each new set of connections of this client (docs/consistency.md, "Resends").
   std::uint64_t incarnation = 0;

@@ -108,8 +108,10 @@ job::Task<void> ServerProcess::start_group() {
 }
 
 job::Task<void> ServerProcess::hand_over() {
-  co_await group_->hand_over();
-  restart_ = true;
+  if (io_ != nullptr) co_await io_->hand_over();
+  if (group_ != nullptr) co_await group_->hand_over();
+  restart_ = group_ != nullptr;
+  handed_over_ = true;
 }
 
 void ServerProcess::make_meta() {

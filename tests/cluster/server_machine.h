@@ -70,6 +70,8 @@ class ServerProcess final : public Process {
   bool is_to_restart() const { return restart_; }
   /// Hands the lead over and ends, as after `systemctl stop`.
   void end_in_order() { job::spawn(gate_, hand_over()); }
+  /// Then it may end: nobody waits for it.
+  bool handed_over() const { return handed_over_; }
   assembly::MetaGroup* group() { return group_.get(); }
   meta::MetaRole* meta() { return meta_.get(); }
   io::IoService* io() { return io_.get(); }
@@ -115,6 +117,7 @@ class ServerProcess final : public Process {
   bool failed_ = false;
   bool leads_ = false;
   bool restart_ = false;
+  bool handed_over_ = false;
   bool ended_ = false;
 };
 

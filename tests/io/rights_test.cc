@@ -102,6 +102,37 @@ TEST_F(RightsTest, ARequestWithoutACapabilityIsRefused) {
   EXPECT_OK(client_.ask<wire::DatafileStatReply>(stat));
 }
 
+/// Whoever could write one copy of a mirrored file alone would make the copies unequal.
+TEST_F(RightsTest, OneCopyOfAMirroredFileIsNotToBeHadByItself) {
+  const auto on_groups = [](Capability& c) { c.rights = c.rights | Rights::kOnGroups; };
+  EXPECT_EQ(write_changed(on_groups), Errc::kCapabilityInvalid);
+  Capability capability = client_.capability(kFile);
+  on_groups(capability);
+  Client::sign_again(capability);
+  EXPECT_EQ(read_with(capability), Errc::kCapabilityInvalid);
+  wire::PunchRequest punch;
+  punch.where = where_;
+  EXPECT_ERRC(client_.ask<wire::PunchReply>(punch, &capability), Errc::kCapabilityInvalid);
+  wire::DatafileAllocateRequest allocate;
+  allocate.where = where_;
+  EXPECT_ERRC(client_.ask<wire::DatafileAllocateReply>(allocate, &capability), Errc::kCapabilityInvalid);
+  wire::BypassLeaseRequest bypass;
+  bypass.handle = kFile;
+  bypass.slots = where_.slots;
+  bypass.for_writing = true;
+  EXPECT_ERRC(client_.ask<wire::BypassLeaseReply>(bypass, &capability), Errc::kCapabilityInvalid);
+  wire::DatafileCopyRequest copy;
+  copy.from = copy.to = kFile;
+  copy.pieces.push_back({World::target(0), 0, 0, 0, 4096, 1});
+  copy.from_capability = client_.capability(kFile, Rights::kRead);
+  EXPECT_ERRC(client_.ask<wire::DatafileCopyReply>(copy, &capability), Errc::kCapabilityInvalid);
+  copy.from_capability = capability;
+  const Capability plain = client_.capability(kFile);
+  EXPECT_ERRC(client_.ask<wire::DatafileCopyReply>(copy, &plain), Errc::kCapabilityInvalid);
+  where_.slots[0].target = kFirstGroup;
+  EXPECT_EQ(write_with(capability), Errc::kNotPrimary) << "a group that this server does not lead";
+}
+
 TEST_F(RightsTest, AnOlderLayoutGenerationIsStale) {
   const auto generation = [](std::uint32_t g) { return [g](Capability& c) { c.layout_generation = g; }; };
   EXPECT_EQ(write_changed(generation(3)), Errc::kOk);

@@ -154,7 +154,7 @@ class Run {
     const ServerId one = servers[random_.below(3)];
     const ServerId two = servers[(random_.below(2) + 1 + one.value - 2) % 3];
     bmi::sim::Links& links = world.fabric().links();
-    const std::uint64_t kind = random_.below(7);
+    const std::uint64_t kind = random_.below(8);
     say(fmt::format("fault {} of {} ({})", kind, one.value, two.value));
     switch (kind) {
       case 0:
@@ -184,6 +184,11 @@ class Run {
         world.run_for(some(5000));
         links.partition(one.value, kMetaServer.value, false);
         links.partition(one.value, two.value, false);
+        break;
+      case 6:
+        mirrors_.end_in_order(one);
+        world.run_for(some(2000));
+        world.start_server(one);
         break;
       default:
         world.kill_server(one, bmi::sim::Death::kProcess);

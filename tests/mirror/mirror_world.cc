@@ -47,6 +47,16 @@ bool MirrorWorld::become_whole(Duration at_most) {
   return is_whole();
 }
 
+void MirrorWorld::end_in_order(ServerId server) { end_in_order(std::vector<ServerId>(1, server)); }
+
+void MirrorWorld::end_in_order(const std::vector<ServerId>& servers) {
+  for (const ServerId server : servers) world.server(server)->end_in_order();
+  const MonoTime limit = world.now() + std::chrono::seconds(2);
+  const auto ended = [this](ServerId server) { return world.server(server)->handed_over(); };
+  while (!std::ranges::all_of(servers, ended) && world.now() < limit) world.run_for(std::chrono::milliseconds(1));
+  for (const ServerId server : servers) kill(server);
+}
+
 std::string MirrorWorld::differences() {
   world.run_for(std::chrono::seconds(1));
   struct Copies {

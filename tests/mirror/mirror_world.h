@@ -39,6 +39,9 @@ class MirrorWorld {
   std::string differences();
 
   void kill(ServerId server, bmi::sim::Death death = bmi::sim::Death::kProcess) { world.kill_server(server, death); }
+  /// It ends as a server does that is told to: others lead its groups first.
+  void end_in_order(ServerId server);
+  void end_in_order(const std::vector<ServerId>& servers);
   void restart(ServerId server) { world.start_server(server); }
   /// Restarts the server with empty disks.
   void restart_empty(ServerId server) {

@@ -116,7 +116,7 @@ job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& cal
   if (request.slots.size() > wire::kMaxLeaseSlots)
     co_return Error::told(Errc::kInvalidArgument, "at most 16 slots a lease request");
   if (!request.handle) co_return Error::told(Errc::kInvalidArgument, "a request needs a handle");
-  SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, request.slots));
+  SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, call, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   wire::BypassLeaseReply reply;
   if (auto refusal = bypass_refusal(*parts_, call, request.for_writing)) {

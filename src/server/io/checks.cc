@@ -100,7 +100,12 @@ Result<Place> find_place(Parts& parts, TargetId id) {
   return place;
 }
 
-Result<std::vector<Place>> find_places(Parts& parts, std::span<const wire::SlotRef> slots) {
+Result<void> check_named(Parts& parts, const rpc::Call& call, const Capability& capability, TargetId named) {
+  if (is_group(named) || !allows(capability.rights, Rights::kOnGroups)) return {};
+  return refused(parts, call, Errc::kCapabilityInvalid, "the file is mirrored: name its groups of targets");
+}
+
+Result<std::vector<Place>> find_places(Parts& parts, const rpc::Call& call, std::span<const wire::SlotRef> slots) {
   if (slots.empty() || slots.size() > kMaxSlots)
     return Error::told(Errc::kInvalidArgument, "a request names 1 to 4096 slots");
   std::vector<Place> places;
@@ -108,6 +113,9 @@ Result<std::vector<Place>> find_places(Parts& parts, std::span<const wire::SlotR
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].slot >= kMaxSlots) return Error::told(Errc::kInvalidArgument, "a slot's number is out of range");
     if (i > 0 && slots[i].slot <= slots[i - 1].slot) return Error::told(Errc::kInvalidArgument, "slots must ascend");
+    if (call.header.capability) {
+      SPATE_TRY(std::ignore, check_named(parts, call, *call.header.capability, slots[i].target));
+    }
     SPATE_TRY(Place place, find_place(parts, slots[i].target));
     places.push_back(std::move(place));
   }
@@ -132,7 +140,7 @@ Result<void> check_places(const Slots& slots) {
 
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where) {
   if (!where.handle) return Error::told(Errc::kInvalidArgument, "a request needs a handle");
-  SPATE_TRY(std::vector<Place> places, find_places(parts, where.slots));
+  SPATE_TRY(std::vector<Place> places, find_places(parts, call, where.slots));
   if (where.slots.back().slot >= where.slot_count)
     return Error::told(Errc::kInvalidArgument, "the file has fewer slots");
   if (parts.datafiles.crowded()) return Error::told(Errc::kBusy, "too many datafiles are in use at once");

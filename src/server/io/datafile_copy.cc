@@ -83,13 +83,17 @@ Result<void> check_pieces(const wire::DatafileCopyRequest& request) {
   return {};
 }
 
-Result<std::vector<Pair>> find_pairs(Parts& parts, const wire::DatafileCopyRequest& request) {
+Result<std::vector<Pair>> find_pairs(Parts& parts, const rpc::Call& call, const wire::DatafileCopyRequest& request) {
   if (parts.datafiles.crowded()) return Error::told(Errc::kBusy, "too many datafiles are in use at once");
   std::vector<Pair> pairs;
   pairs.reserve(request.pieces.size());
   for (const wire::CopyPiece& piece : request.pieces) {
     if (is_group(piece.target))
       return Error::told(Errc::kNotSupported, "mirrored files are copied by reading and writing them");
+    if (call.header.capability) {  // a client's
+      SPATE_TRY(std::ignore, check_named(parts, call, *call.header.capability, piece.target));
+      SPATE_TRY(std::ignore, check_named(parts, call, request.from_capability, piece.target));
+    }
     SPATE_TRY(Target* const target, find_target(parts, piece.target));
     const DatafileKey to{piece.target, {request.to, piece.to_slot}};
     pairs.push_back(Pair{target, parts.datafiles.use(to)});
@@ -107,7 +111,7 @@ job::Task<Result<wire::DatafileCopyReply>> IoService::datafile_copy(rpc::Call& c
     SPATE_CO_TRY(std::ignore, check_capability(*parts_, call, request.from_capability, {request.from, Rights::kRead}));
   }
   SPATE_CO_TRY(std::ignore, check_pieces(request));
-  SPATE_CO_TRY(std::vector<Pair> pairs, find_pairs(*parts_, request));
+  SPATE_CO_TRY(std::vector<Pair> pairs, find_pairs(*parts_, call, request));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   CopyWork work{*parts_, request, asker_of(call, caller), active, std::move(pairs), {}};
   work.states.resize(request.pieces.size());

@@ -70,7 +70,7 @@ Result<void> check_request(const wire::DatafileTruncateRequest& request) {
 job::Task<Result<wire::DatafileTruncateReply>> IoService::datafile_truncate(rpc::Call& call,
                                                                             wire::DatafileTruncateRequest request) {
   SPATE_CO_TRY(std::ignore, check_request(request));
-  SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, request.slots));
+  SPATE_CO_TRY(const std::vector<Place> places, find_places(*parts_, call, request.slots));
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
   TruncateWork work{*parts_, request, places, asker_of(call, nullptr), active, {}};
   work.states.resize(places.size());

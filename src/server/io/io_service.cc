@@ -103,6 +103,7 @@ job::Task<void> IoService::stop() {
 }
 
 bool IoService::groups_settled() const { return parts_->mirrors->settled(); }
+job::Task<void> IoService::hand_over() { co_await parts_->mirrors->hand_over(); }
 void IoService::leave_groups() { parts_->mirrors->leave(); }
 
 job::Task<void> IoService::purge_again_and_again() {

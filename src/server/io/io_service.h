@@ -45,6 +45,8 @@ class IoService final : public rpc::Service {
   bool has_redone_removals() const;
   /// Ends the background work, and reads that have been answered but are still sending.
   job::Task<void> stop();
+  /// Has others lead this server's groups, since the process is about to end. Takes a second at most.
+  job::Task<void> hand_over();
   /// Stops leading groups, and ends the work for groups. Call it before rpc::Server::stop(), which waits for requests
   /// that may wait for other servers.
   void leave_groups();

@@ -24,6 +24,8 @@ rpc::Identity identity_of(const RegistrationOptions& options, FsId fs) {
   identity.fs = fs;
   identity.key = options.server_key;
   identity.policy = options.handshake;
+  identity.server = options.self.id;
+  identity.features = wire::kFeatureMirrors;
   identity.description = "io server " + std::to_string(options.self.id.value);
   return identity;
 }

@@ -33,6 +33,11 @@ Result<std::vector<Revocation>> revocations_of(const wire::RevokeKeysRequest& re
   return keys;
 }
 
+/// Whether the peer is this server, by what it has said in its handshake.
+bool is_itself(const rpc::Call& call, ServerId server) { return call.peer->server == server; }
+
+Error another_server() { return Error::told(Errc::kNotPermitted, "an io server asks this for itself only"); }
+
 }  // namespace
 
 MetaService::MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
@@ -107,6 +112,10 @@ job::Task<Result<wire::ReserveServerReply>> MetaService::reserve_server(rpc::Cal
 }
 
 job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& call, wire::JoinServerRequest request) {
+  // A server of an earlier version does not say who it is.
+  if (call.peer->server && !is_itself(call, request.server)) co_return another_server();
+  const bool mirrors = (call.peer->features & wire::kFeatureMirrors) != 0;
+  if (!mirrors) core_.group_servers().note(request.server, false);
   const std::uint64_t before = core_.membership().map().version;
   ServerEntry server;
   server.id = request.server;
@@ -120,9 +129,10 @@ job::Task<Result<wire::JoinServerReply>> MetaService::join_server(rpc::Call& cal
   co_return reply;
 }
 
-job::Task<Result<wire::ChangeGroupReply>> MetaService::change_group(rpc::Call& /*call*/,
-                                                                    wire::ChangeGroupRequest request) {
-  return core_.data_groups().change(std::move(request));
+job::Task<Result<wire::ChangeGroupReply>> MetaService::change_group(rpc::Call& call, wire::ChangeGroupRequest request) {
+  if (!is_itself(call, server_of(request.by))) co_return another_server();
+  auto reply = co_await core_.data_groups().change(std::move(request));
+  co_return reply;
 }
 
 job::Task<Result<wire::RevokeKeysReply>> MetaService::revoke_keys(rpc::Call& call, wire::RevokeKeysRequest request) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 
 #include "job/semaphore.h"
 #include "server/io/mirror/change_log.h"
@@ -47,10 +48,11 @@ struct MirrorGroup {
   bool rebooted = false;
   /// This member has asked to become the primary. Until the outcome is known, it acknowledges nothing of this epoch.
   bool accusing = false;
-  bool obeying = false;           // about to obey a later epoch; until then it takes no changes
-  MonoTime heard;                 // when the primary was last heard, or when its time to be heard began
-  MonoTime acknowledged;          // when this member last promised to let the primary lead for a while
-  std::uint64_t reign_taken = 0;  // the primary's reign to which `taken` belongs
+  std::set<ServerId> fresh_others;  // of a primary that is fresh: serving members that are fresh, too
+  bool obeying = false;             // about to obey a later epoch; until then it takes no changes
+  MonoTime heard;                   // when the primary was last heard, or when its time to be heard began
+  MonoTime acknowledged;            // when this member last promised to let the primary lead for a while
+  std::uint64_t reign_taken = 0;    // the primary's reign to which `taken` belongs
   TakenChanges taken;
   std::vector<ChangedRegion> doubtful;  // of the reign before `reign_taken`: others may not have these changes
   ChangeLog log;
@@ -59,7 +61,8 @@ struct MirrorGroup {
   job::Event changed;  // set and reset when the record or the obeyed epoch has moved
   job::Semaphore obey_turn;
   job::Semaphore alter_turn;
-  bool minded = false;  // a task looks after it now
+  bool hands_over = false;  // a task has another member lead
+  bool minded = false;      // a task looks after it now
 
   MemberState state_of(TargetId member) const {
     const GroupMember* const found = record.find(member);

@@ -12,9 +12,13 @@ namespace spate::io {
 namespace {
 
 constexpr Duration kListPause = std::chrono::seconds(1);
-constexpr Duration kNoGroups = std::chrono::seconds(2);  // how often a server without groups looks for some
+constexpr Duration kNoGroups = std::chrono::seconds(2);        // how often a server without groups looks for some
+constexpr Duration kUnheard = std::chrono::milliseconds(100);  // and until the meta server has answered once
 constexpr Duration kAskPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostAsked = 1024;
+constexpr Duration kHandOver = std::chrono::seconds(1);  // at most
+constexpr Duration kHandOverLook = std::chrono::milliseconds(5);
+constexpr Duration kLinger = std::chrono::milliseconds(200);
 constexpr std::uint64_t kMirrorBuffers = 64ULL << 20U;
 
 }  // namespace
@@ -52,6 +56,30 @@ void Mirrors::start(const RegistrationOptions& options, job::NetworkContext& net
   keeper_ = std::make_unique<GroupKeeper>(options.meta, network, identity_, random);
   peers_ = std::make_unique<MirrorPeers>(network, identity_, random);
   job::spawn(gate_, run());
+}
+
+job::Task<void> Mirrors::hand_over() {
+  if (keeper_ == nullptr || groups_.empty()) co_return;
+  leaving_ = true;
+  job::DeadlineScope patience(parts_.executor, parts_.executor.now() + kHandOver, stopping_);
+  while (!is_handed_over()) {
+    for (const auto& [id, group] : groups_) {  // also those that others have just handed to this server
+      const bool leads = group->is_primary() && group->record.serving() > 1;
+      if (leads && !group->hands_over) job::spawn(gate_, hand_over_one(*group));
+    }
+    const auto slept = co_await parts_.executor.sleep(kHandOverLook, patience.token());
+    if (!slept) break;
+  }
+  // Who has just asked here is told who leads now, rather than finding nobody.
+  if (is_handed_over()) std::ignore = co_await parts_.executor.sleep(kLinger, patience.token());
+}
+
+bool Mirrors::is_handed_over() const {
+  return std::ranges::all_of(groups_, [](const auto& entry) {
+    const MirrorGroup& group = *entry.second;
+    const bool alone = group.is_primary() && group.record.serving() == 1;
+    return group.fresh || !group.serves() || alone;
+  });
 }
 
 void Mirrors::leave() {
@@ -118,7 +146,8 @@ job::Task<void> Mirrors::run() {
       if (!slept) co_return;
     } else {
       woken_.reset();
-      job::DeadlineScope patience(parts_.executor, parts_.executor.now() + kNoGroups, stopping_);
+      const Duration pause = heard_ ? kNoGroups : kUnheard;
+      job::DeadlineScope patience(parts_.executor, parts_.executor.now() + pause, stopping_);
       std::ignore = co_await woken_.wait(patience.token());
     }
   }
@@ -162,7 +191,8 @@ job::Task<void> Mirrors::read_records() {
   Result<std::vector<DataGroup>> found = std::vector<DataGroup>();
   if (now >= lists_from_) {
     found = co_await keeper_->of_server(self_, stopping_);
-    lists_from_ = parts_.executor.now() + kListPause;
+    heard_ = heard_ || found || found.code() == Errc::kNotSupported;  // a version without groups
+    lists_from_ = parts_.executor.now() + (heard_ ? kListPause : kUnheard);
   } else if (!asked_for_.empty() && now >= asks_from_) {
     std::vector<TargetId> wanted(asked_for_.begin(), asked_for_.end());
     asked_for_.clear();
@@ -188,17 +218,23 @@ job::Task<void> Mirrors::read_records() {
   reading_ = false;
 }
 
+/// A primary whose process is new asks those that serve whether theirs are, too: then nobody needs to be waited for.
+bool Mirrors::gets_beacon(const MirrorGroup& group, const GroupMember& member) {
+  if (member.target == group.self) return false;
+  if (group.reign != nullptr) return true;
+  return group.fresh && group.is_primary() && member.state == MemberState::kServing;
+}
+
 void Mirrors::send_beacons() {
   std::map<ServerId, wire::MirrorBeaconRequest> all;
   for (const auto& [id, group] : groups_) {
     const Reign* const reign = group->reign.get();
-    if (reign == nullptr) continue;
     for (const GroupMember& member : group->record.members) {
-      if (member.target == group->self) continue;
+      if (!gets_beacon(*group, member)) continue;
       wire::BeaconGroup beacon;
       beacon.record = group->record;
-      beacon.reign = reign->number();
-      beacon.done_below = reign->done_below();
+      if (reign != nullptr) beacon.reign = reign->number();
+      if (reign != nullptr) beacon.done_below = reign->done_below();
       wire::MirrorBeaconRequest& request = all[server_of(member.target)];
       request.groups.push_back(std::move(beacon));
       if (request.groups.size() < wire::kMaxBeaconGroups) continue;
@@ -225,14 +261,19 @@ job::Task<void> Mirrors::send_beacon(ServerId server, wire::MirrorBeaconRequest 
 
 void Mirrors::note_answer(TargetId id, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent) {
   MirrorGroup* const group = find(id);
-  if (group == nullptr || group->reign == nullptr) return;
+  if (group == nullptr) return;
   if ((answer.flags & wire::BeaconAnswer::kKnowsLater) != 0) contradicted();
+  if (group->reign == nullptr) {
+    if ((answer.flags & wire::BeaconAnswer::kFresh) != 0) group->fresh_others.insert(server);
+    return;
+  }
   for (const auto& [target, follower] : group->reign->followers()) {
     if (follower->server != server) continue;
     follower->heard = parts_.executor.now();
     follower->answers = true;
     follower->fresh = (answer.flags & wire::BeaconAnswer::kFresh) != 0;
     follower->lacks_all = (answer.flags & wire::BeaconAnswer::kLacksAll) != 0;
+    follower->goes = (answer.flags & wire::BeaconAnswer::kLeaves) != 0;
     if ((answer.flags & wire::BeaconAnswer::kAcknowledged) != 0)
       follower->acknowledged = std::max(follower->acknowledged, sent);
   }

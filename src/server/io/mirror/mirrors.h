@@ -36,6 +36,9 @@ class Mirrors final : public MirrorHost {
   /// Reads what an earlier process has left.
   job::Task<Result<void>> load();
   void start(const RegistrationOptions& options, job::NetworkContext& network, Random& random);
+  /// Has others lead this server's groups, and wait for this member no more, since the process is about to end. Ends
+  /// when they do, or within a second without it. Requests are still answered.
+  job::Task<void> hand_over();
   /// Ends the work for groups. From now on this server leads none.
   void leave();
   job::Task<void> stop();
@@ -47,13 +50,14 @@ class Mirrors final : public MirrorHost {
   /// Whether each known group is as its record says: this member serves, and leads if it is the primary.
   bool settled() const;
 
-  // Requests of other members. Each call yields a reply, even if it refuses the request.
+  // Requests of other members. Each call yields a reply, even if it refuses the request. Only the server of the group's
+  // primary is obeyed.
   job::Task<wire::MirrorForwardReply> take(const rpc::Call& call, wire::MirrorForwardRequest request);
-  job::Task<wire::MirrorBeaconReply> take(wire::MirrorBeaconRequest request);
-  job::Task<wire::MirrorObeyReply> take(wire::MirrorObeyRequest request);
-  wire::MirrorRecordsReply take(const wire::MirrorRecordsRequest& request);
-  job::Task<wire::MirrorWindowReply> take(wire::MirrorWindowRequest request);
-  job::Task<wire::MirrorFencesReply> take(wire::MirrorFencesRequest request);
+  job::Task<wire::MirrorBeaconReply> take(const rpc::Call& call, wire::MirrorBeaconRequest request);
+  job::Task<wire::MirrorObeyReply> take(const rpc::Call& call, wire::MirrorObeyRequest request);
+  wire::MirrorRecordsReply take(const rpc::Call& call, const wire::MirrorRecordsRequest& request);
+  job::Task<wire::MirrorWindowReply> take(const rpc::Call& call, wire::MirrorWindowRequest request);
+  job::Task<wire::MirrorFencesReply> take(const rpc::Call& call, wire::MirrorFencesRequest request);
 
   Parts& parts() override { return parts_; }
   MirrorPeers& peers() override { return *peers_; }
@@ -72,6 +76,7 @@ class Mirrors final : public MirrorHost {
   job::Task<void> fetch_map();
   bool is_map_short() const;
   void send_beacons();
+  static bool gets_beacon(const MirrorGroup& group, const GroupMember& member);
   job::Task<void> send_beacon(ServerId server, wire::MirrorBeaconRequest request);
   void note_answer(TargetId group, ServerId server, const wire::BeaconAnswer& answer, MonoTime sent);
   void show();
@@ -79,10 +84,13 @@ class Mirrors final : public MirrorHost {
   // The life of a group (mirrors_groups.cc).
   job::Task<void> mind(MirrorGroup& group);
   void mind_members(Reign& reign);
+  static bool is_nobody_older(const MirrorGroup& group);
   bool must_take_over(const MirrorGroup& group) const;
   job::Task<void> take_over(MirrorGroup& group);
   void begin_reign(MirrorGroup& group);
   job::Task<void> reign_over(std::shared_ptr<Reign> reign, std::vector<ChangedRegion> doubtful, MonoTime serves_from);
+  job::Task<void> hand_over_one(MirrorGroup& group);
+  bool is_handed_over() const;
   void learn(const DataGroup& record);
   job::Task<void> obey_later(MirrorGroup& group);
   /// Ends when this member obeys the newest record that it knows, or cannot.
@@ -91,10 +99,15 @@ class Mirrors final : public MirrorHost {
   static bool may_obey(const MirrorGroup& group, const DataGroup& record);
 
   // What a member answers (mirrors_member.cc).
-  wire::BeaconAnswer answer_beacon(const wire::BeaconGroup& beacon);
-  static std::uint8_t flags_of(const MirrorGroup& group);
-  /// The group, if it obeys this epoch and this member is not its primary. Otherwise null, with the reason in `why`.
-  MirrorGroup* obeying(TargetId group, std::uint64_t epoch, wire::MirrorVerdict& why);
+  wire::BeaconAnswer answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon);
+  std::uint8_t flags_of(const MirrorGroup& group) const;
+  /// The group, if it obeys this epoch, this member is not its primary, and the call is from its primary's server.
+  /// Otherwise null, with the reason in `why`. `Request` has a group and an epoch.
+  template <typename Request>
+  MirrorGroup* obeying(const rpc::Call& call, const Request& request, wire::MirrorVerdict& why) {
+    return obeying(call, request.group, request.epoch, why);
+  }
+  MirrorGroup* obeying(const rpc::Call& call, TargetId group, std::uint64_t epoch, wire::MirrorVerdict& why);
   job::Task<Result<flow::PooledBuffer>> receive(const rpc::Call& call, std::uint64_t bytes);
   job::Task<Errc> carry_out_once(MirrorGroup& group, const wire::MirrorForwardRequest& request, ByteView data);
 
@@ -108,8 +121,10 @@ class Mirrors final : public MirrorHost {
   flow::BufferPool pool_;  // for data from other members: clients cannot use it up
   std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
   std::set<TargetId> asked_for_;  // unknown groups that requests name
+  bool leaving_ = false;          // the process is about to end
   bool doubt_ = false;            // some record may be out of date
   bool reading_ = false;
+  bool heard_ = false;  // the meta server has answered: it knows that this server keeps groups
   MonoTime asks_from_;
   MonoTime reads_from_;
   MonoTime lists_from_;

@@ -24,6 +24,7 @@ void Mirrors::learn(const DataGroup& record) {
   if (group == nullptr) return;
   if (record.epoch > group->record.epoch) {
     group->record = record;
+    group->fresh_others.clear();
     group->heard = parts_.executor.now();  // gives the present primary time
     group->pulse();
   }
@@ -40,6 +41,29 @@ job::Task<void> Mirrors::obey_later(MirrorGroup& group) {
   const auto obeyed = co_await obey(group, stopping_);
   if (!obeyed && !stopping_.stopped())
     SPATE_LOG("server/io", warn, "the record of a group is not stored yet group={} error={}", group.id, obeyed.error());
+  if (obeyed && group.is_primary() && !group.minded) co_await mind(group);  // clients wait for it
+}
+
+job::Task<void> Mirrors::hand_over_one(MirrorGroup& group) {
+  const std::shared_ptr<Reign> reign = group.reign;
+  if (reign == nullptr || !reign->is_open()) co_return;
+  group.hands_over = true;
+  co_await reign->hand_over();
+  group.hands_over = false;
+  if (group.is_primary()) co_return;
+  const auto obeyed = co_await obey(group, stopping_);  // its reign has ended then
+  if (!obeyed) co_return;
+  wire::MirrorObeyRequest request;
+  request.record = group.record;
+  rpc::CallOptions options;
+  options.deadline = parts_.executor.now() + timing_.message;
+  options.priority = wire::Priority::kControl;
+  options.stop = stopping_;
+  const auto told = co_await peers_->call<wire::MirrorObeyReply>(server_of(request.record.primary),
+                                                                 MirrorPeers::Lane::kBeacons, request, options);
+  if (!told)
+    SPATE_LOG("server/io", info, "the new primary of a group learns of it later group={} error={}", group.id,
+              told.error());
 }
 
 job::Task<Result<void>> Mirrors::obey(MirrorGroup& group, job::StopToken stop) {
@@ -119,9 +143,9 @@ job::Task<void> Mirrors::mind(MirrorGroup& group) {
     co_await take_over(group);
   } else if (group.obeyed < group.record.epoch && may_obey(group, group.record)) {
     co_await obey_later(group);
-  } else if (group.is_primary() && !group.fresh && group.obeyed == group.record.epoch) {
-    begin_reign(group);
   }
+  const bool obeys = !group.fresh && group.obeyed == group.record.epoch;
+  if (group.reign == nullptr && group.is_primary() && obeys && !stopping_.stopped()) begin_reign(group);
   group.minded = false;
 }
 
@@ -130,25 +154,37 @@ void Mirrors::mind_members(Reign& reign) {
   const MonoTime now = parts_.executor.now();
   for (const auto& [target, follower] : reign.followers()) {
     const bool silent = follower->heard + timing_.grace < now;
+    const bool goes = follower->goes && !leaving_;
     const bool serves = follower->state == MemberState::kServing;
     const bool lost = follower->state == MemberState::kJoining && !follower->returns;
-    if (!follower->leaves && ((serves && (silent || follower->fresh)) || lost)) {
+    if (!follower->leaves && ((serves && (silent || follower->fresh || goes)) || lost)) {
       follower->leaves = true;
-      job::spawn(reign.gate(), reign.leave_out(follower, silent ? "it is silent" : "it was started anew"));
+      const char* const why = goes ? "it ends" : silent ? "it is silent" : "it was started anew";
+      job::spawn(reign.gate(), reign.leave_out(follower, why));
     }
     const bool there = follower->answers && follower->heard + timing_.message >= now;
     if (follower->state == MemberState::kAbsent && there && !follower->returns && now >= follower->returns_from &&
-        reign.is_open()) {
+        reign.is_open() && !follower->goes && !leaving_) {
       follower->returns = true;
       job::spawn(reign.gate(), reign.let_return(follower));
     }
   }
 }
 
+/// No other member that serves has more than the store of this one: there is none, or its process is new, too. (The
+/// process alone may be new, while the machine of this one has lost what was not synced.)
+bool Mirrors::is_nobody_older(const MirrorGroup& group) {
+  if (group.rebooted && group.record.serving() > 1) return false;
+  return std::ranges::all_of(group.record.members, [&group](const GroupMember& member) {
+    if (member.target == group.self || member.state != MemberState::kServing) return true;
+    return group.fresh_others.contains(server_of(member.target));
+  });
+}
+
 bool Mirrors::must_take_over(const MirrorGroup& group) const {
   if (!group.serves() || group.lacks_all || keeper_ == nullptr || stopping_.stopped()) return false;
   const MonoTime now = parts_.executor.now();
-  if (group.fresh && group.is_primary() && group.record.serving() == 1) return true;  // nobody has more data
+  if (group.fresh && group.is_primary() && is_nobody_older(group)) return true;
   if (group.fresh) {
     const Duration reboot = group.rebooted ? kAfterReboot : Duration(0);
     const Duration patience = (group.is_primary() ? kFreshPrimary : kFreshBackup) + reboot;

@@ -13,21 +13,30 @@ namespace spate::io {
 
 using wire::MirrorVerdict;
 
-std::uint8_t Mirrors::flags_of(const MirrorGroup& group) {
+namespace {
+
+/// Whether the call is of the server whose target is the primary of this record.
+bool leads(const rpc::Call& call, const DataGroup& record) { return call.peer->server == server_of(record.primary); }
+
+}  // namespace
+
+std::uint8_t Mirrors::flags_of(const MirrorGroup& group) const {
   std::uint8_t flags = 0;
+  if (leaving_) flags |= wire::BeaconAnswer::kLeaves;
   if (group.fresh && group.serves()) flags |= wire::BeaconAnswer::kFresh;
   if (group.lacks_all) flags |= wire::BeaconAnswer::kLacksAll;
   return flags;
 }
 
-job::Task<wire::MirrorBeaconReply> Mirrors::take(wire::MirrorBeaconRequest request) {
+job::Task<wire::MirrorBeaconReply> Mirrors::take(const rpc::Call& call, wire::MirrorBeaconRequest request) {
   wire::MirrorBeaconReply reply;
-  for (const wire::BeaconGroup& beacon : request.groups) reply.groups.push_back(answer_beacon(beacon));
+  for (const wire::BeaconGroup& beacon : request.groups) reply.groups.push_back(answer_beacon(call, beacon));
   co_return reply;
 }
 
-wire::BeaconAnswer Mirrors::answer_beacon(const wire::BeaconGroup& beacon) {
+wire::BeaconAnswer Mirrors::answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon) {
   wire::BeaconAnswer answer;
+  if (!leads(call, beacon.record)) return answer;
   MirrorGroup* const group = find_or_make(beacon.record);
   if (group == nullptr || keeper_ == nullptr) return answer;
   learn(beacon.record);
@@ -36,7 +45,7 @@ wire::BeaconAnswer Mirrors::answer_beacon(const wire::BeaconGroup& beacon) {
     return answer;
   }
   answer.flags = flags_of(*group);
-  if (group->accusing || group->is_primary()) return answer;
+  if (group->accusing || group->is_primary() || beacon.reign == 0) return answer;
   group->heard = parts_.executor.now();
   if (beacon.reign == group->reign_taken) group->taken.done_below(beacon.done_below);
   if ((answer.flags & wire::BeaconAnswer::kFresh) != 0) return answer;
@@ -45,9 +54,12 @@ wire::BeaconAnswer Mirrors::answer_beacon(const wire::BeaconGroup& beacon) {
   return answer;
 }
 
-job::Task<wire::MirrorObeyReply> Mirrors::take(wire::MirrorObeyRequest request) {
+job::Task<wire::MirrorObeyReply> Mirrors::take(const rpc::Call& call, wire::MirrorObeyRequest request) {
   wire::MirrorObeyReply reply;
   reply.verdict = MirrorVerdict::kStranger;
+  // Also the one that was the primary may say who is it now.
+  const MirrorGroup* const known = find(request.record.id);
+  if (!leads(call, request.record) && (known == nullptr || !leads(call, known->record))) co_return reply;
   MirrorGroup* const group = find_or_make(request.record);
   if (group == nullptr || keeper_ == nullptr) co_return reply;
   learn(request.record);
@@ -73,7 +85,7 @@ job::Task<wire::MirrorObeyReply> Mirrors::take(wire::MirrorObeyRequest request) 
   co_return reply;
 }
 
-MirrorGroup* Mirrors::obeying(TargetId id, std::uint64_t epoch, MirrorVerdict& why) {
+MirrorGroup* Mirrors::obeying(const rpc::Call& call, TargetId id, std::uint64_t epoch, MirrorVerdict& why) {
   MirrorGroup* const group = find(id);
   why = MirrorVerdict::kStranger;
   if (group == nullptr) return nullptr;
@@ -84,6 +96,8 @@ MirrorGroup* Mirrors::obeying(TargetId id, std::uint64_t epoch, MirrorVerdict& w
   if (epoch == group->obeyed && (group->is_primary() || absent)) return nullptr;
   why = MirrorVerdict::kNotYet;
   if (group->obeying || epoch > group->obeyed || epoch < group->record.epoch) return nullptr;
+  why = MirrorVerdict::kStranger;
+  if (!leads(call, group->record)) return nullptr;
   return group;
 }
 
@@ -113,7 +127,7 @@ job::Task<Result<flow::PooledBuffer>> Mirrors::receive(const rpc::Call& call, st
 
 job::Task<wire::MirrorForwardReply> Mirrors::take(const rpc::Call& call, wire::MirrorForwardRequest request) {
   wire::MirrorForwardReply reply;
-  MirrorGroup* group = obeying(request.group, request.epoch, reply.verdict);
+  MirrorGroup* group = obeying(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
   flow::PooledBuffer buffer;
   ByteView data(request.data);
@@ -128,7 +142,7 @@ job::Task<wire::MirrorForwardReply> Mirrors::take(const rpc::Call& call, wire::M
     }
     buffer = *std::move(received);
     data = ByteView(buffer.view()).first(request.bulk_bytes);
-    group = obeying(request.group, request.epoch, reply.verdict);  // may have changed
+    group = obeying(call, request, reply.verdict);  // may have changed
     if (group == nullptr) co_return reply;
   }
   if (request.reign != group->reign_taken && !planted(Defect::kEpochUnchecked)) {
@@ -155,9 +169,9 @@ job::Task<Errc> Mirrors::carry_out_once(MirrorGroup& group, const wire::MirrorFo
   co_return done.code();
 }
 
-wire::MirrorRecordsReply Mirrors::take(const wire::MirrorRecordsRequest& request) {
+wire::MirrorRecordsReply Mirrors::take(const rpc::Call& call, const wire::MirrorRecordsRequest& request) {
   wire::MirrorRecordsReply reply;
-  const MirrorGroup* const group = obeying(request.group, request.epoch, reply.verdict);
+  const MirrorGroup* const group = obeying(call, request, reply.verdict);
   if (group == nullptr) return reply;
   reply.verdict = MirrorVerdict::kDone;
   std::optional<ChangedRegion> after;
@@ -170,9 +184,9 @@ wire::MirrorRecordsReply Mirrors::take(const wire::MirrorRecordsRequest& request
   return reply;
 }
 
-job::Task<wire::MirrorWindowReply> Mirrors::take(wire::MirrorWindowRequest request) {
+job::Task<wire::MirrorWindowReply> Mirrors::take(const rpc::Call& call, wire::MirrorWindowRequest request) {
   wire::MirrorWindowReply reply;
-  MirrorGroup* const group = obeying(request.group, request.epoch, reply.verdict);
+  MirrorGroup* const group = obeying(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
   reply.verdict = MirrorVerdict::kDone;
   reply.epoch = group->obeyed;
@@ -186,9 +200,9 @@ job::Task<wire::MirrorWindowReply> Mirrors::take(wire::MirrorWindowRequest reque
   co_return reply;
 }
 
-job::Task<wire::MirrorFencesReply> Mirrors::take(wire::MirrorFencesRequest request) {
+job::Task<wire::MirrorFencesReply> Mirrors::take(const rpc::Call& call, wire::MirrorFencesRequest request) {
   wire::MirrorFencesReply reply;
-  MirrorGroup* const group = obeying(request.group, request.epoch, reply.verdict);
+  MirrorGroup* const group = obeying(call, request, reply.verdict);
   if (group == nullptr) co_return reply;
   reply.verdict = MirrorVerdict::kDone;
   for (const wire::ClientFence& fence : request.fences) {

@@ -50,6 +50,8 @@ struct MirrorFollower {
   bool answers = false;  // it has answered since it became absent
   bool fresh = false;    // it must return before it may serve
   bool lacks_all = false;
+  bool yields = false;    // it knows that this reign has begun, so it does not lead
+  bool goes = false;      // its process is about to end
   bool follows = false;   // joining: it receives all changes
   bool failed = false;    // joining: it has missed a change, so it begins again
   bool returns = false;   // a task is making it return
@@ -87,12 +89,14 @@ class Reign {
 
   /// Makes all members obey, and makes their copies equal where they may differ. Ends without effect if the reign ends.
   /// `doubtful`: changes of the reign before that this member has and others may not have. No answer is given before
-  /// `serves_from`.
+  /// `serves_from`, unless all others know of this reign.
   job::Task<void> open(std::vector<ChangedRegion> doubtful, MonoTime serves_from);
   /// Ends all changes of this reign and waits for them, because this member is no longer the primary.
   job::Task<void> end();
   /// The same without waiting for the changes.
   void halt();
+  /// Has another member lead, or serves alone if all others go, too. Ends when the record is so.
+  job::Task<void> hand_over();
 
   Target& target() const { return group_.target; }
   MirrorGroup& group() const { return group_; }
@@ -163,6 +167,8 @@ class Reign {
                                    ByteView data);
   bool counts(const MirrorFollower& follower) const;
   job::Task<void> make_obey(MirrorFollowerPtr follower);
+  job::Task<void> tell_reign(MirrorFollowerPtr follower);
+  job::Task<void> wait_to_serve(MonoTime serves_from);
   job::Task<Result<wire::MirrorObeyReply>> ask_to_obey(MirrorFollower& follower);
   /// Makes the others' datafile equal to this one's where a change has failed.
   job::Task<Result<void>> mend(DatafileId datafile, RangeLocks::Range range);

@@ -10,6 +10,7 @@ namespace spate::io {
 namespace {
 
 constexpr Duration kObeyPause = std::chrono::milliseconds(50);
+constexpr Duration kYieldPause = std::chrono::milliseconds(5);
 constexpr std::uint32_t kDoubtfulRoom = 256 * 1024;  // of a reply
 
 }  // namespace
@@ -46,7 +47,24 @@ job::Task<Result<wire::MirrorObeyReply>> Reign::ask_to_obey(MirrorFollower& foll
   if (reply && reply->verdict == wire::MirrorVerdict::kDone)
     follower.obeyed = std::max(follower.obeyed, request.record.epoch);
   if (reply && reply->verdict == wire::MirrorVerdict::kOld) host_.contradicted();
+  if (reply && (reply->verdict == wire::MirrorVerdict::kDone || reply->verdict == wire::MirrorVerdict::kNotYet))
+    follower.yields = true;
   co_return reply;
+}
+
+job::Task<void> Reign::tell_reign(MirrorFollowerPtr follower) { std::ignore = co_await ask_to_obey(*follower); }
+
+/// Whoever led before this answers nobody from `serves_from` on, or from the moment that it knows of this reign.
+job::Task<void> Reign::wait_to_serve(MonoTime serves_from) {
+  for (const auto& [target, follower] : followers_) {
+    if (!follower->yields) job::spawn(gate_, tell_reign(follower));
+  }
+  const auto yields = [](const auto& entry) { return entry.second->yields; };
+  while (parts_.executor.now() < serves_from && !std::ranges::all_of(followers_, yields)) {
+    const MonoTime next = std::min(serves_from, parts_.executor.now() + kYieldPause);
+    const auto slept = co_await parts_.executor.sleep_until(next, stopping_);
+    if (!slept) co_return;
+  }
 }
 
 /// Asks until the member obeys the present record or is absent, or until this reign ends.
@@ -98,7 +116,7 @@ job::Task<void> Reign::open(std::vector<ChangedRegion> doubtful, MonoTime serves
               copied.error());
     std::ignore = co_await parts_.executor.sleep(kObeyPause, stopping_);
   }
-  std::ignore = co_await parts_.executor.sleep_until(serves_from, stopping_);
+  co_await wait_to_serve(serves_from);
   if (stopping_.stopped()) co_return;
   open_ = true;
   SPATE_LOG("server/io", info, "leads a group group={} epoch={} doubtful={}", group_.id, group_.record.epoch,
@@ -112,6 +130,18 @@ job::Task<void> Reign::leave_out(MirrorFollowerPtr follower, const char* why) {
   what.members.push_back({follower->target, MemberState::kAbsent});
   co_await host_.alter(group_, std::move(what), stopping_);
   follower->leaves = false;
+}
+
+job::Task<void> Reign::hand_over() {
+  MirrorHost::Alteration what;
+  for (const auto& [target, follower] : followers_) {
+    if (follower->state != MemberState::kServing) continue;
+    const bool there = follower->heard + host_.timing().message >= parts_.executor.now();
+    if (!follower->goes && there) what.primary = target;
+    if (follower->goes) what.members.push_back({target, MemberState::kAbsent});
+  }
+  if (what.primary) what.members.push_back({group_.self, MemberState::kAbsent});
+  co_await host_.alter(group_, std::move(what), stopping_);
 }
 
 void Reign::halt() {

@@ -79,6 +79,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       handles_({"next_handle", kRootHandle.value + 1}, store),
       membership_(options_, store, parts_),
       data_groups_(store, parts_),
+      group_servers_(store.executor()),
       revoked_keys_(store),
       next_base_(random.below(std::max<std::size_t>(membership_.targets().size(), 1))),
       objects_(store),
@@ -92,6 +93,9 @@ job::Task<Result<void>> MetaCore::start() {
   SPATE_CO_TRY(std::ignore, co_await open_store());
   SPATE_CO_TRY(std::ignore, co_await membership_.start());
   SPATE_CO_TRY(std::ignore, co_await data_groups_.start());
+  for (const auto& [id, group] : data_groups_.all()) {
+    for (const GroupMember& member : group.members) group_servers_.note(server_of(member.target), true);
+  }
   SPATE_CO_TRY(std::ignore, co_await revoked_keys_.start());
   SPATE_CO_TRY(std::ignore, co_await handles_.start());
   SPATE_CO_TRY(std::ignore, co_await objects_.start());

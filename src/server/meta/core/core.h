@@ -8,6 +8,7 @@
 #include "job/storage.h"
 #include "metrics/metrics.h"
 #include "server/meta/core/data_groups.h"
+#include "server/meta/core/group_servers.h"
 #include "server/meta/core/membership.h"
 #include "server/meta/core/name_filter.h"
 #include "server/meta/core/operation.h"
@@ -70,6 +71,7 @@ class MetaCore {
                             : membership_.map().server_of_target(target) != nullptr;
   }
   DataGroups& data_groups() { return data_groups_; }
+  GroupServers& group_servers() { return group_servers_; }
   RevokedKeys& revoked_keys() { return revoked_keys_; }
   /// The target for the next file's first slot, as an index into membership()'s targets; each call yields the next
   /// index.
@@ -102,6 +104,7 @@ class MetaCore {
   const OperationParts operation_parts_{store_, locks_, name_filter_, name_hash_, parts_};
   Membership membership_;
   DataGroups data_groups_;
+  GroupServers group_servers_;
   RevokedKeys revoked_keys_;
   std::uint64_t next_base_ = 0;
   InodeCount objects_;

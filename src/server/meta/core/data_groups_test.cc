@@ -14,6 +14,7 @@ namespace spate::meta {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr TargetId target(std::uint32_t server) { return target_id(ServerId(server), 0); }
@@ -31,7 +32,22 @@ struct Member : TestFs {
     request.from_epoch = from_epoch;
     request.by = by;
     request.next = std::move(next);
-    return asked<wire::ChangeGroupReply>(root_user(), request);
+    auto reply = as(server_of(by), request);
+    return reply;
+  }
+  Result<wire::ChangeGroupReply> as(ServerId server, const wire::ChangeGroupRequest& request) {
+    asking = server;
+    auto reply = asked<wire::ChangeGroupReply>(root_user(), request);
+    asking = {};
+    return reply;
+  }
+  /// The servers of all members of all groups.
+  std::set<ServerId> members() {
+    std::set<ServerId> servers;
+    for (const DataGroup& group : groups()) {
+      for (const GroupMember& member : group.members) servers.insert(server_of(member.target));
+    }
+    return servers;
   }
   std::vector<DataGroup> groups(wire::DataGroupsRequest request = {}) {
     auto reply = asked<wire::DataGroupsReply>(root_user(), request);
@@ -130,6 +146,64 @@ TEST(MetaDataGroups, IllegalChangesAreRefused) {
   EXPECT_EQ(*fs.service->core().data_groups().find(group.id), group);
 }
 
+TEST(MetaDataGroups, OnlyTheServerOfTheMemberAsksForItsChange) {
+  Member fs(mirrored());
+  const DataGroup group = fs.any_group();
+  const TargetId second = group.members[1].target;
+  const wire::ChangeGroupRequest request{group.epoch, second, alone(group, second)};
+  EXPECT_ERRC(fs.as(server_of(group.primary), request), Errc::kNotPermitted);
+  EXPECT_ERRC(fs.as(ServerId(), request), Errc::kNotPermitted) << "one that does not say which it is";
+  EXPECT_EQ(*fs.service->core().data_groups().find(group.id), group);
+  EXPECT_OK(fs.as(server_of(second), request));
+}
+
+TEST(MetaDataGroups, AServerOfAnEarlierVersionIsNoMember) {
+  TestFsOptions options = mirrored();
+  options.silent = {ServerId(3)};
+  Member fs(options);
+  const MonoTime begin = fs.executor.now();
+  for (int i = 0; i < 8; ++i) ASSERT_OK(fs.create("f" + std::to_string(i)));
+  EXPECT_LT(fs.executor.now() - begin, std::chrono::seconds(10)) << "it is waited for once";
+  EXPECT_THAT(fs.members(), ElementsAre(ServerId(1), ServerId(2), ServerId(4)));
+  fs.asking = ServerId(3);
+  fs.asking_features = wire::kFeatureNone;
+  wire::DataGroupsRequest own;
+  own.server = ServerId(3);
+  EXPECT_THAT(fs.groups(own), IsEmpty());
+  fs.asking = {};
+  ASSERT_OK(fs.create("unknown still"));
+  EXPECT_FALSE(fs.members().contains(ServerId(3)));
+  fs.asking = ServerId(3);
+  fs.asking_features = wire::kFeatureMirrors;
+  EXPECT_THAT(fs.groups(own), IsEmpty());
+  fs.asking = {};
+  for (int i = 0; i < 4; ++i) ASSERT_OK(fs.create("g" + std::to_string(i)));
+  EXPECT_TRUE(fs.members().contains(ServerId(3))) << "upgraded";
+}
+
+TEST(MetaDataGroups, WithTooFewServersThatCanCreationSaysSo) {
+  TestFsOptions options = mirrored();
+  options.silent = {ServerId(1), ServerId(3), ServerId(4)};
+  Member fs(options);
+  const auto made = fs.create("f");
+  ASSERT_ERRC(made, Errc::kNoSpace);
+  EXPECT_EQ(made.error().context(),
+            "new files here have 2 copies on different io servers, and the file system has 1 io server that can keep "
+            "them: the others are away, or of an earlier version");
+}
+
+TEST(MetaDataGroups, AServerJoinsAsItself) {
+  Member fs(mirrored());
+  wire::JoinServerRequest request;
+  request.server = ServerId(9);
+  request.urls = {"sim://9"};
+  request.targets = {target(9)};
+  fs.asking = ServerId(8);
+  EXPECT_ERRC(fs.asked<wire::JoinServerReply>(root_user(), request), Errc::kNotPermitted);
+  fs.asking = ServerId(9);
+  EXPECT_OK(fs.asked<wire::JoinServerReply>(root_user(), request));
+}
+
 TEST(MetaDataGroups, ARestartKeepsTheRecords) {
   Member fs(mirrored());
   const DataGroup group = fs.any_group();
@@ -144,6 +218,7 @@ TEST(MetaDataGroups, ARestartKeepsTheRecords) {
 
 job::Task<void> change_into(TestFs& fs, wire::ChangeGroupRequest request,
                             std::optional<Result<wire::ChangeGroupReply>>& out) {
+  fs.asking = server_of(request.by);
   auto task = fs.ask<wire::ChangeGroupReply>(root_user(), std::move(request));
   out.emplace(co_await std::move(task));
 }

@@ -49,16 +49,27 @@ Error too_few(std::uint32_t replicas, std::size_t servers) {
                                          std::to_string(servers) + " io server" + (servers == 1 ? "" : "s"));
 }
 
+std::string that_can() { return " that can keep them: the others are away, or of an earlier version"; }
+
+/// `wanted`, or a target of the next server in the map, if that one's server is not in it.
+TargetId first_member(const ClusterMap& map, TargetId wanted) {
+  if (map.server_of_target(wanted) != nullptr || map.servers.empty()) return wanted;
+  const std::vector<TargetId> targets = map.targets_in_turn();
+  const auto next = std::ranges::find_if(targets, [wanted](TargetId target) { return target > wanted; });
+  if (targets.empty()) return wanted;
+  return next == targets.end() ? targets.front() : *next;
+}
+
 /// Groups of the targets that the next files will probably begin on.
-std::set<std::vector<TargetId>> groups_near(const Membership& membership, TargetId first, std::uint32_t replicas) {
+std::set<std::vector<TargetId>> groups_near(const ClusterMap& map, TargetId first, std::uint32_t replicas) {
   std::set<std::vector<TargetId>> lists;
-  const std::vector<TargetId>& targets = membership.targets();
+  const std::vector<TargetId> targets = map.targets_in_turn();
   const auto found = std::ranges::find(targets, first);
   const auto begin = static_cast<std::size_t>(found == targets.end() ? 0 : found - targets.begin());
   for (std::size_t i = 0; i < std::min(targets.size(), kTargetsAtOnce); ++i) {
     const TargetId target = targets[(begin + i) % targets.size()];
     for (std::uint64_t turn = 0; turn < kMostPartners; ++turn) {
-      auto members = group_members(membership.map(), target, replicas, turn);
+      auto members = group_members(map, target, replicas, turn);
       if (members) lists.insert(*std::move(members));
     }
   }
@@ -66,11 +77,12 @@ std::set<std::vector<TargetId>> groups_near(const Membership& membership, Target
 }
 
 /// Prefers a group of this target whose members all serve to the group whose turn it is.
-Result<const DataGroup*> choose_group(MetaCore& core, TargetId first, std::uint32_t replicas, std::uint64_t turn) {
+Result<const DataGroup*> choose_group(const DataGroups& groups, const ClusterMap& map, TargetId first,
+                                      std::uint32_t replicas, std::uint64_t turn) {
   const DataGroup* chosen = nullptr;
   for (std::uint64_t i = 0; i < kMostPartners; ++i) {
-    SPATE_TRY(const auto members, group_members(core.membership().map(), first, replicas, turn + i));
-    const DataGroup* const group = core.data_groups().with_members(members);
+    SPATE_TRY(const auto members, group_members(map, first, replicas, turn + i));
+    const DataGroup* const group = groups.with_members(members);
     if (group == nullptr) return nullptr;
     if (chosen == nullptr) chosen = group;
     if (group->is_whole()) return group;
@@ -110,6 +122,8 @@ Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas
   MetaCore& core = operation.core();
   layout.redundancy = Redundancy::kMirror;
   SPATE_TRY(std::ignore, check_knows(*operation.call().peer, layout));
+  ClusterMap room;
+  const ClusterMap& map = core.group_servers().able(core.membership().map(), room);
   std::set<std::vector<TargetId>> missing;
   for (Slot& slot : layout.slots) {
     TargetId& target = slot.targets.front();
@@ -119,14 +133,24 @@ Result<void> mirror(Operation& operation, Layout& layout, std::uint32_t replicas
       continue;
     }
     if (replicas < 2) return Error::told(Errc::kInvalidArgument, "either groups of targets are named, or targets");
-    SPATE_TRY(const DataGroup* const group, choose_group(core, target, replicas, turn));
+    const TargetId first = first_member(map, target);
+    const auto chosen = choose_group(core.data_groups(), map, first, replicas, turn);
+    if (!chosen && map.servers.size() < core.membership().map().servers.size())
+      return Error::told(chosen.code(), std::string(chosen.error().context()) + that_can());
+    SPATE_TRY(const DataGroup* const group, chosen);
     if (group == nullptr) {
-      missing.merge(groups_near(core.membership(), target, replicas));
+      missing.merge(groups_near(map, first, replicas));
     } else {
       target = group->id;
     }
   }
   if (missing.empty()) return {};
+  std::vector<ServerId> unknown = core.group_servers().unknown(map);
+  if (!unknown.empty()) {
+    return operation.run_again_after([&core, servers = std::move(unknown), stop = operation.call().stop]() mutable {
+      return core.group_servers().wait_for(std::move(servers), stop);
+    });
+  }
   return operation.run_again_after([&core, lists = std::move(missing), stop = operation.call().stop]() mutable {
     return core.data_groups().make(std::move(lists), stop);
   });

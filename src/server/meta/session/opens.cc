@@ -86,7 +86,7 @@ Capability OpenTable::capability_for(Operation& operation, const InodeRecord& in
   const MetaOptions& options = core_.options();
   Capability capability;
   capability.handle = inode.handle();
-  capability.rights = rights;
+  capability.rights = rights | (inode.layout->redundancy == Redundancy::kMirror ? Rights::kOnGroups : Rights::kNone);
   capability.layout_generation = inode.layout->generation;
   capability.client = operation.call().header.client;
   capability.session_epoch = operation.call().header.session_epoch;

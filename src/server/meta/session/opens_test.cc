@@ -32,6 +32,20 @@ TEST_F(MetaOpens, ACapabilityHasTheRequestedRightsAndAGenuineCode) {
   EXPECT_EQ(read->capability.client, other.id);
 }
 
+TEST_F(MetaOpens, ACapabilityOfAMirroredFileIsForGroups) {
+  close();
+  options.replicas = 2;
+  open();
+  for (const ServerEntry& server : options.map.servers) role->core().group_servers().note(server.id, true);
+  TestClient user = connect();
+  const auto made = create(user, "f", kRW);
+  ASSERT_OK(made);
+  EXPECT_EQ(made->capability.rights, Rights::kReadWrite | Rights::kOnGroups);
+  const auto read = open_file(user, "f", wire::kOpenRead);
+  ASSERT_OK(read);
+  EXPECT_EQ(read->capability.rights, Rights::kRead | Rights::kOnGroups);
+}
+
 TEST_F(MetaOpens, ModeBitsDecide) {
   TestClient bobs = connect(bob());
   ASSERT_OK(create(client, "f", 0, 0640));

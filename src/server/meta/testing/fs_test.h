@@ -2,6 +2,8 @@
 // For tests: a meta server's name space in one process, called through its operation table.
 #pragma once
 
+#include <set>
+
 #include "base/expect.h"
 #include "log/log.h"
 #include "server/meta/meta_service.h"
@@ -48,13 +50,15 @@ struct TestFsOptions {
   std::uint64_t seed = 1;
   bool overlap = false;  // the store completes later and in a random order, and coroutines run in a random order
   MetaOptions meta = test_options();
+  std::set<ServerId> silent = {};  // io servers that have not shown that they can be members of groups
 };
 
 /// A file system with the store, the clock and the random numbers of a test.
 class TestFs {
  public:
   explicit TestFs(TestFsOptions options = {})
-      : random(options.seed),
+      : silent(options.silent),
+        random(options.seed),
         executor(clock, {options.overlap ? &random : nullptr, Duration(0)}),
         store(options.overlap ? &random : nullptr),
         context(store, executor) {
@@ -71,6 +75,9 @@ class TestFs {
   void open(MetaOptions options) {
     service = std::make_unique<MetaService>(std::move(options), context, random, metrics, fakes.parts());
     started = run(service->start());
+    for (const ServerEntry& server : service->core().membership().map().servers) {
+      if (!silent.contains(server.id)) service->core().group_servers().note(server.id, true);
+    }
   }
   void close() {
     if (service == nullptr) return;
@@ -112,6 +119,11 @@ class TestFs {
     call.header.reply_room = reply_room;
     call.peer = std::make_shared<rpc::Peer>();
     call.peer->credential = std::move(who);
+    if (asking) {
+      call.peer->kind = wire::PeerKind::kServer;
+      call.peer->server = asking;
+      call.peer->features = asking_features;
+    }
     Bytes body;
     wire::encode_body(request, body);
     auto answer = co_await service->operations().at(Request::kOp).handler(call, body);
@@ -123,6 +135,9 @@ class TestFs {
     return run(ask<Reply>(std::move(who), std::move(request), id));
   }
 
+  const std::set<ServerId> silent;
+  ServerId asking;  // 0: a client
+  std::uint64_t asking_features = wire::kFeatureMirrors;
   ManualClock clock;
   SeededRandom random;
   metrics::Registry metrics;

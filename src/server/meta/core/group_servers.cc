@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/core/group_servers.h"
+
+#include <algorithm>
+
+#include "job/deadline.h"
+#include "log/log.h"
+
+namespace spate::meta {
+
+void GroupServers::note(ServerId server, bool can) {
+  (can ? cannot_ : can_).erase(server);
+  const bool changes = (can ? can_ : cannot_).insert(server).second;
+  if (!changes) return;
+  changed_.set();
+  changed_.reset();
+}
+
+const ClusterMap& GroupServers::able(const ClusterMap& map, ClusterMap& room) const {
+  if (cannot_.empty()) return map;
+  room = map;
+  std::erase_if(room.servers, [this](const ServerEntry& server) { return cannot_.contains(server.id); });
+  return room;
+}
+
+std::vector<ServerId> GroupServers::unknown(const ClusterMap& map) const {
+  std::vector<ServerId> unknown;
+  for (const ServerEntry& server : map.servers) {
+    const bool holds = server.roles.io && !server.targets.empty();
+    if (holds && !can_.contains(server.id) && !cannot_.contains(server.id)) unknown.push_back(server.id);
+  }
+  return unknown;
+}
+
+job::Task<Result<void>> GroupServers::wait_for(std::vector<ServerId> servers, job::StopToken stop) {
+  job::DeadlineScope patience(executor_, executor_.now() + kPatience, stop);
+  const auto known = [this](ServerId server) { return can_.contains(server) || cannot_.contains(server); };
+  while (!std::ranges::all_of(servers, known)) {
+    const auto changed = co_await changed_.wait(patience.token());
+    if (changed) continue;
+    if (stop.stopped()) co_return changed.error();
+    for (const ServerId server : servers) {
+      if (known(server)) continue;
+      SPATE_LOG("server/meta", warn, "new mirrored files have no copy at a server that has not spoken server={}",
+                server.value);
+      note(server, false);
+    }
+  }
+  co_return Result<void>();
+}
+
+}  // namespace spate::meta

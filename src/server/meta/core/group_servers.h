@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// GroupServers: which io servers can be members of groups of targets (docs/architecture.md, "Mirrored data").
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "job/event.h"
+#include "job/stop.h"
+#include "job/task.h"
+#include "model/cluster_map.h"
+
+namespace spate::meta {
+
+/// A server can if it has asked this process for its groups, or if it is a member already. One of an earlier version
+/// never asks. Until a server is known, it counts as one that can; who makes a group with it waits for it first. One
+/// executor; pinned.
+class GroupServers {
+ public:
+  explicit GroupServers(job::Executor& executor) : executor_(executor), changed_(executor) {}
+  GroupServers(const GroupServers&) = delete;
+  GroupServers& operator=(const GroupServers&) = delete;
+
+  /// What the server has shown.
+  void note(ServerId server, bool can);
+  /// The map without the io servers that cannot: as a rule the map itself, else `room`.
+  const ClusterMap& able(const ClusterMap& map, ClusterMap& room) const;
+  /// The io servers of the map with targets that have shown nothing yet.
+  std::vector<ServerId> unknown(const ClusterMap& map) const;
+  /// Ends when all of them are known, at the latest after kPatience: then those that are not count as servers that
+  /// cannot, until they show that they can.
+  job::Task<Result<void>> wait_for(std::vector<ServerId> servers, job::StopToken stop);
+
+ private:
+  /// Longer than a server needs to be started anew, shorter than a client waits for an answer.
+  static constexpr Duration kPatience = std::chrono::seconds(8);
+
+  job::Executor& executor_;
+  std::set<ServerId> can_;
+  std::set<ServerId> cannot_;
+  job::Event changed_;  // set and reset when a server has shown something
+};
+
+}  // namespace spate::meta
