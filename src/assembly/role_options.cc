@@ -108,6 +108,7 @@ io::IoOptions io_options(const RoleSource& source) {
   io.policy = policy_of(flow);
   io.bypass = static_cast<io::BypassPolicy>(flow.bypass);
   io.recall_deadline = flow.recall_deadline;
+  io.rebuild_rate = flow.rebuild_rate;
   io.own_uid = ::geteuid();
   open_peer_memory(flow, io);
   return io;

@@ -116,6 +116,7 @@ struct FlowConfig {
   std::uint64_t p2p_size = 16ULL << 20U;               // bytes of it for each server, 4 MiB..64 GiB
   Bypass bypass = Bypass::kRead;                       // the most that a server allows
   Duration recall_deadline = std::chrono::seconds(5);  // 10 ms..5 min
+  std::uint64_t rebuild_rate = 0;                      // bytes a second; 0: no limit
   friend bool operator==(const FlowConfig&, const FlowConfig&) = default;
 };
 

@@ -192,6 +192,11 @@ std::vector<Key> plain_rows() {
           {"flow", "recall_deadline", Type::kDuration,
            "A client that is still at work so long after its lease was recalled is fenced: the datafile is copied.", "",
            10 * kMs, 300 * kSecond}),
+      row<&Config::flow, &FlowConfig::rebuild_rate>(
+          {"flow", "rebuild_rate", Type::kSize,
+           "How much each io server copies a second to servers that come back and lack data of mirrored files "
+           "(docs/availability.md); 0: as much as it can.",
+           "", 0, 1ULL << 50U}),
       row<&Config::client, &ClientConfig::deadline>(
           {"client", "deadline", Type::kDuration,
            "When a request to a server that does not answer fails, resends included.", "", 10 * kMs, 3600 * kSecond}),

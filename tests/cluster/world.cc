@@ -32,6 +32,7 @@ World::World(const WorldOptions& options)
   settings_.max_requests = options.max_requests;
   settings_.features = options.features;
   settings_.replicas = options.replicas;
+  settings_.rebuild_rate = options.rebuild_rate;
   settings_.bypass = options.bypass;
   if (options.direct) {
     settings_.policy.direct_from_bytes = kDirectAlignment;

@@ -31,6 +31,8 @@ struct IoOptions {
 
   /// Whether this server's targets can be members of groups. False: the server asks the meta server for no groups.
   bool groups = true;
+  /// Bytes that this server copies a second to members of its groups that return; 0: no limit.
+  std::uint64_t rebuild_rate = 0;
 
   /// Size of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
   std::uint64_t buffer_bytes = 256ULL << 20U;

@@ -26,6 +26,7 @@ constexpr std::uint64_t kMirrorBuffers = 64ULL << 20U;
 Mirrors::Mirrors(Parts& parts, metrics::Registry& metrics)
     : parts_(parts),
       started_(parts.executor.now()),
+      pace_(parts.executor, parts.options.rebuild_rate),
       pool_(parts.flow.network.network(), parts.executor, {kMirrorBuffers, flow::kMaxBufferBytes, "mirrors"}, metrics),
       keeper_log_(parts.executor.clock()),
       woken_(parts.executor),

@@ -62,6 +62,7 @@ class Mirrors final : public MirrorHost {
   Parts& parts() override { return parts_; }
   MirrorPeers& peers() override { return *peers_; }
   const group::Timing& timing() const override { return timing_; }
+  CopyPace& pace() override { return pace_; }
   job::Task<void> alter(MirrorGroup& group, Alteration what, job::StopToken stop) override;
   void contradicted() override { doubt_ = true; }
 
@@ -118,6 +119,7 @@ class Mirrors final : public MirrorHost {
   std::unique_ptr<GroupKeeper> keeper_;  // null: not started
   std::unique_ptr<MirrorPeers> peers_;
   ServerId self_;
+  CopyPace pace_;
   flow::BufferPool pool_;  // for data from other members: clients cannot use it up
   std::map<TargetId, std::unique_ptr<MirrorGroup>> groups_;
   std::set<TargetId> asked_for_;  // unknown groups that requests name

@@ -2,6 +2,7 @@
 // Reign: the work of one process as the primary of a group (docs/availability.md, "Mirrored data").
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,6 +11,7 @@
 #include "flow/scheduler.h"
 #include "group/timing.h"
 #include "job/gate.h"
+#include "server/io/mirror/copy_pace.h"
 #include "server/io/mirror/mirror_group.h"
 #include "server/io/mirror/peers.h"
 #include "server/io/mirror/range_locks.h"
@@ -25,6 +27,7 @@ class MirrorHost {
   virtual Parts& parts() = 0;
   virtual MirrorPeers& peers() = 0;
   virtual const group::Timing& timing() const = 0;
+  virtual CopyPace& pace() = 0;
 
   /// A change of a group's record: new states of some members, and the new primary (0: it stays).
   struct Alteration {
@@ -179,6 +182,11 @@ class Reign {
   job::Task<Result<void>> tell_fences(MirrorFollower& follower);
   job::Task<Result<void>> collect_records(MirrorFollower& follower, Regions& regions);
   job::Task<Result<void>> collect_all(Regions& regions);
+  job::Task<Result<void>> copy_all(MirrorFollowerPtr follower, const Regions& regions);
+  job::Task<Result<void>> copy_returned(MirrorFollowerPtr follower, DatafileId datafile,
+                                        const std::vector<ChangedRegion>& regions);
+  job::Task<Result<void>> copy_pieces(DatafileId datafile, std::vector<Extent> pieces, MirrorFollowerPtr only);
+  void note_copied(std::uint64_t regions) { to_copy_ -= std::min(to_copy_, regions); }
   job::Task<Result<void>> copy_datafile(DatafileId datafile, const std::vector<ChangedRegion>& regions,
                                         MirrorFollowerPtr only);
   job::Task<Result<void>> copy_from(DatafileId datafile, std::uint64_t offset, MirrorFollowerPtr only);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "job/run_all.h"
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr Duration kReturnPause = std::chrono::seconds(1);
 constexpr std::uint32_t kRecordsRoom = 256 * 1024;  // of a reply
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kBatch = 1024;         // copies that wait for their turn
 constexpr std::uint64_t kPiece = 64 * 1024;  // of a region: it is data or a hole
 
 bool is_zero(ByteView data) {
@@ -77,14 +79,31 @@ job::Task<Result<void>> Reign::catch_up(MirrorFollowerPtr follower) {
   }
   SPATE_LOG("server/io", info, "a member of a group returns group={} target={} datafiles={}", group_.id,
             follower->target, regions.size());
+  auto copied = co_await copy_all(follower, regions);
+  co_return copied;
+}
+
+/// Several datafiles at a time.
+job::Task<Result<void>> Reign::copy_all(MirrorFollowerPtr follower, const Regions& regions) {
   to_copy_ = 0;
   for (const auto& [datafile, of] : regions) to_copy_ += of.size();
-  for (const auto& [datafile, of] : regions) {
-    SPATE_CO_TRY(std::ignore, co_await copy_datafile(datafile, of, follower));
-    to_copy_ -= std::min<std::uint64_t>(to_copy_, of.size());
-    if (follower->failed || !counts(*follower)) co_return Error(Errc::kIoError, "the member has missed a change");
+  for (auto at = regions.begin(); at != regions.end();) {
+    std::vector<job::Task<Result<void>>> tasks;
+    for (; at != regions.end() && tasks.size() < kBatch; ++at)
+      tasks.push_back(copy_returned(follower, at->first, at->second));
+    job::StopSource siblings;
+    SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_.executor, std::move(tasks), siblings));
   }
+  to_copy_ = 0;
   co_return Result<void>();
+}
+
+job::Task<Result<void>> Reign::copy_returned(MirrorFollowerPtr follower, DatafileId datafile,
+                                             const std::vector<ChangedRegion>& regions) {
+  Result<void> copied = co_await copy_datafile(datafile, regions, follower);
+  if (copied && (follower->failed || !counts(*follower)))
+    copied = Error(Errc::kIoError, "the member has missed a change");
+  co_return copied;
 }
 
 /// Adds the regions that the returning member has noted: it may be the only one that has changed them.
@@ -141,19 +160,32 @@ job::Task<Result<void>> Reign::tell_fences(MirrorFollower& follower) {
 /// copied; for all, the caller has locked the whole datafile.
 job::Task<Result<void>> Reign::copy_datafile(DatafileId datafile, const std::vector<ChangedRegion>& regions,
                                              MirrorFollowerPtr only) {
+  std::vector<Extent> pieces;
   for (const ChangedRegion& region : regions) {
     const std::uint64_t begin = region.region * ChangedRegion::kBytes;
-    Result<void> copied;
-    if (region.to_the_end) {
-      copied = co_await copy_from(datafile, begin, only);
-    } else {
-      const Extent range{begin, ChangedRegion::kBytes};
-      copied = co_await copy_range(datafile, range, only);
-    }
-    if (!copied) co_return copied;
+    if (!region.to_the_end) pieces.push_back({begin, ChangedRegion::kBytes});
+  }
+  SPATE_CO_TRY(std::ignore, co_await copy_pieces(datafile, std::move(pieces), only));
+  for (const ChangedRegion& region : regions) {
+    if (!region.to_the_end) continue;
+    SPATE_CO_TRY(std::ignore, co_await copy_from(datafile, region.region * ChangedRegion::kBytes, only));
+    if (only != nullptr) note_copied(1);
   }
   auto settled = co_await settle(datafile, only);
   co_return settled;
+}
+
+/// To a member that returns, several at a time. To all, one after the other: nobody may wait for a turn of the pace
+/// while the datafile is locked.
+job::Task<Result<void>> Reign::copy_pieces(DatafileId datafile, std::vector<Extent> pieces, MirrorFollowerPtr only) {
+  for (std::size_t i = 0; i < pieces.size();) {
+    std::vector<job::Task<Result<void>>> tasks;
+    const std::size_t at_once = only == nullptr ? 1 : kBatch;
+    for (; i < pieces.size() && tasks.size() < at_once; ++i) tasks.push_back(copy_range(datafile, pieces[i], only));
+    job::StopSource siblings;
+    SPATE_CO_TRY(std::ignore, co_await job::run_all(parts_.executor, std::move(tasks), siblings));
+  }
+  co_return Result<void>();
 }
 
 job::Task<Result<void>> Reign::copy_from(DatafileId datafile, std::uint64_t offset, MirrorFollowerPtr only) {
@@ -174,16 +206,17 @@ job::Task<Result<void>> Reign::copy_from(DatafileId datafile, std::uint64_t offs
   const flow::Asker background(ClientId(), wire::Priority::kBackground);
   for (look.size = offset;;) {
     SPATE_CO_TRY(const auto found, co_await run_op(group_.target, background, look, {}));
+    if (only != nullptr && look.size == offset && found.stat.size > offset)
+      to_copy_ += (found.stat.size - offset) / ChangedRegion::kBytes;  // it counts as one region until now
     std::uint64_t at = look.size;
+    std::vector<Extent> pieces;
     for (const Extent& data : found.ranges) {
       SPATE_CO_TRY(std::ignore, co_await copy_hole(datafile, at, data.offset, only));
-      for (std::uint64_t done = 0; done < data.size;) {
-        const Extent range{data.offset + done, std::min(data.size - done, ChangedRegion::kBytes)};
-        SPATE_CO_TRY(std::ignore, co_await copy_range(datafile, range, only));
-        done += range.size;
-      }
+      for (std::uint64_t done = 0; done < data.size; done += ChangedRegion::kBytes)
+        pieces.push_back({data.offset + done, std::min(data.size - done, ChangedRegion::kBytes)});
       at = data.offset + data.size;
     }
+    SPATE_CO_TRY(std::ignore, co_await copy_pieces(datafile, std::move(pieces), only));
     const bool last = found.complete_to >= trove::kMaxDatafileBytes || found.complete_to <= look.size;
     SPATE_CO_TRY(
         std::ignore,
@@ -206,8 +239,11 @@ job::Task<Result<void>> Reign::copy_hole(DatafileId datafile, std::uint64_t begi
 }
 
 job::Task<Result<void>> Reign::copy_range(DatafileId datafile, Extent range, MirrorFollowerPtr only) {
+  job::Semaphore::Units turn;
   RangeLocks::Hold hold;
   if (only != nullptr) {
+    SPATE_CO_TRY(turn, co_await host_.pace().turn(stopping_));
+    if (only->failed || !counts(*only)) co_return Error(Errc::kIoError, "the member has missed a change");
     const RangeLocks::Range bytes{range.offset, range.offset + range.size};
     SPATE_CO_TRY(hold, co_await locks_.take(datafile, bytes, stopping_));
   }
@@ -239,6 +275,8 @@ job::Task<Result<void>> Reign::copy_range(DatafileId datafile, Extent range, Mir
     const ByteView of_write = request == &write ? ByteView(data) : ByteView();
     SPATE_CO_TRY(std::ignore, co_await tell(*request, of_write, only));
   }
+  if (only != nullptr) host_.pace().copied(data.size());
+  if (only != nullptr) note_copied(1);
   co_return Result<void>();
 }
 

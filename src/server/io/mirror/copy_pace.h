@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// CopyPace: how fast a server copies to members of groups that return.
+#pragma once
+
+#include "job/semaphore.h"
+
+namespace spate::io {
+
+/// One for all groups of a server. One executor; pinned.
+class CopyPace {
+ public:
+  /// So many pieces, of at most 1 MiB, are read and sent at the same time.
+  static constexpr std::size_t kAtOnce = 8;
+
+  /// `rate`: bytes a second in all; 0: no limit.
+  CopyPace(job::Executor& executor, std::uint64_t rate) : executor_(executor), rate_(rate), turns_(executor, kAtOnce) {}
+  CopyPace(const CopyPace&) = delete;
+  CopyPace& operator=(const CopyPace&) = delete;
+
+  /// Waits until one more piece may be copied. The piece counts as under way until the units are destroyed. Whoever
+  /// holds units may wait for requests of clients, and for nobody who waits for units.
+  job::Task<Result<job::Semaphore::Units>> turn(job::StopToken stop);
+  /// So many bytes of a piece were sent. Later pieces wait until they fit into the rate.
+  void copied(std::uint64_t bytes);
+
+ private:
+  job::Executor& executor_;
+  const std::uint64_t rate_;
+  job::Semaphore turns_;
+  MonoTime next_;  // no piece begins before
+};
+
+}  // namespace spate::io
