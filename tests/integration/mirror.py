@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mirrored files: each io server is killed, stopped and wiped while programs write and read. No call fails, no byte is lost, and
-the server that comes back is brought up to date."""
+"""Mirrored files: each io server is killed, stopped, wiped and ended in order while programs write and read. No call fails, no byte
+is lost, and the server that comes back is brought up to date."""
 import json
 import os
 import shutil
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import SPATE, SPATED, Cluster, check, wait_until
+from cluster import SPATE, SPATED, Cluster, alive, check, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # After 2 s of silence another member takes over. Then clients have to find it. A loaded machine takes longer.
@@ -70,6 +70,14 @@ def killed(fs, server):
     return lambda: restart(fs)
 
 
+def ended(fs, server):
+    """In order: others lead its groups first."""
+    pid = fs.pids()[server]
+    fs.kill(server, sig=signal.SIGTERM)
+    wait_until(lambda: not alive(pid), "a server ends that was told to")
+    return lambda: restart(fs)
+
+
 def stopped(fs, server):
     fs.kill(server, sig=signal.SIGSTOP)
     return lambda: fs.kill(server, sig=signal.SIGCONT)
@@ -110,7 +118,7 @@ def each_server_may_be_lost(fs):
         worker.goes_on()
     check(health(fs)["groups"] > 0, "status says nothing of the groups")
     for server in range(META + 1, META + 1 + fs.io):
-        for what in (killed, stopped, wiped):
+        for what in (killed, stopped, wiped, ended):
             disturbed(fs, workers, what, server)
     pauses = [worker.end() for worker in workers]
     print("longest calls: %s s" % pauses)
