@@ -37,19 +37,20 @@ def priority(pid="self"):
 class Servers:
     """A temporary file system. It is removed with all its contents at the end."""
 
-    def __init__(self, options, folder, name):
+    def __init__(self, options, folder, name, io=IO_SERVERS):
         self.spate = os.path.join(options.bin, "spate")
         self.dir = os.path.join(folder, name)
         self.port = options.port
+        self.io = io
         self.raise_priority = options.priority
         self.environment = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, "state"))
 
     def __enter__(self):
         begin = time.monotonic()
-        self.run("--quiet", "up", "--dir", self.dir, "--io", str(IO_SERVERS), "--port", str(self.port))
+        self.run("--quiet", "up", "--dir", self.dir, "--io", str(self.io), "--port", str(self.port))
         self.up_seconds = time.monotonic() - begin
         self.pids = []
-        for server in range(1, IO_SERVERS + 2):
+        for server in range(1, self.io + 2):
             with open(os.path.join(self.dir, "run", f"server-{server}.pid")) as f:
                 self.pids.append(int(f.read().split()[0]))
         if self.raise_priority:

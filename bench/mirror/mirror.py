@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What two copies of a file's data cost, and how long writes stand still when an io server is killed: bench/run mirror.
+
+Reads and writes of 1 MiB and of 4 KiB by one and by several streams, in a directory with replicas=1 and in one with replicas=2, by
+turns on the same servers, with the servers' processor time. Then the longest write of all streams while one io server of many groups
+is killed.
+"""
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from servers import Servers  # noqa: E402
+
+MIB = 1 << 20
+# Of the unreplicated figure; the writes of 4 KiB by the time that they take longer, us.
+WRITES_BAR, READS_BAR, SMALL_BAR, STALL_BAR = 0.45, 0.95, 80, 4.0
+
+
+def client(options, fs, folder, what, size, seconds, streams):
+    return subprocess.Popen([options.bin + "/mirror_client", fs.config, folder, what, str(size), str(seconds), str(streams)],
+                            env=fs.environment, stdout=subprocess.PIPE)
+
+
+def result(child):
+    out = child.communicate()[0]
+    if child.returncode != 0:
+        sys.exit("a client failed")
+    return json.loads(out)
+
+
+def cell(options, fs, copies, what, size, streams):
+    """MiB/s, the median call in us, the servers' processor seconds a GiB. The files are written before the time is taken, which
+    counts for the processor, too: so its time is that of a second run of twice the length, less the first."""
+    found, used = [], []
+    for seconds in (options.seconds, 2 * options.seconds):
+        before = fs.cpu_seconds()
+        found.append(result(client(options, fs, "x%d" % copies, what, size, seconds, streams)))
+        used.append(fs.cpu_seconds() - before)
+    gib = (found[1]["calls"] - found[0]["calls"]) * size / (1 << 30)
+    cpu = (used[1] - used[0]) / gib if gib > 0 else float("nan")
+    return found[1]["calls"] * size / MIB / found[1]["seconds"], found[1]["median_us"], cpu
+
+
+def bar_of(what, size, streams, rates, medians):
+    """What the bar says, and whether it is met."""
+    ratio = statistics.median(rates[2]) / statistics.median(rates[1])
+    if size == MIB:
+        bar = WRITES_BAR if what == "write" else READS_BAR
+        return "%.2f of unreplicated; bar %.2f: %s" % (ratio, bar, "met" if ratio >= bar else "missed")
+    more = statistics.median(medians[2]) - statistics.median(medians[1])
+    text = "%.2f of unreplicated, %+.0f us" % (ratio, more)
+    if what == "write" and streams == 1:
+        text += "; bar +%d us: %s" % (SMALL_BAR, "met" if more <= SMALL_BAR else "missed")
+    return text
+
+
+def costs(options, folder, report):
+    with Servers(options, folder, "costs", options.io) as fs:
+        for copies in (1, 2):
+            fs.run("--quiet", "-c", fs.config, "mkdir", "spate:/x%d" % copies)
+            fs.run("--quiet", "-c", fs.config, "policy", "set", "spate:/x%d" % copies, "replicas=%d" % copies)
+        for size in (MIB, 4096):
+            for what in ("write", "read"):
+                for streams in (1, options.streams):
+                    rates, medians, cpus = {1: [], 2: []}, {1: [], 2: []}, {1: [], 2: []}
+                    for _ in range(options.runs):
+                        for copies in (1, 2):
+                            rate, median, cpu = cell(options, fs, copies, what, size, streams)
+                            rates[copies].append(rate)
+                            medians[copies].append(median)
+                            cpus[copies].append(cpu)
+                    said = bar_of(what, size, streams, rates, medians)
+                    for copies in (1, 2):
+                        print("%-5s %4d KiB %d streams  replicas=%d: %7.0f MiB/s (%.0f to %.0f), call %6.0f us, servers %.2f CPU s/GiB  %s" % (
+                            what, size // 1024, streams, copies, statistics.median(rates[copies]), min(rates[copies]), max(rates[copies]),
+                            statistics.median(medians[copies]), statistics.median(cpus[copies]), said if copies == 2 else ""), flush=True)
+                    report.append({"what": what, "bytes": size, "streams": streams, "MiB/s": rates, "call, us": medians, "CPU s/GiB": cpus,
+                                   "said": said})
+
+
+def stall(options, folder, report):
+    with Servers(options, folder, "stall", options.many) as fs:
+        fs.run("--quiet", "-c", fs.config, "mkdir", "spate:/x2")
+        fs.run("--quiet", "-c", fs.config, "policy", "set", "spate:/x2", "replicas=2")
+        # Files of all groups: one stream each, so that each call shows what its groups do.
+        child = client(options, fs, "x2", "write", 4096, 9, options.files)
+        time.sleep(3)  # of writes before the fault
+        os.kill(fs.pids[-1], signal.SIGKILL)
+        longest = result(child)["longest_us"] / 1e6
+        print("an io server of %d killed, %d files: longest write %.2f s; bar %.1f s: %s" % (
+            options.many, options.files, longest, STALL_BAR, "met" if longest <= STALL_BAR else "missed"))
+        report.append({"what": "longest write, s", "io servers": options.many, "longest": longest, "bar": STALL_BAR})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--streams", type=int, default=4)
+    parser.add_argument("--io", type=int, default=3, help="io servers")
+    parser.add_argument("--many", type=int, default=8, help="io servers of the file system of which one is killed")
+    parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--port", type=int, default=17600)
+    parser.add_argument("--priority", action="store_true")
+    parser.add_argument("--only", choices=["costs", "stall"])
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="spate-bench-", dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"))
+    report = []
+    try:
+        if options.only != "stall":
+            costs(options, folder, report)
+        if options.only != "costs":
+            stall(options, folder, report)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump(report, f, indent=2)
+
+
+main()
