@@ -216,6 +216,15 @@ job::Task<Result<void>> write_bytes(client::File& file, std::uint64_t offset, By
   co_return Result<void>();
 }
 
+/// After an append through an open that keeps no pages. The kernel may have pages of the file's end from before, and
+/// others that have the file open read new ones. Nobody does if this open has been alone since the pages were dropped;
+/// what is open for writing only cannot be mapped.
+void drop_tail(Mount& mount, OpenFile& open, const fuse_file_info& info, std::uint64_t end, std::size_t size) {
+  const bool alone = (info.flags & O_ACCMODE) == O_WRONLY && mount.files.is_alone(info.fh);
+  if (!alone || !open.tail_dropped) drop_pages(mount, open.handle.value, end, size);
+  open.tail_dropped = alone;
+}
+
 void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, const fuse_file_info& info) {
   const bool synced = must_sync(open, info);
   Mount& mount = this_mount();
@@ -227,7 +236,7 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
     return mount.handover.end_append(CurrentRequest::of_this_thread().request_id());
   }
   // If O_APPEND was set after the open, a write through the kernel's pages holds these pages until it is answered.
-  if (open.direct) drop_pages(mount, inode, *end, bytes.size());
+  if (open.direct) drop_tail(mount, open, info, *end, bytes.size());
   answer([&] { return fuse_reply_write(request, bytes.size()); });
   if (!open.direct) drop_pages(mount, inode, 0, 0);
   mount.handover.end_append(CurrentRequest::of_this_thread().request_id());  // the kernel will not repeat it

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/open_files.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -17,6 +18,7 @@ OpenFiles::OpenFiles(client::HandoverState& handover) : handover_(handover), las
       return;
     }
     files_.emplace(record.number, std::move(file));
+    count(record.handle, record.number);
     inherited_.emplace(record.request_id, record.number);
   });
 }
@@ -41,8 +43,28 @@ std::uint64_t OpenFiles::add(New opened) {
   } else {
     ++last_;
   }
+  count(file->handle, last_);
   files_.emplace(last_, std::move(file));
   return last_;
+}
+
+void OpenFiles::count(Handle handle, std::uint64_t number) {
+  OpensOfFile& opens = by_handle_[handle];
+  ++opens.count;
+  opens.newest = std::max(opens.newest, number);
+}
+
+void OpenFiles::uncount(Handle handle) {
+  const auto found = by_handle_.find(handle);
+  if (--found->second.count == 0) by_handle_.erase(found);
+}
+
+bool OpenFiles::is_alone(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const auto file = files_.find(number);
+  if (file == files_.end()) return false;
+  const OpensOfFile& opens = by_handle_.at(file->second->handle);
+  return opens.count == 1 && opens.newest == number;
 }
 
 /// The previous process opened the file and was killed before it could answer. The kernel has repeated the request, and
@@ -54,6 +76,7 @@ void OpenFiles::remove_same_request(std::uint64_t request_id) {
   inherited_.erase(before);
   if (found == files_.end()) return;
   handover_.opens().remove(*found->second->record);
+  uncount(found->second->handle);
   files_.erase(found);
 }
 
@@ -69,6 +92,7 @@ std::shared_ptr<OpenFile> OpenFiles::remove(std::uint64_t number) {
   if (found == files_.end()) return nullptr;
   auto file = std::move(found->second);
   files_.erase(found);
+  uncount(file->handle);
   return file;
 }
 

@@ -2,6 +2,7 @@
 // OpenFiles: the files that processes hold open through a mount.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@ namespace spate::fuse {
 struct OpenFile {
   Handle handle;
   bool direct = false;                            // the kernel keeps no pages of it
+  std::atomic<bool> tail_dropped = false;         // appends have had the kernel drop the pages at the file's end
   client::HandoverState::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
   // If an earlier process has opened the file: null until open_file(), and until then guarded by `opening`.
@@ -48,6 +50,8 @@ class OpenFiles {
   std::uint64_t add(New opened);
   /// Null: there is no such number.
   std::shared_ptr<OpenFile> find(std::uint64_t number) const;
+  /// Whether nobody else has this file open now, nor has opened it since this open began.
+  bool is_alone(std::uint64_t number) const;
   /// Removes and returns a file; null if there is none. A later process still knows the file until forget().
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
   /// The meta server has ended the open: the next process needs to know nothing of it.
@@ -60,12 +64,20 @@ class OpenFiles {
   std::vector<std::shared_ptr<OpenFile>> all() const;
 
  private:
+  struct OpensOfFile {
+    std::size_t count = 0;
+    std::uint64_t newest = 0;  // the greatest number
+  };
+  // Call these with the lock held.
   void remove_same_request(std::uint64_t request_id);
+  void count(Handle handle, std::uint64_t number);
+  void uncount(Handle handle);
 
   client::HandoverState& handover_;
   mutable std::mutex mutex_;
   std::uint64_t last_;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenFile>> files_;
+  std::unordered_map<Handle, OpensOfFile> by_handle_;
   std::unordered_map<std::uint64_t, std::uint64_t> inherited_;  // their numbers by request_id
   std::vector<std::shared_ptr<OpenFile>> left_;
 };

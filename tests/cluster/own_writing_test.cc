@@ -110,6 +110,51 @@ TEST_F(OwnWritingTest, WritesOfAnotherClientAreSeenAtOnce) {
   compare(0);
 }
 
+TEST_F(OwnWritingTest, AppendsAskNobodyForTheEnd) {
+  const auto file = create("f");
+  const auto append = [&](std::size_t size) {
+    const Bytes bytes(size, std::byte{1});
+    const std::array<ByteView, 1> memory{bytes};
+    return run(*a_, file->append(memory));
+  };
+  questions();
+  std::uint64_t end = 0;
+  for (const std::size_t size : {100, 70000, 300000, 1}) {
+    EXPECT_EQ(append(size).value(), end);
+    end += size;
+  }
+  EXPECT_EQ(questions(), 0U);
+  auto other = run(*b_, b_->client().open(path_from_root("f"), wire::kOpenWrite));
+  ASSERT_OK(other);
+  ASSERT_OK(run(*b_, (*other)->write(end, Bytes(1000))));
+  EXPECT_EQ(append(10).value(), end + 1000);
+  ASSERT_OK(run(*b_, b_->client().truncate(path_from_root("f"), 7)));
+  EXPECT_EQ(append(10).value(), 7U);
+  ASSERT_OK(run(*b_, (*other)->close()));
+  ASSERT_OK(run(*a_, file->close()));
+  compare(0);
+}
+
+/// Wherever the write of the other client meets the appends of this one, an append that begins after it goes behind it.
+TEST_F(OwnWritingTest, AnAppendFollowsAWriteOfAnotherThatHasEnded) {
+  const Bytes bytes(10, std::byte{1});
+  const std::array<ByteView, 1> memory{bytes};
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "h" + std::to_string(i);
+    const auto file = create(name);
+    ASSERT_OK(run(*a_, file->append(memory)));
+    const auto opened = begin_call(*b_, b_->client().open(path_from_root(name), wire::kOpenWrite));
+    world_.run_for(std::chrono::microseconds(5 * i));
+    ASSERT_OK(run(*a_, file->append(memory)));
+    auto other = end_call(world_, opened);
+    ASSERT_OK(other);
+    ASSERT_OK(run(*b_, (*other)->write(1000, bytes)));
+    EXPECT_EQ(run(*a_, file->append(memory)).value(), 1010U) << i;
+    ASSERT_OK(run(*b_, (*other)->close()));
+    ASSERT_OK(run(*a_, file->close()));
+  }
+}
+
 /// The other client's open comes at any moment of this client's calls.
 TEST_F(OwnWritingTest, AnothersWriteAtAnyMomentIsSeen) {
   for (int i = 0; i < 60; ++i) {

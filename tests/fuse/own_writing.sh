@@ -59,3 +59,56 @@ before=$(questions)
 cp -p "$dir"/source/* "$dir/a/target"
 equal "$(questions)" "$before"
 diff -r "$dir/source" "$dir/b/target"
+
+# Nor does who appends to a file that it has made ask where its end is. Readers of the same mount and of the other one see each append at once,
+# whether they come and go or stay.
+python3 - "$dir/a" "$dir/b" <<'PROGRAM'
+import os
+import random
+import sys
+
+a, b = sys.argv[1:]
+chance = random.Random(5)
+log = os.open(f"{a}/log", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND)
+data, reader = b"", None
+
+
+def read_all(fd):
+    size = os.fstat(fd).st_size
+    return os.pread(fd, size + 1000, 0)
+
+
+for i in range(400):
+    more = bytes([i % 256]) * chance.choice([1, 10, 1000, 4096, 9000])
+    assert os.write(log, more) == len(more)
+    data += more
+    what = chance.randrange(8)
+    if what == 0:
+        with open(f"{a}/log", "rb") as file:
+            assert file.read() == data, i
+    elif what == 1:
+        with open(f"{b}/log", "rb") as file:
+            assert file.read() == data, i
+    elif what == 2 and reader is None:
+        reader = os.open(f"{a}/log", os.O_RDONLY)
+    elif what == 3 and reader is not None:
+        os.close(reader)
+        reader = None
+    if reader is not None:
+        assert read_all(reader) == data, i
+os.close(log)
+with open(f"{a}/log", "rb") as file:
+    assert file.read() == data
+PROGRAM
+before=$(questions)
+python3 - "$dir/a/only" <<'PROGRAM'
+import os
+import sys
+
+log = os.open(sys.argv[1], os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND)
+for _ in range(100):
+    os.write(log, b"x" * 100)
+os.close(log)
+PROGRAM
+equal "$(questions)" "$before"
+equal "$(stat -c %s "$dir/b/only")" 10000

@@ -96,17 +96,32 @@ job::Task<Result<std::uint64_t>> FileAppend::append_now(Appends::AppendedPtr fil
   co_return end;
 }
 
+/// The end of a file that only this client has open for writing, through this open alone. Others that append have given
+/// their right away, and whoever opens the file to write recalls the lease first (client/attributes/own_writing.h).
+std::optional<std::uint64_t> FileAppend::known_end(const Appends::Appended& file) {
+  if (file.unsettled || data_.written().uncertain()) return std::nullopt;
+  const auto known = data_.cluster().attributes().find_attributes({data_.handle(), {}, 0});
+  if (!known || !*known || (*known)->size_known) return std::nullopt;
+  return (*known)->size;
+}
+
+/// Call it with the right to append, in the epoch of the file's capability.
+job::Task<Result<std::uint64_t>> FileAppend::end_of_file(Appends::Appended& file, const Capability& capability,
+                                                         job::StopToken stop) {
+  if (const auto known = known_end(file)) co_return *known;
+  // Once it is answered, no request of an older connection is under way any more (docs/consistency.md, "Resends").
+  SPATE_CO_TRY(auto states, co_await ask_datafiles(data_.target(capability), data_.all_slots(), false,
+                                                   data_.session().limits(stop)));
+  file.unsettled = false;
+  co_return summarize(data_.distribution(), states).size;
+}
+
 /// Call it with the right to append, in the epoch of the file's capability.
 job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file, Params params) {
   const Capability capability = data_.capability().now();
   const std::uint64_t size = std::accumulate(params.memory.begin(), params.memory.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
-  const std::vector<std::uint32_t> slots = data_.all_slots();
-  // Once it is answered, no request of an older connection is under way any more (docs/consistency.md, "Resends").
-  SPATE_CO_TRY(auto states,
-               co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop)));
-  std::uint64_t end = summarize(data_.distribution(), states).size;
-  file.unsettled = false;
+  SPATE_CO_TRY(std::uint64_t end, co_await end_of_file(file, capability, params.stop));
   if (params.least != 0) {
     if (end >= params.least) co_return end;
     end = params.least - 1;
@@ -121,7 +136,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file
   if (written) co_return end;
   // Part of the write may still take effect. It must not overwrite data that others append at its place.
   file.unsettled = true;
-  auto settled = co_await ask_datafiles(data_.target(capability), slots, false, data_.session().limits(params.stop));
+  auto settled = co_await ask_datafiles(data_.target(capability), data_.all_slots(), false,
+                                        data_.session().limits(params.stop));
   if (settled) file.unsettled = false;
   co_return std::move(written).error();
 }

@@ -2,6 +2,7 @@
 // FileAppend: appends to an open file, and extends it.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "client/file/file_data.h"
@@ -36,6 +37,9 @@ class FileAppend {
   job::Task<Result<void>> right_in_time(Appends::AppendedPtr file, job::StopToken stop);
   job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, Params params);
   job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, Params params);
+  job::Task<Result<std::uint64_t>> end_of_file(Appends::Appended& file, const Capability& capability,
+                                               job::StopToken stop);
+  std::optional<std::uint64_t> known_end(const Appends::Appended& file);
   Appends& rights() { return data_.cluster().appends(); }
 
   FileData& data_;
