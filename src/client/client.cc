@@ -15,6 +15,8 @@ constexpr std::uint32_t kReaddirRoom = 256 * 1024;
 constexpr std::uint32_t kLookupRoom = 48 * 1024;
 /// Room for an answer with the largest extended attribute.
 constexpr std::uint32_t kXattrRoom = kMaxXattrValueBytes + 4096;
+/// How the names of both access control lists begin.
+constexpr std::string_view kAclXattrs = "system.posix_acl_";
 
 }  // namespace
 
@@ -307,7 +309,21 @@ job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest reque
   co_return reply;
 }
 
+/// The state of an object that this client keeps under a lease. Nothing for symbolic links, which have no lists.
+std::optional<KnownXattrs::State> Client::kept_state(const NamePath& where) {
+  if (!where.path.empty()) return std::nullopt;
+  const auto kept = cluster_.attributes().find_attributes(where);
+  if (!kept || !*kept || (*kept)->type == FileType::kSymlink) return std::nullopt;
+  return KnownXattrs::State{(*kept)->handle, (*kept)->version, session().meta().incarnation()};
+}
+
+/// `ls -l` and `cp -a` ask each object for its access control lists, which few have. Anybody may know whether there is
+/// one.
 job::Task<Result<Bytes>> Client::getxattr(NamePath where, std::string name) {
+  if (name.starts_with(kAclXattrs) && kept_state(where)) {
+    SPATE_CO_TRY(const auto names, co_await listxattr(where));
+    if (std::find(names.begin(), names.end(), name) == names.end()) co_return Errc::kNoAttribute;
+  }
   wire::GetxattrRequest request;
   request.where = std::move(where);
   request.name = std::move(name);
@@ -321,9 +337,12 @@ job::Task<Result<void>> Client::setxattr(wire::SetxattrRequest request) {
 }
 
 job::Task<Result<std::vector<std::string>>> Client::listxattr(NamePath where) {
+  const auto before = kept_state(where);
+  if (const auto* const known = before ? xattrs_.find(*before) : nullptr) co_return *known;
   wire::ListxattrRequest request;
-  request.where = std::move(where);
+  request.where = where;
   SPATE_CO_TRY(auto reply, co_await session().ask<wire::ListxattrReply>(request, session().limits(), kXattrRoom));
+  if (before && kept_state(where) == before) xattrs_.keep(*before, reply.names);  // unchanged in the meantime
   co_return std::move(reply.names);
 }
 

@@ -8,6 +8,7 @@
 
 #include "client/cluster.h"
 #include "client/file/file.h"
+#include "client/known_xattrs.h"
 #include "client/space.h"
 #include "wire/xattr_messages.h"
 
@@ -114,7 +115,10 @@ class Client {
   job::Task<Result<Attributes>> change_object(const Request& request);
   job::Task<Result<std::unique_ptr<File>>> opened(Result<wire::OpenReply> reply, std::uint8_t open_flags);
 
+  std::optional<KnownXattrs::State> kept_state(const NamePath& where);
+
   Cluster cluster_;
+  KnownXattrs xattrs_;
 };
 
 }  // namespace spate::client

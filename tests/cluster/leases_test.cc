@@ -30,6 +30,31 @@ TEST_F(LeasesTest, AKeptLookupIsAnsweredWithoutTheServer) {
   EXPECT_EQ(counters(*a_).hits, before.hits + 1);
 }
 
+TEST_F(LeasesTest, ExtendedAttributesOfWhatIsKeptAreAskedForOnce) {
+  constexpr const char* kAcl = "system.posix_acl_access";
+  client::Client& a = a_->client();
+  make_file(*b_, "f");
+  const client::NamePath where{stat(*a_, "f").value().handle, {}, 0};
+  wire::SetxattrRequest set;
+  set.where = where;
+  set.name = "user.x";
+  using Names = std::vector<std::string>;
+  for (int round = 0; round < 3; ++round) {
+    asked_.clear();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(run(*a_, a.listxattr(where)).value(), Names());
+      EXPECT_ERRC(run(*a_, a.getxattr(where, kAcl)), Errc::kNoAttribute);
+    }
+    EXPECT_EQ(asked_[wire::Op::kListxattr], 1U);
+    EXPECT_EQ(asked_[wire::Op::kGetxattr], 0U);
+    ASSERT_OK(run(*b_, b_->client().setxattr(set)));
+    EXPECT_EQ(run(*a_, a.listxattr(where)).value(), Names{"user.x"});
+    ASSERT_OK(stat(*a_, "f"));  // with a lease again
+    EXPECT_EQ(run(*a_, a.listxattr(where)).value(), Names{"user.x"});
+    ASSERT_OK(run(*a_, a.removexattr(where, "user.x")));
+  }
+}
+
 TEST_F(LeasesTest, OwnChangesAreAnsweredWithoutTheServer) {
   client::Client& a = a_->client();
   ASSERT_OK(stat(*a_, ""));  // the lease on the root begins here

@@ -135,6 +135,28 @@ TEST_F(OwnWritingTest, AppendsAskNobodyForTheEnd) {
   compare(0);
 }
 
+TEST_F(OwnWritingTest, ACopyAsksNobodyForTheSizeOfItsSource) {
+  const auto source = create("f");
+  const auto target = create("g");
+  ASSERT_OK(run(*a_, source->write(0, Bytes(300000, std::byte{1}))));
+  questions();
+  EXPECT_EQ(run(*a_, target->copy_from(*source, {0, 0, 1U << 20U})).value(), 300000U);
+  EXPECT_EQ(questions(), 0U);
+  ASSERT_OK(run(*a_, source->close()));
+  const auto again = run(*a_, a_->client().open(path_from_root("f"), wire::kOpenRead));
+  ASSERT_OK(again);
+  questions();
+  EXPECT_EQ(run(*a_, target->copy_from(**again, {0, 0, 1U << 20U})).value(), 300000U);
+  EXPECT_EQ(questions(), 0U);
+  auto other = run(*b_, b_->client().open(path_from_root("f"), wire::kOpenWrite));
+  ASSERT_OK(other);
+  ASSERT_OK(run(*b_, (*other)->write(300000, Bytes(5))));
+  EXPECT_EQ(run(*a_, target->copy_from(**again, {0, 0, 1U << 20U})).value(), 300005U);
+  ASSERT_OK(run(*b_, (*other)->close()));
+  ASSERT_OK(run(*a_, (*again)->close()));
+  ASSERT_OK(run(*a_, target->close()));
+}
+
 /// Wherever the write of the other client meets the appends of this one, an append that begins after it goes behind it.
 TEST_F(OwnWritingTest, AnAppendFollowsAWriteOfAnotherThatHasEnded) {
   const Bytes bytes(10, std::byte{1});

@@ -39,6 +39,25 @@ looked=$(asked lookup_lease)
 for _ in $(seq 10); do stat "$dir/a/tree/"* > /dev/null; done
 equal "$(asked lookup_lease)" "$looked"
 
+# Nor is the server asked again for the extended attributes of what is kept, as `ls -l` and `cp -a` do. Another mount's changes are seen at once.
+ls -l "$dir/a/tree" > /dev/null
+xattrs_asked() { echo "$(asked getxattr) $(asked listxattr)"; }
+before=$(xattrs_asked)
+ls -l "$dir/a/tree" > /dev/null
+equal "$(xattrs_asked)" "$before"
+python3 - "$dir/a/tree/1" "$dir/b/tree/1" <<'PROGRAM'
+import os
+import sys
+
+a, b = sys.argv[1:]
+for i in range(5):
+    assert os.listxattr(a) == [], i
+    os.setxattr(b, "user.x", b"1")
+    assert os.listxattr(a) == ["user.x"], i
+    os.removexattr(a, "user.x")
+    assert os.listxattr(b) == [], i
+PROGRAM
+
 # Who reads to the end of a file that nobody writes asks no io server for its size; another mount's bytes are seen.
 sizes_asked() {
   for server in 2 3; do "$spate" stats "$server" --prometheus; done |

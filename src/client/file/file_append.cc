@@ -136,8 +136,8 @@ job::Task<Result<std::uint64_t>> FileAppend::append_once(Appends::Appended& file
   if (written) co_return end;
   // Part of the write may still take effect. It must not overwrite data that others append at its place.
   file.unsettled = true;
-  auto settled = co_await ask_datafiles(data_.target(capability), data_.all_slots(), false,
-                                        data_.session().limits(params.stop));
+  auto settled =
+      co_await ask_datafiles(data_.target(capability), data_.all_slots(), false, data_.session().limits(params.stop));
   if (settled) file.unsettled = false;
   co_return std::move(written).error();
 }

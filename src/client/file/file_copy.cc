@@ -144,11 +144,19 @@ job::Task<Result<std::uint64_t>> FileCopy::copy_by_client(CopySpan span) {
   co_return written_to;
 }
 
+/// Known under a lease, as for stat(); else its datafiles are asked.
+job::Task<Result<std::uint64_t>> FileCopy::source_size() {
+  const auto known = from_.cluster().attributes().find_attributes({from_.handle(), {}, 0});
+  if (known && *known) co_return (*known)->size;
+  auto size = co_await from_.size_now(to_.session().limits());
+  co_return size;
+}
+
 job::Task<Result<std::uint64_t>> FileCopy::run(CopySpan span) {
   if (!allows(to_.capability().rights(), Rights::kWrite) || !allows(from_.capability().rights(), Rights::kRead))
     co_return Errc::kBadDescriptor;
   if (span.from >= kMaxFileBytes || span.to > kMaxFileBytes) co_return std::uint64_t{0};
-  SPATE_CO_TRY(const std::uint64_t end, co_await from_.size_now(to_.session().limits()));
+  SPATE_CO_TRY(const std::uint64_t end, co_await source_size());
   const std::uint64_t total = span.from < end ? std::min(span.size, end - span.from) : 0;
   if (total > kMaxFileBytes - span.to) co_return Errc::kFileTooBig;
   const std::uint64_t most = std::max<std::uint64_t>(to_.cluster().options().max_transfer_bytes, 1);

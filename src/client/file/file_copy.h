@@ -40,6 +40,7 @@ class FileCopy {
     Capability to;
   };
   Result<Shares> shares_of(CopySpan span);
+  job::Task<Result<std::uint64_t>> source_size();
   job::Task<Result<void>> copy_share(const ServerCopy& share, const CopyRights& rights, Limits limits);
   job::Task<Result<void>> copy_by_servers(CopySpan span);
   job::Task<Result<std::uint64_t>> copy_by_client(CopySpan span);
