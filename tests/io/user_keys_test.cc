@@ -76,6 +76,13 @@ TEST_F(UserKeysTest, AKeyForReadingWritesNothingWhateverItsCapabilitySays) {
   EXPECT_ERRC(reader->ask<wire::DatafileRemoveReply>(wire::DatafileRemoveRequest(), &capability), Errc::kNotPermitted);
   lease.for_writing = false;
   EXPECT_OK(reader->ask<wire::BypassLeaseReply>(lease, &capability));
+  wire::ExplainPathRequest explain;
+  explain.where = where_;
+  explain.what = *datatype::Description::contiguous(0, 10);
+  explain.is_write = true;
+  EXPECT_ERRC(reader->ask<wire::ExplainPathReply>(explain, &capability), Errc::kReadOnly);
+  explain.is_write = false;
+  EXPECT_OK(reader->ask<wire::ExplainPathReply>(explain, &capability));
   wire::DatafileStatRequest stat;
   stat.handle = kFile;
   stat.slots = where_.slots;
