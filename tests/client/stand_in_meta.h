@@ -42,6 +42,8 @@ class StandInMeta final : public rpc::Service {
   }
 
   std::optional<wire::DataSummary> closed_with;
+  std::uint8_t known_open_flags = 0xFF;  // an open with others is refused
+  std::vector<std::uint8_t> opens;       // the flags of all opens, also of those that were refused
   int closes = 0;
   int mkdirs = 0;
   std::uint32_t epoch = 1;
@@ -99,6 +101,8 @@ class StandInMeta final : public rpc::Service {
     co_return opened(it->second, fresh);
   }
   job::Task<Result<wire::OpenReply>> open(rpc::Call&, wire::OpenRequest request) {
+    opens.push_back(request.open_flags);
+    if ((request.open_flags & ~known_open_flags) != 0) co_return Error(Errc::kInvalidArgument, "unknown open flags");
     if (request.where.path.empty()) co_return opened(request.where.start, false);
     const auto it = files_.find(request.where.path);
     if (it == files_.end()) co_return Error(Errc::kNotFound, request.where.path);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A meta server that knows fewer flags of an open than this client: whatever a program opens, it is opened with the
+// flags that the server knows, with the same rights.
+#include "base/expect.h"
+#include "tests/client/client_fixture.h"
+
+namespace spate::client::testing {
+namespace {
+
+/// Of the first version of the protocol.
+constexpr unsigned kFirstFlags =
+    wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute;
+
+class OlderServerTest : public ClientData {
+ protected:
+  OlderServerTest() { EXPECT_OK(executor_.run(create("f")->close())); }
+};
+
+TEST_F(OlderServerTest, IsAskedForWhatItKnowsInTheEnd) {
+  for (const unsigned known :
+       {kFirstFlags, kFirstFlags | wire::kOpenUncounted, kFirstFlags | wire::kOpenByUser, 255U}) {
+    meta_->known_open_flags = static_cast<std::uint8_t>(known);
+    for (unsigned flags = 0; flags < 256; ++flags) {
+      meta_->opens.clear();
+      const auto file = executor_.run(client_->open(path_from_root("f"), static_cast<std::uint8_t>(flags)));
+      ASSERT_OK(file) << flags;
+      ASSERT_FALSE(meta_->opens.empty()) << flags;
+      ASSERT_LE(meta_->opens.size(), 2U) << flags;
+      const unsigned told = meta_->opens.back();
+      EXPECT_EQ(told & ~known, 0U) << flags;
+      EXPECT_EQ(told & kFirstFlags, flags & kFirstFlags) << flags;
+      if ((flags & ~known) == 0) EXPECT_EQ(told, flags) << "it knows all of them";
+      EXPECT_OK(executor_.run((*file)->close())) << flags;
+    }
+  }
+}
+
+/// The server has counted the open, which the client did not want, so the client closes it.
+TEST_F(OlderServerTest, CountsAnOpenThatWasToBeUncounted) {
+  meta_->known_open_flags = kFirstFlags;
+  const int before = meta_->closes;
+  auto file = executor_.run(client_->open(path_from_root("f"), wire::kOpenRead | wire::kOpenUncounted));
+  ASSERT_OK(file);
+  EXPECT_OK(executor_.run((*file)->close()));
+  EXPECT_EQ(meta_->closes, before + 1);
+  meta_->known_open_flags = 255;
+  file = executor_.run(client_->open(path_from_root("f"), wire::kOpenRead | wire::kOpenUncounted));
+  ASSERT_OK(file);
+  EXPECT_OK(executor_.run((*file)->close()));
+  EXPECT_EQ(meta_->closes, before + 1);
+}
+
+}  // namespace
+}  // namespace spate::client::testing
