@@ -2,6 +2,7 @@
 // `spate cp spate:/from spate:/to`: the io servers copy.
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "job/semaphore.h"
 #include "tools/copy.h"
@@ -18,6 +19,18 @@ constexpr std::uint64_t kSpanBytes = 128U << 20U;
 /// Holes shorter than this are left to the io servers, which keep them.
 constexpr std::uint64_t kLeastSkip = 16U << 20U;
 
+/// A directory that the walk is in.
+struct CopiedFolder {
+  Attributes source;
+  std::optional<Attributes> copy;  // none in a dry run
+  std::size_t from_bytes = 0;      // of its path
+  std::size_t to_bytes = 0;        // of the copy's path
+  wire::ReaddirRequest request;
+  std::vector<wire::DirectoryEntry> entries;  // listed
+  std::size_t next = 0;                       // of them
+  bool end = false;                           // there are no further entries
+};
+
 /// State that the coroutines of one run share. Lives on the frame of copy_within().
 struct Within {
   client::Client& client;
@@ -26,6 +39,10 @@ struct Within {
   job::Semaphore slots;
   std::unordered_map<Handle, wire::NamePath> linked;  // files with several names: where the copy of each is first
   std::uint64_t made = 0;  // handle of the first directory that the copy made: it must not be copied into itself
+  // The walk.
+  std::vector<CopiedFolder> levels;
+  std::string from;  // path of the directory that it is in, and of the copy
+  std::string to;
   Within(client::Client& c, CopyRun& r)
       : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
 };
@@ -177,53 +194,63 @@ job::Task<void> copy_file_in_slot(Within& within, Pair pair, Attributes a) {
   ++within.run.progress.files;
 }
 
-job::Task<void> copy_tree(Within& within, Pair pair);
-
-/// `copy`: null if none is made.
-job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle directory, Handle copy) {
-  wire::ReaddirRequest request;
-  request.handle = directory;
-  for (bool end = false; !end && !within.run.troubles.ended();) {
-    auto page = co_await within.client.readdir(request);
-    if (!page) co_return std::move(page).error().within("spate:" + pair.from);
-    for (const wire::DirectoryEntry& entry : page->entries) {
-      request.cookie = entry.cookie;
-      Pair below{join_path(pair.from, entry.name), join_path(pair.to, entry.name), name_in(directory, entry.name),
-                 name_in(copy, entry.name), true};
-      if (!copy) below.place = client::path_from_root(below.to, false);
-      co_await copy_tree(within, std::move(below));
-    }
-    end = page->end || page->entries.empty();
-  }
-  co_return Result<void>();
-}
-
-job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const Attributes& a) {
+job::Task<Result<void>> enter_directory(Within& within, const Pair& pair, const Attributes& a) {
   if (!within.run.recursive)
     co_return Error::told(Errc::kInvalidArgument, "spate:" + pair.from + " is a directory: use -r");
   if (a.handle.value == within.made) co_return Result<void>();
-  wire::NewAttributes attributes = attributes_of(a);
-  attributes.mode |= 0700U;  // until its entries are there
-  const Making making = making_of(pair);
-  if (!within.run.begin("spate:" + pair.from, "spate:" + pair.to)) {
-    auto told = co_await copy_entries(within, pair, a.handle, Handle());
-    co_return told;
+  CopiedFolder level;
+  level.source = a;
+  if (within.run.begin("spate:" + pair.from, "spate:" + pair.to)) {
+    wire::NewAttributes attributes = attributes_of(a);
+    attributes.mode |= 0700U;  // until its entries are there
+    const Making making = making_of(pair);
+    SPATE_CO_TRY(level.copy, co_await make_or_find_directory(within.client, making, attributes));
+    if (within.made == 0) within.made = level.copy->handle.value;
   }
-  SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(within.client, making, attributes));
-  if (within.made == 0) within.made = there.handle.value;
-  auto copied = co_await copy_entries(within, pair, a.handle, there.handle);
+  within.from = pair.from;
+  within.to = pair.to;
+  level.from_bytes = pair.from.size();
+  level.to_bytes = pair.to.size();
+  level.request.handle = a.handle;
+  within.levels.push_back(std::move(level));
+  co_return Result<void>();
+}
+
+/// Sets the attributes of a directory after everything has been put into it.
+job::Task<void> finish_directory(Within& within, const CopiedFolder& level) {
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // waits until everything has been put into it
-  if (within.run.troubles.ended()) co_return copied;
+  if (within.run.troubles.ended()) co_return;
+  const Attributes& a = level.source;
+  const wire::NewAttributes wanted = attributes_of(a);
   wire::SetattrRequest request;
-  request.where.start = there.handle;
-  request.mode = owner_of(a).mode_for(attributes.uid.value_or(there.uid), attributes.gid.value_or(there.gid));
-  request.uid = attributes.uid;
-  request.gid = attributes.gid;
+  request.where.start = level.copy->handle;
+  request.mode = owner_of(a).mode_for(wanted.uid.value_or(level.copy->uid), wanted.gid.value_or(level.copy->gid));
+  request.uid = wanted.uid;
+  request.gid = wanted.gid;
   request.mtime = a.mtime;
   request.atime = a.atime;
   auto set = co_await within.client.setattr(request);
-  if (copied && !set) co_return std::move(set).error().within("spate:" + pair.to);
-  co_return copied;
+  if (!set) within.run.troubles.tell(std::move(set).error().within("spate:" + within.to));
+}
+
+/// Lists more of the directory.
+job::Task<Result<void>> list_more(Within& within, CopiedFolder& level) {
+  level.end = true;  // after an error, too
+  auto page = co_await within.client.readdir(level.request);
+  if (!page) co_return std::move(page).error().within("spate:" + within.from);
+  level.end = page->end || page->entries.empty();
+  level.entries = std::move(page->entries);
+  level.next = 0;
+  if (!level.end) level.request.cookie = level.entries.back().cookie;
+  co_return Result<void>();
+}
+
+/// The next entry of the directory that the walk is in.
+Pair next_pair(const Within& within, CopiedFolder& level) {
+  const std::string& name = level.entries[level.next++].name;
+  Pair below{join_path(within.from, name), join_path(within.to, name), name_in(level.source.handle, name), {}, true};
+  below.place = level.copy ? name_in(level.copy->handle, name) : client::path_from_root(below.to, false);
+  return below;
 }
 
 /// Makes a further name of a copy that exists already, or is being made.
@@ -271,7 +298,7 @@ job::Task<Result<void>> copy_object(Within& within, Pair pair) {
   const Attributes& a = object->attributes;
   Result<void> copied;
   if (a.type == FileType::kDirectory) {
-    copied = co_await copy_directory(within, pair, a);
+    copied = co_await enter_directory(within, pair, a);
   } else if (a.type == FileType::kSymlink) {
     copied = co_await copy_symlink(within, pair, *object);
   } else if (a.type == FileType::kRegular) {
@@ -282,10 +309,30 @@ job::Task<Result<void>> copy_object(Within& within, Pair pair) {
   co_return copied;
 }
 
-job::Task<void> copy_tree(Within& within, Pair pair) {
+job::Task<void> copy_one(Within& within, Pair pair) {
   if (within.run.troubles.ended()) co_return;
   auto copied = co_await copy_object(within, std::move(pair));
   if (!copied) within.run.troubles.tell(copied.error());
+}
+
+/// Uses a stack of its own, since a user may nest directories to any depth.
+job::Task<void> copy_tree(Within& within, Pair pair) {
+  co_await copy_one(within, std::move(pair));
+  while (!within.levels.empty()) {
+    CopiedFolder& level = within.levels.back();
+    within.from.resize(level.from_bytes);
+    within.to.resize(level.to_bytes);
+    if (level.next < level.entries.size() && !within.run.troubles.ended()) {
+      Pair below = next_pair(within, level);
+      co_await copy_one(within, std::move(below));  // may enter a directory
+    } else if (!level.end && !within.run.troubles.ended()) {
+      auto listed = co_await list_more(within, level);
+      if (!listed) within.run.troubles.tell(listed.error());
+    } else {
+      if (level.copy) co_await finish_directory(within, level);
+      within.levels.pop_back();
+    }
+  }
 }
 
 }  // namespace

@@ -130,31 +130,72 @@ int run_ls(Context& context, const LsOptions& options) {
   return code;
 }
 
-/// The same as nested values.
-Result<nlohmann::json> nested(assembly::ClientProcess& process, Handle directory) {
-  nlohmann::json list = nlohmann::json::array();
-  SPATE_TRY(const auto entries, list_directory(process, directory));
-  for (const Listed& entry : entries) {
-    nlohmann::json& row = list.emplace_back();
-    row = {{"name", printable(entry.name)}, {"type", type_name(entry.attributes.type)}};
-    if (entry.attributes.type != FileType::kDirectory) continue;
-    SPATE_TRY(row["entries"], nested(process, entry.attributes.handle));
-  }
-  return list;
-}
+/// A directory that `spate tree` is in.
+struct TreeFolder {
+  std::vector<Listed> entries;
+  std::size_t next = 0;
+  std::size_t prefix_bytes = 0;                   // of the branches before its entries
+  nlohmann::json rows = nlohmann::json::array();  // --json: its entries
+};
 
-/// Depth first; `prefix` draws the branches.
-Result<void> draw(assembly::ClientProcess& process, Handle directory, const std::string& prefix, std::uint64_t& count) {
-  SPATE_TRY(const auto entries, list_directory(process, directory));
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const bool last = i + 1 == entries.size();
-    print(prefix + (last ? "└── " : "├── ") + printable(entries[i].name) + "\n");
-    ++count;
-    if (entries[i].attributes.type != FileType::kDirectory) continue;
-    SPATE_TRY(std::ignore, draw(process, entries[i].attributes.handle, prefix + (last ? "    " : "│   "), count));
+/// JSON is printed, and read by others, with a stack for each level.
+constexpr std::size_t kMostNested = 400;
+
+/// Walks the tree below a directory with a stack of its own, since a user may nest directories to any depth.
+class TreeWalk {
+ public:
+  TreeWalk(assembly::ClientProcess& process, bool json) : process_(process), json_(json) {}
+
+  /// Draws the tree, or yields it as nested values.
+  Result<nlohmann::json> run(Handle root) {
+    SPATE_TRY(std::ignore, enter(root));
+    for (;;) {
+      TreeFolder& level = levels_.back();
+      prefix_.resize(level.prefix_bytes);
+      if (level.next == level.entries.size()) {
+        nlohmann::json rows = std::move(level.rows);
+        levels_.pop_back();
+        if (levels_.empty()) return rows;
+        if (json_) levels_.back().rows.back()["entries"] = std::move(rows);
+        continue;
+      }
+      SPATE_TRY(std::ignore, show(level));
+    }
   }
-  return {};
-}
+  std::uint64_t count() const { return count_; }
+
+ private:
+  Result<void> enter(Handle directory) {
+    if (json_ && levels_.size() == kMostNested) {
+      return Error::told(Errc::kNotSupported, "deeper than " + std::to_string(kMostNested) +
+                                                  " levels, too deep for nested JSON: use `spate find --json`");
+    }
+    SPATE_TRY(auto entries, list_directory(process_, directory));
+    levels_.push_back({std::move(entries), 0, prefix_.size()});
+    return {};
+  }
+  /// The next entry of `level`, which is gone afterwards if the entry is a directory: it was entered.
+  Result<void> show(TreeFolder& level) {
+    const Listed& entry = level.entries[level.next++];
+    const bool last = level.next == level.entries.size();
+    const FileType type = entry.attributes.type;
+    ++count_;
+    if (json_) {
+      level.rows.push_back({{"name", printable(entry.name)}, {"type", type_name(type)}});
+    } else {
+      print(prefix_ + (last ? "└── " : "├── ") + printable(entry.name) + "\n");
+    }
+    if (type != FileType::kDirectory) return {};
+    prefix_ += last ? "    " : "│   ";
+    return enter(entry.attributes.handle);
+  }
+
+  assembly::ClientProcess& process_;
+  const bool json_;
+  std::vector<TreeFolder> levels_;
+  std::string prefix_;  // draws the branches of the present directory
+  std::uint64_t count_ = 0;
+};
 
 int run_tree(Context& context, const LsOptions& options) {
   auto process = context.file_system();
@@ -164,19 +205,15 @@ int run_tree(Context& context, const LsOptions& options) {
   auto root = (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(name))); });
   if (!root) return context.fail(root.error(), name);
   const bool directory = root->attributes.type == FileType::kDirectory;
+  TreeWalk walk(**process, context.json);
+  if (!context.json) print(printable(name) + "\n");
+  auto below = directory ? walk.run(root->attributes.handle) : nlohmann::json::array();
+  if (!below) return context.fail(below.error(), name);
   if (context.json) {
-    auto below = directory ? nested(**process, root->attributes.handle) : nlohmann::json::array();
-    if (!below) return context.fail(below.error(), name);
     context.print_json({{"path", printable(name)}, {"type", type_name(root->attributes.type)}, {"entries", *below}});
-    return kExitOk;
+  } else {
+    print(fmt::format("\n{} entries\n", walk.count()));
   }
-  print(printable(name) + "\n");
-  std::uint64_t count = 0;
-  if (directory) {
-    auto drawn = draw(**process, root->attributes.handle, "", count);
-    if (!drawn) return context.fail(drawn.error(), name);
-  }
-  print(fmt::format("\n{} entries\n", count));
   return kExitOk;
 }
 

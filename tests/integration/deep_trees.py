@@ -43,10 +43,31 @@ def is_looked_at_and_removed(fs):
     check(told["objects"] == DEPTH + 2 and told["size"] == 1, "du: %s" % told)
     done = with_little_stack(fs, "find", "spate:/deep", "-type", "f")
     check(done.returncode == 0 and done.stdout.decode() == "spate:/deep/" + "d/" * DEPTH + "file\n", "find: exit %d, %s" % (done.returncode, done.stderr))
+    is_drawn(fs)
+    is_copied(fs, told)
     done = with_little_stack(fs, "chmod", "-R", "700", "spate:/deep")
     check(done.returncode == 0, "chmod -R: exit %d, %s" % (done.returncode, done.stderr))
     done = with_little_stack(fs, "rm", "-r", "spate:/deep")
     check(done.returncode == 0 and fs.spate("ls", "spate:/") == b"", "rm -r: exit %d, %s" % (done.returncode, done.stderr))
+
+
+def is_drawn(fs):
+    done = with_little_stack(fs, "tree", "spate:/deep")
+    lines = done.stdout.decode().splitlines()
+    check(done.returncode == 0 and lines[-1] == "%d entries" % (DEPTH + 1), "tree: exit %d, %s" % (done.returncode, done.stderr))
+    check(lines[-3] == "    " * DEPTH + "└── file", "tree draws another last line: " + lines[-3][-40:])
+    # Nested values are for readers that have a stack for each level.
+    done = with_little_stack(fs, "tree", "--json", "spate:/deep")
+    check(done.returncode == 1 and b"find --json" in done.stdout + done.stderr.encode(), "tree --json: exit %d, %s" % (done.returncode, done.stderr))
+
+
+def is_copied(fs, told):
+    done = with_little_stack(fs, "cp", "-r", "spate:/deep", "spate:/copy")
+    check(done.returncode == 0, "cp -r: exit %d, %s" % (done.returncode, done.stderr))
+    copy = json.loads(with_little_stack(fs, "du", "-s", "--json", "spate:/copy").stdout)[0]
+    check((copy["objects"], copy["size"]) == (told["objects"], told["size"]), "the copy is another tree: %s" % copy)
+    done = with_little_stack(fs, "rm", "-r", "spate:/copy")
+    check(done.returncode == 0, "rm -r: exit %d, %s" % (done.returncode, done.stderr))
 
 
 def stays_after_an_error(fs):
