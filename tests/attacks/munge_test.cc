@@ -163,7 +163,7 @@ TEST_F(MungeTest, ACredentialForAnotherServerOrFileSystemIsRefused) {
 TEST_F(MungeTest, ACredentialThatOthersCanReadIsRefused) {
   const Munge munge = realm_->munge();
   EXPECT_EQ(reason(munge, credential_with(restricted())), "believed") << "made as a client makes it";
-  EXPECT_THAT(reason(munge, credential_with("")), HasSubstr("others than the server"));
+  EXPECT_THAT(reason(munge, credential_with("")), HasSubstr("users other than the server"));
   const std::string in_clear = reason(munge, credential_with("--cipher=none " + restricted()));
   EXPECT_THAT(in_clear, HasSubstr("not encrypted"));
   EXPECT_THAT(in_clear, Not(HasSubstr("munge_server_user"))) << "that setting is right";

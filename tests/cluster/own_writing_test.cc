@@ -119,7 +119,7 @@ TEST_F(OwnWritingTest, AppendsAskNobodyForTheEnd) {
   };
   questions();
   std::uint64_t end = 0;
-  for (const std::size_t size : {100, 70000, 300000, 1}) {
+  for (const std::size_t size : {100UL, 70000UL, 300000UL, 1UL}) {
     EXPECT_EQ(append(size).value(), end);
     end += size;
   }
