@@ -11,7 +11,7 @@ from network_path import Path
 
 SIZE = 3 * 1024 * 1024 + 13
 WHERE = 700 * 1024  # offset in one direction of a connection: in the middle of file data
-SAID = "altered on the way"
+SAID = "altered on the network path"
 
 
 class Scene:
