@@ -348,7 +348,7 @@ def main():
     commands.add_parser("summary").set_defaults(function=command_summary)
     for sub in commands.choices.values():
         sub.add_argument("--tally")
-        sub.add_argument("--timeout", type=float, default=120, help="seconds, where a test has none of its own")
+        sub.add_argument("--timeout", type=float, default=300, help="seconds, where a test has none of its own")
     args = parser.parse_args()
     return args.function(args)
 
