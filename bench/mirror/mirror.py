@@ -67,8 +67,8 @@ def bar_of(what, size, streams, rates, medians):
 def costs(options, folder, report):
     with Servers(options, folder, "costs", options.io) as fs:
         for copies in (1, 2):
-            fs.run("--quiet", "-c", fs.config, "mkdir", "spate:/x%d" % copies)
-            fs.run("--quiet", "-c", fs.config, "policy", "set", "spate:/x%d" % copies, "replicas=%d" % copies)
+            fs.run("--quiet", "--fs", fs.config, "mkdir", "spate:/x%d" % copies)
+            fs.run("--quiet", "--fs", fs.config, "policy", "set", "spate:/x%d" % copies, "replicas=%d" % copies)
         for size in (MIB, 4096):
             for what in ("write", "read"):
                 for streams in (1, options.streams):
@@ -90,8 +90,8 @@ def costs(options, folder, report):
 
 def stall(options, folder, report):
     with Servers(options, folder, "stall", options.many) as fs:
-        fs.run("--quiet", "-c", fs.config, "mkdir", "spate:/x2")
-        fs.run("--quiet", "-c", fs.config, "policy", "set", "spate:/x2", "replicas=2")
+        fs.run("--quiet", "--fs", fs.config, "mkdir", "spate:/x2")
+        fs.run("--quiet", "--fs", fs.config, "policy", "set", "spate:/x2", "replicas=2")
         # Files of all groups: one stream each, so that each call shows what its groups do.
         child = client(options, fs, "x2", "write", 4096, 9, options.files)
         time.sleep(3)  # of writes before the fault
