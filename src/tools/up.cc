@@ -137,12 +137,12 @@ void tell(Context& context, const std::string& folder, const config::FileSystemC
     return;
   }
   print(
-      fmt::format("Spate is up: {} servers, data in {}\n\n"
+      fmt::format("Spate is up: {}, data in {}\n\n"
                   "  spate cp -r /usr/include spate:/include   copy a tree in\n"
                   "  spate ls -l spate:/                       look at it\n"
                   "  spate df                                  how full it is\n"
                   "  spate down                                stop; `spate up` brings everything back\n",
-                  look_at_servers(folder, config).size(), folder));
+                  counted(look_at_servers(folder, config).size(), "server"), folder));
 }
 
 /// Waits until one of several meta servers leads: before that no command works.
