@@ -73,7 +73,7 @@ def own_folder(folder):
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except FileExistsError:
-        raise JobError("%s is no folder" % folder) from None
+        raise JobError("%s is not a folder" % folder) from None
     if os.path.islink(folder) or os.lstat(folder).st_uid != os.geteuid():
         raise JobError("%s belongs to somebody else" % folder)
     os.chmod(folder, 0o700)

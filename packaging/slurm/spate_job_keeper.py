@@ -56,7 +56,7 @@ class Keeper:
             if wrong:
                 raise JobError("on %s: %s" % wrong[0])
             if time.monotonic() > end:
-                raise JobError("in %d s not all nodes have come: %s" % (READY_SECONDS, ", ".join(h for h, s in self.states.items() if s[0] != state)))
+                raise JobError("after %d s these nodes were not ready: %s" % (READY_SECONDS, ", ".join(h for h, s in self.states.items() if s[0] != state)))
             if self.poll(0.5):
                 raise JobError("it was told to end")
 

@@ -112,7 +112,7 @@ def make_local_folder(root, folder):
 def check_ends(fs, source, target):
     """Checks that source and target are on different file systems. Returns whether the source is a directory."""
     if source.startswith("spate:") == target.startswith("spate:"):
-        raise JobError("one of SOURCE and TARGET begins with spate:")
+        raise JobError("exactly one of SOURCE and TARGET must begin with spate:")
     if not source.startswith("spate:"):
         if not os.path.lexists(source):
             raise JobError("there is no %s" % source)
