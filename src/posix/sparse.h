@@ -11,7 +11,7 @@
 
 namespace spate::posix {
 
-/// What one call of fallocate(2) has to do.
+/// The work of one call of fallocate(2).
 struct Allocation {
   Extent range;  // size > 0
   bool zero = false;

@@ -90,7 +90,7 @@ Reply start_script(Frame& f, const Script& script, const std::string& path, int 
   return kToKernel;
 }
 
-/// What the path in the frame means if start_program() returns no reply.
+/// The meaning of the path in the frame if start_program() returns no reply.
 enum class Names { kProgram, kInterpreter };
 
 Reply start_opened(Frame& f, const ResolvedPath& place, posix::OpenFile& file, int first_word, Names& names) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to clients and open files at fork, exec and exit.
+// Keeps clients and open files right across fork, exec and exit.
 #pragma once
 
 namespace spate::preload {

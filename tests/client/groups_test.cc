@@ -136,7 +136,7 @@ TEST_F(ClientGroupRequests, ThePrimaryGetsTheRequestAndTheGroupsNumber) {
   ASSERT_OK(write());
   ASSERT_EQ(member(2).writes.size(), 2U);
   EXPECT_EQ(member(2).writes[0].where.slots[0].target, kFirstGroup);
-  EXPECT_TRUE(member(3).writes.empty());
+  EXPECT_EQ(member(3).writes.size(), 0U);
   EXPECT_EQ(meta_.group_questions, 1);
 }
 

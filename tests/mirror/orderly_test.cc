@@ -21,7 +21,7 @@ class OrderlyTest : public ::testing::Test {
     EXPECT_OK(made);
     file_ = *std::move(made);
     write();
-    EXPECT_TRUE(mirrors_.become_whole());
+    EXPECT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
   }
   template <typename T>
   T run(job::Task<T> task) {
@@ -55,7 +55,7 @@ class OrderlyTest : public ::testing::Test {
     }
   }
   void expect_whole() {
-    ASSERT_TRUE(mirrors_.become_whole());
+    ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     EXPECT_EQ(mirrors_.differences(), "");
   }
 

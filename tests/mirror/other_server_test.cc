@@ -63,7 +63,7 @@ class OtherServerTest : public ::testing::Test {
     file_ = *std::move(made);
     const Bytes data(1000, std::byte{7});
     EXPECT_OK(call(mirrors_.world, client, file_->write(0, data)));
-    EXPECT_TRUE(mirrors_.become_whole());
+    EXPECT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     group_ = mirrors_.group_of(*file_);
     backup_ = mirrors_.backup_of(*file_);
     for (const ServerId id : {ServerId(2), ServerId(3), ServerId(4)}) {

@@ -25,7 +25,7 @@ class Resync {
   explicit Resync(std::uint64_t rate) : mirrors_(with_rate(rate)), client_(mirrors_.world.start_client()) {
     for (std::size_t i = 0; i < 6 * kMirrored && files_.size() < kMirrored; ++i) make("f" + std::to_string(i));
     EXPECT_EQ(files_.size(), kMirrored);
-    EXPECT_TRUE(mirrors_.become_whole());
+    EXPECT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
   }
 
   /// The backup loses everything. How long it takes until it has all of it again, from its return on.
@@ -35,7 +35,7 @@ class Resync {
     mirrors_.world.run_for(5s);  // it is left out
     mirrors_.restart_empty(lost);
     watch();
-    EXPECT_TRUE(mirrors_.become_whole(300s));
+    EXPECT_TRUE(mirrors_.become_whole(300s)) << "a group lacks a copy";
     EXPECT_EQ(mirrors_.differences(), "");
     return last_ - first_;
   }

@@ -103,7 +103,7 @@ TEST_F(MirrorTest, KilledPrimaryIsReplacedWithinFourSeconds) {
   expect_content(*file);
   EXPECT_NE(mirrors_.primary_of(*file), dead);
   mirrors_.restart(dead);
-  ASSERT_TRUE(mirrors_.become_whole());
+  ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_.differences(), "");
   expect_content(*file);
 }
@@ -117,7 +117,7 @@ TEST_F(MirrorTest, KilledBackupHoldsWritesUpForFourSecondsAtMost) {
   write(*file, 5000, bytes_of(2, 6000));
   EXPECT_LE(world().now() - killed, kFailOver);
   mirrors_.restart(dead);
-  ASSERT_TRUE(mirrors_.become_whole());
+  ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_.differences(), "");
 }
 
@@ -130,7 +130,7 @@ TEST_F(MirrorTest, OneServerAfterTheOther) {
     write(*file, turn * 3000, bytes_of(turn + 2, 5000));
     expect_content(*file);
     mirrors_.restart(dead);
-    ASSERT_TRUE(mirrors_.become_whole());
+    ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     EXPECT_EQ(mirrors_.differences(), "");
   }
   expect_content(*file);
@@ -148,7 +148,7 @@ TEST_F(MirrorTest, AReturnerGetsOnlyWhatChanged) {
   world().run_for(1s);
   count_forwards();
   mirrors_.restart(dead);
-  ASSERT_TRUE(mirrors_.become_whole());
+  ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
   EXPECT_LE(forwards_, 4U);
   EXPECT_EQ(mirrors_.differences(), "");
 }
@@ -164,7 +164,7 @@ TEST_F(MirrorTest, AnEmptyServerGetsEverything) {
     mirrors_.restart_empty(dead);
     world().run_for(3s);
     expect_content(*file);
-    ASSERT_TRUE(mirrors_.become_whole());
+    ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     EXPECT_EQ(mirrors_.differences(), "");
   }
   expect_content(*file);
@@ -185,7 +185,7 @@ TEST_F(MirrorTest, APausedPrimaryAnswersNothingOldAfterwards) {
   content_.resize(20'100);
   std::ranges::copy(shifted, content_.begin() + 100);
   expect_content(*file);
-  ASSERT_TRUE(mirrors_.become_whole());
+  ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
   EXPECT_EQ(mirrors_.differences(), "");
   expect_content(*file);
 }
@@ -205,7 +205,7 @@ TEST_F(MirrorTest, MembersThatCannotReachEachOther) {
       expect_content(*file);
       mirrors_.cut(a, b, false);
       world().fabric().links().partition_one_way((forth ? a : b).value, (forth ? b : a).value, false);
-      ASSERT_TRUE(mirrors_.become_whole());
+      ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
       EXPECT_EQ(mirrors_.differences(), "");
     }
   }
@@ -220,7 +220,7 @@ TEST_F(MirrorTest, ServesOnWithoutTheMetaServer) {
   expect_content(*file);
   world().start_server(kMetaServer);
   world().run_for(5s);
-  EXPECT_TRUE(mirrors_.is_whole());
+  EXPECT_TRUE(mirrors_.is_whole()) << "a group lacks a copy";
 }
 
 TEST_F(MirrorTest, ADiskThatFailsLeavesItsServerOut) {
@@ -234,7 +234,7 @@ TEST_F(MirrorTest, ADiskThatFailsLeavesItsServerOut) {
     expect_content(*file);
     EXPECT_NE(mirrors_.primary_of(*file), bad);
     disk.clear_injected();
-    ASSERT_TRUE(mirrors_.become_whole());
+    ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     EXPECT_EQ(mirrors_.differences(), "");
   }
 }
@@ -249,7 +249,7 @@ TEST_F(MirrorTest, AFullMemberFailsTheWriteAndNothingElse) {
     const Bytes more = bytes_of(9, 9000);
     EXPECT_ERRC(run(file->write(20'000, more)), Errc::kNoSpace);
     disk.clear_injected();
-    ASSERT_TRUE(mirrors_.become_whole());
+    ASSERT_TRUE(mirrors_.become_whole()) << "a group lacks a copy";
     expect_content(*file);
     EXPECT_EQ(mirrors_.differences(), "");
   }

@@ -37,11 +37,11 @@ TEST(ClientGroups, AnotherRunOrServerCausesDoubtUntilTheRecordIsRead) {
   groups.note_answer(kGroup, ServerId(1), Incarnation(7));
   EXPECT_FALSE(groups.in_doubt(kGroup));
   groups.note_answer(kGroup, ServerId(1), Incarnation(8));
-  EXPECT_TRUE(groups.in_doubt(kGroup));
+  EXPECT_TRUE(groups.in_doubt(kGroup)) << "what is known of the group still counts";
   groups.learn({record(1)});
   EXPECT_FALSE(groups.in_doubt(kGroup));
   groups.note_answer(kGroup, ServerId(2), Incarnation(8));
-  EXPECT_TRUE(groups.in_doubt(kGroup));
+  EXPECT_TRUE(groups.in_doubt(kGroup)) << "what is known of the group still counts";
 }
 
 TEST(ClientGroups, OnlyALossOfTheGroupChangesWhatWritesAreComparedBy) {

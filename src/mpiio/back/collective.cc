@@ -30,7 +30,8 @@ struct Told {
   std::int64_t size = 0;
 };
 
-/// What one piece costs an aggregator and the ranks in lists and the data made from them, bytes.
+/// Memory for one piece, in bytes: its entries in the lists of an aggregator and of the ranks, and data made from
+/// these.
 constexpr std::uint64_t kPieceBytes = 128;
 /// The least number of bytes that a rank may send to an aggregator at a time.
 constexpr std::uint64_t kLeastRoom = 4096;

@@ -71,7 +71,7 @@ job::Task<void> Mirrors::hand_over() {
     const auto slept = co_await parts_.executor.sleep(kHandOverLook, patience.token());
     if (!slept) break;
   }
-  // Who has just asked here is told who leads now, rather than finding nobody.
+  // A client that has just asked here is still told who leads now; it would find nobody otherwise.
   if (is_handed_over()) std::ignore = co_await parts_.executor.sleep(kLinger, patience.token());
 }
 

@@ -99,7 +99,7 @@ class Mirrors final : public MirrorHost {
   job::Task<Result<void>> obey_now(MirrorGroup& group, DataGroup record);
   static bool may_obey(const MirrorGroup& group, const DataGroup& record);
 
-  // What a member answers (mirrors_member.cc).
+  // Answers of a member to its primary (mirrors_member.cc).
   wire::BeaconAnswer answer_beacon(const rpc::Call& call, const wire::BeaconGroup& beacon);
   std::uint8_t flags_of(const MirrorGroup& group) const;
   /// The group, if it obeys this epoch, this member is not its primary, and the call is from its primary's server.

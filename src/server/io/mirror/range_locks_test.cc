@@ -48,7 +48,7 @@ TEST_F(RangeLocksTest, DisjointRangesAreHeldTogether) {
   begin(2, 1, 2, a_);
   EXPECT_THAT(took_, ::testing::ElementsAre(1, 2));
   let_go(a_);
-  EXPECT_TRUE(locks_.idle());
+  EXPECT_TRUE(locks_.idle()) << "a lock or a waiter is left";
 }
 
 TEST_F(RangeLocksTest, OverlappingOnesWaitInTheOrderOfTheirArrival) {
@@ -61,7 +61,7 @@ TEST_F(RangeLocksTest, OverlappingOnesWaitInTheOrderOfTheirArrival) {
   let_go(b_);
   EXPECT_THAT(took_, ::testing::ElementsAre(1, 2, 3));
   let_go(c_);
-  EXPECT_TRUE(locks_.idle());
+  EXPECT_TRUE(locks_.idle()) << "a lock or a waiter is left";
 }
 
 TEST_F(RangeLocksTest, BytesOfOneGranuleOverlap) {
@@ -83,7 +83,7 @@ TEST_F(RangeLocksTest, OneThatIsStoppedLetsThoseBehindItGo) {
   }
   EXPECT_THAT(took_, ::testing::ElementsAre(1, 3));
   let_go(a_);
-  EXPECT_TRUE(locks_.idle());
+  EXPECT_TRUE(locks_.idle()) << "a lock or a waiter is left";
 }
 
 }  // namespace

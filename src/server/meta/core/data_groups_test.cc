@@ -90,7 +90,7 @@ TEST(MetaDataGroups, AFileWithCopiesNamesGroupsOfDifferentServers) {
     const DataGroup* const group = fs.service->core().data_groups().find(slot.targets.front());
     ASSERT_NE(group, nullptr);
     EXPECT_THAT(group->members, SizeIs(3));
-    EXPECT_TRUE(group->is_whole());
+    EXPECT_TRUE(group->is_whole()) << "a member does not serve";
     EXPECT_OK(check_group(*group));
   }
 }
@@ -112,7 +112,7 @@ TEST(MetaDataGroups, WithTooFewServersCreationFailsWithASentence) {
   ASSERT_ERRC(made, Errc::kNoSpace);
   EXPECT_EQ(made.error().context(),
             "new files here have 3 copies on different io servers, and the file system has 2 io servers");
-  EXPECT_TRUE(fs.groups().empty());
+  EXPECT_EQ(fs.groups().size(), 0U);
 }
 
 TEST(MetaDataGroups, AMemberChangesTheRecordOnce) {
@@ -122,7 +122,7 @@ TEST(MetaDataGroups, AMemberChangesTheRecordOnce) {
   const DataGroup next = alone(group, second);
   auto made = fs.change(group.epoch, next, second);
   ASSERT_OK(made);
-  EXPECT_TRUE(made->made);
+  EXPECT_TRUE(made->made) << "the change of the epoch that is current was refused";
   EXPECT_EQ(made->now, next);
   made = fs.change(group.epoch, next, second);
   ASSERT_OK(made);

@@ -21,7 +21,7 @@ class GroupServers {
   GroupServers(const GroupServers&) = delete;
   GroupServers& operator=(const GroupServers&) = delete;
 
-  /// What the server has shown.
+  /// Records whether the server has shown that it can.
   void note(ServerId server, bool can);
   /// The map without the io servers that cannot: as a rule the map itself, else `room`.
   const ClusterMap& able(const ClusterMap& map, ClusterMap& room) const;

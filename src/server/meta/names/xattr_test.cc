@@ -41,7 +41,7 @@ TEST(MetaXattrs, ADirectorySaysHowManyCopiesItsFilesHave) {
   const auto mirrored = user.create("d/sub/file");
   ASSERT_OK(mirrored);
   EXPECT_EQ(mirrored->object.layout->redundancy, Redundancy::kMirror);
-  EXPECT_TRUE(is_group(mirrored->object.layout->slots[0].targets[0]));
+  EXPECT_TRUE(is_group(mirrored->object.layout->slots[0].targets[0])) << "the layout names a target itself";
   EXPECT_EQ(user.create("beside")->object.layout->redundancy, Redundancy::kNone);
   ASSERT_OK(user.setxattr("d/sub", "user.spate.replicas", "1"));
   EXPECT_EQ(user.create("d/sub/single")->object.layout->redundancy, Redundancy::kNone);

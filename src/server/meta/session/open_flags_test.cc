@@ -77,7 +77,7 @@ TEST_F(OpenFlagsTest, ARenewalTakesRightsOnly) {
   const auto made = asked<wire::OpenReply>(client, create_request("f", kRW));
   ASSERT_OK(made);
   const Handle handle = made->object.attributes.handle;
-  ASSERT_TRUE(write(client, handle, 10));
+  ASSERT_TRUE(write(client, handle, 10)) << "the io server refused the write";
   constexpr unsigned kOfRenewals = kRW | wire::kOpenByUser;
   for (unsigned flags = 0; flags < kValues; ++flags) {
     wire::OpenRequest request = open_request("", static_cast<std::uint8_t>(flags));
