@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -47,20 +48,45 @@ std::size_t terminal_columns(const Context& context) {
   return size.ws_col;
 }
 
-/// Asks each server; reports those that do not answer.
+/// Reports the servers that do not answer, each once until it fails for another reason.
+class Failures {
+ public:
+  explicit Failures(Context& context) : context_(context) {}
+
+  void note(ServerId server, const Error& error) {
+    if (error.code() == Errc::kNotPrimary) return;  // a meta server that does not lead answers no client
+    code_ = kExitFailed;
+    auto [said, is_new] = said_.try_emplace(server, error.code());
+    if (!is_new && said->second == error.code()) return;
+    said->second = error.code();
+    if (error.code() == Errc::kNotSupported) {
+      context_.fail_of(
+          server, Error::told(error.code(),
+                              fmt::format("server {} has an older version, which does not count this", server.value)));
+    } else {
+      context_.fail_of(server, error);
+    }
+  }
+  void answered(ServerId server) { said_.erase(server); }
+  /// kExitOk as long as nothing has failed.
+  int code() const { return code_; }
+
+ private:
+  Context& context_;
+  std::map<ServerId, Errc> said_;
+  int code_ = kExitOk;
+};
+
 template <typename Reply, typename Request>
-Result<std::map<ServerId, Reply>> ask(Context& context, Asker& asker, const std::vector<ServerId>& servers, int& code) {
+Result<std::map<ServerId, Reply>> ask(Asker& asker, const std::vector<ServerId>& servers, Failures& failures) {
   SPATE_TRY(const auto replies, asker.ask<Reply>(Request(), servers));
   std::map<ServerId, Reply> good;
   for (const auto& [server, reply] : replies) {
     if (reply) {
+      failures.answered(server);
       good.emplace(server, *reply);
-    } else if (reply.code() == Errc::kNotSupported) {
-      code = context.fail_of(
-          server, Error::told(Errc::kNotSupported,
-                              fmt::format("server {} has an older version, which does not count this", server.value)));
-    } else if (reply.code() != Errc::kNotPrimary) {  // a meta server that does not lead answers no client
-      code = context.fail_of(server, reply.error());
+    } else {
+      failures.note(server, reply.error());
     }
   }
   return good;
@@ -81,16 +107,19 @@ void show(Context& context, const TopOptions& options, LoadView view, std::size_
   print(text + load_table(view, most, terminal_columns(context)));
 }
 
-/// Shows one view after the other. `view(before, now)` computes it from two rounds of replies.
+/// Shows one view after the other. `view(before, now)` computes it from two rounds of replies. Ends at once if every
+/// server refuses the first one: there would be nothing to show.
 template <typename Reply, typename Request, typename View>
 int watch(Context& context, const TopOptions& options, Asker& asker, const std::vector<ServerId>& servers,
           std::uint64_t rounds, View view) {
-  int code = kExitOk;
-  auto before = ask<Reply, Request>(context, asker, servers, code);
+  Failures failures(context);
+  auto before = ask<Reply, Request>(asker, servers, failures);
   if (!before) return context.fail(before.error());
+  if (before->empty() && failures.code() != kExitOk) return failures.code();
+  int code = kExitOk;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     asker.wait(std::chrono::seconds(options.interval_s));
-    auto now = ask<Reply, Request>(context, asker, servers, code);
+    auto now = ask<Reply, Request>(asker, servers, failures);
     if (!now) {
       code = context.fail(now.error());
       continue;
@@ -98,7 +127,7 @@ int watch(Context& context, const TopOptions& options, Asker& asker, const std::
     show(context, options, view(*before, *now), now->size());
     before = std::move(now);
   }
-  return code;
+  return code == kExitOk ? failures.code() : code;
 }
 
 int run_top(Context& context, const TopOptions& options) {

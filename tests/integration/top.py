@@ -133,9 +133,19 @@ def in_a_terminal(fs):
 def a_server_that_is_gone(fs):
     fs.kill(3)
     done = fs.run("top", "--once", "--json", "-i", "1")
-    check(done.returncode == 1 and re.search("server 3", done.stderr), done.stderr)
+    told = [line for line in done.stderr.splitlines() if line.startswith("spate: server 3 ")]  # not those that say for how long it has waited
+    check(done.returncode == 1 and len(told) == 1, "not told once: " + done.stderr)
     check(json.loads(done.stdout)["servers"] == 2, done.stdout)
     fs.up()
+
+
+def without_the_client_key(fs):
+    """A user's key is refused: once for each server, and no table of nothing follows."""
+    key = fs.dir + "/user.key"
+    fs.spate("key", "issue", "--uid", "1000", "--gid", "1000", "-o", key)
+    done = subprocess.run([SPATE, "top"], env=dict(fs.env, SPATE_FS_CLIENT_KEY_FILE=key), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    check((done.returncode, done.stdout) == (1, ""), done)
+    check(len(done.stderr.splitlines()) == 3 and done.stderr.count("only the operator") == 3, done.stderr)
 
 
 def main():
@@ -149,6 +159,7 @@ def main():
             wild_names(fs)
             in_a_terminal(fs)
         a_server_that_is_gone(fs)
+        without_the_client_key(fs)
         fs.fsck()
 
 
