@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "base/unique_fd.h"
@@ -27,19 +28,38 @@ namespace {
 struct KeyOptions {
   std::string action;
   std::vector<std::string> ids;
-  std::optional<std::uint64_t> uid;
-  std::optional<std::uint64_t> gid;
+  std::string uid;     // a number or a name; empty: not given
+  std::string gid;     // the same
   std::string groups;  // separated by commas; empty: not given
   bool read_only = false;
   std::string until;
   std::string output;
 };
 
-Result<std::uint32_t> number_of(const std::string& word) {
-  const bool digits = !word.empty() && word.size() <= 10 && word.find_first_not_of("0123456789") == std::string::npos;
-  const std::uint64_t number = digits ? std::stoull(word) : UINT64_MAX;
-  if (number < UINT32_MAX) return static_cast<std::uint32_t>(number);
-  return Error::told(Errc::kInvalidArgument, "\"" + word + "\" is no number of a user or group");
+/// What names a user or group: its number, or its name on this machine.
+struct AccountKind {
+  std::string_view word;
+  std::optional<std::uint32_t> (*find)(const char* name);
+};
+constexpr AccountKind kUserAccount{"user", [](const char* name) -> std::optional<std::uint32_t> {
+                                     const passwd* const entry = ::getpwnam(name);
+                                     return entry == nullptr ? std::nullopt : std::optional(entry->pw_uid);
+                                   }};
+constexpr AccountKind kGroupAccount{"group", [](const char* name) -> std::optional<std::uint32_t> {
+                                      const group* const entry = ::getgrnam(name);
+                                      return entry == nullptr ? std::nullopt : std::optional(entry->gr_gid);
+                                    }};
+
+Result<std::uint32_t> number_of(const std::string& word, const AccountKind& kind) {
+  const bool digits = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+  if (digits) {
+    const std::uint64_t number = word.size() <= 10 ? std::stoull(word) : UINT64_MAX;
+    if (number < UINT32_MAX) return static_cast<std::uint32_t>(number);
+    return Error::told(Errc::kInvalidArgument, fmt::format("\"{}\" is no number of a {}", word, kind.word));
+  }
+  if (const auto number = kind.find(word.c_str())) return *number;
+  return Error::told(Errc::kInvalidArgument,
+                     fmt::format("this machine knows no {0} \"{1}\": give the number of the {0}", kind.word, word));
 }
 
 /// The user's groups as this machine knows them.
@@ -60,18 +80,18 @@ Result<Credential> user_here(std::uint32_t uid) {
 }
 
 Result<Credential> chosen_user(const KeyOptions& options) {
-  SPATE_TRY(const std::uint32_t uid, number_of(std::to_string(*options.uid)));
+  SPATE_TRY(const std::uint32_t uid, number_of(options.uid, kUserAccount));
   Credential user{uid, 0, {}};
-  if (!options.gid) {
+  if (options.gid.empty()) {
     SPATE_TRY(user, user_here(uid));
   } else {
-    SPATE_TRY(user.gid, number_of(std::to_string(*options.gid)));
+    SPATE_TRY(user.gid, number_of(options.gid, kGroupAccount));
   }
   if (!options.groups.empty()) user.groups.clear();
   std::istringstream words(options.groups == "none" ? "" : options.groups);
   for (std::string word; std::getline(words, word, ',');) {
-    SPATE_TRY(const std::uint32_t group, number_of(word));
-    if (group != user.gid) user.groups.push_back(group);
+    SPATE_TRY(const std::uint32_t gid, number_of(word, kGroupAccount));
+    if (gid != user.gid) user.groups.push_back(gid);
   }
   std::ranges::sort(user.groups);
   user.groups.erase(std::ranges::unique(user.groups).begin(), user.groups.end());
@@ -133,7 +153,7 @@ Result<config::FileSystemConfig> load(Context& context) {
 }
 
 int issue(Context& context, const KeyOptions& options) {
-  if (!options.uid) return context.usage("key issue needs --uid");
+  if (options.uid.empty()) return context.usage("key issue needs --uid");
   const auto config = load(context);
   if (!config) return context.fail(config.error());
   const std::string& file = config->fs.client_key_file;
@@ -161,17 +181,40 @@ int issue(Context& context, const KeyOptions& options) {
   return kExitOk;
 }
 
-/// When each of these keys expires, by the record that `spate key issue` keeps beside the client key. 0: never, or the
-/// record does not have the key.
-std::vector<WallTime> recorded_ends(const std::string& client_key_file, const std::vector<KeyId>& ids) {
-  std::vector<WallTime> ends(ids.size());
+/// A line of the record that `spate key issue` keeps beside the client key.
+struct IssuedKey {
+  KeyId id;
+  std::string about;  // "uid=1000 gid=1000 ...", as in_words() has written it
+  WallTime until;     // 0: never
+};
+
+/// The keys of the record, the oldest first. Lines that are not understood are left out.
+std::vector<IssuedKey> recorded_keys(const std::string& client_key_file) {
+  constexpr std::string_view kId = " issued id=";
+  constexpr std::string_view kUntil = " until=";
+  constexpr std::size_t kDigits = 16;
+  std::vector<IssuedKey> keys;
   std::ifstream lines(client_key_file + ".issued");
   for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(kId);
+    const std::size_t until = line.find(kUntil);
+    const std::size_t by = line.rfind(" by=");
+    if (at == std::string::npos || by == std::string::npos || until > by) continue;
+    const std::size_t about = at + kId.size() + kDigits + 1;
+    const auto id = key_id_from(line.substr(at + kId.size(), kDigits));
+    if (!id || about > until) continue;
+    const auto end = parse_time(std::string_view(line).substr(until + kUntil.size(), by - until - kUntil.size()));
+    keys.push_back({*id, line.substr(about, by - about), end ? *end : WallTime{}});
+  }
+  return keys;
+}
+
+/// When each of these keys expires. 0: never, or the record does not have the key.
+std::vector<WallTime> recorded_ends(const std::string& client_key_file, const std::vector<KeyId>& ids) {
+  std::vector<WallTime> ends(ids.size());
+  for (const IssuedKey& key : recorded_keys(client_key_file)) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::size_t until = line.find(" until=");
-      const std::size_t by = line.rfind(" by=");
-      if (line.find(" issued id=" + text_of(ids[i]) + " ") == std::string::npos || until > by) continue;
-      if (const auto end = parse_time(std::string_view(line).substr(until + 7, by - until - 7))) ends[i] = *end;
+      if (ids[i] == key.id && key.until.ns != 0) ends[i] = key.until;
     }
   }
   return ends;
@@ -189,15 +232,61 @@ Result<std::vector<wire::RevokedKey>> revoke_at_server(Context& context, const w
   return Error::told(Errc::kNotSupported, "the meta server has an older version, which knows no keys of users");
 }
 
+/// "valid", "ended" or "revoked DATE".
+std::string state_of(const IssuedKey& key, const std::vector<wire::RevokedKey>& revoked) {
+  const auto found = std::ranges::find(revoked, key.id, &wire::RevokedKey::id);
+  if (found != revoked.end()) return "revoked " + format_time(found->since);
+  return key.until.ns != 0 && key.until.ns <= SystemClock().wall().ns ? "ended" : "valid";
+}
+
+nlohmann::json json_of(const IssuedKey& key, const std::string& state) {
+  nlohmann::json row{{"id", text_of(key.id)}, {"state", state}, {"until_ns", key.until.ns}};
+  std::istringstream words(key.about);
+  for (std::string word; words >> word;) {
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string name = word.substr(0, equals);
+    const std::string value = word.substr(std::min(equals + 1, word.size()));
+    if (name == "uid" || name == "gid") {
+      if (const auto number = number_of(value, name == "uid" ? kUserAccount : kGroupAccount)) row[name] = *number;
+    } else if (name == "groups") {
+      row[name] = nlohmann::json::array();
+      std::istringstream groups(value == "none" ? "" : value);
+      for (std::string group; std::getline(groups, group, ',');) {
+        if (const auto number = number_of(group, kGroupAccount)) row[name].push_back(*number);
+      }
+    } else if (name == "read_only") {
+      row[name] = value == "yes";
+    }
+  }
+  return row;
+}
+
+/// Shows the keys of this machine's record, and those that are revoked but not in it.
 int list(Context& context) {
   const auto revoked = revoke_at_server(context, {});
   if (!revoked) return context.fail(revoked.error());
-  nlohmann::json rows = nlohmann::json::array();
-  for (const wire::RevokedKey& key : *revoked) {
-    rows.push_back({{"id", text_of(key.id)}, {"revoked_ns", key.since.ns}});
-    if (!context.json) print(fmt::format("{}  revoked {}\n", text_of(key.id), format_time(key.since)));
+  const auto config = load(context);
+  if (!config) return context.fail(config.error());
+  nlohmann::json issued = nlohmann::json::array();
+  nlohmann::json gone = nlohmann::json::array();
+  std::string text;
+  std::set<KeyId> recorded;
+  for (const IssuedKey& key : recorded_keys(config->fs.client_key_file)) {
+    recorded.insert(key.id);
+    const std::string state = state_of(key, *revoked);
+    issued.push_back(json_of(key, state.substr(0, state.find(' '))));
+    text += fmt::format("{}  {}  {}\n", text_of(key.id), state, key.about);
   }
-  if (context.json) context.print_json({{"revoked", rows}});
+  for (const wire::RevokedKey& key : *revoked) {
+    gone.push_back({{"id", text_of(key.id)}, {"revoked_ns", key.since.ns}});
+    if (!recorded.contains(key.id))
+      text += fmt::format("{}  revoked {}  not in this machine's record\n", text_of(key.id), format_time(key.since));
+  }
+  if (context.json) {
+    context.print_json({{"issued", issued}, {"revoked", gone}});
+  } else {
+    print(text);
+  }
   return kExitOk;
 }
 
@@ -244,18 +333,18 @@ Command make_key() {
       "root.\n"
       "The user names it with --set fs.client_key_file=FILE or SPATE_FS_CLIENT_KEY_FILE=FILE; the file must be the\n"
       "user's own with mode 0600. It takes the client key, and no server. Each key is recorded in a file beside the\n"
-      "client key, with .issued behind its name.\n"
+      "client key, with .issued behind its name. A key cannot be confined to a folder; docs/security.md says why.\n"
       "key revoke ID...\n"
       "The keys are refused from now on, for ever, and the sessions that use them end. It takes the client key. A key\n"
       "whose end is in the record leaves the list of revoked keys a day after it.\n"
       "key list\n"
-      "Shows the keys that are revoked.";
+      "Shows the keys of that record, with their state, and those that were revoked. It takes the client key.";
   command.positionals = {{"ACTION", "issue, revoke or list", &options->action, true, {"issue", "revoke", "list"}},
                          {"ID", "revoke: keys, as issue showed them and its record has them", &options->ids}};
   command.options = {
-      {"--uid", "the user", &options->uid},
+      {"--uid", "the user: a number, or a name that this machine knows", &options->uid},
       {"--gid", "the user's group; without it the groups are those that this machine knows", &options->gid},
-      {"--groups", "further groups, separated by commas, or none", &options->groups},
+      {"--groups", "further groups, numbers or names, separated by commas, or none", &options->groups},
       {"--read-only", "the key changes nothing", &options->read_only},
       {"--until", "the end of the key: 2027-01-31 or 2027-01-31T12:00, UTC", &options->until},
       {"-o,--output", "the new file for the key; without it the key is printed", &options->output}};

@@ -5,8 +5,10 @@ with such a key is not root; a key for reading writes nothing through any front 
 refused with the reason; and only the operator may make the operator's requests."""
 import ctypes
 import errno
+import grp
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -287,6 +289,28 @@ def recorded(fs, alice):
     check(os.stat(fs.dir + "/keys/client.key.issued").st_mode & 0o077 == 0, "others can read the record")
 
 
+def listed(fs, alice):
+    """key list shows every key of the record with its state. Names do for numbers, and a key of an unknown user is none."""
+    named = json.loads(fs.spate("key", "issue", "--uid", "nobody", "--gid", "nogroup", "--groups", "%d,tty" % ALICE, "--json"))
+    check((named["uid"], named["gid"]) == (pwd.getpwnam("nobody").pw_uid, grp.getgrnam("nogroup").gr_gid), named)
+    check(sorted(named["groups"]) == sorted([ALICE, grp.getgrnam("tty").gr_gid]), named)
+    for wrong in (("--uid", "no-such-user"), ("--uid", "root"), ("--uid", "-1"), ("--uid", "99999999999"), ("--uid", "5", "--gid", "no-such-group")):
+        done = fs.run("key", "issue", *wrong)
+        check(done.returncode == 2 and done.stderr and not done.stdout, "key issue %s: %s" % (wrong, done))
+    told = json.loads(fs.spate("key", "list", "--json"))
+    rows = {row["id"]: row for row in told["issued"]}
+    dead = {row["id"] for row in told["revoked"]}
+    check(dead and dead & rows.keys(), "no revoked key is in the list: %s" % told)
+    check(all((row["state"] == "revoked") == (key in dead) for key, row in rows.items()), told)
+    check(any(row["state"] == "ended" for row in rows.values()), told)
+    mine = rows[named["id"]]
+    check(all(mine[word] == named[word] for word in ("uid", "gid", "groups", "read_only", "until_ns")) and mine["state"] == "valid", (mine, named))
+    check(rows[alice.id]["uid"] == ALICE and rows[alice.id]["state"] == "valid", rows)
+    text = fs.spate("key", "list").decode()
+    check(re.search(r"^%s  valid  uid=%d " % (alice.id, ALICE), text, re.MULTILINE), text)
+    check(all(re.search(r"^%s  revoked " % key, text, re.MULTILINE) for key in dead), text)
+
+
 need_root()
 with Cluster(io=2) as fs:
     fs.up()
@@ -294,7 +318,7 @@ with Cluster(io=2) as fs:
     alice, bob = User(fs, "alice", ALICE), User(fs, "bob", BOB)
     own_work(fs, alice, bob)
     for attack, *people in ((groups, alice), (root_is_no_root, alice, bob), (alterations, alice), (reading_only, alice), (operators_only, alice),
-                            (recorded, alice), (revoked, alice), (revoked_until_its_end, alice), (the_end, alice)):
+                            (recorded, alice), (revoked, alice), (revoked_until_its_end, alice), (the_end, alice), (listed, alice)):
         attack(fs, *people)
         print("%s ok" % attack.__name__, flush=True)
     fs.fsck()
