@@ -166,6 +166,8 @@ Result<void> ServerProcess::open_stores() {
   const std::string keyval = keyval_folder(self_);
   SPATE_TRY(keyval_, open_keyval(self_.trove, keyval, format_));
   SPATE_LOG("assembly", info, "keyval store open folder={}", log::Quoted{keyval});
+  const bool on_disk = self_.trove != config::TroveKind::kMemory;
+  if (on_disk) space_gauges_.watch("records of server " + std::to_string(self_.id.value), keyval);
   records_ = std::make_unique<job::KeyvalContext>(*keyval_, executor_);
   for (std::size_t i = 0; i < self_.storage.size(); ++i) {
     auto target = std::make_unique<Target>();
@@ -183,6 +185,7 @@ Result<void> ServerProcess::open_stores() {
     target->device = device_of(self_, i);
     SPATE_LOG("assembly", info, "target open target={} store={} folder={}", target->id, target->store->describe(),
               log::Quoted{self_.storage[i]});
+    if (on_disk) space_gauges_.watch("target " + std::to_string(target->id.value), self_.storage[i]);
     targets_.push_back(std::move(target));
   }
   return {};

@@ -9,6 +9,7 @@
 
 #include "assembly/meta_group.h"
 #include "assembly/network_counters.h"
+#include "assembly/space_gauges.h"
 #include "assembly/storage/registry.h"
 #include "base/random.h"
 #include "bmi/network.h"
@@ -90,6 +91,7 @@ class ServerProcess {
   SystemClock clock_;
   SystemRandom random_;
   metrics::Registry metrics_;
+  SpaceGauges space_gauges_{metrics_};
   KeyRing client_keys_;
   KeyRing server_keys_;
   std::unique_ptr<log::LineFile> audit_;  // null: no audit log

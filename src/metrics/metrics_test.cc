@@ -11,6 +11,8 @@
 #include "base/codec.h"
 #include "base/expect.h"
 #include "base/random.h"
+#include "metrics/gauge_of.h"
+#include "metrics/help.h"
 
 namespace spate::metrics {
 namespace {
@@ -237,6 +239,7 @@ TEST(Snapshot, PrometheusText) {
             "spate_test_wait_ns_bucket{le=\"+Inf\"} 2\n"
             "spate_test_wait_ns_sum 103\n"
             "spate_test_wait_ns_count 2\n"
+            "# HELP spate_test_wait_ns_max The largest value of the histogram since the server started.\n"
             "# TYPE spate_test_wait_ns_max gauge\n"
             "spate_test_wait_ns_max 100\n");
 }
@@ -252,6 +255,29 @@ TEST(Registry, ReadsCountersThatAreKeptElsewhere) {
   }
   kept = 100;  // nobody reads it any more; its last value stays
   EXPECT_EQ(registry.snapshot().find("spate_test_bytes_total", {{"module", "tcp"}})->value, 8);
+}
+
+TEST(Registry, ReadsGaugesThatAreKeptElsewhere) {
+  Registry registry;
+  std::int64_t kept = 5;
+  {
+    const GaugeOf gauge(registry, "spate_test_free_bytes", {{"store", "a"}}, [&kept] { return kept; });
+    EXPECT_EQ(registry.snapshot().find("spate_test_free_bytes", {{"store", "a"}})->value, 5);
+    kept = -3;
+    EXPECT_EQ(registry.snapshot().find("spate_test_free_bytes", {{"store", "a"}})->value, -3);
+  }
+  EXPECT_EQ(registry.snapshot().find("spate_test_free_bytes", {{"store", "a"}}), nullptr);
+}
+
+TEST(Help, TellsWhatAMetricOfSpateMeans) {
+  EXPECT_EQ(help_of("spate_rpc_failed_total"), "Requests that failed, by operation.");
+  EXPECT_EQ(help_of("spate_rpc_failed"), "");
+  EXPECT_EQ(help_of("zzz"), "");
+  Registry registry;
+  const Gauge leases(registry, "spate_server_io_leases");
+  EXPECT_TRUE(registry.snapshot().prometheus().starts_with(
+      "# HELP spate_server_io_leases Datafiles that clients of this machine read or write by themselves now.\n"
+      "# TYPE spate_server_io_leases gauge\n"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 
+#include "metrics/help.h"
 #include "metrics/snapshot.h"
 
 namespace spate::metrics {
@@ -33,7 +34,8 @@ void line(std::string& out, const std::string& name, const std::string& labels, 
   out.append(name).append(labels).append(" ").append(value).append("\n");
 }
 
-void type_line(std::string& out, const std::string& name, std::string_view type) {
+void head_lines(std::string& out, const std::string& name, std::string_view type, std::string_view help) {
+  if (!help.empty()) out.append("# HELP ").append(name).append(" ").append(help).append("\n");
   out.append("# TYPE ").append(name).append(" ").append(type).append("\n");
 }
 
@@ -57,13 +59,14 @@ void append_histogram(std::string& out, const Sample& sample) {
 
 std::string Snapshot::prometheus() const {
   constexpr std::string_view kTypes[] = {"counter", "gauge", "histogram"};
+  constexpr std::string_view kHelpOfMaximum = "The largest value of the histogram since the server started.";
   std::string out;
   // Samples of one name are adjacent and have one TYPE line; the maxima of histograms are gauges of their own.
   for (std::size_t begin = 0, end = 0; begin < samples_.size(); begin = end) {
     const Sample& first = samples_[begin];
     for (end = begin; end < samples_.size() && samples_[end].name == first.name; ++end) {
     }
-    type_line(out, first.name, kTypes[static_cast<std::size_t>(first.kind)]);
+    head_lines(out, first.name, kTypes[static_cast<std::size_t>(first.kind)], help_of(first.name));
     for (std::size_t i = begin; i < end; ++i) {
       if (samples_[i].kind == Kind::kHistogram) {
         append_histogram(out, samples_[i]);
@@ -72,7 +75,7 @@ std::string Snapshot::prometheus() const {
       }
     }
     if (first.kind != Kind::kHistogram) continue;
-    type_line(out, first.name + "_max", "gauge");
+    head_lines(out, first.name + "_max", "gauge", kHelpOfMaximum);
     for (std::size_t i = begin; i < end; ++i) {
       line(out, samples_[i].name + "_max", label_text(samples_[i].labels), std::to_string(samples_[i].histogram.max));
     }

@@ -159,6 +159,75 @@ def names_are_served(*ports):
     check(not absent, "asked for by packaging/prometheus and not served: %s" % absent)
 
 
+def each_has_a_meaning(*ports):
+    """Every metric on the page has a line that says what it means."""
+    for port in ports:
+        text = ask(port, "/metrics")[2]
+        kinds, helped = (set(re.findall(r"^# %s (\w+) ." % word, text, re.MULTILINE)) for word in ("TYPE", "HELP"))
+        check(kinds and kinds == helped, "without a meaning (src/metrics/help.cc): %s" % (kinds ^ helped))
+
+
+def space(fs, port, number):
+    """The page tells the size of the device below each store of a server as the kernel does, and that some of it is free."""
+    text = ask(port, "/metrics")[2]
+    told = {(name, store): int(value) for name, store, value in re.findall(r'^spate_trove_(\w+){store="([^"]*)"} (\d+)$', text, re.MULTILINE)}
+    stores = {store for _, store in told}
+    check("records of server %d" % number in stores and any(store.startswith("target ") for store in stores) == (number != 1), "stores: %s" % told)
+    kernel = os.statvfs(fs.dir)
+    for store in stores:
+        check(told["size_bytes", store] == kernel.f_blocks * kernel.f_frsize, "%s: %s, kernel: %s" % (store, told, kernel))
+        check(0 < told["free_bytes", store] <= told["size_bytes", store], "%s: %s" % (store, told))
+
+
+RULES_TEST = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'spate_trove_size_bytes{{job="spate",instance="a",store="target 512"}}', values: '1000x30'}}
+      - {{series: 'spate_trove_free_bytes{{job="spate",instance="a",store="target 512"}}', values: '100x10 40x20'}}
+      - {{series: 'spate_server_io_groups_led_degraded{{job="spate",instance="a"}}', values: '0x5 2x25'}}
+      - {{series: 'up{{job="spate",instance="b"}}', values: '1x20 0x10'}}
+    alert_rule_test:
+      - {{eval_time: 10m, alertname: SpateStoreNearlyFull, exp_alerts: []}}
+      - eval_time: 20m
+        alertname: SpateStoreNearlyFull
+        exp_alerts: [{{exp_labels: {{job: spate, instance: a, store: "target 512", severity: warning}}, exp_annotations: {full}}}]
+      - eval_time: 25m
+        alertname: SpateCopiesMissing
+        exp_alerts: [{{exp_labels: {{job: spate, instance: a, severity: critical}}, exp_annotations: {copies}}}]
+      - {{eval_time: 15m, alertname: SpateServerDown, exp_alerts: []}}
+      - eval_time: 25m
+        alertname: SpateServerDown
+        exp_alerts: [{{exp_labels: {{job: spate, instance: b, severity: critical}}, exp_annotations: {down}}}]
+"""
+
+
+def alerts_fire():
+    """promtool plays series to the alert rules: they fire when they should, with an action that names what to type."""
+    if not shutil.which("promtool"):
+        return
+    rules_file = SOURCE + "/packaging/prometheus/spate-alerts.yml"
+    with open(rules_file, encoding="utf-8") as file:
+        text = file.read()
+
+    def annotations(alert, **labels):
+        block = text.split("alert: %s\n" % alert)[1]
+        told = {word: json.loads(re.search(r"%s: (\".*\")" % word, block).group(1)) for word in ("summary", "action")}
+        for label, value in labels.items():
+            told["summary"] = told["summary"].replace("{{ $%s }}" % label.replace("_", ".", 1), value)
+        return json.dumps(told)
+
+    with tempfile.TemporaryDirectory(prefix="spate-test-") as folder:
+        with open(folder + "/test.yml", "w", encoding="utf-8") as file:
+            file.write(RULES_TEST.format(rules=rules_file, down=annotations("SpateServerDown", labels_instance="b"),
+                                         full=annotations("SpateStoreNearlyFull", labels_instance="a", labels_store="target 512"),
+                                         copies=annotations("SpateCopiesMissing", labels_instance="a", value="2")))
+        told = subprocess.run(["promtool", "test", "rules", folder + "/test.yml"], capture_output=True, text=True, timeout=60)
+    check(told.returncode == 0, "promtool test rules: " + told.stdout + told.stderr)
+
+
 def real_prometheus(port):
     """A real Prometheus scrapes the page and has its values afterwards."""
     if not shutil.which("prometheus"):
@@ -199,6 +268,10 @@ def main():
         io_server, io_port = page_of(fs, 2)
         scraped(fs, port)
         names_are_served(port, io_port)
+        each_has_a_meaning(port, io_port)
+        space(fs, port, 1)
+        space(fs, io_port, 2)
+        alerts_fire()
         refused(port)
         real_prometheus(port)
         crowds(fs, server, port)

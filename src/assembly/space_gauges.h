@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SpaceGauges: the space of a server's stores as metrics, for example spate_trove_free_bytes{store="target 512"}.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "metrics/gauge_of.h"
+
+namespace spate::assembly {
+
+/// Asks the local file system at each read of the registry, not the store, whose functions belong to the executor's
+/// thread. It is destroyed before the registry.
+class SpaceGauges {
+ public:
+  explicit SpaceGauges(metrics::Registry& metrics) : metrics_(metrics) {}
+  /// `folder`: where the store lies; must stay there. `store`: its name in the metrics. Where nothing can be learned
+  /// about the folder any more, all gauges of it are 0.
+  void watch(const std::string& store, const std::string& folder);
+
+ private:
+  metrics::Registry& metrics_;
+  std::deque<metrics::GaugeOf> gauges_;
+};
+
+}  // namespace spate::assembly
