@@ -272,7 +272,7 @@ void bind_attributes(FileSystemClass& fs) {
           },
           "path"_a, "uid"_a, "gid"_a, py::kw_only(), "follow_symlinks"_a = true,
           "Changes owner and group; -1 leaves one as it is.")
-      .def("utime", &utime, "path"_a, "ns"_a = py::none(), py::kw_only(), "follow_symlinks"_a = true,
+      .def("utime", &utime, "path"_a, py::kw_only(), "ns"_a = py::none(), "follow_symlinks"_a = true,
            "Sets the times of access and change, (atime_ns, mtime_ns); None: now.");
 }
 

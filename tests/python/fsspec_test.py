@@ -119,7 +119,7 @@ class Test(unittest.TestCase):
 
     def test_touch_keeps_what_it_is_told_to_keep(self):
         self.fs.pipe(TOP + "/f", b"1")
-        self.fs.native.utime(TOP + "/f", (0, 0))
+        self.fs.native.utime(TOP + "/f", ns=(0, 0))
         self.fs.touch(TOP + "/f", truncate=False)
         self.assertEqual(self.fs.cat(TOP + "/f"), b"1")
         self.assertGreater(self.fs.info(TOP + "/f")["mtime"], 1e9)

@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 import stat
+import tempfile
 import unittest
 
 import spate
@@ -35,7 +36,7 @@ class Names(Test):
         path = self.path("f")
         self.file("f").pwrite(b"123", 0)
         self.fs.chmod(path, 0o640)
-        self.fs.utime(path, (-1, 1_000_000_001))
+        self.fs.utime(path, ns=(-1, 1_000_000_001))
         status = self.fs.stat(path)
         self.assertIsInstance(status, os.stat_result)
         self.assertEqual((stat.filemode(status.st_mode), status.st_size, status.st_nlink), ("-rw-r-----", 3, 1))
@@ -57,12 +58,37 @@ class Names(Test):
             self.assertRaises(OverflowError, self.fs.chown, path, wrong, -1)
             self.assertRaises(OverflowError, self.fs.chown, path, -1, wrong)
         for wrong in (1 << 100, -(1 << 100)):
+            self.assertRaises(OverflowError, self.fs.utime, path, ns=(0, wrong))
             self.assertRaises(OverflowError, self.fs.utime, path, (0, wrong))
-        self.assertRaises(TypeError, self.fs.utime, path, (0, 1.5))
+        self.assertRaises(TypeError, self.fs.utime, path, ns=(0, 1.5))
+        for wrong in (float("nan"), float("inf")):
+            self.assertRaises((ValueError, OverflowError), self.fs.utime, path, (0, wrong))
+        self.assertRaises(ValueError, self.fs.utime, path, (0, 0), ns=(0, 0))
         self.assertEqual(self.fs.stat(path), before)
         for far in (-(1 << 62), 1 << 62):
-            self.fs.utime(path, (0, far))
+            self.fs.utime(path, ns=(0, far))
             self.assertEqual(self.fs.stat(path).st_mtime_ns, far)
+
+    def test_calls_take_what_those_of_os_take(self):
+        """Each call is made with the same arguments on a local file, and gives the same."""
+        self.file("f").pwrite(b"123", 0)
+        path, moved = self.path("f"), self.path("moved")
+        with tempfile.TemporaryDirectory() as folder:
+            local, local_moved = folder + "/f", folder + "/moved"
+            with open(local, "w", encoding="ascii") as file:
+                file.write("123")
+            for times in ((1_700_000_000, 1_700_000_001), (1.5, 1_700_000_000.25), (-1, -0.5)):
+                self.fs.utime(path, times)
+                os.utime(local, times)
+                self.assertEqual(self.fs.stat(path).st_mtime_ns, os.stat(local).st_mtime_ns)
+                self.assertEqual(self.fs.stat(path).st_atime_ns, os.stat(local).st_atime_ns)
+            for calls, at, there in ((self.fs, path, moved), (os, local, local_moved)):
+                self.assertIsInstance(calls.statvfs(at), os.statvfs_result)
+                self.assertRaises(FileNotFoundError, calls.statvfs, there)
+                calls.replace(at, there)
+                calls.remove(there)
+                self.assertRaises(FileNotFoundError, calls.remove, there)
+                self.assertRaises(FileNotFoundError, calls.replace, at, there)
 
     def test_the_umask_is_the_sessions_own(self):
         self.file("f")

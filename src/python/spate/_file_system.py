@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import posixpath
 import stat
@@ -63,6 +64,31 @@ class FileSystem(_spate.FileSystem):
     def lstat(self, path: Path) -> os.stat_result:
         """The attributes of an object. If it is a symbolic link: of the link itself."""
         return self.stat(path, follow_symlinks=False)
+
+    def utime(self, path: Path, times: tuple[float, float] | None = None, *, ns: tuple[int, int] | None = None,
+              follow_symlinks: bool = True) -> None:
+        """As os.utime(): sets the times of access and change, by `times` in seconds or by `ns` in nanoseconds; with neither, to
+        now."""
+        if times is not None:
+            if ns is not None:
+                raise ValueError("utime takes times or ns, not both")
+            atime, mtime = times
+            ns = _nanoseconds(atime), _nanoseconds(mtime)
+        super().utime(path, ns=ns, follow_symlinks=follow_symlinks)
+
+    def remove(self, path: Path) -> None:
+        """As unlink()."""
+        self.unlink(path)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """As rename(), which replaces a file as well."""
+        self.rename(source, target)
+
+    def statvfs(self, path: Path | None = None) -> os.statvfs_result:
+        """Size and free space of all servers. They are the same for every path; it is an error if there is nothing at `path`."""
+        if path is not None:
+            self.stat(path)
+        return super().statvfs()
 
     def exists(self, path: Path) -> bool:
         """Whether the path leads to an object. A symbolic link that leads nowhere does not count."""
@@ -154,6 +180,12 @@ class FileSystem(_spate.FileSystem):
             at = 0
             while copied := read.copy_range(written, _COPY_BYTES, at, at):
                 at += copied
+
+
+def _nanoseconds(seconds: float) -> int:
+    """An integer is exact; a fraction is rounded down, as os.utime() does."""
+    whole = math.floor(seconds)
+    return whole * 1_000_000_000 + math.floor((seconds - whole) * 1e9)
 
 
 def _remove_entries(directory: _spate.File) -> None:
