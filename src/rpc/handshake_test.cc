@@ -285,6 +285,15 @@ TEST(Handshake, Version1NeedsThePermissionOfBothSides) {
   EXPECT_TRUE(meeting.both_alike);
 }
 
+/// A hello of version 1 does not name the wanted server, so any server of the file system answers it.
+TEST(Handshake, InVersion1TheReplyNamesTheServer) {
+  Meeting meeting;
+  meeting.version = 1;
+  meeting.options.allow_version_1 = true;
+  meeting.wanted = ServerId(4);
+  EXPECT_TRUE(refused(meeting, "initiator", "says that it is server 3"));
+}
+
 TEST(Handshake, ARelayCannotLowerTheOffer) {
   const auto change = [](void (*what)(wire::HelloRequest&, wire::HelloOffer&)) {
     return [what](Bytes& hello) {

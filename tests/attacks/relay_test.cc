@@ -163,6 +163,16 @@ TEST_F(RelayTest, IfAnotherProgramListensTheNextAddressIsTried) {
   EXPECT_EQ(meta.deeds.made, 1);
 }
 
+/// The same for an address at which another server listens, which refuses the hello.
+TEST_F(RelayTest, IfAnotherServerListensTheNextAddressIsTried) {
+  Site& meta = site(1);
+  Site& other = site(2);
+  Victim client(make_, executor_, random_, wire::PeerKind::kClient, {other.url, meta.url}, 1);
+  EXPECT_EQ(client.reason(wire::Op::kMkdir), "done");
+  EXPECT_EQ(meta.deeds.made, 1);
+  EXPECT_EQ(other.deeds.joined, 0);
+}
+
 TEST_F(RelayTest, AWrongAnswerToAHelloDoesNotAffectTheSession) {
   Site& meta = site(1);
   const auto relay = relay_to(meta.url);
