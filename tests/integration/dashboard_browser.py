@@ -107,7 +107,14 @@ def works_by_keys(page):
     check('id="tab-file"' in page.focused() and page.one("#tab-file").get_attribute("aria-selected") == "true", page.focused())
     page.wait("[...document.querySelectorAll('#busiest .link')].some((b) => b.textContent === '/busy')", "the busy file is told")
     next(b for b in page.all("#busiest .link") if b.text == "/busy").click()
-    page.wait("document.querySelectorAll('.strip').length > 0 && document.getElementById('path').value === '/busy'", "a click on it shows where it lies")
+    page.wait("document.getElementById('path').value === '/busy'", "a click on it takes its path")
+
+    def lies():
+        """The file is empty whenever the load has just begun to write it anew."""
+        page.one("#path-form button").click()
+        return page.driver.execute_script("return document.querySelectorAll('.strip').length > 0")
+
+    wait_until(lies, "and shows where it lies", 60)
     page.one("#chart-bytes svg").send_keys(Keys.HOME)
     page.wait("!document.querySelector('#chart-bytes .legend').textContent.startsWith('now')", "a key chooses a time of the chart")
     page.one("#tab-file").click()
@@ -115,6 +122,19 @@ def works_by_keys(page):
     check(page.one("#pause").get_attribute("aria-pressed") == "true", "p pauses")
     page.press("p")
     check(page.one("#pause").get_attribute("aria-pressed") == "false", "p goes on")
+
+
+def a_slow_click_counts(page):
+    """A button that is held down while the page learns something new is still there when it is let go."""
+    page.one("#tab-file").click()
+    page.wait("[...document.querySelectorAll('#busiest .link')].some((b) => b.textContent === '/busy')", "the busy file is told")
+    held = next(b for b in page.all("#busiest .link") if b.text == "/busy")
+    page.driver.execute_script("document.getElementById('path').value = ''")
+    webdriver.ActionChains(page.driver).click_and_hold(held).perform()
+    page.driver.execute_script("window.seen = 0; const f = window.fetch; window.fetch = (...a) => f(...a).finally(() => setTimeout(() => window.seen++, 50))")
+    page.wait("window.seen >= 2", "the page asks twice while the button is down")
+    webdriver.ActionChains(page.driver).release().perform()
+    page.wait("document.getElementById('path').value === '/busy'", "the click counts")
 
 
 def names_are_text(page):
@@ -129,6 +149,8 @@ def narrow(page):
     page.wait("document.documentElement.clientWidth <= 520", "a narrow window")
     wide = page.driver.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
     check(wide <= 0, "the page is %d pixels wider than a narrow window" % wide)
+    page.wait("[...document.querySelectorAll('.chart svg')].every((s) => Math.abs(s.getScreenCTM().a - 1) < 0.02 && Math.abs(s.getScreenCTM().d - 1) < 0.02)",
+              "the letters of the charts are as wide as elsewhere")
     page.picture("narrow")
     page.driver.set_window_size(1280, 900)
 
@@ -193,6 +215,7 @@ def main():
                         works_by_keys(page)
                         page.picture("dark" if dark else "light")
                         if not dark:
+                            a_slow_click_counts(page)
                             names_are_text(page)
                             narrow(page)
                             a_server_goes(page, fs)

@@ -33,7 +33,7 @@ export function span(ns) {
 
 export const rate = (number) => (number > 0 && number < 9.95 ? number.toFixed(1) : Math.round(number).toLocaleString("en"));
 
-const WIDTH = 560, HEIGHT = 190, LEFT = 64, BOTTOM = 22, TOP = 8;
+const LEAST_WIDTH = 160, HEIGHT = 190, LEFT = 64, BOTTOM = 22, TOP = 8;
 
 // `lines`: each {label, value(point)}. `tell`: a value as text.
 export class Chart {
@@ -42,13 +42,15 @@ export class Chart {
     this.tell = tell;
     this.points = [];
     this.chosen = null;
-    this.svg = svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", tabindex: "0"});
+    this.width = LEAST_WIDTH;
+    this.svg = svg("svg", {role: "img", tabindex: "0"});
     this.legend = element("p", {class: "legend"});
     place.append(this.svg, this.legend);
     this.svg.addEventListener("pointermove", (event) => this.choose_at(event));
     this.svg.addEventListener("pointerleave", () => this.choose(null));
     this.svg.addEventListener("blur", () => this.choose(null));
     this.svg.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(place);
   }
 
   key(event) {
@@ -62,7 +64,7 @@ export class Chart {
 
   choose_at(event) {
     const box = this.svg.getBoundingClientRect();
-    const share = ((event.clientX - box.left) / box.width * WIDTH - LEFT) / (WIDTH - LEFT);
+    const share = ((event.clientX - box.left) / box.width * this.width - LEFT) / (this.width - LEFT);
     this.choose(Math.max(0, Math.min(this.points.length - 1, Math.round(share * (this.points.length - 1)))));
   }
 
@@ -77,15 +79,18 @@ export class Chart {
     this.draw();
   }
 
-  x(index) { return this.points.length < 2 ? WIDTH : LEFT + (WIDTH - LEFT) * index / (this.points.length - 1); }
+  x(index) { return this.points.length < 2 ? this.width : LEFT + (this.width - LEFT) * index / (this.points.length - 1); }
 
+  // One unit is one pixel, or else the letters would be squeezed in a narrow window.
   draw() {
+    this.width = Math.max(LEAST_WIDTH, Math.round(this.svg.getBoundingClientRect().width));
+    this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     const most = Math.max(1, ...this.points.flatMap((point) => this.lines.map((line) => line.value(point)))) * 1.1;
     const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);
     const parts = [];
     for (const share of [0, 0.5, 1]) {
       const at = y(most / 1.1 * share);
-      parts.push(svg("line", {class: "grid", x1: LEFT, x2: WIDTH, y1: at, y2: at}));
+      parts.push(svg("line", {class: "grid", x1: LEFT, x2: this.width, y1: at, y2: at}));
       const text = svg("text", {x: LEFT - 8, y: at + 4, "text-anchor": "end"});
       text.textContent = this.tell(most / 1.1 * share);
       parts.push(text);

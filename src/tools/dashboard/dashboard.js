@@ -66,7 +66,13 @@ function refused(error) {
   if (unknown) at("token").focus();
 }
 
+// While a button of the mouse is down nothing is drawn anew: what a click began on must still be there when it ends.
+let pressed = false;
+document.addEventListener("pointerdown", () => { pressed = true; });
+for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => { pressed = false; });
+
 function show() {
+  if (pressed) return;
   document.title = `${state.name} - Spate`;
   at("name").textContent = state.name;
   const down = state.servers.filter((server) => !server.up).length;
