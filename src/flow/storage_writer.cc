@@ -6,14 +6,15 @@
 namespace spate::flow {
 
 job::Task<Result<void>> StorageWriter::write(datatype::SlotCursor& at, ByteView data, job::StopToken stop) {
+  std::vector<Extent> extents;
   while (!data.empty()) {
-    const std::uint64_t bytes = at.next_extents({data.size(), kMaxPieces}, extents_);
+    const std::uint64_t bytes = at.next_extents({data.size(), kMaxPieces}, extents);
     if (bytes == 0) {
       SPATE_CHECK(!at.done());  // the caller has measured the stream
       co_await device_.executor().yield();
       continue;
     }
-    SPATE_CO_TRY(std::ignore, co_await write_extents(extents_, data.first(bytes), Through::kCache, stop));
+    SPATE_CO_TRY(std::ignore, co_await write_extents(extents, data.first(bytes), Through::kCache, stop));
     data = data.subspan(bytes);
   }
   co_return Result<void>();
@@ -51,7 +52,7 @@ job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> ext
   if (done.status != Errc::kOk) co_return done.status;
   if (done.bytes != data.size()) co_return Error(Errc::kIoError, "the store wrote fewer bytes than it was given");
   registered_bytes_ += done.registered_bytes;
-  stat_ = done.stat;
+  if (!has_stat_ || done.stat.change_counter >= stat_.change_counter) stat_ = done.stat;
   has_stat_ = true;
   co_return Result<void>();
 }

@@ -12,7 +12,7 @@ namespace spate::flow {
 /// How to write: through the page cache, or past it from main memory or from memory of a PCI device.
 enum class Through : std::uint8_t { kCache, kMainMemory, kDeviceMemory };
 
-/// Not movable. Not thread-safe: one executor, one write() at a time.
+/// Not movable. Not thread-safe: one executor. Writes may overlap in time.
 class StorageWriter {
  public:
   /// `fs_time` becomes the datafile's mtime.
@@ -30,7 +30,7 @@ class StorageWriter {
   /// Bytes that were written from registered memory.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   bool has_stat() const { return has_stat_; }
-  /// The datafile's state after the last write. Valid only after the first write.
+  /// The datafile's state after its newest change by a write. Valid only after the first write.
   const trove::BytestreamStat& stat() const { return stat_; }
 
  private:
@@ -40,7 +40,6 @@ class StorageWriter {
   Device& device_;
   const DatafileStream share_;
   const WallTime time_;
-  std::vector<Extent> extents_;
   trove::BytestreamStat stat_;
   bool has_stat_ = false;
   std::uint64_t registered_bytes_ = 0;

@@ -17,7 +17,13 @@ class Window {
 
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == depth_; }
+  std::size_t size() const { return count_; }
   T& front() { return ring_[first_]; }
+  /// The element behind `older` older ones; there are more than that.
+  T& at(std::size_t older) {
+    SPATE_CHECK(older < count_);
+    return ring_[(first_ + older) % depth_];
+  }
   /// Adds the next free place at the window's end and returns it.
   T& push() {
     SPATE_CHECK(!full());

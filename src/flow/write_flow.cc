@@ -20,7 +20,8 @@ WriteFlow::WriteFlow(FlowContext& context, Device& device, const DatafileStream&
       writer_(device, share, fs_time),
       watch_(context.network.executor(), context.options.stall_timeout),
       window_(context.options.in_flight),
-      ahead_(share.what, share.distribution, share.datafile.slot) {}
+      ahead_(share.what, share.distribution, share.datafile.slot),
+      one_carried_(context.network.executor()) {}
 
 job::Task<Result<void>> WriteFlow::run(job::StopToken stop) {
   watch_.begin(stop);
@@ -64,6 +65,14 @@ job::Task<Result<void>> WriteFlow::write_edges(job::StopToken stop) {
 }
 
 job::Task<Result<void>> WriteFlow::move_all() {
+  if (share_.carrier != nullptr) {
+    job::Gate gate(device_.executor());
+    Result<void> moved = co_await carry_all(gate);
+    co_await gate.close();
+    if (moved) moved = carried_;
+    drop_carried();
+    co_return moved;
+  }
   for (;;) {
     SPATE_CO_TRY(std::ignore, co_await post_receives());
     if (window_.empty()) co_return Result<void>();
@@ -132,11 +141,56 @@ Result<void> WriteFlow::check(const Incoming& in, std::uint64_t received) {
   return wire::altered_bulk_message();
 }
 
-job::Task<Result<void>> WriteFlow::write_oldest() {
-  Incoming& in = window_.front();
+job::Task<Result<void>> WriteFlow::receive(Incoming& in) {
   SPATE_CO_TRY(const auto received, co_await in.op->wait(watch_.token()));
   watch_.progress();
-  SPATE_CO_TRY(std::ignore, check(in, received));
+  co_return check(in, received);
+}
+
+/// Gives each message to the carrier when it has arrived, while the earlier ones are still being written. The carrier
+/// orders writes that overlap.
+job::Task<Result<void>> WriteFlow::carry_all(job::Gate& gate) {
+  for (;;) {
+    drop_carried();
+    if (!carried_) co_return carried_;
+    SPATE_CO_TRY(std::ignore, co_await post_receives());
+    if (window_.empty()) co_return Result<void>();
+    if (given_ < window_.size()) {
+      Incoming& in = window_.at(given_);
+      SPATE_CO_TRY(std::ignore, co_await receive(in));
+      ++given_;
+      job::spawn(gate, carry(in));
+    } else if (carried_ && !window_.front().carried) {
+      one_carried_.reset();
+      SPATE_CO_TRY(std::ignore, co_await one_carried_.wait(watch_.token()));
+    }
+  }
+}
+
+job::Task<void> WriteFlow::carry(Incoming& in) {
+  const auto stored = co_await store(in);
+  watch_.progress();
+  if (stored) stream_bytes_ += in.size;
+  if (!stored && carried_) carried_ = stored;
+  in.carried = true;
+  one_carried_.set();
+}
+
+/// Frees the places and buffers of messages that the carrier has written, the oldest ones.
+void WriteFlow::drop_carried() {
+  for (; given_ > 0 && window_.front().carried; --given_) {
+    Incoming& in = window_.front();
+    in.carried = false;
+    in.op.reset();
+    spare_ = std::move(in.buffer);
+    in.buffer = PooledBuffer();
+    window_.pop();
+  }
+}
+
+job::Task<Result<void>> WriteFlow::write_oldest() {
+  Incoming& in = window_.front();
+  SPATE_CO_TRY(std::ignore, co_await receive(in));
   SPATE_CO_TRY(std::ignore, co_await store(in));
   stream_bytes_ += in.size;
   in.op.reset();

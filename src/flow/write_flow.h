@@ -10,12 +10,15 @@
 #include "flow/stall_watch.h"
 #include "flow/storage_writer.h"
 #include "flow/window.h"
+#include "job/event.h"
+#include "job/gate.h"
 
 namespace spate::flow {
 
 /// Life cycle: construct -> run() or run_direct(), awaited -> write_edges(), awaited, if has_edges() -> destroyed. It
 /// posts a receive only when it has a buffer (pull), at most FlowOptions::in_flight at a time. While it writes one
-/// message, the next ones arrive. Not movable. Not thread-safe: one executor.
+/// message, the next ones arrive. It writes them one after the other, or, with a carrier, each as soon as it has
+/// arrived. Not movable. Not thread-safe: one executor.
 class WriteFlow {
  public:
   WriteFlow(FlowContext& context, Device& device, const DatafileStream& share, const Route& route, WallTime fs_time);
@@ -45,11 +48,16 @@ class WriteFlow {
     std::uint64_t size = 0;
     std::uint64_t lead = 0;  // bytes of the buffer before the message
     wire::BulkSeals::Code code{};
+    bool carried = false;  // the carrier has ended
   };
 
   job::Task<Result<void>> move_all();
   job::Task<Result<void>> post_receives();
+  job::Task<Result<void>> receive(Incoming& in);
   job::Task<Result<void>> write_oldest();
+  job::Task<Result<void>> carry_all(job::Gate& gate);
+  job::Task<void> carry(Incoming& in);
+  void drop_carried();
   Result<void> check(const Incoming& in, std::uint64_t received);
   job::Task<Result<void>> store(Incoming& in);
   job::Task<Result<void>> store_blocks(const BlockAligner::Blocks& blocks, bool in_peer);
@@ -85,6 +93,9 @@ class WriteFlow {
   PastCache how_;
   std::uint64_t peer_bytes_ = 0;  // bytes that were written from the other device's memory
   bool peer_refused_ = false;
+  std::size_t given_ = 0;  // messages of the window, the oldest ones, that the carrier has been given
+  Result<void> carried_;   // the carrier's first failure
+  job::Event one_carried_;
 };
 
 }  // namespace spate::flow

@@ -5,13 +5,15 @@
 
 #include <cstdio>
 
+#include "server/io/mirror/range_locks.h"
 #include "tests/cluster/data_model.h"
 #include "tests/mirror/mirror_world.h"
 
 namespace spate::cluster {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 60'000;
+constexpr std::uint64_t kSmallFile = 60'000;
+constexpr std::uint64_t kLargeTimes = 16;
 constexpr std::uint64_t kClients = 3;
 constexpr std::uint64_t kFiles = 2;
 constexpr Duration kStep = std::chrono::milliseconds(20);
@@ -26,7 +28,7 @@ class Run {
 
   MirrorRunResult run() {
     for (std::uint64_t c = 0; c < kClients; ++c) {
-      ClientProcess& client = mirrors_.world.start_client();
+      ClientProcess& client = mirrors_.world.start_client(limits());
       job::spawn(client.gate(), work(client));
       ++working_;
     }
@@ -52,6 +54,13 @@ class Run {
   void say(const std::string& what) {
     if (options_.verbose)
       std::printf("%.6f %s\n", std::chrono::duration<double>(mirrors_.world.now() - MonoTime()).count(), what.c_str());
+  }
+
+  client::Options limits() const {
+    client::Options limits = small_client_options({}, {}, {});
+    if (options_.large) limits.unit_bytes = io::RangeLocks::kGranule;
+    if (options_.large) limits.max_transfer_bytes = 1U << 20U;
+    return limits;
   }
 
   job::Task<void> work(ClientProcess& client) {
@@ -100,8 +109,9 @@ class Run {
 
   job::Task<void> write(Open& open) {
     std::vector<Extent> extents(1);
-    extents[0].offset = random_.below(kMostBytes - 1);
-    extents[0].size = 1 + random_.below(std::min<std::uint64_t>(kMostBytes - extents[0].offset, 20'000));
+    extents[0].offset = random_.below(most_ - 1);
+    if (options_.large && random_.chance(2, 3)) extents[0].offset &= ~(io::RangeLocks::kGranule - 1);
+    extents[0].size = 1 + random_.below(std::min<std::uint64_t>(most_ - extents[0].offset, most_ / 3));
     const WriteId id = model_.begin_write(open.handle, extents);
     Bytes memory(extents[0].size);
     DataModel::fill(id, extents, memory);
@@ -113,9 +123,9 @@ class Run {
   }
 
   job::Task<void> read(Open& open) {
-    const std::vector<Extent> extents{{0, kMostBytes}};
+    const std::vector<Extent> extents{{0, most_}};
     const ReadId id = model_.begin_read(open.handle, extents);
-    Bytes memory(kMostBytes);
+    Bytes memory(most_);
     const auto got = co_await open.file->read(0, memory);
     if (!got) {
       fail(fmt::format("read: {} {}", name(got.code()), got.error().context()));
@@ -128,8 +138,8 @@ class Run {
 
   job::Task<void> punch(Open& open) {
     std::vector<Extent> extents(1);
-    extents[0].offset = random_.below(kMostBytes - 1);
-    extents[0].size = 1 + random_.below(kMostBytes - extents[0].offset);
+    extents[0].offset = random_.below(most_ - 1);
+    extents[0].size = 1 + random_.below(most_ - extents[0].offset);
     const WriteId id = model_.begin_punch(open.handle, extents);
     const auto done = co_await open.file->punch(extents[0].offset, extents[0].size);
     if (done) model_.succeeded(id);
@@ -137,7 +147,7 @@ class Run {
   }
 
   job::Task<void> truncate(Open& open) {
-    const std::uint64_t size = random_.below(kMostBytes);
+    const std::uint64_t size = random_.below(most_);
     const WriteId id = model_.begin_truncate(open.handle, size);
     const auto done = co_await open.file->truncate(size);
     if (done) model_.succeeded(id);
@@ -209,6 +219,7 @@ class Run {
   }
 
   const MirrorRunOptions options_;
+  const std::uint64_t most_ = options_.large ? kSmallFile * kLargeTimes : kSmallFile;  // bytes of a file
   DataModel model_;
   std::uint64_t working_ = 0;
   std::uint64_t operations_ = 0;

@@ -13,6 +13,7 @@ struct MirrorRunOptions {
   std::uint64_t seed = 1;
   Defect defect = Defect::kNone;
   int faults = 6;
+  bool large = false;  // writes of up to 320 kB, in messages of 64 KiB, many of them at whole granules of the locks
   bool verbose = false;
 };
 

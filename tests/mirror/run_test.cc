@@ -8,8 +8,7 @@
 namespace spate::cluster {
 namespace {
 
-TEST(MirrorRun, NothingFailsAndNothingIsLost) {
-  MirrorRunOptions options;
+void run_seeds(MirrorRunOptions options, std::uint64_t usual) {
   if (const char* const seed = std::getenv("MIRROR_SEED")) {
     options.seed = std::strtoull(seed, nullptr, 10);
     options.verbose = true;
@@ -18,12 +17,20 @@ TEST(MirrorRun, NothingFailsAndNothingIsLost) {
     return;
   }
   const char* const most = std::getenv("MIRROR_SEEDS");
-  const std::uint64_t seeds = most != nullptr ? std::strtoull(most, nullptr, 10) : 3;
+  const std::uint64_t seeds = most != nullptr ? std::strtoull(most, nullptr, 10) : usual;
   for (options.seed = 1; options.seed <= seeds; ++options.seed) {
     const MirrorRunResult result = run_mirrored(options);
     EXPECT_EQ(result.failure, "") << "MIRROR_SEED=" << options.seed;
     EXPECT_GT(result.operations, 100U);
   }
+}
+
+TEST(MirrorRun, NothingFailsAndNothingIsLost) { run_seeds({}, 3); }
+
+TEST(MirrorRun, NothingOfLargeWritesIsLost) {
+  MirrorRunOptions options;
+  options.large = true;
+  run_seeds(options, 2);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace spate::client {
 
 BulkData::BulkData(const TransferTarget& target, const Share& share, const datatype::Description& what,
-                   const datatype::MemoryMap& memory, Direction direction)
-    : target_(target), share_(share), what_(what), memory_(memory), direction_(direction) {}
+                   const datatype::MemoryMap& memory, Direction direction, std::uint32_t unit_bytes)
+    : target_(target), share_(share), what_(what), memory_(memory), direction_(direction), unit_bytes_(unit_bytes) {}
 
 void BulkData::post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) {
   SPATE_CHECK(units_.empty());
@@ -18,7 +18,6 @@ void BulkData::post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr
 }
 
 void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
-  const std::uint32_t unit_bytes = target_.session.options().unit_bytes;
   datatype::SlotCursor cursor(what_, target_.distribution, share_.slots[index].slot);
   std::vector<datatype::SlotPiece> pieces;
   std::vector<MutableByteView> views;
@@ -28,9 +27,9 @@ void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
     // Units are filled completely, because the server divides the same stream at the same places.
     std::uint64_t size = 0;
     views.clear();
-    while (size < unit_bytes && !cursor.done()) {
+    while (size < unit_bytes_ && !cursor.done()) {
       datatype::BatchLimits limits;
-      limits.max_bytes = unit_bytes - size;
+      limits.max_bytes = unit_bytes_ - size;
       size += cursor.next_batch(limits, pieces);
       for (const auto& piece : pieces) memory_.append(piece.stream, piece.size, views);
     }

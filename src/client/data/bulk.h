@@ -22,9 +22,10 @@ class BulkData final : public rpc::Bulk {
  public:
   enum class Direction { kReceive, kSend };
 
-  /// `share`, `what` and the memory outlive this object.
+  /// `share`, `what` and the memory outlive this object. `unit_bytes`: of each message but the last one of a stream, as
+  /// the request says.
   BulkData(const TransferTarget& target, const Share& share, const datatype::Description& what,
-           const datatype::MemoryMap& memory, Direction direction);
+           const datatype::MemoryMap& memory, Direction direction, std::uint32_t unit_bytes);
 
   void post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) override;
   job::Task<void> abandon() override;
@@ -54,6 +55,7 @@ class BulkData final : public rpc::Bulk {
   const datatype::Description& what_;
   const datatype::MemoryMap& memory_;
   Direction direction_;
+  const std::uint32_t unit_bytes_;
   std::shared_ptr<wire::BulkSeals> seals_;  // null: bulk data is not sealed
   std::vector<bmi::Segment> segments_;      // of the message that is being posted
   std::deque<std::unique_ptr<Unit>> units_;

@@ -77,7 +77,8 @@ job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
   Bytes body;
   wire::encode_body(request, body);
   rpc::CallOptions options = call_options(transfer, share);
-  BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kReceive);
+  BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kReceive,
+                settings.unit_bytes);
   if (in_reply) {
     options.reply_room += static_cast<std::uint32_t>(total);
   } else {

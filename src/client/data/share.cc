@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/data/share.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace spate::client {
@@ -27,6 +28,16 @@ Result<std::vector<Share>> make_shares(const TransferTarget& target, std::span<c
     share->slots.push_back(wire::SlotRef{slot, id});
   }
   return shares;
+}
+
+std::uint32_t write_unit_bytes(const Options& options, const Share& share) {
+  // Each message costs the servers 0.1 ms of processor time, so a server that has other requests of this client to work
+  // on gets large ones (bench/results/2026-11-27-mirror-order.md).
+  constexpr std::uint64_t kLeast = 256U * 1024;
+  if (!share.group || share.channel->waiting()) return options.unit_bytes;
+  const std::uint64_t longest = *std::ranges::max_element(share.stream_bytes);
+  const std::uint64_t quarter = (longest / 4 + kLeast - 1) / kLeast * kLeast;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max(quarter, kLeast), options.unit_bytes));
 }
 
 wire::SlotSet slot_set(const TransferTarget& target, const Share& share) {

@@ -49,6 +49,10 @@ inline Limits limits_of(const Share& share, Limits limits) {
   return limits;
 }
 
+/// The largest message of bulk data of a write that begins now, bytes. The server that leads a group passes one message
+/// on to the others while it receives the next. So a write that it has alone goes in about four messages.
+std::uint32_t write_unit_bytes(const Options& options, const Share& share);
+
 wire::SlotSet slot_set(const TransferTarget& target, const Share& share);
 
 }  // namespace spate::client

@@ -32,12 +32,12 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   wire::WriteRequest request;
   request.where = slot_set(transfer.target, share);
   request.what = share.what;
-  request.unit_bytes = settings.unit_bytes;
+  request.unit_bytes = write_unit_bytes(settings, share);
   request.path = transfer.target.path;
   request.fs_time = transfer.target.session.fs_time();
   request.has_inline_data = in_message(transfer, share, settings.inline_write_bytes);
   rpc::CallOptions options = call_options(transfer, share);
-  BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kSend);
+  BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kSend, request.unit_bytes);
   if (request.has_inline_data) {
     request.data.reserve(static_cast<std::size_t>(share.total_bytes()));
     for (const auto& ref : share.slots) gather(transfer, ref.slot, request.data);

@@ -111,8 +111,12 @@ class Reign {
   Result<void> check() const;
 
   /// Carries out a change on all members, this one last: `request` is the operation on this one's datafile. Changes
-  /// that overlap run one after another. Once others have been told, it is carried out to the end, whatever `stop`
-  /// says. The memory behind the request's spans outlives the task.
+  /// that overlap run one after another, others at the same time. The messages of one large write are such changes, so
+  /// while one of them is on the way to the others, this member may write an earlier or a later one. That shows nobody
+  /// what may be lost: each byte is written here, where it is read, when every serving member has that byte. The own
+  /// write must not begin earlier, under whatever lock: a read by sendfile leaves the page cache after its answer, so
+  /// no lock could hold it back. Once others have been told, it is carried out to the end, whatever `stop` says. The
+  /// memory behind the request's spans outlives the task.
   ///
   /// Failure: kNotPrimary if too few members serve, or if this member does not lead or ceases to lead meanwhile; in the
   /// last case the change may have had its effect on some members, and the next reign makes the copies equal. After any
