@@ -26,11 +26,12 @@ struct SchedulerOptions {
 
 /// The client that an operation serves, and its urgency.
 struct Asker {
-  Asker(ClientId its_client = {},
-        wire::Priority its_priority = wire::Priority::kNormal)  // NOLINT(google-explicit-constructor)
-      : client(its_client), priority(its_priority) {}
+  Asker(ClientId its_client = {}, wire::Priority its_priority = wire::Priority::kNormal,
+        TraceId its_trace = {})  // NOLINT(google-explicit-constructor)
+      : client(its_client), priority(its_priority), trace(its_trace) {}
   ClientId client;  // 0: a server
   wire::Priority priority;
+  TraceId trace;  // of its request; 0: none
 };
 
 /// Describes an operation for the scheduler. An operation that moves no data (stat, sync, truncate) has bytes 0.

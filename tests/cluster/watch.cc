@@ -17,7 +17,7 @@ class Watched final : public rpc::Service {
 
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override {
-    const Passage passage(watch_, {server_, wire::Op::kAuthenticate, request.client, MonoTime::never()});
+    const Passage passage(watch_, {server_, wire::Op::kAuthenticate, request.client, {}, MonoTime::never()});
     auto joined = co_await inner_.join(peer, request, reply);
     co_return joined;
   }
@@ -33,7 +33,7 @@ class Watched final : public rpc::Service {
   };
 
   job::Task<Result<Bytes>> run(wire::Op op, const rpc::RawHandler& handler, rpc::Call& call, ByteView body) {
-    const Passage passage(watch_, {server_, op, call.peer->client, MonoTime::never()});
+    const Passage passage(watch_, {server_, op, call.peer->client, call.header.trace, MonoTime::never()});
     auto result = co_await handler(call, body);
     co_return result;
   }

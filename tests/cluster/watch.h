@@ -17,6 +17,7 @@ struct WatchedRequest {
   wire::Op op = wire::Op::kPing;
   /// The sender; 0: a server, or a client without a session.
   ClientId client;
+  TraceId trace;
   MonoTime ended = MonoTime::never();
 };
 

@@ -91,6 +91,22 @@ TEST_F(PiecesTest, TheNextPieceIsSentBeforeTheBackupHasAnswered) {
   expect_equal_copies();
 }
 
+TEST_F(PiecesTest, TheTraceOfTheWriteGoesWithItToTheBackup) {
+  TraceId of_write;
+  std::vector<TraceId> of_forwards;
+  world().watch().on_arrival([&](const WatchedRequest& request) {
+    if (request.op == wire::Op::kWrite) of_write = request.trace;
+    if (request.op == wire::Op::kMirrorForward) of_forwards.push_back(request.trace);
+  });
+  for (const std::size_t size : {std::size_t{100}, std::size_t{1} << 20U}) {
+    of_forwards.clear();
+    EXPECT_OK(run(file_->write(0, Bytes(size, std::byte{1}))));
+    EXPECT_TRUE(of_write);
+    EXPECT_THAT(of_forwards, ::testing::Each(of_write));
+    EXPECT_THAT(of_forwards, ::testing::Not(::testing::IsEmpty()));
+  }
+}
+
 TEST_F(PiecesTest, AServerWithMoreToDoGetsWholeMessages) {
   EXPECT_OK(run(file_->write(0, large_write_of(2))));
   EXPECT_EQ(forwards_, 4U);

@@ -72,8 +72,9 @@ std::uint32_t epoch_of(const rpc::Call& call) {
 
 flow::Asker asker_of(const rpc::Call& call, const ClientTable::Entry* caller) {
   const wire::Priority asked = call.header.priority;
-  if (call.peer->kind == wire::PeerKind::kServer) return {ClientId(), asked};
-  return {caller != nullptr ? caller->client : ClientId(), std::max(asked, wire::Priority::kNormal)};
+  if (call.peer->kind == wire::PeerKind::kServer) return {ClientId(), asked, call.header.trace};
+  const ClientId client = caller != nullptr ? caller->client : ClientId();
+  return {client, std::max(asked, wire::Priority::kNormal), call.header.trace};
 }
 
 Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry* caller) {

@@ -34,6 +34,18 @@ class MirrorPeers {
     auto reply = co_await channel->call<Reply>(request, options);
     co_return reply;
   }
+  /// The same with a request that is encoded already. `body` outlives the task.
+  template <typename Reply>
+  job::Task<Result<Reply>> call_encoded(ServerId server, Lane lane, wire::Op op, ByteView body,
+                                        rpc::CallOptions options) {
+    rpc::Channel* const channel = channel_to(server, lane);
+    if (channel == nullptr) co_return Error(Errc::kUnreachable, "an io server that the cluster map does not have");
+    auto raw = co_await channel->call(op, body, options);
+    if (!raw) co_return std::move(raw).error();
+    auto reply = wire::decode_body<Reply>(raw->body);
+    if (!reply) co_return std::move(reply).error().within(channel->name());
+    co_return reply;
+  }
 
  private:
   rpc::Channel* channel_to(ServerId server, Lane lane);

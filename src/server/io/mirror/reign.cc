@@ -16,6 +16,7 @@ namespace spate::io {
 namespace {
 
 constexpr Duration kAskAgain = std::chrono::milliseconds(20);
+constexpr std::uint32_t kForwardRoom = 2048;  // of a reply
 
 Error not_primary(const MirrorGroup& group) {
   return Error::told(Errc::kNotPrimary, "this server does not lead group " + std::to_string(group.id.value) + " now");
@@ -43,6 +44,17 @@ wire::MirrorChange change_of(trove::BytestreamOp op) {
     case trove::BytestreamOp::kRemove: return wire::MirrorChange::kRemove;
     default: return wire::MirrorChange::kWrite;
   }
+}
+
+/// The encoded request, whose data are `data`. Copies them once; the request itself has none.
+Bytes encode_forward(const wire::MirrorForwardRequest& request, ByteView data) {
+  constexpr std::size_t kHead = 160;  // without extents; room for more than it has
+  Bytes out;
+  out.reserve(kHead + request.extents.size() * sizeof(wire::MirrorRange) + data.size());
+  wire::encode_body(request, out);
+  Encoder(out).patch_u32(out.size() - 4, static_cast<std::uint32_t>(data.size()));  // the data's length comes last
+  out.insert(out.end(), data.begin(), data.end());
+  return out;
 }
 
 /// Failures that are no fault of the member: the change fails, and the member stays.
@@ -132,7 +144,7 @@ job::Task<Result<trove::BytestreamCompletion>> Reign::change(trove::BytestreamRe
   if (!request.memory.empty()) data = request.memory.front();
   Result<trove::BytestreamCompletion> own = Errc::kCancelled;
   if (planted(Defect::kOwnCopyFirst)) own = co_await run_op(group_.target, asker, request, {});
-  auto told = co_await tell(message, data, nullptr);
+  auto told = co_await tell(message, data, nullptr, asker.trace);
   if (stopping_.stopped()) co_return not_primary(group_);
   if (told && !planted(Defect::kOwnCopyFirst)) own = co_await run_op(group_.target, asker, request, {});
   if (told && own) co_return own;
@@ -147,12 +159,12 @@ job::Task<Result<trove::BytestreamCompletion>> Reign::change(trove::BytestreamRe
   co_return told ? own.error() : told.error();
 }
 
-job::Task<Result<void>> Reign::sync_others(DatafileId datafile) {
+job::Task<Result<void>> Reign::sync_others(DatafileId datafile, TraceId trace) {
   SPATE_CO_TRY(std::ignore, check());
   const Running running(*this);
   wire::MirrorForwardRequest request = message(datafile, wire::MirrorChange::kSync);
   request.number = running.number();
-  SPATE_CO_TRY(std::ignore, co_await tell(request, {}, nullptr));
+  SPATE_CO_TRY(std::ignore, co_await tell(request, {}, nullptr, trace));
   auto led = check();
   co_return led;
 }
@@ -164,23 +176,24 @@ bool Reign::counts(const MirrorFollower& follower) const {
   return follower.state == MemberState::kJoining && follower.follows && !follower.failed;
 }
 
-job::Task<Result<void>> Reign::tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only) {
+job::Task<Result<void>> Reign::tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only,
+                                    TraceId trace) {
   std::vector<MirrorFollowerPtr> all;
   for (const auto& [target, follower] : followers_) {
     if (counts(*follower) && (only == nullptr || only == follower)) all.push_back(follower);
   }
   if (all.size() == 1) {
-    auto told = co_await tell_one(all.front(), request, data);
+    auto told = co_await tell_one(all.front(), request, data, trace);
     co_return told;
   }
   std::vector<job::Task<Result<void>>> tasks;
-  for (const MirrorFollowerPtr& follower : all) tasks.push_back(tell_one(follower, request, data));
+  for (const MirrorFollowerPtr& follower : all) tasks.push_back(tell_one(follower, request, data, trace));
   auto told = co_await job::run_all(parts_.executor, std::move(tasks));
   co_return told;
 }
 
 job::Task<Result<void>> Reign::tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request,
-                                        ByteView data) {
+                                        ByteView data, TraceId trace) {
   const MonoTime patience = parts_.executor.now() + host_.timing().stalled;
   while (counts(*follower)) {
     wire::MirrorForwardRequest mine = request;
@@ -191,14 +204,14 @@ job::Task<Result<void>> Reign::tell_one(MirrorFollowerPtr follower, const wire::
     options.deadline = patience;
     options.priority = wire::Priority::kControl;
     options.stop = follower->gone;
-    if (data.size() > wire::kMirrorInlineBytes) {
-      mine.bulk_bytes = data.size();
-      options.bulk = &bulk;
-    } else {
-      mine.data = to_bytes(data);
-    }
-    const auto reply = co_await host_.peers().call<wire::MirrorForwardReply>(follower->server, MirrorPeers::Lane::kData,
-                                                                             mine, options);
+    options.reply_room = kForwardRoom;
+    options.trace = trace;
+    const bool in_bulk = data.size() > wire::kMirrorInlineBytes;
+    if (in_bulk) mine.bulk_bytes = data.size();
+    if (in_bulk) options.bulk = &bulk;
+    const Bytes body = encode_forward(mine, in_bulk ? ByteView() : data);
+    const auto reply = co_await host_.peers().call_encoded<wire::MirrorForwardReply>(
+        follower->server, MirrorPeers::Lane::kData, wire::Op::kMirrorForward, body, options);
     co_await bulk.abandon();
     if (!counts(*follower)) break;  // may have changed
     if (reply && reply->verdict == wire::MirrorVerdict::kDone) {

@@ -125,8 +125,8 @@ class Reign {
   /// goes on without it.
   job::Task<Result<trove::BytestreamCompletion>> change(trove::BytestreamRequest request, MirrorExtras extras,
                                                         flow::Asker asker, job::StopToken stop);
-  /// Syncs the datafile on all other members.
-  job::Task<Result<void>> sync_others(DatafileId datafile);
+  /// Syncs the datafile on all other members. `trace`: of the request that this is part of; 0: none.
+  job::Task<Result<void>> sync_others(DatafileId datafile, TraceId trace);
 
   // For Mirrors.
   void record_changed();
@@ -169,9 +169,10 @@ class Reign {
   job::Task<Result<trove::BytestreamCompletion>> change_in_order(const trove::BytestreamRequest& request,
                                                                  const MirrorExtras& extras, flow::Asker asker);
   /// Sends the change to all other members, or to `only` if it is not null. Fails with the failure of a member.
-  job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only);
-  job::Task<Result<void>> tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request,
-                                   ByteView data);
+  job::Task<Result<void>> tell(const wire::MirrorForwardRequest& request, ByteView data, MirrorFollowerPtr only,
+                               TraceId trace = {});
+  job::Task<Result<void>> tell_one(MirrorFollowerPtr follower, const wire::MirrorForwardRequest& request, ByteView data,
+                                   TraceId trace);
   bool counts(const MirrorFollower& follower) const;
   job::Task<void> make_obey(MirrorFollowerPtr follower);
   job::Task<void> tell_reign(MirrorFollowerPtr follower);
