@@ -4,9 +4,11 @@
 
 Reads and writes of 1 MiB and of 4 KiB by one and by several streams, in a directory with replicas=1 and in one with replicas=2, by
 turns on the same servers, with the servers' processor time. Then the longest write of all streams while one io server of many groups
-is killed.
+is killed. --beside FOLDER: the writes alone, by turns with the servers and the client of an older build. --rate: the same writes over links
+of limited speed between the servers (links.py), with both builds if there is another one.
 """
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -19,6 +21,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
+import links  # noqa: E402
 from servers import Servers  # noqa: E402
 
 MIB = 1 << 20
@@ -27,7 +30,8 @@ WRITES_BAR, READS_BAR, SMALL_BAR, STALL_BAR = 0.45, 0.95, 80, 4.0
 
 
 def client(options, fs, folder, what, size, seconds, streams):
-    return subprocess.Popen([options.bin + "/mirror_client", fs.config, folder, what, str(size), str(seconds), str(streams)],
+    prefix = links.within(links.CLIENT) if isinstance(fs, links.LinkedServers) else []
+    return subprocess.Popen([*prefix, options.bin + "/mirror_client", fs.config, folder, what, str(size), str(seconds), str(streams)],
                             env=fs.environment, stdout=subprocess.PIPE)
 
 
@@ -64,11 +68,51 @@ def bar_of(what, size, streams, rates, medians):
     return text
 
 
+def make_folders(fs):
+    for copies in (1, 2):
+        fs.run("--quiet", "--fs", fs.config, "mkdir", "spate:/x%d" % copies)
+        fs.run("--quiet", "--fs", fs.config, "policy", "set", "spate:/x%d" % copies, "replicas=%d" % copies)
+
+
+def writes(builds, report, where):
+    """The writes of each build, by turns. `builds`: (name, options, servers) of each."""
+    for size, streams in ((MIB, 1), (MIB, builds[0][1].streams), (4096, 1)):
+        for copies in (1, 2):
+            found = {name: [] for name, _, _ in builds}
+            for turn in range(builds[0][1].runs):
+                for name, options, fs in (builds if turn % 2 == 0 else builds[::-1]):
+                    found[name].append(cell(options, fs, copies, "write", size, streams))
+            for name, cells in found.items():
+                rates, medians, cpus = zip(*cells)
+                print("%s, %-6s write %4d KiB %d streams  replicas=%d: %5.0f MiB/s (%.0f to %.0f), call %6.0f us (%.0f to %.0f), servers %.2f CPU s/GiB" % (
+                    where, name, size // 1024, streams, copies, statistics.median(rates), min(rates), max(rates), statistics.median(medians),
+                    min(medians), max(medians), statistics.median(cpus)), flush=True)
+                report.append({"where": where, "build": name, "bytes": size, "streams": streams, "replicas": copies, "MiB/s": rates,
+                               "call, us": medians, "CPU s/GiB": cpus})
+
+
+def compare(options, folder, report):
+    chosen = [("this", options)]
+    if options.beside:
+        chosen.insert(0, ("older", argparse.Namespace(**dict(vars(options), bin=options.beside, port=options.port + 20))))
+    if options.rate:
+        # One after the other: both use the same addresses.
+        with links.Links(options.rate):
+            for name, build in chosen:
+                with links.LinkedServers(build, folder, name) as fs:
+                    make_folders(fs)
+                    writes([(name, build, fs)], report, options.rate)
+        return
+    with contextlib.ExitStack() as stack:
+        builds = [(name, build, stack.enter_context(Servers(build, folder, name, build.io))) for name, build in chosen]
+        for _, _, fs in builds:
+            make_folders(fs)
+        writes(builds, report, "loopback")
+
+
 def costs(options, folder, report):
     with Servers(options, folder, "costs", options.io) as fs:
-        for copies in (1, 2):
-            fs.run("--quiet", "--fs", fs.config, "mkdir", "spate:/x%d" % copies)
-            fs.run("--quiet", "--fs", fs.config, "policy", "set", "spate:/x%d" % copies, "replicas=%d" % copies)
+        make_folders(fs)
         for size in (MIB, 4096):
             for what in ("write", "read"):
                 for streams in (1, options.streams):
@@ -114,14 +158,18 @@ def main():
     parser.add_argument("--port", type=int, default=17600)
     parser.add_argument("--priority", action="store_true")
     parser.add_argument("--only", choices=["costs", "stall"])
+    parser.add_argument("--beside", metavar="FOLDER", help="the programs of an older build")
+    parser.add_argument("--rate", help="of each link, as tc takes it: 1gbit (root)")
     parser.add_argument("--json")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="spate-bench-", dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"))
     report = []
     try:
-        if options.only != "stall":
+        if options.beside or options.rate:
+            compare(options, folder, report)
+        elif options.only != "stall":
             costs(options, folder, report)
-        if options.only != "costs":
+        if options.only != "costs" and not options.beside and not options.rate:
             stall(options, folder, report)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
