@@ -16,8 +16,7 @@
 namespace spate::tools {
 namespace {
 
-/// The file system to check, which a machine need not have. If it cannot be read, reports that, and the machine is
-/// checked all the same.
+/// The file system to check, which a machine need not have.
 Result<std::optional<DoctorSubject>> subject_of(Context& context, assembly::ClientSettings& settings) {
   auto file = context.config_file();
   if (!file && context.fs.empty()) return std::optional<DoctorSubject>();
@@ -63,15 +62,18 @@ nlohmann::json as_json(const std::vector<Diagnosis>& diagnoses) {
 int run_doctor(Context& context) {
   assembly::ClientSettings settings;
   const auto subject = subject_of(context, settings);
-  if (!subject) return context.fail(subject.error());
   const auto machine =
       system_machine([&](const config::ServerConfig& server) { return server_answers(settings, server.id); });
-  const std::vector<Diagnosis> diagnoses = examine(*machine, *subject);
+  std::vector<Diagnosis> diagnoses = examine(*machine, subject ? *subject : std::optional<DoctorSubject>());
+  // Whoever asks because nothing works any more may have a broken spate.toml; the machine is looked at all the same.
+  if (!subject)
+    diagnoses.push_back({"configuration", Verdict::kFailure, subject.error().message(),
+                         "mend it, or name another file system by --fs; its ports and stores were not looked at"});
   if (context.json) {
     context.print_json(as_json(diagnoses));
   } else {
     show(context, diagnoses);
-    if (!*subject) print("ports and stores: not looked at, since no file system is named (--fs)\n");
+    if (subject && !*subject) print("ports and stores: not looked at, since no file system is named (--fs)\n");
   }
   const bool fails = std::ranges::any_of(diagnoses, [](const Diagnosis& f) { return f.verdict == Verdict::kFailure; });
   return fails ? kExitFailed : kExitOk;
