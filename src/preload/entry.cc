@@ -143,7 +143,22 @@ int hide(int descriptor) {
   return moved;
 }
 
-/// Makes a call of the library itself. Moves a descriptor that it opens out of the program's way.
+/// Replaces each descriptor in a received message by what `changed` returns for it.
+template <typename Changed>
+void for_received(msghdr* message, Changed changed) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; at + sizeof(int) <= part->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int descriptor = -1;
+      memcpy(&descriptor, CMSG_DATA(part) + at, sizeof descriptor);
+      descriptor = changed(descriptor);
+      memcpy(CMSG_DATA(part) + at, &descriptor, sizeof descriptor);
+    }
+  }
+}
+
+/// Makes a call of the library itself. Moves the descriptors that it opens or receives out of the program's way: the
+/// program may close a low number that it knows nothing of, and open another file there.
 bool own_call(Frame& frame) {
   if (frame.number == SYS_close) {
     const auto number = static_cast<unsigned>(frame.word[0]);
@@ -155,6 +170,16 @@ bool own_call(Frame& frame) {
   }
   const long made =
       raw(frame.number, frame.word[0], frame.word[1], frame.word[2], frame.word[3], frame.word[4], frame.word[5]);
+  if (frame.number == SYS_recvmsg) {
+    frame.result = made;
+    auto* const message = reinterpret_cast<msghdr*>(frame.word[1]);  // NOLINT(performance-no-int-to-ptr)
+    if (!failed(made))
+      for_received(message, [](int descriptor) {
+        const int moved = hide(descriptor);
+        return moved < 0 ? -1 : moved;
+      });
+    return true;
+  }
   frame.result = failed(made) ? made : hide(static_cast<int>(made));
   return true;
 }
@@ -206,14 +231,10 @@ Take load_back(bool& later) {
 
 /// Marks descriptors in a message that belong to files of Spate.
 void note_received(msghdr* message) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t at = 0; at + sizeof(int) <= part->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-      int descriptor = -1;
-      memcpy(&descriptor, CMSG_DATA(part) + at, sizeof descriptor);
-      note_descriptor(descriptor);
-    }
-  }
+  for_received(message, [](int descriptor) {
+    note_descriptor(descriptor);
+    return descriptor;
+  });
 }
 
 /// Receives one message, or several.

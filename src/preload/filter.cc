@@ -312,7 +312,8 @@ extern "C" bool spate_preload_wants(Frame* frame) {
   // A helper (helper.h) sends no signal when it ends, because the program does not know of it.
   if (thread_state.inside > 0 && kind == kForks && thread_state.fork_flags != 0)
     frame->word[0] = (frame->word[0] & ~CSIGNAL) | thread_state.fork_flags;
-  if (thread_state.inside > 0) return kind == kMakesFd || frame->number == SYS_openat || frame->number == SYS_close;
+  if (thread_state.inside > 0)
+    return kind == kMakesFd || kind == kReceive || frame->number == SYS_openat || frame->number == SYS_close;
   return decide(*frame);
 }
 
