@@ -2,11 +2,14 @@
 #include "client/bypass/bypass.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "client/session/session.h"
 
 namespace spate::client {
 namespace {
+
+constexpr Duration kReturnPatience = std::chrono::seconds(1);
 
 /// Learns the tag of the request. The descriptors come under the tags that follow this tag.
 class TagWatch final : public rpc::Bulk {
@@ -184,8 +187,9 @@ job::Task<void> Bypass::give_back(Limits limits) {
     if (leases.size() < wire::kMaxReturned) leases.push_back({held->id, held->read_bytes, held->written_bytes});
   }
   ended_.clear();
+  // The server recalls a lease that is not returned, so a close does not wait for a server that is away.
+  limits.deadline = std::min(limits.deadline, session_.executor().now() + kReturnPatience);
   for (auto& [channel, request] : requests) {
-    // The result does not matter, because the server recalls a lease that is not returned.
     const auto returned = co_await channel->call<wire::BypassReturnReply>(request, limits.call_options());
     std::ignore = returned;
   }

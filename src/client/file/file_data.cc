@@ -171,7 +171,10 @@ job::Task<Result<TransferResult>> FileData::run_part(Operation& operation, const
     if (changes) {
       SPATE_CO_TRY(capability, capability_.to_change());
     }
-    const TransferTarget here = target(capability);
+    TransferTarget here = target(capability);
+    // An append goes to the server: its reply tells the state by which the next append knows the end of the file.
+    const bool append = operation.only_epoch != 0;
+    if (append && path_ != wire::DataPath::kBypass) here.bypass = nullptr;
     auto result = co_await transfer(here, operation, part, limits);
     if (result || !must_renew(result.code()) || tries == kMostRenewals) co_return result;
     SPATE_CO_TRY(std::ignore, co_await capability_.renew(limits, capability, result.code()));
