@@ -78,7 +78,7 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     if (!stranger) break;
     // The caller reports the failure at the last URL. It is no error that another server leads.
     if (urls > 1 && result.code() != Errc::kNotPrimary)
-      SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
+      SPATE_LOG("rpc", warn, "{} url={}", result.error(), log::Quoted{peer_info().url});
     link_.close_and_turn_to_next();
     --urls;
   }

@@ -12,6 +12,7 @@
 #include "job/run_all.h"
 #include "log/fields.h"
 #include "log/log.h"
+#include "model/server_url.h"
 
 namespace spate::rpc {
 namespace {
@@ -39,7 +40,7 @@ std::string ServerLink::name() const {
     for (const std::string& url : options_.urls) all += (all.empty() ? "" : ", ") + url;
     return "meta servers (" + all + ")";
   }
-  const std::string url = options_.urls.empty() ? "no address" : options_.urls.front();
+  const std::string url = options_.urls.empty() ? "no address" : shown_url(options_.urls);
   return options_.server ? "server " + std::to_string(options_.server.value) + " (" + url + ")" : "server at " + url;
 }
 
@@ -48,9 +49,14 @@ bmi::PeerInfo ServerLink::peer_info() const { return peer_ ? network_.network().
 std::string ServerLink::unreached() const {
   const bmi::PeerInfo info = peer_info();
   if (info.connected || info.failed.empty()) return {};
-  if (options_.urls.size() == 1) return info.failed.front().reason;
+  // Whoever reads it knows the address in name(). That shared memory fails, too, tells nothing more.
+  std::vector<bmi::FailedUrl> failed = info.failed;
+  std::erase_if(
+      failed, [&](const bmi::FailedUrl& one) { return is_shm_url(one.url) && !is_shm_url(shown_url(options_.urls)); });
+  if (failed.empty()) failed = info.failed;
+  if (failed.size() == 1 && !is_group()) return failed.front().reason;
   std::string all;
-  for (const bmi::FailedUrl& one : info.failed) all += (all.empty() ? "" : "; ") + one.url + ": " + one.reason;
+  for (const bmi::FailedUrl& one : failed) all += (all.empty() ? "" : "; ") + one.url + ": " + one.reason;
   return all;
 }
 
