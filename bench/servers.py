@@ -35,19 +35,21 @@ def priority(pid="self"):
 
 
 class Servers:
-    """A temporary file system. It is removed with all its contents at the end."""
+    """A temporary file system, reached by TCP, since most references are, or as `spate up` makes it without options. It is
+    removed with all its contents at the end."""
 
-    def __init__(self, options, folder, name, io=IO_SERVERS):
+    def __init__(self, options, folder, name, io=IO_SERVERS, tcp_only=True):
         self.spate = os.path.join(options.bin, "spate")
         self.dir = os.path.join(folder, name)
         self.port = options.port
         self.io = io
+        self.more = ["--tcp-only"] if tcp_only else []
         self.raise_priority = options.priority
         self.environment = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, "state"))
 
     def __enter__(self):
         begin = time.monotonic()
-        self.run("--quiet", "up", "--dir", self.dir, "--io", str(self.io), "--port", str(self.port))
+        self.run("--quiet", "up", "--dir", self.dir, "--io", str(self.io), "--port", str(self.port), *self.more)
         self.up_seconds = time.monotonic() - begin
         self.pids = []
         for server in range(1, self.io + 2):

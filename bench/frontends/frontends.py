@@ -344,7 +344,7 @@ def main():
         if options.memory:
             rows = measure_memory(options, folder)
             return report(options, rows, figure, bars, begin)
-        with Servers(options, folder, "fs") as servers:
+        with Servers(options, folder, "fs", tcp_only=False) as servers:
             servers.environment["SPATE_FS"] = servers.config
             with Mounts(options, servers, folder) as mounts:
                 bars = mount_bars.measure(options, servers, mounts, folder)

@@ -27,7 +27,7 @@ class FileSystem:
         self.folder = self.root + "/fs"
         self.env = dict(os.environ, XDG_STATE_HOME=self.root + "/state", SPATE_FS=self.folder)
         self.folders = 0
-        self.up = ["up", "-q", "--dir", self.folder, "--meta", str(metas), "--io", "1", "--port", str(port)]
+        self.up = ["up", "-q", "--dir", self.folder, "--meta", str(metas), "--io", "1", "--port", str(port), "--tcp-only"]
 
     def __enter__(self):
         self.spate(*self.up)

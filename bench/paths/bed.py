@@ -89,7 +89,7 @@ class Server:
 
     def start(self):
         up = ["up", "--dir", self.dir, "--io", "1", "--port", str(self.options.port)]
-        self.spate(*up)
+        self.spate(*up, "--tcp-only")
         self.spate("down", "--dir", self.dir)
         with open(self.dir + "/spate.toml") as f:
             text = f.read()

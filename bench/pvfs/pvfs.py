@@ -89,7 +89,7 @@ class FileSystem:
     def __enter__(self):
         spate = os.path.join(self.options.bin, "spate")
         environment = dict(os.environ, XDG_STATE_HOME=self.state)
-        run(spate, "-q", "up", "--dir", self.folder, "--io", str(self.servers), "--port", str(self.options.port), env=environment)
+        run(spate, "-q", "up", "--dir", self.folder, "--io", str(self.servers), "--port", str(self.options.port), "--tcp-only", env=environment)
         run(spate, "-q", "down", "--dir", self.folder, env=environment)
         self.config = os.path.join(self.folder, "spate.toml")
         with open(self.config) as f:

@@ -50,7 +50,7 @@ class Site(Servers):
 
     def __enter__(self):
         auth = [] if self.sealed else ["--set", "fs.auth=none"]
-        self.run("--quiet", "up", "--dir", self.dir, "--io", "1", "--port", str(self.port), *auth)
+        self.run("--quiet", "up", "--dir", self.dir, "--io", "1", "--port", str(self.port), "--tcp-only", *auth)
         if self.module == "shm":
             self.run("--quiet", "down", "--dir", self.dir)
             with open(self.config) as f:

@@ -10,12 +10,6 @@
 namespace spate::tools {
 namespace {
 
-bool is_surely_down(const config::ServerConfig& server) {
-  const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
-                               [](const std::string& url) { return config::is_tcp_url(url); });
-  return tcp && !answers(server.urls);
-}
-
 job::Task<void> pass(client::Client& client, Duration span) {
   std::ignore = co_await client.cluster().executor().sleep(span);
 }
@@ -27,7 +21,7 @@ Result<Asker> Asker::open(Context& context) {
   context.names_dead_servers = false;
   SPATE_TRY(asker.process_, context.file_system());
   for (const config::ServerConfig& server : asker.process_->config().servers) {
-    if (server.roles.meta && !is_surely_down(server)) return asker;
+    if (server.roles.meta && !surely_down(server.urls)) return asker;
   }
   SPATE_TRY(const std::string file, context.config_file());
   SPATE_TRY(assembly::ClientSettings settings, context.client_settings(file));

@@ -56,13 +56,8 @@ std::string log_level(const std::vector<config::Override>& overrides) {
   return level;
 }
 
-/// Whether the server may be running. One that the service manager or a person has started has no pid file. Only over
-/// TCP can a program find out at once that nobody listens.
-bool may_serve(const config::ServerConfig& server) {
-  const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
-                               [](const std::string& url) { return config::is_tcp_url(url); });
-  return !tcp || answers(server.urls);
-}
+/// Whether the server may be running. One that the service manager or a person has started has no pid file.
+bool may_serve(const config::ServerConfig& server) { return !surely_down(server.urls); }
 
 /// See Context::check_running(). (A crashed server leaves its pid file, and may come back.)
 Result<void> is_running(const std::string& config_file, const std::vector<config::Override>& overrides) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/server_url.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -143,7 +144,7 @@ nlohmann::json DashboardWatch::servers_of(const Round& round) const {
   nlohmann::json servers = nlohmann::json::array();
   for (const config::ServerConfig& server : round.servers) {
     const auto& ping = round.pings.at(server.id);
-    nlohmann::json row = {{"server", server.id.value}, {"url", server.urls.front()}, {"up", ping.has_value()}};
+    nlohmann::json row = {{"server", server.id.value}, {"url", shown_url(server.urls)}, {"up", ping.has_value()}};
     if (ping) {
       row["roles"] = ping->reply.roles;
       row["uptime_ms"] = ping->reply.uptime_ms;

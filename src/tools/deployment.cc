@@ -55,7 +55,11 @@ Result<void> write_file(const std::string& path, const std::string& text) {
 config::ServerConfig make_server(const DeploymentPlan& plan, std::uint32_t id) {
   config::ServerConfig server;
   server.id = ServerId(id);
-  server.urls = {(plan.tls ? "tcp+tls://" : "tcp://") + plan.host + ":" + std::to_string(plan.first_port + id - 1)};
+  // Clients look for the leading one of several meta servers at each address, so one address each is enough.
+  const bool one_of_several = plan.meta_servers > 1 && id <= plan.meta_servers;
+  if (plan.shm && !one_of_several) server.urls.push_back(shm_url(plan.folder, server.id));
+  server.urls.push_back((plan.tls ? "tcp+tls://" : "tcp://") + plan.host + ":" +
+                        std::to_string(plan.first_port + id - 1));
   const std::string home = plan.folder + "/" + server_name(server.id);
   server.keyval = home + "/keyval";
   if (id <= plan.meta_servers) {
@@ -108,6 +112,9 @@ Result<config::TroveKind> trove_kind(const std::string& name) {
 }
 
 std::string server_name(ServerId server) { return "server-" + std::to_string(server.value); }
+std::string shm_url(const std::string& folder, ServerId server) {
+  return "shm://" + folder + "/run/" + server_name(server) + ".sock";
+}
 std::string config_path(const std::string& folder) { return folder + "/spate.toml"; }
 std::string log_path(const std::string& folder, ServerId server) {
   return folder + "/log/" + server_name(server) + ".log";
@@ -164,6 +171,7 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   config.fs.client_key_file = keys[0];
   config.fs.server_key_file = keys[1];
   config.defaults.replicas = plan.replicas;
+  if (plan.shm) config.flow.bypass = config.client.bypass = config::Bypass::kWrite;
   for (std::uint32_t number = 1; number <= plan.meta_servers + plan.io_servers; ++number) {
     config::ServerConfig server = make_server(plan, number);
     server.trove = plan.trove;

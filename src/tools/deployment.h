@@ -24,7 +24,8 @@ struct DeploymentPlan {
   std::string host = "127.0.0.1";  // this machine in the servers' addresses
   std::uint32_t replicas = 1;      // of new files, 1..kMaxReplicas
   config::TroveKind trove = config::TroveKind::kAuto;
-  bool tls = false;                             // tcp+tls:// addresses, encrypted under the file system's keys
+  bool tls = false;  // tcp+tls:// addresses, encrypted under the file system's keys
+  bool shm = false;  // shared memory addresses as well: clients on this machine use them, and datafiles by themselves
   std::vector<config::Override> settings = {};  // further settings for spate.toml
 };
 
@@ -35,6 +36,8 @@ std::string log_path(const std::string& folder, ServerId server);
 Result<config::TroveKind> trove_kind(const std::string& name);
 /// "server-3"
 std::string server_name(ServerId server);
+/// The address of a server of the folder for clients on this machine: shm://FOLDER/run/server-3.sock
+std::string shm_url(const std::string& folder, ServerId server);
 
 /// Checks that an existing folder is this user's, and that nobody outside its group can write to it: whoever prepares
 /// the folder determines which processes are ended, and where logs are written.

@@ -13,6 +13,7 @@
 
 #include "assembly/locate.h"
 #include "config/load.h"
+#include "model/server_url.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/etcd_members.h"
@@ -203,9 +204,15 @@ bool is_down(Errc code) {
 /// The reason alone, since the line already has "server 3 ... tcp://...".
 std::string reason_of(const config::ServerConfig& server, const Error& error) {
   std::string text = error.message();
-  const std::string name = fmt::format("server {} ({})", server.id.value, server.urls.front());
+  const std::string name = fmt::format("server {} ({})", server.id.value, shown_url(server.urls));
   if (text.starts_with(name)) text.erase(0, name.size());
   return text.substr(std::min(text.find_first_not_of(": "), text.size()));
+}
+
+/// By which other address than the shown one the server was reached. Empty: by that one.
+std::string way_of(const config::ServerConfig& server, const bmi::PeerInfo& peer) {
+  if (is_shm_url(peer.url)) return ", by shared memory";
+  return peer.url == shown_url(server.urls) ? "" : ", by " + peer.url;
 }
 
 /// Of a meta server of several: "leads in epoch 3", "backup", "joining". Empty: it is none.
@@ -230,7 +237,7 @@ int tell_dead(Context& context, const std::vector<config::ServerConfig>& dead, s
                                           : "`spate up --dir " + shell_word(folder) + "` starts what is missing here";
     for (const config::ServerConfig& server : elsewhere)
       how += fmt::format("{}`spate up` on the machine of {} starts server {}", how.empty() ? "" : "; ",
-                         server.urls.front(), server.id.value);
+                         shown_url(server.urls), server.id.value);
   }
   return context.tell(
       fmt::format("{} of {} {} down: ", dead.size(), counted(all, "server"), dead.size() == 1 ? "is" : "are") + how);
@@ -278,9 +285,10 @@ int run_status(Context& context, const DownOptions&) {
     const Result<PingResult>& pinged = found.at(server.id);
     nlohmann::json row = {{"server", server.id.value},
                           {"roles", roles_text(server.roles)},
-                          {"url", server.urls.front()},
+                          {"url", shown_url(server.urls)},
                           {"up", pinged.has_value()}};
-    text += fmt::format("server {:<3} {:<8} {:<28} ", server.id.value, roles_text(server.roles), server.urls.front());
+    text +=
+        fmt::format("server {:<3} {:<8} {:<28} ", server.id.value, roles_text(server.roles), shown_url(server.urls));
     if (pinged) {
       row["pid"] = pinged->reply.pid;
       row["uptime_ms"] = pinged->reply.uptime_ms;
@@ -292,8 +300,7 @@ int run_status(Context& context, const DownOptions&) {
       if (server.roles.io) io_servers.push_back(server.id);
       meta_answers = meta_answers || (server.roles.meta && (part.empty() || part.starts_with("leads")));
       text += fmt::format("up   pid {:<8} for {}{}{}{}\n", pinged->reply.pid, human_span(pinged->reply.uptime_ms),
-                          part.empty() ? "" : ", " + part,
-                          pinged->peer.url == server.urls.front() ? "" : ", by " + pinged->peer.url,
+                          part.empty() ? "" : ", " + part, way_of(server, pinged->peer),
                           pinged->peer.security.empty() ? "" : ", " + pinged->peer.security);
     } else {
       code = kExitFailed;

@@ -7,6 +7,7 @@
 
 #include "config/key_file.h"
 #include "model/data_group.h"
+#include "model/server_url.h"
 #include "tools/autostart.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
@@ -47,7 +48,7 @@ Result<JoinWords> words_of(const std::string& folder) {
   const std::string client = to_text(token);
   SPATE_TRY(const Key server_key, config::read_key_file(config.fs.server_key_file));
   token.server_key = server_key;
-  return JoinWords{meta.urls.front(), to_text(token), client};
+  return JoinWords{shown_url(meta.urls), to_text(token), client};
 }
 
 int tell(Context& context, const std::string& folder, const JoinWords& words) {

@@ -7,9 +7,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/unique_fd.h"
+#include "model/server_url.h"
 
 namespace spate::tools {
 namespace {
@@ -99,6 +101,12 @@ bool answers(const std::vector<std::string>& urls) {
     if (connects(host, url.substr(colon + 1))) return true;
   }
   return false;
+}
+
+bool surely_down(const std::vector<std::string>& urls) {
+  const auto is_tcp = [](const std::string& url) { return config::is_tcp_url(url); };
+  const auto is_known = [&](const std::string& url) { return is_tcp(url) || is_shm_url(url); };
+  return std::ranges::any_of(urls, is_tcp) && std::ranges::all_of(urls, is_known) && !answers(urls);
 }
 
 std::vector<config::ServerConfig> all_servers(assembly::ClientProcess& process) {

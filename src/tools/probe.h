@@ -13,6 +13,9 @@ namespace spate::tools {
 
 /// Whether a server accepts connections at one of the URLs (TCP only; waits at most 50 ms).
 bool answers(const std::vector<std::string>& urls);
+/// Whether nobody can listen at any of the URLs. Only TCP tells that at once; a server that has a TCP address listens
+/// there, whatever its addresses for clients on its own machine are. With other networks it returns false.
+bool surely_down(const std::vector<std::string>& urls);
 
 struct PingResult {
   wire::PingReply reply;

@@ -12,6 +12,7 @@
 
 #include "assembly/tls_keys.h"
 #include "fsck/servers.h"
+#include "model/server_url.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
 #include "tools/fsck.h"
@@ -182,6 +183,8 @@ Result<void> name_it(const ServerOptions& options, MetaServer& meta, Addition& a
             address_of(options.host.empty() ? host_of_last(loaded.config) : options.host, tls));
   SPATE_TRY(added.id, meta.reserve());
   if (!added.deployment) added.urls.push_back(fmt::format("shm:///run/spate/{}", added.id.value));
+  if (added.deployment && is_shm_url(loaded.config.servers.back().urls.front()))
+    added.urls.push_back(shm_url(added.folder, added.id));
   added.urls.push_back(address);
   if (!added.deployment) return {};
   const std::string home = added.folder + "/" + server_name(added.id);

@@ -24,6 +24,7 @@
 #include <sstream>
 #include <thread>
 
+#include "model/server_url.h"
 #include "tools/background.h"
 #include "tools/deployment.h"
 
@@ -193,7 +194,7 @@ std::string commands_on_hosts(const std::string& config_file, const std::vector<
                               std::string_view verb) {
   std::string text;
   for (const config::ServerConfig& server : servers) {
-    const std::string& url = server.urls.front();
+    const std::string& url = shown_url(server.urls);
     const std::size_t host = url.find("://") == std::string::npos ? 0 : url.find("://") + 3;
     text += fmt::format("\n  server {}, on {}: `systemctl {} spated@{}`", server.id.value,
                         url.substr(host, url.rfind(':') - host), verb, server.id.value);

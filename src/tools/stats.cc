@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "model/server_url.h"
 #include "tools/asker.h"
 #include "tools/commands.h"
 #include "tools/stats_text.h"
@@ -58,7 +59,7 @@ metrics::Snapshot total_of(const Snapshots& all) {
 std::string server_title(const config::ServerConfig& server) {
   std::string roles = server.roles.meta ? (server.roles.io ? "meta, io" : "meta") : (server.roles.io ? "io" : "");
   if (server.roles.block) roles += roles.empty() ? "block" : ", block";
-  return fmt::format("server {} ({}) {}\n", server.id.value, roles, server.urls.front());
+  return fmt::format("server {} ({}) {}\n", server.id.value, roles, shown_url(server.urls));
 }
 
 std::string tables(const config::FileSystemConfig& config, const Snapshots& all, double seconds) {

@@ -11,6 +11,7 @@
 #include "assembly/locate.h"
 #include "assembly/tls_keys.h"
 #include "config/load.h"
+#include "model/server_url.h"
 #include "tools/autostart.h"
 #include "tools/commands.h"
 #include "tools/deployment.h"
@@ -34,6 +35,7 @@ struct UpOptions {
   std::optional<std::uint64_t> port;
   std::optional<std::uint64_t> replicas;
   std::string trove;  // empty: not given
+  bool tcp_only = false;
   bool enable = false;
   bool is_new = false;  // this call has created the file system
 };
@@ -73,6 +75,7 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   if (options.replicas && *options.replicas != config.defaults.replicas)
     return fmt::format("--replicas {}", *options.replicas);
   if (options.plan.tls && !assembly::uses_tls(config)) return "--tls";
+  if (options.tcp_only && is_shm_url(config.servers.back().urls.front())) return "--tcp-only";
   // Somebody has removed the TCP address by hand, so its port is unknown.
   const auto& urls = config.servers.front().urls;
   const auto is_tcp = [](const std::string& url) { return config::is_tcp_url(url); };
@@ -103,7 +106,7 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
           Errc::kBusy,
           fmt::format("another program, or another file system, is at {}, the address of server {}: stop it, or change "
                       "urls in {}",
-                      server.urls.front(), server.id.value, config_path(folder)));
+                      shown_url(server.urls), server.id.value, config_path(folder)));
     }
     if (state.stale && !context.quiet && !context.json)
       print(fmt::format("server {} was not shut down; starting it again\n", state.server.value));
@@ -295,6 +298,7 @@ int run_up(Context& context, UpOptions& options) {
   if (plan.meta_servers > 1 && !has_coordinator) plan.etcd_members = kVotes;
   if (plan.first_port == 0 || plan.first_port + port_count(plan) > 65536)
     return context.usage("--port takes 1 to 65535, less the number of servers");
+  plan.shm = !plan.tls && !options.tcp_only;  // TLS allows no other network beside it
   if (plan.folder.empty()) plan.folder = named_folder(context);
   if (plan.folder.empty()) plan.folder = usual_folder();
   if (plan.folder.empty()) return context.fail("there is no home folder of this user (HOME): name a folder with --dir");
@@ -362,6 +366,8 @@ Command make_up() {
       {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove},
       {"--tls", "encrypt connections (tcp+tls://) under the file system's keys, for a new file system",
        &options->plan.tls},
+      {"--tcp-only", "reach the servers by TCP only, not by shared memory too, for a new file system",
+       &options->tcp_only},
       {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_up(context, *options); };
   return command;

@@ -143,7 +143,7 @@ def nobody_is_ended_for_a_strangers_answer(fs):
         os.waitpid(stranger, 0)
         victim.kill()
         victim.wait()
-    fs.up()
+    fs.up("--tcp-only")
 
 
 def memory_of_a_stranger_is_not_opened(fs):
@@ -243,7 +243,7 @@ def programs_come_from_the_folder_of_the_one_that_runs(fs):
 def main():
     need_root()
     with Cluster(io=1) as fs:
-        fs.up()
+        fs.up("--tcp-only")
         os.chmod(fs.root, 0o755)
         for each in (a_log_is_no_link, up_takes_no_folder_that_others_prepare,
                      nobody_is_ended_for_a_strangers_pid_file, nobody_is_ended_for_a_strangers_answer, who_is_ready_says_so_himself,

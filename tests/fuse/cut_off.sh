@@ -30,7 +30,7 @@ ip link set here up
 there sh -ec 'ip link set lo up; ip address add 10.1.0.2/24 dev eth0; ip link set eth0 up'
 
 export SPATE_META_SESSION_LEASE='4 s'
-"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port" --tcp-only
 "$spate" down -q --dir "$dir/fs"
 sed -i 's/127\.0\.0\.1/10.1.0.1/g' "$dir/fs/spate.toml"
 "$spate" up -q --dir "$dir/fs"

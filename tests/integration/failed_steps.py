@@ -89,7 +89,7 @@ def no_answer(fs):
 
 def main():
     with Cluster(io=2) as fs:
-        fs.up()
+        fs.up("--tcp-only")
         wrong_key(fs)
         no_such_name(fs)
         another_server(fs)

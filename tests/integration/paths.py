@@ -115,8 +115,8 @@ def set_shm_urls(fs):
 
 def up_by_shm(fs):
     """Starts a new file system whose servers each have an address in shared memory and one by tcp. tcp.toml has only
-    the latter."""
-    fs.up()
+    the latter. What clients may do by themselves is as in a spate.toml that says nothing of it."""
+    fs.up("--tcp-only")
     shutil.copy(fs.dir + "/spate.toml", fs.dir + "/tcp.toml")
     fs.spate("down", "-q", "--dir", fs.dir)
     set_shm_urls(fs)

@@ -48,7 +48,7 @@ if refuses_direct(disk):
     skip("the build folder's file system has no O_DIRECT")
 
 with Cluster(io=1, folder=disk) as fs:
-    fs.up()
+    fs.up("--tcp-only")
     pid = fs.pids()[2]
     client = Client(fs)
     client.ok("create /a", "path direct")
@@ -130,7 +130,7 @@ with Cluster(io=1, folder=disk) as fs:
     # The policy chooses it for files that are too large for the cache and not in it.
     fs.spate("down", "-q", "--dir", fs.dir)
     fs.env["SPATE_FLOW_DIRECT_FROM"] = "1 MiB"
-    fs.up()
+    fs.up("--tcp-only")
     client = Client(fs)
     client.ok("create /b", "write 0 %d 9" % (2 * MIB))
     check(moved(fs, 2, "direct", "write") == 2 * MIB, "a large file was written through the cache")
@@ -146,7 +146,7 @@ shutil.rmtree(disk, ignore_errors=True)
 # Storage in memory has no device: an explicit request is refused, and a choice of the policy is counted as a fall-back.
 if os.access("/dev/shm", os.W_OK):
     with Cluster(io=1, env={"SPATE_FLOW_DIRECT_FROM": "4 KiB"}) as fs:
-        fs.up()
+        fs.up("--tcp-only")
         client = Client(fs)
         client.ok("create /c", "write 0 %d 1" % MIB)
         check(metric(fs, 2, "flow_fallbacks_total", path="direct", direction="write") == 1, "a silent fall-back")

@@ -31,7 +31,7 @@ with open(memory, "wb") as f:
 
 with Cluster(io=1, folder=os.path.join(disk, "fs"), env=P2P) as fs:
     os.mkdir(fs.root)
-    fs.up()
+    fs.up("--tcp-only")
     check("good for tests only" in fs.log(2), "it takes a file for a device")
     client = Client(fs)
     client.ok("create /a", "write 0 %d 1" % (4 * MIB), "check 0 %d 1" % (4 * MIB))

@@ -203,7 +203,7 @@ def config_check(fs, authority):
 
 def check_by_certificates(keys_too):
     with Cluster(io=1) as fs:
-        fs.up()
+        fs.up("--tcp-only")
         fs.spate("put", "spate:/a", input=DATA)
         fs.spate("down", "-q", "--dir", fs.dir)
         authority = Authority(fs.root + "/authority")

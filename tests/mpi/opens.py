@@ -16,7 +16,7 @@ def connections(fs):
 
 
 with Cluster(io=3) as fs:
-    fs.up()
+    fs.up("--tcp-only")
     for mpi in libraries():
         program = compiled(mpi, fs.root, "opens.c")
         for how, least, most in (("together", 1, AGGREGATORS), ("alone", RANKS, RANKS)):
