@@ -70,7 +70,8 @@ bool Bypass::worth_it(const BypassParams& params) {
   for (const wire::SlotRef& ref : params.slots) {
     if (slots_[ref.slot].not_before > now) return false;
   }
-  if (params.channel.peer_info().passes_descriptors) return true;
+  const bmi::PeerInfo peer = params.channel.peer_info();
+  if (!peer.connected || peer.passes_descriptors) return peer.connected;
   // The server is on another machine, or on another network. A connection may move, so the question is asked again from
   // time to time.
   for (const wire::SlotRef& ref : params.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
