@@ -36,18 +36,15 @@ Pages Pages::map(std::size_t size) {
   const std::size_t wanted = rounded_up(size, large ? kHuge : static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
   if (wanted < size) return pages;
   std::byte* at = large ? map_anonymous(wanted, MAP_HUGETLB) : nullptr;
-  pages.set_aside_ = at != nullptr;
   if (at == nullptr) at = large ? map_aligned(wanted) : map_anonymous(wanted, 0);
   if (at != nullptr) pages.memory_ = {at, wanted};
   return pages;
 }
 
-Pages::Pages(Pages&& other) noexcept
-    : memory_(std::exchange(other.memory_, MutableByteView())), set_aside_(std::exchange(other.set_aside_, false)) {}
+Pages::Pages(Pages&& other) noexcept : memory_(std::exchange(other.memory_, MutableByteView())) {}
 
 Pages& Pages::operator=(Pages&& other) noexcept {
   std::swap(memory_, other.memory_);
-  std::swap(set_aside_, other.set_aside_);
   return *this;
 }
 

@@ -27,11 +27,9 @@ class Pages {
 
   /// The whole memory. It is aligned to kHuge if it is at least that large, else to a page.
   MutableByteView memory() const { return memory_; }
-  bool set_aside() const { return set_aside_; }
 
  private:
   MutableByteView memory_;
-  bool set_aside_ = false;
 };
 
 }  // namespace spate::bmi

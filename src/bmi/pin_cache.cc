@@ -202,8 +202,4 @@ void PinCache::forget(Region& region) {
   if (!region.retired_ && region.kept_ == 0) retire(region);
 }
 
-void PinCache::clear() {
-  while (Node* oldest = idle_.front()) retire(static_cast<Region&>(*oldest));
-}
-
 }  // namespace spate::bmi

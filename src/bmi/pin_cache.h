@@ -103,12 +103,9 @@ class PinCache {
 
   /// The caller reports that these pages are gone, or were replaced by others.
   void invalidate(const PageRange& range);
-  /// Deregisters regions that are neither in use nor kept.
-  void clear();
 
   const PinCounters& counters() const { return counters_; }
   std::uint64_t pinned_now() const { return counters_.pinned_bytes - counters_.unpinned_bytes; }
-  std::size_t regions() const { return regions_.size(); }
 
  private:
   using Regions = std::map<std::uintptr_t, std::unique_ptr<Region>>;  // by begin
