@@ -52,14 +52,18 @@ Errc errc_of(CURLcode code) {
   }
 }
 
+CURLM* made_multi(const Libcurl& curl) {
+  CURLM* const multi = curl.multi_init();
+  SPATE_CHECK(multi != nullptr);
+  return multi;
+}
+
 }  // namespace
 
 class HttpClient::Worker {
  public:
   Worker(const Libcurl& curl, HttpTls tls)
-      : curl_(curl), tls_(std::move(tls)), multi_(curl_.multi_init()), thread_([this] { run(); }) {
-    SPATE_CHECK(multi_ != nullptr);
-  }
+      : curl_(curl), tls_(std::move(tls)), multi_(made_multi(curl)), thread_([this] { run(); }) {}
   ~Worker() {
     {
       const std::lock_guard lock(mutex_);
