@@ -124,7 +124,10 @@ bool OpenSslStream::begin_data() {
   kernel_sends_ = BIO_get_ktls_send(::SSL_get_wbio(ssl)) != 0;
   if (!kernel_sends_) {
     Owned<BIO> out = own_bio(*this);
-    if (out == nullptr) return false;
+    if (out == nullptr) {
+      fail("there is no memory for TLS");
+      return false;
+    }
     ::SSL_set0_wbio(ssl, out.release());
   }
   ::SSL_set_default_read_buffer_len(ssl, kReadAhead);
