@@ -12,7 +12,12 @@ Connection* Connections::add(UniqueFd socket, FrameHandler& handler, bool bulk) 
   set_connection_options(socket.get(), bulk ? state_.tcp_options.notsent_lowat_bytes : 0);
   auto connection = std::make_unique<Connection>(std::move(socket), handler);
   Connection* raw = connection.get();
-  if (!events_.watch(*raw)) return nullptr;
+  if (!events_.watch(*raw)) {
+    const int error = errno;
+    connection.reset();  // closes the socket, which may change errno
+    errno = error;
+    return nullptr;
+  }
   open_.emplace(raw, std::move(connection));
   return raw;
 }
