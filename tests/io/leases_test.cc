@@ -9,7 +9,7 @@
 #include "bmi/sim/fabric.h"
 #include "job/gate.h"
 #include "server/io/parts.h"
-#include "server/io/storage.h"
+#include "server/io/target.h"
 #include "trove/fault/faulty_bytestreams.h"
 #include "trove/kvmem/memory_keyval.h"
 #include "trove/mem/mem_bytestreams.h"

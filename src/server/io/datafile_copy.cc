@@ -9,8 +9,8 @@
 #include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -4,7 +4,7 @@
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/storage.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

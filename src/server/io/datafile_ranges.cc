@@ -3,8 +3,8 @@
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -7,8 +7,8 @@
 #include "server/io/io_service.h"
 #include "server/io/mirror/change_at.h"
 #include "server/io/removal.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -5,8 +5,8 @@
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/mirror/reign.h"
-#include "server/io/storage.h"
 #include "server/io/sync.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -5,8 +5,8 @@
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/mirror/change_at.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -5,7 +5,7 @@
 #include "server/io/io_service.h"
 #include "server/io/paths.h"
 #include "server/io/slot_tasks.h"
-#include "server/io/storage.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

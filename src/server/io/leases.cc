@@ -5,7 +5,7 @@
 
 #include "log/fields.h"
 #include "log/log.h"
-#include "server/io/storage.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -8,8 +8,8 @@
 #include "server/io/io_service.h"
 #include "server/io/mirror/change_at.h"
 #include "server/io/slot_tasks.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -13,8 +13,8 @@
 #include "server/io/paths.h"
 #include "server/io/peer_memory.h"
 #include "server/io/slot_tasks.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "log/fields.h"
 #include "log/log.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Target: a storage device of this server.
+// Target: a storage device of this server, and single operations on it.
 #pragma once
 
 #include <string>
@@ -20,5 +20,12 @@ struct Target {
   flow::Device device;
   bool is_full = false;  // and that has been logged (full_target.h)
 };
+
+/// Runs one operation on one datafile of `target` when the device's scheduler admits it. The memory behind the
+/// request's spans outlives the task. Yields the completion, whose status is kOk.
+job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, flow::Asker asker,
+                                                      trove::BytestreamRequest request, job::StopToken stop);
+job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, flow::Asker asker, DatafileId id,
+                                                       job::StopToken stop);
 
 }  // namespace spate::io

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/io/mirror/change_at.h"
 
-#include "server/io/storage.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 

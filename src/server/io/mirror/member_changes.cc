@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "server/io/mirror/sync_noted.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -10,7 +10,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
-#include "server/io/storage.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

@@ -9,8 +9,8 @@
 #include "log/log.h"
 #include "model/defect.h"
 #include "server/io/mirror/reign.h"
-#include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 namespace {

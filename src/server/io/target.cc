@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/io/storage.h"
+#include "server/io/target.h"
 
 namespace spate::io {
 
