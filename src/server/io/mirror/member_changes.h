@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out on this member what the primary has forwarded.
+// Carries out on this member what the primary has forwarded, and makes durable what its change log names.
 #pragma once
 
 #include "server/io/mirror/mirror_group.h"
@@ -18,5 +18,11 @@ std::uint64_t last_region(const wire::MirrorForwardRequest& request);
 /// time. All arguments outlive the task. `data`: the bytes of a write.
 job::Task<Result<void>> carry_out_forward(Parts& parts, MirrorGroup& group, const wire::MirrorForwardRequest& request,
                                           ByteView data);
+
+/// Syncs the datafiles with notes of this window or of earlier ones on this member, a few at a time. Fails if one may
+/// have lost a change.
+job::Task<Result<void>> sync_noted(Parts& parts, MirrorGroup& group, std::uint64_t window, job::StopToken stop);
+/// Syncs one datafile of this member. Fails if it may have lost a change.
+job::Task<Result<void>> sync_mirrored(Parts& parts, MirrorGroup& group, DatafileId datafile, job::StopToken stop);
 
 }  // namespace spate::io

@@ -6,7 +6,6 @@
 #include "model/defect.h"
 #include "server/io/mirror/member_changes.h"
 #include "server/io/mirror/mirrors.h"
-#include "server/io/mirror/sync_noted.h"
 #include "server/io/store.h"
 
 namespace spate::io {

@@ -6,8 +6,8 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
+#include "server/io/mirror/member_changes.h"
 #include "server/io/mirror/reign.h"
-#include "server/io/mirror/sync_noted.h"
 
 namespace spate::io {
 
