@@ -6,9 +6,9 @@
 #include "job/run_all.h"
 #include "model/data_group.h"
 #include "server/io/checks.h"
-#include "server/io/end_at_removal.h"
 #include "server/io/full_target.h"
 #include "server/io/io_service.h"
+#include "server/io/removal.h"
 #include "server/io/store.h"
 #include "server/io/target.h"
 

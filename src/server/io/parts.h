@@ -52,7 +52,7 @@ struct Parts {
 
   /// Whether the store has all fences from before this server joined the file system.
   bool fences_known = true;
-  /// Whether removals that a crash of the machine may have undone have been repeated (removal.h).
+  /// Whether removals that a crash of the machine may have undone have been repeated (redo_removals()).
   bool removals_redone = false;
   /// The last fence that the background work examined.
   ClientId fence_looked_at;
