@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bypass leases: grants them to clients of this machine, and takes them back.
-#include "server/io/bypass.h"
-
 #include "job/run_all.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
@@ -91,22 +89,6 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
 }
 
 }  // namespace
-
-std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& call, bool for_writing) {
-  if (parts.options.bypass == BypassPolicy::kOff) return "flow.bypass is off on this server";
-  if (for_writing && parts.options.bypass != BypassPolicy::kWrite)
-    return "flow.bypass lets clients of this server read only";
-  const auto direction = for_writing ? flow::Direction::kWrite : flow::Direction::kRead;
-  const wire::DataPath named = parts.options.policy.path_of(direction);
-  if (named != wire::DataPath::kAutomatic) {  // a request that bypasses the server would not take the named path
-    return std::string(for_writing ? "flow.write_path is " : "flow.read_path is ") + std::string(wire::name_of(named));
-  }
-  const bmi::PeerInfo peer = parts.flow.network.network().peer_info(call.address);
-  if (!peer.passes_descriptors) return "the client is not connected to this server by shm://";
-  // A process of the server's user can write the file anyway, without a lease. Nobody else gets a lease for writing.
-  if (for_writing && peer.uid != parts.options.own_uid) return "the client does not run as the server's user";
-  return std::nullopt;
-}
 
 job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& call, wire::BypassLeaseRequest request) {
   const Rights rights = request.for_writing ? Rights::kWrite : Rights::kRead;

@@ -173,6 +173,22 @@ Result<void> check_unit(std::uint32_t unit_bytes) {
                      "bulk messages are of 4 KiB to 8 MiB, not of " + std::to_string(unit_bytes) + " bytes");
 }
 
+std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& call, bool for_writing) {
+  if (parts.options.bypass == BypassPolicy::kOff) return "flow.bypass is off on this server";
+  if (for_writing && parts.options.bypass != BypassPolicy::kWrite)
+    return "flow.bypass lets clients of this server read only";
+  const auto direction = for_writing ? flow::Direction::kWrite : flow::Direction::kRead;
+  const wire::DataPath named = parts.options.policy.path_of(direction);
+  if (named != wire::DataPath::kAutomatic) {  // a request that bypasses the server would not take the named path
+    return std::string(for_writing ? "flow.write_path is " : "flow.read_path is ") + std::string(wire::name_of(named));
+  }
+  const bmi::PeerInfo peer = parts.flow.network.network().peer_info(call.address);
+  if (!peer.passes_descriptors) return "the client is not connected to this server by shm://";
+  // A process of the server's user can write the file anyway, without a lease. Nobody else gets a lease for writing.
+  if (for_writing && peer.uid != parts.options.own_uid) return "the client does not run as the server's user";
+  return std::nullopt;
+}
+
 wire::DatafileState state_of(const trove::BytestreamStat& stat) {
   return {stat.size, stat.allocated_bytes, stat.change_counter, stat.mtime};
 }

@@ -3,7 +3,9 @@
 // two checks.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 
 #include "rpc/call.h"
 #include "server/io/parts.h"
@@ -63,6 +65,9 @@ WallTime credible_time(const Parts& parts, WallTime told);
 
 /// Fails with kInvalidArgument unless bulk messages may have this size.
 Result<void> check_unit(std::uint32_t unit_bytes);
+
+/// The reason why this connection gets no bypass lease for any datafile; nothing if it may have one.
+std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& call, bool for_writing);
 
 /// The state as a reply reports it.
 wire::DatafileState state_of(const trove::BytestreamStat& stat);

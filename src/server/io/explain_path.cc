@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Explain path: reports which path a read or write would take, for `spate explain`.
-#include "server/io/bypass.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/paths.h"
