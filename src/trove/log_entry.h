@@ -7,7 +7,6 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "trove/batch.h"
 #include "trove/write_set.h"
 
 namespace spate::trove {

@@ -6,10 +6,10 @@
 #include <map>
 #include <vector>
 
-#include "trove/batch.h"
 #include "trove/conflict_window.h"
 #include "trove/key_order.h"
 #include "trove/transaction_state.h"
+#include "trove/write_set.h"
 
 namespace spate::trove {
 

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/random.h"
-#include "trove/batch.h"
 #include "trove/key_order.h"
+#include "trove/write_set.h"
 
 namespace spate::trove {
 
