@@ -3,7 +3,7 @@
 
 #include "base/codec.h"
 #include "model/defect.h"
-#include "trove/log_keys.h"
+#include "trove/log_entry.h"
 
 namespace spate::group {
 namespace {

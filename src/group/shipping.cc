@@ -6,7 +6,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
-#include "trove/log_keys.h"
+#include "trove/log_entry.h"
 
 namespace spate::group {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/codec.h"
-#include "trove/log_keys.h"
+#include "trove/log_entry.h"
 #include "trove/write_set.h"
 
 namespace spate::trove {

@@ -3,7 +3,7 @@
 
 #include "base/expect.h"
 #include "trove/kvmem/memory_keyval.h"
-#include "trove/log_keys.h"
+#include "trove/log_entry.h"
 
 namespace spate::trove {
 namespace {

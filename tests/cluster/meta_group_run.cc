@@ -7,7 +7,7 @@
 
 #include "tests/cluster/calls.h"
 #include "tests/cluster/meta_group_faults.h"
-#include "trove/log_keys.h"
+#include "trove/log_entry.h"
 
 namespace spate::cluster {
 namespace {
