@@ -95,9 +95,7 @@ Result<Mount::Running*> Mount::client() {
   if (running_ == nullptr) {
     auto made = start();
     if (!made) {
-      static bool told = false;
-      if (!told) tell(prefix_, made.error().message());
-      told = true;
+      if (!std::exchange(told_, true)) tell(prefix_, made.error().message());
       return Error(Errc::kIoError, made.error().message());
     }
     running_ = *std::move(made);

@@ -76,6 +76,7 @@ class Mount {
   const std::optional<std::pair<dev_t, ino_t>> stderr_;
   std::unique_ptr<std::mutex> starting_ = std::make_unique<std::mutex>();
   std::unique_ptr<Running> running_;  // guarded by starting_ while it is null
+  bool told_ = false;                 // that the client could not be started; guarded by starting_
   std::atomic<bool> keeps_{false};    // the client caches attributes
 };
 

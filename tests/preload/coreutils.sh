@@ -45,5 +45,8 @@ check "df, du, xattr" 'df /spate | grep -q "%"; [ "$(du -s --apparent-size -B1 /
 check "mkdir, rmdir, rm -r" 'mkdir -p /spate/m/n/o; ! rmdir /spate/m 2> /dev/null; rm -r /spate/m; ! [ -e /spate/m ]; rm -rf /spate/t; [ ! -e /spate/t ]'
 check "another prefix, two of them" 'ls /spate > /dev/null'
 SPATE_PREFIX=/a:/b/c=$dir/fs in_spate 'echo q > /a/q; [ "$(cat /b/c/q)" = q ]; [ ! -e /spate ] || ! ls /spate/q; mv /a/q /b/c/q2; cp /b/c/q2 /a/q3'
+said=$(SPATE_PREFIX=/a=$dir/none:/b=$dir/none in_spate 'cat /a/x /a/y /b/x 2>&1 || true')
+told=$(grep -c "^spate: /[ab]: " <<< "$said" || true)
+[ "$told" = 2 ] || { echo "a prefix that has no file system is not reported once each, but $told times in all:"; echo "$said"; exit 1; }
 ls -A /dev/shm /tmp | grep -F .spate-cwd && { echo "left something behind"; exit 1; }
 exit 0
