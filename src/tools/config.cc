@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate config check`, `show` and `explain`.
+// `spate config check`, `show`, `explain` and `here`.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -8,6 +8,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "assembly/keyval_place.h"
 #include "assembly/tls_keys.h"
 #include "config/describe.h"
 #include "config/key_file.h"
@@ -15,8 +16,9 @@
 #include "log/log.h"
 #include "rpc/munge.h"
 #include "tools/commands.h"
-#include "tools/config_here.h"
 #include "tools/name_space.h"
+#include "tools/own_address.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -202,6 +204,23 @@ int run_explain(Context& context, const std::string& what) {
     return kExitOk;
   }
   print(*text);
+  return kExitOk;
+}
+
+/// Prints the servers whose addresses are this machine's, one a line: number and folders of stores, separated by tabs.
+int show_servers_here(Context& context, const config::FileSystemConfig& config) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const config::ServerConfig& server : config.servers) {
+    if (!belongs_here(server)) continue;
+    std::vector<std::string> folders = server.storage;
+    if (server.roles.meta || server.roles.io) folders.push_back(assembly::keyval_folder(server));
+    rows.push_back({{"server", server.id.value}, {"folders", folders}});
+    if (context.json) continue;
+    std::string line = std::to_string(server.id.value);
+    for (const std::string& folder : folders) line += "\t" + printable(folder);
+    print(line + "\n");
+  }
+  if (context.json) context.print_json(rows);
   return kExitOk;
 }
 

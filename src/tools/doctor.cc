@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
-#include "tools/config_here.h"
 #include "tools/doctor_checks.h"
 #include "tools/doctor_machine.h"
 #include "tools/name_space.h"
+#include "tools/own_address.h"
 #include "tools/probe.h"
 
 namespace spate::tools {

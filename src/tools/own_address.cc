@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <optional>
 
 #include "base/unique_fd.h"
 
@@ -33,6 +35,33 @@ Result<std::string> address_of_way(const addrinfo& peer) {
   return own.ss_family == AF_INET6 ? "[" + std::string(text.data()) + "]" : std::string(text.data());
 }
 
+/// Whether a socket can be bound to the address.
+bool is_own_address(const addrinfo& address) {
+  sockaddr_storage any_port{};
+  std::memcpy(&any_port, address.ai_addr, address.ai_addrlen);
+  if (address.ai_family == AF_INET) reinterpret_cast<sockaddr_in*>(&any_port)->sin_port = 0;
+  if (address.ai_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(&any_port)->sin6_port = 0;
+  const UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any_port), address.ai_addrlen) == 0;
+}
+
+/// Whether the host in the URL is a name or number of this machine. Nothing for shm, since every machine has such
+/// names.
+std::optional<bool> is_here(const std::string& url) {
+  const std::size_t begin = url.find("://");
+  if (begin == std::string::npos || url.starts_with("shm:") || url.starts_with("ofi+shm:")) return std::nullopt;
+  std::string host = url.substr(begin + 3, url.rfind(':') - begin - 3);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  bool own = false;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) own = own || is_own_address(*one);
+  ::freeaddrinfo(found);
+  return own;
+}
+
 }  // namespace
 
 Result<std::string> own_address_towards(const std::string& host) {
@@ -49,6 +78,16 @@ Result<std::string> own_address_towards(const std::string& host) {
 
 Result<std::string> own_address() {
   return own_address_towards("192.0.2.1");  // of TEST-NET-1 (RFC 5737): nobody's, so the default route leads there
+}
+
+bool belongs_here(const config::ServerConfig& server) {
+  bool only_local = true;
+  for (const std::string& url : server.urls) {
+    const std::optional<bool> here = is_here(url);
+    if (here && *here) return true;
+    only_local = only_local && !here;
+  }
+  return only_local;
 }
 
 }  // namespace spate::tools

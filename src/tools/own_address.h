@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The address at which other machines reach this one.
+// This machine's addresses: the one at which other machines reach it, and which servers have one of them.
 #pragma once
 
 #include <string>
 
 #include "base/result.h"
+#include "config/filesystem_config.h"
 
 namespace spate::tools {
 
@@ -13,5 +14,8 @@ namespace spate::tools {
 Result<std::string> own_address_towards(const std::string& host);
 /// This machine's address on its way to other networks. kUnreachable: it has no default route.
 Result<std::string> own_address();
+
+/// Whether an address of the server is this machine's, or all its addresses are names that every machine has (shm).
+bool belongs_here(const config::ServerConfig& server);
 
 }  // namespace spate::tools
