@@ -9,7 +9,7 @@
 #include "base/standard_descriptors.h"
 #include "base/unique_fd.h"
 #include "log/log.h"
-#include "nbd/role.h"
+#include "nbd/options.h"
 #include "nbd/service.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of spate-export.
+// What spate-export serves, and where: from its command line, or from the section of a server with the role block.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ExportOptions {
   std::string unix_path;
   std::string file_system;            // spate.toml, or its folder; empty: the one used last
   std::vector<std::string> settings;  // --set
-  /// Everything else comes from this server's section in spate.toml (role.h); 0: from the command line.
+  /// Everything else comes from this server's section in spate.toml (options_of_server()); 0: from the command line.
   std::uint32_t server = 0;
   /// Has server-cert.pem, server-key.pem, and perhaps ca-cert.pem, to ask clients for certificates.
   std::string tls_folder;
@@ -49,5 +49,9 @@ std::string_view export_usage();
 
 /// The settings that override spate.toml: those of the environment, then options.settings.
 Result<std::vector<config::Override>> settings_of(const ExportOptions& options);
+
+/// Completes `given` (its file system, settings and server) with the sections [block] and [[exports]]; sets up the log
+/// as that server's. kNotFound: no such server; kInvalidArgument: it does not have the role, or the file has mistakes.
+Result<ExportOptions> options_of_server(const ExportOptions& given);
 
 }  // namespace spate::nbd
