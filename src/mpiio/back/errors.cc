@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "mpiio/back/shadow.h"
+#include "mpiio/back/mpi.h"
 
 namespace spate::mpiio {
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "mpiio/back/file_systems.h"
+#include "mpiio/back/mpi.h"
 #include "mpiio/back/representation.h"
-#include "mpiio/back/shadow.h"
 
 namespace spate::mpiio {
 namespace {

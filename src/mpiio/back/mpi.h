@@ -25,6 +25,11 @@ int pass_on(int (*function)(Parameters...), Arguments... arguments) {
   return function == nullptr ? MPI_ERR_UNSUPPORTED_OPERATION : function(arguments...);
 }
 
+/// Makes a shadow: a file of MPI's own that stands for a file of Spate. So MPI itself provides the handles, their
+/// Fortran numbers and their error handlers. Returns MPI_FILE_NULL if MPI could not make one.
+MPI_File make_shadow();
+void free_shadow(MPI_File* shadow);
+
 }  // namespace spate::mpiio
 
 /// `return SPATE_PASS_ON(File_get_size, (MPI_File, MPI_Offset*), file, size);`

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of MPI that the front takes over, each as MPI_ and PMPI_. It does not take over MPI_File_c2f,
  * MPI_File_f2c and the error handlers' functions, because the handle of a file of Spate is one of MPI's own
- * (back/shadow.h). Functions of LARGE_COUNTS come twice, the second time with _c. tests/mpi/names.py compares the list
+ * (back/mpi.h). Functions of LARGE_COUNTS come twice, the second time with _c. tests/mpi/names.py compares the list
  * with the exports of the installed MPI libraries. */
 #ifndef SPATE_MPIIO_NAMES_H
 #define SPATE_MPIIO_NAMES_H

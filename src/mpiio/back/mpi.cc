@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI's own functions for files, and the shadow files that are made with them.
+#include "mpiio/back/mpi.h"
+
 #include <dlfcn.h>
 
 #include <atomic>
-
-#include "mpiio/back/mpi.h"
-#include "mpiio/back/shadow.h"
 
 namespace spate::mpiio {
 namespace {
