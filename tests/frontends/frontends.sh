@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# frontends.sh GROUP...: the cases of each group on a local folder, the oracle, then by each front end of Spate: the same lines.
-# FRONTENDS chooses among: native preload fuse fuse_none; and mixed: random calls, each through a front end drawn for it (mixed.py).
-# FRONTENDS=named: whether every error that POSIX names for a call is among the cases (named_errors.py).
+# frontends.sh GROUP...: runs the cases of each group on a local folder, which is the oracle, and then by each front end of Spate. All must print the
+# same lines.
+# FRONTENDS chooses among native, preload, fuse and fuse_none. mixed makes random calls, each through a front end that is drawn for it (mixed.py).
+# FRONTENDS=named checks that every error that POSIX names for a call is among the cases (named_errors.py).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d)
@@ -28,7 +29,7 @@ mount_at() {
   "$spate" mount -p "$dir/$1" -o "$2"
 }
 
-# cases FRONTEND_NAME COMMAND...: its lines into $dir/FRONTEND_NAME.lines
+# cases FRONTEND_NAME COMMAND...: writes the lines of the command to $dir/FRONTEND_NAME.lines.
 cases() {
   local name=$1
   shift
@@ -36,7 +37,7 @@ cases() {
     { echo "$name: ended early (status $?)"; tail -n 3 "$dir/$name.lines"; tail -n 20 "$dir/$name.errors"; exit 1; }
 }
 
-# mixed: by processes of every front end at the same time.
+# mixed: processes of every front end work at the same time.
 mixed() {
   local roots=(/spate/mixed)
   if [ -r /dev/fuse ] && [ -w /dev/fuse ]; then
@@ -47,7 +48,7 @@ mixed() {
   SPATE=$spate timeout "${FRONTENDS_TIMEOUT:-1500}" python3 "$here/mixed.py" "$oracle/mixed" "$library" /mixed "${roots[@]}"
 }
 
-# The oracle is ext4 where there is one: of another file system, tmpfs say, some answers differ.
+# The oracle is on ext4 if there is one. Some answers of other file systems, such as tmpfs, differ.
 kind() { stat -f -c %T "$1"; }
 oracle=
 for place in "$dir" /var/tmp "$PWD" "$here"; do
@@ -58,10 +59,10 @@ chmod 755 "$oracle"
 
 groups=("$@")
 cases oracle python3 "$here/cases.py" os "$oracle" "${groups[@]}"
-# named: that the cases come to every error that POSIX names; no front end is asked.
+# named: checks that the cases meet every error that POSIX names. It uses no front end.
 [ "${FRONTENDS:-}" != named ] || { python3 "$here/named_errors.py" "$dir/oracle.lines"; exit; }
 "$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
-# Other users come, too (cases_acl.py), who may not read the key.
+# Other users, who may not read the key, also use the file system (cases_acl.py).
 "$spate" down -q --dir "$dir/fs"
 sed -i '/^auth = /d; s/^\[fs\]$/[fs]\nauth = "none"/' "$dir/fs/spate.toml"
 "$spate" up -q --dir "$dir/fs"

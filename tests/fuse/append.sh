@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# O_APPEND by many processes on two mounts: every record is there, whole, once, in the order of its writer.
+# Many processes on two mounts append with O_APPEND: the file holds every record once, complete, and in the order of its writer.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at one

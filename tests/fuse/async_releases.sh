@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Files that were open for writing are closed while the meta server does not answer: no worker of the mount waits for it.
+# Programs close files that were open for writing while the meta server does not answer. No worker of the mount waits for it.
 . "$(dirname "$0")/lib.sh"
 files=20
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
@@ -13,7 +13,7 @@ close_all() { for i in $(seq $files); do eval "exec $((i + 20))<&-"; done; }
 is() { [ "$(status "$1" "$2")" "$3" "$4" ]; }
 meta=$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")
 
-# All closes are on their way, and nobody waits for them.
+# All closes are under way, and nobody waits for them.
 open_all kept
 stop "$meta"
 close_all
@@ -27,6 +27,6 @@ stop "$meta"
 close_all
 wait_until is asked workers_with_request -ge 5
 kill -CONT "$meta"
-# All of them have been told in the end.
+# In the end the meta server has received all of them.
 rm "$dir"/kept/*
 "$spate" fsck > /dev/null

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Supervisor and server of a mount are killed together while programs write, append, create and rename: everything that was acknowledged is
-# there once, other mounts go on when the session has run out, and the directory can be mounted again.
+# Supervisor and server of a mount are killed together while programs write, append, create and rename. Everything that was acknowledged is
+# there once. Other mounts go on when the session has expired, and the directory can be mounted again.
 . "$(dirname "$0")/lib.sh"
 export SPATE_META_SESSION_LEASE='4 s'
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at a
 mount_at b
 
-# work NUMBER: until it fails; what was acknowledged goes to a file outside.
+# work NUMBER: works until a call fails. It records what was acknowledged in a file outside of the mount.
 work() {
   python3 - "$dir/a" "$dir/told$1" "$1" <<'PROGRAM'
 import os
@@ -54,7 +54,7 @@ for number in "123":
         assert os.path.exists(f"{where}/b/done{number}.{i}"), (number, i)
 PROGRAM
 
-# What the dead one had open for writing and under leases waits for nobody when its session has run out.
+# When the session of the dead mount has expired, others get the files that it had open for writing and under leases.
 timeout 60 sh -c "echo more >> $dir/b/log1 && rm $dir/b/data1"
 "$spate" umount -z "$dir/a"
 mount_at a

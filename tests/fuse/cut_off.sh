@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A machine with a mount is cut off from all servers while programs write there, hold locks and keep names under leases. When its session has run
-# out others go on: they get the locks, change what it kept, and find all that was synced. When the machine comes back, what its programs still
-# write to files that they had locked goes nowhere, and they get errors.
+# A machine with a mount is cut off from all servers while its programs write, hold locks and keep names under leases. When its session has
+# expired, others go on: they get the locks, change what it kept, and find everything that was synced. When the machine comes back, its programs
+# get errors if they write to files that they had locked, and these writes have no effect.
 if [ -z "${SPATE_CUT_OFF:-}" ]; then
   [ "$(id -u)" = 0 ] || { echo "skipped: needs root"; exit 77; }
   probe='ip link set lo up && ip link add v0 type veth peer name v1 && mount -t tmpfs t /mnt'
-  unshare --net --mount sh -ec "$probe" 2> /dev/null || { echo "skipped: no network can be made here"; exit 77; }
+  unshare --net --mount sh -ec "$probe" 2> /dev/null || { echo "skipped: no network namespace can be made here"; exit 77; }
   SPATE_CUT_OFF=1 exec unshare --net --mount bash "$0" "$@"
 fi
 . "$(dirname "$0")/lib.sh"
 ip link set lo up
 
-# The other machine: processes that are entered into this network have it, and nothing else of their own.
+# The other machine is a network namespace. Its processes share everything else with this machine.
 unshare --net sleep infinity &
 other=$!
 end_of_both() {
@@ -38,7 +38,7 @@ mount_at b
 mounts+=("$dir/a")
 there "$spate" mount -p "$dir/a"
 
-# Each writes, syncs now and then, and notes outside what has been answered.
+# Each process writes, syncs now and then, and records outside of the mount what was answered.
 work() {
   exec python3 - "$dir/a" "$dir/told$1" "$1" <<'PROGRAM'
 import fcntl
@@ -72,7 +72,7 @@ wait_until has_begun
 ls -l "$dir/a" > /dev/null
 ip link set here down
 
-# The locks pass on when the session has run out and the io servers refuse it.
+# Others get the locks when the session has expired and the io servers refuse it.
 for i in 1 2; do timeout 60 flock "$dir/b/data$i" true; done
 python3 - "$dir" <<'PROGRAM'
 import os
@@ -91,7 +91,7 @@ for number in "12":
         assert os.stat(f"{where}/b/{name}{number}").st_size == len(found), (name, number)
     names = {name for name in os.listdir(f"{where}/b") if name.startswith(f"name{number}.")}
     assert names in [{f"name{number}.{i}" for i in range(count)} for count in range(synced, synced + 11)], (number, synced, len(names))
-    # What the other one had open and under leases is changed without it.
+    # Others change what the lost machine had open and under leases.
     with open(f"{where}/b/data{number}", "r+b") as file:
         file.write(b"by another\n")
         file.truncate(11)
@@ -105,6 +105,6 @@ for i in 1 2; do
   equal "$(cat "$dir/b/data$i")" "by another"
   equal "$(cat "$dir/a/data$i")" "by another"
   equal "$(tail -n 1 "$dir/told$i")" "failed 5"
-  # An append that was under way then may have gone behind the others when the machine was back.
+  # An append that was under way then may have reached the end of the file when the machine was back.
   awk '$1 != NR - 1 { print "line", NR, "is", $1; exit 1 }' "$dir/b/moved$i"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `spate down` names the mounts that would wait; a mount without its servers says for whom it waits, and since when.
+# `spate down` names the mounts that would wait. A mount without its servers says which server it waits for, and since when.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 mount_at 'one mount'
@@ -12,7 +12,7 @@ fails '--force' "$spate" down
 "$spate" umount "$dir/two"
 "$spate" mount --status "$dir/one mount" | grep -q "^file_system $dir/fs/spate.toml\$"
 ! "$spate" mount --status "$dir/one mount" | grep waits_for
-# Of another file system's mounts `spate down` says nothing.
+# `spate down` does not mention the mounts of another file system.
 take_ports 2
 "$spate" up -q --dir "$dir/other" --io 1 --port "$port"
 "$spate" down -q --dir "$dir/other"
@@ -27,7 +27,7 @@ for _ in $(seq 200); do
 done
 grep -q '^waits_for server 1 (tcp://127.0.0.1:[0-9]*) for [0-9]* s: it cannot be reached: nobody listens there$' "$dir/status"
 "$spate" mount --status "$dir/one mount" --json | python3 -c 'import json, sys; assert "server 1" in json.load(sys.stdin)["waits_for"]'
-# Nobody looks into it before the first word is said.
+# Nobody uses the mount before it has printed its first message.
 fails 'mounted already' timeout 20 "$spate" mount "$dir/one mount"
 for _ in $(seq 100); do ! grep -q 'operations wait' "$dir/fs/log/mount.log" || break; sleep 0.1; done
 grep -q 'operations wait server="server 1 (tcp://127.0.0.1:[0-9]*)"' "$dir/fs/log/mount.log"

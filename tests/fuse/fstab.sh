@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# mount(8) and a line of fstab, by /sbin/mount.spate.
+# mount(8) mounts with and without a line of fstab, by /sbin/mount.spate.
 [ "${APART:-}" ] || exec env APART=1 unshare -m --propagation private "$0" # the link in /sbin is for this script only
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || { echo 'skipped: needs root, for mount(8)'; exit 77; }
@@ -11,9 +11,9 @@ mounts+=("$dir/data" "$dir/line")
 mount -t spate -o allow_other,cache=none "$dir/fs/spate.toml" "$dir/data"
 equal "$(findmnt -no FSTYPE "$dir/data")" fuse.spate
 echo text > "$dir/data/file"
-# What was agreed with the kernel is in the log.
+# The log has what the mount and the kernel have agreed.
 grep -q 'connected to the kernel protocol=7.[0-9]* capable=0x[0-9a-f]* want=0x[0-9a-f]* max_write=1048576' "$dir/fs/log/mount.log"
-# A remount changes what is the kernel's, and says what it does not change.
+# A remount changes the kernel's options, and names those that it cannot change.
 mount -o remount,ro "$dir/data"
 fails 'Read-only' touch "$dir/data/new"
 equal "$(cat "$dir/data/file")" text
@@ -27,7 +27,7 @@ equal "$(options)" ro,nosuid,noexec,relatime
 /sbin/mount.spate "$dir/fs/spate.toml" "$dir/data" -o remount,rw
 equal "$(options)" rw,nosuid,noexec,relatime
 "$spate" mount -o remount,nodev "$dir/data"
-# What cannot be changed is refused by name, with all else; what is so already is not.
+# A remount that wants to change another option is refused as a whole, and names the option. An option that has that value already is accepted.
 for option in cache=auto noatime attr_cache=kernel soft acces; do
   fails "$option" mount -o "remount,ro,$option" "$dir/data"
   fails "$option" /sbin/mount.spate "$dir/fs/spate.toml" "$dir/data" -o "remount,ro,$option"
@@ -42,7 +42,7 @@ code=0
 equal "$code" 32
 grep -q "no file system of Spate is mounted at $dir" "$dir/said"
 umount "$dir/data"
-# The type as the kernel tells it, and options of the kernel in a line.
+# A line of fstab may name the type as the kernel shows it, and options of the kernel.
 mount -t fuse.spate -o allow_other "$dir/fs/spate.toml" "$dir/data"
 equal "$(cat "$dir/data/file")" text
 umount "$dir/data"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Files are found by file handles that the kernel knows no name of, as NFS servers and backup programs need it.
+# NFS servers and backup programs open files by file handles for which the kernel knows no name. The mount finds these files.
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || { echo 'skipped: needs root, for open_by_handle_at'; exit 77; }
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"

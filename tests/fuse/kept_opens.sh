@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A file that a program has read and closed is opened again without the servers. Another mount sees nothing of it: what it removes goes,
-# what it writes is read, also when the process that serves the mount was replaced or killed.
+# A mount opens a file again without the servers after a program has read and closed it. Another mount does not notice: a file that it removes
+# is gone, and what it writes is read. Both hold also when the process that serves the first mount was replaced or killed.
 . "$(dirname "$0")/lib.sh"
 export SPATE_META_SESSION_LEASE='8 s'
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
@@ -10,11 +10,12 @@ mount_at b
 datafiles() { find "$dir"/fs/server-*/target-0/d -type f | wc -l; }
 none_left() { [ "$(datafiles)" -eq 0 ]; }
 keeps() { [ "$(status "$1" kept_opens)" -eq "$2" ]; }
-# kept_after_visits NUMBER FILE...: a close right after another mount's change is not kept yet, so each look at it is a visit.
+# kept_after_visits NUMBER FILE...: a mount does not keep a file yet that is closed right after another mount's change. So each look counts as a
+# visit.
 kept_after_visits() { cat "${@:2}" > /dev/null && keeps a "$1"; }
 is_served_anew() { [ "$(status a server)" != "$1" ] && [ -n "$(status a server)" ]; }
 
-# No file that is kept is asked for.
+# The mount asks no server for a file that it keeps.
 for i in $(seq 20); do echo "$i" > "$dir/b/f$i"; done
 ls -l "$dir/a" > /dev/null
 wait_until kept_after_visits 20 "$dir"/a/f*
@@ -23,7 +24,7 @@ for _ in 1 2 3; do for i in $(seq 20); do equal "$(cat "$dir/a/f$i")" "$i"; done
 equal "$(asked open) $(asked close)" "$opened $closed"
 equal "$(($(status a opened_without_asking) - before))" 60
 
-# What the other mount does is seen at once, and nothing is left of what it removes.
+# This mount sees at once what the other one does, and nothing is left of a file that the other one removes.
 for i in $(seq 5); do
   echo more >> "$dir/b/f$i" && equal "$(tail -n 1 "$dir/a/f$i")" more
   equal "$(cat "$dir/a/f$i" | wc -l)" 2
@@ -33,7 +34,7 @@ rm "$dir"/b/* && fails 'No such file' cat "$dir/a/f20"
 wait_until none_left
 wait_until keeps a 0
 
-# A descriptor that was opened that way reads on after the removal, until it is closed.
+# A descriptor that was opened that way can be read after the removal, until it is closed.
 echo text > "$dir/b/open" && wait_until kept_after_visits 1 "$dir/a/open"
 exec 5< "$dir/a/open"
 keeps a 0
@@ -42,7 +43,7 @@ equal "$(cat <&5)" text
 exec 5<&-
 wait_until none_left
 
-# The next process of the mount ends what the one before has kept.
+# The next process of the mount ends the opens that the one before has kept.
 for how in upgrade kill; do
   echo "$how" > "$dir/b/file"
   ls -l "$dir/a" > /dev/null
@@ -55,7 +56,7 @@ for how in upgrade kill; do
   wait_until none_left
 done
 
-# A restart of the meta server, and an end of the mount.
+# The meta server restarts, and the mount ends.
 echo text > "$dir/b/file"
 ls -l "$dir/a" > /dev/null
 wait_until kept_after_visits 1 "$dir/a/file"

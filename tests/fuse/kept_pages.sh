@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a mount has written in whatever way is read back from the page cache after close and open: no read reaches an io
+# After close and open, a mount reads back from the page cache what it has written, however it was written. No read reaches an io
 # server.
 . "$(dirname "$0")/attempts.sh"
 . "$(dirname "$0")/lib.sh"
@@ -12,12 +12,12 @@ size=8388608
 head -c $size /dev/urandom > "$dir/data"
 file=$dir/one/file
 
-# reads: how many requests to read the io servers have answered.
+# reads: prints how many read requests the io servers have answered.
 reads() {
   "$spate" stats --prometheus | awk 'index($1, "spate_rpc_request_ns_count") == 1 && index($1, "op=\"read\"") { sum += $2 } END { print sum + 0 }'
 }
 
-# all_reads: the same once all that were sent are counted.
+# all_reads: prints the same number once all requests that were sent are counted.
 all_reads() {
   local last=none now
   now=$(reads)
@@ -25,10 +25,10 @@ all_reads() {
   echo "$now"
 }
 
-# resident: how much of the file the kernel has after an open, bytes.
+# resident: prints how many bytes of the file the kernel has after an open.
 resident() { fincore --bytes --noheadings --output RES "$file" | tr -d ' '; }
 
-# kept: the kernel has all of the file after an open, and what it has is right.
+# kept: checks that the kernel has the whole file after an open, and that its pages are right.
 kept() {
   local before
   equal "$(resident)" "$(stat -c %s "$dir/data")"
@@ -39,28 +39,28 @@ kept() {
 
 cp "$dir/data" "$file"
 kept
-# In part: not every datafile is touched.
+# A program writes a part of the file, and not every datafile is touched.
 printf changed | tee >(dd of="$dir/data" bs=1 seek=5000001 conv=notrunc status=none) | dd of="$file" bs=1 seek=5000001 conv=notrunc status=none
 kept
-# Opened for writing, and nothing was written.
+# A program opens the file for writing and writes nothing.
 : >> "$file"
 kept
-# Opened for writing by another mount, and nothing was written.
+# A program of another mount does the same.
 exec 3<> "$dir/other/file"
 kept
 exec 3>&-
 kept
-# The process of the mount is another one: an upgrade, a crash.
+# Another process serves the mount, after an upgrade and after a crash.
 "$spate" mount --upgrade "$dir/one"
 kept
 kill -9 "$("$spate" mount --status "$dir/one" | awk '$1 == "server" { print $2 }')"
 kept
-# Somebody else has written.
+# Another mount has written to the file.
 printf y | tee >(dd of="$dir/data" bs=1 seek=7000001 conv=notrunc status=none) | dd of="$dir/other/file" bs=1 seek=7000001 conv=notrunc status=none
 equal "$(resident)" 0
 cmp "$dir/data" "$file"
 kept
-# Two programs write it at the same time.
+# Two programs write to it at the same time.
 python3 - "$file" "$dir/data" << 'END'
 import os, sys
 for name in sys.argv[1:]:
@@ -74,11 +74,11 @@ for name in sys.argv[1:]:
 END
 cmp "$dir/data" "$file"
 kept
-# Cut at the open, and written in one datafile only.
+# The open truncates the file, and one datafile is written.
 head -c 8192 /dev/urandom > "$dir/data"
 cat "$dir/data" > "$file"
 kept
-# Cut while it is open: then the kernel itself drops what was read or written before.
+# The file is truncated while it is open. The kernel itself then drops what was read or written before.
 python3 - "$file" "$dir/data" << 'END'
 import os, sys
 for name in sys.argv[1:]:
@@ -90,7 +90,7 @@ END
 equal "$(resident)" 4096
 cmp "$dir/data" "$file"
 kept
-# Appended to: what was there before stays, and what was appended is read once.
+# A program appends. What was there before stays in the cache, and what was appended is read once.
 python3 - "$file" "$dir/data" << 'END'
 import os, sys
 for name in sys.argv[1:]:
@@ -102,7 +102,7 @@ END
 equal "$(resident)" 8192
 cmp "$dir/data" "$file"
 kept
-# With relatime the first read after a change moves atime: only where the file begins and ends it is read anew.
+# With relatime the first read after a change moves atime. Only the beginning and the end of the file are read anew.
 head -c $size /dev/urandom > "$dir/data"
 mount_at relative relatime
 file=$dir/relative/file2
@@ -111,7 +111,7 @@ equal "$(resident)" $((size - 8192))
 before=$(all_reads) atime=$(stat -c %.9X "$file")
 cmp "$dir/data" "$file"
 anew=$(($(all_reads) - before))
-[ $anew -gt 0 ] || { echo 'no read has come to a server'; exit 1; }
-[ $anew -le 6 ] || { echo "$anew reads for two pages"; exit 1; }
-[ "$(stat -c %.9X "$file")" != "$atime" ] || { echo 'the read has not moved atime'; exit 1; }
+[ $anew -gt 0 ] || { echo 'no read has reached a server'; exit 1; }
+[ $anew -le 6 ] || { echo "two pages took $anew reads"; exit 1; }
+[ "$(stat -c %.9X "$file")" != "$atime" ] || { echo 'the read has not changed atime'; exit 1; }
 kept

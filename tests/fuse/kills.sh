@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The process that serves a mount is killed, four times each on a few mounts (the fifth is given up): kills.sh [MOUNTS]
+# kills.sh [MOUNTS]: kills the process that serves a mount, four times on each of a few mounts. After a fifth time the supervisor gives up.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port" --trove mem
 for i in $(seq "${1:-3}"); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Mounts that keep names and attributes under leases: answered without the servers, and never what was changed meanwhile.
+# Mounts keep names and attributes under leases. They answer without the servers, and never with what has changed meanwhile.
 . "$(dirname "$0")/lib.sh"
 export SPATE_META_SESSION_LEASE='8 s'  # of a lease a quarter
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
@@ -9,14 +9,14 @@ mount_at b leases
 mount_at c noleases
 
 supervisor() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1( |$)"; }
-# Its supervisor and what serves it.
+# The supervisor of the mount, and the process that serves it.
 processes() { supervisor "$1"; pgrep -P "$(supervisor "$1")"; }
-# count NAME: what the meta server has counted.
+# count NAME: prints a counter of the meta server.
 count() {
   "$spate" stats 1 --prometheus | awk -v name="$1" 'index($1, name) == 1 { sum += $2 } END { print sum + 0 }'
 }
 
-# What each does, the others see at once.
+# Each mount sees at once what the others do.
 for from in a b c; do
   for to in a b c; do
     test ! -e "$dir/$to/d"
@@ -31,7 +31,7 @@ for from in a b c; do
   done
 done
 
-# What is kept is answered without the server, a file that is open for writing not.
+# The mount answers without the server for what it keeps, but not for a file that is open for writing.
 mkdir "$dir/b/tree" && (cd "$dir/b/tree" && seq 50 | xargs touch)
 ls -l "$dir/a/tree" > /dev/null
 looked=$(asked lookup_lease)
@@ -39,7 +39,8 @@ looked=$(asked lookup_lease)
 for _ in $(seq 10); do stat "$dir/a/tree/"* > /dev/null; done
 equal "$(asked lookup_lease)" "$looked"
 
-# Nor is the server asked again for the extended attributes of what is kept, as `ls -l` and `cp -a` do. Another mount's changes are seen at once.
+# `ls -l` and `cp -a` ask for extended attributes. The mount does not ask the server again for those that it keeps. Another mount's changes are seen
+# at once.
 ls -l "$dir/a/tree" > /dev/null
 xattrs_asked() { echo "$(asked getxattr) $(asked listxattr)"; }
 before=$(xattrs_asked)
@@ -58,7 +59,7 @@ for i in range(5):
     assert os.listxattr(b) == [], i
 PROGRAM
 
-# Who reads to the end of a file that nobody writes asks no io server for its size; another mount's bytes are seen.
+# A program reads to the end of a file that nobody writes. The mount asks no io server for its size. It sees what another mount appends.
 sizes_asked() {
   for server in 2 3; do "$spate" stats "$server" --prometheus; done |
     awk 'index($1, "spate_rpc_request_ns_count") == 1 && index($1, "op=\"datafile_stat\"") { sum += $2 } END { print sum + 0 }'
@@ -69,7 +70,7 @@ before=$(sizes_asked)
 for i in $(seq 20); do equal "$(tail -n 1 "$dir/a/tree/read$i")" "$i"; done
 equal "$(sizes_asked)" "$before"
 echo more >> "$dir/b/tree/read7" && equal "$(tail -n 1 "$dir/a/tree/read7")" more
-# Of a mount is told what its leases have saved.
+# The status of a mount shows what its leases have saved.
 before=$(status a answered_from_leases)
 for i in $(seq 5); do stat "$dir/a/tree/$i" > /dev/null; done
 [ "$(status a answered_from_leases)" -gt "$before" ] && [ "$(status a asked)" -gt 0 ]
@@ -88,7 +89,7 @@ for i in $(seq 5); do
 done
 exec 5>&-
 
-# A restart of the meta server: what is changed before a mount has heard of it is seen all the same.
+# The meta server restarts. A mount sees also what has changed before it has learned of the restart.
 stat "$dir/a/tree/7" "$dir/b/tree/7" > /dev/null
 kill -9 "$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")"
 "$spate" up -q --dir "$dir/fs"
@@ -98,7 +99,7 @@ for mode in 600 640 644; do
 done
 echo line >> "$dir/b/live" && equal "$(stat -c %s "$dir/a/live")" 30
 
-# A mount that stands still is waited for until its leases have run out, and answers nothing old when it goes on.
+# Others wait for a mount that stands still until its leases have expired. When it goes on, it answers with nothing old.
 stat "$dir/a/tree/8" > /dev/null
 stopped=$(processes a)
 kill -STOP $stopped
@@ -108,12 +109,12 @@ kill -CONT $stopped
 equal "$(stat -c %a "$dir/a/tree/8")" 611
 test ! -e "$dir/a/tree/9" && test -e "$dir/a/tree/nine"
 
-# Another process that serves the mount keeps nothing of what the one before kept, and nobody waits for that.
+# The next process that serves the mount keeps nothing of what the one before kept, and nobody waits for it.
 stat "$dir/a/tree/11" > /dev/null
 kill -9 "$(pgrep -P "$(supervisor a)")"
 chmod 622 "$dir/b/tree/11" && equal "$(stat -c %a "$dir/a/tree/11")" 622
 
-# One that is killed does not hold others up for ever.
+# A mount that is killed does not delay others for ever.
 stat "$dir/a/tree/10" > /dev/null
 kill -9 $(processes a)
 chmod 604 "$dir/b/tree/10" && equal "$(stat -c %a "$dir/c/tree/10")" 604

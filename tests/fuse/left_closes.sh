@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The process that serves a mount is replaced or killed after a program has closed a file, and before the meta server has heard of
-# it: the next one ends the open, so that a removed file goes.
+# The process that serves a mount is replaced or killed after a program has closed a file, and before the meta server knows of the
+# close. The next process ends the open, so that a removed file is deleted.
 . "$(dirname "$0")/lib.sh"
 export SPATE_CLIENT_DEADLINE='1 s'
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced: a file system in $dir/fs, mounts below $dir, all of it gone at the end.
+# Sourced. Makes the folder $dir for a file system in $dir/fs and mounts below $dir. Removes all of them at the end.
 set -euo pipefail
 [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
 dir=$(mktemp -d)
@@ -17,7 +17,7 @@ end() {
 }
 trap end EXIT
 
-# stop PID...: returns when they stand still. A signal alone is only on its way: on a busy machine they still answer for a while.
+# stop PID...: stops the processes and returns when they stand still. After the signal alone, they still answer for a while on a busy machine.
 stop() {
   local pid
   kill -STOP "$@"
@@ -32,7 +32,7 @@ mount_at() {
   "$spate" mount -p "$dir/$1" ${2:+-o "$2"}
 }
 
-# fails TEXT COMMAND...: the command fails and says TEXT.
+# fails TEXT COMMAND...: checks that the command fails and prints TEXT.
 fails() {
   local text=$1
   shift
@@ -40,23 +40,23 @@ fails() {
   grep -q -- "$text" "$dir/said" || { echo "\"$*\" does not say \"$text\":"; cat "$dir/said"; return 1; }
 }
 
-# asked OPERATION [SERVER]: how many such requests the meta server, or that one, has answered.
+# asked OPERATION [SERVER]: prints how many such requests the meta server, or the named server, has answered.
 asked() {
   "$spate" stats "${2:-1}" --prometheus | awk -v op="op=\"$1\"" '
     index($1, "spate_rpc_request_ns_count") == 1 && index($1, op) { sum += $2 } END { print sum + 0 }'
 }
 
-# status NAME WHAT: what `spate mount --status` says of the mount.
+# status NAME WHAT: prints a value that `spate mount --status` shows of the mount.
 status() { "$spate" mount --status "$dir/$1" | sed -n "s/^$2 //p"; }
 
-# wait_until COMMAND...: until it succeeds, a minute at most.
+# wait_until COMMAND...: repeats the command until it succeeds, for a minute at most.
 wait_until() {
   local end=$((SECONDS + 60))
   until "$@"; do
-    [ $SECONDS -lt $end ] || { echo "has not come: $*"; return 1; }
+    [ $SECONDS -lt $end ] || { echo "did not succeed within a minute: $*"; return 1; }
     sleep 0.02
   done
 }
 
-# equal WHAT WANTED: two strings.
+# equal WHAT WANTED: checks that two strings are equal.
 equal() { [ "$1" = "$2" ] || { echo "is \"$1\", should be \"$2\""; return 1; }; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Locks between programs on two mounts: record locks, OFD locks, flock; waits, signals, deadlocks, killed holders.
+# Programs on two mounts lock files by record locks, OFD locks and flock: waits, signals, deadlocks, killed holders.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at one

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An io server has lost what was written and not synced (its memory, here): close(2) on a mount says so, once, and only of files
-# that lost something.
+# An io server loses what was written and not synced (here it keeps data in memory). close(2) on a mount reports that once, and only for
+# files that have lost something.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port" --trove mem
 for cache in auto none; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs map files of which the kernel keeps nothing: open with O_DIRECT, or on a mount without a cache.
+# Programs map files whose pages the kernel does not keep: they are open with O_DIRECT, or on a mount without a cache.
 . "$(dirname "$0")/lib.sh"
-[ "$(printf '%s\n' 6.6 "$(uname -r)" | sort -V | head -1)" = 6.6 ] || { echo 'skipped: Linux before 6.6 maps no such files'; exit 77; }
+[ "$(printf '%s\n' 6.6 "$(uname -r)" | sort -V | head -1)" = 6.6 ] || { echo 'skipped: Linux before 6.6 cannot map such files'; exit 77; }
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at none cache=none
 mount_at auto

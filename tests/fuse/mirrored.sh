@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs write and read mirrored files on two mounts while one io server after the other is killed, stopped and ended in order. No call
+# Programs write and read mirrored files on two mounts. Meanwhile one io server after the other is killed, stopped and shut down. No call
 # fails, and no byte is lost.
 . "$(dirname "$0")/lib.sh"
 up() { "$spate" up -q --dir "$dir/fs" --io 3 --port "$port" "$@"; }
@@ -15,7 +15,7 @@ for name in m past; do
   workers+=($!)
 done
 
-# longer FILE LINES: a worker has printed more since.
+# longer FILE LINES: whether a worker has printed more lines than that.
 longer() { [ "$(wc -l < "$1")" -gt "$2" ]; }
 go_on() {
   local name count
@@ -24,7 +24,7 @@ go_on() {
     wait_until longer "$dir/$name.out" $((count + 2)) || { cat "$dir/$name.out"; return 1; }
   done
 }
-# Whether `spate status` says that no group lacks a copy.
+# Whether `spate status` shows that no group lacks a copy.
 whole() { "$spate" status --json 2> /dev/null | python3 -c '
 import json, sys
 sys.exit(not any(row.get("groups") and row["degraded"] == 0 for row in json.load(sys.stdin)))'; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ordinary programs in a mounted directory.
+# Ordinary programs work in a mounted directory.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 
@@ -43,18 +43,18 @@ fallocate -n -l 50000 grown && fallocate -l 20000 grown && equal "$(stat -c %s g
 fallocate -p -o 0 -l 4096 big && cmp <(head -c 4096 big) <(head -c 4096 /dev/zero)
 equal "$(df --output=fstype . | tail -1)" fuse.spate
 
-# A directory that takes many requests to list: each name once.
+# Listing a large directory takes many requests, and shows each name once.
 mkdir many && (cd many && seq 1 600 | xargs touch)
 equal "$(ls many | sort -n | uniq | wc -l)" 600
 equal "$(ls -a many | wc -l)" 602
 rm -r many
 
-# An open file that has no name any more.
+# A file is still open when its last name is gone.
 exec 5<> unlinked && rm unlinked && echo still >&5
 equal "$(cat /proc/self/fd/5)" still
 exec 5>&-
 
-# Several programs in one file.
+# Several programs write to one file.
 for i in 0 1 2 3; do dd if="$dir/data" of=shared bs=64k skip="$i" seek="$i" count=1 conv=notrunc status=none & done
 wait
 cmp -n 262144 shared "$dir/data"

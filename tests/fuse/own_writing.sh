@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A mount tells size and times of a file that it has made and alone writes without asking the io servers; what another mount writes and cuts
-# meanwhile it sees at once.
+# If a mount has made a file and is the only one that writes it, it answers for size and times without asking the io servers. It sees at once what
+# another mount writes and truncates meanwhile.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at a
@@ -51,7 +51,7 @@ for i in range(20):
     assert same(name).st_size == 7
 PROGRAM
 
-# What cp -p and tar do to each file: of these questions none goes to a server.
+# cp -p and tar make these calls for each file. None of their questions reaches a server.
 mkdir "$dir/source" "$dir/a/target"
 for i in $(seq 20); do head -c 3000 /dev/zero > "$dir/source/f$i"; done
 questions() { echo "$(asked datafile_stat 2) $(asked datafile_stat 3) $(asked getattr)"; }
@@ -60,8 +60,8 @@ cp -p "$dir"/source/* "$dir/a/target"
 equal "$(questions)" "$before"
 diff -r "$dir/source" "$dir/b/target"
 
-# Nor does who appends to a file that it has made ask where its end is. Readers of the same mount and of the other one see each append at once,
-# whether they come and go or stay.
+# A mount that appends to a file that it has made does not ask where the file ends. Readers on both mounts see each append at once, whether they
+# open the file anew or keep it open.
 python3 - "$dir/a" "$dir/b" <<'PROGRAM'
 import os
 import random

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Threads that write to different places of one file past the kernel's pages do not wait for each other.
 . "$(dirname "$0")/lib.sh"
-printf '%s\n' 6.9 "$(uname -r)" | sort -VC || { echo 'skipped: the kernel lets one direct write at a time go, before Linux 6.9'; exit 77; }
+printf '%s\n' 6.9 "$(uname -r)" | sort -VC || { echo 'skipped: before Linux 6.9 the kernel lets only one direct write of a file run at a time'; exit 77; }
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 mount_at none cache=none
 mount_at pages
 is() { [ "$(status "$1" workers_with_request)" -eq "$2" ]; }
 io=$(cut -d' ' -f1 "$dir/fs/run/server-2.pid")
 
-# together MOUNT FLAG: four writes by four threads, all at the mount while the io server stands still.
+# together MOUNT FLAG: four threads make one write each. All four reach the mount while the io server stands still.
 together() {
   local writer
   wait_until is "$1" 0

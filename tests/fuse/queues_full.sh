@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # All workers of a mount wait for servers that stand still, and more calls wait in the kernel. Then the mount is upgraded, or its process is
-# killed. When the servers go on, each call has had its effect once.
+# killed. When the servers go on, each call takes effect once.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at a memory=16MiB
@@ -11,7 +11,7 @@ cp "$SPATE_BIN/spate" "$SPATE_BIN/spate-mount" "$dir/new"
 servers=$(cut -d' ' -f1 "$dir"/fs/run/server-?.pid)
 calls=32
 
-# Each thread makes one call, in a directory of its own, since the kernel lets calls in one directory or on one file wait for each other.
+# Each thread makes one call in a directory of its own, because the kernel serializes calls in one directory or on one file.
 cat > "$dir/caller.py" <<'PROGRAM'
 import os
 import sys
@@ -48,7 +48,8 @@ PROGRAM
 most=$(status a workers_at_most)
 [ "$most" -lt "$calls" ]
 all_wait() { [ "$(status a workers_with_request)" -eq "$most" ]; }
-# calls_wait FOLDER: the calls of a program in that folder wait for the servers, as many as can in the mount and the others before it.
+# calls_wait FOLDER: makes the calls of a program in that folder wait for the servers. The mount holds as many of them as it can, and the kernel
+# holds the others.
 calls_wait() {
   rm -f "$dir/ready" "$dir/go"
   mkdir "$dir/b/$1"
@@ -60,7 +61,7 @@ calls_wait() {
   touch "$dir/go"
   wait_until all_wait
 }
-# each_once FOLDER: the servers go on, all calls succeed, and each has had its effect once.
+# each_once FOLDER: lets the servers go on, and checks that all calls succeed and that each takes effect once.
 each_once() {
   # shellcheck disable=SC2086
   kill -CONT $servers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What programs of one mount have written is read back from the page cache after close and open, as long as nobody else
-# wrote it; and what others wrote is always seen.
+# After close and open, programs of one mount read back from the page cache what they have written, as long as nobody else
+# has written to the file. They always see what others have written.
 . "$(dirname "$0")/attempts.sh"
 . "$(dirname "$0")/lib.sh"
 command -v fincore > /dev/null || { echo 'skipped: needs fincore'; exit 77; }
@@ -12,7 +12,7 @@ mount_at back cache=writeback,noatime
 mount_at relative relatime
 head -c 8388608 /dev/urandom > "$dir/data"
 
-# resident FILE: how much of it the kernel has after it was opened again, bytes.
+# resident FILE: prints how many bytes of it the kernel has after it was opened again.
 resident() { fincore --bytes --noheadings --output RES "$1" | tr -d ' '; }
 
 for mount in one back; do
@@ -23,13 +23,13 @@ for mount in one back; do
   equal "$(resident "$dir/$mount/new")" 8388608
   cp -p "$dir/data" "$dir/$mount/times"
   equal "$(resident "$dir/$mount/times")" 8388608
-  # Somebody else has written: nothing is kept.
+  # Another mount has written to the file, so nothing is kept.
   printf x | dd of="$dir/other/new" bs=1 seek=5000000 conv=notrunc status=none
   equal "$(resident "$dir/$mount/new")" 0
   equal "$(dd if="$dir/$mount/new" bs=1 skip=5000000 count=1 status=none)" x
   rm "$dir/$mount/new" "$dir/$mount/times"
 done
-# Where the next read moves atime, an open drops the first and the last page, and moves nothing itself.
+# If the next read would move atime, an open drops the first and the last page. The open itself does not move atime.
 cp "$dir/data" "$dir/relative/read"
 atime() { stat -c %.9X "$dir/other/read"; }
 before=$(atime)
@@ -40,7 +40,7 @@ for _ in $(seq 100); do
   [ "$(atime)" = "$before" ] || break
   sleep 0.05
 done
-[[ "$(atime)" > "$before" ]] || { echo 'a read of what was just written does not move atime'; exit 1; }
+[[ "$(atime)" > "$before" ]] || { echo 'a read of what was just written has not changed atime'; exit 1; }
 mount_at again
 mount_at second
 timeout 120 python3 "$(dirname "$0")/read_back.py" "$dir/again" "$dir/second"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Listings that bring leases (readdirplus=): what is found is right, few questions are asked, and nothing old is answered.
+# Listings bring leases (readdirplus=). They are right, they save questions, and the mount never answers with anything old.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 names=1600  # more than fit in one page of a listing
@@ -14,10 +14,10 @@ mkdir "$dir/d" && (
 "$spate" cp -q -r "$dir/d" spate:/d
 tree() { (cd "$1" && find . -mindepth 1 -printf '%P %y %s %m %n %l\n' | sort); }
 truth=$(cd "$dir/d" && find . -mindepth 1 -type f -printf '%P %s\n' | sort)
-# looked: questions about names, one by one.
+# looked: prints how many single names the mount has asked about.
 looked() { echo $(($(asked lookup_lease) + $(asked lookup) + $(asked getattr))); }
 
-# On a mount that knows nothing yet.
+# A mount that knows nothing yet lists the directory.
 mount_at no readdirplus=no
 mount_at auto
 mount_at yes readdirplus=yes
@@ -42,7 +42,7 @@ for mount in auto yes kernel; do
 done
 for word in no auto yes; do grep -q "connected to the kernel .* readdirplus=$word\$" "$dir/fs/log/mount.log"; done
 
-# What another changes of it is seen at once.
+# The mount sees at once what another one changes in the directory.
 for mount in auto yes kernel; do
   chmod 600 "$dir/no/d/9" && equal "$(stat -c %a "$dir/$mount/d/9")" 600
   chmod 640 "$dir/no/d/9" && equal "$(stat -c %a "$dir/$mount/d/9")" 640
@@ -52,11 +52,11 @@ for mount in auto yes kernel; do
   mv "$dir/no/d/new" "$dir/no/d/13" && test -e "$dir/$mount/d/13"
 done
 
-# Each name that stands all along is listed once, whatever others do, and over an upgrade in the middle of a listing.
+# A listing has each name once that exists all the time, whatever others do, and also if an upgrade comes in the middle of it.
 python3 "$(dirname "$0")/readdirplus.py" "$dir/yes/d" "$dir/no/d" "$dir/auto/d" -- "$spate" mount --upgrade "$dir/yes"
 equal "$(tree "$dir/yes/d")" "$(tree "$dir/none/d")"
 
-# All of a directory goes while others list it.
+# A directory is removed with all that is in it while others list it.
 mkdir "$dir/no/e" && (cd "$dir/no/e" && seq 150 | xargs touch)
 for mount in auto yes kernel; do
   while [ -e "$dir/no/e" ]; do find "$dir/$mount/e" -size +1k > /dev/null 2>&1 || true; done &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A mount of an ordinary user: every right is checked, though the kernel leaves that to the servers.
+# An ordinary user mounts. Every right is checked, although the kernel leaves that to the servers.
 [ "${APART:-}" ] || exec env APART=1 unshare -m --propagation private "$0" # /dev/fuse may be for root only
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || { echo 'skipped: needs root, to be two users'; exit 77; }
@@ -39,7 +39,7 @@ done
 user sh -c 'echo mine > open/mine && chmod 200 open/mine' && equal "$(cat "$dir/m/open/mine")" mine
 equal "$(stat -c %u "$dir/m/open/mine")" 65534
 fails 'Permission denied' user cat open/mine
-# What was allowed is not any more, at once.
+# A right that is taken away is gone at once.
 chmod 600 "$dir/m/all"
 fails 'Permission denied' user cat all
 as_user spate umount "$dir/u"

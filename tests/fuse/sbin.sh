@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced after lib.sh, in a mount namespace of its own: the helpers that mount(8) calls are there.
+# Sourced after lib.sh. Enters a mount namespace of its own, which has the helpers that mount(8) calls.
 if [ ! -e /sbin/mount.spate ] || [ ! -e /sbin/mount.fuse.spate ]; then
   sbin=$(realpath /sbin)
   mkdir "$dir/upper" "$dir/work" && mount -t overlay overlay -o "lowerdir=$sbin,upperdir=$dir/upper,workdir=$dir/work" "$sbin" ||

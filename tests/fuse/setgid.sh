@@ -10,6 +10,6 @@ mount_at noacl allow_other,noacl
 mkdir "$dir/acl/there" "$dir/acl/again" "$dir/noacl/too"
 python3 "$(dirname "$0")/setgid.py" "$dir/acl/there"
 python3 "$(dirname "$0")/setgid.py" "$dir/noacl/too"
-# What was agreed with the kernel holds for the next process of the mount.
+# What the mount and the kernel have agreed also holds for the next process of the mount.
 "$spate" mount --upgrade "$dir/acl"
 python3 "$(dirname "$0")/setgid.py" "$dir/acl/again"

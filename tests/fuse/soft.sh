@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What calls on a soft and on a hard mount do while a server does not answer: an error at client.deadline, and a wait until it
-# is back. Values of the environment count for a mount as for every client.
+# While a server does not answer, a call on a soft mount fails at client.deadline, and a call on a hard mount waits until the server
+# is back. A mount obeys the environment like every client.
 . "$(dirname "$0")/lib.sh"
 export SPATE_CLIENT_DEADLINE='1 s'
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Files without a name (O_TMPFILE) on a mount: their data, a name that comes later, and nothing that stays behind.
+# Files without a name (O_TMPFILE) on a mount keep their data, may get a name later, and leave nothing behind.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at m
@@ -18,7 +18,7 @@ def temporary(flags=0, mode=0o640):
 
 
 def name_it(fd, name):
-    # With a folder to start from: Python's plain link() does not follow the link in /proc.
+    # link() gets a folder to start from, because Python's plain link() does not follow the link in /proc.
     os.link(f"/proc/self/fd/{fd}", name, src_dir_fd=fd, follow_symlinks=True)
 
 
@@ -56,7 +56,7 @@ os.write(fd, data)
 os.close(fd)
 PYTHON
 rm "$dir/m/d/named"
-# Those that got no name have left nothing.
+# The files that got no name have left nothing.
 datafiles() { find "$dir"/fs/server-*/target-0/d -type f | wc -l; }
 for _ in $(seq 100); do
   [ "$(datafiles)" -gt 0 ] || break

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What one mount writes, the other sees.
+# Each mount sees what the other one writes.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at none cache=none
 mount_at auto cache=auto
 mount_at back cache=writeback
 
-# Names and attributes at once, in every mode.
+# It sees names and attributes at once, in every mode.
 for from in none auto back; do
   for to in none auto back; do
     mkdir "$dir/$from/d" && test -d "$dir/$to/d"
@@ -19,7 +19,7 @@ for from in none auto back; do
   done
 done
 
-# Data: an open sees what was closed before it, though both have read it already.
+# An open sees the data of every write that was closed before it, although both mounts have read the file already.
 for i in $(seq 20); do
   echo "round $i" > "$dir/auto/data"
   equal "$(cat "$dir/none/data")" "round $i"
@@ -27,7 +27,7 @@ for i in $(seq 20); do
   equal "$(cat "$dir/auto/data")" "again $i"
 done
 
-# Without a cache a read sees a write that is not closed yet, through a file that is open.
+# Without a cache, a read through an open file sees a write that is not closed yet.
 echo 'before' > "$dir/auto/live"
 exec 5< "$dir/none/live" 6<> "$dir/auto/live"
 echo 'after!' >&6

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The process that serves a mount is upgraded, and killed, while programs use it: upgrade.sh [UPGRADES [KILLS]]
+# upgrade.sh [UPGRADES [KILLS]]: upgrades and kills the process that serves a mount while programs use the mount.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mount_at one
@@ -13,11 +13,11 @@ grep -q "upgraded directory=$dir/one" "$dir/fs/log/mount.log"
 fails 'nothing is mounted' "$spate" mount --upgrade "$dir/fs"
 fails 'has no supervisor' "$spate" mount --upgrade /proc
 
-# The supervisor of a mount: its server and it end with the mount.
+# The supervisor of a mount and the process that serves it end with the mount.
 supervisor_of() { pgrep -f "spate-mount $dir/fs/spate.toml $1\$"; }
 gone() { for _ in $(seq 100); do kill -0 "$1" 2> /dev/null || return 0; sleep 0.1; done; return 1; }
 
-# Without its supervisor a mount is served until it is unmounted.
+# A mount without its supervisor is served until it is unmounted.
 supervisor=$(supervisor_of "$dir/two")
 server=$(pgrep -P "$supervisor")
 kill -9 "$supervisor"
@@ -26,7 +26,7 @@ fails 'has no supervisor' "$spate" mount --upgrade "$dir/two"
 "$spate" umount "$dir/two"
 gone "$server"
 
-# A server that does nothing but crash is given up, and the mount with it.
+# The supervisor gives up a process that does nothing but crash, and unmounts.
 mount_at crashes
 supervisor=$(supervisor_of "$dir/crashes")
 for i in 1 2 3 4 5; do
@@ -38,7 +38,7 @@ gone "$supervisor"
 fails 'is not a mountpoint' mountpoint "$dir/crashes"
 grep -q "given up directory=$dir/crashes why=\"it crashed 5 times" "$dir/fs/log/mount.log"
 
-# In the foreground, a signal unmounts and leaves nothing.
+# A signal ends a mount in the foreground and leaves nothing behind.
 mkdir "$dir/front" && mounts+=("$dir/front")
 "$spate" mount -f "$dir/front" 2> "$dir/front.log" &
 supervisor=$!

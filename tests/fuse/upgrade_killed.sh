@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The process that serves a mount is killed while an upgrade waits for it: the new program follows all the same.
+# The process that serves a mount is killed while an upgrade waits for it. The new program follows all the same.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 mount_at one
@@ -24,5 +24,5 @@ kill -9 "$old"
 kill -CONT "$meta"
 wait "$upgrade"
 equal "$(readlink "/proc/$(status one server)/exe")" "$dir/new/spate-mount"
-if wait "$call"; then echo 'there is something'; exit 1; fi
+if wait "$call"; then echo 'the call on a name that does not exist has succeeded'; exit 1; fi
 grep -q "upgraded directory=$dir/one program=$dir/new/spate-mount" "$dir/fs/log/mount.log"

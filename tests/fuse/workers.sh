@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Many calls wait for a server that stands still: the mount has no more worker threads than its memory allows, and all calls end
-# once the server goes on.
+# Many calls wait for a server that stands still. The mount has no more worker threads than its memory allows. All calls end
+# when the server goes on.
 . "$(dirname "$0")/lib.sh"
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 fails 'memory: is a size' "$spate" mount -p "$dir/none" -o memory=1MiB

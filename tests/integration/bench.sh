@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# spate bench measures every kind of work and leaves nothing behind, not even after Ctrl-C.
+# `spate bench` measures every kind of work and leaves nothing behind, not even after Ctrl-C.
 source "$(dirname "$0")/common.sh"
 
 take_ports 3
@@ -18,14 +18,14 @@ expected = {"write": 0.008388608, "read": 0.008388608, "random read 4 KiB": 2048
 assert all(abs(amounts[name] / expected[name] - 1) < 1e-6 for name in expected), amounts
 assert report["about"]["meta.sync"] and report["about"]["request_bytes"] == 65536, report["about"]
 P
-test -z "$("$spate" ls -a spate:/)" || fail 'something is left'
+test -z "$("$spate" ls -a spate:/)" || fail 'bench leaves files behind'
 "$spate" bench meta --files 20 > "$dir/table"
-has -E '^unlink +[0-9]+ per s$' < "$dir/table" || fail 'no table'
-if grep -q '^read' "$dir/table"; then fail 'data was measured, too'; fi
+has -E '^unlink +[0-9]+ per s$' < "$dir/table" || fail 'bench prints no table'
+if grep -q '^read' "$dir/table"; then fail 'bench has also measured data'; fi
 
 code=0
 "$spate" bench --request 1TiB 2> "$dir/err" || code=$?
-test "$code" = 2 || fail "exit code $code for a request of 1 TiB"
+test "$code" = 2 || fail "bench of 1 TiB ends with exit code $code"
 
 "$spate" bench meta --files 100000000 > /dev/null 2> "$dir/err" &
 bench=$!
@@ -34,6 +34,6 @@ wait_for works
 kill -INT "$bench"
 code=0
 wait "$bench" || code=$?
-test "$code" = 1 || fail "exit code $code after an interrupt"
-grep -q 'interrupted' "$dir/err" || fail 'the interrupt is not told'
-test -z "$("$spate" ls -a spate:/)" || fail 'an interrupted bench leaves something'
+test "$code" = 1 || fail "an interrupted bench ends with exit code $code"
+grep -q 'interrupted' "$dir/err" || fail 'bench does not report the interrupt'
+test -z "$("$spate" ls -a spate:/)" || fail 'an interrupted bench leaves files behind'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the scripts beside it: a temporary folder, a port range of its own, an end without leftovers.
+# The scripts beside it source this file. It makes a temporary folder, takes a range of ports, and removes everything at the end.
 set -euo pipefail
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state XDG_DATA_HOME=$dir/data
@@ -21,14 +21,14 @@ fail() {
   exit 1
 }
 
-# wait_for COMMAND...: until it succeeds, at most 10 seconds.
+# wait_for COMMAND...: repeats the command until it succeeds, for at most 10 seconds.
 wait_for() {
   for _ in $(seq 100); do
     if "$@" > /dev/null 2>&1; then return; fi
     sleep 0.1
   done
-  fail "waited in vain for: $*"
+  fail "did not succeed within 10 seconds: $*"
 }
 
-# has [GREP OPTIONS] PATTERN: looks at all of its input, so that the command before it does not die of a pipe closed early.
+# has [GREP OPTIONS] PATTERN: whether the input has the pattern. It reads all of its input, so that the command before it does not die of SIGPIPE.
 has() { grep -q "$@" <<< "$(cat)"; }

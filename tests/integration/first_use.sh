@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A newcomer's first session: start, copy a tree in and out bit for bit, look, restart, stop.
+# A newcomer's first session: starts a file system, copies a tree in and out bit for bit, looks at it, restarts and stops the servers.
 set -euo pipefail
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state
@@ -9,7 +9,7 @@ take_ports 4
 spate=$SPATE_BIN/spate
 trap '"$spate" down -q --dir "$dir/fs" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
 
-# Reads all before it looks: a command whose reader leaves early fails.
+# Reads all of its input before it looks, because a command fails if its reader leaves early.
 has() { grep -q "$@" <<< "$(cat)"; }
 
 "$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
@@ -49,7 +49,7 @@ test "$(readlink "$dir/back/link")" = a/big
 "$spate" stat --json spate:/tree/second | has '"links": 2'
 "$spate" cat spate:/tree/a/big | cmp - "$dir/tree/a/big"
 
-# What was acknowledged is there after all servers were killed.
+# Everything that was acknowledged is there after all servers were killed.
 for pid in "$dir"/fs/run/*.pid; do kill -9 "$(cut -d' ' -f1 "$pid")"; done
 "$spate" up -q --dir "$dir/fs"
 "$spate" cat spate:/tree/a/big | cmp - "$dir/tree/a/big"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced. take_ports COUNT sets $port to the first of COUNT <= 20 ports in a row that nobody listens on. They belong to this
-# script and to what it starts until all of them have ended, even while no server listens there: a lock on a file of the
-# range, as in cluster.py, keeps other tests away, also those of another run.
+# script and to the processes that it starts until all of them have ended, even while no server listens there. A lock on a
+# file of the range, as in cluster.py, keeps other tests away, also those of another run.
 take_ports() {
   local count=$1 folder=/tmp/spate-test-ports-$UID lock i
   mkdir -p -m 700 "$folder"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tests of preload_children on /spate: those that the command line names, or all.
+# Runs the tests of preload_children on /spate: those that the command line names, or all of them.
 . "$SPATE_SOURCE/tests/preload/lib.sh"
 "$spate" up -q --dir "$dir/fs" --port "$port" --io 1
 "$spate" mkdir spate:/c

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The tools of every day on /spate, each result held against the same in a local folder.
+# Everyday tools work on /spate. Each result is compared with that in a local folder.
 . "$SPATE_SOURCE/tests/preload/lib.sh"
 "$spate" up -q --dir "$dir/fs" --port "$port" --io 2
 export local=$dir/local
@@ -47,6 +47,6 @@ check "another prefix, two of them" 'ls /spate > /dev/null'
 SPATE_PREFIX=/a:/b/c=$dir/fs in_spate 'echo q > /a/q; [ "$(cat /b/c/q)" = q ]; [ ! -e /spate ] || ! ls /spate/q; mv /a/q /b/c/q2; cp /b/c/q2 /a/q3'
 said=$(SPATE_PREFIX=/a=$dir/none:/b=$dir/none in_spate 'cat /a/x /a/y /b/x 2>&1 || true')
 told=$(grep -c "^spate: /[ab]: " <<< "$said" || true)
-[ "$told" = 2 ] || { echo "a prefix that has no file system is not reported once each, but $told times in all:"; echo "$said"; exit 1; }
+[ "$told" = 2 ] || { echo "two prefixes without a file system gave $told messages instead of one each:"; echo "$said"; exit 1; }
 ls -A /dev/shm /tmp | grep -F .spate-cwd && { echo "left something behind"; exit 1; }
 exit 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Processes that end while their other threads use files, by ends.cc; then that the file system is as good as before.
+# Processes end while their other threads use files (ends.cc). After that the file system works as before.
 . "$SPATE_SOURCE/tests/preload/lib.sh"
 "$spate" up -q --dir "$dir/fs" --port "$port" --io 2
 timeout 200 "$spate" run -- "$SPATE_BIN/preload_ends" /spate/ends 150

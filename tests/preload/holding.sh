@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs holding.py on /spate. The processes that held files and locks are gone soon after the last program.
+# Runs holding.py on /spate. The brokers that held files and locks end soon after the last program.
 . "$SPATE_SOURCE/tests/preload/lib.sh"
 export SPATE_META_SESSION_LEASE=8s  # of a broker that is killed
 "$spate" up -q --dir "$dir/fs" --port "$port" --io 2

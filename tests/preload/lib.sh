@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced: a file system in $dir/fs, an empty folder $dir/local, both gone at the end.
+# Sourced. Makes the folder $dir for a file system in $dir/fs, and an empty folder $dir/local. Removes both at the end.
 set -euo pipefail
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
@@ -16,19 +16,19 @@ end() {
 }
 trap end EXIT
 
-# in_spate SCRIPT [ARGUMENTS...]: runs it by bash below `spate run`.
+# in_spate SCRIPT [ARGUMENTS...]: runs the script in bash below `spate run`.
 in_spate() {
   local script=$1
   shift
   timeout 120 "$spate" run -- bash -euo pipefail -c "$script" "$script" "$@"
 }
 
-# check NAME SCRIPT: the same, and says which failed.
+# check NAME SCRIPT: runs the script in the same way, and prints the name if it fails.
 check() {
   local name=$1
   shift
   in_spate "$@" > "$dir/said" 2>&1 || { echo "failed: $name"; tail -n 20 "$dir/said"; exit 1; }
 }
 
-# needs PROGRAM: the rest of the script is skipped without it.
+# has_program PROGRAM: whether this machine has the program.
 has_program() { command -v "$1" > /dev/null 2>&1; }

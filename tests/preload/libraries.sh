@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# dlopen() looks into a folder of Spate while the client starts. Many at once and of different priority, so that in some the client's own
-# thread comes first: with a defect there one in a hundred never ended.
+# dlopen() looks into a folder of Spate while the client starts. Many processes of different priority do it at once, so that in some of them the
+# client's own thread comes first. With a defect in that case, one process in a hundred never ended.
 . "$SPATE_SOURCE/tests/preload/lib.sh"
 "$spate" up -q --dir "$dir/fs" --port "$port" --io 1
 "$spate" mkdir spate:/d

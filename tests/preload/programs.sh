@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that people use, whole sessions of them on /spate: tar, git, make with gcc. Those that are not installed are left out.
+# Whole sessions of programs that people use on /spate: tar, git, make with gcc. Programs that are not installed are left out.
 . "$SPATE_SOURCE/tests/preload/lib.sh"
 "$spate" up -q --dir "$dir/fs" --port "$port" --io 2
 export local=$dir/local SPATE_SOURCE
 for program in ls tar git sqlite3 python3 bash make gcc rsync; do
   has_program "$program" || continue
-  "$spate" check-binary "$program" > "$dir/said" 2>&1 || { echo "not covered: $(cat "$dir/said")"; exit 1; }
+  "$spate" check-binary "$program" > "$dir/said" 2>&1 || { echo "the preload library does not cover $program: $(cat "$dir/said")"; exit 1; }
 done
 
 check tar 'mkdir /spate/tar; cp -r "$SPATE_SOURCE/src/base" /spate/tar/base; cd /spate/tar

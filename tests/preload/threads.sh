@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs threads.cc on /spate, without and with leases; first on a local folder: the model is right.
+# Runs threads.cc on a local folder, to show that its model is right, and then on /spate without and with leases.
 . "$SPATE_SOURCE/tests/preload/lib.sh"
 seed=${1:-1} rounds=${2:-600}
 timeout 60 "$SPATE_BIN/preload_threads" "$dir/local/t" "$seed" "$rounds"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Access control lists and attributes by setfacl, getfacl, setfattr and getfattr; copies keep them.
+# setfacl, getfacl, setfattr and getfattr set and show access control lists and attributes. Copies keep them.
 # needs: setfacl getfacl setfattr getfattr cp
 echo text > file && mkdir d
 setfacl -m u:1:rw,g:2:r,m::rw file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# bonnie++, the PVFS paper's own tool: data by block, rewriting, seeks, and creating, reading and removing files.
+# bonnie++, the tool of the PVFS paper, writes and rewrites data by block, seeks, and creates, reads and removes files.
 # needs: bonnie++
 # seconds: 900
 user=(); [ "$(id -u)" -ne 0 ] || user=(-u root)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# A project in C is built in the tree: zlib of Debian, unpacked, configured, made by two jobs, its own tests run, installed in
-# the tree, and a program built with what was installed.
+# Builds a project in C in the tree. Debian's zlib is unpacked, configured, made by two jobs, tested by its own tests, and installed
+# in the tree. Then a program is built with the installed library.
 # needs: make gcc ar tar
 # seconds: 900
-archive=$(cd "$local" && env -u LD_PRELOAD "$SPATE_SOURCE/tests/programs/fetch-source" zlib) || skip "build: the source of zlib cannot be had"
+archive=$(cd "$local" && env -u LD_PRELOAD "$SPATE_SOURCE/tests/programs/fetch-source" zlib) || skip "build needs the source of zlib, which cannot be fetched"
 tar xf "$archive" && cd zlib*/
 ./configure --prefix="$work/installed" > "$local/said"
 make -j2 > "$local/said" 2>&1 && make test > "$local/said" 2>&1 || { tail -n 20 "$local/said"; exit 1; }

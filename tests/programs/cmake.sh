@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# A project in C++ configured by CMake and built by ninja in the tree, from a copy of its source there: GoogleTest of Debian.
+# CMake configures a project in C++ in the tree, and ninja builds it. The project is a copy of Debian's GoogleTest.
 # needs: cmake ninja g++-12
 # seconds: 900
-[ -f /usr/src/googletest/CMakeLists.txt ] || skip "cmake: the source of libgtest-dev is not in /usr/src"
+[ -f /usr/src/googletest/CMakeLists.txt ] || skip "cmake needs the source of libgtest-dev in /usr/src"
 cp -r /usr/src/googletest source
 CCACHE_DISABLE=1 cmake -S source -B out -G Ninja -DCMAKE_CXX_COMPILER=g++-12 -DCMAKE_CXX_FLAGS=-O0 -DBUILD_GMOCK=OFF > "$local/said" 2>&1 || { tail "$local/said"; exit 1; }
 ninja -j2 -C out > "$local/said" 2>&1 || { tail "$local/said"; exit 1; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Random calls on the data of files by several processes, mapped ones too, held against local copies. DATA_SEED, DATA_STEPS.
+# Several processes make random calls on the data of files, some of them mapped. Local copies show what is right. DATA_SEED and DATA_STEPS choose the run.
 # needs: python3
 # seconds: 900
 [ "$FRONTEND" = preload ] && maps=no-shared-maps || maps=

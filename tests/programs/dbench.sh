@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# dbench: the file operations of several users of an office program, with what each is to answer; synchronous ones, too.
+# dbench makes the file operations of several users of an office program, also synchronous ones, and checks each answer.
 # needs: dbench
 # seconds: 600
 load=/usr/share/dbench/client.txt

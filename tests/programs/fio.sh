@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# fio writes blocks that carry their checksum and place, in order and at random, by several processes and threads, and reads them back.
+# fio writes blocks that contain their checksum and place, in order and at random, by several processes and threads. Then it reads them back.
 # needs: fio
 # excused: makes system calls itself
 # seconds: 900
@@ -16,7 +16,7 @@ check --name=mixed --rw=randrw --rwmixread=30 --bs=8k --numjobs=4 --ioengine=psy
 check --name=direct --rw=randwrite --bs=4k --numjobs=2 --ioengine=psync --direct=1
 check --name=fallocated --rw=randwrite --bs=4k --fallocate=posix --ioengine=psync
 check --name=posixaio --rw=randwrite --bs=32k --iodepth=4 --ioengine=posixaio
-# One file, each process its own half.
+# Two processes share one file. Each writes its own half.
 check --name=halves --filename=shared --rw=randwrite --bs=4k --numjobs=2 --size=4M --offset_increment=4M --ioengine=psync
 if [ "$FRONTEND" != preload ]; then  # shared writable maps, and what only the kernel starts
   check --name=mapped --rw=randwrite --bs=4k --numjobs=2 --ioengine=mmap

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A repository's life: commits, clone by protocol and by links, gc, merge, rebase, worktree; `git fsck` finds nothing.
+# git commits, clones by protocol and by links, collects garbage, merges, rebases, and makes a worktree. `git fsck` finds no fault.
 # needs: git
 export GIT_CONFIG_GLOBAL=$local/config GIT_CONFIG_NOSYSTEM=1
 git config --global user.name n && git config --global user.email e@x && git config --global init.defaultBranch main
@@ -23,5 +23,5 @@ git worktree add -q ../tree side && equal "$(git -C ../tree status --porcelain)"
 echo dirty >> log/README.md && git stash -q && equal "$(git status --porcelain)" "" && git stash pop -q
 equal "$(git status --porcelain)" " M log/README.md"
 git push -q ../d.git main:pushed && cd .. && whole d.git && whole b
-# From the other side.
+# A repository outside of the tree pulls from one inside.
 git -C "$local/out" pull -q "$work/b" main --no-rebase && whole "$local/out" && [ -d "$local/out/papers" ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A file of HDF5 written by h5py, chunked and compressed; h5ls, h5dump, h5diff, h5repack, h5copy and h5stat on it.
+# h5py writes an HDF5 file that is chunked and compressed. h5ls, h5dump, h5diff, h5repack, h5copy and h5stat work on it.
 # needs: python3 h5dump h5diff h5repack h5copy h5ls h5stat
 python=/usr/bin/python3  # that of the package python3-h5py
 $python -c 'import h5py' 2> "$local/said" || skip "hdf5 needs python3-h5py"
@@ -32,7 +32,7 @@ h5repack -f NONE -l CONTI packed.h5 "$local/unpacked.h5" && h5diff f.h5 "$local/
 h5copy -i packed.h5 -o f.h5 -s /plain -d /again && h5diff f.h5 f.h5 /plain /again
 h5stat f.h5 | grep -q 'Number of datasets'
 if h5diff -q f.h5 "$local/f.h5" /plain /packed; then exit 1; fi
-# The lock of the file that is written: a second writer is told so.
+# The file that is being written is locked, so a second writer gets an error.
 $python - f.h5 <<'END'
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# lib.sh SCRIPT: runs it in the new folder $work, with these functions. An error ends it, with the line at fault.
+# lib.sh SCRIPT: runs the script in the new folder $work, with these functions. An error ends it and prints the line at fault.
 set -Eeuo pipefail
 trap 'echo "${BASH_SOURCE[0]##*/}:$LINENO: status $?: $BASH_COMMAND"' ERR
 mkdir "$work"
@@ -7,14 +7,14 @@ cd "$work"
 
 skip() { echo "skipped: $*"; exit 77; }
 
-# equal WHAT WANTED: two strings.
+# equal WHAT WANTED: checks that two strings are equal.
 equal() { [ "$1" = "$2" ] || { echo "is \"$1\", should be \"$2\""; return 1; }; }
 
-# Files of text, as a user has them: a few hundred, or with QUICK some dozens.
+# Makes text files as a user has them: a few hundred, or some dozens with QUICK.
 sources=("$SPATE_SOURCE/src/log" "$SPATE_SOURCE/docs")
 [ -n "${QUICK:-}" ] || sources+=("$SPATE_SOURCE"/src/{base,bmi,client,server,trove})
 
-# source_tree: they in $local/source, and what else a tree has: links, empty files, modes, an odd name.
+# source_tree: makes them in $local/source, with what else a tree has: links, empty files, modes, an odd name.
 source_tree() {
   mkdir "$local/source"
   cp -r "${sources[@]}" "$local/source"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# MPI-IO of MPICH (ROMIO) by four processes, and a program of MPI that was built in the tree.
+# Builds a program of MPI in the tree. One, two and four processes of it use MPI-IO of MPICH (ROMIO).
 # needs: mpirun.mpich mpicc.mpich
 # seconds: 300
 mpicc.mpich -O1 -Wall -o mpi_io "$SPATE_SOURCE/tests/programs/mpi_io.c"

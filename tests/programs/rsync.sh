@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `rsync -a` twice: the second run finds nothing to do. Changes, deletions, both directions.
+# Runs `rsync -a` twice, and the second run finds nothing to do. It copies changes and deletions in both directions.
 # needs: rsync
 source_tree
 rsync -aH "$local/source" .
@@ -13,7 +13,7 @@ equal "$(rsync -aHi --delete "$local/source" . | grep -v '/$' | cut -c1-2,12- | 
 diff -r --no-dereference "$local/source" source
 rsync -aH --inplace --no-whole-file source/ "$local/back" && diff -r --no-dereference "$local/back" source
 equal "$(rsync -aHi source/ "$local/back")" ""
-# Within the tree; with what is given up half way; sparse; sizes that shrink in place.
+# rsync copies within the tree, copies sparse files, shrinks files in place, and appends to a partial file.
 rsync -aHX --partial source/ second && diff -r --no-dereference source second
 head -c 5000000 /dev/urandom > big && truncate -s 20M big && rsync -aS big sparse && cmp big sparse
 head -c 4000000 big > less && rsync --inplace --no-whole-file less sparse && cmp less sparse

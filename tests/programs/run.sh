@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [quick] FRONTEND PROGRAM...: runs PROGRAM.sh of each in a new folder of a file system of its own. FRONTEND is one of
-#   mount     in a mounted directory          preload   below `spate run`          local   in a local folder, to see what it does there
-# quick: as much as takes few seconds. A script sees $FRONTEND, $work (its folder, the working directory too), $local (a local folder, empty), and the functions of lib.sh.
-# MOUNT_OPTIONS: of `spate mount`. KEEP: the folder is left for a look when a script failed.
+# run.sh [quick] FRONTEND PROGRAM...: runs each PROGRAM.sh in a new folder of a file system of its own. FRONTEND is one of
+#   mount     in a mounted directory          preload   below `spate run`          local   in a local folder, for comparison
+# quick: does only what takes a few seconds. A script sees $FRONTEND, $work (its folder and working directory), $local (an empty local folder), and the
+# functions of lib.sh.
+# MOUNT_OPTIONS: options of `spate mount`. KEEP: keeps the folder if a script fails.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export SPATE_SOURCE=${SPATE_SOURCE:-$(dirname "$(dirname "$here")")}
@@ -45,8 +46,8 @@ case $frontend in
   local) mkdir "$dir/tree"; tree=$dir/tree; run=() ;;
 esac
 
-# What a script says in its head: "# needs: COMMAND...", "# seconds: N" (after which it is ended; 60 otherwise), "# excused:
-# REGEX": what `spate check-binary` may say of its programs, since the script uses none of it.
+# A script says in its head: "# needs: COMMAND...", "# seconds: N" (it is ended after that time; otherwise after 60), and "# excused:
+# REGEX" (what `spate check-binary` may say of its programs, because the script does not use it).
 header() { sed -n "s/^# $2: //p" "$here/$1.sh" | head -n 1; }
 
 covered() {
@@ -54,7 +55,7 @@ covered() {
   local excused
   excused=$(header "$name" excused)
   [ -z "$excused" ] || grep -vE "$excused" "$dir/said" > "$dir/left" || return 0
-  echo "$name: not covered: $(cat "$dir/said")"
+  echo "$name: the preload library does not cover it: $(cat "$dir/said")"
   return 1
 }
 

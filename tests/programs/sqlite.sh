@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# One database written by several processes at once, with a rollback journal and, on a mount (it needs shared maps), with
-# a write-ahead log: every transaction is there, whole, once.
+# Several processes write to one database at once, with a rollback journal and, on a mount (it needs shared maps), with
+# a write-ahead log. The database has every transaction completely and once.
 # needs: sqlite3
 writers=4
 rounds=$([ -n "${QUICK:-}" ] && echo 3 || echo 10)
 
-# work_on DB: each writer moves amounts between two accounts and tells the history; a reader sees a total that never changes.
+# work_on DB: each writer moves amounts between two accounts and adds to the history. A reader sees a total that never changes.
 work_on() {
   local i j pids=() pid
   sqlite3 "$1" "create table account(id integer primary key, amount integer); insert into account values (1, 1000), (2, 1000);
@@ -32,7 +32,7 @@ for mode in truncate persist; do
   equal "$(sqlite3 "$mode.db" 'select sum(a) from t; pragma integrity_check')" $'3\nok'
 done
 [ -z "${QUICK:-}" ] || exit 0
-# A large transaction that is rolled back; also by the next one, when a program dies in it.
+# A large transaction is rolled back. If a program dies in one, the next program rolls it back.
 sqlite3 rollback.db "pragma cache_size = 10; begin; update history set text = hex(randomblob(3000)); rollback; pragma integrity_check" > "$local/said"
 equal "$(cat "$local/said")" ok
 before=$(sqlite3 rollback.db 'select * from history order by 1, 2' | sha256sum)
@@ -41,7 +41,7 @@ equal "$(sqlite3 -cmd '.timeout 50000' rollback.db 'select * from history order 
 equal "$(sqlite3 rollback.db 'pragma integrity_check; vacuum; pragma integrity_check')" $'ok\nok'
 sqlite3 rollback.db '.backup copy.db' && equal "$(sqlite3 copy.db 'select * from history order by 1, 2' | sha256sum)" "$before"
 
-# With a write-ahead log processes share a writable map: not by the preload library, where one process can have the database.
+# With a write-ahead log, processes share a writable map. The preload library has no such maps, so there only one process can use the database.
 if [ "$FRONTEND" != preload ]; then
   equal "$(sqlite3 wal.db 'pragma journal_mode = wal')" wal && work_on wal.db
 else

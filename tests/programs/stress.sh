@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# stress-ng's stressors of file systems, two processes each, with --verify. Which of them a front end cannot run is written here.
+# Runs stress-ng's stressors of file systems with --verify, two processes each. The script lists those that a front end cannot run.
 # needs: stress-ng
 # excused: makes system calls itself|fanotify_mark|open_by_handle_at
 # seconds: 3000
@@ -11,7 +11,7 @@ for stressor in "${stressors[@]}"; do
   status=0
   timeout -k 30 600 stress-ng --temp-path . --"$stressor" 2 --timeout "${STRESS_SECONDS:-3}" --verify --hdd-bytes 4M --iomix-bytes 4M --fallocate-bytes 4M \
     --seek-size 4M --sync-file-bytes 4M --dentries 200 --dirdeep-inodes 200 > "$local/out" 2>&1 || status=$?
-  # link and symlink end no sooner than after 8192 names each. 3: cannot be run here; 4: not on this system
+  # link and symlink end only after 8192 names each. Status 3: it cannot run here. Status 4: this system does not have it.
   if [ $status != 0 ] || grep -q 'fail:' "$local/out"; then
     echo "== $stressor: status $status"
     grep -vE 'dispatching|run time|setting to|skipped' "$local/out" | head -n 8 || true
