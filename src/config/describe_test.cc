@@ -99,7 +99,7 @@ TEST(Keys, SetStoresTheValueThatGetReadsAndNothingElse) {
 TEST(Explain, NamesMeaningRangeDefaultAndVariable) {
   EXPECT_EQ(*explain("defaults.strip_bytes"),
             "defaults.strip_bytes\n"
-            "    One target's contiguous piece of a file.\n"
+            "    Size of one target's contiguous piece of a file.\n"
             "    allowed:  a size such as \"64 KiB\", 4 KiB .. 4 GiB\n"
             "    default:  \"1 MiB\"\n"
             "    variable: SPATE_DEFAULTS_STRIP_BYTES\n");
