@@ -71,23 +71,24 @@ Result<void> check_all_answer(const std::vector<MemberReport>& reports, const st
     const auto known = std::ranges::find_if(
         reports, [&](const MemberReport& report) { return std::to_string(report.server.value) == number; });
     if (known == reports.end())
-      return Error::told(Errc::kInvalidArgument, "--without names no meta server of spate.toml: " + number);
+      return Error::told(Errc::kInvalidArgument,
+                         "--without " + number + ": spate.toml has no meta server with this number");
     if (known->answer)
-      return Error::told(Errc::kInvalidArgument, "--without " + number + ": that server answers, so it counts");
+      return Error::told(Errc::kInvalidArgument, "--without " + number + ": this server answers, so it must take part");
   }
   for (const MemberReport& report : reports) {
     const std::string number = std::to_string(report.server.value);
     if (report.answer || std::ranges::find(without, number) != without.end()) continue;
     return Error::told(
         Errc::kUnreachable,
-        fmt::format("server {0} does not answer, and it may hold changes that the others lack: start it; or, if it is "
-                    "gone for good, add --without {0}, and what only it held is lost",
+        fmt::format("server {0} does not answer. It may hold changes that the other servers lack, so start it. If it "
+                    "is gone for good, add --without {0}: then the changes that only it held are lost",
                     number));
   }
   return {};
 }
 
-/// A record by which the best member leads. Nothing: the coordinator's record is no older than any member's.
+/// A record that lets the best member lead. Nothing: the coordinator's record is no older than any member's.
 Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, bool in_doubt) {
   std::optional<group::GroupRecord> old;
   if (input.found) {
@@ -97,9 +98,10 @@ Result<std::optional<group::GroupRecord>> new_record(const RestoreInput& input, 
   if (old && old->epoch >= epoch) return std::optional<group::GroupRecord>();
   if (epoch <= 1 && !old)
     return Error::told(Errc::kNotFound,
-                       "no meta server has any records: a new file system makes its coordinator record by itself");
+                       "no meta server holds any records. A new file system makes the coordinator's record by itself");
   const MemberReport* const best = best_of(input.reports);
-  if (best == nullptr) return Error::told(Errc::kNotFound, "no meta server that answers holds a whole name space");
+  if (best == nullptr)
+    return Error::told(Errc::kNotFound, "none of the meta servers that answer holds a complete name space");
   std::vector<ServerId> members;
   for (const MemberReport& report : input.reports) members.push_back(report.server);
   group::GroupRecord record = group::new_group(members, old ? old->min : 1);
@@ -122,7 +124,7 @@ job::Task<Result<std::uint64_t>> write_record(coord::Coordinator& coordinator, s
   const job::StopToken never;
   auto made = co_await coordinator.change(std::move(change), never);
   if (made.code() == Errc::kConflict)
-    co_return Error::told(Errc::kConflict, "somebody else has changed the record just now: look at `spate status`");
+    co_return Error::told(Errc::kConflict, "somebody else has just changed the record. `spate status` shows who leads");
   co_return made;
 }
 
@@ -141,7 +143,7 @@ Result<std::optional<group::GroupRecord>> restore(assembly::ClientProcess& proce
                                                   const std::vector<std::string>& without) {
   const config::FileSystemConfig& config = process.config();
   if (config.meta.coordinator.empty())
-    return Error::told(Errc::kNotSupported, "this file system has one meta server, and no coordinator");
+    return Error::told(Errc::kNotSupported, "this file system has a single meta server and needs no coordinator");
   SPATE_TRY(const auto coordinator, assembly::make_coordinator(config, process.executor()));
   client::Session& session = process.client().session();
   group::ChannelLink link(link_options(session.options(), config), session.network(), process.random());
@@ -171,12 +173,12 @@ int restore_record(Context& context, const std::vector<std::string>& without) {
     if (*record) row.update({{"epoch", (*record)->epoch}, {"primary", (*record)->primary.value}});
     context.print_json(std::move(row));
   } else if (!*record) {
-    print("Nothing is to be done: the coordinator's record is as late as what the meta servers know.\n");
+    print("Nothing needs to be done: the coordinator's record is as recent as what the meta servers know.\n");
   } else if (!context.quiet) {
-    print(
-        fmt::format("The record is made anew: server {} holds the most and leads after epoch {}. The others receive "
-                    "what they lack.\n",
-                    (*record)->primary.value, (*record)->epoch));
+    print(fmt::format(
+        "The coordinator has a new record. Server {} holds the latest changes and leads after epoch {}. The other "
+        "servers receive what they lack.\n",
+        (*record)->primary.value, (*record)->epoch));
   }
   return kExitOk;
 }

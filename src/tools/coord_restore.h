@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate coord restore`: rebuilds the coordinator's record of the meta servers from what these hold.
+// `spate coord restore`: makes the coordinator's record of the meta servers anew, from what the meta servers hold.
 #pragma once
 
 #include <string>
