@@ -47,7 +47,7 @@ bool is_own_address(const addrinfo& address) {
 
 /// Whether the host in the URL is a name or number of this machine. Nothing for shm, since every machine has such
 /// names.
-std::optional<bool> is_here(const std::string& url) {
+std::optional<bool> is_own_url(const std::string& url) {
   const std::size_t begin = url.find("://");
   if (begin == std::string::npos || url.starts_with("shm:") || url.starts_with("ofi+shm:")) return std::nullopt;
   std::string host = url.substr(begin + 3, url.rfind(':') - begin - 3);
@@ -83,7 +83,7 @@ Result<std::string> own_address() {
 bool belongs_here(const config::ServerConfig& server) {
   bool only_local = true;
   for (const std::string& url : server.urls) {
-    const std::optional<bool> here = is_here(url);
+    const std::optional<bool> here = is_own_url(url);
     if (here && *here) return true;
     only_local = only_local && !here;
   }
