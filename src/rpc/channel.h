@@ -91,6 +91,7 @@ class Channel {
   job::Task<Result<void>> ensure_handshake(HandshakeGoal goal, job::StopToken stop);
   job::Task<Result<void>> handshake(HandshakeGoal goal, job::StopToken stop);
   job::Task<Result<void>> handshake_at_any_url(HandshakeGoal goal, job::StopToken stop);
+  void note_refusal(const Error& error);
   void take_newer_key();
   job::Task<Result<void>> handshake_once(HandshakeGoal goal, std::uint16_t version, bool& stranger,
                                          job::StopToken stop);
@@ -110,6 +111,13 @@ class Channel {
   ServerLink link_;
   std::uint64_t features_ = 0;
   bmi::Address spent_;  // the connection on which an authenticate was sent: it must not carry a second handshake
+  /// A refusal by one of several servers, and when it was heard for the first and the last time.
+  struct Refused {
+    MonoTime first;
+    MonoTime last;
+    Error error;
+  };
+  std::optional<Refused> refused_;
   bool handshake_runs_ = false;
   job::Event handshake_ended_;
   std::uint64_t incarnation_sent_ = 0;

@@ -14,6 +14,9 @@ bool is_refusal(Errc code) {
          code == Errc::kNotSupported;
 }
 
+/// An election takes less.
+constexpr Duration kRefusalPatience = std::chrono::seconds(5);
+
 /// Codes that only delay a handshake. Any other code would be taken for the end of the file system's session.
 bool is_delay(Errc code) {
   return code == Errc::kBusy || code == Errc::kTimeout || code == Errc::kCancelled || ServerLink::is_lost(code);
@@ -77,12 +80,25 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
     }
     if (!stranger) break;
     // The caller reports the failure at the last URL. It is no error that another server leads.
-    if (urls > 1 && result.code() != Errc::kNotPrimary)
-      SPATE_LOG("rpc", warn, "{} url={}", result.error(), log::Quoted{peer_info().url});
+    if (result.code() != Errc::kNotPrimary) {
+      if (urls > 1) SPATE_LOG("rpc", warn, "{} url={}", result.error(), log::Quoted{peer_info().url});
+      note_refusal(result.error());
+    }
     link_.close_and_turn_to_next();
     --urls;
   }
+  if (result) refused_.reset();
+  if (!result && refused_ && refused_->last - refused_->first >= kRefusalPatience) co_return refused_->error;
   co_return result;
+}
+
+/// Of several servers, the one that leads may refuse, and then the others say that they do not lead. A refusal that
+/// lasts is the answer; one refusal is not, since anybody may listen at the address of a server that has ended.
+void Channel::note_refusal(const Error& error) {
+  if (!link_.is_group()) return;
+  const MonoTime now = network_.executor().now();
+  if (!refused_ || now - refused_->last > kRefusalPatience) refused_ = Refused{now, now, error};
+  refused_->last = now;
 }
 
 /// A new handshake needs a new connection, so this one is given up.

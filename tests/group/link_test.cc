@@ -38,8 +38,10 @@ class SlowMember final : public rpc::Service {
   }
   job::Task<Result<void>> join(rpc::Peer& /*peer*/, const wire::AuthenticateRequest& /*request*/,
                                wire::AuthenticateReply& /*reply*/) override {
+    if (backup) co_return Error::told(Errc::kNotPrimary, "server 9 leads");
     co_return Result<void>();
   }
+  bool backup = false;
   Duration takes{0};
   int messages = 0;
 
@@ -94,7 +96,7 @@ class GroupLink : public testing::Test {
   }
   ~GroupLink() override {
     std::optional<bool> ended;
-    job::spawn(tasks_, stop(ended));
+    job::spawn(tasks_, stop(*server_, ended));
     turn_until([&] { return ended.has_value(); });
     ended.reset();
     job::spawn(closing_, close(ended));
@@ -124,6 +126,10 @@ class GroupLink : public testing::Test {
   Result<Answer> send(Duration patience) {
     return run(link_->send(kServer, std::make_shared<const Message>(), patience, {}));
   }
+  static job::Task<void> stop(rpc::Server& server, std::optional<bool>& ended) {
+    co_await server.stop();
+    ended = true;
+  }
   Errc ask_what_nobody_knows() {
     rpc::CallOptions options;
     options.deadline = clock_.now() + seconds(5);
@@ -152,10 +158,6 @@ class GroupLink : public testing::Test {
     auto value = co_await std::move(task);
     result.emplace(std::move(value));
   }
-  job::Task<void> stop(std::optional<bool>& ended) {
-    co_await server_->stop();
-    ended = true;
-  }
   job::Task<void> close(std::optional<bool>& ended) {
     co_await tasks_.close();
     ended = true;
@@ -181,6 +183,36 @@ TEST_F(GroupLink, AServerThatDoesNotLeadNamesTheOneThatDoes) { EXPECT_EQ(ask_wha
 TEST_F(GroupLink, AServerThatLeadsSaysThatItDoesNotKnowARequest) {
   gate_.serving = true;
   EXPECT_EQ(ask_what_nobody_knows(), Errc::kNotSupported);
+}
+
+/// The leader knows that the key was revoked; the others say only that they do not lead.
+TEST_F(GroupLink, ARefusalThatLastsIsReportedAlthoughTheOtherServersDoNotLead) {
+  Node leader(*this, 3);
+  const std::string url = bmi::sim::url_of({3, 0});
+  ASSERT_OK(leader.network->listen(url, leader.context->id()));
+  rpc::ServerOptions options;
+  options.fs = kFs;
+  options.server = ServerId(3);
+  options.client_key = Key{};
+  options.server_key = Key{};
+  metrics::Registry metrics;
+  rpc::Server refuses(options, *leader.context, random_, metrics);
+  refuses.start();
+  member_.backup = true;
+  rpc::ChannelOptions group;
+  group.urls = {url, bmi::sim::url_of({kServer.value, 0})};
+  group.group_silence = seconds(1);
+  rpc::Channel channel(group, *here_.context, identity_, random_);
+  rpc::CallOptions call;
+  const MonoTime begin = clock_.now();
+  call.deadline = begin + seconds(30);
+  const auto reply = run(channel.call(wire::Op::kGroupMessage, {}, call));
+  EXPECT_ERRC(reply, Errc::kUnauthenticated);
+  EXPECT_GE(clock_.now() - begin, seconds(4)) << "an election may be under way";
+  EXPECT_LT(clock_.now() - begin, seconds(10));
+  std::optional<bool> ended;
+  job::spawn(tasks_, stop(refuses, ended));
+  turn_until([&] { return ended.has_value(); });
 }
 
 }  // namespace
