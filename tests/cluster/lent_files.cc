@@ -25,6 +25,7 @@ class SimLentFiles::File final : public client::LentFile, private client::LocalI
     if (!owner_.alive_) return std::nullopt;
     return lent_.file->size();
   }
+  bool has_space() const override { return true; }
   void disown() override {}
   bool try_now(client::LocalMove& move) override { return move.try_now(*this); }
   job::Task<void> finish(client::LocalMove& move) override {

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Full disks: of an io server's data, of all that an io server keeps, of the meta server. Existing data stays, the error names the reason,
 and room that is made can be used, without a restart."""
+import errno
 import os
+import re
 import subprocess
 
 from cluster import Cluster, check, make_tree, same_tree, skip, wait_until
@@ -86,6 +88,40 @@ def disk_of_data():
             fs.spate("down", "-q")
 
 
+def disk_filled_by_who_writes_by_himself():
+    """A mount of the servers' user writes datafiles under leases. It leaves the room that the server keeps for records."""
+    if not os.access("/dev/fuse", os.W_OK):
+        return
+    with Cluster(io=1) as fs:
+        fs.up()
+        fs.spate("down", "-q")
+        target = fs.target(IO)
+        os.rename(target, target + ".kept")
+        with SmallDisk(target):
+            subprocess.run(["cp", "-a", target + ".kept/.", target], check=True)
+            fs.up()
+            place = fs.root + "/mount"
+            fs.spate("mount", "-q", "-p", place)
+            try:
+                written = 0
+                error = None
+                fd = os.open(place + "/large", os.O_CREAT | os.O_WRONLY)
+                while error is None and written < (64 << 20):
+                    try:
+                        written += os.write(fd, b"x" * (256 << 10))
+                    except OSError as failed:
+                        error = failed
+                os.close(fd)
+                check(error is not None and error.errno == errno.ENOSPC, "after %d bytes: %s" % (written, error))
+                check(free(target) > (5 << 20), "only %d bytes are left for records" % free(target))
+                moved = fs.spate("stats", "--prometheus", "%d" % IO).decode()
+                check(re.search(r'path="bypass",direction="write"} [1-9]\d{6}', moved), "nothing was written under a lease:\n" + moved)
+                os.unlink(place + "/large")
+            finally:
+                fs.spate("umount", place)
+            fs.spate("down", "-q")
+
+
 def disk_of_everything():
     """Removing a file writes records. There must be room for them even on a full disk."""
     with Cluster(io=1) as fs:
@@ -132,5 +168,6 @@ def disk_of_meta():
 
 
 disk_of_data()
+disk_filled_by_who_writes_by_himself()
 disk_of_everything()
 disk_of_meta()

@@ -10,6 +10,7 @@ namespace spate::client {
 namespace {
 
 constexpr Duration kReturnPatience = std::chrono::seconds(1);
+constexpr std::uint64_t kBetweenLooks = 1U << 20U;  // bytes written between two looks at the device's room
 
 /// Learns the tag of the request. The descriptors come under the tags that follow this tag.
 class TagWatch final : public rpc::Bulk {
@@ -144,9 +145,24 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
   return held;
 }
 
+/// Whether a write of `size` bytes fits the device beside what the server keeps of it. Looks once a MiB.
+bool Bypass::has_room(Held& held, std::uint64_t size) {
+  if (size < held.may_write) {
+    held.may_write -= size;
+    return true;
+  }
+  held.may_write = kBetweenLooks;
+  return held.file->has_space();
+}
+
 job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
   const HeldPtr held = find(work.slot, work.is_write);  // keeps the lease alive if it leaves the table during the move
   if (held == nullptr) co_return std::optional<Moved>();
+  if (work.is_write && !has_room(*held, work.what.total_bytes())) {
+    slots_[work.slot].not_before = session_.executor().now() + session_.options().bypass_when.ask_again_after;
+    let_go(work.slot, held);
+    co_return std::optional<Moved>();  // the server knows how much may be written, and says which device is full
+  }
   if (work.is_write) {
     const bool ours = held->file->size().has_value();
     if (!ours) held->file->disown();  // the descriptor may belong to the program by now, so it must not be closed here

@@ -72,6 +72,7 @@ class Bypass {
     bool writable = false;
     std::uint64_t read_bytes = 0;
     std::uint64_t written_bytes = 0;
+    std::uint64_t may_write = 0;  // bytes until the device's room is looked at again
     LeaseWords& words() const { return file->words(); }
     bool granted() const { return words().state.load(std::memory_order_acquire) == LeaseWords::kGranted; }
   };
@@ -83,6 +84,7 @@ class Bypass {
   };
 
   HeldPtr find(std::uint32_t slot, bool for_writing);
+  static bool has_room(Held& held, std::uint64_t size);
   bool holds(const BypassParams& params);
   bool worth_it(const BypassParams& params);
   job::Task<Result<void>> ask(const BypassParams& params, Limits limits);

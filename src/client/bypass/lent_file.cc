@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/shared_page.h"
@@ -14,6 +15,9 @@
 
 namespace spate::client {
 namespace {
+
+/// Twice what an io server keeps of a device for records (trove/local_target.h, kept_bytes): other clients write, too.
+constexpr std::uint64_t kLeastFree = 128U << 20U;
 
 bool lies_in_memory(int fd) {
   struct statfs fs{};
@@ -52,6 +56,12 @@ class KernelLentFile final : public LentFile, private FileCalls {
     struct stat st{};
     if (::fstat(file_.get(), &st) != 0 || st.st_dev != device_ || st.st_ino != inode_) return std::nullopt;
     return static_cast<std::uint64_t>(st.st_size);
+  }
+  bool has_space() const override {
+    struct statfs fs{};
+    if (::fstatfs(file_.get(), &fs) != 0) return false;
+    const auto block = static_cast<std::uint64_t>(fs.f_bsize);
+    return fs.f_bavail * block > std::min(kLeastFree, fs.f_blocks * block / 4);
   }
   void disown() override { std::ignore = file_.release(); }
   bool try_now(LocalMove& move) override { return move.try_now(*io_); }

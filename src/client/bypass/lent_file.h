@@ -32,6 +32,8 @@ class LentFile {
   /// Size in bytes. Nothing: the descriptor does not refer to the passed file any more, because the program has closed
   /// the descriptor and opened another file under its number.
   virtual std::optional<std::uint64_t> size() const = 0;
+  /// Whether the device has room beyond what its server keeps for records. Writes under a lease do not see that limit.
+  virtual bool has_space() const = 0;
   /// The descriptor belongs to the program by now, so LentFile does not close it.
   virtual void disown() = 0;
   /// As LocalMove::try_now().
