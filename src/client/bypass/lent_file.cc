@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
@@ -58,9 +59,9 @@ class KernelLentFile final : public LentFile, private FileCalls {
     return static_cast<std::uint64_t>(st.st_size);
   }
   bool has_space() const override {
-    struct statfs fs{};
-    if (::fstatfs(file_.get(), &fs) != 0) return false;
-    const auto block = static_cast<std::uint64_t>(fs.f_bsize);
+    struct statvfs fs{};
+    if (::fstatvfs(file_.get(), &fs) != 0) return false;
+    const std::uint64_t block = fs.f_frsize;
     return fs.f_bavail * block > std::min(kLeastFree, fs.f_blocks * block / 4);
   }
   void disown() override { std::ignore = file_.release(); }
