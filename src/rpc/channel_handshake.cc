@@ -92,8 +92,9 @@ job::Task<Result<void>> Channel::handshake_at_any_url(HandshakeGoal goal, job::S
   co_return result;
 }
 
-/// Of several servers, the one that leads may refuse, and then the others say that they do not lead. A refusal that
-/// lasts is the answer; one refusal is not, since anybody may listen at the address of a server that has ended.
+/// Remembers a refusal by a server of a group. If the leader refuses, the other servers still answer that they do not
+/// lead, so the last answer does not tell. One refusal is not trusted: anybody may listen at the address of a server
+/// that has ended. A refusal that lasts is.
 void Channel::note_refusal(const Error& error) {
   if (!link_.is_group()) return;
   const MonoTime now = network_.executor().now();

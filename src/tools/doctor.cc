@@ -65,7 +65,7 @@ int run_doctor(Context& context) {
   const auto machine =
       system_machine([&](const config::ServerConfig& server) { return server_answers(settings, server.id); });
   std::vector<Diagnosis> diagnoses = examine(*machine, subject ? *subject : std::optional<DoctorSubject>());
-  // Whoever asks because nothing works any more may have a broken spate.toml; the machine is looked at all the same.
+  // A broken spate.toml may be the reason for the question, so the rest of the machine is examined, too.
   if (!subject)
     diagnoses.push_back({"configuration", Verdict::kFailure, subject.error().message(),
                          "mend it, or name another file system by --fs; its ports and stores were not looked at"});

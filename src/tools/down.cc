@@ -209,7 +209,7 @@ std::string reason_of(const config::ServerConfig& server, const Error& error) {
   return text.substr(std::min(text.find_first_not_of(": "), text.size()));
 }
 
-/// By which other address than the shown one the server was reached. Empty: by that one.
+/// How the server was reached, for its line of the table. Empty: by the address that the line shows.
 std::string way_of(const config::ServerConfig& server, const bmi::PeerInfo& peer) {
   if (is_shm_url(peer.url)) return ", by shared memory";
   return peer.url == shown_url(server.urls) ? "" : ", by " + peer.url;

@@ -20,8 +20,8 @@ struct LocalTargetOptions {
   unsigned threads = 4;
 };
 
-/// What the pool and uring modules share of one target: its folder, its open datafiles and its threads. One per target
-/// and process.
+/// One target's folder, open datafiles and threads. The pool and uring modules share it. There is one for each target
+/// in a process.
 ///
 /// Life cycle: open() -> shared by the Bytestreams of all executors -> destroyed with its last owner. No operation may
 /// be in flight then, which each Bytestreams sees to. The destructor waits for the threads, and then writes the change

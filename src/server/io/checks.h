@@ -49,8 +49,8 @@ Result<Place> find_place(Parts& parts, TargetId id);
 /// find_place() for some slots of one file, which must be 1..kMaxSlots and ascending, and which the call may name
 /// (check_named()).
 Result<std::vector<Place>> find_places(Parts& parts, const rpc::Call& call, std::span<const wire::SlotRef> slots);
-/// Whoever changes one copy of a mirrored file by itself makes the copies unequal: kCapabilityInvalid for a target, if
-/// this genuine capability is for a file whose data are on groups.
+/// Refuses a change of a single copy of a mirrored file, which would make the copies unequal: kCapabilityInvalid if
+/// `named` is a target although this genuine capability is for a file whose data are on groups.
 Result<void> check_named(Parts& parts, const rpc::Call& call, const Capability& capability, TargetId named);
 /// Call it before anything that was read at these places is answered: kNotPrimary if this server may no longer lead.
 Result<void> check_places(std::span<const Place> places);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the removal of a datafile means for others. EndAtRemoval: ends a request that changes the datafile.
-// redo_removals(): repeats removals that a crash of the machine may have undone.
+// Removals of datafiles. EndAtRemoval: ends other requests that change a datafile when it is removed. redo_removals():
+// repeats removals that a crash of the machine may have undone.
 #pragma once
 
 #include "server/io/parts.h"

@@ -54,7 +54,8 @@ job::Task<Result<wire::MirrorObeyReply>> Reign::ask_to_obey(MirrorFollower& foll
 
 job::Task<void> Reign::tell_reign(MirrorFollowerPtr follower) { std::ignore = co_await ask_to_obey(*follower); }
 
-/// Whoever led before this answers nobody from `serves_from` on, or from the moment that it knows of this reign.
+/// Waits until the primary before this one answers nobody any more. That is at `serves_from`, or earlier if it knows of
+/// this reign.
 job::Task<void> Reign::wait_to_serve(MonoTime serves_from) {
   for (const auto& [target, follower] : followers_) {
     if (!follower->yields) job::spawn(gate_, tell_reign(follower));
