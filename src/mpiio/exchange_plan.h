@@ -19,15 +19,8 @@ struct Params {
   std::int64_t error = 0;   // an MPI error class if this rank's arguments are wrong
 };
 
-/// If a rank's pieces begin this close to each other on average, a server moves them with a few large calls. Requesting
-/// them directly then took a half to a third of the time of two phases, with pieces of 8 B to 1 KiB on 2 to 8 ranks
-/// (bench/run mpi, 2026-11).
-constexpr std::int64_t kNear = 1536;
-/// Pieces that are further apart than kNear cost the server one call each, about 0.5 us (bench/run pieces). If they are
-/// smaller than this, two phases should cost less. Guess: a measurement would need more ranks than there were.
-constexpr std::int64_t kLargePiece = 256;
-
-/// Whether two phases pay. They do if pieces are small and far apart, and the ranks' pieces interleave or are many.
+/// Whether two phases are expected to cost less than requests of each rank for its own pieces: if the ranks' pieces
+/// interleave, are small, and are far apart in the view of one rank but close to those of the others.
 bool worth_two_phases(std::span<const Params> all_params);
 
 /// How many bytes of the file an aggregator may handle in a round, so that all ranks together send to it, or request
@@ -64,30 +57,48 @@ class Domains {
 /// pieces, even if a hint asks for two phases.
 bool too_sparse(std::span<const Params> all_params, const Domains& domains);
 
-/// A piece of the file that a rank sent to an aggregator, or requested from it.
-struct Asked {
-  std::int64_t offset = 0;
-  std::uint64_t size = 0;
-  std::uint64_t place = 0;  // place of its first byte in the buffer that gathers the ranks' bytes
-};
+/// Pieces of the file, of the same size and at the same distance from each other, that a rank sends to an aggregator or
+/// requests from it. Ranks exchange lists of these as numbers of 8 bytes.
+struct Pieces {
+  std::int64_t offset = 0;  // of the first piece
+  std::int64_t size = 0;    // of one piece, > 0
+  std::int64_t stride = 0;  // from the begin of a piece to that of the next one, >= size
+  std::int64_t count = 1;
 
-/// The accesses of an aggregator: ranges in ascending order without overlap, and for each piece its place in their
-/// stream.
-struct Merged {
-  struct Range {
-    std::uint64_t offset = 0;
-    std::uint64_t size = 0;
-  };
-  struct Copy {
-    std::uint64_t stream = 0;  // offset in the ranges' stream
-    std::uint64_t place = 0;   // offset in the gathered bytes
-    std::uint64_t size = 0;
-  };
-  std::vector<Range> ranges;
-  std::vector<Copy> copies;  // pieces that overlap have a copy each
-  std::uint64_t bytes = 0;   // total length of the ranges
+  std::int64_t bytes() const { return size * count; }
+  std::int64_t piece_offset(std::int64_t index) const { return offset + index * stride; }
+  std::int64_t end() const { return piece_offset(count - 1) + size; }
 };
-/// Sorts `pieces` and drops empty ones.
-Merged merge(std::vector<Asked> pieces);
+/// Appends a piece, which begins at or after the end of the last one. A piece that continues the pattern of the last
+/// entry makes no entry of its own.
+void append(std::vector<Pieces>& list, std::int64_t offset, std::int64_t size);
+
+/// A range of the file.
+struct FileRange {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+/// The ranges that an aggregator reads or writes: the union of the pieces of all ranks, in ascending order. They do not
+/// touch each other. `lists`: one of each rank, ascending.
+std::vector<FileRange> union_of(std::span<const std::span<const Pieces>> lists);
+
+/// Maps pieces to the stream of `ranges`, which is their bytes one after another.
+class RangeCursor {
+ public:
+  /// `ranges` outlive the cursor.
+  explicit RangeCursor(std::span<const FileRange> ranges) : range_(ranges.data()) {}
+  /// Where the byte at `offset`, which a range has, is in the stream. Offsets do not descend from call to call.
+  std::uint64_t place(std::uint64_t offset) {
+    while (offset - range_->offset >= range_->size) {
+      before_ += range_->size;
+      ++range_;
+    }
+    return before_ + (offset - range_->offset);
+  }
+
+ private:
+  const FileRange* range_;
+  std::uint64_t before_ = 0;  // bytes of the ranges before *range_
+};
 
 }  // namespace spate::mpiio

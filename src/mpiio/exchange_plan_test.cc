@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/exchange_plan.h"
 
-#include <map>
 #include <random>
+#include <set>
 
 #include "base/expect.h"
 
@@ -65,51 +65,81 @@ TEST(ExchangePlan, TheLastByteThatAFileCanHave) {
   EXPECT_EQ(last.round_end(last.rounds() - 1), INT64_MAX);
   EXPECT_EQ(last.strip_end(INT64_MAX - 1), INT64_MAX);
   const std::vector<Params> all_far(16, Params{0, INT64_MAX, 1000, 1000, 0});
-  EXPECT_TRUE(worth_two_phases(all_far));
+  EXPECT_FALSE(worth_two_phases(all_far));
 }
 
-TEST(ExchangePlan, TwoPhasesAreForSmallPiecesThatLieFarApart) {
-  const Params small[] = {{0, 100'000, 500, 10, 0}, {50, 100'050, 500, 10, 0}};
-  EXPECT_TRUE(worth_two_phases(small));
-  const Params near[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
-  EXPECT_FALSE(worth_two_phases(near));
-  const Params large[] = {{0, 1 << 20, 1 << 19, 10, 0}, {4096, 1 << 21, 1 << 19, 10, 0}};
-  EXPECT_FALSE(worth_two_phases(large));
+/// What `ranks` ranks want, if 100 pieces for each of them are dealt out in turn, `distance` from piece to piece.
+std::vector<Params> dealt(std::int64_t ranks, std::int64_t size, std::int64_t distance) {
+  std::vector<Params> all;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const std::int64_t first = rank * distance;
+    all.push_back({first, first + 99 * ranks * distance + size, 100 * size, 100, 0});
+  }
+  return all;
+}
+
+TEST(ExchangePlan, TwoPhasesAreForSmallPiecesThatOnlyAllRanksTogetherHaveDensely) {
+  EXPECT_TRUE(worth_two_phases(dealt(16, 64, 64)));
+  EXPECT_TRUE(worth_two_phases(dealt(8, 512, 512)));
+  EXPECT_FALSE(worth_two_phases(dealt(2, 64, 64))) << "a rank's own pieces are near enough to each other";
+  EXPECT_FALSE(worth_two_phases(dealt(16, 4096, 4096))) << "an exchange copies too much";
+  EXPECT_FALSE(worth_two_phases(dealt(16, 64, 65536))) << "the servers have as many calls either way";
   const Params apart[] = {{0, 5000, 100, 1, 0}, {5000, 10'000, 100, 1, 0}};
   EXPECT_FALSE(worth_two_phases(apart));
   const Params nothing[] = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
   EXPECT_FALSE(worth_two_phases(nothing));
 }
 
-TEST(ExchangePlan, MergedPiecesCarryEachByteToItsPlace) {
-  for (unsigned seed = 0; seed < 500; ++seed) {
+TEST(ExchangePlan, PiecesOfOnePatternAreOneEntry) {
+  std::vector<Pieces> list;
+  for (const std::int64_t offset : {0, 100, 200, 300}) append(list, offset, 8);
+  append(list, 390, 8);   // another distance
+  append(list, 480, 16);  // another size
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_EQ(list[0].count, 4);
+  EXPECT_EQ(list[0].stride, 100);
+  EXPECT_EQ(list[0].end(), 308);
+  EXPECT_EQ(list[1].offset, 390);
+  EXPECT_EQ(list[2].bytes(), 16);
+}
+
+/// A list of ascending pieces, and the bytes that it names.
+std::vector<Pieces> random_list(std::mt19937& random, std::set<std::uint64_t>& bytes) {
+  std::vector<Pieces> list;
+  std::int64_t offset = 0;
+  for (auto i = random() % 20; i > 0; --i) {
+    offset += random() % 3 == 0 ? random() % 40 : random() % 2;
+    const auto size = static_cast<std::int64_t>(1 + random() % 3);
+    append(list, offset, size);
+    for (std::int64_t b = 0; b < size; ++b) bytes.insert(static_cast<std::uint64_t>(offset + b));
+    offset += size;
+  }
+  return list;
+}
+
+TEST(ExchangePlan, TheUnionOfAllRanksPiecesHasEachByteOnce) {
+  for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);
-    std::vector<Asked> pieces;
-    std::map<std::int64_t, std::vector<std::uint64_t>> places;  // the places of each byte
-    std::uint64_t place = 0;
-    for (auto i = random() % 20; i > 0; --i) {
-      const Asked piece{static_cast<std::int64_t>(random() % 100), random() % 8, place};
-      for (std::uint64_t b = 0; b < piece.size; ++b)
-        places[piece.offset + static_cast<std::int64_t>(b)].push_back(place + b);
-      place += piece.size;
-      pieces.push_back(piece);
+    std::set<std::uint64_t> bytes;
+    std::vector<std::vector<Pieces>> lists(random() % 5);
+    for (auto& list : lists) list = random_list(random, bytes);
+    const std::vector<std::span<const Pieces>> views(lists.begin(), lists.end());
+    const std::vector<FileRange> ranges = union_of(views);
+    std::vector<std::uint64_t> stream;  // the offset of each byte
+    for (const FileRange& range : ranges) {
+      if (!stream.empty()) ASSERT_GT(range.offset, stream.back() + 1) << "ranges ascend and do not touch";
+      for (std::uint64_t b = 0; b < range.size; ++b) stream.push_back(range.offset + b);
     }
-    const Merged merged = merge(pieces);
-    std::vector<std::int64_t> stream;  // the offset of each byte
-    std::uint64_t end = 0;
-    for (const Merged::Range& range : merged.ranges) {
-      if (!stream.empty()) ASSERT_GT(range.offset, end) << "ranges ascend and do not touch";
-      for (std::uint64_t b = 0; b < range.size; ++b) stream.push_back(static_cast<std::int64_t>(range.offset + b));
-      end = range.offset + range.size;
+    ASSERT_EQ(stream, std::vector<std::uint64_t>(bytes.begin(), bytes.end())) << seed;
+    for (const auto& list : lists) {
+      RangeCursor cursor(ranges);
+      for (const Pieces& pieces : list) {
+        for (std::int64_t i = 0; i < pieces.count; ++i) {
+          const auto offset = static_cast<std::uint64_t>(pieces.piece_offset(i));
+          ASSERT_EQ(stream.at(cursor.place(offset)), offset) << seed;
+        }
+      }
     }
-    ASSERT_EQ(stream.size(), merged.bytes);
-    ASSERT_EQ(stream.size(), places.size());
-    std::map<std::int64_t, std::vector<std::uint64_t>> copied;
-    for (const Merged::Copy& copy : merged.copies) {
-      for (std::uint64_t b = 0; b < copy.size; ++b) copied[stream.at(copy.stream + b)].push_back(copy.place + b);
-    }
-    for (auto& [offset, list] : copied) std::sort(list.begin(), list.end());
-    ASSERT_EQ(copied, places) << seed;
   }
 }
 

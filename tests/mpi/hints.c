@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
   OK(opened("striping_unit", "16384", &file));
   shown(file, "striping_factor", "2"); /* of ROMIO_HINTS */
   shown(file, "striping_unit", "16384"); /* the program's hint wins over ROMIO_HINTS */
-  shown(file, "cb_buffer_size", "16777216"); /* a wrong hint changes nothing */
+  shown(file, "cb_buffer_size", "4194304"); /* a wrong hint changes nothing */
   MPI_Info info;
   MPI_Info_create(&info);
   MPI_Info_set(info, "romio_cb_read", "perhaps");

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "mpiio/back/buffer.h"
 #include "mpiio/back/errors.h"
 #include "mpiio/back/hints.h"
 #include "mpiio/back/mpi.h"
@@ -55,9 +56,10 @@ struct File {
 
   std::mutex opening;  // guards `fs` and `file`, which never change once they are set
   std::mutex mutex;
-  std::uint64_t position = 0;  // this rank's pointer, in etypes of the view
-  std::uint64_t start = 0;     // where the shared pointer begins, in etypes
-  std::size_t under_way = 0;   // nonblocking accesses that have not ended
+  std::uint64_t position = 0;                  // this rank's pointer, in etypes of the view
+  std::uint64_t start = 0;                     // where the shared pointer begins, in etypes
+  std::unique_ptr<CollectiveBuffers> buffers;  // of the last collective access; null while one is under way
+  std::size_t under_way = 0;                   // nonblocking accesses that have not ended
   std::condition_variable none_under_way;
   std::optional<long> split;  // bytes that a split collective access has moved, until its end function is called
 

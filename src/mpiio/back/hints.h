@@ -22,7 +22,7 @@ struct Hints {
   std::array<char, 256> distribution{};  // spate_distribution, ends with a zero; empty: the directory's value
   std::uint64_t cb_nodes = 0;            // aggregators; 0: not given
   std::uint32_t cb_per_node = 0;         // cb_config_list: the most aggregators on a node; 0: not given
-  std::uint64_t cb_buffer_size = 16U << 20U;
+  std::uint64_t cb_buffer_size = 4U << 20U;
   Choice cb_read = Choice::kAutomatic;
   Choice cb_write = Choice::kAutomatic;
   std::uint32_t file_perm = 0666;
