@@ -3,6 +3,8 @@
 
 #include <climits>
 #include <optional>
+#include <span>
+#include <vector>
 
 namespace spate::mpiio {
 namespace {
@@ -15,7 +17,7 @@ constexpr std::uint64_t kLargeMemoryPiece = 4096;
 std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
 /// Reads or writes a part of the view's stream. `memory` holds the pieces of its memory.
-long transfer_window(const File& file, bool write, Walk::Run stream, const std::vector<iovec>& memory) {
+long transfer_window(const File& file, bool write, Walk::Run stream, std::span<const iovec> memory) {
   const View& view = file.view;
   const Piece& piece = view.flat->pieces().front();
   const auto levels = view.flat->levels();
@@ -34,7 +36,7 @@ long transfer_window(const File& file, bool write, Walk::Run stream, const std::
                : spate_read_window(file.file, &what, skip, stream.size, memory.data(), count);
 }
 
-long transfer_list(const File& file, bool write, Walk::Run stream, const std::vector<iovec>& memory) {
+long transfer_list(const File& file, bool write, Walk::Run stream, std::span<const iovec> memory) {
   std::vector<spate_range> ranges;
   Walk walk(*file.view.flat, file.view.displacement, static_cast<std::uint64_t>(stream.offset), stream.size);
   while (const auto run = walk.next()) ranges.push_back({static_cast<std::uint64_t>(run->offset), run->size});
@@ -43,7 +45,7 @@ long transfer_list(const File& file, bool write, Walk::Run stream, const std::ve
                : spate_read_list(file.file, ranges.data(), ranges.size(), memory.data(), count);
 }
 
-long transfer_part(const File& file, bool write, Walk::Run stream, const std::vector<iovec>& memory) {
+long transfer_part(const File& file, bool write, Walk::Run stream, std::span<const iovec> memory) {
   const Flat& flat = *file.view.flat;
   if (flat.dense()) {
     const off_t offset = file_offset(file.view, static_cast<std::uint64_t>(stream.offset));
@@ -73,14 +75,17 @@ long transfer_packed(const File& file, bool write, Walk::Run stream, const Memor
   if (const auto pieces = pieces_of(memory, done, stream.size)) return transfer_part(file, write, stream, *pieces);
   const std::unique_ptr<char[]> packed(new char[stream.size]);
   if (write) gather(memory, done, stream.size, packed.get());
-  const long moved = transfer_part(file, write, stream, {{packed.get(), stream.size}});
+  const iovec all{packed.get(), stream.size};
+  const long moved = transfer_part(file, write, stream, {&all, 1});
   if (!write && moved > 0) scatter(memory, done, static_cast<std::uint64_t>(moved), packed.get());
   return moved;
 }
 
 long transfer_now(const File& file, bool write, std::uint64_t first, const Memory& memory) {
-  if (char* const whole = memory.whole())
-    return transfer_part(file, write, {as_signed(first), memory.bytes}, {{whole, memory.bytes}});
+  if (char* const whole = memory.whole()) {
+    const iovec all{whole, memory.bytes};
+    return transfer_part(file, write, {as_signed(first), memory.bytes}, {&all, 1});
+  }
   std::uint64_t done = 0;
   while (done < memory.bytes) {
     const std::uint64_t size = std::min(kPackBytes, memory.bytes - done);

@@ -77,7 +77,7 @@ void DataCall::prepare(Failure failure) {
 void DataCall::move_alone() {
   if (failure_.failed()) return;
   bytes_ = transfer(file_, call_.write, first_, memory_);
-  failure_ = failure_of(bytes_, (call_.write ? "write " : "read ") + file_.path);
+  if (bytes_ < 0) failure_ = failure_of(bytes_, (call_.write ? "write " : "read ") + file_.path);
 }
 
 void DataCall::move_together() {

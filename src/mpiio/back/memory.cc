@@ -7,6 +7,7 @@
 namespace spate::mpiio {
 
 char* Memory::whole() const {
+  if (flat->dense()) return base + flat->pieces().front().offset;
   Walk walk(*flat, 0, 0, bytes);
   const auto run = walk.next();
   return run && run->size == bytes ? base + run->offset : nullptr;

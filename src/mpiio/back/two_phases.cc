@@ -341,7 +341,7 @@ class TwoPhases {
   std::vector<int> entries_in_;                 // entries that come from each rank
   std::vector<Pieces> heard_;
   std::vector<std::span<const Pieces>> heard_of_;  // the pieces of each rank
-  std::vector<FileRange> ranges_;                      // what this aggregator reads or writes
+  std::vector<FileRange> ranges_;                  // what this aggregator reads or writes
   std::uint64_t range_bytes_ = 0;
   Counts out_;                // bytes between this rank's memory and each aggregator
   Counts in_;                 // bytes between this aggregator and each rank

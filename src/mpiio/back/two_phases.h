@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective access in two phases: some ranks, the aggregators, read and write for all, and the ranks exchange the data
-// with them.
-// Source: R. Thakur, W. Gropp, E. Lusk: Data Sieving and Collective I/O in ROMIO, sec. 4 (docs/references.md, ROMIO).
+// A collective access in two phases: some ranks, the aggregators, read and write for all, and the ranks exchange the
+// data with them. Source: R. Thakur, W. Gropp, E. Lusk: Data Sieving and Collective I/O in ROMIO, sec. 4
+// (docs/references.md, ROMIO).
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,9 @@ struct Exchanged {
   std::int64_t eof = 0;  // offset of the first byte that this rank did not find when it read; INT64_MAX: it found all
 };
 
-/// Moves `memory`, whose first byte is byte `first` of the view's stream. Collective: all ranks pass the same `write` and
-/// equal `domains`. Returns on every rank, whatever fails. Needs about six times hints.cb_buffer_size of memory, a part
-/// of which the file keeps for the next access.
-Exchanged move_in_two_phases(File& file, bool write, std::uint64_t first, const Memory& memory,
-                             const Domains& domains);
+/// Moves `memory`, whose first byte is byte `first` of the view's stream. Collective: all ranks pass the same `write`
+/// and equal `domains`. Returns on every rank, whatever fails. Needs about six times hints.cb_buffer_size of memory, a
+/// part of which the file keeps for the next access.
+Exchanged move_in_two_phases(File& file, bool write, std::uint64_t first, const Memory& memory, const Domains& domains);
 
 }  // namespace spate::mpiio
