@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`cmake --install` installs everything: binaries, library, header, pkg-config, CMake package, systemd unit, and the
+"""`cmake --install` installs everything: binaries, libraries, header, pkg-config, CMake package, systemd unit, and the
 Python package where it was built.
   install.py BUILD [PYTHON]"""
 import os
@@ -63,6 +63,19 @@ def visible(library):
     check(listed == found, "packaging/debian/libspate1.symbols: gone from the library, which breaks programs: %s; not listed: %s" % (listed - found, found - listed))
 
 
+def mpi_programs(spate, installed, root, env):
+    """Checks that the installed `spate run --mpi` has a library for each MPI for which there is one in the build folder."""
+    for mpi in ("mpich", "openmpi"):
+        if not os.path.exists(BUILD + "/lib/libspate-mpi-%s.so" % mpi) or not shutil.which("mpicc." + mpi) or not shutil.which("mpiexec." + mpi):
+            continue
+        find(installed, "libspate-mpi-%s.so" % mpi)
+        program = root + "/starts." + mpi
+        run("mpicc." + mpi, "-o", program, HERE + "/../mpi/starts.c")
+        run(spate, "run", "--mpi", "--", "mpiexec." + mpi, "-n", "1", program, "/spate/by-" + mpi,
+            env=dict(env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+        check("by-" + mpi in run(spate, "ls", "spate:/", env=env).split(), "%s: the program wrote elsewhere" % mpi)
+
+
 def main(root):
     prefix = root + "/usr"
     run("cmake", "--install", BUILD, "--prefix", prefix)
@@ -88,6 +101,7 @@ def main(root):
         env["SPATE_FS"] = root + "/fs"
         for program in ("/by-pkg-config", "/project/build/user"):
             check(run(root + program, env=env).strip() == "0.1.0", "another version")
+        mpi_programs(spate, moved, root, env)
         for python in sys.argv[2:]:
             env["PYTHONPATH"] = moved + "/lib/python3/dist-packages"
             said = run(python, "-B", "-c", "import spate; print(spate.__file__, spate.connect().listdir('/'))", env=env)

@@ -310,29 +310,8 @@ static void large_counts(void) {
   CHECK(extent == 4);
   OK(MPI_File_close(&file));
 }
-
-/* More bytes than an int counts; one byte of memory stands for all of them. */
-static void beyond_an_int(void) {
-  MPI_File file = opened("beyond", MPI_INFO_NULL);
-  const MPI_Count many = ((MPI_Count)1 << 31) + 10;
-  MPI_Status status;
-  OK(MPI_File_write_at(file, many - 3, "end", 3, MPI_CHAR, &status));
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) {
-    char *bytes = malloc((size_t)many);
-    CHECK(bytes != NULL);
-    OK(MPI_File_read_at_c(file, 0, bytes, many, MPI_CHAR, &status));
-    MPI_Count count = 0;
-    OK(MPI_Get_count_c(&status, MPI_CHAR, &count));
-    CHECK(count == many);
-    CHECK(memcmp(bytes + many - 3, "end", 3) == 0);
-    free(bytes);
-  }
-  OK(MPI_File_close(&file));
-}
 #else
 static void large_counts(void) {}
-static void beyond_an_int(void) {}
 #endif
 
 static void shown(MPI_File file, const char *key, const char *want) {
@@ -373,7 +352,6 @@ int main(int argc, char **argv) {
   external32();
   registered();
   large_counts();
-  if (argc > 2) beyond_an_int();
   char all[10];
   snprintf(all, sizeof all, "%d", ranks);
   aggregators("*:1", NULL, "1", "*:1");

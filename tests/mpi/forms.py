@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """forms.c under every MPI library, on as many ranks as the arguments say (default: 2), alone and below a profiling library. "long" as
-the last argument: also more bytes in one call than an int counts, and by spate: names and on a mount as well as below the prefix."""
+the last argument: by spate: names and on a mount as well as below the prefix."""
 import re
 import subprocess
 
@@ -26,7 +26,7 @@ with Cluster(io=3) as fs:
     for mpi in libraries():
         program = compiled(mpi, fs.root, "forms.c")
         for ranks, prefix in ((ranks, prefix) for ranks in counts for prefix in ["/spate"] + (["spate:"] + mount if more else [])):
-            done = run(fs, mpi, ranks, program, prefix, *more, timeout=300)
+            done = run(fs, mpi, ranks, program, prefix, timeout=300)
             check(done.returncode == 0, "%s, %d ranks, %s: exit %d\n%s%s" % (mpi, ranks, prefix, done.returncode, done.stdout, done.stderr))
             check(done.stderr.count("romio_no_indep_rw=true is ignored") == 4, "the hint that is refused: " + done.stderr)
             check(done.stderr.count("cb_config_list=host1,host2 is ignored") == 1, "the list of hosts: " + done.stderr)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random datatypes in memory and as views, through every kind of access, against a model of each byte.
-//   types PREFIX FIRST_SEED SEEDS [verbose]
+//   types PREFIX FIRST_SEED SEEDS [verbose|multiple]      multiple: with MPI_THREAD_MULTIPLE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,9 @@ static void fail(const char *what, unsigned long long seed) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* A type, and where each byte of its stream lies, built by the standard's definitions. Displacements ascend, no byte
- * comes twice; copies lie `extent` apart, which is set by hand: MPI libraries pad structs differently. */
+/* A type, and where each byte of its stream lies, built by the standard's definitions. Displacements ascend, except in
+ * some types of memory, and no byte comes twice; copies lie `extent` apart, which is set by hand: MPI libraries pad
+ * structs differently. */
 struct made {
   MPI_Datatype type;
   int size; /* MOST_BYTES + 1: too large for this test */
@@ -42,7 +43,7 @@ static void add(struct made *out, const struct made *child, int count, long long
   }
 }
 
-static void make(struct made *out, int depth) {
+static void make(struct made *out, int depth, int may_go_back) {
   out->size = 0;
   if (depth == 0) {
     static const int sizes[] = {1, 2, 4, 8};
@@ -54,7 +55,7 @@ static void make(struct made *out, int depth) {
     return;
   }
   struct made *child = malloc(sizeof *child);
-  make(child, depth - 1);
+  make(child, depth - 1, may_go_back);
   MPI_Datatype type = MPI_DATATYPE_NULL;
   const int n = 1 + below(CHILDREN), length = 1 + below(3), extent = child->extent;
   long long end = 0;
@@ -84,9 +85,15 @@ static void make(struct made *out, int depth) {
       for (int i = 0; i < n; ++i) {
         lengths[i] = 1 + below(3);
         places[i] = end + below(9);
-        add(out, child, lengths[i], places[i]);
         end = places[i] + lengths[i] * extent;
       }
+      if (may_go_back && n > 1 && below(2)) {
+        const int length_0 = lengths[0];
+        const MPI_Aint place_0 = places[0];
+        lengths[0] = lengths[n - 1], places[0] = places[n - 1];
+        lengths[n - 1] = length_0, places[n - 1] = place_0;
+      }
+      for (int i = 0; i < n; ++i) add(out, child, lengths[i], places[i]);
       MPI_Type_create_hindexed(n, lengths, places, child->type, &type);
       break;
     }
@@ -261,8 +268,8 @@ static void write_and_read(const char *name, MPI_File file, const struct run *ru
 static void one(const char *name, unsigned long long seed) {
   static struct made in_memory, in_file;
   state = seed * 2862933555777941757ULL + 3037000493ULL;
-  make(&in_memory, 1 + below(3));
-  make(&in_file, 1 + below(3));
+  make(&in_memory, 1 + below(3), 1);
+  make(&in_file, 1 + below(3), 0);
   struct run run = {.seed = seed, .memory = &in_memory, .file = &in_file};
   run.how = (enum how)(seed % HOWS);
   enum how back = (enum how)below(HOWS);
@@ -295,11 +302,13 @@ static void one(const char *name, unsigned long long seed) {
 }
 
 int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
+  int level = MPI_THREAD_SINGLE;
+  const int wanted = argc > 4 && strcmp(argv[4], "multiple") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, wanted, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc < 4) fail("arguments", 0);
-  verbose = argc > 4;
+  if (argc < 4 || level < wanted) fail("arguments", 0);
+  verbose = argc > 4 && wanted == MPI_THREAD_SINGLE;
   char name[512];
   snprintf(name, sizeof name, "%s/types", argv[1]);
   const unsigned long long first = strtoull(argv[2], NULL, 10), seeds = strtoull(argv[3], NULL, 10);

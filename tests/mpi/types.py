@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""types.c: a number of random datatypes under every MPI library. Arguments: first seed, number of seeds."""
+"""types.c: a number of random datatypes under every MPI library, also with MPI_THREAD_MULTIPLE, which lets threads of the library make collective
+accesses. Arguments: first seed, number of seeds."""
 from mpi import *
 from cluster import Cluster
 
@@ -8,7 +9,7 @@ with Cluster(io=3) as fs:
     fs.up()
     for mpi in libraries():
         program = compiled(mpi, fs.root, "types.c")
-        for ranks in (1, 3):
-            done = run(fs, mpi, ranks, program, "spate:", *sys.argv[1:3], timeout=1000)
-            check(done.returncode == 0, "%s, %d ranks: exit %d\n%s%s" % (mpi, ranks, done.returncode, done.stdout, done.stderr))
+        for ranks, more in ((1, []), (3, []), (3, ["multiple"])):
+            done = run(fs, mpi, ranks, program, "spate:", *sys.argv[1:3], *more, timeout=1000)
+            check(done.returncode == 0, "%s, %d ranks, %s: exit %d\n%s%s" % (mpi, ranks, more, done.returncode, done.stdout, done.stderr))
     fs.fsck()
