@@ -15,8 +15,9 @@ struct Params {
   std::int64_t first = 0;  // the first byte in the file, if bytes > 0
   std::int64_t end = 0;    // the offset after the last byte
   std::int64_t bytes = 0;
-  std::int64_t pieces = 0;  // an estimate
-  std::int64_t error = 0;   // an MPI error class if this rank's arguments are wrong
+  std::int64_t pieces = 0;     // an estimate
+  std::int64_t error = 0;      // an MPI error class if this rank's arguments are wrong
+  std::int64_t goes_back = 0;  // 1: the bytes do not ascend, so the phases' rounds cannot walk over them
 };
 
 /// Whether two phases are expected to cost less than requests of each rank for its own pieces: if the ranks' pieces

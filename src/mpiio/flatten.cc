@@ -221,6 +221,25 @@ bool Flat::ascends() const {
   return extent_ > 0;
 }
 
+std::optional<Flat::Reach> Flat::reach() const {
+  Reach all;
+  if (pieces_.empty()) return all;
+  all = {INT64_MAX, INT64_MIN};
+  for (const Piece& piece : pieces_) {
+    std::int64_t end = 0;
+    if (piece.size > INT64_MAX || __builtin_add_overflow(piece.offset, as_signed(piece.size), &end))
+      return std::nullopt;
+    all = {std::min(all.begin, piece.offset), std::max(all.end, end)};
+  }
+  for (const Level& level : levels_) {
+    std::int64_t rest = 0;
+    if (__builtin_mul_overflow(as_signed(level.count - 1), level.stride, &rest)) return std::nullopt;
+    std::int64_t& moved = rest < 0 ? all.begin : all.end;
+    if (__builtin_add_overflow(moved, rest, &moved)) return std::nullopt;
+  }
+  return all;
+}
+
 std::int64_t Flat::offset_at(std::uint64_t position) const {
   std::uint64_t index = position / unit();
   const std::uint64_t within = position % unit();
@@ -319,17 +338,17 @@ std::optional<std::int64_t> Walk::peek() {
   return pending_->offset;
 }
 
-std::uint64_t stream_before(const Flat& flat, std::int64_t base, std::int64_t offset) {
+std::uint64_t stream_before(const Flat& flat, std::int64_t base, std::int64_t offset, std::uint64_t unit_bytes) {
   if (offset <= base || flat.size() == 0) return 0;
   const auto distance = static_cast<std::uint64_t>(offset - base);
+  const std::uint64_t units = flat.size() / unit_bytes;  // of a tile
   std::uint64_t low = 0;
   // The pieces of a tile may extend beyond it by less than the type's true extent, so the search covers whole tiles.
-  std::uint64_t high =
-      flat.extent() <= 0 ? flat.size() : (distance / static_cast<std::uint64_t>(flat.extent()) + 1) * flat.size();
+  std::uint64_t high = flat.extent() <= 0 ? units : (distance / static_cast<std::uint64_t>(flat.extent()) + 1) * units;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     const std::int64_t at =
-        base + as_signed(middle / flat.size()) * flat.extent() + flat.offset_at(middle % flat.size());
+        base + as_signed(middle / units) * flat.extent() + flat.offset_at(middle % units * unit_bytes);
     if (at < offset) {
       low = middle + 1;
     } else {

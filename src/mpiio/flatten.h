@@ -79,6 +79,13 @@ class Flat {
   /// Whether the type, at offset 0, names ascending bytes from 0 on, as MPI demands of a file type. Its extent may be
   /// less than its span, as with HDF5 on Open MPI, where only one tile is used. A type without bytes ascends.
   bool ascends() const;
+  /// From the lowest of the type's bytes at offset 0 to the end of the highest. Nothing: an offset exceeds 64 bits.
+  struct Reach {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    friend bool operator==(const Reach&, const Reach&) = default;
+  };
+  std::optional<Reach> reach() const;
   /// The offset of byte `position` < size() of the stream.
   std::int64_t offset_at(std::uint64_t position) const;
 
@@ -127,8 +134,8 @@ class Walk {
   std::optional<Run> pending_;
 };
 
-/// How many bytes of the stream of `flat`, repeated from `base` on, lie before byte `offset` of the file. Only for
-/// types of files, whose offsets ascend.
-std::uint64_t stream_before(const Flat& flat, std::int64_t base, std::int64_t offset);
+/// How many units of the stream of `flat`, repeated from `base` on, begin before byte `offset` of the file. A unit has
+/// `unit_bytes`, of which the type's size is a multiple. Only for types of files, in which the units' offsets ascend.
+std::uint64_t stream_before(const Flat& flat, std::int64_t base, std::int64_t offset, std::uint64_t unit_bytes = 1);
 
 }  // namespace spate::mpiio

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/flatten.h"
 
+#include <algorithm>
 #include <optional>
 #include <random>
 
@@ -209,6 +210,8 @@ TEST(Flatten, RandomTypesEqualTheirNaiveExpansion) {
     ASSERT_LE(type.flat.levels().size(), kMaxLevels);
     const std::uint64_t size = type.flat.size();
     if (size == 0) continue;
+    const auto [low, high] = std::minmax_element(type.naive.bytes.begin(), type.naive.bytes.end());
+    ASSERT_EQ(type.flat.reach(), (Flat::Reach{*low, *high + 1}));
     std::vector<std::int64_t> expected;
     for (int tile = 0; tile < 3; ++tile) {
       for (const std::int64_t byte : type.naive.bytes) expected.push_back(1000 + tile * type.naive.extent() + byte);
@@ -238,6 +241,10 @@ TEST(Flatten, TheStreamBeforeAnOffsetIsCountedInEveryTile) {
       for (const std::int64_t byte : type.naive.bytes) expected += 50 + tile * (end + 3) + byte < offset ? 1 : 0;
     }
     ASSERT_EQ(stream_before(flat, 50, offset), expected) << seed;
+    for (std::uint64_t unit = 2; unit <= 8; unit *= 2) {
+      if (flat.size() % unit != 0) break;
+      ASSERT_EQ(stream_before(flat, 50, offset, unit), (expected + unit - 1) / unit) << seed;
+    }
   }
 }
 
@@ -258,6 +265,17 @@ TEST(Flatten, OnlyTypesThatAscendAreFileTypes) {
   }
   EXPECT_GT(ascending, 300);
   EXPECT_LT(ascending, 2700);
+}
+
+TEST(Flatten, UnitsThatOverlapAreCountedByTheirBegin) {
+  const Flat flat = *Flat::basic(8).hvector(3, 1, 4);  // at 0, 4 and 8; its copies lie 16 apart
+  EXPECT_EQ(stream_before(flat, 100, 109, 8), 3U);
+  EXPECT_EQ(stream_before(flat, 100, 108, 8), 2U);
+  EXPECT_EQ(stream_before(flat, 100, 100 + 16 * 10, 8), 30U);
+}
+
+TEST(Flatten, AReachBeyond64BitsIsNone) {
+  EXPECT_EQ(Flat::basic(8).hvector(1U << 20U, 1, std::int64_t{1} << 50U)->reach(), std::nullopt);
 }
 
 TEST(Flatten, AWalkStopsAtTheEndOfAWindow) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments that are wrong or differ between ranks, views that overlap themselves, and accesses of nothing: every rank gets the same
-// error class, none waits for another, and the file can be used afterwards.
+// error class or the right bytes, none waits for another, and the file can be used afterwards.
 //   arguments PREFIX
 #include <mpi.h>
 #include <stdio.h>
@@ -110,6 +110,115 @@ static void overlapping_views(void) {
   refused_view(type);
 }
 
+static void set_hints_view(MPI_Offset at, MPI_Datatype type, const char *buffer_size) {
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "romio_cb_write", "enable");
+  MPI_Info_set(info, "romio_cb_read", "enable");
+  MPI_Info_set(info, "cb_buffer_size", buffer_size);
+  OK(MPI_File_set_view(file, at, MPI_BYTE, type, "native", info));
+  MPI_Info_free(&info);
+}
+
+/* The pieces of a tile lie between those of the next ones; from the fifth tile on they overlap. */
+static void interleaved_tiles(void) {
+  enum { TILES = 4, BYTES = 8 * TILES - 4 };
+  const MPI_Offset own = 4096 + 100 * rank;
+  MPI_Datatype pair, tile;
+  char out[5 * 8], in[BYTES], plain[28];
+  for (int i = 0; i < 5 * 8; ++i) out[i] = (char)('A' + i);
+  OK(MPI_Type_create_hvector(2, 4, 16, MPI_BYTE, &pair));
+  OK(MPI_Type_create_resized(pair, 0, 4, &tile));
+  OK(MPI_Type_commit(&tile));
+  for (int way = 0; way < 3; ++way) { /* in two phases, alone, alone in atomic mode */
+    OK(MPI_File_set_view(file, own, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    memset(plain, 0, sizeof plain);
+    OK(MPI_File_write_at(file, 0, plain, sizeof plain, MPI_BYTE, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    set_hints_view(own, tile, "4096");
+    OK(MPI_File_set_atomicity(file, way == 2));
+    OK(way == 0 ? MPI_File_write_at_all(file, 0, out, BYTES, MPI_BYTE, MPI_STATUS_IGNORE) : MPI_File_write_at(file, 0, out, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+    memset(in, 0, sizeof in);
+    OK(way == 0 ? MPI_File_read_at_all(file, 0, in, BYTES, MPI_BYTE, MPI_STATUS_IGNORE) : MPI_File_read_at(file, 0, in, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+    CHECK(memcmp(in, out, BYTES) == 0);
+    CHECK(class_of(MPI_File_write_at_all(file, 0, out, rank == ranks - 1 ? 5 * 8 : BYTES, MPI_BYTE, MPI_STATUS_IGNORE)) == MPI_ERR_ARG);
+    OK(MPI_File_set_atomicity(file, 0));
+    OK(MPI_File_set_view(file, own, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 0, plain, sizeof plain, MPI_BYTE, MPI_STATUS_IGNORE));
+    for (int i = 0; i < BYTES; ++i) CHECK(plain[i / 8 * 4 + (i % 8 < 4 ? i % 8 : 12 + i % 8)] == out[i]);
+  }
+  MPI_Type_free(&pair);
+  MPI_Type_free(&tile);
+  usable();
+}
+
+/* What the view shows is what MPI packs from memory with the same bytes. */
+static void read_by_view(MPI_File reader, const char *bytes, MPI_Datatype type, int kind) {
+  char in[64], expected[64];
+  int size = 0, place = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Status status;
+  OK(MPI_Type_commit(&type));
+  OK(MPI_File_set_view(reader, rank, MPI_BYTE, type, "native", MPI_INFO_NULL));
+  OK(MPI_Type_size(type, &size));
+  CHECK(2 * size <= 64);
+  OK(MPI_Pack(bytes + rank, 2, type, expected, 64, &place, MPI_COMM_SELF));
+  memset(in, 0, sizeof in);
+  if (kind == 0) OK(MPI_File_read_at_all(reader, 1, in, 2 * size - 1, MPI_BYTE, &status));
+  if (kind == 1) OK(MPI_File_read_at(reader, 1, in, 2 * size - 1, MPI_BYTE, &status));
+  if (kind == 2) {
+    OK(MPI_File_iread_at_all(reader, 1, in, 2 * size - 1, MPI_BYTE, &request));
+    OK(MPI_Wait(&request, &status));
+  }
+  CHECK(count_of(&status) == 2 * size - 1 && memcmp(in, expected + 1, 2 * size - 1) == 0);
+  MPI_Type_free(&type);
+}
+
+/* Bytes that overlap or go back may be read, if nobody can write through the view. */
+static void views_to_read(void) {
+  enum { BYTES = 256 };
+  char bytes[BYTES];
+  const int four[3] = {4, 4, 4}, back[3] = {8, 0, 4};
+  MPI_Datatype type, inner;
+  MPI_File reader;
+  MPI_Info info;
+  MPI_Offset position = 0;
+  for (int i = 0; i < BYTES; ++i) bytes[i] = (char)(i * 7);
+  OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+  OK(MPI_File_set_size(file, BYTES));
+  if (rank == 0) OK(MPI_File_write_at(file, 0, bytes, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "romio_cb_read", "enable");
+  OK(MPI_File_open(MPI_COMM_WORLD, path("arguments"), MPI_MODE_RDONLY, info, &reader));
+  MPI_Info_free(&info);
+  for (int kind = 0; kind < 3; ++kind) {
+    OK(MPI_Type_create_hvector(3, 8, 4, MPI_BYTE, &type));
+    read_by_view(reader, bytes, type, kind);
+    OK(MPI_Type_create_hvector(3, 2, 20, MPI_BYTE, &inner));
+    OK(MPI_Type_create_hvector(3, 1, 10, inner, &type));
+    MPI_Type_free(&inner);
+    read_by_view(reader, bytes, type, kind);
+    OK(MPI_Type_indexed(3, four, back, MPI_BYTE, &type));
+    read_by_view(reader, bytes, type, kind);
+    OK(MPI_Type_create_hindexed(3, four, (MPI_Aint[]){16, 8, 0}, MPI_BYTE, &type)); /* a stride of -8 */
+    read_by_view(reader, bytes, type, kind);
+  }
+  OK(MPI_Type_create_hvector(3, 1, 4, MPI_DOUBLE, &type)); /* at 0, 4 and 8 of each 16 bytes */
+  OK(MPI_Type_commit(&type));
+  OK(MPI_File_set_view(reader, 0, MPI_DOUBLE, type, "native", MPI_INFO_NULL));
+  OK(MPI_File_seek(reader, 0, MPI_SEEK_END));
+  OK(MPI_File_get_position(reader, &position));
+  CHECK(position == BYTES / 16 * 3);
+  MPI_Type_free(&type);
+  OK(MPI_Type_create_hindexed(2, four, (MPI_Aint[]){-8, 0}, MPI_BYTE, &type));
+  OK(MPI_Type_commit(&type));
+  CHECK(class_of(MPI_File_set_view(reader, 0, MPI_BYTE, type, "native", MPI_INFO_NULL)) == MPI_ERR_ARG);
+  MPI_Type_free(&type);
+  OK(MPI_File_close(&reader));
+  usable();
+}
+
 static void nothing(const char *how) {
   MPI_Info info;
   MPI_Info_create(&info);
@@ -149,16 +258,6 @@ static void nothing(const char *how) {
   CHECK(class_of(MPI_File_read_all(file, &in, some, MPI_INT, &status)) == MPI_ERR_IO);
   MPI_Type_free(&empty);
   usable();
-}
-
-static void set_hints_view(MPI_Offset at, MPI_Datatype type, const char *buffer_size) {
-  MPI_Info info;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "romio_cb_write", "enable");
-  MPI_Info_set(info, "romio_cb_read", "enable");
-  MPI_Info_set(info, "cb_buffer_size", buffer_size);
-  OK(MPI_File_set_view(file, at, MPI_BYTE, type, "native", info));
-  MPI_Info_free(&info);
 }
 
 /* Offsets that overflow must not turn into small ones. */
@@ -211,6 +310,8 @@ int main(int argc, char **argv) {
   usable();
   if (ranks > 1) unequal();
   overlapping_views();
+  interleaved_tiles();
+  views_to_read();
   nothing("enable");
   nothing("disable");
   out_of_reach();

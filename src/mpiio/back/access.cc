@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/back/access.h"
 
+#include <cerrno>
 #include <climits>
-#include <optional>
-#include <span>
+#include <cerrno>
+#include <climits>
 #include <vector>
 
 namespace spate::mpiio {
@@ -53,8 +54,9 @@ long transfer_part(const File& file, bool write, Walk::Run stream, std::span<con
     return write ? spate_pwritev(file.file, memory.data(), count, offset)
                  : spate_preadv(file.file, memory.data(), count, offset);
   }
-  return flat.pieces().size() == 1 ? transfer_window(file, write, stream, memory)
-                                   : transfer_list(file, write, stream, memory);
+  // A window's levels do not go back.
+  return flat.pieces().size() == 1 && file.view.ascends ? transfer_window(file, write, stream, memory)
+                                                        : transfer_list(file, write, stream, memory);
 }
 
 /// The pieces of memory for a part of the memory's stream, if they are few and large enough to be passed as they are.
@@ -112,13 +114,35 @@ bool in_reach(const View& view, std::uint64_t position) {
   return at < INT64_MAX;
 }
 
+bool in_order(const View& view, std::uint64_t first, std::uint64_t bytes) {
+  const std::uint64_t size = view.flat->size();
+  return view.ascends && (view.apart || first / size == (first + bytes - 1) / size);
+}
+
+std::optional<Flat::Reach> range_of(const View& view, std::uint64_t first, std::uint64_t bytes) {
+  const std::uint64_t last = first + bytes - 1;
+  if (in_order(view, first, bytes)) {
+    if (!in_reach(view, last)) return std::nullopt;
+    return Flat::Reach{file_offset(view, first), file_offset(view, last) + 1};
+  }
+  const std::uint64_t size = view.flat->size();
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  if (__builtin_mul_overflow(last / size, view.flat->extent(), &end) ||
+      __builtin_add_overflow(end, view.displacement, &end) || __builtin_add_overflow(end, view.reach.end, &end))
+    return std::nullopt;
+  begin = as_signed(first / size) * view.flat->extent() + view.displacement + view.reach.begin;
+  return Flat::Reach{begin, end};
+}
+
 long transfer(File& file, bool write, std::uint64_t first, const Memory& memory) {
   if (memory.bytes == 0) return 0;
   if (const long opened = open_own(file); opened < 0) return opened;
   if (!file.atomic) return transfer_now(file, write, first, memory);
   const std::lock_guard turn(file.atomic_turn);
-  const RangeLock lock(file.file, write, file_offset(file.view, first),
-                       file_offset(file.view, first + memory.bytes - 1) + 1);
+  const auto range = range_of(file.view, first, memory.bytes);
+  if (!range) return -EINVAL;
+  const RangeLock lock(file.file, write, range->begin, range->end);
   return lock.outcome() < 0 ? lock.outcome() : transfer_now(file, write, first, memory);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "mpiio/back/file.h"
 #include "mpiio/back/memory.h"
@@ -13,6 +14,11 @@ namespace spate::mpiio {
 std::int64_t file_offset(const View& view, std::uint64_t position);
 /// Whether file_offset() of that byte, and the offset after it, fit into an MPI_Offset.
 bool in_reach(const View& view, std::uint64_t position);
+/// Whether `bytes` >= 1 bytes of the view's stream, from byte `first` on, ascend in the file.
+bool in_order(const View& view, std::uint64_t first, std::uint64_t bytes);
+/// A range of the file that has all these bytes: the smallest one if they are in order. Nothing: an offset does not fit
+/// into an MPI_Offset.
+std::optional<Flat::Reach> range_of(const View& view, std::uint64_t first, std::uint64_t bytes);
 
 /// Moves all of `memory` to or from the view's stream, from byte `first` on. Returns the number of bytes moved, which
 /// is smaller at the end of the file. On failure it returns a negative errno, and a part of a write may have been done.

@@ -10,8 +10,22 @@ using namespace spate::mpiio;
 
 namespace {
 
+/// Checks the order of a file type's bytes, and notes it in the view. MPI allows bytes that overlap or go back for
+/// reading only: they would be written more than once.
+Failure check_order(const File& file, View& view) {
+  const auto reach = view.flat->reach();
+  if (!reach || reach->begin < 0 || (view.flat->size() > 0 && view.flat->extent() <= 0))
+    return {MPI_ERR_ARG, "spate: the bytes of a file type lie between 0 and 2^63, and its extent is not zero"};
+  view.reach = *reach;
+  view.ascends = view.flat->ascends();
+  view.apart = reach->end - reach->begin <= view.flat->extent();
+  if (view.ascends || (file.amode & MPI_MODE_RDONLY) != 0) return {};
+  return {MPI_ERR_ARG, "spate: the bytes of a file type ascend in a file that is open for writing"};
+}
+
 /// Makes the view that the arguments describe. Its types still belong to the caller.
-Failure make_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* name, View& view) {
+Failure make_view(const File& file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+                  const char* name, View& view) {
   const Representation* const representation = find_representation(name);
   if (representation == nullptr)
     return {MPI_ERR_UNSUPPORTED_DATAREP, "spate: there is no data representation of that name"};
@@ -23,9 +37,13 @@ Failure make_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype file
     return {MPI_ERR_TYPE, "spate: a type of the view has too many pieces, or no form in " + representation->name};
   if (element->size() == 0 || flat->size() % element->size() != 0)
     return {MPI_ERR_ARG, "spate: a file type is made of a whole number of etypes"};
-  if (!flat->ascends()) return {MPI_ERR_ARG, "spate: the bytes of a file type ascend from 0"};
-  view = View{displacement, etype, filetype, flat, element->size(), representation};
-  return {};
+  view.displacement = displacement;
+  view.etype = etype;
+  view.filetype = filetype;
+  view.flat = flat;
+  view.etype_bytes = element->size();
+  view.representation = representation;
+  return check_order(file, view);
 }
 
 /// Sets *displacement to what MPI_DISPLACEMENT_CURRENT means.
@@ -63,8 +81,7 @@ Failure end_of_file(File& file, std::uint64_t* etypes) {
   long outcome = open_own(file);
   if (outcome == 0) outcome = spate_fstat(file.file, &st);
   if (outcome < 0) return failure_of(outcome, "size of " + file.path);
-  const std::uint64_t bytes = stream_before(*file.view.flat, file.view.displacement, st.st_size);
-  *etypes = (bytes + file.view.etype_bytes - 1) / file.view.etype_bytes;
+  *etypes = stream_before(*file.view.flat, file.view.displacement, st.st_size, file.view.etype_bytes);
   return {};
 }
 
@@ -94,7 +111,7 @@ SPATE_CALL spate_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Dat
   View view;
   Failure failure;
   if (displacement == MPI_DISPLACEMENT_CURRENT) failure = current_displacement(*file, &displacement);
-  if (!failure.failed()) failure = make_view(displacement, etype, filetype, representation, view);
+  if (!failure.failed()) failure = make_view(*file, displacement, etype, filetype, representation, view);
   failure = agree(*file, failure);
   if (failure.failed()) return raise(file->shadow, failure);
   const std::int64_t hash = hash_of(view.representation->name);

@@ -13,8 +13,10 @@ Params params_of(const File& file, std::uint64_t first, const Memory& memory, co
   Params params;
   params.error = own.error_class;
   if (own.failed() || memory.bytes == 0) return params;
-  params.first = file_offset(file.view, first);
-  params.end = file_offset(file.view, first + memory.bytes - 1) + 1;
+  const auto range = range_of(file.view, first, memory.bytes);
+  params.first = range ? range->begin : 0;  // checked before
+  params.end = range ? range->end : 1;
+  params.goes_back = in_order(file.view, first, memory.bytes) ? 0 : 1;
   params.bytes = static_cast<std::int64_t>(memory.bytes);
   params.pieces = 1;
   if (!file.view.flat->dense()) {
@@ -27,9 +29,10 @@ Params params_of(const File& file, std::uint64_t first, const Memory& memory, co
 }
 
 std::vector<Params> params_of_all(const File& file, const Params& own) {
-  static_assert(sizeof(Params) == 5 * sizeof(std::int64_t));
+  constexpr int kNumbers = sizeof(Params) / sizeof(std::int64_t);
+  static_assert(sizeof(Params) == kNumbers * sizeof(std::int64_t));
   std::vector<Params> all(static_cast<std::size_t>(file.ranks));
-  PMPI_Allgather(&own, 5, MPI_INT64_T, all.data(), 5, MPI_INT64_T, file.comm);
+  PMPI_Allgather(&own, kNumbers, MPI_INT64_T, all.data(), kNumbers, MPI_INT64_T, file.comm);
   return all;
 }
 
@@ -77,10 +80,11 @@ Moved transfer_together(File& file, bool write, std::uint64_t first, const Memor
     if (all_params[rank].error != MPI_SUCCESS)
       return {0, {static_cast<int>(all_params[rank].error), "spate: wrong arguments on rank " + std::to_string(rank)}};
   }
+  const auto any_of_all = [&](const auto& what) { return std::any_of(all_params.begin(), all_params.end(), what); };
   const Choice choice = write ? file.hints.cb_write : file.hints.cb_read;
   bool together = choice == Choice::kEnable || (choice == Choice::kAutomatic && worth_two_phases(all_params));
-  together = together && !file.atomic &&
-             std::any_of(all_params.begin(), all_params.end(), [](const Params& params) { return params.bytes > 0; });
+  together = together && !file.atomic && any_of_all([](const Params& params) { return params.bytes > 0; }) &&
+             !any_of_all([](const Params& params) { return params.goes_back != 0; });
   if (together) return two_phases(file, write, first, memory, all_params);
   return move_alone(file, write, first, memory);
 }

@@ -70,7 +70,7 @@ void DataCall::prepare(Failure failure) {
   }
   if (failure_.failed()) return;
   bool beyond = __builtin_mul_overflow(first, file_.view.etype_bytes, &first_) || first_ > INT64_MAX;
-  beyond = beyond || (memory_.bytes > 0 && !in_reach(file_.view, first_ + memory_.bytes - 1));
+  beyond = beyond || (memory_.bytes > 0 && !range_of(file_.view, first_, memory_.bytes));
   if (beyond) failure_ = {MPI_ERR_ARG, "spate: an offset beyond what a file can have"};
 }
 

@@ -28,6 +28,9 @@ struct View {
   MPI_Datatype etype = MPI_BYTE;
   MPI_Datatype filetype = MPI_BYTE;
   std::shared_ptr<const Flat> flat;  // map of the filetype
+  Flat::Reach reach{0, 1};           // of the filetype
+  bool ascends = true;               // the bytes of a filetype ascend
+  bool apart = true;                 // no byte of a filetype lies behind the first byte of the next one
   std::uint64_t etype_bytes = 1;
   const Representation* representation = nullptr;
 };
