@@ -173,6 +173,67 @@ static void failures(void) {
   OK(MPI_File_close(&file));
 }
 
+static MPI_File in_two_phases(const char *name) {
+  MPI_Info info;
+  MPI_Datatype tile;
+  MPI_File file = opened(name);
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "romio_cb_write", "enable");
+  MPI_Info_set(info, "romio_cb_read", "enable");
+  MPI_Info_set(info, "cb_nodes", "2");
+  MPI_Info_set(info, "cb_buffer_size", "4096");
+  OK(MPI_Type_create_resized(MPI_INT, 0, 4 * ranks, &tile));
+  OK(MPI_Type_commit(&tile));
+  OK(MPI_File_set_view(file, 4 * rank, MPI_INT, tile, "native", info));
+  MPI_Info_free(&info);
+  MPI_Type_free(&tile);
+  return file;
+}
+
+/* Collective accesses to two files at once, while the program sends messages of its own and writes by blocking calls. */
+static void collective(int together) {
+  enum { ROUNDS = 6, INTS = 3000 };
+  static int out[2][ROUNDS][INTS], in[2][ROUNDS][INTS];
+  MPI_File files[2] = {in_two_phases("first"), in_two_phases("second")};
+  MPI_Request requests[2 * ROUNDS];
+  MPI_Status statuses[2 * ROUNDS];
+  for (int i = 0; i < 2 * ROUNDS * INTS; ++i) (&out[0][0][0])[i] = rank * 1000000 + i;
+  if (rank == 1) MPI_Barrier(MPI_COMM_WORLD); /* the start waits for nobody */
+  for (int i = 0; i < 2 * ROUNDS; ++i)
+    OK(MPI_File_iwrite_at_all(files[i % 2], i / 2 * INTS, out[i % 2][i / 2], INTS, MPI_INT, &requests[i]));
+  if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);
+  int sum = 1;
+  for (int i = 0; i < 20; ++i) {
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_BAND, MPI_COMM_WORLD);
+    OK(MPI_File_write_at_all(files[i % 2], (ROUNDS + 1) * INTS, &sum, 1, MPI_INT, MPI_STATUS_IGNORE));
+  }
+  CHECK(sum == 1);
+  OK(MPI_Waitall(2 * ROUNDS, requests, statuses));
+  for (int i = 0; i < 2 * ROUNDS; ++i) CHECK(count_of(&statuses[i]) == INTS * 4);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < 2 * ROUNDS; ++i)
+    OK(MPI_File_iread_at_all(files[i % 2], i / 2 * INTS, in[i % 2][i / 2], INTS, MPI_INT, &requests[2 * ROUNDS - 1 - i]));
+  OK(MPI_Waitall(2 * ROUNDS, requests, statuses));
+  CHECK(memcmp(in, out, sizeof in) == 0);
+  /* One rank's arguments are wrong: it fails at once, the others when they wait, if the access is made together. */
+  OK(MPI_File_set_info(files[0], MPI_INFO_NULL)); /* waits for what is under way */
+  const int code = MPI_File_iwrite_at_all(files[0], 0, out, rank == 1 ? -1 : 1, MPI_INT, &requests[0]);
+  CHECK(class_of(code) == (rank == 1 ? MPI_ERR_COUNT : MPI_SUCCESS) && (requests[0] == MPI_REQUEST_NULL) == (rank == 1));
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (rank != 1) CHECK(class_of(MPI_Wait(&requests[0], statuses)) == (together ? MPI_ERR_COUNT : MPI_SUCCESS));
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  /* The close waits for what nobody else waits for. */
+  OK(MPI_File_iwrite_at_all(files[0], 0, out[1][0], INTS, MPI_INT, &requests[0]));
+  OK(MPI_Request_free(&requests[0]));
+  OK(MPI_File_close(&files[0]));
+  OK(MPI_File_close(&files[1]));
+  MPI_Barrier(MPI_COMM_WORLD);
+  files[0] = in_two_phases("first");
+  OK(MPI_File_read_at(files[0], 0, in, INTS, MPI_INT, MPI_STATUS_IGNORE));
+  CHECK(memcmp(in, out[1][0], sizeof in[0][0]) == 0);
+  OK(MPI_File_close(&files[0]));
+}
+
 int main(int argc, char **argv) {
   if (argc != 4) return 2;
   int wanted = strcmp(argv[3], "multiple") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, level = 0;
@@ -186,6 +247,7 @@ int main(int argc, char **argv) {
   many_at_a_time();
   freed_requests();
   failures();
+  collective(wanted == MPI_THREAD_MULTIPLE);
   MPI_Finalize();
   return 0;
 }

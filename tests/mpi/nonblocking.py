@@ -40,6 +40,6 @@ with Cluster(io=3) as fs:
             mark(folder, "go")
             out, err = running.communicate(timeout=120)
             check(running.returncode == 0, "%s, %s: exit %d\n%s%s" % (mpi, level, running.returncode, out, err))
-            for name in ("computes", "many", "freed", "failures"):
+            for name in ("computes", "many", "freed", "failures", "first", "second"):
                 fs.spate("rm", "spate:/" + name)
     fs.fsck()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many ranks open a file; then either the aggregators alone move the bytes, or each rank its own.
-//   opens NAME together|alone
+//   opens NAME together|started|alone      started: together, by nonblocking calls and threads of the library
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,26 +14,35 @@ static void must(int code, int line) {
 }
 #define OK(call) must(call, __LINE__)
 
+static int move(MPI_File file, const char *how, int write, MPI_Offset at, int *value) {
+  MPI_Request request;
+  MPI_Status status;
+  if (strcmp(how, "together") == 0) return write ? MPI_File_write_at_all(file, at, value, 1, MPI_INT, &status) : MPI_File_read_at_all(file, at, value, 1, MPI_INT, &status);
+  if (strcmp(how, "alone") == 0) return write ? MPI_File_write_at(file, at, value, 1, MPI_INT, &status) : MPI_File_read_at(file, at, value, 1, MPI_INT, &status);
+  OK(write ? MPI_File_iwrite_at_all(file, at, value, 1, MPI_INT, &request) : MPI_File_iread_at_all(file, at, value, 1, MPI_INT, &request));
+  return MPI_Wait(&request, &status);
+}
+
 int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
+  int level = MPI_THREAD_SINGLE;
+  const int wanted = argc == 3 && strcmp(argv[2], "started") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, wanted, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc != 3) return 2;
-  const int together = strcmp(argv[2], "together") == 0;
+  if (argc != 3 || level < wanted) return 2;
   MPI_Info info;
   MPI_Info_create(&info);
   MPI_Info_set(info, "romio_cb_write", "enable");
   MPI_Info_set(info, "romio_cb_read", "enable");
   MPI_Info_set(info, "cb_config_list", "*:2");
   MPI_File file;
-  MPI_Status status;
   OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
   int out = rank, in = -1;
   const MPI_Offset at = (MPI_Offset)rank * 4, next = (rank + 1) % ranks * 4;
-  OK(together ? MPI_File_write_at_all(file, at, &out, 1, MPI_INT, &status) : MPI_File_write_at(file, at, &out, 1, MPI_INT, &status));
+  OK(move(file, argv[2], 1, at, &out));
   OK(MPI_File_sync(file));
   MPI_Barrier(MPI_COMM_WORLD);
-  OK(together ? MPI_File_read_at_all(file, next, &in, 1, MPI_INT, &status) : MPI_File_read_at(file, next, &in, 1, MPI_INT, &status));
+  OK(move(file, argv[2], 0, next, &in));
   if (in != (rank + 1) % ranks) must(MPI_ERR_OTHER, __LINE__);
   OK(MPI_File_close(&file));
   MPI_Info_free(&info);

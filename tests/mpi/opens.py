@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""opens.c on 8 ranks: a rank whose data only aggregators read and write does not even connect to the meta server."""
+"""opens.c on 8 ranks: a rank whose data only aggregators read and write does not even connect to the meta server. Nonblocking collective
+accesses are also made by aggregators if the program has MPI_THREAD_MULTIPLE."""
 import re
 
 from mpi import *
@@ -19,7 +20,7 @@ with Cluster(io=3) as fs:
     fs.up("--tcp-only")
     for mpi in libraries():
         program = compiled(mpi, fs.root, "opens.c")
-        for how, least, most in (("together", 1, AGGREGATORS), ("alone", RANKS, RANKS)):
+        for how, least, most in (("together", 1, AGGREGATORS), ("started", 1, AGGREGATORS), ("alone", RANKS, RANKS)):
             before = connections(fs)
             done = run(fs, mpi, RANKS, program, "spate:/opens", how)
             check(done.returncode == 0, "%s, %s: exit %d\n%s%s" % (mpi, how, done.returncode, done.stdout, done.stderr))

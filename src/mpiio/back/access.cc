@@ -3,8 +3,7 @@
 
 #include <cerrno>
 #include <climits>
-#include <cerrno>
-#include <climits>
+#include <span>
 #include <vector>
 
 namespace spate::mpiio {

@@ -8,7 +8,8 @@
 namespace spate::mpiio {
 
 Background& Background::instance() {
-  static auto& one = *new Background;
+  constexpr std::size_t kMostThreads = 8;
+  static auto& one = *new Background(kMostThreads);
   return one;
 }
 
@@ -30,7 +31,7 @@ bool Background::add_thread() {
 
 void Background::run(std::function<void()> job) {
   std::unique_lock lock(mutex_);
-  if (idle_ <= jobs_.size() && threads_.size() < kMostThreads && !add_thread() && threads_.empty()) {
+  if (idle_ <= jobs_.size() && threads_.size() < most_threads_ && !add_thread() && threads_.empty()) {
     lock.unlock();
     job();
     return;

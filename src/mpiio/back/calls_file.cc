@@ -129,6 +129,7 @@ SPATE_CALL spate_File_set_atomicity(MPI_File handle, int flag) {
   if (file == nullptr) return SPATE_PASS_ON(File_set_atomicity, (MPI_File, int), handle, flag);
   if (!all_same(file->comm, flag == 0 ? 0 : 1))
     return raise(file->shadow, {MPI_ERR_NOT_SAME, "spate: the ranks give different atomicities"});
+  wait_for_none_under_way(*file);
   file->atomic = flag != 0;
   return MPI_SUCCESS;
 }

@@ -4,19 +4,19 @@
 #include <algorithm>
 #include <vector>
 
-#include "mpiio/back/two_phases.h"
-
 namespace spate::mpiio {
 namespace {
 
-Params params_of(const File& file, std::uint64_t first, const Memory& memory, const Failure& own) {
+Params params_of(const Together& work, const Failure& own) {
+  const File& file = work.file;
+  const Memory& memory = work.memory;
   Params params;
   params.error = own.error_class;
   if (own.failed() || memory.bytes == 0) return params;
-  const auto range = range_of(file.view, first, memory.bytes);
+  const auto range = range_of(file.view, work.first, memory.bytes);
   params.first = range ? range->begin : 0;  // checked before
   params.end = range ? range->end : 1;
-  params.goes_back = in_order(file.view, first, memory.bytes) ? 0 : 1;
+  params.goes_back = in_order(file.view, work.first, memory.bytes) ? 0 : 1;
   params.bytes = static_cast<std::int64_t>(memory.bytes);
   params.pieces = 1;
   if (!file.view.flat->dense()) {
@@ -28,22 +28,24 @@ Params params_of(const File& file, std::uint64_t first, const Memory& memory, co
   return params;
 }
 
-std::vector<Params> params_of_all(const File& file, const Params& own) {
+std::vector<Params> params_of_all(const Together& work, const Params& own) {
   constexpr int kNumbers = sizeof(Params) / sizeof(std::int64_t);
   static_assert(sizeof(Params) == kNumbers * sizeof(std::int64_t));
-  std::vector<Params> all(static_cast<std::size_t>(file.ranks));
-  PMPI_Allgather(&own, kNumbers, MPI_INT64_T, all.data(), kNumbers, MPI_INT64_T, file.comm);
+  std::vector<Params> all(static_cast<std::size_t>(work.file.ranks));
+  work.talk.all_gather(&own, kNumbers, MPI_INT64_T, all.data());
   return all;
 }
 
+std::string named(const Together& work) { return (work.write ? "write " : "read ") + work.file.path; }
+
 /// Each rank moves its own pieces, without two phases.
-Moved move_alone(File& file, bool write, std::uint64_t first, const Memory& memory) {
-  const long moved = transfer(file, write, first, memory);
-  return {moved, agree(file, failure_of(moved, (write ? "write " : "read ") + file.path))};
+Moved move_alone(const Together& work) {
+  const long moved = transfer(work.file, work.write, work.first, work.memory);
+  return {moved, agree(work.file, work.talk, failure_of(moved, named(work)))};
 }
 
-Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memory,
-                 const std::vector<Params>& all_params) {
+Moved two_phases(const Together& work, const std::vector<Params>& all_params) {
+  const File& file = work.file;
   std::int64_t begin = INT64_MAX;
   std::int64_t end = 0;
   for (const Params& params : all_params) {
@@ -56,37 +58,36 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
   // If a strip does not fit into a round, it is handled in parts.
   const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), share);
   const Domains domains(begin, end, strip, aggregators, share);
-  if (too_sparse(all_params, domains)) return move_alone(file, write, first, memory);
-  const Exchanged exchanged = move_in_two_phases(file, write, first, memory, domains);
-  const Failure own = failure_of(exchanged.outcome, (write ? "write " : "read ") + file.path);
-  Moved moved{static_cast<long>(memory.bytes), agree(file, own)};
-  if (!write && !moved.failure.failed()) {
-    std::int64_t eof = exchanged.eof;
-    PMPI_Allreduce(MPI_IN_PLACE, &eof, 1, MPI_INT64_T, MPI_MIN, file.comm);
-    if (eof != INT64_MAX) {
-      const std::uint64_t there = stream_before(*file.view.flat, file.view.displacement, eof);
-      moved.bytes = static_cast<long>(std::min(memory.bytes, there > first ? there - first : 0));
-    }
+  if (too_sparse(all_params, domains)) return move_alone(work);
+  const Exchanged exchanged = move_in_two_phases(work, domains);
+  const Failure own = failure_of(exchanged.outcome, named(work));
+  Moved moved{static_cast<long>(work.memory.bytes), agree(file, work.talk, own)};
+  if (work.write || moved.failure.failed()) return moved;
+  std::int64_t eof = exchanged.eof;
+  work.talk.all_reduce({&eof, 1}, MPI_MIN);
+  if (eof != INT64_MAX) {
+    const std::uint64_t there = stream_before(*file.view.flat, file.view.displacement, eof);
+    moved.bytes = static_cast<long>(std::min(work.memory.bytes, there > work.first ? there - work.first : 0));
   }
   return moved;
 }
 
 }  // namespace
 
-Moved transfer_together(File& file, bool write, std::uint64_t first, const Memory& memory, const Failure& own) {
-  const std::vector<Params> all_params = params_of_all(file, params_of(file, first, memory, own));
+Moved transfer_together(const Together& work, const Failure& own) {
+  const File& file = work.file;
+  const std::vector<Params> all_params = params_of_all(work, params_of(work, own));
   for (std::size_t rank = 0; rank < all_params.size(); ++rank) {
     if (own.failed()) return {0, own};
     if (all_params[rank].error != MPI_SUCCESS)
       return {0, {static_cast<int>(all_params[rank].error), "spate: wrong arguments on rank " + std::to_string(rank)}};
   }
   const auto any_of_all = [&](const auto& what) { return std::any_of(all_params.begin(), all_params.end(), what); };
-  const Choice choice = write ? file.hints.cb_write : file.hints.cb_read;
+  const Choice choice = work.write ? file.hints.cb_write : file.hints.cb_read;
   bool together = choice == Choice::kEnable || (choice == Choice::kAutomatic && worth_two_phases(all_params));
   together = together && !file.atomic && any_of_all([](const Params& params) { return params.bytes > 0; }) &&
              !any_of_all([](const Params& params) { return params.goes_back != 0; });
-  if (together) return two_phases(file, write, first, memory, all_params);
-  return move_alone(file, write, first, memory);
+  return together ? two_phases(work, all_params) : move_alone(work);
 }
 
 }  // namespace spate::mpiio

@@ -2,7 +2,7 @@
 // Reads and writes that all ranks make together (mpiio/exchange_plan.h).
 #pragma once
 
-#include "mpiio/back/access.h"
+#include "mpiio/back/two_phases.h"
 
 namespace spate::mpiio {
 
@@ -14,6 +14,6 @@ struct Moved {
 
 /// transfer() of all ranks. `own`: an error in this rank's arguments. If any rank has one, no rank moves anything.
 /// Every rank returns; if one fails, all fail.
-Moved transfer_together(File& file, bool write, std::uint64_t first, const Memory& memory, const Failure& own);
+Moved transfer_together(const Together& work, const Failure& own);
 
 }  // namespace spate::mpiio

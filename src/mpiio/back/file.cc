@@ -173,9 +173,20 @@ void name_pointer_file(File& file) {
   file.pointer_path = file.path.substr(0, slash + 1) + ".spate-mpi-pointer-" + suffix;
 }
 
+/// Makes the communicator for nonblocking collective accesses, if every rank may call MPI in several threads.
+void make_own_comm(File& file) {
+  int level = MPI_THREAD_SINGLE;
+  PMPI_Query_thread(&level);
+  const int own = level == MPI_THREAD_MULTIPLE ? 1 : 0;
+  int all = 0;
+  PMPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, file.comm);
+  if (all != 0) PMPI_Comm_dup(file.comm, &file.own_comm);
+}
+
 Failure finish_open(File& file) {
   choose_aggregators(file);
   name_pointer_file(file);
+  make_own_comm(file);
   file.shadow = make_shadow();
   Failure failure;
   if (file.shadow == MPI_FILE_NULL) failure = {MPI_ERR_OTHER, "spate: MPI gives no handle for the file"};
@@ -183,6 +194,8 @@ Failure finish_open(File& file) {
 }
 
 void drop(File& file) {
+  file.in_turn.reset();
+  if (file.own_comm != MPI_COMM_NULL) PMPI_Comm_free(&file.own_comm);
   if (file.pointer_file != nullptr) spate_close(file.pointer_file);
   if (file.file != nullptr) spate_close(file.file);
   if (file.shadow != MPI_FILE_NULL) free_shadow(&file.shadow);
@@ -205,12 +218,18 @@ File* find(MPI_File handle) {
   return found == files().end() ? nullptr : found->second.get();
 }
 
-Failure agree(File& file, const Failure& own) {
-  const int mine[2] = {own.error_class, own.failed() ? -file.rank : -file.ranks};
-  int most[2] = {};
-  PMPI_Allreduce(mine, most, 2, MPI_INT, MPI_MAX, file.comm);
+Failure agree(const File& file, const Talk& talk, const Failure& own) {
+  std::int64_t most[2] = {own.error_class, own.failed() ? -file.rank : -file.ranks};
+  talk.all_reduce(most, MPI_MAX);
   if (own.failed() || most[0] == MPI_SUCCESS) return own;
-  return {most[0], "spate: " + file.path + ": failed on rank " + std::to_string(-most[1])};
+  return {static_cast<int>(most[0]), "spate: " + file.path + ": failed on rank " + std::to_string(-most[1])};
+}
+
+Failure agree(const File& file, const Failure& own) { return agree(file, Talk(file.comm, Talk::By::kProgram), own); }
+
+void wait_for_none_under_way(File& file) {
+  std::unique_lock lock(file.mutex);
+  file.none_under_way.wait(lock, [&] { return file.under_way == 0; });
 }
 
 bool all_same(MPI_Comm comm, std::int64_t value) {
@@ -229,6 +248,7 @@ void replace_view(View& view, View made) {
 }
 
 void change_hints(File& file, MPI_Info info) {
+  wait_for_none_under_way(file);  // they use the hints
   const Hints before = file.hints;
   for (const auto& [key, value] : echoed_hints(info)) file.echoed[key] = value;
   broadcast_hints(file, read_hints(info, file.hints));
@@ -294,10 +314,7 @@ Failure close_file(MPI_File* handle) {
     file = std::move(found->second);
     files().erase(found);
   }
-  {
-    std::unique_lock lock(file->mutex);
-    file->none_under_way.wait(lock, [&] { return file->under_way == 0; });
-  }
+  wait_for_none_under_way(*file);
   Failure failure;
   if (file->file != nullptr)
     failure = failure_of(spate_close(std::exchange(file->file, nullptr)), "close " + file->path);

@@ -12,10 +12,12 @@
 #include <set>
 #include <string>
 
+#include "mpiio/back/background.h"
 #include "mpiio/back/buffer.h"
 #include "mpiio/back/errors.h"
 #include "mpiio/back/hints.h"
 #include "mpiio/back/mpi.h"
+#include "mpiio/back/talk.h"
 #include "mpiio/back/types.h"
 
 namespace spate::mpiio {
@@ -64,6 +66,10 @@ struct File {
   std::unique_ptr<CollectiveBuffers> buffers;  // of the last collective access; null while one is under way
   std::size_t under_way = 0;                   // nonblocking accesses that have not ended
   std::condition_variable none_under_way;
+  // For nonblocking collective accesses, if all ranks have MPI_THREAD_MULTIPLE: a communicator, else null, and a thread
+  // that makes them in the order of the program's calls, which is the same on all ranks.
+  MPI_Comm own_comm = MPI_COMM_NULL;
+  std::unique_ptr<Background> in_turn;
   std::optional<long> split;  // bytes that a split collective access has moved, until its end function is called
 
   std::string pointer_path;            // path of the file that holds the shared pointer
@@ -87,8 +93,12 @@ Failure close_file(MPI_File* handle);
 /// Changes the hints of an open file, except its layout. Collective; all ranks take those of rank 0.
 void change_hints(File& file, MPI_Info info);
 
-/// The worst failure of all ranks. Every rank gets its class. Collective.
-Failure agree(File& file, const Failure& own);
+/// The worst failure of all ranks. Every rank gets its class. Collective, by default over file.comm.
+Failure agree(const File& file, const Talk& talk, const Failure& own);
+Failure agree(const File& file, const Failure& own);
+/// Waits until the nonblocking accesses of this rank have ended. A collective one needs the other ranks, too, so all
+/// ranks call this, or none.
+void wait_for_none_under_way(File& file);
 /// The return value of a function of MPI. Calls the file's error handler if there is a failure.
 inline int result(const File& file, const Failure& failure) {
   return failure.failed() ? raise(file.shadow, failure) : MPI_SUCCESS;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nonblocking accesses. Threads make them (background.h), and generalized requests of MPI stand for them. MPI lets
 // another thread complete such a request only in programs with MPI_THREAD_MULTIPLE. In others the program's own thread
-// completes it while it is inside MPI; both MPIs call a hook then, which they have for their own ROMIO.
+// completes it while it is inside MPI; both MPIs call a hook then, which they have for their own ROMIO. Collective
+// accesses are made together with the other ranks only in programs with MPI_THREAD_MULTIPLE, because that takes
+// messages between the ranks.
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -134,11 +136,47 @@ void move(Way way, const Shared& started) {
   any_ended = true;
 }
 
+void count_up(File& file) {
+  const std::lock_guard lock(file.mutex);
+  ++file.under_way;
+}
+
+Background& in_turn(File& file) {
+  const std::lock_guard lock(file.mutex);
+  if (file.in_turn == nullptr) file.in_turn = std::make_unique<Background>(1);
+  return *file.in_turn;
+}
+
+/// Whether the ranks may make the access in two phases. All ranks find the same.
+bool is_made_together(const File& file, const Call& call) {
+  const Choice choice = call.write ? file.hints.cb_write : file.hints.cb_read;
+  return call.together && file.own_comm != MPI_COMM_NULL && choice != Choice::kDisable && !file.atomic;
+}
+
+/// If this rank's arguments are wrong, it takes part all the same, but without a request.
+int start_together(File& file, const Call& call, MPI_Request* request) {
+  const auto started = std::make_shared<Started>(file, call);
+  started->call.prepare();
+  const Failure wrong = started->call.failure();
+  const int code = wrong.failed() ? MPI_SUCCESS : start_grequest(Way::kThread, started);
+  *request = started->request;
+  count_up(file);
+  in_turn(file).run([started] {
+    started->call.move_together(Talk(started->file->own_comm, Talk::By::kLibrary));
+    const bool awaited = started->request != MPI_REQUEST_NULL;
+    if (awaited) conclude(*started);
+    lower(*started->file);
+    if (awaited) PMPI_Grequest_complete(started->request);
+  });
+  return wrong.failed() ? result(file, wrong) : code;
+}
+
 }  // namespace
 
 int start_request(File& file, const Call& call, MPI_Request* request) {
   static const Way way = choose_way();
   *request = MPI_REQUEST_NULL;
+  if (is_made_together(file, call)) return start_together(file, call, request);
   Call alone = call;
   alone.together = false;
   const auto started = std::make_shared<Started>(file, alone);
@@ -146,10 +184,7 @@ int start_request(File& file, const Call& call, MPI_Request* request) {
   if (started->call.failure().failed()) return result(file, started->call.failure());
   if (const int code = start_grequest(way, started); code != MPI_SUCCESS) return code;
   *request = started->request;
-  {
-    const std::lock_guard lock(file.mutex);
-    ++file.under_way;
-  }
+  count_up(file);
   if (way != Way::kAtOnce) {
     Background::instance().run([started] { move(way, started); });
     return MPI_SUCCESS;

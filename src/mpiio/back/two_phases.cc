@@ -16,6 +16,7 @@ struct Counts {
   explicit Counts(int ranks) : counts(static_cast<std::size_t>(ranks)), starts(static_cast<std::size_t>(ranks)) {}
   std::vector<int> counts;
   std::vector<int> starts;
+  Talk::Parts parts() const { return {counts.data(), starts.data()}; }
   /// Fills `starts` and returns the sum.
   std::size_t lay_out() {
     std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), 0);
@@ -53,17 +54,18 @@ void give_buffers(File& file, std::unique_ptr<CollectiveBuffers> buffers) {
 /// same bytes, or pieces may be so small that their list is longer than their data.
 class TwoPhases {
  public:
-  TwoPhases(File& file, bool write, std::uint64_t first, const Memory& memory, const Domains& domains)
-      : file_(file),
-        write_(write),
-        memory_(memory),
+  TwoPhases(const Together& work, const Domains& domains)
+      : file_(work.file),
+        talk_(work.talk),
+        write_(work.write),
+        memory_(work.memory),
         domains_(domains),
-        most_at_once_(room_of(file)),
-        walk_(*file.view.flat, file.view.displacement, first, memory.bytes),
-        whole_(memory.bytes == 0 ? nullptr : memory.whole()),
-        out_(file.ranks),
-        in_(file.ranks),
-        buffers_(take_buffers(file)) {}
+        most_at_once_(room_of(file_)),
+        walk_(*file_.view.flat, file_.view.displacement, work.first, memory_.bytes),
+        whole_(memory_.bytes == 0 ? nullptr : memory_.whole()),
+        out_(file_.ranks),
+        in_(file_.ranks),
+        buffers_(take_buffers(file_)) {}
   ~TwoPhases() { give_buffers(file_, std::move(buffers_)); }
   TwoPhases(const TwoPhases&) = delete;
   TwoPhases& operator=(const TwoPhases&) = delete;
@@ -109,7 +111,7 @@ class TwoPhases {
       const std::uint64_t heard = exchange_counts();
       std::array<std::int64_t, 2> worst{static_cast<std::int64_t>((heard + most_at_once_ - 1) / most_at_once_),
                                         whole ? 0 : 1};
-      PMPI_Allreduce(MPI_IN_PLACE, worst.data(), 2, MPI_INT64_T, MPI_MAX, file_.comm);
+      talk_.all_reduce(worst, MPI_MAX);
       if (worst[0] <= 1) return worst[1] == 0;
       room = std::max(std::min(room, most_planned_) / static_cast<std::uint64_t>(worst[0]), kLeastRoom);
       walk_ = begin;
@@ -168,7 +170,7 @@ class TwoPhases {
       out_.counts[rank] = static_cast<int>(bytes);
       mine[rank] = {static_cast<int>(sent_[rank].size()), static_cast<int>(pieces), out_.counts[rank]};
     }
-    PMPI_Alltoall(mine.data(), 3, MPI_INT, theirs.data(), 3, MPI_INT, file_.comm);
+    talk_.all_to_all(mine.data(), 3, MPI_INT, theirs.data());
     std::uint64_t heard = 0;
     entries_in_.assign(sent_.size(), 0);
     for (std::size_t rank = 0; rank < theirs.size(); ++rank) {
@@ -193,8 +195,7 @@ class TwoPhases {
     }
     entries_out.lay_out();
     heard_.resize(entries_in.lay_out() / kPiecesNumbers);
-    PMPI_Alltoallv(told.data(), entries_out.counts.data(), entries_out.starts.data(), MPI_INT64_T, heard_.data(),
-                   entries_in.counts.data(), entries_in.starts.data(), MPI_INT64_T, file_.comm);
+    talk_.all_to_all_v(told.data(), entries_out.parts(), MPI_INT64_T, heard_.data(), entries_in.parts());
     heard_of_.clear();
     for (std::size_t rank = 0; rank < sent_.size(); ++rank) {
       heard_of_.emplace_back(heard_.data() + entries_in.starts[rank] / kPiecesNumbers,
@@ -263,8 +264,7 @@ class TwoPhases {
     char* const out = out_data(stream);
     for_out_parts(stream, out, [](const char* part, char* to, std::size_t size) { std::memcpy(to, part, size); });
     char* const in = buffers_->in.fit(in_size_);
-    PMPI_Alltoallv(out, out_.counts.data(), out_.starts.data(), MPI_BYTE, in, in_.counts.data(), in_.starts.data(),
-                   MPI_BYTE, file_.comm);
+    talk_.all_to_all_v(out, out_.parts(), MPI_BYTE, in, in_.parts());
     finish_write();  // of the previous round; it continued while the ranks exchanged data
     if (outcome_ == 0 && range_bytes_ > 0) outcome_ = open_own(file_);
     if (outcome_ < 0 || range_bytes_ == 0) return;
@@ -301,8 +301,7 @@ class TwoPhases {
     for_pieces(in, out + out_.starts[static_cast<std::size_t>(file_.rank)], data,
                [](char* piece, const char* from, std::size_t size) { std::memcpy(piece, from, size); });
     // The data takes the way back that the lists have taken.
-    PMPI_Alltoallv(in, in_.counts.data(), in_.starts.data(), MPI_BYTE, out, out_.counts.data(), out_.starts.data(),
-                   MPI_BYTE, file_.comm);
+    talk_.all_to_all_v(in, in_.parts(), MPI_BYTE, out, out_.parts());
     for_out_parts(stream, out, [](char* part, const char* from, std::size_t size) { std::memcpy(part, from, size); });
     if (whole_ == nullptr && done_ > round_first_) scatter(memory_, round_first_, done_ - round_first_, stream);
   }
@@ -325,6 +324,7 @@ class TwoPhases {
   }
 
   File& file_;
+  const Talk talk_;
   const bool write_;
   const Memory& memory_;
   const Domains& domains_;
@@ -355,11 +355,10 @@ class TwoPhases {
 
 }  // namespace
 
-Exchanged move_in_two_phases(File& file, bool write, std::uint64_t first, const Memory& memory,
-                             const Domains& domains) {
-  TwoPhases work(file, write, first, memory, domains);
-  const long outcome = work.run();
-  return {outcome, work.eof()};
+Exchanged move_in_two_phases(const Together& work, const Domains& domains) {
+  TwoPhases phases(work, domains);
+  const long outcome = phases.run();
+  return {outcome, phases.eof()};
 }
 
 }  // namespace spate::mpiio
