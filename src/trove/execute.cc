@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 
 #include "base/retried.h"
 #include "trove/direct.h"
@@ -21,6 +22,22 @@ namespace {
 /// Most pieces in one system call. Most requests have few, and the array lies on the stack.
 constexpr std::size_t kPiecesPerCall = 256;
 
+/// One system call for the pieces of a step. A lone piece goes without a list, which the kernel would copy and check:
+/// small pieces that lie far apart are mostly such calls.
+ssize_t read_step(int fd, std::span<const iovec> pieces, std::uint64_t offset, int flags) {
+  const auto at = static_cast<off_t>(offset);
+  if (pieces.size() == 1 && flags == 0)
+    return retried([&] { return ::pread(fd, pieces[0].iov_base, pieces[0].iov_len, at); });
+  return retried([&] { return ::preadv2(fd, pieces.data(), static_cast<int>(pieces.size()), at, flags); });
+}
+
+ssize_t write_step(int fd, std::span<const iovec> pieces, std::uint64_t offset, int flags) {
+  const auto at = static_cast<off_t>(offset);
+  if (pieces.size() == 1 && flags == 0)
+    return retried([&] { return ::pwrite(fd, pieces[0].iov_base, pieces[0].iov_len, at); });
+  return retried([&] { return ::pwritev2(fd, pieces.data(), static_cast<int>(pieces.size()), at, flags); });
+}
+
 /// Reads until the cursor's limit, the file's end or an error. kTryAgain: with RWF_NOWAIT the next read would block.
 Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
   std::array<iovec, kPiecesPerCall> pieces;
@@ -33,9 +50,7 @@ Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
       continue;
     }
     const Step step = cursor.next(pieces);
-    const ssize_t n = retried([&] {
-      return ::preadv2(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset), flags);
-    });
+    const ssize_t n = read_step(fd, std::span(pieces).first(step.pieces), step.offset, flags);
     if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : errc_from_errno(errno);
     if (n == 0) return Errc::kOk;
     moved += static_cast<std::uint64_t>(n);
@@ -57,9 +72,7 @@ Errc write_pieces(int fd, PieceCursor cursor, const BytestreamRequest& request, 
       continue;
     }
     const Step step = cursor.next(pieces);
-    const ssize_t n = retried([&] {
-      return ::pwritev2(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset), flags);
-    });
+    const ssize_t n = write_step(fd, std::span(pieces).first(step.pieces), step.offset, flags);
     if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : direct_errc(request, errno);
     if (n == 0) return Errc::kIoError;  // a regular file takes at least one byte or says why not
     moved += static_cast<std::uint64_t>(n);
