@@ -140,6 +140,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::opened(Result<wire::OpenReply> 
 }
 
 job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8_t open_flags) {
+  if (!wire::fit_open(open_flags)) co_return Error(Errc::kInvalidArgument, "flags of an open");
   wire::OpenRequest request;
   request.where = std::move(where);
   request.open_flags = open_flags;
@@ -190,6 +191,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.layout = std::move(object.layout);
   request.open_flags = open_flags;
   if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
+  if (!wire::fit_create(request.open_flags)) co_return Error(Errc::kInvalidArgument, "flags of a create");
   auto reply = co_await cluster_.change<wire::CreateReply>(request, session().limits());
   // In a create the server derives the owner itself. A later open must state the owner.
   const bool for_user =

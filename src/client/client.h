@@ -63,7 +63,8 @@ class Client {
   /// (SetattrRequest.data).
   job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
 
-  /// `open_flags`: wire::OpenFlags. The caller owns the File.
+  /// `open_flags`: wire::OpenFlags that fit_open(); otherwise kInvalidArgument, without a request. The caller owns the
+  /// File.
   job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
   /// Takes over a file that an earlier process of this session opened and did not close
   /// (client/session/handover_state.h).
@@ -71,7 +72,7 @@ class Client {
   /// Closes such a file without opening it again, or continues a close that the earlier process began. `on_ended`: as
   /// in File::close(); `record` must live until then.
   job::Task<Result<void>> close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended = {});
-  /// Creates and opens a file. Without kOpenExclusive it opens a file that exists.
+  /// Creates and opens a file. Without kOpenExclusive it opens a file that exists. The flags must fit_create().
   job::Task<Result<std::unique_ptr<File>>> create(NamePath where, std::uint8_t open_flags, NewObject object);
   job::Task<Result<Attributes>> make_node(wire::CreateRequest request);
   job::Task<Result<Attributes>> mkdir(NamePath where, wire::NewAttributes attributes);

@@ -138,6 +138,18 @@ enum OpenFlags : std::uint8_t {
   kOpenNotesRead = 128,     // open, with kOpenUncounted: sets atime, since the file is read now
 };
 
+/// Whether an open may have these flags together. Nobody is told when an uncounted open ends, so it may only read.
+constexpr bool fit_open(std::uint8_t flags) {
+  if ((flags & (kOpenUncounted | kOpenNotesRead)) == 0) return true;
+  return (flags & ~kOpenNotesRead) == (kOpenUncounted | kOpenRead);
+}
+/// Whether a create may have these flags together. A file without a name is of use only to a writer, and the server
+/// derives itself for whom a file is made.
+constexpr bool fit_create(std::uint8_t flags) {
+  if ((flags & kOpenByUser) != 0) return false;
+  return (flags & kOpenTemporary) == 0 || (flags & kOpenWrite) != 0;
+}
+
 /// Attributes of a new object. Absent times are now; an absent owner is the caller (for the group, a setgid directory's
 /// group).
 struct NewAttributes {

@@ -22,6 +22,7 @@ TEST_F(OlderServerTest, IsAskedForWhatItKnowsInTheEnd) {
     meta_->known_open_flags = static_cast<std::uint8_t>(known);
     for (unsigned flags = 0; flags < 256; ++flags) {
       meta_->opens.clear();
+      if (!wire::fit_open(static_cast<std::uint8_t>(flags))) continue;
       const auto file = executor_.run(client_->open(path_from_root("f"), static_cast<std::uint8_t>(flags)));
       ASSERT_OK(file) << flags;
       ASSERT_FALSE(meta_->opens.empty()) << flags;
@@ -33,6 +34,25 @@ TEST_F(OlderServerTest, IsAskedForWhatItKnowsInTheEnd) {
       EXPECT_OK(executor_.run((*file)->close())) << flags;
     }
   }
+}
+
+/// The stand-in would accept them all. An older server's refusal would be answered by a request with fewer flags.
+TEST_F(OlderServerTest, IsNotAskedWithFlagsThatDoNotFit) {
+  unsigned refused = 0;
+  for (unsigned flags = 0; flags < 256; ++flags) {
+    const auto byte = static_cast<std::uint8_t>(flags);
+    if (!wire::fit_open(byte)) {
+      EXPECT_ERRC(executor_.run(client_->open(path_from_root("f"), byte)), Errc::kInvalidArgument) << flags;
+      ++refused;
+    }
+    if (!wire::fit_create(byte)) {
+      EXPECT_ERRC(executor_.run(client_->create(path_from_root("g"), byte, {})), Errc::kInvalidArgument) << flags;
+      ++refused;
+    }
+  }
+  EXPECT_TRUE(meta_->opens.empty());
+  EXPECT_ERRC(executor_.run(client_->open(path_from_root("g"), wire::kOpenRead)), Errc::kNotFound) << "it was made";
+  EXPECT_EQ(refused, 190U + 160U);
 }
 
 /// The server has counted the open, which the client did not want, so the client closes it.

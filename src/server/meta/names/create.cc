@@ -11,16 +11,12 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::uint8_t kCreateFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
-                                      wire::kOpenExecute | wire::kOpenTemporary | wire::kOpenDistribution;
-
 constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 
 Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
-  if ((request.open_flags & ~kCreateFlags) != 0) return Error::told(Errc::kInvalidArgument, "unknown open flags");
-  const bool temporary = (request.open_flags & wire::kOpenTemporary) != 0;
-  if (temporary && (request.open_flags & wire::kOpenWrite) == 0) {
-    return Error::told(Errc::kInvalidArgument, "a file without a name is opened for writing");
+  if (!wire::fit_create(request.open_flags)) {
+    return Error::told(Errc::kInvalidArgument,
+                       "open flags: a file without a name is opened for writing, and a create does not say for whom");
   }
   switch (request.type) {
     case FileType::kRegular: return {};

@@ -10,10 +10,6 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::uint8_t kOpenFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
-                                    wire::kOpenExecute | wire::kOpenUncounted | wire::kOpenByUser |
-                                    wire::kOpenNotesRead;
-
 /// A renewal gives the rights of an open that is there.
 constexpr std::uint8_t kRenewFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser;
 
@@ -27,16 +23,6 @@ Result<void> check_openable(const Credential& who, const InodeRecord& inode, std
   if ((flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0) want |= kWantWrite;
   if ((flags & wire::kOpenExecute) != 0) want |= kWantExecute;
   return may(who, inode, want) ? Result<void>() : Errc::kPermissionDenied;
-}
-
-/// Nobody is told when an uncounted open ends, so it may only read.
-Result<void> check_open_flags(std::uint8_t flags) {
-  if ((flags & ~kOpenFlags) != 0) return Error::told(Errc::kInvalidArgument, "unknown open flags");
-  constexpr std::uint8_t kOfUncounted = wire::kOpenUncounted | wire::kOpenNotesRead;
-  if ((flags & kOfUncounted) == 0) return {};
-  const bool reads = (flags & ~wire::kOpenNotesRead) == (wire::kOpenUncounted | wire::kOpenRead);
-  return reads ? Result<void>()
-               : Error::told(Errc::kInvalidArgument, "open flags: an open that is not counted may only read");
 }
 
 /// Sets atime, as the close of a counted open does.
@@ -84,7 +70,8 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
 }
 
 Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request) {
-  SPATE_CO_TRY(std::ignore, check_open_flags(request.open_flags));
+  if (!wire::fit_open(request.open_flags))
+    co_return Error::told(Errc::kInvalidArgument, "open flags: an open that is not counted may only read");
   if (request.renew && (request.open_flags & ~kRenewFlags) != 0)
     co_return Error::told(Errc::kInvalidArgument, "open flags: a renewal asks for rights only");
   const bool to_write = (request.open_flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0;
