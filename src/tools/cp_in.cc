@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "job/semaphore.h"
@@ -21,23 +23,6 @@ namespace {
 
 WallTime wall(const timespec& t) { return WallTime{std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec}; }
 
-/// State that the coroutines of one run share. Lives on the frame of copy_in().
-struct Job {
-  client::Client& client;
-  CopyRun& run;
-  job::Gate gate;
-  job::Gate finishing;  // of directories; closed after `gate`
-  job::Semaphore slots;
-  // Local files with several names: where each was copied to first.
-  std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;
-  Job(client::Client& c, CopyRun& r)
-      : client(c),
-        run(r),
-        gate(c.cluster().executor()),
-        finishing(c.cluster().executor()),
-        slots(c.cluster().executor(), kFilesAtOnce) {}
-};
-
 /// A directory that is being copied in. It gets its mode and times when its last holder, the walk or a file in it, has
 /// released it.
 struct Folder {
@@ -47,6 +32,36 @@ struct Folder {
   std::uint32_t mode = 0;  // its final mode
 };
 using FolderPtr = std::shared_ptr<Folder>;
+
+/// A directory that the walk is in.
+struct LevelIn {
+  FolderPtr folder;            // its copy; null in a dry run, which makes none
+  std::size_t from_bytes = 0;  // of its path
+  std::size_t to_bytes = 0;    // of the copy's path
+  std::vector<std::string> names;
+  std::size_t next = 0;  // of them
+};
+
+/// State that the coroutines of one run share. Lives on the frame of copy_in().
+struct Job {
+  client::Client& client;
+  CopyRun& run;
+  job::Gate gate;
+  job::Gate finishing;  // of directories; closed after `gate`
+  job::Semaphore slots;
+  // Local files with several names: where each was copied to first.
+  std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;
+  // The walk.
+  std::vector<LevelIn> levels;
+  std::string from;  // path of the directory that it is in, and of the copy
+  std::string to;
+  Job(client::Client& c, CopyRun& r)
+      : client(c),
+        run(r),
+        gate(c.cluster().executor()),
+        finishing(c.cluster().executor()),
+        slots(c.cluster().executor(), kFilesAtOnce) {}
+};
 
 /// A local object and the name of its copy.
 struct Entry {
@@ -171,6 +186,7 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
 
 /// Sets mode and times of a directory after everything has been put into it.
 job::Task<void> finish_folder(Job& job, Folder folder) {
+  if (job.run.troubles.ended()) co_return;
   wire::SetattrRequest request;
   request.where.start = folder.handle;
   const wire::NewAttributes wanted = attributes_of(folder.st);
@@ -202,8 +218,6 @@ job::Task<void> file_in_slot(Job& job, Entry entry) {
   ++job.run.progress.files;
 }
 
-job::Task<void> tree_in(Job& job, Entry entry);
-
 Result<std::vector<std::string>> local_names(const std::string& folder) {
   std::vector<std::string> names;
   DIR* directory = ::opendir(folder.c_str());
@@ -220,26 +234,36 @@ Result<std::vector<std::string>> local_names(const std::string& folder) {
   return names;
 }
 
-job::Task<Result<void>> directory_in(Job& job, const Entry& entry) {
+job::Task<Result<void>> enter_directory(Job& job, const Entry& entry) {
   const Making& making = entry.making;
-  SPATE_CO_TRY(const std::vector<std::string> names, local_names(making.from));
+  if (!job.run.recursive) co_return Error::told(Errc::kInvalidArgument, making.from + " is a directory: use -r");
+  LevelIn level;
+  SPATE_CO_TRY(level.names, local_names(making.from));
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mode |= 0700U;  // until its entries are there
-  FolderPtr folder;          // null in a dry run, which makes none
   if (job.run.begin(making.from, "spate:" + making.to)) {
     SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, making, attributes));
-    folder = make_folder(job, there, entry);
+    level.folder = make_folder(job, there, entry);
   }
-  for (const std::string& name : names) {
-    Entry below;
-    below.making.from = join_path(making.from, name);
-    below.making.to = join_path(making.to, name);
-    below.making.where = folder != nullptr ? place_in(*folder, name) : client::path_from_root(below.making.to, false);
-    below.folder = folder;
-    below.inside = true;
-    co_await tree_in(job, std::move(below));
-  }
+  job.from = making.from;
+  job.to = making.to;
+  level.from_bytes = making.from.size();
+  level.to_bytes = making.to.size();
+  job.levels.push_back(std::move(level));
   co_return Result<void>();
+}
+
+/// The next entry of the directory that the walk is in.
+Entry next_entry(const Job& job, LevelIn& level) {
+  const std::string& name = level.names[level.next++];
+  Entry below;
+  below.making.from = join_path(job.from, name);
+  below.making.to = join_path(job.to, name);
+  below.making.where =
+      level.folder != nullptr ? place_in(*level.folder, name) : client::path_from_root(below.making.to, false);
+  below.folder = level.folder;
+  below.inside = true;
+  return below;
 }
 
 job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
@@ -289,8 +313,7 @@ job::Task<Result<void>> entry_in(Job& job, Entry entry) {
   if (::lstat(from.c_str(), &entry.st) != 0) co_return errno_error(errno, from);
   Result<void> copied;
   if (S_ISDIR(entry.st.st_mode)) {
-    if (!job.run.recursive) co_return Error::told(Errc::kInvalidArgument, from + " is a directory: use -r");
-    copied = co_await directory_in(job, entry);
+    copied = co_await enter_directory(job, entry);
     co_return copied;
   }
   entry.making.where.flags = entry.folder ? std::uint8_t{0} : static_cast<std::uint8_t>(wire::NamePath::kRootedLinks);
@@ -304,10 +327,26 @@ job::Task<Result<void>> entry_in(Job& job, Entry entry) {
   co_return copied;
 }
 
-job::Task<void> tree_in(Job& job, Entry entry) {
+job::Task<void> copy_one(Job& job, Entry entry) {
   if (job.run.troubles.ended()) co_return;
   auto copied = co_await entry_in(job, std::move(entry));
   if (!copied) job.run.troubles.tell(copied.error());
+}
+
+/// Uses a stack of its own, since a path of single letters has thousands of levels.
+job::Task<void> tree_in(Job& job, Entry entry) {
+  co_await copy_one(job, std::move(entry));
+  while (!job.levels.empty()) {
+    LevelIn& level = job.levels.back();
+    if (level.next == level.names.size() || job.run.troubles.ended()) {
+      job.levels.pop_back();
+      continue;
+    }
+    job.from.resize(level.from_bytes);
+    job.to.resize(level.to_bytes);
+    Entry below = next_entry(job, level);
+    co_await copy_one(job, std::move(below));  // may enter a directory
+  }
 }
 
 }  // namespace

@@ -17,8 +17,13 @@ DEPTH = STEP * STEPS + STEPS - 1  # below the uppermost directory
 BELOW = "/".join("d" * STEP)
 
 
+def limit():
+    resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a copy out holds the folders open that it is in
+
+
 def with_little_stack(fs, *args, **env):
-    limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
     done = subprocess.run([SPATE, *args], env=dict(fs.env, **env), timeout=120, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit)
     done.stderr = done.stderr.decode(errors="replace")
     check(done.returncode >= 0, "spate %s died of signal %d" % (" ".join(args), -done.returncode))
@@ -45,6 +50,7 @@ def is_looked_at_and_removed(fs):
     check(done.returncode == 0 and done.stdout.decode() == "spate:/deep/" + "d/" * DEPTH + "file\n", "find: exit %d, %s" % (done.returncode, done.stderr))
     is_drawn(fs)
     is_copied(fs, told)
+    is_copied_out_and_in(fs)
     done = with_little_stack(fs, "chmod", "-R", "700", "spate:/deep")
     check(done.returncode == 0, "chmod -R: exit %d, %s" % (done.returncode, done.stderr))
     done = with_little_stack(fs, "rm", "-r", "spate:/deep")
@@ -68,6 +74,34 @@ def is_copied(fs, told):
     check((copy["objects"], copy["size"]) == (told["objects"], told["size"]), "the copy is another tree: %s" % copy)
     done = with_little_stack(fs, "rm", "-r", "spate:/copy")
     check(done.returncode == 0, "rm -r: exit %d, %s" % (done.returncode, done.stderr))
+
+
+def is_copied_out_and_in(fs):
+    """A local path has an end, and so has what a copy in reaches. It says so and copies the rest."""
+    local = fs.root + "/out"
+    done = with_little_stack(fs, "cp", "-r", "spate:/deep", local)
+    check(done.returncode == 0, "cp -r out: exit %d, %s" % (done.returncode, done.stderr))
+    check(depth_of(local) == DEPTH, "the copy out has %d levels" % depth_of(local))
+    reached = (os.pathconf("/", "PC_PATH_MAX") - 1 - len(local)) // len("/d")
+    done = with_little_stack(fs, "cp", "-r", local, "spate:/in")
+    check(done.returncode == 1 and "too long" in done.stderr, "cp -r in: exit %d, %s" % (done.returncode, done.stderr[-300:]))
+    copy = json.loads(with_little_stack(fs, "du", "-s", "--json", "spate:/in").stdout)[0]
+    check(copy["objects"] == reached + 1, "%d levels can be reached, and %d objects were copied" % (reached, copy["objects"]))
+    subprocess.run(["rm", "-r", local], check=True)
+    done = with_little_stack(fs, "rm", "-r", "spate:/in")
+    check(done.returncode == 0, "rm -r: exit %d, %s" % (done.returncode, done.stderr))
+
+
+def depth_of(local):
+    """The levels below a local directory whose lowest one has a file."""
+    depth, folder = 0, os.open(local, os.O_RDONLY)
+    while os.listdir(folder) == ["d"]:
+        below = os.open("d", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+        os.close(folder)
+        depth, folder = depth + 1, below
+    check(os.listdir(folder) == ["file"], "the lowest level has " + str(os.listdir(folder)))
+    os.close(folder)
+    return depth
 
 
 def stays_after_an_error(fs):
