@@ -39,11 +39,16 @@ std::string own_home() {
   return home.empty() || is_others(home) ? std::string() : home;
 }
 
-std::string current_file() {
-  const std::string state = environment("XDG_STATE_HOME");
-  if (!state.empty()) return is_others(state) ? std::string() : state + "/spate/current";
+std::string own_folder(const char* variable, const std::string& below) {
+  const std::string named = environment(variable);
+  if (named.starts_with('/')) return is_others(named) ? std::string() : named;
   const std::string home = own_home();
-  return home.empty() ? std::string() : home + "/.local/state/spate/current";
+  return home.empty() ? std::string() : home + "/" + below;
+}
+
+std::string current_file() {
+  const std::string state = own_folder("XDG_STATE_HOME", ".local/state");
+  return state.empty() ? std::string() : state + "/spate/current";
 }
 
 Result<std::string> locate_config(const std::string& given) {

@@ -13,9 +13,13 @@ namespace spate::assembly {
 /// system that `spate up` started last. kNotFound, with advice, if there is none.
 Result<std::string> locate_config(const std::string& given);
 
+/// This user's folder of a kind: the path in the environment variable, such as XDG_STATE_HOME, else `below` the home
+/// folder. Empty: there is no such folder, or others own it (sudo may keep HOME) or may write to it, so that its files
+/// cannot be trusted.
+std::string own_folder(const char* variable, const std::string& below);
+
 /// The file in which `spate up` records the file system started last: $XDG_STATE_HOME/spate/current, or below
-/// ~/.local/state. Empty: there is no such folder, or others own it (sudo may keep HOME) or may write to it, so that
-/// its files cannot be trusted.
+/// ~/.local/state. Empty: own_folder() is.
 std::string current_file();
 
 /// This user's home folder (HOME). Empty: there is none, or others own it or may write to it.

@@ -22,12 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty: this user has no home folder.
+/// Empty: this user has no home folder, or it is another user's.
 fs::path units_folder() {
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config == '/') return fs::path(config) / "systemd/user";
-  const std::string home = assembly::own_home();
-  return home.empty() ? fs::path() : fs::path(home) / ".config/systemd/user";
+  const std::string config = assembly::own_folder("XDG_CONFIG_HOME", ".config");
+  return config.empty() ? fs::path() : fs::path(config) / "systemd/user";
 }
 
 /// Escapes a word of an Exec line: systemd replaces $ and %, and interprets quotes and backslashes.
@@ -83,7 +81,9 @@ Result<void> enable_autostart(const std::string& folder) {
   if (folder.find('\n') != std::string::npos)
     return Error::told(Errc::kInvalidArgument, "no unit can name a folder with a line break");
   const fs::path units = units_folder();
-  if (units.empty()) return Error::told(Errc::kNotFound, "there is no home folder of this user (HOME) for its units");
+  if (units.empty())
+    return Error::told(Errc::kNotFound,
+                       "there is no folder of this user alone for its units: see HOME and XDG_CONFIG_HOME");
   const std::string unit = unit_name(folder);
   std::error_code error;
   fs::create_directories(units, error);
@@ -102,9 +102,10 @@ Result<void> enable_autostart(const std::string& folder) {
 }
 
 void disable_autostart(const std::string& folder) {
-  const fs::path file = units_folder() / unit_name(folder);
+  const fs::path units = units_folder();
+  const fs::path file = units / unit_name(folder);
   std::error_code ignored;
-  if (!fs::exists(file, ignored)) return;
+  if (units.empty() || !fs::exists(file, ignored)) return;
   std::ignore = systemctl("disable", unit_name(folder));
   fs::remove(file, ignored);
 }

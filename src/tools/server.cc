@@ -157,7 +157,10 @@ Result<Addition> plan_addition(Context& context, const ServerOptions& options) {
   std::error_code ignored;
   for (const std::string& folder : options.storage)
     added.storage.push_back(fs::absolute(folder, ignored).lexically_normal());
-  if (added.deployment) return added;
+  if (added.deployment) {
+    SPATE_TRY(std::ignore, check_owner(added.folder));
+    return added;
+  }
   if (options.host.empty() || options.storage.empty())
     return Error::told(Errc::kInvalidArgument,
                        "name this machine as the others reach it, and the folders for data: `spate server add HOST "

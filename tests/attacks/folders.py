@@ -85,15 +85,47 @@ def nobody_is_ended_for_a_strangers_pid_file(fs):
             began = f.read().rsplit(")", 1)[1].split()[19]
         with open(theirs + "/run/server-1.pid", "w") as f:
             f.write("%d %s\n" % (victim.pid, began))
-        done = fs.run("down", "--dir", theirs)
-        check(done.returncode != 0 and "another user's" in done.stderr, "spate down: %d %s" % (done.returncode, done.stderr))
-        check(victim.poll() is None, "a process was ended that a stranger named")
+        for verb in ("down", "restart"):
+            done = fs.run(verb, "--dir", theirs)
+            check(done.returncode != 0 and "another user's" in done.stderr, "spate %s: %d %s" % (verb, done.returncode, done.stderr))
+            check(victim.poll() is None, "spate %s ended a process that a stranger named" % verb)
         os.symlink(fs.root + "/made", theirs + "/run/server-1.pid.new")
         done = fs.run("up", "--dir", theirs)
         check(done.returncode != 0 and not os.path.exists(fs.root + "/made"), "spate up wrote through a link")
     finally:
         victim.kill()
         victim.wait()
+
+
+def nothing_is_added_to_a_strangers_folder(fs):
+    """Root runs `spate server add` for a file system of another user, who has prepared the names that it writes."""
+    theirs = own(os.path.join(fs.root, "growing"))
+    shutil.copytree(fs.dir, theirs, dirs_exist_ok=True, ignore=lambda folder, names: [n for n in names if n.startswith("server-") or n.endswith(".sock")])
+    own(theirs)
+    victim = os.path.join(fs.root, "overwritten")
+    with open(victim, "w") as f:
+        f.write("untouched")
+    os.symlink(victim, theirs + "/spate.toml.new")
+    done = fs.run("server", "add", env={"SPATE_FS": theirs})
+    with open(victim) as f:
+        check(f.read() == "untouched", "spate server add wrote through a link")
+    check(done.returncode != 0 and "another user's" in done.stderr, "spate server add: %d %s" % (done.returncode, done.stderr))
+
+
+def no_unit_is_written_for_a_stranger(fs):
+    """Root runs `spate up --enable` and has kept the user's XDG_CONFIG_HOME."""
+    theirs = own(os.path.join(fs.root, "configuration"))
+    own(theirs + "/systemd")
+    units = own(theirs + "/systemd/user")
+    victim = os.path.join(fs.root, "unit")
+    with open(victim, "w") as f:
+        f.write("untouched")
+    os.symlink(victim, units + "/spate" + fs.dir.replace("-", "\\x2d").replace("/", "-") + ".service")
+    done = fs.run("up", "-q", "--enable", "--dir", fs.dir, env={"XDG_CONFIG_HOME": theirs})
+    with open(victim) as f:
+        check(f.read() == "untouched", "root wrote a unit through a link")
+    check(done.returncode != 0 and "XDG_CONFIG_HOME" in done.stderr, "spate up --enable: %d %s" % (done.returncode, done.stderr))
+    check(len(os.listdir(units)) == 1, "root made a unit in a stranger's folder: %s" % os.listdir(units))
 
 
 def answer_as(server, port, pid):
@@ -104,6 +136,8 @@ def answer_as(server, port, pid):
     if child:
         os.read(ready, 1)
         return child
+    with open("/proc/self/comm", "wb") as f:  # a process that has changed its user may not
+        f.write(b"\x1b[7mroot")
     os.setgroups([])
     os.setresgid(STRANGER, STRANGER, STRANGER)
     os.setresuid(STRANGER, STRANGER, STRANGER)
@@ -138,6 +172,8 @@ def nobody_is_ended_for_a_strangers_answer(fs):
         check(done.returncode != 0 and "another program" in done.stderr, "spate up: %d %s" % (done.returncode, done.stderr))
         fs.run("down", "--dir", fs.dir)
         check(victim.poll() is None, "a process was ended that a stranger named")
+        done = fs.run("up", "--io", "1", "--dir", fs.root + "/beside", "--port", str(fs.port))
+        check(done.returncode != 0 and "\\x1b[7mroot" in done.stderr and "\x1b" not in done.stderr, "the stranger's name on a terminal: %r" % done.stderr)
     finally:
         os.kill(stranger, signal.SIGKILL)
         os.waitpid(stranger, 0)
@@ -246,6 +282,7 @@ def main():
         fs.up("--tcp-only")
         os.chmod(fs.root, 0o755)
         for each in (a_log_is_no_link, up_takes_no_folder_that_others_prepare,
+                     nothing_is_added_to_a_strangers_folder, no_unit_is_written_for_a_stranger,
                      nobody_is_ended_for_a_strangers_pid_file, nobody_is_ended_for_a_strangers_answer, who_is_ready_says_so_himself,
                      memory_of_a_stranger_is_not_opened,
                      programs_come_from_the_folder_of_the_one_that_runs):
