@@ -5,6 +5,7 @@
 //   faults PREFIX full     writes until there is no space; what was written before is right
 //   faults PREFIX usable   empties the file, writes and reads
 //   faults PREFIX missing  a file that only one rank names rightly, then one that nobody can open
+// With one more argument the writes are nonblocking, and a thread of the library makes them (MPI_THREAD_MULTIPLE).
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 enum { N = 1 << 16, ROUNDS = 4000 };
 
-static int rank, ranks;
+static int rank, ranks, nonblocking;
 static MPI_File file;
 
 static void fail(const char *what, int detail) {
@@ -53,7 +54,10 @@ static char letter(int round) { return (char)('a' + (rank + round) % 26); }
 static int write_round(int round) {
   static char bytes[N];
   memset(bytes, letter(round), N);
-  return MPI_File_write_at_all(file, (MPI_Offset)round * N, bytes, N, MPI_BYTE, MPI_STATUS_IGNORE);
+  if (!nonblocking) return MPI_File_write_at_all(file, (MPI_Offset)round * N, bytes, N, MPI_BYTE, MPI_STATUS_IGNORE);
+  MPI_Request request;
+  const int code = MPI_File_iwrite_at_all(file, (MPI_Offset)round * N, bytes, N, MPI_BYTE, &request);
+  return code != MPI_SUCCESS ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* Read in two phases and by each rank alone. */
@@ -114,10 +118,13 @@ static void missing(const char *prefix) {
 }
 
 int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
+  int level = MPI_THREAD_SINGLE;
+  nonblocking = argc > 3;
+  MPI_Init_thread(&argc, &argv, nonblocking ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc != 3) fail("arguments", argc);
+  if (argc < 3 || (nonblocking && level < MPI_THREAD_MULTIPLE)) fail("arguments", argc);
+  if (nonblocking) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* MPI_Wait calls that one */
   char name[512];
   snprintf(name, sizeof name, "%s/faults", argv[1]);
   MPI_Info info;

@@ -8,8 +8,8 @@ from cluster import Cluster
 DEADLINE = {"SPATE_CLIENT_DEADLINE": "2 s"}
 
 
-def started(fs, mpi, program, what):
-    return subprocess.Popen([SPATE, "run", "--mpi", "--", *command(mpi, 3, program, "spate:", what)], env=environment(fs, **DEADLINE),
+def started(fs, mpi, program, *what):
+    return subprocess.Popen([SPATE, "run", "--mpi", "--", *command(mpi, 3, program, "spate:", *what)], env=environment(fs, **DEADLINE),
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
 
 
@@ -28,18 +28,19 @@ with Cluster(io=3) as fs:
     for mpi in libraries():
         programs[mpi] = compiled(mpi, fs.root, "faults.c")
 
-        done = run(fs, mpi, 3, programs[mpi], "spate:", "killed", timeout=60, env=DEADLINE)
-        check(done.returncode != 0, "%s: a killed rank ended well" % mpi)
-        usable(fs, mpi)
+        for way in ([], ["nonblocking"]):
+            done = run(fs, mpi, 3, programs[mpi], "spate:", "killed", *way, timeout=60, env=DEADLINE)
+            check(done.returncode != 0, "%s: a killed rank ended well" % mpi)
+            usable(fs, mpi)
 
-        running = started(fs, mpi, programs[mpi], "server")
-        check(running.stdout.readline() == "running\n", "%s: %s" % (mpi, running.stderr.read() if running.poll() is not None else ""))
-        fs.kill(3)
-        check(running.stdout.readline() == "failed\n", "%s: no failure of all ranks" % mpi)
-        fs.up()
-        out, err = running.communicate(timeout=60)
-        check(running.returncode == 0, "%s, a server killed: exit %d\n%s%s" % (mpi, running.returncode, out, err))
-        usable(fs, mpi)
+            running = started(fs, mpi, programs[mpi], "server", *way)
+            check(running.stdout.readline() == "running\n", "%s: %s" % (mpi, running.stderr.read() if running.poll() is not None else ""))
+            fs.kill(3)
+            check(running.stdout.readline() == "failed\n", "%s: no failure of all ranks" % mpi)
+            fs.up()
+            out, err = running.communicate(timeout=60)
+            check(running.returncode == 0, "%s, a server killed, %s: exit %d\n%s%s" % (mpi, way, running.returncode, out, err))
+            usable(fs, mpi)
     fs.fsck()
     fs.spate("down", "-q")
 
@@ -58,9 +59,10 @@ with Cluster(io=3) as fs:
         fs.up()
         for mpi in libraries():
             programs[mpi] = compiled(mpi, fs.root, "faults.c")
-            done = run(fs, mpi, 3, programs[mpi], "spate:", "full")
-            check(done.returncode == 0 and "full" in done.stdout, "%s, full disk: exit %d\n%s%s" % (mpi, done.returncode, done.stdout, done.stderr))
-            usable(fs, mpi)
+            for way in ([], ["nonblocking"]):
+                done = run(fs, mpi, 3, programs[mpi], "spate:", "full", *way)
+                check(done.returncode == 0 and "full" in done.stdout, "%s, full disk, %s: exit %d\n%s%s" % (mpi, way, done.returncode, done.stdout, done.stderr))
+                usable(fs, mpi)
         fs.spate("down", "-q")
     finally:
         subprocess.run(["umount", "-l", small], check=True)
