@@ -52,6 +52,7 @@ class ServerProcess {
   /// caller then opens the server anew.
   bool is_to_restart() const { return restart_; }
   const config::ServerConfig& self() const { return self_; }
+  const config::FileSystemConfig& config() const { return config_; }
   /// Any thread may read it until this is destroyed.
   const metrics::Registry& metrics() const { return metrics_; }
   /// Opens the audit log anew, if there is one. Any thread.

@@ -279,8 +279,7 @@ void check_group(const FileSystemConfig& config, std::size_t metas, std::vector<
 void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
   std::set<std::uint32_t> ids;
   std::map<std::string, std::uint32_t> urls;
-  std::size_t metas = 0;
-  std::size_t ios = 0;
+  std::size_t metas = 0, ios = 0;
   for (std::size_t i = 0; i < config.servers.size(); ++i) {
     const ServerConfig& server = config.servers[i];
     if (!ids.insert(server.id.value).second)
@@ -293,6 +292,8 @@ void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
     metas += server.roles.meta ? 1U : 0U;
     ios += server.roles.io ? 1U : 0U;
   }
+  if (!ids.empty() && config.metrics.port + *ids.rbegin() > 65536)
+    out.push_back({"metrics.port", "server " + std::to_string(*ids.rbegin()) + " would have a port beyond 65535"});
   check_group(config, metas, out);
   if (metas == 0) out.push_back({"", "no server has the meta role: give one [[servers]] roles = [\"meta\"]"});
   // One meta server alone: a machine that joined. It hears of the io servers from that one.

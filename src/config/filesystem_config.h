@@ -171,6 +171,13 @@ struct LogConfig {
   friend bool operator==(const LogConfig&, const LogConfig&) = default;
 };
 
+/// [metrics]: each server's page for Prometheus and health checks.
+struct MetricsConfig {
+  std::string address = "127.0.0.1";  // a numeric address of the machine; who can reach it is not asked who he is
+  std::uint64_t port = 0;             // of server 1, 0..65535; server N has port + N - 1. 0: no page
+  friend bool operator==(const MetricsConfig&, const MetricsConfig&) = default;
+};
+
 /// [network]: limits of the network layer; the same on both sides.
 struct NetworkConfig {
   /// Bytes, 0..1 MiB: messages up to this size are sent without asking the receiver.
@@ -202,6 +209,7 @@ struct FileSystemConfig {
   std::vector<ExportConfig> exports;  // 0..1024
   ClientConfig client;
   LogConfig log;
+  MetricsConfig metrics;
   NetworkConfig network;
 
   /// Null when there is none.

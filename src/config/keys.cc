@@ -18,7 +18,7 @@ constexpr std::uint64_t kMiB = 1ULL << 20U;
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-constexpr std::array<Section, 12> kSections = {{
+constexpr std::array<Section, 13> kSections = {{
     {"fs", "The file system as a whole."},
     {"auth",
      "How servers and clients prove to each other who they are, and which data nobody can alter on the network."},
@@ -32,6 +32,7 @@ constexpr std::array<Section, 12> kSections = {{
     {"client", "What clients do."},
     {"network", "Limits of the network layer, the same on both sides."},
     {"log", "What servers log."},
+    {"metrics", "The page of each server for Prometheus and health checks (docs/operating.md, Watching)."},
     {"servers", "The servers, one process each.", true,
      [](const FileSystemConfig& config) { return config.servers.size(); },
      [](FileSystemConfig& config) { config.servers.emplace_back(); }},
@@ -282,6 +283,13 @@ std::vector<Key> plain_rows() {
           {"log", "slow_request", Type::kDuration,
            "A server logs each request that took this long: who sent it, where it waited, and its trace. 0: none.", "",
            0, 3600 * kSecond}),
+      row<&Config::metrics, &MetricsConfig::address>(
+          {"metrics", "address", Type::kText,
+           "The numeric address at which servers answer GET /metrics and /healthz. Whoever can reach it may ask.", "",
+           1, 64}),
+      row<&Config::metrics, &MetricsConfig::port>(
+          {"metrics", "port", Type::kCount,
+           "The port of server 1. Server N has this port + N - 1. 0: no server has such a page.", "", 0, 65535}),
   };
 }
 

@@ -104,6 +104,13 @@ int format(const spate::assembly::ServerSettings& settings) {
   return std::printf("server %u can be started; its stores are in%s\n", settings.server.value, folders.c_str()) < 0;
 }
 
+/// The address of this server's page by the configuration; empty: it has none.
+std::string metrics_address(const spate::config::MetricsConfig& config, spate::ServerId server) {
+  if (config.port == 0) return {};
+  const bool v6 = config.address.find(':') != std::string::npos;
+  return (v6 ? "[" + config.address + "]" : config.address) + ":" + std::to_string(config.port + server.value - 1);
+}
+
 /// Returns null if `address` is empty. `serving`: whether requests are answered, for /healthz.
 spate::Result<std::unique_ptr<spate::http::Server>> start_metrics(const std::string& address,
                                                                   const spate::assembly::ServerProcess& server,
@@ -115,13 +122,16 @@ spate::Result<std::unique_ptr<spate::http::Server>> start_metrics(const std::str
 }
 
 /// Serves until a signal comes, or until the server is to be opened anew: then sets `again`. Returns the exit status.
-int serve_once(const spate::assembly::ServerSettings& settings, const std::string& metrics_address,
+int serve_once(const spate::assembly::ServerSettings& settings, const std::string& given_metrics_address,
                spate::daemon::LogRotation& rotation, spate::daemon::MemoryTrimmer& memory, bool& again) {
   again = false;
   auto process = spate::assembly::ServerProcess::open(settings);
   if (!process) return fail(process.error());
   std::atomic<bool> serving = false;
-  const auto metrics = start_metrics(metrics_address, **process, serving);
+  const std::string address = given_metrics_address.empty()
+                                  ? metrics_address((*process)->config().metrics, settings.server)
+                                  : given_metrics_address;
+  const auto metrics = start_metrics(address, **process, serving);
   if (!metrics) return fail(metrics.error());
   running = process->get();
   std::signal(SIGTERM, on_signal);
@@ -151,7 +161,7 @@ int serve_once(const spate::assembly::ServerSettings& settings, const std::strin
   return block_outcome ? 0 : fail(block_outcome.error());
 }
 
-int serve(const spate::assembly::ServerSettings& settings, const std::string& metrics_address) {
+int serve(const spate::assembly::ServerSettings& settings, const std::string& given_metrics_address) {
   spate::daemon::LogRotation rotation;
   spate::daemon::MemoryTrimmer memory;
   std::signal(SIGPIPE, SIG_IGN);
@@ -160,7 +170,7 @@ int serve(const spate::assembly::ServerSettings& settings, const std::string& me
   if (!raised) return fail(raised.error());
   int code = 0;
   for (bool again = true; again && !asked_to_end;) {
-    code = serve_once(settings, metrics_address, rotation, memory, again);
+    code = serve_once(settings, given_metrics_address, rotation, memory, again);
   }
   return code;
 }
@@ -184,7 +194,7 @@ int main(int argc, char** argv) {
                             {"version", no_argument, nullptr, 'V'},
                             {"metrics", required_argument, nullptr, 'm'},
                             {nullptr, 0, nullptr, 0}};
-  std::string metrics_address;
+  std::string given_metrics_address;
   bool and_serve = false;
   for (int c = 0; (c = ::getopt_long(argc, argv, "c:s:hV", options, nullptr)) != -1;) {
     if (c == 'c') {
@@ -193,7 +203,7 @@ int main(int argc, char** argv) {
       settings.server = parse_server(optarg);
       if (!settings.server) return usage_error("no server number: " + std::string(optarg));
     } else if (c == 'm') {
-      metrics_address = optarg;
+      given_metrics_address = optarg;
     } else if (c == 'f') {
       settings.format = true;
     } else if (c == 'r') {
@@ -210,5 +220,5 @@ int main(int argc, char** argv) {
   }
   if (optind < argc) return usage_error("unexpected argument: " + std::string(argv[optind]));
   if (settings.config_file.empty() || !settings.server) return usage_error("--config and --server are needed");
-  return settings.format && !and_serve ? format(settings) : serve(settings, metrics_address);
+  return settings.format && !and_serve ? format(settings) : serve(settings, given_metrics_address);
 }

@@ -34,6 +34,7 @@ struct UpOptions {
   std::optional<std::uint64_t> meta;
   std::optional<std::uint64_t> port;
   std::optional<std::uint64_t> replicas;
+  std::optional<std::uint64_t> metrics;
   std::string trove;  // empty: not given
   bool tcp_only = false;
   bool enable = false;
@@ -76,6 +77,7 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
     return fmt::format("--replicas {}", *options.replicas);
   if (options.plan.tls && !assembly::uses_tls(config)) return "--tls";
   if (options.tcp_only && is_shm_url(config.servers.back().urls.front())) return "--tcp-only";
+  if (options.metrics && *options.metrics != config.metrics.port) return fmt::format("--metrics {}", *options.metrics);
   // Somebody has removed the TCP address by hand, so its port is unknown.
   const auto& urls = config.servers.front().urls;
   const auto is_tcp = [](const std::string& url) { return config::is_tcp_url(url); };
@@ -288,6 +290,7 @@ int run_up(Context& context, UpOptions& options) {
   auto settings = settings_of(context);
   if (!settings) return context.usage(settings.error().message());
   plan.settings = *std::move(settings);
+  if (options.metrics) plan.settings.push_back({"metrics.port", std::to_string(*options.metrics), "--metrics"});
   if (options.replicas && (*options.replicas < 1 || *options.replicas > kMaxReplicas))
     return context.usage(fmt::format("--replicas takes 1 to {}", kMaxReplicas));
   if (options.replicas && options.io && *options.replicas > *options.io)
@@ -368,6 +371,8 @@ Command make_up() {
        &options->plan.tls},
       {"--tcp-only", "reach the servers by TCP only, not by shared memory too, for a new file system",
        &options->tcp_only},
+      {"--metrics", "answer GET /metrics for Prometheus at this port of 127.0.0.1 and the next ones, a port a server",
+       &options->metrics},
       {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_up(context, *options); };
   return command;

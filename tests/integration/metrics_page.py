@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spated --metrics: what a scraper and a health check get, what bad requests get, and that neither scrapers that never read nor
+"""spated --metrics and spate up --metrics: what a scraper and a health check get, what bad requests get, and that neither scrapers that never read nor
 very many connections hold up the server. With promtool and prometheus on this machine: what these think of it."""
 import http.client
 import json
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import urllib.request
 
-from cluster import SPATED, Cluster, alive, check, skip, wait_until
+from cluster import SPATED, Cluster, alive, check, free_ports, skip, wait_until
 
 SOURCE = os.environ["SPATE_SOURCE"]
 CONNECTIONS = 16
@@ -61,6 +61,23 @@ def scraped(fs, port):
     if shutil.which("promtool"):
         told = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
         check(told.returncode in (0, 3), "promtool: %s" % told.stderr)
+
+
+def by_up():
+    """`spate up --metrics PORT`: each server has its page, also when it is started again."""
+    first = free_ports(5)
+    with Cluster(io=2) as fs:
+        fs.up("--metrics", str(first))
+        for port in range(first, first + 3):
+            wait_until(lambda port=port: healthy(port), "port %d is healthy" % port)
+            check("spate_rpc_request_ns" in ask(port, "/metrics")[2], "no metrics at port %d" % port)
+        fs.spate("down", "--dir", fs.dir)
+        fs.up()
+        check(healthy(first + 2), "no page after a start")
+        refusal = fs.fails("up", "--dir", fs.dir, "--metrics", str(first + 1))
+        check("--metrics %d" % (first + 1) in refusal, "another port: " + refusal)
+        beyond = fs.fails("--set", "metrics.port=65534", "ls", "spate:/")
+        check("server 3 would have a port beyond 65535" in beyond, "a port beyond the last: " + beyond)
 
 
 def refused(port):
@@ -280,6 +297,7 @@ def main():
             check(one.wait(60) == 0, "a server does not end in order")
         bad_addresses(fs)
         fs.spate("up", "-q", "--dir", fs.dir)
+    by_up()
 
 
 main()
