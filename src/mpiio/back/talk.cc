@@ -7,21 +7,42 @@
 
 namespace spate::mpiio {
 
-/// Waits with pauses, which become longer: a thread that waits inside MPI takes a whole processor.
+namespace {
+
+using Microseconds = std::chrono::microseconds;
+
+/// A rank that waits in a call of MPICH polls and keeps its processor, even if another rank or a server needs it to get
+/// on. Open MPI gives it away where there are more ranks than processors.
+#ifdef MPICH_VERSION
+constexpr bool kKeepsProcessor = true;
+#else
+constexpr bool kKeepsProcessor = false;
+#endif
+
+}  // namespace
+
+bool Talk::waits_inside_mpi() const { return by_ == By::kProgram && !kKeepsProcessor; }
+
+/// Waits with pauses, which become longer. The program's own thread polls at first, since it has nothing else to do.
 void Talk::wait(MPI_Request request) const {
-  constexpr std::chrono::microseconds kFirstPause{10};
-  constexpr std::chrono::microseconds kLongestPause{500};
-  auto pause = kFirstPause;
+  constexpr Microseconds kPolling{50};
+  const Microseconds longest = by_ == By::kProgram ? Microseconds{50} : Microseconds{500};
+  Microseconds pause{10};
   int done = 0;
+  const auto begin = std::chrono::steady_clock::now();
   while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+    if (by_ == By::kProgram && std::chrono::steady_clock::now() - begin < kPolling) {
+      std::this_thread::yield();
+      continue;
+    }
     std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestPause);
+    pause = std::min(2 * pause, longest);
   }
 }
 
 void Talk::all_reduce(std::span<std::int64_t> values, MPI_Op op) const {
   const int count = static_cast<int>(values.size());
-  if (by_ == By::kProgram) {
+  if (waits_inside_mpi()) {
     PMPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_INT64_T, op, comm_);
     return;
   }
@@ -31,7 +52,7 @@ void Talk::all_reduce(std::span<std::int64_t> values, MPI_Op op) const {
 }
 
 void Talk::all_gather(const void* own, int count, MPI_Datatype type, void* all) const {
-  if (by_ == By::kProgram) {
+  if (waits_inside_mpi()) {
     PMPI_Allgather(own, count, type, all, count, type, comm_);
     return;
   }
@@ -41,7 +62,7 @@ void Talk::all_gather(const void* own, int count, MPI_Datatype type, void* all) 
 }
 
 void Talk::all_to_all(const void* out, int count, MPI_Datatype type, void* in) const {
-  if (by_ == By::kProgram) {
+  if (waits_inside_mpi()) {
     PMPI_Alltoall(out, count, type, in, count, type, comm_);
     return;
   }
@@ -51,7 +72,7 @@ void Talk::all_to_all(const void* out, int count, MPI_Datatype type, void* in) c
 }
 
 void Talk::all_to_all_v(const void* out, Parts of_out, MPI_Datatype type, void* in, Parts of_in) const {
-  if (by_ == By::kProgram) {
+  if (waits_inside_mpi()) {
     PMPI_Alltoallv(out, of_out.counts, of_out.starts, type, in, of_in.counts, of_in.starts, type, comm_);
     return;
   }

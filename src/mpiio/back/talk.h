@@ -14,7 +14,7 @@ namespace spate::mpiio {
 class Talk {
  public:
   enum class By {
-    kProgram,  // a thread of the program, which waits inside MPI
+    kProgram,  // a thread of the program, which waits for the call and does nothing else
     kLibrary,  // a thread of this library: it sleeps while it waits, because the program computes meanwhile
   };
   Talk(MPI_Comm comm, By by) : comm_(comm), by_(by) {}
@@ -34,6 +34,7 @@ class Talk {
   void all_to_all_v(const void* out, Parts of_out, MPI_Datatype type, void* in, Parts of_in) const;
 
  private:
+  bool waits_inside_mpi() const;
   void wait(MPI_Request request) const;
 
   MPI_Comm comm_;
