@@ -14,6 +14,22 @@ Address AddressTable::find_list(const std::string& list) const {
   return found == by_list_.end() ? Address() : found->second;
 }
 
+Address AddressTable::claim_released(const std::string& list) {
+  auto released = released_.extract(list);
+  if (released.empty()) return {};
+  claimed_.emplace(released.mapped(), list);
+  return released.mapped();
+}
+
+void AddressTable::release(Address address) {
+  auto claimed = claimed_.extract(address);
+  AddressEntry* const entry = find(address);
+  if (claimed.empty() || entry == nullptr) return;
+  entry->current = 0;
+  entry->context = {};
+  released_.emplace(std::move(claimed.mapped()), address);
+}
+
 AddressEntry* AddressTable::find(Address address) {
   if (found_ != nullptr && found_address_ == address) return found_;
   const auto found = entries_.find(address);

@@ -52,6 +52,13 @@ class AddressTable {
   void add_list(std::string list, Address address) { by_list_.emplace(std::move(list), address); }
   /// Zero if the list is unknown.
   Address find_list(const std::string& list) const;
+  /// Remembers that somebody has `address`, of that list of URLs, for himself.
+  void claim(std::string list, Address address) { claimed_.emplace(address, std::move(list)); }
+  /// Claims an address of the list that was released. Zero if there is none.
+  Address claim_released(const std::string& list);
+  bool is_claimed(Address address) const { return claimed_.contains(address); }
+  /// No effect on an address that nobody has claimed.
+  void release(Address address);
   AddressEntry* find(Address address);
   void remove(Address address) {
     entries_.erase(address);
@@ -62,6 +69,8 @@ class AddressTable {
   std::uint64_t last_ = 0;
   std::unordered_map<Address, AddressEntry> entries_;  // references stay valid when others are added or removed
   std::unordered_map<std::string, Address> by_list_;
+  std::unordered_map<Address, std::string> claimed_;
+  std::unordered_multimap<std::string, Address> released_;
   Address found_address_;          // the address that find() found last
   AddressEntry* found_ = nullptr;  // its entry
 };

@@ -46,7 +46,10 @@ Module* Core::module_for(std::string_view url) const {
   return nullptr;
 }
 
-Result<Address> Core::lookup(std::span<const std::string> urls) {
+namespace {
+
+/// The URLs as a key of the address table.
+Result<std::string> list_of(std::span<const std::string> urls) {
   constexpr std::size_t kMaxUrls = 64;
   if (urls.empty() || urls.size() > kMaxUrls) return Error(Errc::kBadAddress, "a server needs 1 to 64 URLs");
   std::string list;
@@ -54,15 +57,59 @@ Result<Address> Core::lookup(std::span<const std::string> urls) {
     if (module_scheme(url).empty()) return Error(Errc::kBadAddress, "\"" + url + "\" has no scheme (tcp://host:port)");
     list += url + "\n";
   }
+  return list;
+}
+
+}  // namespace
+
+Result<Address> Core::lookup(std::span<const std::string> urls) {
+  SPATE_TRY(std::string list, list_of(urls));
   const std::lock_guard one_lookup(lookup_mutex_);
   {
     const std::lock_guard lock(tables_.mutex);
     if (const Address known = tables_.addresses.find_list(list)) return known;
   }
-  return add_address(urls, std::move(list));
+  SPATE_TRY(const Address address, add_address(urls));
+  const std::lock_guard lock(tables_.mutex);
+  tables_.addresses.add_list(std::move(list), address);
+  return address;
 }
 
-Result<Address> Core::add_address(std::span<const std::string> urls, std::string list) {
+Result<Address> Core::claim(std::span<const std::string> urls) {
+  SPATE_TRY(std::string list, list_of(urls));
+  const std::lock_guard one_lookup(lookup_mutex_);
+  {
+    const std::lock_guard lock(tables_.mutex);
+    if (const Address released = tables_.addresses.claim_released(list)) return released;
+  }
+  SPATE_TRY(const Address address, add_address(urls));
+  const std::lock_guard lock(tables_.mutex);
+  tables_.addresses.claim(std::move(list), address);
+  return address;
+}
+
+void Core::release(Address claimed) {
+  const Address address = unbound(claimed);
+  {
+    const std::lock_guard lock(tables_.mutex);
+    if (!tables_.addresses.is_claimed(address)) return;
+  }
+  for (const Route& route : routes_of(address)) {
+    route.module->disconnect(route.peer);
+    route.module->forget_failure(route.peer);
+  }
+  std::vector<QueuedMessage> dropped;
+  {
+    const std::lock_guard lock(tables_.mutex);
+    dropped = take_messages_of(address);
+  }
+  // Otherwise the peer's next connection would have less credit.
+  for (const QueuedMessage& queued : dropped) queued.module->consumed(queued.peer, queued.charge);
+  const std::lock_guard lock(tables_.mutex);
+  tables_.addresses.release(address);
+}
+
+Result<Address> Core::add_address(std::span<const std::string> urls) {
   Address address;
   {
     const std::lock_guard lock(tables_.mutex);
@@ -85,7 +132,6 @@ Result<Address> Core::add_address(std::span<const std::string> urls, std::string
   if (routes.empty()) return missing;
   const std::lock_guard lock(tables_.mutex);
   tables_.addresses.add(address, std::move(routes), ContextId());
-  tables_.addresses.add_list(std::move(list), address);
   return address;
 }
 
@@ -219,15 +265,24 @@ void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer 
 
 void Core::ModuleSink::forgotten(PeerId /*peer*/, Address address) {
   const std::lock_guard lock(core_.tables_.mutex);
-  // Drops messages that nobody has taken. Otherwise peers that connect, send and leave could leave more behind than
-  // connected peers may.
-  const AddressEntry* entry = core_.tables_.addresses.find(address);
-  Context* context = entry == nullptr ? nullptr : core_.tables_.contexts.find(entry->context);
-  if (context != nullptr) {
-    std::erase_if(context->messages(), [&](const QueuedMessage& queued) { return queued.message.peer == address; });
-    context->count();
-  }
+  // Otherwise peers that connect, send and leave could leave more behind than connected peers may.
+  std::ignore = core_.take_messages_of(address);
   core_.tables_.addresses.remove(address);
+}
+
+/// Takes the peer's unexpected messages out of the queue. Call it with the tables' lock held.
+std::vector<QueuedMessage> Core::take_messages_of(Address address) {
+  std::vector<QueuedMessage> taken;
+  const AddressEntry* entry = tables_.addresses.find(address);
+  Context* context = entry == nullptr ? nullptr : tables_.contexts.find(entry->context);
+  if (context == nullptr) return taken;
+  std::erase_if(context->messages(), [&](QueuedMessage& queued) {
+    if (queued.message.peer != address) return false;
+    taken.push_back(std::move(queued));
+    return true;
+  });
+  context->count();
+  return taken;
 }
 
 }  // namespace spate::bmi

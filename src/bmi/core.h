@@ -36,6 +36,8 @@ class Core final : public Network {
   ContextId open_context() override;
   void close_context(ContextId context) override;
   Result<Address> lookup(std::span<const std::string> urls) override;
+  Result<Address> claim(std::span<const std::string> urls) override;
+  void release(Address claimed) override;
   PeerInfo peer_info(Address peer) const override;
   Address bound(Address peer) const override;
   void disconnect(Address peer) override;
@@ -93,7 +95,8 @@ class Core final : public Network {
     std::atomic<std::uint32_t> idle_turns{0};  // tests in a row without work
   };
 
-  Result<Address> add_address(std::span<const std::string> urls, std::string list);
+  Result<Address> add_address(std::span<const std::string> urls);
+  std::vector<QueuedMessage> take_messages_of(Address address);
   std::vector<Route> routes_of(Address address) const;
   std::optional<Route> current_route(Address address) const;
   Module* module_for(std::string_view url) const;

@@ -45,9 +45,11 @@ class FakeModule final : public Module {
     PeerState state;
     state.url = urls.at(peer);
     state.connections = connections;
+    if (const auto failure = failures.find(peer); failure != failures.end()) state.failure = failure->second;
     return state;
   }
   void disconnect(PeerId peer) override { disconnected.push_back(peer); }
+  void forget_failure(PeerId peer) override { failures.erase(peer); }
   Result<PostResult> post_send(const Post& post) override { return take(post, false, false); }
   Result<PostResult> post_recv(const Post& post) override { return take(post, true, false); }
   Result<PostResult> post_send_unexpected(const Post& post) override { return take(post, false, true); }
@@ -103,6 +105,7 @@ class FakeModule final : public Module {
   ContextId listening;
   std::map<PeerId, std::string> urls;
   std::map<PeerId, Address> addresses;
+  std::map<PeerId, std::string> failures;
   std::vector<Posted> posts;
   std::vector<PeerId> disconnected;
   std::vector<OpId> cancelled;

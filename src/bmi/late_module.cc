@@ -47,6 +47,7 @@ class LateModule final : public Module {
     return inner() != nullptr ? inner()->counts() : std::vector<ModuleCount>();
   }
   void disconnect(PeerId peer) override { inner()->disconnect(peer); }
+  void forget_failure(PeerId peer) override { inner()->forget_failure(peer); }
   void admit(PeerId peer) override { inner()->admit(peer); }
   void set_link_key(PeerId peer, std::uint32_t connection, const Key& key) override {
     inner()->set_link_key(peer, connection, key);

@@ -169,6 +169,9 @@ class Module {
   /// Drops the peer's connections. Posted operations complete with kConnectionLost; messages that were buffered from
   /// the peer are dropped.
   virtual void disconnect(PeerId peer) = 0;
+  /// Forgets why attempts to connect failed, since from now on somebody else uses the peer, which is disconnected.
+  /// Default: no effect, for modules that leave PeerState::failure empty.
+  virtual void forget_failure(PeerId /*peer*/) {}
   /// See Network::admit. A process that connects to the module's listeners is a stranger until then, if NetworkOptions
   /// says so.
   virtual void admit(PeerId /*peer*/) {}

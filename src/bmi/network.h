@@ -20,7 +20,8 @@
 
 namespace spate::bmi {
 
-/// A peer, opaque to the caller. lookup() or an unexpected message yields it. An instance never reuses one.
+/// A peer, opaque to the caller. lookup(), claim() or an unexpected message yields it. An instance reuses only those of
+/// claim(), and not before release().
 using Address = StrongId<struct AddressTag>;
 /// Matches the messages of one file-system operation (BMI sec. 2.1). Any value.
 using Tag = StrongId<struct TagTag>;
@@ -181,6 +182,13 @@ class Network {
   /// The address for a server's URLs in order of preference; no traffic. The same list yields the same address.
   /// kBadAddress: malformed; kNoSuchModule: no URL's module is loaded (an unloaded one among others is skipped).
   virtual Result<Address> lookup(std::span<const std::string> urls) = 0;
+  /// The same, but the address is the caller's alone until release(): neither lookup() nor another claim() yields it,
+  /// so nobody else sends over its connection. For peers that agree on something by connection, such as keys.
+  virtual Result<Address> claim(std::span<const std::string> urls) = 0;
+  /// Gives back what claim() yielded, ends its connection, and drops unexpected messages of it that nobody has taken.
+  /// Nothing may be in flight to or from it. A later claim() of the same list may yield it again, with a new
+  /// connection. No effect on an address that nobody has claimed.
+  virtual void release(Address claimed) = 0;
   /// The present state of a peer. Empty for an address that this instance never gave.
   virtual PeerInfo peer_info(Address peer) const = 0;
   /// An address that means only the peer's present connection. Once that connection is gone, posts to it fail with

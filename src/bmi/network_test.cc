@@ -22,6 +22,57 @@ TEST_F(CoreTest, TheSameListIsTheSameAddress) {
   EXPECT_NE(lookup({"a://1"}), first);
 }
 
+TEST_F(CoreTest, AClaimedAddressIsNobodyElses) {
+  const std::array<std::string, 2> urls{"a://1", "b://2"};
+  const Address first = network_->claim(urls).value();
+  const Address second = network_->claim(urls).value();
+  EXPECT_NE(first, second);
+  EXPECT_NE(lookup({"a://1", "b://2"}), first);
+  EXPECT_NE(lookup({"a://1", "b://2"}), second);
+  (void)post(first);
+  (void)post(second);
+  ASSERT_EQ(a_->posts.size(), 2U);
+  EXPECT_NE(a_->posts[0].post.peer, a_->posts[1].post.peer) << "their connections are two";
+  EXPECT_ERRC(network_->claim(std::array<std::string, 1>{"nonsense"}), Errc::kBadAddress);
+  EXPECT_ERRC(network_->claim(std::array<std::string, 1>{"c://1"}), Errc::kNoSuchModule);
+}
+
+TEST_F(CoreTest, AReleasedAddressIsClaimedAgainWithoutItsConnection) {
+  const std::array<std::string, 2> urls{"a://1", "b://2"};
+  const Address first = network_->claim(urls).value();
+  const OpId moved = post(first).op;
+  a_->complete(moved, Errc::kUnreachable);
+  b_->complete(moved);
+  (void)completions(context_);
+  const PeerId peer = a_->posts.back().post.peer;
+  a_->sink->unexpected(peer, first, Tag(2), Buffer(1), 7);
+  a_->failures[peer] = "nobody listens there";
+  network_->release(first);
+  std::array<UnexpectedMessage, 1> out;
+  EXPECT_EQ(network_->test_unexpected(context_, out), 0U) << "it came by the connection that has ended";
+  EXPECT_EQ(a_->given_back, (std::vector<std::pair<PeerId, std::uint64_t>>{{peer, 7}}))
+      << "the next connection would have less credit";
+  EXPECT_EQ(a_->disconnected.size() + b_->disconnected.size(), 2U);
+  network_->release(first);  // it is nobody's now
+  EXPECT_NE(network_->claim(std::array<std::string, 1>{"a://1"}).value(), first);
+  EXPECT_EQ(network_->claim(urls).value(), first)
+      << "processes that make many channels would need more and more memory";
+  EXPECT_TRUE(network_->peer_info(first).failed.empty()) << "it is the failure of somebody else's attempt";
+  EXPECT_NE(network_->claim(urls).value(), first);
+  const ContextId other = network_->open_context();
+  (void)network_->post_send(message(first), other, nullptr).value();
+  EXPECT_EQ(a_->posts.size(), 2U) << "begins with the first URL again";
+  a_->sink->unexpected(a_->posts.back().post.peer, first, Tag(3), Buffer(1), 1);
+  EXPECT_EQ(network_->test_unexpected(other, out), 1U) << "whoever has it now gets what comes from it";
+}
+
+TEST_F(CoreTest, AddressesThatNobodyHasClaimedAreNotReleased) {
+  const Address shared = lookup({"a://1"});
+  network_->release(shared);
+  EXPECT_TRUE(a_->disconnected.empty()) << "others may be using it";
+  EXPECT_NE(network_->claim(std::array<std::string, 1>{"a://1"}).value(), shared);
+}
+
 TEST_F(CoreTest, BadUrlsAreRefusedAndUnknownModulesSkipped) {
   EXPECT_ERRC(network_->lookup(std::array<std::string, 1>{"nonsense"}), Errc::kBadAddress);
   EXPECT_ERRC(network_->lookup(std::array<std::string, 1>{"a://bad"}), Errc::kBadAddress);

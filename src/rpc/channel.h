@@ -20,11 +20,12 @@ namespace spate::rpc {
 /// first request and after each loss of the connection. It then sends requests again whose connection was lost, until
 /// their deadlines: the handshake's incarnation makes that safe at an io server, the request id at a meta server.
 /// Requests and bulk data leave only by the connection of the handshake, since anybody may answer on a new one. If
-/// there are several URLs, the channel skips one where another server answers.
+/// there are several URLs, the channel skips one where another server answers. A connection carries one handshake, so
+/// each channel has its own, also where several channels of a process go to one server.
 ///
 /// Life cycle: construct, which causes no traffic -> calls -> destroyed, when no call is under way. `network`,
 /// `identity` and `random` outlive it. One handshake runs at a time; calls that need it wait for it. The destructor
-/// waits for nothing and leaves the connection open.
+/// closes the connection and waits for nothing.
 class Channel {
  public:
   Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random);

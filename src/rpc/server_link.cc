@@ -34,6 +34,10 @@ ServerLink::ServerLink(ChannelOptions options, job::NetworkContext& network, con
       random_(random),
       next_tag_(random.next() << kTagBitsPerRequest) {}
 
+ServerLink::~ServerLink() {
+  if (peer_) network_.network().release(*peer_);
+}
+
 std::string ServerLink::name() const {
   if (is_group()) {
     std::string all;
@@ -62,7 +66,7 @@ std::string ServerLink::unreached() const {
 
 Result<void> ServerLink::resolve() {
   if (peer_) return {};
-  auto address = network_.network().lookup(options_.urls);
+  auto address = network_.network().claim(options_.urls);
   if (!address) return std::move(address).error().within(name());
   peer_ = *address;
   return {};

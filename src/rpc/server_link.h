@@ -45,12 +45,14 @@ struct Sending {
 
 /// Belongs to a Channel, which makes handshakes and sends requests again. One executor; pinned; any number of exchanges
 /// at once. Life cycle: resolve() -> use() after each handshake -> forgotten when the connection is lost -> destroyed,
-/// when no exchange is under way. `network`, `identity` and `random` outlive it.
+/// when no exchange is under way. No other link uses its connection, which ends with the link. `network`, `identity`
+/// and `random` outlive it.
 class ServerLink {
  public:
   ServerLink(ChannelOptions options, job::NetworkContext& network, const Identity& identity, Random& random);
   ServerLink(const ServerLink&) = delete;
   ServerLink& operator=(const ServerLink&) = delete;
+  ~ServerLink();
 
   const ChannelOptions& options() const { return options_; }
   /// Whether the addresses are those of several servers, of which one at a time answers requests.

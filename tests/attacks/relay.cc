@@ -65,6 +65,7 @@ job::Task<Result<Bytes>> Relay::ask(const Bytes& request, bmi::Tag tag) {
 }
 
 job::Task<void> Relay::forward(bmi::UnexpectedMessage message) {
+  victim_ = message.peer;
   Passing request;
   request.tag = message.tag;
   request.bytes = to_bytes(std::as_const(message.payload).view());

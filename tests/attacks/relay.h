@@ -46,6 +46,8 @@ class Relay {
   job::Task<Result<Bytes>> inject(Bytes request, bmi::Tag tag = {});
   /// Drops the connection to the target. The next message makes a new one.
   void drop_target() { network_->disconnect(target_); }
+  /// Drops the connection by which the last request has come.
+  void drop_victim() { network_->disconnect(victim_); }
 
  private:
   bool pass(Passing& passing);
@@ -57,6 +59,7 @@ class Relay {
   job::Gate gate_;
   job::StopSource stop_;
   bmi::Address target_;
+  bmi::Address victim_;
   std::string url_;
   std::uint64_t own_tag_ = 0x7E1A00000000ULL;
   std::vector<Passing> seen_;

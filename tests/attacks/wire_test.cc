@@ -193,8 +193,7 @@ TEST_F(WireTest, NothingIsSentAfterAReconnectionToASquatter) {
     if (!passing.reply) heard.push_back(header.op);
     return false;  // the squatter answers nothing
   };
-  // The client loses its connection, so that it must connect again.
-  client_->network->disconnect(*client_->network->lookup(std::vector<std::string>{relay_->url()}));
+  relay_->drop_victim();  // so that the client must connect again
   EXPECT_NE(mkdir(*client_, std::chrono::milliseconds(500)), Errc::kOk);
   ASSERT_THAT(heard, testing::Not(testing::IsEmpty()));
   for (const wire::Op op : heard) EXPECT_EQ(op, wire::Op::kHello);

@@ -83,6 +83,41 @@ TEST_P(Bmi, AUrlWithoutAListenerIsUnreachable) {
   EXPECT_EQ(finish(client, send_unexpected(client, {nobody, 1}, {data.data(), 10})).status, Errc::kUnreachable);
 }
 
+TEST_P(Bmi, AClaimedAddressHasAConnectionOfItsOwnAndEndsItWhenItIsReleased) {
+  Process& server = start(true);
+  Process& client = start(false);
+  const std::array<std::string, 1> urls{server.url};
+  const Result<Address> first = client->claim(urls);
+  const Result<Address> second = client->claim(urls);
+  ASSERT_OK(first);
+  ASSERT_OK(second);
+  const Address from_first = introduce(client, *first, server);
+  const Address from_second = introduce(client, *second, server);
+  EXPECT_NE(from_first, from_second);
+  client->disconnect(*second);
+  EXPECT_TRUE(client->peer_info(*first).connected) << "it was somebody else's";
+  client->release(*first);
+  ASSERT_TRUE(drive([&] { return !server->peer_info(from_first).connected; }));
+  const Result<Address> again = client->claim(urls);
+  ASSERT_OK(again);
+  EXPECT_FALSE(client->peer_info(*again).connected);
+  EXPECT_NE(introduce(client, *again, server), Address());
+}
+
+TEST_P(Bmi, AnAddressThatIsClaimedAgainDoesNotTellTheFailuresOfEarlierAttempts) {
+  Process& client = start(false, impatient());
+  const std::array<std::string, 1> urls{world_->dead_url()};
+  const Result<Address> first = client->claim(urls);
+  ASSERT_OK(first);
+  const Bytes data = pattern(1, 0, 10);
+  EXPECT_EQ(finish(client, send_unexpected(client, {*first, 1}, data)).status, Errc::kUnreachable);
+  client->release(*first);
+  const Result<Address> again = client->claim(urls);
+  ASSERT_OK(again);
+  EXPECT_TRUE(client->peer_info(*again).failed.empty());
+  EXPECT_EQ(finish(client, send_unexpected(client, {*again, 1}, data)).status, Errc::kUnreachable);
+}
+
 TEST_P(Bmi, TheNextUrlIsTakenWhenTheFirstFails) {
   Process& server = start(true, impatient());
   Process& client = start(false, impatient());

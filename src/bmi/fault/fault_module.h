@@ -32,6 +32,7 @@ class FaultModule final : public Module, private Sink {
   PeerState peer_state(PeerId peer) const override { return inner_->peer_state(peer); }
   std::uint32_t connection(PeerId peer) const override { return inner_->connection(peer); }
   void disconnect(PeerId peer) override { inner_->disconnect(peer); }
+  void forget_failure(PeerId peer) override { inner_->forget_failure(peer); }
   void admit(PeerId peer) override { inner_->admit(peer); }
   void set_link_key(PeerId peer, std::uint32_t connection, const Key& key) override {
     inner_->set_link_key(peer, connection, key);

@@ -47,6 +47,10 @@ class ModuleFace : public Interface {
     if (auto* peer = state_.peers.find(id)) self().lose_peer(*peer, Errc::kConnectionLost);
     deliver(lock);
   }
+  void forget_failure(PeerId id) final {
+    const std::lock_guard lock(mutex_);
+    if (auto* peer = state_.peers.find(id)) peer->failure.clear();
+  }
   void admit(PeerId id) final {
     std::unique_lock lock(mutex_);
     auto* peer = state_.peers.find(id);

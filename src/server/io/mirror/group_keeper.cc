@@ -14,14 +14,8 @@ constexpr std::uint32_t kWholeMapRoom = 4U << 20U;
 
 }  // namespace
 
-rpc::ChannelOptions apart(rpc::ChannelOptions options, std::size_t which) {
-  const std::string first = options.urls.front();
-  options.urls.insert(options.urls.end(), which, first);
-  return options;
-}
-
 GroupKeeper::GroupKeeper(const ServerEntry& meta, job::NetworkContext& network, rpc::Identity& identity, Random& random)
-    : executor_(network.executor()), meta_(apart(rpc::channel_to(meta), 1), network, identity, random) {}
+    : executor_(network.executor()), meta_(rpc::channel_to(meta), network, identity, random) {}
 
 rpc::CallOptions GroupKeeper::options(job::StopToken stop) const {
   rpc::CallOptions options;

@@ -10,10 +10,6 @@
 
 namespace spate::io {
 
-/// Options of a channel that shares no connection with other channels of this process to the same server: a connection
-/// belongs to a list of URLs (bmi::Network::lookup()), and each `which` (1, 2, ...) makes another list.
-rpc::ChannelOptions apart(rpc::ChannelOptions options, std::size_t which);
-
 /// One executor; pinned. Any number of calls at once. Network, identity and random numbers outlive it. The meta server
 /// has a second for each request; read() and of_server() send a request for each page.
 class GroupKeeper {

@@ -17,8 +17,7 @@ rpc::Channel* MirrorPeers::channel_to(ServerId server, Lane lane) {
     options.server = server;
     options.longest_backoff = group::Timing().beacon;  // it may be back at any moment
     if (lane == Lane::kBeacons) options.attempt_timeout = group::Timing().message;
-    const std::size_t which = lane == Lane::kData ? 1 : 2;
-    channel = std::make_unique<rpc::Channel>(apart(std::move(options), which), network_, identity_, random_);
+    channel = std::make_unique<rpc::Channel>(std::move(options), network_, identity_, random_);
   }
   return channel.get();
 }

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/random.h"
+#include "model/cluster_map.h"
 #include "rpc/channel.h"
-#include "server/io/mirror/group_keeper.h"
 
 namespace spate::io {
 
