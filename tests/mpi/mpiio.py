@@ -14,7 +14,7 @@ with Cluster(io=3) as fs:
             done = run(fs, mpi, ranks, program, prefix)
             check(done.returncode == 0, "%s, %d ranks: exit %d\n%s%s" % (mpi, ranks, done.returncode, done.stdout, done.stderr))
             # One message reports a wrong hint, not one from every rank.
-            check(done.stderr.count("cb_buffer_size=many is ignored") == 1, "the wrong hint: " + done.stderr)
+            check(done.stderr.count("cb_buffer_size=many is ignored: it must be a number from 1 to 1073741824\n") == 1, "the wrong hint: " + done.stderr)
             shown = fs.spate("getstripe", "spate:/hints").decode()
             check("3 targets" in shown, "striping_factor=3 became: " + shown)
             check("varstrip:64 KiB,4 KiB,8 KiB" in shown, "the distribution became: " + shown)

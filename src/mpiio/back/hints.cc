@@ -42,7 +42,7 @@ class Reader {
     const auto parsed = std::from_chars(text->data(), end, value, base);
     if (parsed.ec != std::errc() || parsed.ptr != end || value < range.least || value > range.most) {
       wrong.push_back(std::string("hint ") + key + "=" + *text + " is ignored: it must be a number from " +
-                      std::to_string(range.least) + " to " + std::to_string(range.most) + " is");
+                      std::to_string(range.least) + " to " + std::to_string(range.most));
     } else {
       out = static_cast<Number>(value);
     }
