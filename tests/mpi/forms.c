@@ -136,7 +136,7 @@ static void registered(void) {
   MPI_Type_free(&filetype);
   int out[20], in[20], count = -1;
   for (int i = 0; i < 20; ++i) {
-    out[i] = rank * 1000 + i;
+    out[i] = rank * 100 + i;
     in[i] = -1;
   }
   MPI_Status status;
