@@ -14,8 +14,8 @@ namespace {
 constexpr double kByteAlone = 0.7;
 constexpr double kByteTogether = 1.55;
 constexpr double kPieceTogether = 80;
-/// How many times cheaper two phases must be: ranks that wait for an exchange poll, which takes more time than here
-/// where other programs use the processors, too.
+/// How many times cheaper two phases must be: an exchange takes longer than here where other programs use the
+/// processors, too.
 constexpr double kMargin = 1.5;
 double gap_cost(double bytes) { return std::min(1000.0, bytes / 3); }
 
@@ -104,8 +104,10 @@ bool too_sparse(std::span<const Params> all_params, const Domains& domains) {
 void append(std::vector<Pieces>& list, std::int64_t offset, std::int64_t size) {
   if (!list.empty() && list.back().size == size) {
     Pieces& last = list.back();
-    if (last.count == 1) last.stride = offset - last.offset;
-    if (last.piece_offset(last.count) == offset) {
+    // The offset after the last one, as the pattern has it, may be beyond what an integer holds.
+    const std::int64_t step = offset - last.piece_offset(last.count - 1);
+    if (last.count == 1) last.stride = step;
+    if (step == last.stride) {
       ++last.count;
       return;
     }

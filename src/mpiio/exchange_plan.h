@@ -68,7 +68,6 @@ struct Pieces {
 
   std::int64_t bytes() const { return size * count; }
   std::int64_t piece_offset(std::int64_t index) const { return offset + index * stride; }
-  std::int64_t end() const { return piece_offset(count - 1) + size; }
 };
 /// Appends a piece, which begins at or after the end of the last one. A piece that continues the pattern of the last
 /// entry makes no entry of its own.

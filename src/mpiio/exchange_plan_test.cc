@@ -68,7 +68,8 @@ TEST(ExchangePlan, TheLastByteThatAFileCanHave) {
   EXPECT_FALSE(worth_two_phases(all_far));
 }
 
-/// What `ranks` ranks want, if 100 pieces for each of them are dealt out in turn, `distance` from piece to piece.
+/// The accesses of `ranks` ranks that take turns: each has 100 pieces, and pieces of neighbouring ranks begin
+/// `distance` bytes apart.
 std::vector<Params> dealt(std::int64_t ranks, std::int64_t size, std::int64_t distance) {
   std::vector<Params> all;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -98,9 +99,19 @@ TEST(ExchangePlan, PiecesOfOnePatternAreOneEntry) {
   ASSERT_EQ(list.size(), 3U);
   EXPECT_EQ(list[0].count, 4);
   EXPECT_EQ(list[0].stride, 100);
-  EXPECT_EQ(list[0].end(), 308);
   EXPECT_EQ(list[1].offset, 390);
   EXPECT_EQ(list[2].bytes(), 16);
+}
+
+TEST(ExchangePlan, APatternEndsBeforeTheLastByteThatAFileCanHave) {
+  constexpr std::int64_t kStep = std::int64_t{1} << 62U;
+  std::vector<Pieces> list;
+  for (const std::int64_t offset : {std::int64_t{0}, kStep, INT64_MAX - 8}) append(list, offset, 8);
+  ASSERT_EQ(list.size(), 2U) << "the third piece of the pattern would be at 2^63";
+  EXPECT_EQ(list[0].count, 2);
+  EXPECT_EQ(list[1].offset, INT64_MAX - 8);
+  const std::span<const Pieces> one[] = {list};
+  EXPECT_EQ(union_of(one).size(), 3U);
 }
 
 /// A list of ascending pieces, and the bytes that it names.

@@ -25,8 +25,8 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
-/// What one access in two phases needs. New memory costs as much time as two copies of the data, because the kernel
-/// clears it.
+/// The memory of one access in two phases. It is kept because new memory costs as much time as two copies of the data:
+/// the kernel clears it.
 struct CollectiveBuffers {
   Buffer out;     // between this rank's memory and the aggregators
   Buffer in;      // between the ranks and this aggregator
