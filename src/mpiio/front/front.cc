@@ -205,7 +205,7 @@ __attribute__((constructor)) void check_order() {
       first.dli_fbase == own.dli_fbase)
     return;
   complain("the program calls MPI_File_open of ", first.dli_fname,
-           ", no file of Spate can be used: link with -lspate-mpi before MPI, or start it by spate run --mpi");
+           ", so no file of Spate can be used: link with -lspate-mpi before MPI, or start it by spate run --mpi");
 }
 
 }  // namespace
