@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that the parts of spate-job share: programs, folders, processes, and the start of commands on the nodes."""
+import contextlib
 import json
 import os
 import pathlib
@@ -15,6 +16,8 @@ HERE = pathlib.Path(__file__).absolute().parent  # links are not resolved: the p
 PROGRAM = str(HERE / "spate-job")
 # Put before a command, this ends the program when the thread that started it ends, even if that thread is killed.
 TIED = ["setpriv", "--pdeathsig", "KILL", "--"]
+
+REMOVED_TRIES = 100  # a folder that is still missing after so many tries is missing for another reason
 
 
 class JobError(Exception):
@@ -69,14 +72,31 @@ def usual_base(given):
 
 
 def own_folder(folder):
-    """Creates the folder, accessible to this user only. Refuses a folder or link of another user."""
+    """Creates the folder, accessible to this user only. Refuses a folder or link of another user. Another node of the job
+    may remove the folder while it is empty, also before this returns."""
+    for _ in range(REMOVED_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileExistsError):
+                os.makedirs(folder, mode=0o700)
+            restrict_folder(folder)
+            return
+    raise JobError("%s cannot be created: it is removed again and again" % folder)
+
+
+def restrict_folder(folder):
+    """Makes a folder of this user accessible to this user only. Refuses a folder of another user, and a link."""
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-    except FileExistsError:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except NotADirectoryError:
         raise JobError("%s is not a folder" % folder) from None
-    if os.path.islink(folder) or os.lstat(folder).st_uid != os.geteuid():
-        raise JobError("%s belongs to somebody else" % folder)
-    os.chmod(folder, 0o700)
+    except PermissionError:
+        raise JobError("%s belongs to somebody else" % folder) from None
+    try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            raise JobError("%s belongs to somebody else" % folder)
+        os.fchmod(handle, 0o700)
+    finally:
+        os.close(handle)
 
 
 def is_kept(path, uid):

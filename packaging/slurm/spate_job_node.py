@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import time
@@ -81,16 +82,21 @@ class Node:
         # Check the owner before reading anything there: another user may have prepared the folder.
         own_folder_in(self.order["base"], os.path.dirname(self.folder))
         clean(self.order["base"], None, None)
-        own_folder(os.path.dirname(self.folder))  # it was empty, so clean() may have removed it
         if os.path.lexists(self.folder) and not clear(self.folder):
             raise JobError("%s belongs to a job that runs" % self.folder)
-        own_folder(self.folder)
+        self.own_folders()
         self.note(False)
         self.owned = True
         write_file(self.folder + "/client.key", self.order["client_key"] + "\n")
         write_file(self.folder + "/server.key", self.order["server_key"] + "\n")
         write_file(self.folder + "/spate.toml", self.order["toml"].replace("@FOLDER@", self.folder))
         self.log = open(self.folder + "/log", "ab")  # pylint: disable=consider-using-with
+
+    def own_folders(self):
+        """Creates the job's folder and, in it, this node's. Once this returns, the job's folder is not empty, so no other
+        node removes it."""
+        for folder in (self.folder, os.path.dirname(self.folder)):
+            own_folder(folder)
 
     def note(self, made):
         """Writes a note for the process that cleans up after this one. `made`: this process also created the mount's
@@ -200,7 +206,7 @@ def clear(folder):
         same_boot, owner, place = told["boot"] == boot_id(), told["process"], str(told["mount"])
     except (OSError, ValueError, KeyError, TypeError):
         told, same_boot, owner, place = {}, True, [0, None], ""
-        if os.path.isdir(folder) and time.time() - os.lstat(folder).st_mtime < FRESH_SECONDS:
+        if is_fresh(folder):
             return False
     if same_boot and owner[0] != os.getpid() and alive(owner):
         return False
@@ -215,6 +221,14 @@ def clear(folder):
     shutil.rmtree(folder, ignore_errors=True)
     remove_empty(os.path.dirname(folder))  # unless other nodes use the same disk
     return True
+
+
+def is_fresh(folder):
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and time.time() - found.st_mtime < FRESH_SECONDS
 
 
 def kill(pid):

@@ -224,6 +224,32 @@ def crashing_server(root):
         steady.begin(end)
 
 
+REMOVER = """
+import os, random, sys, time
+print("begun", flush=True)
+while True:
+    time.sleep(random.random() / 2000)
+    try:
+        os.rmdir(sys.argv[1])
+    except OSError:
+        pass
+"""
+
+
+def other_node_cleans(root):
+    """A node makes its folder while another one removes the job's folder whenever it is empty."""
+    node = Node({"base": root, "job": "x", "mount": "", "servers": {"a": [1]}, "client_key": "k", "server_key": "k", "toml": ""}, "a")
+    with subprocess.Popen([sys.executable, "-c", REMOVER, os.path.dirname(node.folder)], stdout=subprocess.PIPE) as remover:
+        remover.stdout.readline()
+        try:
+            for _ in range(500):
+                node.prepare()
+                node.log.close()
+                shutil.rmtree(node.folder)
+        finally:
+            remover.kill()
+
+
 def node_dies(job):
     job.up()
     os.kill(min(pid for pid in job.processes() if b"spate-job" in b" ".join(words_of(pid)) and b"two" in words_of(pid)), signal.SIGKILL)
@@ -239,6 +265,7 @@ def main():
     try:
         crashing_server(root)
         shutil.rmtree(root + "/crashing")
+        other_node_cleans(root)
         wrong_words(job)
         job.up()
         job.refuses(1, "already", "up", "--hosts", "a", "--launcher", "local")
