@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/open_files.h"
 #include "job/semaphore.h"
 #include "tools/copy.h"
 #include "tools/local_destination.h"
@@ -28,13 +29,21 @@ struct LevelOut {
   bool end = false;                           // there are no further entries
 };
 
+/// Where a file with several names was copied to first. Does not keep its folder open, since a tree may have such files
+/// in more folders than a process may open.
+struct FirstCopy {
+  LocalFolderPtr top;  // null: `path` starts at the working directory
+  std::string path;    // from `top`
+  std::weak_ptr<const LocalFolder> folder;
+};
+
 /// State that the coroutines of one run share. Lives on the frame of copy_out().
 struct Out {
   client::Client& client;
   CopyRun& run;
   job::Gate gate;
   job::Semaphore slots;
-  std::unordered_map<Handle, LocalPlace> linked;  // files with several names: where each was copied to first
+  std::unordered_map<Handle, FirstCopy> linked;  // files with several names
   // The walk.
   std::vector<LevelOut> levels;
   std::string from;  // path of the directory that it is in, and of the copy
@@ -114,11 +123,32 @@ job::Task<void> file_out_in_slot(Out& out, CopySource file) {
   ++out.run.progress.files;
 }
 
+FirstCopy first_copy(const Out& out, const CopySource& source) {
+  constexpr std::size_t kMost = 4096;  // a longer path takes more memory than its open folder
+  const LocalPlace& place = source.place;
+  FirstCopy first{place.folder, place.name, place.folder};
+  if (place.folder == nullptr || out.levels.empty()) return first;
+  const LevelOut& top = out.levels.front();
+  const std::size_t skipped = top.to_bytes + (source.to[top.to_bytes] == '/' ? 1 : 0);
+  if (source.to.size() - skipped > kMost) return first;
+  first.top = top.folder;
+  first.path = source.to.substr(skipped);
+  return first;
+}
+
+Result<LocalPlace> place_again(const FirstCopy& first) {
+  if (first.top == nullptr) return LocalPlace{nullptr, first.path};
+  LocalFolderPtr folder = first.folder.lock();
+  if (folder == nullptr) return place_below(first.top, first.path);
+  return LocalPlace{std::move(folder), first.path.substr(first.path.rfind('/') + 1)};
+}
+
 /// Makes a further name of a file that was copied already, or is being copied.
-job::Task<Result<void>> link_out(Out& out, const LocalPlace& first, const CopySource& source) {
+job::Task<Result<void>> link_out(Out& out, const FirstCopy& first, const CopySource& source) {
   auto units = co_await out.slots.acquire(kFilesAtOnce);  // waits until its first name exists
   if (is_left_out(out, source)) co_return Result<void>();
-  co_return make_link_here(first, source);
+  SPATE_CO_TRY(const LocalPlace place, place_again(first));
+  co_return make_link_here(place, source);
 }
 
 /// A path for messages that are told later. A user may nest directories to any depth, so that all whole paths of a
@@ -190,9 +220,9 @@ job::Task<Result<CopySource>> next_source(Out& out, LevelOut& level) {
 
 job::Task<Result<void>> begin_file_out(Out& out, CopySource source) {
   if (source.attributes.link_count > 1) {
-    const auto [known, fresh] = out.linked.try_emplace(source.attributes.handle, source.place);
+    const auto [known, fresh] = out.linked.try_emplace(source.attributes.handle, first_copy(out, source));
     if (!fresh) {
-      const LocalPlace first = known->second;
+      const FirstCopy first = known->second;
       auto made = co_await link_out(out, first, source);
       co_return made;
     }
@@ -263,6 +293,7 @@ Result<LocalPlace> place_of(const CopyParams& params) {
 }  // namespace
 
 job::Task<void> copy_out(client::Client& client, const CopyList& list, CopyRun& run) {
+  std::ignore = raise_open_files_limit();  // each level of a tree has an open folder
   Out out(client, run);
   for (const CopyParams& params : list) {
     if (run.troubles.ended()) break;

@@ -78,6 +78,19 @@ Result<void> finish(int fd, const Attributes& a, const std::string& to) {
 
 }  // namespace
 
+Result<LocalPlace> place_below(const LocalFolderPtr& top, const std::string& path) {
+  LocalFolderPtr folder = top;
+  std::size_t begin = 0;
+  for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', begin)) {
+    const std::string step = path.substr(begin, end - begin);
+    UniqueFd below(::openat(folder->fd.get(), step.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!below) return errno_error(errno, path.substr(0, end));
+    folder = std::make_shared<const LocalFolder>(LocalFolder{std::move(below)});
+    begin = end + 1;
+  }
+  return LocalPlace{std::move(folder), path.substr(begin)};
+}
+
 Result<LocalFile> open_local(const CopySource& file) {
   LocalFile local;
   local.fd = UniqueFd(open_for_writing(file.place));

@@ -32,6 +32,9 @@ struct LocalPlace {
   int follow() const { return folder == nullptr ? 0 : O_NOFOLLOW; }
 };
 
+/// Opens the folder of a place again. `path` starts at `top`. No step leads through a link.
+Result<LocalPlace> place_below(const LocalFolderPtr& top, const std::string& path);
+
 /// An object in the file system and the name of its copy; `to` is for messages.
 struct CopySource {
   std::string from;

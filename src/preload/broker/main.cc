@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of spate-broker. Only the preload library starts it, with the socket that programs connect to as descriptor 3.
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <csignal>
 #include <cstdio>
 
 #include "assembly/locate.h"
 #include "base/local_socket.h"
+#include "base/open_files.h"
 #include "log/log.h"
 #include "preload/broker/broker.h"
 
@@ -43,11 +43,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &files);
-  }
+  std::ignore = raise_open_files_limit();
   std::ignore = log::set_levels("off");
   const auto served = serve(argv[1], argv[2]);
   return served ? 0 : 1;
