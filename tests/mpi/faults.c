@@ -2,15 +2,17 @@
 // Collective writes in two phases while something fails. Every rank must fail in the same call, with a class of MPI's.
 //   faults PREFIX killed   a rank kills itself while the others are in a collective write
 //   faults PREFIX server   says "running", goes on until a write fails, says "failed", goes on until one succeeds
+//   faults PREFIX leases STOP   says "running", goes on until the local file STOP exists and a write succeeds
 //   faults PREFIX full     writes until there is no space; what was written before is right
 //   faults PREFIX usable   empties the file, writes and reads
 //   faults PREFIX missing  a file that only one rank names rightly, then one that nobody can open
-// With one more argument the writes are nonblocking, and a thread of the library makes them (MPI_THREAD_MULTIPLE).
+// With the last argument "nonblocking" the writes are nonblocking, and a thread of the library makes them (MPI_THREAD_MULTIPLE).
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { N = 1 << 16, ROUNDS = 4000 };
 
@@ -87,6 +89,19 @@ static void until_success(void) {
   fail("nothing failed, or all", failed);
 }
 
+static void until_stopped(const char *stop) {
+  for (int round = 0; round < ROUNDS * 100; ++round) {
+    const int stopped = access(stop, F_OK) == 0;
+    const int class = common_class(write_round(round % 16));
+    if (round == 0) say("running");
+    if (class != MPI_SUCCESS && class != MPI_ERR_IO) fail("class", class);
+    int all_know = 0;
+    MPI_Allreduce(&stopped, &all_know, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (class == MPI_SUCCESS && all_know) return verify(round % 16);
+  }
+  fail("never stopped", ROUNDS);
+}
+
 static void until_full(void) {
   for (int round = 0; round < ROUNDS; ++round) {
     const int class = common_class(write_round(round));
@@ -119,7 +134,7 @@ static void missing(const char *prefix) {
 
 int main(int argc, char **argv) {
   int level = MPI_THREAD_SINGLE;
-  nonblocking = argc > 3;
+  nonblocking = argc > 3 && strcmp(argv[argc - 1], "nonblocking") == 0;
   MPI_Init_thread(&argc, &argv, nonblocking ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -142,6 +157,8 @@ int main(int argc, char **argv) {
     }
   } else if (strcmp(what, "server") == 0) {
     until_success();
+  } else if (strcmp(what, "leases") == 0 && argc > 3) {
+    until_stopped(argv[3]);
   } else if (strcmp(what, "full") == 0) {
     until_full();
   } else if (strcmp(what, "usable") == 0) {

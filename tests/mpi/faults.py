@@ -3,14 +3,17 @@
 """faults.c: a rank that is killed, a server that is killed, a name that is missing on one rank, a full disk. Nothing hangs beyond the
 deadline, every rank gets an error class, and the file can be used afterwards."""
 from mpi import *
-from cluster import Cluster
+from cluster import Cluster, wait_until
 
 DEADLINE = {"SPATE_CLIENT_DEADLINE": "2 s"}
+# Every write asks the servers. Under a lease of a server the ranks write by themselves, and do not notice its death.
+ASKED = {**DEADLINE, "SPATE_CLIENT_BYPASS": "off"}
 
 
-def started(fs, mpi, program, *what):
-    return subprocess.Popen([SPATE, "run", "--mpi", "--", *command(mpi, 3, program, "spate:", *what)], env=environment(fs, **DEADLINE),
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+def lent(fs, server):
+    """Returns whether clients hold leases of the io server."""
+    folder = fs.target(server) + "/leases"
+    return os.path.isdir(folder) and os.listdir(folder) != []
 
 
 def usable(fs, mpi):
@@ -33,13 +36,25 @@ with Cluster(io=3) as fs:
             check(done.returncode != 0, "%s: a killed rank ended well" % mpi)
             usable(fs, mpi)
 
-            running = started(fs, mpi, programs[mpi], "server", *way)
-            check(running.stdout.readline() == "running\n", "%s: %s" % (mpi, running.stderr.read() if running.poll() is not None else ""))
-            fs.kill(3)
-            check(running.stdout.readline() == "failed\n", "%s: no failure of all ranks" % mpi)
-            fs.up()
-            out, err = running.communicate(timeout=60)
-            check(running.returncode == 0, "%s, a server killed, %s: exit %d\n%s%s" % (mpi, way, running.returncode, out, err))
+            with started(fs, mpi, 3, programs[mpi], "spate:", "server", *way, env=ASKED) as running:
+                running.line("running")
+                fs.kill(3)
+                running.line("failed")
+                fs.up()
+                done = running.end()
+            check(done.returncode == 0, "%s, a server killed, %s: exit %d\n%s%s" % (mpi, way, done.returncode, done.stdout, done.stderr))
+            usable(fs, mpi)
+
+            stop = os.path.join(fs.root, "stop")
+            with started(fs, mpi, 3, programs[mpi], "spate:", "leases", stop, *way, env=DEADLINE) as running:
+                running.line("running")
+                wait_until(lambda: lent(fs, 3) or running.poll() is not None, "leases of the server")
+                fs.kill(3)
+                fs.up()
+                open(stop, "w").close()
+                done = running.end()
+            os.unlink(stop)
+            check(done.returncode == 0, "%s, a server killed that had given leases, %s: exit %d\n%s%s" % (mpi, way, done.returncode, done.stdout, done.stderr))
             usable(fs, mpi)
     fs.fsck()
     fs.spate("down", "-q")

@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 from cluster import BIN, SPATE, check, skip
+from ranks import Ranks
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -36,12 +37,12 @@ def environment(fs, **more):
     return dict(fs.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
 
 
-def run(fs, mpi, ranks, *words, timeout=240, env=None, prefix=(SPATE, "run", "--mpi", "--")):
-    """Runs a program under `spate run --mpi`. Raises only if the program hangs. It runs in a session of its own:
-    waiting ranks call sched_yield() all the time, and Linux 6.18 then lets other processes of their scheduling group,
-    such as the servers, wait for seconds."""
-    done = subprocess.run([*prefix, *command(mpi, ranks, *words)], env=environment(fs, **(env or {})), timeout=timeout,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          start_new_session=True)
-    done.stdout, done.stderr = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    return done
+def started(fs, mpi, ranks, *words, env=None, prefix=(SPATE, "run", "--mpi", "--")):
+    """Starts a program under `spate run --mpi`. Returns its Ranks."""
+    return Ranks([*prefix, *command(mpi, ranks, *words)], environment(fs, **(env or {})))
+
+
+def run(fs, mpi, ranks, *words, timeout=240, **more):
+    """As started(), and waits for the end. Returns its exit code and output. Fails only if the program hangs."""
+    with started(fs, mpi, ranks, *words, **more) as running:
+        return running.end(timeout)

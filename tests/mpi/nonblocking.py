@@ -25,21 +25,19 @@ with Cluster(io=3) as fs:
         for level in ("single", "multiple"):
             folder = os.path.join(fs.root, mpi + level)
             os.mkdir(folder)
-            words = [SPATE, "run", "--mpi", "--", *command(mpi, RANKS, program, "spate:", folder, level)]
-            running = subprocess.Popen(words, env=environment(fs), stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
-                                       start_new_session=True)
-            wait_until(lambda: appeared(folder, "before") or running.poll() is not None, "the program to begin", 60)
-            try:
-                fs.kill(2, 3, 4, sig=signal.SIGSTOP)
-                mark(folder, "stopped")
-                wait_until(lambda: appeared(folder, "started") or running.poll() is not None, "the accesses to be started", 60)
-            finally:
-                fs.kill(2, 3, 4, sig=signal.SIGCONT)
-            if running.poll() is None:
-                wait_until(lambda: fs.spate("cat", "spate:/computes")[:RANKS * N] == b"a" * N + b"b" * N, "the bytes of the program that is not in MPI", 60)
-            mark(folder, "go")
-            out, err = running.communicate(timeout=120)
-            check(running.returncode == 0, "%s, %s: exit %d\n%s%s" % (mpi, level, running.returncode, out, err))
+            with started(fs, mpi, RANKS, program, "spate:", folder, level) as running:
+                wait_until(lambda: appeared(folder, "before") or running.poll() is not None, "the program to begin", 60)
+                try:
+                    fs.kill(2, 3, 4, sig=signal.SIGSTOP)
+                    mark(folder, "stopped")
+                    wait_until(lambda: appeared(folder, "started") or running.poll() is not None, "the accesses to be started", 60)
+                finally:
+                    fs.kill(2, 3, 4, sig=signal.SIGCONT)
+                if running.poll() is None:
+                    wait_until(lambda: fs.spate("cat", "spate:/computes")[:RANKS * N] == b"a" * N + b"b" * N, "the bytes of the program that is not in MPI", 60)
+                mark(folder, "go")
+                done = running.end(120)
+            check(done.returncode == 0, "%s, %s: exit %d\n%s%s" % (mpi, level, done.returncode, done.stdout, done.stderr))
             for name in ("computes", "many", "freed", "failures", "first", "second"):
                 fs.spate("rm", "spate:/" + name)
     fs.fsck()

@@ -8,7 +8,7 @@ from cluster import Cluster
 FAULT = "spate-mpi: no file of Spate can be used, MPI's own functions get them: "
 
 
-def started(fs, mpi, folder, *words):
+def preloaded(fs, mpi, folder, *words):
     done = run(fs, mpi, 2, programs[mpi], *words, prefix=("env", "LD_PRELOAD=%s/libspate-mpi.so" % folder))
     check(done.stderr.count("begun") == 2, "%s does not begin: %s" % (mpi, done.stderr))
     return done
@@ -19,7 +19,7 @@ with Cluster(io=1) as fs:
     installed = os.path.abspath(BIN + "/../lib")
     programs = {mpi: compiled(mpi, fs.root, "starts.c") for mpi in libraries()}
     for mpi in programs:
-        said = started(fs, mpi, installed).stderr
+        said = preloaded(fs, mpi, installed).stderr
         check("spate-mpi" not in said, "%s, all is well: %s" % (mpi, said))
         folder = os.path.join(fs.root, mpi)
         os.mkdir(folder)
@@ -31,7 +31,7 @@ with Cluster(io=1) as fs:
                 if not os.path.exists(source):
                     continue
                 shutil.copy(source, back)
-            done = started(fs, mpi, folder, "spate:/starts")
+            done = preloaded(fs, mpi, folder, "spate:/starts")
             lines = [line for line in done.stderr.splitlines() if line.startswith(FAULT)]
             check(len(lines) == 2 and all(reason in line for line in lines), "%s: %s" % (mpi, done.stderr))
             check(done.stderr.index(FAULT) < done.stderr.index("begun"), "%s, said too late: %s" % (mpi, done.stderr))
