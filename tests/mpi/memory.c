@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collective accesses in two phases need only the memory of cb_buffer_size, even if pieces are so small that their list is much longer than
-// their data, and if all ranks want the same bytes.
-//   memory PREFIX
+// Prints the number of bytes by which a rank's memory has grown at the most in collective accesses in two phases of three rounds and more.
+//   memory PREFIX BUFFER bytes|pages|irregular|same     BUFFER: cb_buffer_size. bytes, pages: pieces of 1 and 4096 bytes, dealt to the ranks
+//                                                       in turn; irregular: of 8 bytes, and no level describes them; same: all ranks read
+//                                                       the same bytes
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,8 @@
   } while (0)
 #define OK(call) CHECK((call) == MPI_SUCCESS)
 
-enum { PIECES = 256 * 1024, SAME = 512 * 1024 };
-static const long BOUND_KIB = 24 * 1024; /* the buffer has 1 MiB; the MPI library has buffers, too */
 static int rank, ranks;
+static long buffer_bytes;
 static MPI_File file;
 
 static char byte_at(long i, int of_rank) { return (char)(i * 31 + i / 251 + of_rank * 7); }
@@ -46,55 +46,93 @@ static void set_view(MPI_Offset at, MPI_Datatype type) {
   MPI_Info_create(&info);
   MPI_Info_set(info, "romio_cb_write", "enable");
   MPI_Info_set(info, "romio_cb_read", "enable");
-  MPI_Info_set(info, "cb_buffer_size", "1048576");
+  char value[32];
+  snprintf(value, sizeof value, "%ld", buffer_bytes);
+  MPI_Info_set(info, "cb_buffer_size", value);
   OK(MPI_File_set_view(file, at, MPI_BYTE, type, "native", info));
   MPI_Info_free(&info);
 }
 
-/* Each rank has one byte of each group of bytes. */
-static void small_pieces(void) {
-  MPI_Datatype every;
-  char *bytes = malloc(PIECES);
-  CHECK(bytes != NULL);
-  OK(MPI_Type_create_resized(MPI_BYTE, 0, ranks, &every));
-  OK(MPI_Type_commit(&every));
-  set_view(rank, every);
-  for (long i = 0; i < PIECES; ++i) bytes[i] = byte_at(i, rank);
-  OK(MPI_File_write_at_all(file, 0, bytes, 1, MPI_BYTE, MPI_STATUS_IGNORE)); /* makes the first connections */
-  const long before = status_kib("VmRSS:");
+static long size_of_access(long part_of_file) { return buffer_bytes * 5 / 2 / ranks / part_of_file; } /* three rounds */
+
+static long resident; /* KiB, since begin() */
+
+static void begin(void) {
+  resident = status_kib("VmRSS:");
   forget_peak();
-  OK(MPI_File_write_at_all(file, 0, bytes, PIECES, MPI_BYTE, MPI_STATUS_IGNORE));
-  memset(bytes, 0, PIECES);
-  OK(MPI_File_read_at_all(file, 0, bytes, PIECES, MPI_BYTE, MPI_STATUS_IGNORE));
-  const long grown = status_kib("VmHWM:") - before;
-  if (grown > BOUND_KIB) fprintf(stderr, "rank %d: %ld KiB more\n", rank, grown);
-  CHECK(grown <= BOUND_KIB);
-  for (long i = 0; i < PIECES; ++i) CHECK(bytes[i] == byte_at(i, rank));
-  MPI_Type_free(&every);
+}
+
+static void say_growth(void) {
+  const long grown = status_kib("VmHWM:") - resident;
+  long most = 0;
+  MPI_Reduce(&grown, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (rank == 0) printf("%ld\n", most * 1024);
+}
+
+/* Writes and reads `size` bytes through the view. */
+static void measure(MPI_Offset at, MPI_Datatype type, long size) {
+  char *bytes = malloc(size);
+  CHECK(bytes != NULL);
+  set_view(at, type);
+  for (long i = 0; i < size; ++i) bytes[i] = byte_at(i, rank);
+  begin();
+  OK(MPI_File_write_at_all(file, 0, bytes, (int)size, MPI_BYTE, MPI_STATUS_IGNORE));
+  memset(bytes, 0, size);
+  OK(MPI_File_read_at_all(file, 0, bytes, (int)size, MPI_BYTE, MPI_STATUS_IGNORE));
+  say_growth();
+  for (long i = 0; i < size; ++i) CHECK(bytes[i] == byte_at(i, rank));
   free(bytes);
+}
+
+/* Each rank has one piece of each group of pieces. */
+static void regular(int piece) {
+  MPI_Datatype block, every;
+  OK(MPI_Type_contiguous(piece, MPI_BYTE, &block));
+  OK(MPI_Type_create_resized(block, 0, ranks * piece, &every));
+  OK(MPI_Type_commit(&every));
+  measure(rank * piece, every, size_of_access(1) / piece * piece);
+  MPI_Type_free(&block);
+  MPI_Type_free(&every);
+}
+
+/* Pieces of 8 bytes, whose distances no level describes. */
+static void irregular(void) {
+  enum { PIECES = 4000, ROOM = 24 };
+  static MPI_Aint places[PIECES];
+  MPI_Datatype pieces, tile;
+  for (long i = 0; i < PIECES; ++i) places[i] = (i * ranks + rank) * ROOM + (i * i % 7 % 3) * 8;
+  OK(MPI_Type_create_hindexed_block(PIECES, 8, places, MPI_BYTE, &pieces));
+  OK(MPI_Type_create_resized(pieces, 0, (MPI_Aint)PIECES * ranks * ROOM, &tile));
+  OK(MPI_Type_commit(&tile));
+  measure(0, tile, size_of_access(ROOM / 8) / 8 * 8);
+  MPI_Type_free(&pieces);
+  MPI_Type_free(&tile);
 }
 
 /* All ranks read the same bytes, and one that is far away, so that their accesses look sparse. */
 static void same_bytes(void) {
   MPI_Datatype type;
-  int lengths[2] = {SAME, 1};
-  MPI_Aint places[2] = {0, 64L * SAME};
-  char *bytes = calloc(1, SAME + 1);
+  const long same = buffer_bytes / 2;
+  int lengths[2] = {(int)same, 1};
+  MPI_Aint places[2] = {0, 64 * same};
+  char *bytes = calloc(1, same + 1);
   CHECK(bytes != NULL);
   OK(MPI_Type_create_hindexed(2, lengths, places, MPI_BYTE, &type));
   OK(MPI_Type_commit(&type));
   set_view(0, MPI_BYTE);
-  for (long i = 0; i < SAME; ++i) bytes[i] = byte_at(i, 5);
+  for (long i = 0; i < same; ++i) bytes[i] = byte_at(i, 5);
   if (rank == 0) {
-    OK(MPI_File_write_at(file, 0, bytes, SAME, MPI_BYTE, MPI_STATUS_IGNORE));
+    OK(MPI_File_write_at(file, 0, bytes, same, MPI_BYTE, MPI_STATUS_IGNORE));
     OK(MPI_File_write_at(file, places[1], "z", 1, MPI_BYTE, MPI_STATUS_IGNORE));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   set_view(0, type);
-  memset(bytes, 0, SAME + 1);
-  OK(MPI_File_read_at_all(file, 0, bytes, SAME + 1, MPI_BYTE, MPI_STATUS_IGNORE));
-  for (long i = 0; i < SAME; ++i) CHECK(bytes[i] == byte_at(i, 5));
-  CHECK(bytes[SAME] == 'z');
+  memset(bytes, 0, same + 1);
+  begin();
+  OK(MPI_File_read_at_all(file, 0, bytes, same + 1, MPI_BYTE, MPI_STATUS_IGNORE));
+  say_growth();
+  for (long i = 0; i < same; ++i) CHECK(bytes[i] == byte_at(i, 5));
+  CHECK(bytes[same] == 'z');
   MPI_Type_free(&type);
   free(bytes);
 }
@@ -105,14 +143,18 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  CHECK(argc == 2);
+  CHECK(argc == 4);
   snprintf(path, sizeof path, "%s/memory", argv[1]);
+  buffer_bytes = atol(argv[2]);
+  const char *what = argv[3];
   MPI_Info_create(&info);
   MPI_Info_set(info, "cb_nodes", "1");
-  OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+  OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &file));
   MPI_Info_free(&info);
-  small_pieces();
-  same_bytes();
+  if (strcmp(what, "bytes") == 0) regular(1);
+  if (strcmp(what, "pages") == 0) regular(4096);
+  if (strcmp(what, "irregular") == 0) irregular();
+  if (strcmp(what, "same") == 0) same_bytes();
   OK(MPI_File_close(&file));
   MPI_Finalize();
   return 0;
