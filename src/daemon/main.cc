@@ -39,7 +39,8 @@ constexpr const char* kUsage =
     "      --metrics ADDRESS  answers GET /metrics (Prometheus) and /healthz there, to whoever asks. ADDRESS is a PORT "
     "of\n"
     "                      127.0.0.1, or HOST:PORT with a number of this machine; port 0: a free one, which the log "
-    "tells\n"
+    "tells.\n"
+    "                      It takes the place of metrics.port and metrics.address of the file\n"
     "  -h, --help          this text\n"
     "  -V, --version       which version this is\n"
     "\n"
@@ -111,6 +112,16 @@ std::string metrics_address(const spate::config::MetricsConfig& config, spate::S
   return (v6 ? "[" + config.address + "]" : config.address) + ":" + std::to_string(config.port + server.value - 1);
 }
 
+/// The address of --metrics takes the place of the configured one. The log says so, since a scraper that goes by the
+/// file finds nothing.
+std::string chosen_metrics_address(const std::string& given, const std::string& configured) {
+  if (given.empty()) return configured;
+  const bool same = given == configured || "127.0.0.1:" + given == configured;
+  if (!configured.empty() && !same)
+    SPATE_LOG("daemon", warn, "--metrics {} takes the place of the configured metrics address {}", given, configured);
+  return given;
+}
+
 /// Returns null if `address` is empty. `serving`: whether requests are answered, for /healthz.
 spate::Result<std::unique_ptr<spate::http::Server>> start_metrics(const std::string& address,
                                                                   const spate::assembly::ServerProcess& server,
@@ -128,9 +139,8 @@ int serve_once(const spate::assembly::ServerSettings& settings, const std::strin
   auto process = spate::assembly::ServerProcess::open(settings);
   if (!process) return fail(process.error());
   std::atomic<bool> serving = false;
-  const std::string address = given_metrics_address.empty()
-                                  ? metrics_address((*process)->config().metrics, settings.server)
-                                  : given_metrics_address;
+  const std::string address =
+      chosen_metrics_address(given_metrics_address, metrics_address((*process)->config().metrics, settings.server));
   const auto metrics = start_metrics(address, **process, serving);
   if (!metrics) return fail(metrics.error());
   running = process->get();

@@ -98,6 +98,13 @@ Result<void> create_keys(const std::string& folder, Random& random) {
   return {};
 }
 
+Result<config::FileSystemConfig> with_settings(const config::FileSystemConfig& config, const std::string& folder,
+                                               const std::vector<config::Override>& settings) {
+  if (settings.empty()) return config;
+  SPATE_TRY(auto loaded, config::load({config::to_toml(config), config_path(folder), folder, settings}));
+  return std::move(loaded.config);
+}
+
 std::vector<EtcdMember> members_of_plan(const DeploymentPlan& plan) {
   return planned_members(plan.etcd_members, plan.first_port + plan.meta_servers + plan.io_servers);
 }
@@ -179,9 +186,7 @@ Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId
   }
   for (const EtcdMember& member : members_of_plan(plan)) config.meta.coordinator.push_back(client_url(member));
   if (plan.etcd_members > 0) config.meta.coordinator_tls = certificates_folder(plan.folder);
-  if (plan.settings.empty()) return config;
-  SPATE_TRY(auto loaded, config::load({config::to_toml(config), config_path(plan.folder), plan.folder, plan.settings}));
-  return std::move(loaded.config);
+  return with_settings(config, plan.folder, plan.settings);
 }
 
 Result<void> prepare_server(const std::string& folder, ServerId server) {
@@ -211,7 +216,8 @@ Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   return write_config(plan.folder, config);  // last, and atomically: if it exists, everything else exists
 }
 
-Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url) {
+Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url,
+                           const std::vector<config::Override>& settings) {
   const auto keys = key_paths(folder);
   config::FileSystemConfig config;
   config.fs.id = token.fs;
@@ -223,6 +229,7 @@ Result<void> create_joined(const std::string& folder, const JoinToken& token, co
   meta.roles.meta = true;
   meta.keyval = folder + "/" + server_name(token.meta) + "/keyval";  // required, and used on that machine alone
   config.servers.push_back(std::move(meta));
+  SPATE_TRY(const config::FileSystemConfig whole, with_settings(config, folder, settings));
   for (const char* sub : {"/keys", "/log"}) {
     SPATE_TRY(std::ignore, make_folder(folder + sub));
   }
@@ -231,7 +238,7 @@ Result<void> create_joined(const std::string& folder, const JoinToken& token, co
     SPATE_TRY(std::ignore, write_file(keys[1], config::key_file_text(*token.server_key)));
   }
   SPATE_TRY(std::ignore, write_file(folder + "/" + std::string(kJoined), "The meta server is on another machine.\n"));
-  return write_config(folder, config);
+  return write_config(folder, whole);
 }
 
 bool has_folder(const std::string& folder, ServerId server) {

@@ -70,7 +70,9 @@ Result<void> check_ports(const DeploymentPlan& plan);
 
 /// Writes the keys and a spate.toml with the meta server of another machine into a prepared folder: the file system of
 /// `meta_url` is used from here. `prepare_server` and an entry in spate.toml add a server of this machine.
-Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url);
+/// kInvalidArgument for invalid settings.
+Result<void> create_joined(const std::string& folder, const JoinToken& token, const std::string& meta_url,
+                           const std::vector<config::Override>& settings);
 /// Whether `spate join` made the folder.
 bool is_joined(const std::string& folder);
 /// Whether the folder holds this server's data.

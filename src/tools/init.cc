@@ -24,6 +24,7 @@ struct InitOptions {
   std::string storage;
   std::optional<std::uint64_t> port;
   std::optional<std::uint64_t> replicas;
+  std::optional<std::uint64_t> metrics;
   bool tls = false;
   bool enable = false;
 };
@@ -74,8 +75,9 @@ int tell(Context& context, const std::string& folder, const JoinWords& words) {
   return kExitOk;
 }
 
-Result<DeploymentPlan> plan_of(const InitOptions& options) {
+Result<DeploymentPlan> plan_of(const Context& context, const InitOptions& options) {
   DeploymentPlan plan;
+  SPATE_TRY(plan.settings, settings_of(context, options.metrics));
   std::error_code ignored;
   plan.folder = (std::filesystem::absolute(options.storage, ignored) / "spate").lexically_normal().string();
   plan.io_servers = 1;
@@ -84,7 +86,8 @@ Result<DeploymentPlan> plan_of(const InitOptions& options) {
   if (options.port) plan.first_port = static_cast<std::uint32_t>(*options.port);
   SPATE_TRY(const FolderState state, inspect_folder(plan.folder));
   if (state == FolderState::kDeployment) {
-    if (options.host.empty() && !options.port && !options.replicas && !options.tls) return plan;
+    const bool alone = options.host.empty() && !options.port && !options.replicas && !options.tls;
+    if (alone && plan.settings.empty()) return plan;
     return Error::told(Errc::kExists, plan.folder + " holds a file system already, which `spate init --storage " +
                                           shell_word(options.storage) + "` starts as it is");
   }
@@ -117,7 +120,7 @@ int run_init(Context& context, const InitOptions& options) {
     return context.usage(fmt::format("--replicas takes 1 to {}", kMaxReplicas));
   if (options.host.find_first_of("/ \t\n\"") != std::string::npos || options.host.ends_with(':'))
     return context.usage("HOST is a name or an address of this machine");
-  const auto plan = plan_of(options);
+  const auto plan = plan_of(context, options);
   if (!plan) return context.fail(plan.error());
   if (const int code = start(context, *plan, options.port.has_value()); code != kExitOk) return code;
   const auto words = words_of(plan->folder);
@@ -141,13 +144,17 @@ Command make_init() {
       "init [HOST] --storage DIR\n"
       "One meta server and one io server start here, with everything in DIR/spate. Other machines reach them at HOST,\n"
       "or at this machine's address on its default route. It needs no root, and copies no file to another machine.\n"
-      "Once more with the same DIR it starts what does not run, and prints the words again.";
+      "Once more with the same DIR it starts what does not run, and prints the words again. --set goes into the new\n"
+      "spate.toml.";
   command.positionals = {{"HOST", "this machine's name or address, as the others reach it", &options->host}};
-  command.options = {{"--storage", "the folder for this machine's data; required", &options->storage},
-                     {"--port", "first TCP port (7400, or the next ones that are free)", &options->port},
-                     {"--replicas", "copies of each new file's data, on different io servers (1)", &options->replicas},
-                     {"--tls", "encrypt connections (tcp+tls://) under the file system's keys", &options->tls},
-                     {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
+  command.options = {
+      {"--storage", "the folder for this machine's data; required", &options->storage},
+      {"--port", "first TCP port (7400, or the next ones that are free)", &options->port},
+      {"--replicas", "copies of each new file's data, on different io servers (1)", &options->replicas},
+      {"--tls", "encrypt connections (tcp+tls://) under the file system's keys", &options->tls},
+      {"--metrics", "answer GET /metrics for Prometheus at this port of 127.0.0.1 and the next one, a port a server",
+       &options->metrics},
+      {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_init(context, *options); };
   return command;
 }

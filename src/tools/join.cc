@@ -29,6 +29,7 @@ struct JoinOptions {
   std::string storage;  // empty: the machine stores nothing
   std::string folder;   // empty: the usual one
   std::string host;     // empty: by which address this machine reaches the meta server
+  std::optional<std::uint64_t> metrics;
   bool enable = false;
 };
 
@@ -37,6 +38,7 @@ struct Plan {
   JoinToken token;
   std::string meta_url;
   std::string own_host;  // empty: the machine stores nothing
+  std::vector<config::Override> settings;
 };
 
 /// "tcp://node1:7400" of "node1", "node1:7400", "[::1]" or a whole address.
@@ -59,8 +61,9 @@ std::string token_text(const std::string& given) {
   return line;
 }
 
-Result<Plan> plan_of(const JoinOptions& options) {
+Result<Plan> plan_of(const Context& context, const JoinOptions& options) {
   Plan plan;
+  SPATE_TRY(plan.settings, settings_of(context, options.metrics));
   SPATE_TRY(plan.token, parse_join_token(token_text(options.token)));
   plan.meta_url = url_of(options.address);
   std::error_code ignored;
@@ -95,7 +98,7 @@ Result<void> make_folder(const Plan& plan) {
   SPATE_TRY(const FolderLock lock, lock_folder(plan.folder, kLockPatience));
   SPATE_TRY(const FolderState state, inspect_folder(plan.folder));  // another `join` may have made it meanwhile
   if (state == FolderState::kDeployment) return Error::told(Errc::kExists, plan.folder + " was made just now");
-  auto created = create_joined(plan.folder, plan.token, plan.meta_url);
+  auto created = create_joined(plan.folder, plan.token, plan.meta_url, plan.settings);
   if (!created) std::ignore = remove_deployment(plan.folder);
   return created;
 }
@@ -124,9 +127,9 @@ int run_join(Context& context, const JoinOptions& options) {
   if (!context.fs.empty()) return context.usage("join takes --storage or --dir instead of --fs");
   if (!options.storage.empty() && !options.folder.empty())
     return context.usage("--dir and --storage exclude each other: a machine with --storage has all in DIR/spate");
-  if (options.storage.empty() && (options.enable || !options.host.empty()))
-    return context.usage("--enable and --host go with --storage");
-  const auto plan = plan_of(options);
+  if (options.storage.empty() && (options.enable || options.metrics || !options.host.empty()))
+    return context.usage("--enable, --host and --metrics go with --storage");
+  const auto plan = plan_of(context, options);
   if (!plan) return context.fail(plan.error());
   if (!answers({plan->meta_url}))
     return context.fail(
@@ -158,7 +161,8 @@ Command make_join() {
       "join ADDRESS TOKEN [--storage DIR]\n"
       "`spate init` prints ADDRESS and TOKEN. With --storage an io server starts here, with everything in DIR/spate, "
       "and\n"
-      "new files use it at once. TOKEN is a secret; - reads it from standard input.";
+      "new files use it at once. TOKEN is a secret; - reads it from standard input. --set goes into this\n"
+      "machine's new spate.toml.";
   command.positionals = {
       {"ADDRESS", "the meta server: HOST, HOST:PORT or an address as in spate.toml", &options->address, true},
       {"TOKEN", "the word that `spate init` printed, or - for standard input", &options->token, true}};
@@ -166,6 +170,9 @@ Command make_join() {
       {"--storage", "a folder for this machine's part of the data", &options->storage},
       {"--dir", "without --storage: the folder for spate.toml and the key (~/.local/share/spate)", &options->folder},
       {"--host", "this machine as the others reach it (the address by which it reaches ADDRESS)", &options->host},
+      {"--metrics",
+       "answer GET /metrics for Prometheus at a port of 127.0.0.1: this one, plus the server's number less 1",
+       &options->metrics},
       {"--enable", "also start its server at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_join(context, *options); };
   return command;

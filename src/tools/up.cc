@@ -43,6 +43,7 @@ struct UpOptions {
 
 constexpr std::uint32_t kUsualIoServers = 4;
 constexpr std::uint32_t kUsualPort = 7400;
+constexpr const char* kMetricsOption = "--metrics";
 
 constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
 constexpr Duration kElectionTimeout = std::chrono::seconds(30);
@@ -169,7 +170,8 @@ int start_all(Context& context, const UpOptions& options) {
         "choose another folder with --dir for a new one",
         wrong, folder, config.servers.size(), shell_word(folder)));
   }
-  if (!options.plan.settings.empty() && !options.is_new) {
+  const auto is_by_set = [](const config::Override& one) { return one.origin != kMetricsOption; };
+  if (!options.is_new && std::ranges::any_of(options.plan.settings, is_by_set)) {
     return context.usage(fmt::format(
         "--set does not apply: {} holds a file system already; write it into {}, then `spate down` and `spate up`",
         folder, config_path(folder)));
@@ -243,16 +245,6 @@ std::string named_folder(const Context& context) {
   return path.filename() == "spate.toml" ? path.parent_path().string() : name;
 }
 
-/// The settings of --set.
-Result<std::vector<config::Override>> settings_of(const Context& context) {
-  std::vector<config::Override> settings;
-  for (const std::string& argument : context.overrides) {
-    SPATE_TRY(auto one, config::override_from_argument(argument));
-    settings.push_back(std::move(one));
-  }
-  return settings;
-}
-
 /// The file system started last, if it still exists, so that `spate up` reverses `spate down`.
 std::string usual_folder() {
   std::ifstream in(assembly::current_file());
@@ -287,10 +279,9 @@ int run_up(Context& context, UpOptions& options) {
     plan.trove = *trove;
   }
   if (!plan.folder.empty() && !context.fs.empty()) return context.usage("--dir and --fs exclude each other");
-  auto settings = settings_of(context);
+  auto settings = settings_of(context, options.metrics);
   if (!settings) return context.usage(settings.error().message());
   plan.settings = *std::move(settings);
-  if (options.metrics) plan.settings.push_back({"metrics.port", std::to_string(*options.metrics), "--metrics"});
   if (options.replicas && (*options.replicas < 1 || *options.replicas > kMaxReplicas))
     return context.usage(fmt::format("--replicas takes 1 to {}", kMaxReplicas));
   if (options.replicas && options.io && *options.replicas > *options.io)
@@ -322,6 +313,16 @@ std::string default_folder() {
   // A folder that others can write to is not used instead, since they could prepare it.
   const std::string home = assembly::own_home();
   return home.empty() ? std::string() : home + "/.local/share/spate";
+}
+
+Result<std::vector<config::Override>> settings_of(const Context& context, std::optional<std::uint64_t> metrics) {
+  std::vector<config::Override> settings;
+  for (const std::string& argument : context.overrides) {
+    SPATE_TRY(auto one, config::override_from_argument(argument));
+    settings.push_back(std::move(one));
+  }
+  if (metrics) settings.push_back({"metrics.port", std::to_string(*metrics), kMetricsOption});
+  return settings;
 }
 
 int make_and_start(Context& context, const DeploymentPlan& plan, bool port_is_given) {
@@ -371,7 +372,8 @@ Command make_up() {
        &options->plan.tls},
       {"--tcp-only", "reach the servers by TCP only, not by shared memory too, for a new file system",
        &options->tcp_only},
-      {"--metrics", "answer GET /metrics for Prometheus at this port of 127.0.0.1 and the next ones, a port a server",
+      {kMetricsOption,
+       "answer GET /metrics for Prometheus at this port of 127.0.0.1 and the next ones, a port a server",
        &options->metrics},
       {"--enable", "also start it at each login, by a unit of this user's systemd", &options->enable}};
   command.run = [options](Context& context) { return run_up(context, *options); };

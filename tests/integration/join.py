@@ -8,6 +8,7 @@ from cluster import check
 from machines import Machines, alone, blocks
 
 NAMES = ["node1", "node2", "node3", "node4"]
+METRICS = 9464
 USER = "exec setpriv --reuid 1500 --regid 1500 --clear-groups env HOME=/srv/me sh -euc '%s'"
 
 
@@ -21,22 +22,24 @@ def main():
         for name in NAMES:
             machines.type(name, "mkdir -p /srv/data /srv/me; chown 1500 /srv/data /srv/me")
         no_route(machines)
-        said = machines.type("node1", typed["init"])
+        said = machines.type("node1", typed["init"].replace("init node1", "init node1 --metrics %d --set defaults.strip_bytes=128KiB" % METRICS))
         tokens = [line.split()[3] for line in said.splitlines() if line.startswith("  spate join ")]
         check(len(tokens) == 2 and "tcp://node1:7400" in said, said)
         server, client = tokens
         refusals(machines, server, client)
-        second = number_of(machines.type("node2", typed["join"].replace("TOKEN", server)))
+        second = number_of(machines.type("node2", typed["join"].replace("TOKEN", server + " --metrics %d --set log.level=debug" % METRICS)))
         # An ordinary user runs the commands. The token appears in no list of processes.
         said = machines.type("node3", USER % ("echo %s | " % server + typed["join"].replace("TOKEN", "-")))
         check("(tcp://10.1.0.3:7400)" in said, said)
         third = number_of(said)
         check(machines.type("node4", typed["join-client"].replace("TOKEN", client)).startswith("This machine uses"), "node4 is no client")
+        settings(machines, second)
         keys(machines)
         again(machines, server, client)
         use(machines, typed["use"], [2, second, third])
         one_copy_is_away(machines, third)
         restarts(machines)
+        settings(machines, second)
         end(machines)
 
 
@@ -45,6 +48,17 @@ def number_of(said):
     found = re.search(r"^server (\d+) \(.*\) is part of the file system", said, re.M)
     check(found, said)
     return int(found.group(1))
+
+
+def settings(machines, second):
+    """What --metrics and --set say is in the new spate.toml, and holds: each server has its page, also after a restart."""
+    shown = machines.type("node1", "spate config show defaults.strip_bytes")
+    check("131072" in shown or "128 KiB" in shown, "init --set: " + shown)
+    shown = machines.type("node2", "spate config show log.level")
+    check("debug" in shown, "join --set: " + shown)
+    for name, port in (("node1", METRICS), ("node1", METRICS + 1), ("node2", METRICS + second - 1)):
+        ask = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:%d/healthz', timeout=30).read())"
+        check("ok" in machines.type(name, 'python3 -c "%s"' % ask % port), "no page at port %d of %s" % (port, name))
 
 
 def refused(machines, name, command, *texts, secret=None):
@@ -59,6 +73,9 @@ def no_route(machines):
     machines.type("node1", "test ! -e /srv/data/spate")
     refused(machines, "node1", "spate init 'a b' --storage /srv/data", "HOST is a name")
     refused(machines, "node1", "spate init node1", "--storage DIR")
+    refused(machines, "node1", "spate init node1 --storage /srv/data --metrics 65536", "metrics.port")
+    refused(machines, "node1", "spate init node1 --storage /srv/data --set nonsense.key=1", "nonsense.key")
+    machines.type("node1", "test ! -e /srv/data/spate")
 
 
 def crc32c(data):
@@ -93,6 +110,9 @@ def refusals(machines, server, client):
         refused(machines, "node2", "spate join %s %s" % (address, client), secret=client)
         refused(machines, "node2", "spate join %s %s --storage /srv/data" % (address, server), secret=server)
     refused(machines, "node2", "spate join node1 %s --enable" % client, "--storage")
+    refused(machines, "node2", "spate join node1 %s --metrics 9464" % client, "--storage")
+    refused(machines, "node2", join % server + " --metrics 65535", "beyond 65535", secret=server)
+    refused(machines, "node2", join % server + " --metrics 65536", "metrics.port", secret=server)
     machines.type("node2", "test ! -e /srv/data/spate; test ! -e /run/home/.local/share/spate")
 
 
@@ -105,7 +125,8 @@ def keys(machines):
 def again(machines, server, client):
     refused(machines, "node2", "spate join node1 %s --storage /srv/data" % server, "is of a file system already")
     refused(machines, "node4", "spate join node1 %s" % client, "is of a file system already")
-    refused(machines, "node1", "spate init node9 --storage /srv/data", "holds a file system already")
+    for words in ("node9", "--metrics 9000", "--set log.level=warn"):
+        refused(machines, "node1", "spate init %s --storage /srv/data" % words, "holds a file system already")
     check(server in machines.type("node1", "spate init --storage /srv/data"), "other words are printed the second time")
 
 

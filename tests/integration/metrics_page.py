@@ -20,13 +20,14 @@ SOURCE = os.environ["SPATE_SOURCE"]
 CONNECTIONS = 16
 
 
-def page_of(fs, number):
-    """Restarts a server with a metrics page at a port that the kernel chooses. Returns the port."""
-    pid = fs.pids()[number]
-    os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not alive(pid), "server %d ends" % number)
+def page_of(fs, number, *more):
+    """Starts a server, again if it runs, with a metrics page at a port that the kernel chooses. Returns the process and the port."""
+    pid = fs.pids().get(number)
+    if pid and alive(pid):
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not alive(pid), "server %d ends" % number)
     log = open(fs.dir + "/metrics%d.log" % number, "w+b")
-    server = subprocess.Popen([SPATED, "--config", fs.dir + "/spate.toml", "--server", str(number), "--set", "log.file=", "--metrics", "0"],
+    server = subprocess.Popen([SPATED, "--config", fs.dir + "/spate.toml", "--server", str(number), "--set", "log.file=", "--metrics", "0", *more],
                               stdout=log, stderr=log, env=fs.env)
     fs.seen.add(server.pid)
 
@@ -72,7 +73,7 @@ def by_up():
             wait_until(lambda port=port: healthy(port), "port %d is healthy" % port)
             check("spate_rpc_request_ns" in ask(port, "/metrics")[2], "no metrics at port %d" % port)
         fs.spate("down", "--dir", fs.dir)
-        fs.up()
+        fs.up("--metrics", str(first))  # as it is already
         check(healthy(first + 2), "no page after a start")
         refusal = fs.fails("up", "--dir", fs.dir, "--metrics", str(first + 1))
         check("--metrics %d" % (first + 1) in refusal, "another port: " + refusal)
@@ -147,6 +148,18 @@ def healthy(port):
         return urllib.request.urlopen("http://127.0.0.1:%d/healthz" % port, timeout=5).read() == b"ok\n"
     except OSError:
         return False
+
+
+def option_and_file_differ(fs):
+    """--metrics takes the place of metrics.port, and the log says so."""
+    configured = free_ports(1)
+    server, port = page_of(fs, 1, "--set", "metrics.port=%d" % configured)
+    check(port != configured and not healthy(configured), "the configured port is used, too")
+    wait_until(lambda: healthy(port), "the port of --metrics is healthy")
+    with open(fs.dir + "/metrics1.log", encoding="utf-8") as file:
+        said = file.read()
+    check("--metrics 0 takes the place of the configured metrics address 127.0.0.1:%d" % configured in said, "the log says nothing of it: " + said)
+    return server
 
 
 def bad_addresses(fs):
@@ -295,6 +308,9 @@ def main():
         for one in (io_server, server):
             one.terminate()
             check(one.wait(60) == 0, "a server does not end in order")
+        server = option_and_file_differ(fs)
+        server.terminate()
+        check(server.wait(60) == 0, "server 1 does not end in order")
         bad_addresses(fs)
         fs.spate("up", "-q", "--dir", fs.dir)
     by_up()
