@@ -17,8 +17,6 @@ struct Reason {
 };
 
 constexpr auto kReasons = std::to_array<Reason>({
-    {SSL_R_WRONG_VERSION_NUMBER, "does not speak TLS"},
-    {SSL_R_HTTP_REQUEST, "does not speak TLS"},
     {SSL_R_UNSUPPORTED_PROTOCOL, "speaks only TLS 1.2 or older"},
     {SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "speaks only TLS 1.2 or older"},
     {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "shows no certificate"},
@@ -40,10 +38,22 @@ constexpr auto kReasons = std::to_array<Reason>({
     {SSL_R_UNEXPECTED_EOF_WHILE_READING, ""},
 });
 
+/// "the server does not speak TLS", and what is wrong then with the configuration of whoever reads it.
+std::string describe_no_tls(bool connects) {
+  return connects ? "the server does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address"
+                  : "the client does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address";
+}
+
 }  // namespace
+
+bool is_no_tls(unsigned long code) {
+  const int reason = ERR_GET_REASON(code);
+  return !ERR_SYSTEM_ERROR(code) && (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST);
+}
 
 std::string describe_failure(unsigned long code, bool connects, bool by_key) {
   if (code == 0 || ERR_SYSTEM_ERROR(code)) return {};
+  if (is_no_tls(code)) return describe_no_tls(connects);
   const int reason = ERR_GET_REASON(code);
   const std::string other = connects ? "the server" : "the client";
   if (by_key && connects &&

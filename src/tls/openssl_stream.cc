@@ -97,6 +97,7 @@ Handshake OpenSslStream::handshake() {
     default: break;
   }
   quiet.raised = true;
+  heard_no_tls_ = is_no_tls(::ERR_peek_error());
   fail(why_failed());
   return Handshake::kFailed;
 }

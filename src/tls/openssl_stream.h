@@ -42,6 +42,7 @@ class OpenSslStream final : public Stream {
   Hash binding() const override { return binding_; }
   std::string description() const override;
   const std::string& failure() const override { return failure_; }
+  bool heard_no_tls() const override { return heard_no_tls_; }
   void end() override;
 
   SSL* ssl() const { return ssl_.get(); }
@@ -74,6 +75,7 @@ class OpenSslStream final : public Stream {
   const StreamRole role_;
   SharedKey own_key_;
   bool unknown_key_ = false;
+  bool heard_no_tls_ = false;
   bool kernel_sends_ = false;
   bool ended_ = false;
   int error_ = 0;                // errno at the end; 0: it ended in order

@@ -65,6 +65,8 @@ class Stream {
   virtual std::string description() const = 0;
   /// Why it failed, as a sentence about the other side. Empty: it did not, or the connection was only lost.
   virtual const std::string& failure() const = 0;
+  /// Whether the handshake failed since what the other side sent is no TLS at all.
+  virtual bool heard_no_tls() const = 0;
   /// Tells the other side that nothing follows, if that is possible at once.
   virtual void end() = 0;
 };

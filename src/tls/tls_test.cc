@@ -276,7 +276,9 @@ TEST(Tls, APlainPeerIsNamed) {
   const std::string hello = "SPATEtcp" + std::string(56, '\0');
   ASSERT_EQ(::send(pair.client_socket.get(), hello.data(), hello.size(), 0), 64);
   EXPECT_EQ(pair.server->handshake(), Handshake::kFailed);
-  EXPECT_EQ(pair.server->failure(), "the client does not speak TLS");
+  EXPECT_TRUE(pair.server->heard_no_tls());
+  EXPECT_EQ(pair.server->failure(),
+            "the client does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address");
 }
 
 TEST(Tls, OlderVersionsAreRefused) {
@@ -290,6 +292,7 @@ TEST(Tls, OlderVersionsAreRefused) {
   EXPECT_EQ(::SSL_connect(client.get()), -1);
   EXPECT_EQ(pair.server->handshake(), Handshake::kFailed);
   EXPECT_EQ(pair.server->failure(), "the client speaks only TLS 1.2 or older");
+  EXPECT_FALSE(pair.server->heard_no_tls());
 }
 
 TEST(Tls, AnotherProtocolInsideIsRefused) {

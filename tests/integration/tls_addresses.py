@@ -89,7 +89,7 @@ def plain_clients_learn_nothing(fs):
                 got += part
         except ConnectionResetError:
             pass
-    check(b"spateTCP" not in got and len(got) < 48, "the server talks in clear: %r" % got)
+    check(got == b"\x15\x03\x03\0\x02\x02\x46", "no alert of TLS, or more in clear: %r" % got)
     wait_until(lambda: "the client does not speak TLS" in fs.log(1), "the server's log names the plain client")
 
 
@@ -116,12 +116,27 @@ def check_by_keys():
         with open(plain, "w") as f:
             f.write(text.replace("tcp+tls://", "tcp://"))
         said = fs.fails("--fs", plain, "--set", "client.deadline=3 s", "ls", "spate:/")
-        says(said, "the process that listens there closed the connection")
+        says(said, "the server speaks TLS: its spate.toml may have tcp+tls:// for this tcp:// address")
         # A user's key also works as a key of TLS.
         mine = fs.root + "/user.key"
         fs.spate("key", "issue", "--uid", "4711", "--gid", "4711", "-o", mine)
         check(fs.spate("ls", "spate:/", env={"SPATE_FS_CLIENT_KEY_FILE": mine}) == b"a\n", "a user's key does not get in")
         fs.fsck()
+
+
+def check_tls_client_of_plain_server():
+    """A client whose spate.toml has tcp+tls:// where the server has tcp://: both say so, the server once."""
+    with Cluster(io=1) as fs:
+        fs.up("--tcp-only")
+        with open(fs.dir + "/spate.toml") as f:
+            text = f.read()
+        with open(fs.dir + "/tls.toml", "w") as f:
+            f.write(text.replace("tcp://", "tcp+tls://"))
+        said = fs.fails("--fs", fs.dir + "/tls.toml", "--set", "client.deadline=3 s", "ls", "spate:/")
+        says(said, "TLS: the server does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address")
+        line = "the client speaks TLS: its spate.toml may have tcp+tls:// for this tcp:// address"
+        wait_until(lambda: line in fs.log(1), "the server's log names the client that speaks TLS")
+        fs.spate("ls", "spate:/")
 
 
 def use_certificates(fs, authority, server, keys_too):
@@ -225,5 +240,6 @@ def check_by_certificates(keys_too):
 
 
 check_by_keys()
+check_tls_client_of_plain_server()
 for keys_too in (True, False):
     check_by_certificates(keys_too)

@@ -92,6 +92,8 @@ class Connection : public Pollable {
   /// Reads until the socket is empty or `limit` bytes (> 0) were read. It may read one system call's worth more.
   ReadStatus read(ReceiveScratch& scratch, std::uint64_t limit);
   std::uint64_t bytes_read() const { return bytes_read_; }
+  /// The beginning of a header that has not arrived whole.
+  ByteView begun_header() const { return {header_.data(), header_fill_}; }
   /// Where the payload of the current frame goes. The handler sets it for each frame that has a payload, which may have
   /// 0 bytes.
   protocol::Incoming& incoming() { return incoming_; }

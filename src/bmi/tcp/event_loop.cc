@@ -184,7 +184,9 @@ void EventLoop::connection_failed(Connection& connection, bool protocol) {
   if (said) return parts_.connector.attempt_failed(*peer);
   if (protocol) peer->failure = "the process that listens there is no spate server";
   if (!protocol && !connection.connecting && !connection.expired)
-    peer->failure = "the process that listens there closed the connection";
+    peer->failure = is_tls(connection.begun_header())
+                        ? "the server speaks TLS: its spate.toml may have tcp+tls:// for this tcp:// address"
+                        : "the process that listens there closed the connection";
   parts_.connector.attempt_failed(*peer);
 }
 

@@ -88,6 +88,13 @@ std::optional<Welcome> decode_welcome(const std::byte* bytes) {
   return welcome;
 }
 
+bool is_tls(ByteView bytes) {
+  constexpr std::byte kAlert{21};
+  constexpr std::byte kHandshake{22};
+  constexpr std::byte kMajorVersion{3};
+  return bytes.size() >= 2 && (bytes[0] == kAlert || bytes[0] == kHandshake) && bytes[1] == kMajorVersion;
+}
+
 LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome,
                      ByteView binding) {
   constexpr std::string_view kAcceptorLabel{"bulk acceptor", 14};  // with the zero that ends it

@@ -64,6 +64,14 @@ WelcomeBytes encode(const Welcome& welcome);
 std::optional<Hello> decode_hello(const std::byte* bytes);
 std::optional<Welcome> decode_welcome(const std::byte* bytes);
 
+/// Whether bytes that should have been a Hello or a Welcome begin a record of TLS: the other side has a tcp+tls://
+/// address where this one has tcp://.
+bool is_tls(ByteView bytes);
+/// What an acceptor of tcp+tls:// answers to what is no TLS: a fatal alert (RFC 8446, section 6). A connector of tcp://
+/// learns by it, through is_tls(), why the connection ends.
+inline constexpr std::array<std::byte, 7> kTlsAlert{std::byte{21}, std::byte{3}, std::byte{3}, std::byte{0},
+                                                    std::byte{2},  std::byte{2}, std::byte{70}};
+
 /// Follows the Welcome of a bulk connection whose ends have a link key: first the acceptor's proof, then the
 /// connector's.
 using LinkProof = std::array<std::byte, 16>;

@@ -57,6 +57,11 @@ bool Listeners::refuse(Connection& connection, const Welcome& welcome) {
 
 bool Listeners::on_hello(Connection& connection, const std::byte* bytes) {
   const std::optional<Hello> hello = decode_hello(bytes);
+  if (!hello && is_tls(ByteView(bytes, kHelloSize))) {
+    state_.complaints.peer_dropped(connection.remote,
+                                   "the client speaks TLS: its spate.toml may have tcp+tls:// for this tcp:// address");
+    return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});  // in clear: TLS takes it for none
+  }
   if (!hello) return false;
   if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
     state_.complaints.peer_dropped(connection.remote, "speaks versions " + std::to_string(hello->version_min) + " to " +

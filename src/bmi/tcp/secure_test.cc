@@ -156,7 +156,7 @@ TEST_F(SecureTest, APlainConnectionIsRefusedAndGetsNoWelcome) {
     got.insert(got.end(), more.begin(), more.end());
     return peer.ended();
   }));
-  EXPECT_LT(got.size(), kWelcomeSize);  // an alert at most
+  EXPECT_BYTES(got, kTlsAlert);
   EXPECT_EQ(module_->counters().tls_failures, 1U);
   EXPECT_EQ(module_->counters().refused, 1U);
 }
@@ -218,7 +218,32 @@ TEST_F(SecureTest, AClientOfTlsSaysNothingInClear) {
   ASSERT_TRUE(plain.write(to_bytes(encode(Welcome()))));
   ASSERT_TRUE(drive_both(client, [&] { return client.done.contains(op); }));
   EXPECT_EQ(client.done[op].status, Errc::kUnreachable);
-  EXPECT_EQ(client.network->peer_info(server).failed.at(0).reason, "TLS: the server does not speak TLS");
+  EXPECT_EQ(client.network->peer_info(server).failed.at(0).reason,
+            "TLS: the server does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address");
+}
+
+TEST_F(SecureTest, APlainClientLearnsThatTheServerSpeaksTls) {
+  Other client(clock_, TcpOptions());
+  const Address server = client.look_up("tcp" + url_.substr(url_.find("://")));
+  const OpId op = client.greet(server);
+  ASSERT_TRUE(drive_both(client, [&] { return client.done.contains(op); }));
+  EXPECT_EQ(client.done[op].status, Errc::kUnreachable);
+  EXPECT_EQ(client.network->peer_info(server).failed.at(0).reason,
+            "the server speaks TLS: its spate.toml may have tcp+tls:// for this tcp:// address");
+}
+
+TEST_F(SecureTest, AClientOfTlsLearnsThatTheServerIsPlain) {
+  listen_url_ = "tcp://127.0.0.1:0";
+  make(TcpOptions(), options_);
+  Other client(clock_, options_with(std::make_shared<tls::OneKey>()));
+  const Address server = client.look_up("tcp+tls" + url_.substr(url_.find("://")));
+  const OpId op = client.greet(server);
+  ASSERT_TRUE(drive_both(client, [&] { return client.done.contains(op); }));
+  EXPECT_EQ(client.done[op].status, Errc::kUnreachable);
+  EXPECT_EQ(client.network->peer_info(server).failed.at(0).reason,
+            "TLS: the server does not speak TLS: its spate.toml may have tcp:// for this tcp+tls:// address");
+  EXPECT_EQ(module_->counters().refused, 1U);
+  EXPECT_EQ(module_->counters().protocol_errors, 0U);
 }
 
 TEST_F(SecureTest, WithoutTlsTheAddressIsRefused) {

@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/tls_starts.h"
 
+#include <sys/socket.h>
+
+#include <tuple>
 #include <utility>
 
 namespace spate::bmi::tcp {
+namespace {
+
+/// Tells a client that speaks no TLS why the connection ends.
+void send_alert(int socket) {
+  std::ignore = ::send(socket, kTlsAlert.data(), kTlsAlert.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // If something unread were left at the close, the kernel might drop the alert.
+  HelloBytes rest;
+  std::ignore = ::recv(socket, rest.data(), rest.size(), MSG_DONTWAIT);
+}
+
+}  // namespace
 
 Result<void> TlsStarts::ready() {
   if (state_.tcp_options.tls != nullptr) return state_.tcp_options.tls->open();
@@ -34,7 +48,10 @@ TlsStarts::Went TlsStarts::go_on(Connection& connection) {
   switch (connection.stream()->handshake()) {
     case tls::Handshake::kWantsRead: return Went::kWaits;
     case tls::Handshake::kWantsWrite: connections_.block(connection); return Went::kWaits;
-    case tls::Handshake::kFailed: note_end(connection); return Went::kFailed;
+    case tls::Handshake::kFailed:
+      note_end(connection);
+      if (connection.peer == nullptr && connection.stream()->heard_no_tls()) send_alert(connection.socket());
+      return Went::kFailed;
     case tls::Handshake::kDone: break;
   }
   connection.securing = false;
